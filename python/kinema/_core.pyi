@@ -6,6 +6,7 @@ Every function releases the GIL while it works and checks signals (Ctrl-C) about
 
 import builtins
 from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
 from typing import Any, TypedDict
 
 import numpy as np
@@ -248,6 +249,7 @@ class Trajectory:
         record_reads: bool = False,
         pool: FilePool | None = None,  # files that are open, shared with others
         catalogue: str | None = None,  # that the snapshot is kept in, for errors
+        node_cache: NodeCache | None = None,  # what files are read through; not with a pool, which has its own
     ) -> None: ...
     def unindexed(self) -> list[tuple[int, int, int]]:
         """The parts that must be scanned, as no stored index fits: number, first byte, byte after the last."""
@@ -334,11 +336,59 @@ class Trajectory:
         float64, "steps" (frames,) int64, "times" (frames,) float64, "frames" (frames,) uint64; and "present" (frames,) of
         a bool for each of these vectors and "cells": rows of frames that lack a vector are NaN."""
 
+class NodeCache:
+    """Blocks of files, kept in a folder of this node for all its processes. limit, block: bytes. verify: "fetch", "always".
+    source_rate: bytes a second that all files give together, for tests and benchmarks. fuse: whether root may be on FUSE."""
+
+    def __init__(
+        self,
+        root: str | PathLike[str],
+        limit: int,
+        block: int = 16777216,
+        verify: str = "fetch",
+        source_rate: int | None = None,
+        fuse: bool = False,
+    ) -> None: ...
+    @property
+    def root(self) -> str: ...
+    @property
+    def limit(self) -> int: ...
+    @property
+    def block(self) -> int: ...
+    @property
+    def verify(self) -> str: ...
+    @property
+    def source_rate(self) -> int | None: ...
+    @property
+    def last_error(self) -> str | None:
+        """Why a block could not be stored or was damaged, of the last time in this process."""
+    def counts(self) -> dict[str, int]:
+        """Of this process by this object: hits, misses (reads of blocks), bytes_read (given to readers), bytes_hit,
+        bytes_source (from the files, for blocks and past them), bytes_identity (from the files, to know their state),
+        bytes_direct (of bytes_source: given without being stored), bytes_saved, waited, refetched, corrupt, evicted,
+        source_reads (calls), errors (blocks that could not be stored)."""
+    def open(self, path: str | PathLike[str]) -> CachedFile: ...
+
+def node_cache_counts() -> dict[str, int]:
+    """Of this process by all objects, also those that are gone, as `NodeCache.counts`."""
+
+class CachedFile:
+    """A file that is read through a NodeCache."""
+
+    @property
+    def size(self) -> int: ...
+    @property
+    def path(self) -> str: ...
+    def read_at(self, offset: int, length: int) -> bytes:
+        """Fewer bytes than asked for at the end of the file."""
+    def readinto_at(self, offset: int, buffer: Any) -> int: ...
+
 class FilePool:
     """Open files that trajectories and archives share: at most `most` between reads, the one unused for longest is closed first.
     A file that is opened again and is another one, or shorter, is a CorruptFileError."""
 
-    def __init__(self, most: int, record_reads: bool = False) -> None: ...
+    def __init__(self, most: int, record_reads: bool = False, node_cache: NodeCache | None = None) -> None:
+        """node_cache: files are read through it; recorded are then the reads of the files themselves."""
     @property
     def n_open(self) -> int: ...
     def take_reads(self) -> list[tuple[str, int, int]]:

@@ -92,6 +92,9 @@ class TrajectorySnapshot:
         `catalogue`: the file that all this is kept in, for errors.
         """
         recipe = dict(self.recipe)
+        if pool is not None:
+            # which has one itself, where files are read through one
+            recipe["node_cache"] = None
         if descriptions is None:
             descriptions = self.descriptions(data)
         if descriptions:

@@ -20,6 +20,7 @@ mod kernels;
 mod merge_tree;
 mod moments;
 mod netcdf;
+mod node_cache;
 mod peer;
 mod python_kernel;
 mod record_file;
@@ -116,6 +117,9 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(netcdf::lengths_of_cells, module)?)?;
     module.add_function(wrap_pyfunction!(atom_checkpoints::store_atom_checkpoints, module)?)?;
     module.add_class::<trajectory::PyTrajectory>()?;
+    module.add_class::<node_cache::PyNodeCache>()?;
+    module.add_function(wrap_pyfunction!(node_cache::node_cache_counts, module)?)?;
+    module.add_class::<node_cache::PyCachedFile>()?;
     module.add_class::<rows::PyFilePool>()?;
     module.add_class::<rows::PyRows>()?;
     module.add_function(wrap_pyfunction!(moments::column_moments, module)?)?;

@@ -8,7 +8,7 @@ use kinema_core::container::hdf5::array::Array;
 use kinema_core::error::catch_panics;
 use kinema_core::pipeline::moments::NumberType;
 use kinema_core::pipeline::rows::{RowFile, RowStorage, Rows, RowsRead};
-use kinema_core::source::{FilePool, FileSource, Files, ReadLog, Source};
+use kinema_core::source::{FilePool, FileSource, Files, OpenSource, ReadLog, Source};
 use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -16,6 +16,7 @@ use pyo3::types::PyDict;
 use crate::arguments;
 use crate::errors::{invalid, to_python};
 use crate::h5md;
+use crate::node_cache::{PyNodeCache, cached};
 use crate::signals::{run_inline, run_interruptible};
 
 /// So many bytes are read on the calling thread, which would wait for another longer than for them.
@@ -31,14 +32,14 @@ pub struct PyFilePool {
 #[pymethods]
 impl PyFilePool {
     #[new]
-    #[pyo3(signature = (most, record_reads=false))]
-    fn new(most: usize, record_reads: bool) -> Self {
+    #[pyo3(signature = (most, record_reads=false, node_cache=None))]
+    fn new(most: usize, record_reads: bool, node_cache: Option<&PyNodeCache>) -> Self {
         let log = record_reads.then(ReadLog::default);
-        let inner = match &log {
-            Some(log) => FilePool::new(most, Arc::new(log.clone())),
-            None => FilePool::new(most, Arc::new(Files)),
+        let files: Arc<dyn OpenSource> = match &log {
+            Some(log) => Arc::new(log.clone()),
+            None => Arc::new(Files),
         };
-        Self { inner, log }
+        Self { inner: FilePool::new(most, cached(files, node_cache)), log }
     }
 
     /// Files that are open now.

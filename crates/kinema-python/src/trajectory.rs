@@ -24,6 +24,7 @@ use crate::arguments::{self, named};
 use crate::errors::{invalid, to_python};
 use crate::h5md::Describe;
 use crate::identity::PyFileIdentity;
+use crate::node_cache::{PyNodeCache, cached};
 use crate::rows::PyFilePool;
 use crate::run::timings_dict;
 use crate::signals::{Stops, run_inline, run_interruptible};
@@ -50,6 +51,7 @@ pub struct PyTrajectory {
     describe: Option<Py<PyAny>>,
     external: Option<Py<PyAny>>,
     write_index: Option<Py<PyAny>>,
+    node_cache: Option<Py<PyNodeCache>>,
     log: Option<ReadLog>,
     stops: Stops,
 }
@@ -70,7 +72,7 @@ impl PyTrajectory {
     #[expect(clippy::too_many_arguments, reason = "the arguments of the Python class")]
     #[pyo3(signature = (paths, *, format=None, overlap="last", on_truncated="drop", absent="error", index="auto", max_open_files=64,
         units=None, dt=None, time_offset=None, first_time=None, describe=None, external=None, write_index=None, snapshot=None,
-        record_reads=false, pool=None, catalogue=None))]
+        record_reads=false, pool=None, catalogue=None, node_cache=None))]
     fn new(
         py: Python<'_>,
         paths: Vec<PathBuf>,
@@ -91,6 +93,7 @@ impl PyTrajectory {
         record_reads: bool,
         pool: Option<&PyFilePool>,
         catalogue: Option<PathBuf>,
+        node_cache: Option<Py<PyNodeCache>>,
     ) -> PyResult<Self> {
         let format = format
             .map(|name| {
@@ -113,9 +116,12 @@ impl PyTrajectory {
             write_index: write_index.as_ref().map(|function| arguments::index_writer(function.clone_ref(py))),
             sources: match (&log, pool) {
                 (Some(_), Some(_)) => return Err(invalid("a pool of files records reads itself")),
-                (Some(log), None) => Arc::new(log.clone()),
+                (Some(log), None) => cached(Arc::new(log.clone()), node_cache.as_ref().map(Py::get)),
+                (None, Some(_)) if node_cache.is_some() => {
+                    return Err(invalid("a pool of files has a node cache itself"));
+                }
                 (None, Some(pool)) => Arc::new(pool.inner.clone()),
-                (None, None) => Arc::new(Files),
+                (None, None) => cached(Arc::new(Files), node_cache.as_ref().map(Py::get)),
             },
             format,
             overlap: named(overlap)?,
@@ -148,6 +154,7 @@ impl PyTrajectory {
             describe,
             external,
             write_index,
+            node_cache,
             log,
             stops,
         })
@@ -251,6 +258,7 @@ impl PyTrajectory {
         recipe.set_item("describe", &self.describe)?;
         recipe.set_item("external", &self.external)?;
         recipe.set_item("write_index", &self.write_index)?;
+        recipe.set_item("node_cache", &self.node_cache)?;
         Ok(recipe)
     }
 

@@ -22,22 +22,16 @@
 
 use std::sync::Arc;
 
-use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+use xxhash_rust::xxh3::Xxh3;
 
 use super::Index;
 use crate::error::Result;
-use crate::source::{FileStatus, Source};
+use crate::source::{CONTENT_PLACES, FileStatus, PIECE_BYTES, Source, sampled_content};
 
-/// Bytes hashed at each end.
-const END_BYTES: u64 = 64 * 1024;
 /// Frames whose heads are hashed.
 const FRAMES: u64 = 16;
 /// Bytes hashed of each of them: magic number, atom count, step, time and cell of an XTC frame.
 const HEAD_BYTES: u64 = 64;
-/// Bytes of a piece of content: what the operating system reads at least.
-const PIECE_BYTES: u64 = 4096;
-/// Bytes read at once where all are hashed.
-const BLOCK_BYTES: u64 = 1 << 20;
 /// Words of the bytes in front of the statuses.
 const WORDS: usize = 8;
 
@@ -69,7 +63,7 @@ pub struct FileIdentity {
 
 impl FileIdentity {
     /// Places at which content is sampled, unless somebody wants more.
-    pub const PLACES: u64 = 16;
+    pub const PLACES: u64 = CONTENT_PLACES;
     /// Bytes of the identity of a file that names no other.
     pub const LEN: usize = 8 * WORDS + FileStatus::LEN;
 
@@ -223,49 +217,12 @@ impl FileIdentity {
 }
 
 fn content(source: &dyn Source, size: u64, index: Option<&Index>, places: u64) -> Result<[u64; 4]> {
-    let end = size.min(END_BYTES);
-    let mut bytes = vec![0; end as usize];
-    source.read_exact_at(0, &mut bytes)?;
-    let head = xxh3_64(&bytes);
-    source.read_exact_at(size - end, &mut bytes)?;
-    let tail = xxh3_64(&bytes);
-    let pieces =
-        if size <= places.saturating_mul(PIECE_BYTES) { all_of(source, size)? } else { pieces(source, size, places)? };
+    let [head, tail, pieces] = sampled_content(source, size, places)?;
     let frames = match index {
         Some(index) => frames(source, size, index)?,
         None => 0,
     };
     Ok([head, tail, pieces, frames])
-}
-
-fn all_of(source: &dyn Source, size: u64) -> Result<u64> {
-    let mut digest = Xxh3::new();
-    let mut block = vec![0; size.min(BLOCK_BYTES) as usize];
-    let mut at = 0;
-    while at < size {
-        let part = &mut block[..(size - at).min(BLOCK_BYTES) as usize];
-        source.read_exact_at(at, part)?;
-        digest.update(part);
-        at += part.len() as u64;
-    }
-    Ok(digest.digest())
-}
-
-/// One piece in each of `places` parts of equal length, each time at another place within it: a file in which something
-/// returns at fixed distances has all of it sampled.
-fn pieces(source: &dyn Source, size: u64, places: u64) -> Result<u64> {
-    let mut digest = Xxh3::new();
-    let mut piece = [0; PIECE_BYTES as usize];
-    let border = |i: u64| (u128::from(size) * u128::from(i) / u128::from(places)) as u64;
-    for i in 0..places {
-        let (start, len) = (border(i), border(i + 1) - border(i));
-        // multiples of the golden ratio fall into every part alike
-        let share = u128::from(i.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        let within = ((share * u128::from(len - PIECE_BYTES + 1)) >> 64) as u64;
-        source.read_exact_at(start + within, &mut piece)?;
-        digest.update(&piece);
-    }
-    Ok(digest.digest())
 }
 
 /// Heads of frames that differ in size; of frames in chunks pieces of chunks, which may lie in other files.

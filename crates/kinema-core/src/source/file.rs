@@ -105,6 +105,11 @@ impl FileSource {
         Ok(Self { file: open_regular(path)?, path: path.to_path_buf() })
     }
 
+    /// The open file.
+    pub(super) fn file(&self) -> &File {
+        &self.file
+    }
+
     fn metadata(&self) -> Result<Metadata> {
         self.file.metadata().map_err(|error| Error::io("cannot stat the file", &error).at_path(&self.path))
     }
@@ -122,6 +127,15 @@ fn read_vectored(file: &File, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> st
     usize::try_from(read).map_err(|_| std::io::Error::last_os_error())
 }
 
+/// A hint: what it cannot do, the read does.
+#[cfg(target_os = "linux")]
+fn advise(file: &File, extent: Extent, advice: libc::c_int) {
+    if let (Ok(offset), Ok(len)) = (libc::off_t::try_from(extent.offset), libc::off_t::try_from(extent.len)) {
+        // SAFETY: the descriptor is open, and the call takes integers only
+        unsafe { libc::posix_fadvise(file.as_raw_fd(), offset, len, advice) };
+    }
+}
+
 impl Source for FileSource {
     fn path(&self) -> &Path {
         &self.path
@@ -137,12 +151,12 @@ impl Source for FileSource {
 
     #[cfg(target_os = "linux")]
     fn will_need(&self, extent: Extent) {
-        let (Ok(offset), Ok(len)) = (libc::off_t::try_from(extent.offset), libc::off_t::try_from(extent.len)) else {
-            return;
-        };
-        // a hint: what it cannot do, the read does
-        // SAFETY: the descriptor is open, and the call takes integers only
-        unsafe { libc::posix_fadvise(self.file.as_raw_fd(), offset, len, libc::POSIX_FADV_WILLNEED) };
+        advise(&self.file, extent, libc::POSIX_FADV_WILLNEED);
+    }
+
+    #[cfg(target_os = "linux")]
+    fn not_needed(&self, extent: Extent) {
+        advise(&self.file, extent, libc::POSIX_FADV_DONTNEED);
     }
 
     fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {

@@ -3,15 +3,20 @@
 //! There is no cursor, so one handle serves all threads. Frames are unknown here.
 
 mod ahead;
+pub mod cache;
+mod content;
 mod file;
 mod memory;
 mod multi;
 mod open;
 mod pool;
 mod recording;
+mod shared_number;
 mod status;
+mod throttled;
 
 pub use ahead::ReadList;
+pub(crate) use content::{CONTENT_PLACES, PIECE_BYTES, sampled_bytes, sampled_content};
 pub use file::{FileSource, open_regular, read_regular};
 pub use memory::MemorySource;
 pub use multi::MultiFileSource;
@@ -19,6 +24,7 @@ pub use open::{Files, OpenSource};
 pub use pool::FilePool;
 pub use recording::{ReadLog, RecordingSource};
 pub use status::FileStatus;
+pub use throttled::{Throttle, Throttled};
 
 use std::io::IoSliceMut;
 use std::path::Path;
@@ -110,6 +116,9 @@ pub trait Source: Send + Sync {
 
     /// Has the system begin to read an extent that will be read, where it can: it changes nothing but the time of that.
     fn will_need(&self, _extent: Extent) {}
+
+    /// Says that the system need not keep an extent in memory, as it is kept elsewhere: it changes nothing that is read.
+    fn not_needed(&self, _extent: Extent) {}
 
     /// `Truncated` unless all bytes of an extent are there: asked before much memory is taken for them.
     ///

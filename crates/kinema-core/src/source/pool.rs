@@ -51,7 +51,7 @@ impl Entry {
     }
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -158,6 +158,12 @@ impl Source for PooledSource {
         // an error comes again with the read
         if let Ok(source) = self.get() {
             source.will_need(extent);
+        }
+    }
+
+    fn not_needed(&self, extent: Extent) {
+        if let Ok(source) = self.get() {
+            source.not_needed(extent);
         }
     }
 

@@ -73,6 +73,10 @@ impl<S: Source> Source for RecordingSource<S> {
         self.inner.will_need(extent);
     }
 
+    fn not_needed(&self, extent: Extent) {
+        self.inner.not_needed(extent);
+    }
+
     fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         self.log.push(self.inner.path(), Extent { offset, len: buffer.len() as u64 });
         self.inner.read_exact_at(offset, buffer)

@@ -1,0 +1,255 @@
+//! Blocks: found, or fetched by one of all who want them while the others wait.
+
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::Shared;
+use super::block::{Block, PIECE, footer, stored_bytes};
+use super::counts::Count;
+use super::key::{BlockKey, FileKey};
+use super::locks::Lock;
+use crate::error::{Error, ErrorKind, Result};
+use crate::source::pool::locked;
+use crate::source::{Extent, FileStatus, Source};
+
+/// Bytes that are read from the source at once.
+const CHUNK: usize = 4 << 20;
+/// After a block could not be stored nobody tries again for so many seconds.
+const PAUSE: u64 = 5;
+
+/// A file that is opened through a cache, in the state in which it was opened.
+pub(super) struct SourceFile {
+    pub key: FileKey,
+    pub status: FileStatus,
+    /// The file itself.
+    pub source: Arc<dyn Source>,
+}
+
+/// Where the bytes of a block are.
+pub(super) enum Place {
+    /// In this file; whether it was fetched just now.
+    Block(Arc<Block>, bool),
+    /// They cannot be stored: in the source alone.
+    Source,
+}
+
+impl SourceFile {
+    /// The bytes of a block in the source.
+    pub(super) fn extent(&self, number: u64, block: u64) -> Extent {
+        let offset = number * block;
+        Extent { offset, len: block.min(self.status.size.saturating_sub(offset)) }
+    }
+
+    /// That it is what it was when it was opened; whether it has only grown.
+    fn check(&self) -> Result<bool> {
+        let now = self.source.status()?;
+        let then = &self.status;
+        match now {
+            Some(now) if then.is_unchanged(&now) => Ok(false),
+            Some(now) if now.inode == then.inode && now.size > then.size => Ok(true),
+            now => {
+                let expected = format!("the file of {} bytes that was opened before", then.size);
+                let found = match now {
+                    Some(now) if now.size != then.size => format!("{} bytes", now.size),
+                    _ => "another time of change".to_owned(),
+                };
+                let error = Error::corrupt("the file was replaced or cut while it was used", expected, found);
+                Err(Error::new(ErrorKind::Corrupt, error.what()).at_path(self.source.path()))
+            }
+        }
+    }
+}
+
+fn seconds() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+impl Shared {
+    /// A block that is in the cache: open, or to be opened. What is damaged is removed.
+    pub(super) fn find(&self, key: BlockKey) -> Option<Arc<Block>> {
+        if let Some(block) = self.descriptors.get(key) {
+            return Some(block);
+        }
+        let place = self.root.block(key);
+        match Block::open(&place, key) {
+            Ok(block) => Some(self.keep(block)),
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(_) => {
+                let checked = Lock::wait(&self.root.lock_of(key)).and_then(|_lock| self.open_locked(key));
+                checked.unwrap_or_else(|error| {
+                    self.note(error.to_string());
+                    None
+                })
+            }
+        }
+    }
+
+    /// Opens a block whose lock is held, so that nobody changes it; what is damaged is removed.
+    fn open_locked(&self, key: BlockKey) -> Result<Option<Arc<Block>>> {
+        match Block::open(&self.root.block(key), key) {
+            Ok(block) => Ok(Some(self.keep(block))),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => self.discard(key, &error).map(|()| None),
+        }
+    }
+
+    /// Removes a damaged block, whose lock is held.
+    fn discard(&self, key: BlockKey, why: &Error) -> Result<()> {
+        let place = self.root.block(key);
+        let bytes = place.symlink_metadata().map_or(0, |found| found.len());
+        if self.remove(&place)? {
+            self.counts.add(Count::Corrupt, 1);
+            self.note(why.to_string());
+            self.give_back(bytes)?;
+        }
+        locked(&self.damaged).insert(key);
+        Ok(())
+    }
+
+    /// The same for a block that is open, unless another has replaced it already.
+    pub(super) fn discard_open(&self, block: &Arc<Block>, why: &Error) {
+        self.descriptors.remove(block);
+        let discard = || {
+            let _lock = Lock::wait(&self.root.lock_of(block.key))?;
+            let ours = block.file().metadata().map(|found| found.ino()).ok();
+            let named = self.root.block(block.key).symlink_metadata().map(|found| found.ino()).ok();
+            if ours.is_some() && ours == named { self.discard(block.key, why) } else { Ok(()) }
+        };
+        if let Err(error) = discard() {
+            self.note(error.to_string());
+        }
+    }
+
+    /// The bytes of a block, fetched if they are not in the cache: by one of all threads and processes. Whatever is wrong
+    /// with the cache itself leads to the source, and is counted.
+    ///
+    /// # Errors
+    /// Those of the source; `Corrupt` where it is no longer what it was when it was opened.
+    pub(super) fn get(&self, file: &SourceFile, number: u64) -> Result<Place> {
+        let key = BlockKey { file: file.key, number };
+        if let Some(block) = self.find(key) {
+            return Ok(Place::Block(block, false));
+        }
+        if self.full_until.load(Ordering::Relaxed) > seconds() {
+            return Ok(Place::Source);
+        }
+        let locked_block = self.lock(key).and_then(|lock| Ok((lock, self.open_locked(key)?)));
+        let (_lock, found) = match locked_block {
+            Ok(locked) => locked,
+            Err(error) => return Ok(self.not_stored(error.to_string())),
+        };
+        if let Some(block) = found {
+            return Ok(Place::Block(block, false));
+        }
+        // one that grows is not stored: what is behind its end is not of this key
+        let stored = if file.check()? { Stored::Grows } else { self.store(file, key)? };
+        match stored {
+            Stored::Yes => {}
+            Stored::NoRoom(why) => return Ok(self.not_stored(why)),
+            Stored::Later | Stored::Grows => return Ok(Place::Source),
+        }
+        self.counts.add(Count::Misses, 1);
+        if locked(&self.damaged).remove(&key) {
+            self.counts.add(Count::Refetched, 1);
+        }
+        match self.open_locked(key) {
+            Ok(Some(block)) => Ok(Place::Block(block, true)),
+            // removed by another meanwhile, to make room
+            Ok(None) => Ok(Place::Source),
+            Err(error) => Ok(self.not_stored(error.to_string())),
+        }
+    }
+
+    /// The lock of a block, for which another is waited for if need be.
+    fn lock(&self, key: BlockKey) -> Result<Lock> {
+        let path = self.root.lock_of(key);
+        if let Some(lock) = Lock::attempt(&path)? {
+            return Ok(lock);
+        }
+        self.counts.add(Count::Waited, 1);
+        Lock::wait(&path)
+    }
+
+    fn not_stored(&self, why: String) -> Place {
+        self.counts.add(Count::Errors, 1);
+        self.full_until.store(seconds() + PAUSE, Ordering::Relaxed);
+        self.note(why);
+        Place::Source
+    }
+
+    fn keep(&self, block: Block) -> Arc<Block> {
+        let block = Arc::new(block);
+        self.descriptors.put(block.clone());
+        block
+    }
+
+    /// Copies a block from the source into a new file; its lock is held.
+    fn store(&self, file: &SourceFile, key: BlockKey) -> Result<Stored> {
+        let extent = file.extent(key.number, self.options.block);
+        let path = std::path::absolute(file.source.path()).unwrap_or_else(|_| file.source.path().to_path_buf());
+        let no_room = |error: &std::io::Error| Ok(Stored::NoRoom(format!("a block could not be stored: {error}")));
+        let room = match self.room(stored_bytes(extent.len, &path)) {
+            Ok(Some(room)) => room,
+            Ok(None) => return Ok(Stored::Later),
+            Err(error) => return no_room(&error),
+        };
+        file.source.will_need(extent);
+        let mut buffer = self.buffer((extent.len as usize).min(CHUNK));
+        let mut sums = Vec::with_capacity(extent.len.div_ceil(PIECE as u64) as usize);
+        let mut done = 0;
+        while done < extent.len {
+            let n = buffer.len().min((extent.len - done) as usize);
+            let bytes = &mut buffer[..n];
+            if let Err(error) = file.source.read_exact_at(extent.offset + done, bytes) {
+                // the reason, where it is known
+                file.check()?;
+                return Err(error);
+            }
+            self.counts.add(Count::BytesSource, bytes.len() as u64);
+            self.counts.add(Count::SourceReads, 1);
+            sums.extend(bytes.chunks(PIECE).map(xxh3_64));
+            if let Err(error) = room.file().write_all_at(bytes, done) {
+                return no_room(&error);
+            }
+            done += n as u64;
+        }
+        self.give_buffer(buffer);
+        if file.check()? {
+            return Ok(Stored::Grows);
+        }
+        let end = footer(key, extent.len, &path, &sums);
+        if let Err(error) = room.file().write_all_at(&end, extent.len).and_then(|()| room.publish(key)) {
+            return no_room(&error);
+        }
+        file.source.not_needed(extent);
+        Ok(Stored::Yes)
+    }
+
+    fn buffer(&self, bytes: usize) -> Vec<u8> {
+        let mut buffer = locked(&self.buffers).pop().unwrap_or_default();
+        buffer.resize(bytes, 0);
+        buffer
+    }
+
+    fn give_buffer(&self, buffer: Vec<u8>) {
+        let mut buffers = locked(&self.buffers);
+        if buffers.len() < 4 {
+            buffers.push(buffer);
+        }
+    }
+}
+
+/// What came of storing a block.
+enum Stored {
+    Yes,
+    /// Why not.
+    NoRoom(String),
+    /// All of the limit is being written now.
+    Later,
+    /// The file has grown meanwhile.
+    Grows,
+}

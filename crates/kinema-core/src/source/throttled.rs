@@ -1,0 +1,126 @@
+//! A source of limited speed, for tests and benchmarks: what a shared file system gives a node, with local files.
+
+use std::io::IoSliceMut;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::shared_number::SharedNumber;
+use super::{Extent, FileStatus, OpenSource, Source};
+use crate::error::{Error, ErrorKind, Result};
+
+/// So many bytes a second, together for all processes that name the same file.
+#[derive(Debug)]
+pub struct Throttle {
+    rate: u64,
+    /// When all that was asked for is through, ns since 1970.
+    free: SharedNumber,
+}
+
+impl Throttle {
+    /// `rate` bytes a second for all who share the file `state`, which is made if need be.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for 0 bytes; those of the file.
+    pub fn new(rate: u64, state: &Path) -> Result<Self> {
+        if rate == 0 {
+            return Err(Error::new(ErrorKind::InvalidArgument, "a source of 0 bytes a second gives nothing"));
+        }
+        Ok(Self { rate, free: SharedNumber::open(state)? })
+    }
+
+    /// Returns when so many bytes would have come.
+    fn pass(&self, bytes: u64) {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
+        let takes = (u128::from(bytes) * 1_000_000_000 / u128::from(self.rate)) as u64;
+        let free = self.free.update(|free| free.max(now).saturating_add(takes));
+        std::thread::sleep(Duration::from_nanos(free.saturating_sub(now)));
+    }
+}
+
+/// Opens through another, and lets what is read pass no faster than a [`Throttle`] allows.
+#[derive(Clone)]
+pub struct Throttled {
+    inner: Arc<dyn OpenSource>,
+    throttle: Arc<Throttle>,
+}
+
+impl Throttled {
+    /// Around `inner`.
+    pub fn new(inner: Arc<dyn OpenSource>, throttle: Arc<Throttle>) -> Self {
+        Self { inner, throttle }
+    }
+}
+
+impl OpenSource for Throttled {
+    fn open(&self, path: &Path) -> Result<Arc<dyn Source>> {
+        let inner = self.inner.open(path)?;
+        Ok(Arc::new(ThrottledSource { inner, throttle: self.throttle.clone() }))
+    }
+}
+
+struct ThrottledSource {
+    inner: Arc<dyn Source>,
+    throttle: Arc<Throttle>,
+}
+
+impl Source for ThrottledSource {
+    fn path(&self) -> &Path {
+        self.inner.path()
+    }
+
+    fn len(&self) -> Result<u64> {
+        self.inner.len()
+    }
+
+    fn status(&self) -> Result<Option<FileStatus>> {
+        self.inner.status()
+    }
+
+    fn not_needed(&self, extent: Extent) {
+        self.inner.not_needed(extent);
+    }
+
+    fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        self.inner.read_exact_at(offset, buffer)?;
+        self.throttle.pass(buffer.len() as u64);
+        Ok(())
+    }
+
+    fn read_scattered_at(&self, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> Result<()> {
+        let bytes = buffers.iter().map(|buffer| buffer.len() as u64).sum();
+        self.inner.read_scattered_at(offset, buffers)?;
+        self.throttle.pass(bytes);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+    use crate::source::Files;
+
+    #[test]
+    fn two_handles_together_are_no_faster_than_the_rate() {
+        let folder = std::env::temp_dir().join(format!("kinema-throttled-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("data");
+        std::fs::write(&path, vec![5; 1 << 20]).unwrap();
+        let open = || {
+            let throttle = Arc::new(Throttle::new(10 << 20, &folder.join("rate")).unwrap());
+            Throttled::new(Arc::new(Files), throttle).open(&path).unwrap()
+        };
+        let (one, two) = (open(), open());
+        let began = Instant::now();
+        let mut bytes = vec![0; 1 << 20];
+        one.read_exact_at(0, &mut bytes).unwrap();
+        two.read_scattered_at(0, &mut [IoSliceMut::new(&mut bytes)]).unwrap();
+        // 2 MiB at 10 MiB a second; it can only take longer
+        assert!(began.elapsed() >= Duration::from_millis(190));
+        assert!(bytes.iter().all(|&byte| byte == 5) && one.len().unwrap() == 1 << 20);
+        assert!(Throttle::new(0, &folder.join("rate")).is_err());
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+}
