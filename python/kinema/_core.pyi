@@ -73,7 +73,8 @@ def fetch_published(
     """
 
 class PeerServer:
-    """Serves the files `folder/ID/NAME` to whoever proves the key of 32 bytes; threads and memory are bounded."""
+    """Serves the files `folder/ID/NAME`, and blocks of a cache, to whoever proves the key of 32 bytes; threads and
+    memory are bounded."""
 
     address: tuple[str, int]
     def __init__(
@@ -83,6 +84,7 @@ class PeerServer:
         host: str,
         port: int = 0,
         *,
+        cache: NodeCache | None = None,
         clients: int = 32,
         strangers: int = 32,
         step: float = 10.0,
@@ -367,6 +369,8 @@ class NodeCache:
         bytes_source (from the files, for blocks and past them), bytes_identity (from the files, to know their state),
         bytes_direct (of bytes_source: given without being stored), bytes_saved, waited, refetched, corrupt, evicted,
         source_reads (calls), errors (blocks that could not be stored)."""
+    def set_nodes(self, own: str, nodes: Sequence[tuple[str, str, int]], key: bytes, step: float) -> None:
+        """Has the homes of blocks among nodes (name, host, port) asked before the source; `own` is this one."""
     def open(self, path: str | PathLike[str]) -> CachedFile: ...
 
 def node_cache_counts() -> dict[str, int]:

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use kinema_core::error::catch_panics;
 use kinema_core::named::Named;
+use kinema_core::peer::{BlockNodes, Key, Node};
 use kinema_core::source::cache::{CacheOptions, Counts, NodeCache, Verify, counts_of_process};
 use kinema_core::source::{OpenSource, Source};
 use pyo3::buffer::PyBuffer;
@@ -14,11 +15,12 @@ use pyo3::types::{PyBytes, PyDict, PyTuple};
 
 use crate::arguments::named;
 use crate::errors::{invalid, to_python};
+use crate::peer::seconds;
 
 /// A cache of blocks on this node.
 #[pyclass(name = "NodeCache", module = "kinema._core", frozen)]
 pub struct PyNodeCache {
-    inner: NodeCache,
+    pub inner: NodeCache,
 }
 
 /// Opens files as `inner` does, through a cache if there is one.
@@ -88,6 +90,14 @@ impl PyNodeCache {
     #[getter]
     fn last_error(&self) -> Option<String> {
         self.inner.last_error()
+    }
+
+    /// Has the homes of blocks among nodes (name, host, port) asked before the source; `own` is this one.
+    fn set_nodes(&self, own: String, nodes: Vec<(String, String, u16)>, key: &[u8], step: f64) -> PyResult<()> {
+        let key = Key::new(key).map_err(|error| to_python(&error))?;
+        let nodes = nodes.into_iter().map(|(name, host, port)| Node { name, host, port }).collect();
+        self.inner.set_nodes(Some(Arc::new(BlockNodes::new(own, nodes, key, seconds(step)?))));
+        Ok(())
     }
 
     /// A file through the cache.

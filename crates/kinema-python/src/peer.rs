@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use kinema_core::peer::{self, Client, Key, Limits, Patience, PublishedFiles, Server};
+use kinema_core::peer::{self, Client, Key, Limits, NodeContent, Patience, PublishedFiles, Server};
 use kinema_core::source::FileSource;
 use pyo3::prelude::*;
 
 use crate::errors::{invalid, to_python};
+use crate::node_cache::PyNodeCache;
 use crate::signals::run_interruptible;
 
 /// Size of a file in bytes, and the XXH3-64 of its content.
@@ -45,20 +46,21 @@ pub fn fetch_published(
     })
 }
 
-/// A server of the published files in a folder.
+/// A server of the published files in a folder, and of the blocks of a cache.
 #[pyclass(name = "PeerServer", module = "kinema._core", frozen)]
 pub struct PyPeerServer(Mutex<Option<Server>>);
 
 #[pymethods]
 impl PyPeerServer {
     #[new]
-    #[pyo3(signature = (folder, key, host, port=0, *, clients=32, strangers=32, step=10.0, idle=30.0))]
+    #[pyo3(signature = (folder, key, host, port=0, *, cache=None, clients=32, strangers=32, step=10.0, idle=30.0))]
     #[expect(clippy::too_many_arguments, reason = "each is named in Python")]
     fn new(
         folder: PathBuf,
         key: &[u8],
         host: &str,
         port: u16,
+        cache: Option<&PyNodeCache>,
         clients: usize,
         strangers: usize,
         step: f64,
@@ -68,7 +70,9 @@ impl PyPeerServer {
             return Err(invalid("a server takes at least one client and one stranger"));
         }
         let limits = Limits { strangers, clients, step: seconds(step)?, idle: seconds(idle)? };
-        let start = || Server::start(host, port, Key::new(key)?, Arc::new(PublishedFiles::new(folder)), limits);
+        let cache = cache.map(|cache| cache.inner.options().clone());
+        let content = NodeContent::new(PublishedFiles::new(folder), cache);
+        let start = || Server::start(host, port, Key::new(key)?, Arc::new(content), limits);
         Ok(Self(Mutex::new(Some(start().map_err(|error| to_python(&error))?))))
     }
 
@@ -115,7 +119,8 @@ impl PyPeerServer {
     }
 }
 
-fn seconds(number: f64) -> PyResult<Duration> {
+/// A number of seconds from Python.
+pub fn seconds(number: f64) -> PyResult<Duration> {
     // what is beyond any clock is for ever
     const MOST: f64 = 1e9;
     if number.is_nan() || number < 0.0 {

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from kinema.cache.counts import CacheCounts
     from kinema.cache.foreign import open, open_hdf5
     from kinema.cache.node_cache import NodeCache
+    from kinema.cache.nodes import SharedBlocks
     from kinema.cache.peers import NodeServer
     from kinema.cache.publishing import PublishedFile, await_ready, publish, published
 
@@ -19,6 +20,7 @@ _NAMES = {
     "kinema.cache.counts": ("CacheCounts",),
     "kinema.cache.foreign": ("open", "open_hdf5"),
     "kinema.cache.node_cache": ("NodeCache",),
+    "kinema.cache.nodes": ("SharedBlocks",),
     "kinema.cache.peers": ("NodeServer",),
     "kinema.cache.publishing": ("PublishedFile", "await_ready", "publish", "published"),
 }
@@ -29,6 +31,7 @@ __all__ = [
     "NodeCache",
     "NodeServer",
     "PublishedFile",
+    "SharedBlocks",
     "await_ready",
     "open",
     "open_hdf5",

@@ -22,7 +22,17 @@ from typing import Any
 from kinema.cache.signed import read_signed, write_signed
 from kinema.errors import CorruptFileError
 
-__all__ = ["SUFFIX", "Marker", "Owner", "marker_path", "read_address", "read_marker", "write_address", "write_marker"]
+__all__ = [
+    "SUFFIX",
+    "Marker",
+    "Owner",
+    "addresses_in",
+    "marker_path",
+    "read_address",
+    "read_marker",
+    "write_address",
+    "write_marker",
+]
 
 SUFFIX = ".ready"
 _LONGEST_TEXT = 256
@@ -144,6 +154,13 @@ def read_address(folder: str, node: str) -> Owner | None:
     except (CorruptFileError, ValueError, TypeError):
         return None
     return owner if owner.node == node else None
+
+
+def addresses_in(folder: str) -> list[Owner]:
+    """Of all nodes that have written theirs, in the order of their names."""
+    names = sorted(name for name in os.listdir(folder) if re.fullmatch(r"\.kinema-peer-[0-9a-f]{16}", name))
+    found = [read_address(folder, name.rpartition("-")[2]) for name in names]
+    return [owner for owner in found if owner is not None]
 
 
 def _address_path(folder: str, node: str) -> str:

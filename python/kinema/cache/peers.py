@@ -1,4 +1,4 @@
-"""`NodeServer`: serves the published files of a node to others of the same user, over TCP.
+"""`NodeServer`: serves the published files and cached blocks of a node to others of the same user, over TCP.
 
 One process a node serves, the one that has the lock of the folder; the handles of others wait, and the next one takes
 over when it ends in whatever way. `fetch` is the other side.
@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from kinema import _core, notes
 from kinema.cache.keys import user_key
@@ -30,6 +30,9 @@ from kinema.errors import (
     WaitTimeoutError,
 )
 from kinema.writing.output_file import OutputFile, machine
+
+if TYPE_CHECKING:
+    from kinema.cache.node_cache import NodeCache
 
 __all__ = ["NodeServer", "fetch"]
 
@@ -60,6 +63,8 @@ class NodeServer:
         Most that are served at once.
     timeout : float
         Seconds for each step of a connection.
+    cache : NodeCache, optional
+        Serve its blocks as well (`SharedBlocks`).
 
     Raises
     ------
@@ -74,11 +79,13 @@ class NodeServer:
         port: int = 0,
         clients: int = 32,
         timeout: float = 10.0,
+        cache: NodeCache | None = None,
     ) -> None:
         self._files = NodeFiles(root)
         self._address = host_address() if address is None else address
         self._port, self._clients, self._timeout = port, clients, timeout
         self._key = user_key()
+        self._cache = None if cache is None else cache.core
         self._server: _core.PeerServer | None = None
         self._lock: int | None = None
         self._stopped = threading.Event()
@@ -151,6 +158,7 @@ class NodeServer:
                 self._key,
                 self._address,
                 self._port,
+                cache=self._cache,
                 clients=self._clients,
                 step=self._timeout,
             )
@@ -250,14 +258,14 @@ def fetch(
                 break
             if lies >= _MOST_LIES:
                 raise CorruptFileError(f"{name}: cannot be fetched from {failures[-1]}", path=name)
-            origin, left = "peer", deadline - time.monotonic()
-            if left <= 0:
+            origin = "peer"
+            time.sleep(min(pause, max(deadline - time.monotonic(), 0.0)))
+            pause = min(2 * pause, _LONGEST)
+            if time.monotonic() >= deadline:
                 raise WaitTimeoutError(
                     f"{name}: could not be fetched in time, at {len(failures)} attempts; the last: {failures[-1]}",
                     path=name,
                 )
-            time.sleep(min(pause, left))
-            pause = min(2 * pause, _LONGEST)
     if failures:
         what = "read from the shared file system" if origin == "shared" else "fetched"
         notes.emit([f"{name}: was {what} after {len(failures)} failed attempts; the last: {failures[-1]}"])

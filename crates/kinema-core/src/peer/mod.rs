@@ -4,11 +4,13 @@
 //! here knows frames, and nothing listens that was not asked for. Both sides prove the key before any byte of a file is
 //! sent, and each message carries a code that only they can make. Nothing is encrypted: who sees the network sees the bytes.
 
+mod blocks;
 mod channel;
 mod checksum;
 mod client;
 mod key;
 mod published;
+mod served;
 mod server;
 #[cfg(test)]
 mod tests;
@@ -16,10 +18,12 @@ mod wire;
 
 use std::sync::Arc;
 
+pub use blocks::{BlockNodes, Node};
 pub use checksum::checksum;
 pub use client::{Client, fetch_file};
 pub use key::Key;
 pub use published::PublishedFiles;
+pub use served::NodeContent;
 pub use server::{Limits, Server, ServerCounts};
 pub use wire::Patience;
 
@@ -30,7 +34,7 @@ use crate::source::Source;
 pub const PIECE: usize = 256 << 10;
 
 /// Longest name of what is asked for.
-pub const LONGEST_NAME: usize = 1024;
+pub const LONGEST_NAME: usize = 4096 + 64;
 
 /// Something whose content does not change, by names.
 pub trait Serve: Send + Sync {

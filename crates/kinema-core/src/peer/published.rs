@@ -4,11 +4,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{LONGEST_NAME, Serve};
+use super::Serve;
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::{FileSource, Source};
 
 const ID: usize = 32;
+/// Of a file, as file systems have it.
+const LONGEST_FILE: usize = 255;
 
 /// What lies in one folder.
 #[derive(Debug, Clone)]
@@ -27,7 +29,7 @@ impl PublishedFiles {
         let (id, file) = (name.get(..ID)?, name.get(ID + 1..)?);
         let is_id = id.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
         let is_file = !file.is_empty() && !file.contains(&b'/') && !file.contains(&0) && file != b"." && file != b"..";
-        let fits = is_id && is_file && name[ID] == b'/' && name.len() <= LONGEST_NAME;
+        let fits = is_id && is_file && name[ID] == b'/' && file.len() <= LONGEST_FILE;
         fits.then(|| self.folder.join(std::ffi::OsStr::from_bytes(id)).join(std::ffi::OsStr::from_bytes(file)))
     }
 }
@@ -57,7 +59,7 @@ mod tests {
         for wrong in ["", "/etc/passwd", &id[..31], id, &format!("{id}/"), &format!("{id}/.."), &format!("{id}/a/b")] {
             assert_eq!(files.place(wrong.as_bytes()), None, "{wrong}");
         }
-        let long = format!("{id}/{}", "x".repeat(LONGEST_NAME));
+        let long = format!("{id}/{}", "x".repeat(LONGEST_FILE + 1));
         for wrong in [format!("{id}a.xtc"), format!("{id}/a\0b"), format!("../{}/x", &id[3..]), long] {
             assert_eq!(files.place(wrong.as_bytes()), None, "{wrong}");
             assert!(files.open(wrong.as_bytes()).is_err());

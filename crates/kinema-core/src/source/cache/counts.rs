@@ -19,6 +19,8 @@ pub(super) enum Count {
     Corrupt,
     Evicted,
     SourceReads,
+    BytesPeers,
+    PeerFailures,
     Errors,
 }
 
@@ -58,6 +60,10 @@ pub struct Counts {
     pub evicted: u64,
     /// Calls to the source behind `bytes_source`.
     pub source_reads: u64,
+    /// Bytes that other nodes gave.
+    pub bytes_peers: u64,
+    /// Blocks that another node should have given and did not: they were read from the source.
+    pub peer_failures: u64,
     /// Blocks that could not be stored: no space left, or another error of the cache's file system.
     pub errors: u64,
 }
@@ -84,14 +90,15 @@ impl Counts {
             ("corrupt", self.corrupt),
             ("evicted", self.evicted),
             ("source_reads", self.source_reads),
+            ("bytes_peers", self.bytes_peers),
+            ("peer_failures", self.peer_failures),
             ("errors", self.errors),
         ]
     }
 }
 
 /// Of all handles of this process, also those that are gone.
-static OF_PROCESS: Counter =
-    Counter { generation: AtomicU32::new(0), numbers: [const { AtomicU64::new(0) }; N] };
+static OF_PROCESS: Counter = Counter { generation: AtomicU32::new(0), numbers: [const { AtomicU64::new(0) }; N] };
 
 /// What this process has had of all caches.
 pub fn counts_of_process() -> Counts {
@@ -126,6 +133,8 @@ impl Counter {
             corrupt: get(Count::Corrupt),
             evicted: get(Count::Evicted),
             source_reads: get(Count::SourceReads),
+            bytes_peers: get(Count::BytesPeers),
+            peer_failures: get(Count::PeerFailures),
             errors: get(Count::Errors),
         }
     }

@@ -12,6 +12,7 @@ mod fetch;
 mod forks;
 mod key;
 mod locks;
+mod nodes;
 mod orders;
 mod root;
 mod space;
@@ -19,7 +20,7 @@ mod space;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, RwLock};
 
 use self::cached::CachedSource;
 use self::counts::{Count, Counter};
@@ -33,6 +34,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::named::Named;
 
 pub use counts::{Counts, counts_of_process};
+pub use nodes::{Nodes, WantedBlock};
 
 /// The limit must have room for so many blocks.
 const LEAST_BLOCKS: u64 = 4;
@@ -93,6 +95,8 @@ struct Shared {
     full_until: AtomicU64,
     last_error: Mutex<Option<String>>,
     throttle: Option<Arc<Throttle>>,
+    /// Asked for blocks before the source.
+    nodes: RwLock<Option<Arc<dyn Nodes>>>,
 }
 
 impl Shared {
@@ -128,10 +132,21 @@ impl NodeCache {
         let root = Root::open(&options.root, options.fuse)?;
         let throttle = |rate| Throttle::new(rate, &root.rate()).map(Arc::new);
         let throttle = options.source_rate.map(throttle).transpose()?;
-        let (buffers, keys, damaged, full_until, last_error) = Default::default();
+        let (buffers, keys, damaged, full_until, last_error, nodes) = Default::default();
         let (counts, descriptors) = (Counter::new(), Descriptors::new());
-        let shared =
-            Shared { options, root, counts, descriptors, buffers, keys, damaged, full_until, last_error, throttle };
+        let shared = Shared {
+            options,
+            root,
+            counts,
+            descriptors,
+            buffers,
+            keys,
+            damaged,
+            full_until,
+            last_error,
+            throttle,
+            nodes,
+        };
         Ok(Self(Arc::new(shared)))
     }
 
