@@ -17,9 +17,10 @@ CRATES: dict[str, set[str]] = {
 }
 
 # What every module of the core may use.
-CORE_COMMON = {"error", "frame", "named", "selection"}
+CORE_COMMON = {"error", "frame", "named", "selection", "trace"}
 CORE_MODULES: dict[str, set[str]] = {
     "error": set(),
+    "trace": set(),
     "named": set(),
     "selection": set(),
     "frame": set(),
@@ -27,10 +28,11 @@ CORE_MODULES: dict[str, set[str]] = {
     "sink": set(),
     "container": {"source"},
     "index": {"source", "container"},
-    "format": {"container", "source", "index"},
-    "reduce": set(),
     "clock": set(),
-    "trajectory": {"source", "index", "format"},
+    # decoders that read through another library say how long that took
+    "format": {"clock", "container", "source", "index"},
+    "reduce": set(),
+    "trajectory": {"clock", "source", "index", "format"},
     "plan": {"format", "index", "reduce", "trajectory"},
     "peer": {"source", "pipeline"},
     # rows of archives are those of HDF5 data sets, without a format between

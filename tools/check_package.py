@@ -22,6 +22,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors",),
     # what is asked of the machine, and nouns of one purpose
     ("choices", "files", "notes", "prefetch", "progress", "resources", "snapshot", "timings"),
+    # what records: for all above
+    ("tracing",),
     ("writing.output_checks", "writing.parallel.strategies", "writing.parallel.__init__"),
     ("writing.output_file",),
     # frames and atoms

@@ -13,7 +13,7 @@ neither MDAnalysis nor matplotlib.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from kinema._core import __version__
+from kinema._core import TRACE_ERROR, __version__, trace_enabled
 
 # here at once: the package of that name would hide the function
 from kinema.formats.registry import FormatInfo, formats
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from kinema.selection.frames import FrameSelection
     from kinema.selection.time_range import frames_between
     from kinema.selection.topology import Topology
+    from kinema.tracing.recording import trace
     from kinema.trajectory import Trajectory
     from kinema.writing import tables as output
     from kinema.writing.convert import Converted, convert
@@ -118,6 +119,7 @@ __all__ = [
     "salvage",
     "split",
     "studies",
+    "trace",
 ]
 
 _MODULES = {
@@ -163,10 +165,15 @@ _NAMES = {
     "kinema.selection.frames": ("FrameSelection",),
     "kinema.selection.time_range": ("frames_between",),
     "kinema.selection.topology": ("Topology",),
+    "kinema.tracing.recording": ("trace",),
     "kinema.trajectory": ("Trajectory",),
     "kinema.writing.convert": ("Converted", "convert"),
     "kinema.writing.writer": ("Writer",),
 }
+# KINEMA_TRACE has begun a trace, or could not
+if trace_enabled() or TRACE_ERROR is not None:
+    import_module("kinema.tracing.recording").begin_of_environment()
+
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names}
 
 

@@ -16,6 +16,47 @@ from kinema.selection.frames import FrameSelection
 
 __version__: str
 
+# why the trace that KINEMA_TRACE asks for could not begin when this module was imported
+TRACE_ERROR: str | None
+
+class TraceStatus(TypedDict):
+    folder: str | None  # None: no trace is recorded
+    compress: bool
+    path: str | None  # the file of this process, once there is one
+    events: int  # in the file
+    lost: int  # that could not be written
+    failure: str | None  # why
+
+def trace_start(folder: str, compress: bool = False) -> None:
+    """Begins to record events of this process; errors where the folder cannot be written, or a trace is recorded."""
+
+def trace_stop() -> TraceStatus: ...
+def trace_flush() -> TraceStatus:
+    """Writes all that was recorded so far."""
+
+def trace_enabled() -> bool: ...
+def trace_describe(label: str, value: str) -> None:
+    """Says something of the process at the front of its file."""
+
+def trace_event(
+    name: str,
+    category: str,
+    start_ns: int,
+    ns: int,
+    path: str | PathLike[str] | None = None,
+    **arguments: float | str | None,
+) -> None:
+    """Records an event that is over: nanoseconds since the Unix epoch, and duration."""
+
+class Span:
+    """A `with` block that is an event."""
+
+    def __init__(
+        self, name: str, category: str, path: str | PathLike[str] | None = None, **arguments: float | str | None
+    ) -> None: ...
+    def __enter__(self) -> Span: ...
+    def __exit__(self, *_raised: object) -> None: ...
+
 # values of arguments, in the order in which they are listed to users
 OVERLAP_VALUES: tuple[str, ...]
 ON_TRUNCATED_VALUES: tuple[str, ...]
@@ -365,13 +406,37 @@ class NodeCache:
     def last_error(self) -> str | None:
         """Why a block could not be stored or was damaged, of the last time in this process."""
     def counts(self) -> dict[str, int]:
-        """Of this process by this object: hits, misses (reads of blocks), bytes_read (given to readers), bytes_hit,
-        bytes_source (from the files, for blocks and past them), bytes_identity (from the files, to know their state),
+        """Of this process by this object: hits, misses (reads of blocks), prefetched (blocks), bytes_read (given to
+        readers), bytes_hit, bytes_source (from the files, for blocks and past them), bytes_identity (from the files, to know their state),
         bytes_direct (of bytes_source: given without being stored), bytes_saved, waited, refetched, corrupt, evicted,
         source_reads (calls), errors (blocks that could not be stored)."""
     def set_nodes(self, own: str, nodes: Sequence[tuple[str, str, int]], key: bytes, step: float) -> None:
         """Has the homes of blocks among nodes (name, host, port) asked before the source; `own` is this one."""
+    def stat(self) -> dict[str, Any]:
+        """Of the folder: blocks, bytes on the disk, files [(path, blocks, bytes)], temporary (files being written)."""
+    def verify_all(self, progress: Progress | None = None) -> list[tuple[str, int, str]]:
+        """Compare all checksums; damaged blocks (path, offset in the file, reason) are removed. progress: bytes."""
+    def clear(self, paths: Sequence[str | PathLike[str]] | None = None) -> tuple[int, int]:
+        """Remove all blocks, or those of some files: how many, and their bytes on the disk."""
+    def fill(
+        self, paths: Sequence[str | PathLike[str]], threads: int, progress: Progress | None = None
+    ) -> dict[str, int]:
+        """Fetch whole files: files, blocks, bytes, fetched_blocks, fetched_bytes, not_stored (blocks). progress: bytes.
+        Files that do not fit into the limit together are an ArgumentError."""
+    def prefetch(self, reads: Sequence[tuple[str | PathLike[str], int, int]], ahead: int) -> Prefetch:
+        """Fetch in advance what is read in this order (path, offset, length), up to `ahead` bytes before the position, in
+        one process of all that give the same reads, in a thread."""
     def open(self, path: str | PathLike[str]) -> CachedFile: ...
+
+class Prefetch:
+    """Ends when it is given up. A forked child may call `position`; its parent fetches."""
+
+    def position(self, reads: int) -> None:
+        """So many reads of the list are done, in whatever process; the greatest number counts."""
+    @property
+    def failure(self) -> str | None:
+        """What went wrong last; whoever reads the file gets the error too."""
+    def stop(self) -> None: ...
 
 def node_cache_counts() -> dict[str, int]:
     """Of this process by all objects, also those that are gone, as `NodeCache.counts`."""
@@ -461,7 +526,14 @@ class Rows:
     def plan(self, ids: NDArray[np.int64]) -> RowsRead:
         """What `read` on one thread would read. Nothing is read."""
 
-def _pread_rows(path: str, offset: int, row_bytes: int, ids: NDArray[np.int64], out: NDArray[np.uint8]) -> None:
+def _pread_rows(
+    path: str,
+    offset: int,
+    row_bytes: int,
+    ids: NDArray[np.int64],
+    out: NDArray[np.uint8],
+    node_cache: NodeCache | None = None,
+) -> None:
     """The same rows of one file by a plain loop of positional reads in the order of `ids`. For measurements alone."""
 
 def read_frames(

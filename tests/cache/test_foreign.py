@@ -55,7 +55,7 @@ def test_it_is_a_file(path: Path, node: NodeCache) -> None:
         with pytest.raises(OSError):
             file.fileno()
         with pytest.raises(OSError):
-            file.write(b"a")  # type: ignore[attr-defined]
+            file.write(b"a")
     with pytest.raises(ValueError, match="closed"):
         file.read(1)
 
@@ -113,8 +113,8 @@ def test_h5py(tmp_path: Path, node: NodeCache) -> None:
             with pytest.raises((OSError, ValueError)):
                 file.create_dataset("y", data=values)
     assert (counts_of_all() - before).bytes_source == 0
+    (tmp_path / "b.h5").write_bytes(b"nothing" * 500)
     with pytest.raises(OSError, match="signature"):
-        (tmp_path / "b.h5").write_bytes(b"nothing" * 500)
         cache.open_hdf5(tmp_path / "b.h5", node)
 
 

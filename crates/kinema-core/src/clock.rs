@@ -1,9 +1,12 @@
-//! Timings of a run, per worker and per block, returned as data.
+//! Timings of a run, per worker and per block, returned as data; the same readings of the clock are events of a trace.
 //!
 //! Conclusions are drawn by Python's `kinema.profile`.
 
 use std::ops::AddAssign;
+use std::path::Path;
 use std::time::{Duration, Instant};
+
+use crate::trace::{Activity, Event, activity, record};
 
 /// Durations and counts of one worker's reading.
 #[derive(Debug, Clone, Copy, Default)]
@@ -49,6 +52,23 @@ pub struct WorkerTiming {
     pub frames: u64,
     /// Blocks done.
     pub blocks: u64,
+    /// The system's number of its thread.
+    pub thread: i32,
+}
+
+impl WorkerTiming {
+    /// Of the calling thread, that has waited to begin since the start of the run.
+    pub(crate) fn begin(start: Instant) -> Self {
+        let wait = start.elapsed();
+        let timing = Self { wait, thread: crate::trace::thread_id(), ..Self::default() };
+        timing.waited(start, wait);
+        timing
+    }
+
+    fn waited(&self, start: Instant, duration: Duration) {
+        let values = [0, 0, i64::from(self.thread)];
+        record(&Event { activity: &activity::WAIT, file: None, start, duration, values });
+    }
 }
 
 /// Timings of a block.
@@ -83,9 +103,12 @@ pub struct RunTimings {
 
 impl RunTimings {
     /// Of workers that were there from the start to the end: one that was done earlier has waited since.
-    pub(crate) fn of_workers(wall: Duration, workers: Vec<WorkerTiming>) -> Self {
+    pub(crate) fn of_workers(start: Instant, workers: Vec<WorkerTiming>) -> Self {
+        let wall = start.elapsed();
         let until_the_end = |mut worker: WorkerTiming| {
-            worker.wait += wall.saturating_sub(worker.total);
+            let idle = wall.saturating_sub(worker.total);
+            worker.wait += idle;
+            worker.waited(start + worker.total, idle);
             worker.total = wall;
             worker
         };
@@ -101,12 +124,90 @@ pub fn thread_cpu_time() -> Duration {
     if status == 0 { Duration::new(time.tv_sec as u64, time.tv_nsec as u32) } else { Duration::ZERO }
 }
 
-/// Time since `from`, and now, with one reading of the clock.
-pub(crate) fn lap(from: &mut Instant) -> Duration {
-    let now = Instant::now();
-    let lap = now - *from;
-    *from = now;
-    lap
+/// What time was spent on, for the event of it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Work<'a> {
+    /// The file.
+    pub file: Option<&'a Path>,
+    /// First byte.
+    pub offset: u64,
+    /// Bytes.
+    pub size: u64,
+    /// Frames.
+    pub frames: u64,
+}
+
+impl Work<'_> {
+    /// Work on so many frames.
+    pub fn frames(frames: u64) -> Self {
+        Self { frames, ..Self::default() }
+    }
+}
+
+/// Time since the last look at it. Each lap is a phase of somebody's timings and an event of the trace, with the same
+/// nanoseconds.
+#[derive(Debug, Clone, Copy)]
+pub struct Stopwatch(Instant);
+
+impl Default for Stopwatch {
+    fn default() -> Self {
+        Self(Instant::now())
+    }
+}
+
+impl Stopwatch {
+    /// A stopwatch that runs.
+    pub fn start() -> Self {
+        Self::default()
+    }
+
+    /// When the last lap ended.
+    pub fn begun(&self) -> Instant {
+        self.0
+    }
+
+    /// Begins a lap now: what was since the last one is nobody's.
+    pub fn restart(&mut self) {
+        self.0 = Instant::now();
+    }
+
+    /// Ends a lap, and begins the next: one reading of the clock.
+    pub fn lap(&mut self, activity: &'static Activity, work: Work<'_>) -> Duration {
+        let now = Instant::now();
+        let (start, duration) = (self.0, now - self.0);
+        self.0 = now;
+        let values = [work.offset as i64, work.size as i64, work.frames as i64];
+        record(&Event { activity, file: work.file, start, duration, values });
+        duration
+    }
+}
+
+/// The phases of one worker's reading, and the stopwatch that they are measured with.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Meter {
+    /// Runs on from phase to phase.
+    pub watch: Stopwatch,
+    /// Durations and counts so far.
+    pub phases: Phases,
+}
+
+impl Meter {
+    /// Time until now went into getting at a file.
+    pub fn opened(&mut self, file: &Path) {
+        self.phases.open += self.watch.lap(&activity::OPENING, Work { file: Some(file), ..Work::default() });
+    }
+
+    /// Time until now went into reading, with so many calls.
+    pub fn read(&mut self, work: Work<'_>, calls: u64) {
+        self.phases.io += self.watch.lap(&activity::READING, work);
+        self.phases.bytes_read += work.size;
+        self.phases.reads += calls;
+    }
+
+    /// Time until now went into decoding.
+    pub fn decoded(&mut self, work: Work<'_>) {
+        self.phases.decode += self.watch.lap(&activity::DECODE, work);
+    }
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ pub mod reduce;
 pub mod selection;
 pub mod sink;
 pub mod source;
+pub mod trace;
 pub mod trajectory;
 
 pub use error::{Error, ErrorKind, Result};

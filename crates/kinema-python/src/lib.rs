@@ -27,6 +27,7 @@ mod record_file;
 mod rows;
 mod run;
 mod signals;
+mod trace;
 mod trajectory;
 mod xtc;
 
@@ -89,6 +90,14 @@ fn cache_folder() -> Option<std::ffi::OsString> {
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("TRACE_ERROR", trace::start_as_environment_says())?;
+    module.add_function(wrap_pyfunction!(trace::trace_start, module)?)?;
+    module.add_function(wrap_pyfunction!(trace::trace_stop, module)?)?;
+    module.add_function(wrap_pyfunction!(trace::trace_flush, module)?)?;
+    module.add_function(wrap_pyfunction!(trace::trace_enabled, module)?)?;
+    module.add_function(wrap_pyfunction!(trace::trace_describe, module)?)?;
+    module.add_function(wrap_pyfunction!(trace::trace_event, module)?)?;
+    module.add_class::<trace::PySpan>()?;
     module.add_function(wrap_pyfunction!(formats, module)?)?;
     module.add_function(wrap_pyfunction!(cpu_features, module)?)?;
     module.add_function(wrap_pyfunction!(cache_folder, module)?)?;
@@ -120,6 +129,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<node_cache::PyNodeCache>()?;
     module.add_function(wrap_pyfunction!(node_cache::node_cache_counts, module)?)?;
     module.add_class::<node_cache::PyCachedFile>()?;
+    module.add_class::<node_cache::PyPrefetch>()?;
     module.add_class::<rows::PyFilePool>()?;
     module.add_class::<rows::PyRows>()?;
     module.add_function(wrap_pyfunction!(moments::column_moments, module)?)?;

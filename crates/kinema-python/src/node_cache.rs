@@ -2,13 +2,14 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kinema_core::error::catch_panics;
 use kinema_core::named::Named;
 use kinema_core::peer::{BlockNodes, Key, Node};
-use kinema_core::source::cache::{CacheOptions, Counts, NodeCache, Verify, counts_of_process};
-use kinema_core::source::{OpenSource, Source};
+use kinema_core::source::cache::{CacheOptions, Counts, NodeCache, Prefetch, Verify, counts_of_process};
+use kinema_core::source::{Extent, OpenSource, Source};
 use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
@@ -16,6 +17,7 @@ use pyo3::types::{PyBytes, PyDict, PyTuple};
 use crate::arguments::named;
 use crate::errors::{invalid, to_python};
 use crate::peer::seconds;
+use crate::signals::run_interruptible;
 
 /// A cache of blocks on this node.
 #[pyclass(name = "NodeCache", module = "kinema._core", frozen)]
@@ -92,6 +94,73 @@ impl PyNodeCache {
         self.inner.last_error()
     }
 
+    /// What is in the folder.
+    fn stat<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let found = run_interruptible(py, None, 0, |_| self.inner.stat())?;
+        let dict = PyDict::new(py);
+        dict.set_item("blocks", found.blocks)?;
+        dict.set_item("bytes", found.bytes)?;
+        let files = found.files.into_iter().map(|file| (file.path.into_os_string(), file.blocks, file.bytes));
+        dict.set_item("files", files.collect::<Vec<_>>())?;
+        dict.set_item("temporary", found.temporary)?;
+        Ok(dict)
+    }
+
+    /// Compares all checksums; damaged blocks are removed and listed: path, offset, reason.
+    #[pyo3(signature = (progress=None))]
+    fn verify_all(
+        &self,
+        py: Python<'_>,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Vec<(OsString, u64, String)>> {
+        let total = py.detach(|| self.inner.stat()).map_err(|error| to_python(&error))?.bytes;
+        let damaged = run_interruptible(py, progress, total, |progress| {
+            self.inner.verify_all(&|bytes| {
+                progress.done.fetch_add(bytes, Ordering::Relaxed);
+                progress.check()
+            })
+        })?;
+        Ok(damaged.into_iter().map(|one| (one.path.into_os_string(), one.offset, one.reason)).collect())
+    }
+
+    /// Removes all blocks, or those of some files; returns how many, and their bytes.
+    #[pyo3(signature = (paths=None))]
+    fn clear(&self, py: Python<'_>, paths: Option<Vec<PathBuf>>) -> PyResult<(u64, u64)> {
+        run_interruptible(py, None, 0, |_| self.inner.clear(paths.as_deref()))
+    }
+
+    /// Fetches whole files.
+    #[pyo3(signature = (paths, threads, progress=None))]
+    fn fill<'py>(
+        &self,
+        py: Python<'py>,
+        paths: Vec<PathBuf>,
+        threads: usize,
+        progress: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        // sizes are for the progress bar only: a file that cannot be asked is reported by the call itself
+        let total = paths.iter().filter_map(|path| path.metadata().ok()).map(|found| found.len()).sum();
+        let filled = run_interruptible(py, progress, total, |progress| {
+            self.inner.fill(&paths, threads, &|| progress.check(), &progress.done)
+        })?;
+        let dict = PyDict::new(py);
+        dict.set_item("files", filled.files)?;
+        dict.set_item("blocks", filled.blocks)?;
+        dict.set_item("bytes", filled.bytes)?;
+        dict.set_item("fetched_blocks", filled.fetched_blocks)?;
+        dict.set_item("fetched_bytes", filled.fetched_bytes)?;
+        dict.set_item("not_stored", filled.not_stored)?;
+        Ok(dict)
+    }
+
+    /// Fetches in advance what is read in this order: path, offset, length.
+    fn prefetch(&self, py: Python<'_>, reads: Vec<(PathBuf, u64, u64)>, ahead: u64) -> PyResult<PyPrefetch> {
+        let extent = |(path, offset, len)| (path, Extent { offset, len });
+        let reads: Vec<_> = reads.into_iter().map(extent).collect();
+        let started = py.detach(|| catch_panics(|| self.inner.prefetch(&reads, ahead)));
+        Ok(PyPrefetch(Mutex::new(Some(started.map_err(|error| to_python(&error))?))))
+    }
+
     /// Has the homes of blocks among nodes (name, host, port) asked before the source; `own` is this one.
     fn set_nodes(&self, own: String, nodes: Vec<(String, String, u16)>, key: &[u8], step: f64) -> PyResult<()> {
         let key = Key::new(key).map_err(|error| to_python(&error))?;
@@ -104,6 +173,44 @@ impl PyNodeCache {
     fn open(&self, py: Python<'_>, path: PathBuf) -> PyResult<PyCachedFile> {
         let opened = py.detach(|| catch_panics(|| self.inner.open(&path)));
         Ok(PyCachedFile { source: opened.map_err(|error| to_python(&error))? })
+    }
+}
+
+/// Fetches in advance until it is stopped or given up.
+#[pyclass(name = "Prefetch", module = "kinema._core", frozen)]
+pub struct PyPrefetch(Mutex<Option<Prefetch>>);
+
+impl PyPrefetch {
+    fn held(&self) -> MutexGuard<'_, Option<Prefetch>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[pymethods]
+impl PyPrefetch {
+    /// Says that so many reads of the list are done.
+    fn position(&self, reads: u64) {
+        if let Some(prefetch) = &*self.held() {
+            prefetch.position(reads);
+        }
+    }
+
+    /// What went wrong last, in words.
+    #[getter]
+    fn failure(&self) -> Option<String> {
+        self.held().as_ref().and_then(Prefetch::failure).map(|error| error.to_string())
+    }
+
+    /// Ends it.
+    fn stop(&self, py: Python<'_>) {
+        py.detach(|| drop(self.held().take()));
+    }
+}
+
+impl Drop for PyPrefetch {
+    fn drop(&mut self) {
+        // its thread takes no lock of Python, so that it ends although this thread may hold that
+        self.held().take();
     }
 }
 

@@ -8,7 +8,7 @@ use kinema_core::container::hdf5::array::Array;
 use kinema_core::error::catch_panics;
 use kinema_core::pipeline::moments::NumberType;
 use kinema_core::pipeline::rows::{RowFile, RowStorage, Rows, RowsRead};
-use kinema_core::source::{FilePool, FileSource, Files, OpenSource, ReadLog, Source};
+use kinema_core::source::{FilePool, Files, OpenSource, ReadLog};
 use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -154,9 +154,9 @@ impl PyRows {
     }
 }
 
-/// A plain loop of positional reads, one a row, for measurements.
+/// A plain loop of positional reads, one a row, for measurements; of the file, or through a node cache.
 #[pyfunction]
-#[pyo3(name = "_pread_rows")]
+#[pyo3(name = "_pread_rows", signature = (path, offset, row_bytes, ids, out, node_cache=None))]
 pub fn pread_rows(
     py: Python<'_>,
     path: PathBuf,
@@ -164,6 +164,7 @@ pub fn pread_rows(
     row_bytes: usize,
     ids: PyReadonlyArray1<'_, i64>,
     out: &Bound<'_, PyArray1<u8>>,
+    node_cache: Option<&PyNodeCache>,
 ) -> PyResult<()> {
     let ids = numbers(&ids)?;
     let mut out = out.try_readwrite().map_err(|error| invalid(format!("out cannot be written: {error}")))?;
@@ -172,7 +173,7 @@ pub fn pread_rows(
         return Err(invalid("out does not fit the rows"));
     }
     let work = || {
-        let file = FileSource::open(&path)?;
+        let file = cached(Arc::new(Files), node_cache).open(&path)?;
         let places = bytes.chunks_exact_mut(row_bytes);
         ids.iter().zip(places).try_for_each(|(id, place)| file.read_exact_at(offset + id * row_bytes as u64, place))
     };

@@ -32,7 +32,7 @@ def amplification(unit: int, block: int, coverage: float = 1.0) -> float:
     With units drawn independently. A block is touched by the units within it and by one that lies across its border.
     """
     touching = 1 + block / unit
-    return (1 - (1 - coverage) ** touching) / coverage
+    return float((1 - (1 - coverage) ** touching) / coverage)
 
 
 def chosen_block(unit: int, *, coverage: float = 1.0) -> int:

@@ -27,7 +27,9 @@ class CacheCounts:
     hits : int
         Reads of blocks that were in the cache; of a read across several blocks each counts.
     misses : int
-        Reads of blocks that were not, and blocks that were fetched in advance.
+        Reads of blocks that were not.
+    prefetched : int
+        Blocks that were fetched in advance.
     waited : int
         Times that another process or thread was waited for, which fetched the block.
     bytes_read : int
@@ -52,6 +54,7 @@ class CacheCounts:
 
     hits: int = 0
     misses: int = 0
+    prefetched: int = 0
     waited: int = 0
     bytes_read: int = 0
     bytes_hit: int = 0

@@ -88,6 +88,10 @@ class CachedFile(io.RawIOBase):
         number = max(0, min(size, self.size - offset))
         return bytes(file.read_at(offset, number)) if number else b""
 
+    def write(self, data: Any) -> int:
+        """Not writable."""
+        raise io.UnsupportedOperation(f"{self.name}: is open for reading through a node cache")
+
     def close(self) -> None:
         self._file = None
         super().close()

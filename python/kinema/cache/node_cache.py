@@ -11,7 +11,7 @@ from kinema.cache.blocks import DEFAULT_BLOCK, chosen_block
 from kinema.cache.nodes import attach_nodes
 from kinema.choices import check_choice
 from kinema.errors import ArgumentError
-from kinema.files import file_names
+from kinema.files import check_regular, file_names
 from kinema.progress import ProgressChoice, reporting
 from kinema.resources import parse_memory, worker_count
 
@@ -132,16 +132,14 @@ class NodeCache:
     ) -> dict[str, Any]:
         """Fetches whole files, as a job does before it computes; blocks that are there are not fetched again.
 
-        Returns files, bytes, bytes_source, blocks, and seconds. It can be stopped at any time: blocks that were fetched
-        stay. Raises as opening the files does, and ArgumentError where they are larger than `limit`.
+        Returns numbers: files, their blocks and bytes, fetched_blocks and fetched_bytes, which were not there, and
+        not_stored, blocks that could not be stored. It can be stopped at any time: blocks that were fetched stay.
+        Raises as opening the files does, and ArgumentError where they do not fit into `limit` together.
         """
         names = file_names(paths)
-        total = sum(os.path.getsize(name) for name in names if os.path.exists(name))
-        if total > self._limit:
-            raise ArgumentError(
-                f"{names[0]}: {len(names)} files have {total} bytes, which the limit of the cache, {self._limit}, does "
-                "not hold; give a larger limit or fewer files"
-            )
+        for name in names:
+            check_regular(name, "file")
+        total = sum(map(os.path.getsize, names))
         with reporting(progress, f"filling {self._root}", total, "bytes") as report:
             done: dict[str, Any] = self._core.fill(names, worker_count(workers), report)
         return done

@@ -28,6 +28,8 @@ __all__ = ["NodeFiles"]
 
 # seconds between two tries to get a lock
 _LOCK_INTERVAL = 0.02
+# seconds in which a process that may serve a folder does so
+_STARTS = 1.0
 _MOST_ANNOUNCED = 1 << 20
 
 
@@ -146,6 +148,10 @@ class NodeFiles:
         with os.fdopen(handle, "rb+") as file:
             if line.encode() not in file.readlines():
                 file.write(line.encode())
+        until = time.monotonic() + _STARTS
+        # another process may be about to serve
+        while not self._is_served() and time.monotonic() < until:
+            time.sleep(_LOCK_INTERVAL)
         found = read_signed(self._peer, "address") if self._is_served() else None
         if found is None:
             raise ArgumentError(

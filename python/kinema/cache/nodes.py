@@ -90,17 +90,17 @@ class SharedBlocks:
         self._server: NodeServer | None = None
         self._folder: str | None = None
 
-        def start() -> Owner:
+        def start() -> None:
             self._server = NodeServer(cache.root, address=address, port=port, timeout=self._step, cache=cache)
-            return self._files.owner(cache.root)
 
         try:
             if comm is not None:
-                self.owners = _from_ranks(comm, start)
+                self.owners = _from_ranks(comm, [start, lambda: self._files.owner(cache.root)])
             else:
                 assert folder is not None, "one of both is given"
                 self._folder = _folder_of_job(os.fspath(folder))
-                self.owners = self._from_folder(start(), self._folder, nodes or _count_of_nodes(), timeout)
+                start()
+                self.owners = self._from_folder(self._folder, nodes or _count_of_nodes(), timeout)
             content = {"boot": machine()[1], "step": self._step, "owners": [asdict(owner) for owner in self.owners]}
             write_signed(_nodes_path(cache.root), "list of nodes", content)
             attach_nodes(cache.core, cache.root)
@@ -135,11 +135,11 @@ class SharedBlocks:
     ) -> None:
         self.close()
 
-    def _from_folder(self, owner: Owner, folder: str, nodes: int, timeout: float) -> list[Owner]:
+    def _from_folder(self, folder: str, nodes: int, timeout: float) -> list[Owner]:
         """Writes the address of this node, and waits for those of all."""
         deadline = time.monotonic() + timeout
-        self._files.owner(folder)  # the next one that serves writes its address there
-        write_address(folder, owner)
+        # the next one that serves writes its address there, too
+        write_address(folder, self._files.owner(folder))
         with FolderWatch(folder) as watch:
             while len(found := addresses_in(folder)) < nodes:
                 if not watch.wait(deadline):
@@ -168,27 +168,25 @@ def attach_nodes(core: _core.NodeCache, root: str) -> None:
         core.set_nodes(NodeFiles(root).node, nodes, user_key(), found[0]["step"])
 
 
-def _from_ranks(comm: Any, start: Callable[[], Owner]) -> list[Owner]:
-    """The nodes of all ranks. The same error is raised on all where one has failed."""
+def _from_ranks(comm: Any, steps: Sequence[Callable[[], Owner | None]]) -> list[Owner]:
+    """What the last step gives on all ranks, each node once; all ranks have done a step before the next one begins. The
+    same error is raised on all where one has failed."""
     own = comm.Dup()
     try:
-        found: Owner | str
-        try:
-            found = start()
-        except (Error, OSError) as error:
-            found = str(error)
-        _raise_first(own.allgather(found))
-        # all serve by now, so that the addresses are those of this job
-        owners = own.allgather(found)
+        found: list[Owner | str | None] = []
+        for step in steps:
+            result: Owner | str | None
+            try:
+                result = step()
+            except (Error, OSError) as error:
+                result = str(error)
+            found = own.allgather(result)
+            for rank, one in enumerate(found):
+                if isinstance(one, str):
+                    raise WorkerError(f"rank {rank}: {one}")
     finally:
         own.Free()
-    return list({owner.node: owner for owner in owners}.values())
-
-
-def _raise_first(found: Sequence[Owner | str]) -> None:
-    for rank, one in enumerate(found):
-        if isinstance(one, str):
-            raise WorkerError(f"rank {rank}: {one}")
+    return list({owner.node: owner for owner in found if isinstance(owner, Owner)}.values())
 
 
 def _nodes_path(root: str) -> str:

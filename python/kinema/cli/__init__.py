@@ -14,8 +14,10 @@ from kinema.cli.command_line import Command, prepare
 from kinema.cli.option_names import in_options, option_names
 from kinema.cli.stopping import Terminated, stop_on_sigterm
 from kinema.cli.streams import give_up_stdout, prepare_streams, stdout_error
+from kinema.errors import ArgumentError, Error
 from kinema.printable import printable
 from kinema.runners.mpi.launcher import Launch, launched
+from kinema.tracing.recording import traced
 
 __all__ = ["main"]
 
@@ -23,14 +25,14 @@ __all__ = ["main"]
 def main(arguments: list[str] | None = None) -> None:
     """Runs `kinema` with the arguments (those of the process by default) and exits the process."""
     prepare_streams()
-    command = prepare(sys.argv[1:] if arguments is None else arguments)
+    try:
+        command = prepare(sys.argv[1:] if arguments is None else arguments)
+    except ArgumentError as error:
+        print("kinema:", error, file=sys.stderr)
+        sys.exit(exit_codes.BAD_INPUT)
     try:
         with stop_on_sigterm():
-            launch = launched()
-            if launch is not None and launch.size > 1:
-                code = _run_on_ranks(command, launch)
-            else:
-                code = _run(command)
+            code = _run_traced(command)
             sys.stdout.flush()
     except BrokenPipeError:
         # the reader, `head` for example, has seen enough: nothing is left to say, also not at interpreter exit
@@ -40,6 +42,20 @@ def main(arguments: list[str] | None = None) -> None:
         # of the flush: all else is a line of `_run`
         code = _failed(command, str(stdout_error(error)), exit_codes.BAD_INPUT)
     sys.exit(code)
+
+
+def _run_traced(command: Command) -> int:
+    """The exit code of a command, or of this rank of several, with the trace that is asked for."""
+    launch = launched()
+    try:
+        with traced(command.trace, command.print_note) as recording:
+            code = _run_on_ranks(command, launch) if launch is not None and launch.size > 1 else _run(command)
+    except Error as error:
+        # of the trace alone: all others are a line of `_run`
+        return _failed(command, str(error), exit_codes.BAD_INPUT)
+    if recording is not None and not command.quiet and (launch is None or launch.rank == 0):
+        print(recording, file=sys.stderr, flush=True)
+    return code
 
 
 def _run_on_ranks(command: Command, launch: Launch) -> int:

@@ -43,7 +43,7 @@ def application(words: list[str]) -> typer.Typer:
         add_completion=False,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
-        epilog="--quiet, --json and --debug may stand anywhere on the line. "
+        epilog="--quiet, --json, --debug and --trace may stand anywhere on the line. "
         "Exit codes: 0 done, 1 problems found, 2 bad input, 130 Ctrl-C, 143 SIGTERM.",
     )
     app.callback()(_kinema)
@@ -90,10 +90,14 @@ def _kinema(
     _version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
-    # the three below are taken out of the line before typer sees it; they stand here for --help
+    # the four below are taken out of the line before typer sees it; they stand here for --help
     _quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
     _json: Annotated[bool, typer.Option("--json", help="Print a summary for machines on stdout.")] = False,
     _debug: Annotated[bool, typer.Option("--debug", help="Print the traceback of an error.")] = False,
+    _trace: Annotated[
+        str | None,
+        typer.Option("--trace", metavar="DIR", help="Record a trace of all events in this folder."),
+    ] = None,
 ) -> None:
     """Read and analyse molecular-dynamics trajectories at the speed of the storage."""
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kinema.cache.counts import CacheCounts, counts_of_all
 from kinema.cli.streams import print_out
+from kinema.errors import ArgumentError
 from kinema.printable import printable, printable_lines
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 # allowed at any place of the line, and known to the function above all commands only
 ANYWHERE = {"--debug", "--json", "--quiet", "-q"}
+# the same, with a value
+TRACE = "--trace"
 # take all words up to the next option, as in GROMACS: -f part1.xtc part2.xtc
 WITH_MANY_VALUES = {"-f", "--trajectory"}
 
@@ -33,6 +36,8 @@ class Command:
     arguments : list of str
         What typer parses.
     debug, json, quiet : bool
+    trace : str or None
+        The folder of `--trace`.
     ranks : the MPI ranks that work for it, where a launcher has started several
     notes : list of str
         The notes so far (`kinema.notes`).
@@ -45,6 +50,7 @@ class Command:
     debug: bool
     json: bool
     quiet: bool
+    trace: str | None = None
     ranks: MPIRunner | None = None
     notes: list[str] = field(default_factory=list)
     counted: CacheCounts = field(default_factory=counts_of_all)
@@ -98,8 +104,28 @@ class Command:
             print(printable_lines(text), file=sys.stderr, flush=True)
 
 
+def _take_trace(words: list[str]) -> tuple[list[str], str | None]:
+    """The words without `--trace DIR`, and the folder: what stands behind `--` is another program's."""
+    own = words.index("--") if "--" in words else len(words)
+    places = [i for i, word in enumerate(words[:own]) if word.partition("=")[0] == TRACE]
+    if not places:
+        return words, None
+    first = places[0]
+    if len(places) > 1:
+        raise ArgumentError(f"{TRACE} is given twice; give it once")
+    if words[first] != TRACE:
+        return words[:first] + words[first + 1 :], words[first].partition("=")[2]
+    if first + 1 >= own or words[first + 1].startswith("-"):
+        raise ArgumentError(f"{TRACE} is to be followed by the folder of the trace")
+    return words[:first] + words[first + 2 :], words[first + 1]
+
+
 def prepare(words: list[str]) -> Command:
     """Takes out the options that may stand anywhere and repeats `-f` before each of its values."""
+    typed = words
+    words, trace = _take_trace(words)
+    own = words.index("--") if "--" in words else len(words)
+    words, behind = words[:own], words[own:]
     arguments: list[str] = []
     repeated: str | None = None  # the option whose values are being gathered
     for word in words:
@@ -116,9 +142,10 @@ def prepare(words: list[str]) -> Command:
         else:
             arguments.append(word)
     return Command(
-        typed=shlex.join(["kinema", *words]),
-        arguments=arguments,
+        typed=shlex.join(["kinema", *typed]),
+        arguments=arguments + behind,
         debug="--debug" in words,
         json="--json" in words,
         quiet="--quiet" in words or "-q" in words,
+        trace=trace,
     )

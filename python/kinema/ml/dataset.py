@@ -269,14 +269,15 @@ class Dataset(ABC):
             )
         if worst > 1.1:
             lines.append(self._better_layout())
-        return "\n".join(lines + self._explain_node_cache(size, rows[0][1]))
+        # of neighbours: the bytes of a sample as they are stored, and nothing between
+        unit = rows[1][1].read // max(1, min(window, n - begin))
+        return "\n".join(lines + self._explain_node_cache(size, max(1, unit)))
 
-    def _explain_node_cache(self, batch: int, reading: Reading) -> list[str]:
+    def _explain_node_cache(self, batch: int, unit: int) -> list[str]:
         cache = self.node_cache
         if cache is None or cache.block is None:
             return []
-        # as they are stored
-        unit, share = max(1, reading.read // batch), self._share_of_files
+        share = self._share_of_files
         size = int(unit * len(self) / share)
         about = f"node cache {cache.root}: headers and the structure of HDF5 files are read from the files themselves"
         found = explain_blocks(unit, cache.block, size=size, limit=cache.limit, batch=batch, coverage=share)

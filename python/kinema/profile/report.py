@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from kinema.cache.counts import CacheCounts
 from kinema.errors import ArgumentError, CorruptFileError, Error
 from kinema.execution.record import RunRecord
 from kinema.files import read_regular
@@ -237,6 +238,8 @@ def _lines(report: Report) -> list[str]:
     ]
     if wanted and timings.bytes_read:
         lines.append(f"bytes read: {timings.bytes_read / wanted:.2f} times those of the atoms used")
+    if report.run.get("node_cache") is not None:
+        lines.append(f"node cache: {CacheCounts.of(report.run['node_cache'])}")
     lines += [_block_line(name, values) for name, values in stored.block_summary(timings).items()]
     lines += [f"straggler: {one}" for one in report.stragglers] or ["stragglers: none"]
     lines += [f"slow file: {one}" for one in report.slow_files]

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_h
 import numpy as np
 from numpy.typing import NDArray
 
+from kinema.cache.counts import CacheCounts
 from kinema.errors import ArgumentError, CorruptFileError
 from kinema.profile.places import Place
 from kinema.profile.stragglers import PHASE_NAMES, SlowFile, Straggler
@@ -150,6 +151,8 @@ def report_from_dict(found: Any, path: str) -> dict[str, Any]:
         given = _mapping(found, "input")
         _check(run, {"analyses": list, "atoms": int, "runner": str})
         _check(given, {"files": list, "format": str, "n_atoms": int})
+        if run.get("node_cache") is not None:
+            _record(CacheCounts, _mapping(run, "node_cache"))
         if not all(isinstance(one, str) for one in _checked(list, given.get("file_systems", []), "file_systems")):
             raise TypeError("file_systems")
         for file in given["files"]:

@@ -23,7 +23,6 @@ pub mod xtc;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 pub(crate) use self::encoder::first_lost;
 pub use self::encoder::{Encoder, Making, Marker, Placing, Record};
@@ -31,6 +30,7 @@ pub(crate) use self::frame_layout::no_planes;
 pub use self::frame_layout::{AtomNumbers, AtomPlane, FrameLayout, SomeAtoms};
 pub use self::labels::AtomLabels;
 pub use self::registry::{by_file_name, by_name, detect};
+use crate::clock::Meter;
 use crate::container::hdf5::filters::FilterScratch;
 use crate::error::{Error, ErrorKind, Result};
 use crate::frame::{BlockMut, Fields, Scales};
@@ -254,8 +254,8 @@ pub struct Scratch {
     /// Header of the frame that was decoded last, and its first byte in the file: of a frame in several segments the
     /// first has it.
     pub header: (u64, Vec<u8>),
-    /// Reads that another library has done.
-    pub external_io: ExternalIo,
+    /// Where the time of the worker goes; what another library reads in the middle of decoding is reading.
+    pub meter: Meter,
 }
 
 impl Scratch {
@@ -279,17 +279,6 @@ pub struct EncodeScratch {
     pub ordered: Vec<[i32; 3]>,
     /// Of XTC frames.
     pub xtc: xtc::encode::EncodeScratch,
-}
-
-/// Reads that a decoder has done through another library: counted as reading, not as decoding.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct ExternalIo {
-    /// Time of the calls.
-    pub time: Duration,
-    /// Bytes of the numbers that they gave.
-    pub bytes: u64,
-    /// Calls.
-    pub calls: u64,
 }
 
 /// How a scan of a file is to be done.

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use crate::clock::{RunTimings, WorkerTiming, lap, thread_cpu_time};
+use crate::clock::{RunTimings, Work, WorkerTiming, thread_cpu_time};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Request, Wanted};
 use crate::frame::{BlockMut, Fields, RowsMut, Scales, Units, VectorsMut};
@@ -11,6 +11,7 @@ use crate::pipeline::pool::{Pool, Progress};
 use crate::pipeline::reader::Reader;
 use crate::plan::{BATCH_BYTES, DEFAULT_MEMORY, redecoded_frames, trajectory_coupling};
 use crate::selection::{AtomSelection, FrameSelection};
+use crate::trace::activity::TRANSFORM;
 use crate::trajectory::{Scanned, Trajectory, not_scanned};
 
 /// What is read into arrays.
@@ -106,7 +107,7 @@ pub fn read_parts(parts: Vec<ArrayPart<'_>>, workers: usize, progress: &Progress
     let start = Instant::now();
     let call = Call { sources, start, pool: &pool };
     let workers = pool.run(&first.threads, workers, |_| call.work())?;
-    Ok(RunTimings::of_workers(start.elapsed(), workers))
+    Ok(RunTimings::of_workers(start, workers))
 }
 
 /// What a read takes of the files.
@@ -238,8 +239,7 @@ struct Call<'a> {
 
 impl Call<'_> {
     fn work(&self) -> Result<WorkerTiming> {
-        let (cpu, begun) = (thread_cpu_time(), self.start.elapsed());
-        let mut timing = WorkerTiming::default();
+        let (cpu, mut timing) = (thread_cpu_time(), WorkerTiming::begin(self.start));
         let mut current: Option<(usize, Reader<'_>)> = None;
         let mut frames = Vec::new();
         let mut room = (Vec::new(), Vec::new());
@@ -250,14 +250,13 @@ impl Call<'_> {
                 Some((known, reader)) if *known == part => reader,
                 place => {
                     if let Some((_, reader)) = place.take() {
-                        timing.phases += reader.phases;
+                        timing.phases += reader.phases();
                     }
                     &mut place.insert((part, self.sources[part].reader()?)).1
                 }
             };
             reader.read(&frames, &mut rows)?;
             if let Some(columns) = self.sources[part].request.atoms.columns() {
-                let mut clock = Instant::now();
                 for vectors in &mut rows.vectors {
                     match vectors {
                         VectorsMut::Absent => {}
@@ -265,16 +264,15 @@ impl Call<'_> {
                         VectorsMut::F64(rows) => into_columns(rows, frames.len(), columns, &mut room.1)?,
                     }
                 }
-                timing.compute += lap(&mut clock);
+                timing.compute += reader.meter().watch.lap(&TRANSFORM, Work::frames(frames.len() as u64));
             }
             timing.frames += frames.len() as u64;
             timing.blocks += 1;
             self.pool.progress.done.fetch_add(frames.len() as u64, Ordering::Relaxed);
         }
         if let Some((_, reader)) = current {
-            timing.phases += reader.phases;
+            timing.phases += reader.phases();
         }
-        timing.wait = begun;
         timing.cpu = thread_cpu_time().saturating_sub(cpu);
         timing.total = self.start.elapsed();
         Ok(timing)

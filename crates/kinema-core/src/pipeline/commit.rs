@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::path::Path;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -106,6 +107,11 @@ impl<'a> Window<'a> {
             bytes.clear();
         }
         Ok(())
+    }
+
+    /// What the sink is called.
+    pub(super) fn path(&self) -> &Path {
+        self.sink.path()
     }
 
     /// The index of all that was written.

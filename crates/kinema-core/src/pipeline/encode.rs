@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use crate::clock::{RunTimings, WorkerTiming, lap, thread_cpu_time};
+use crate::clock::{Meter, RunTimings, Stopwatch, Work, WorkerTiming, thread_cpu_time};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{EncodeScratch, Encoder, Format, Making, Placing, Record};
 use crate::frame::{Block, BlockMut, Cell, Fields, NO_CELL, Scales, Units, VectorsMut};
@@ -21,6 +21,7 @@ use crate::pipeline::resume::{Commits, Committed, Resumed};
 use crate::selection::{AtomSelection, FrameSelection};
 use crate::sink::Sink;
 use crate::source::Gather;
+use crate::trace::activity::{COMMIT, ENCODE, WRITING};
 use crate::trajectory::{Part, Trajectory, not_scanned};
 
 /// What is written.
@@ -153,7 +154,7 @@ pub fn encode(
     }
     finish(encoder, sink, done.frames)?;
     let index = (encoder.placing() == Placing::Ordered).then(|| call.window.into_index().finish());
-    Ok(Encoded { bytes: done.bytes, index, timings: RunTimings::of_workers(start.elapsed(), workers) })
+    Ok(Encoded { bytes: done.bytes, index, timings: RunTimings::of_workers(start, workers) })
 }
 
 /// A run of the frames of a request, by their positions in it, and the byte of the sink where their records begin.
@@ -200,7 +201,7 @@ pub fn encode_run(
         return Err(Error::new(ErrorKind::Internal, "not all records were encoded"));
     }
     let index = (encoder.placing() == Placing::Ordered).then(|| call.window.into_index().finish());
-    Ok(Encoded { bytes: done.bytes - run.at, index, timings: RunTimings::of_workers(start.elapsed(), workers) })
+    Ok(Encoded { bytes: done.bytes - run.at, index, timings: RunTimings::of_workers(start, workers) })
 }
 
 /// Where the record of a position begins in the file, where all records have one size.
@@ -216,12 +217,15 @@ pub fn place_of(encoder: &dyn Encoder, position: u64) -> Option<u64> {
 /// # Errors
 /// Those of the sink.
 pub fn finish(encoder: &dyn Encoder, sink: &dyn Sink, frames: u64) -> Result<()> {
+    let mut watch = Stopwatch::start();
     if let Some(marker) = encoder.marker(frames) {
         // no count before what it counts
         sink.sync()?;
         sink.write_at(marker.offset, &marker.bytes)?;
     }
-    sink.sync()
+    sink.sync()?;
+    watch.lap(&COMMIT, Work { file: Some(sink.path()), frames, ..Work::default() });
+    Ok(())
 }
 
 /// Writes the head, and says where records begin that are not in the sink; with the index of those that are.
@@ -278,8 +282,7 @@ struct Call<'a> {
 
 impl Call<'_> {
     fn work(&self) -> Result<WorkerTiming> {
-        let (cpu, begun) = (thread_cpu_time(), self.start.elapsed());
-        let mut timing = WorkerTiming::default();
+        let (cpu, mut timing) = (thread_cpu_time(), WorkerTiming::begin(self.start));
         let atoms = self.request.atoms.clone();
         let units = Units::Of(self.format.info().scales);
         // what a format says of frames that lack fields is the encoder's to decide
@@ -293,7 +296,8 @@ impl Call<'_> {
             } else {
                 self.encode(&mut timing, &mut reader, positions.clone(), &mut room, &mut bytes)?;
             }
-            let mut clock = Instant::now();
+            let mut watch = Stopwatch::start();
+            let size = bytes.len() as u64;
             match self.encoder.placing() {
                 Placing::Uniform(record) => {
                     let place = self.begun.bytes + (positions.start - self.begun.frames) * record;
@@ -302,18 +306,13 @@ impl Call<'_> {
                 }
                 Placing::Ordered => self.window.add(positions, &mut bytes, || self.pool.is_stopped())?,
             }
-            timing.write += lap(&mut clock);
+            let work = Work { file: Some(self.sink.path()), size, frames: n_frames, ..Work::default() };
+            timing.write += watch.lap(&WRITING, work);
             timing.frames += n_frames;
             timing.blocks += 1;
             self.pool.progress.done.fetch_add(n_frames, Ordering::Relaxed);
         }
-        let phases = reader.phases;
-        timing.phases.open += phases.open;
-        timing.phases.io += phases.io;
-        timing.phases.decode += phases.decode;
-        timing.phases.bytes_read += phases.bytes_read;
-        timing.phases.reads += phases.reads;
-        timing.wait = begun;
+        timing.phases += reader.phases();
         timing.cpu = thread_cpu_time().saturating_sub(cpu);
         timing.total = self.start.elapsed();
         Ok(timing)
@@ -328,15 +327,15 @@ impl Call<'_> {
         room: &mut Room,
         bytes: &mut Vec<u8>,
     ) -> Result<()> {
-        let first = positions.start;
+        let (first, frames, before) = (positions.start, positions.end - positions.start, bytes.len());
         self.read(reader, positions, &mut room.block)?;
-        let mut clock = Instant::now();
         self.order_atoms(&mut room.block, &mut room.selected)?;
         self.check_present(&room.block, first)?;
         clear_absent_cells(&mut room.block);
         let encoded = self.encoder.encode(&room.block.view(), first, &mut room.scratch, bytes);
         encoded.map_err(|error| error.in_format(self.format.info().name).at_path(self.sink.path()))?;
-        timing.compute += lap(&mut clock);
+        let size = (bytes.len() - before) as u64;
+        timing.compute += reader.meter().watch.lap(&ENCODE, Work { size, frames, ..Work::default() });
         Ok(())
     }
 
@@ -358,21 +357,23 @@ impl Call<'_> {
             .collect();
         for run in located.chunk_by(|a, b| a.0 == b.0) {
             let part = &scanned.parts[run[0].0];
-            let mut clock = Instant::now();
+            let mut meter = Meter::default();
             let source = self.trajectory.source(run[0].0)?;
-            timing.phases.open += lap(&mut clock);
+            meter.opened(&part.path);
             let extent = |&(_, frame): &(usize, u64)| part.index.extent(frame);
             let place = |error: Error| error.in_format(part.format.info().name).at_path(&part.path);
             room.gather.read(&*source, run.iter().map(extent)).map_err(place)?;
-            timing.phases.io += lap(&mut clock);
-            timing.phases.bytes_read += room.gather.bytes_read;
-            timing.phases.reads += room.gather.reads;
+            let (size, frames, before) = (room.gather.bytes_read, run.len() as u64, bytes.len());
+            let offset = run.first().map_or(0, |one| extent(one).offset);
+            meter.read(Work { file: Some(&part.path), offset, size, frames }, room.gather.reads);
+            timing.phases += meter.phases;
             for (i, one) in run.iter().enumerate() {
                 let record = Record { bytes: room.gather.bytes(i), offset: extent(one).offset, frame: one.1 };
                 let made = self.encoder.recode(&record, &self.request.atoms, &mut room.scratch, bytes);
                 made.map_err(place)?;
             }
-            timing.compute += lap(&mut clock);
+            let size = (bytes.len() - before) as u64;
+            timing.compute += meter.watch.lap(&ENCODE, Work { size, frames, ..Work::default() });
         }
         Ok(())
     }

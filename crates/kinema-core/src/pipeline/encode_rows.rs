@@ -6,12 +6,14 @@ use std::sync::{Mutex, PoisonError};
 
 use super::commit::Window;
 use super::pool::{Pool, Progress};
+use crate::clock::{Stopwatch, Work};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{EncodeScratch, Encoder};
 use crate::frame::{BlockView, Real, Stamp};
 use crate::index::TableBuilder;
 use crate::pipeline::resume::{Commits, Committed};
 use crate::sink::Sink;
+use crate::trace::activity::{ENCODE, WRITING};
 use crate::trajectory::Threads;
 
 /// Bytes of frames that a worker encodes at a time.
@@ -216,11 +218,15 @@ impl Call<'_, '_> {
                 break;
             }
             bytes.clear();
+            let mut watch = Stopwatch::start();
             if let (n_frames, Err(error)) = self.rows.encode(frames.clone(), &mut room, &mut scratch, &mut bytes) {
                 self.refuse(Refused { first, n_frames, bytes, error });
                 break;
             }
+            let work = Work { size: bytes.len() as u64, frames: frames.end - first, ..Work::default() };
+            watch.lap(&ENCODE, work);
             self.window.add(frames, &mut bytes, || Ok(self.pool.is_stopped()? || is_behind()))?;
+            watch.lap(&WRITING, Work { file: Some(self.window.path()), ..work });
         }
         Ok(())
     }

@@ -4,9 +4,9 @@
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use crate::clock::{BlockTiming, RunTimings, WorkerTiming, lap, thread_cpu_time};
+use crate::clock::{BlockTiming, RunTimings, Stopwatch, Work, WorkerTiming, thread_cpu_time};
 use crate::error::{Error, Result};
 use crate::frame::{AtomGather, Block, BlockView, Fields, Units};
 use crate::pipeline::absent::lacks;
@@ -15,6 +15,8 @@ use crate::pipeline::reader::Reader;
 use crate::plan::redecoded_frames;
 use crate::plan::{Job, Plan};
 use crate::reduce::{AnyKernel, AnyPartial, AtomMap, Buffers, LeafPartial, MergeTree, Needs, Node};
+use crate::trace;
+use crate::trace::activity::{COMPUTE, MERGE, TRANSFORM};
 use crate::trajectory::Trajectory;
 
 /// What a run of some leaves gives.
@@ -66,9 +68,10 @@ pub fn run_into(
     let pool = Pool::new(left, progress);
     let shared = Shared { trajectory, plan, jobs, start, pool: &pool, task_leaves, deliver };
     let records = pool.run(&trajectory.threads, plan.workers, |number| shared.work(number))?;
-    let wall = start.elapsed();
+    // a worker process may be ended before it can do that itself
+    trace::flush();
     let (workers, blocks): (Vec<_>, Vec<_>) = records.into_iter().unzip();
-    Ok(RunTimings { blocks: blocks.into_iter().flatten().collect(), ..RunTimings::of_workers(wall, workers) })
+    Ok(RunTimings { blocks: blocks.into_iter().flatten().collect(), ..RunTimings::of_workers(start, workers) })
 }
 
 /// State shared by the workers of a run.
@@ -98,16 +101,16 @@ impl Shared<'_> {
     fn work(&self, number: u32) -> Result<WorkerRecord> {
         let cpu = thread_cpu_time();
         // a busy machine lets a new thread wait for a core
-        let begun = self.start.elapsed();
+        let timing = WorkerTiming::begin(self.start);
         let mut worker = Worker::new(self, number)?;
         worker.run()?;
         let mut record = std::mem::take(&mut worker.record);
-        record.0.phases = worker.reader.phases;
         // to give back the room of many frames takes some time, too
-        let mut clock = Instant::now();
+        worker.reader.meter().watch.restart();
         worker.block = Block::default();
-        record.0.phases.decode += lap(&mut clock);
-        record.0.wait += begun;
+        worker.reader.meter().decoded(Work::default());
+        record.0.phases = worker.reader.phases();
+        (record.0.wait, record.0.thread) = (timing.wait, timing.thread);
         record.0.cpu = thread_cpu_time().saturating_sub(cpu);
         record.0.total = self.start.elapsed();
         Ok(record)
@@ -217,19 +220,20 @@ impl<'a> Worker<'a> {
     fn run_block(&mut self, positions: Range<u64>, open: &mut OpenLeaf) -> Result<()> {
         let plan = self.shared.plan;
         let first = positions.start;
-        let mut clock = Instant::now();
-        let begun = clock - self.shared.start;
-        let before = self.reader.phases;
+        let meter = self.reader.meter();
+        meter.watch.restart();
+        let (begun, before) = (meter.watch.begun() - self.shared.start, meter.phases);
         self.block.reserve(false, (positions.end - first) as usize, plan.read_atoms.len(), plan.fields)?;
         self.block.reset(positions.map(|i| plan.frames.get(i)), plan.read_atoms.len(), plan.fields);
         // room for many frames is worth some time: the first to touch it has the system clear it
-        self.reader.phases.decode += lap(&mut clock);
+        self.reader.meter().decoded(Work::default());
         let frames = std::mem::take(&mut self.block.frames);
         let read = self.reader.read(&frames, &mut self.block.as_mut());
         self.block.frames = frames;
         read?;
         self.check_present()?;
-        lap(&mut clock);
+        let mut watch = self.reader.meter().watch;
+        let mut compute = Duration::ZERO;
         let rows = self.block.rows();
         let mut row = 0;
         while row < rows {
@@ -249,7 +253,7 @@ impl<'a> Worker<'a> {
                 let (transformed, buffers) = (&mut self.transformed, &mut self.buffers);
                 partial
                     .accumulate(&*bound.job.kernel, &view, before, frames as usize, |partial, rows| {
-                        accumulate(bound, rows, partial, transformed, buffers)
+                        accumulate(bound, rows, partial, transformed, buffers, (&mut watch, &mut compute))
                     })
                     .map_err(|error| place(self.shared.trajectory, error))?;
             }
@@ -260,12 +264,12 @@ impl<'a> Worker<'a> {
                     partials.map(|(partial, bound)| partial.finish(&*bound.job.kernel)).collect::<Result<_>>()?;
                 (self.shared.deliver)(Node { level: 0, index: open.number, partials })?;
                 open.number += 1;
+                compute += watch.lap(&MERGE, Work::frames((until - row) as u64));
             }
             self.shared.pool.progress.done.fetch_add((until - row) as u64, Ordering::Relaxed);
             row = until;
         }
-        let compute = lap(&mut clock);
-        let after = self.reader.phases;
+        let after = self.reader.phases();
         let rows = rows as u32;
         let (totals, blocks) = &mut self.record;
         totals.compute += compute;
@@ -309,10 +313,13 @@ fn accumulate(
     partial: &mut AnyPartial,
     transformed: &mut Vec<f32>,
     buffers: &mut Buffers,
+    (watch, compute): (&mut Stopwatch, &mut Duration),
 ) -> Result<()> {
-    let kernel = &bound.job.kernel;
+    let (kernel, work) = (&bound.job.kernel, Work::frames(block.frames.len() as u64));
     if bound.job.transforms.is_empty() {
-        return kernel.accumulate(partial, block, &bound.maps, buffers);
+        kernel.accumulate(partial, block, &bound.maps, buffers)?;
+        *compute += watch.lap(&COMPUTE, work);
+        return Ok(());
     }
     transformed.clear();
     transformed.extend_from_slice(block.positions);
@@ -322,7 +329,10 @@ fn accumulate(
             transform.apply(row, maps, buffers).map_err(|error| error.at_frame(frame))?;
         }
     }
-    kernel.accumulate(partial, &BlockView { positions: transformed, ..*block }, &bound.maps, buffers)
+    *compute += watch.lap(&TRANSFORM, work);
+    kernel.accumulate(partial, &BlockView { positions: transformed, ..*block }, &bound.maps, buffers)?;
+    *compute += watch.lap(&COMPUTE, work);
+    Ok(())
 }
 
 /// Turns a trajectory's frame number in a kernel's error into file and frame.

@@ -3,10 +3,10 @@
 //! It starts no threads and schedules nothing: the ends of the pipeline do.
 
 use std::ops::Range;
-use std::time::Instant;
+use std::path::Path;
 
 use super::absent::Held;
-use crate::clock::Phases;
+use crate::clock::{Meter, Phases, Work};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Decoded, Request, Segment, Wanted};
 use crate::frame::{BlockMut, Fields, Real, RowsMut, Scales, Units, VectorsMut};
@@ -25,8 +25,6 @@ pub struct Reader<'a> {
     /// What is given of fields that frames lack.
     pub(super) absent: Absent,
     pub(super) held: [Held; 3],
-    /// What this reader has done so far.
-    pub phases: Phases,
 }
 
 /// Segments whose bytes go to neighbouring rows as they are.
@@ -74,15 +72,16 @@ impl<'a> Reader<'a> {
                 return Err(error.in_format(part.format.info().name).at_path(&part.path));
             }
         }
+        let mut buffers = trajectory.threads.take_buffers();
+        buffers.scratch.meter = Meter::default();
         Ok(Self {
             trajectory,
             scanned,
             request: Request { fields, atoms, scales: Scales::NATIVE },
             units,
-            buffers: trajectory.threads.take_buffers(),
+            buffers,
             absent: trajectory.absent(),
             held: Default::default(),
-            phases: Phases::default(),
         })
     }
 
@@ -93,11 +92,22 @@ impl<'a> Reader<'a> {
         self
     }
 
+    /// What this reader has done so far.
+    pub fn phases(&self) -> Phases {
+        self.buffers.scratch.meter.phases
+    }
+
+    /// Its stopwatch and phases, for those who go on where it ends.
+    pub(super) fn meter(&mut self) -> &mut Meter {
+        &mut self.buffers.scratch.meter
+    }
+
     /// Reads `frames` (numbers in the trajectory, any order) into the rows of `out`, in the order given.
     ///
     /// # Errors
     /// Of the source and the format, with path, format, frame and byte.
     pub fn read(&mut self, frames: &[u64], out: &mut BlockMut<'_>) -> Result<()> {
+        self.meter().watch.restart();
         self.buffers.order.clear();
         for (row, &frame) in frames.iter().enumerate() {
             let span = self.scanned.concatenation.span_of(frame);
@@ -122,9 +132,8 @@ impl<'a> Reader<'a> {
     fn read_part(&mut self, run: &[(u32, Wanted)], out: &mut BlockMut<'_>) -> Result<()> {
         let number = run[0].0 as usize;
         let part = &self.scanned.parts[number];
-        let start = Instant::now();
         let source = self.trajectory.source(number)?;
-        self.phases.open += start.elapsed();
+        self.meter().opened(&part.path);
         self.request.scales = match self.units {
             Units::Public => part.scales,
             Units::Native => Scales::NATIVE,
@@ -178,15 +187,13 @@ impl<'a> Reader<'a> {
     }
 
     pub(super) fn read_batch(&mut self, part: &Part, source: &dyn Source, out: &mut BlockMut<'_>) -> Result<()> {
-        let start = Instant::now();
         self.buffers.segments.clear();
         part.decoder.segments(&part.index, &self.buffers.wanted, &self.request, &mut self.buffers.segments)?;
-        self.phases.io += start.elapsed();
         let mut next = 0;
         while next < self.buffers.segments.len() {
             if let Some(run) = self.run_in_place(part, next, out) {
                 next = run.segments.end;
-                self.read_in_place(source, &run, out)?;
+                self.read_in_place(&part.path, source, &run, out)?;
                 continue;
             }
             let mut bytes = 0;
@@ -230,25 +237,23 @@ impl<'a> Reader<'a> {
         (run.extent.len >= MAX_GAP && run.fits(out)).then_some(run)
     }
 
-    fn read_in_place(&mut self, source: &dyn Source, run: &InPlace, out: &mut BlockMut<'_>) -> Result<()> {
+    fn read_in_place(&mut self, file: &Path, source: &dyn Source, run: &InPlace, out: &mut BlockMut<'_>) -> Result<()> {
         let VectorsMut::F32(rows) = &mut out.vectors[run.vectors] else {
             return Err(Error::new(ErrorKind::Internal, "values are read in place to float32 only"));
         };
         let values = rows.run(run.row, run.n_rows, 3 * out.n_selected);
         let values = values.ok_or_else(|| Error::new(ErrorKind::Internal, "rows that are no neighbours"))?;
-        let start = Instant::now();
         // SAFETY: the pointer and length are those of `values`, which is borrowed for as long; any bytes are floats, and a
         // byte needs no alignment
         let bytes = unsafe { std::slice::from_raw_parts_mut(values.as_mut_ptr().cast::<u8>(), size_of_val(values)) };
         let frame = self.buffers.wanted[self.buffers.segments[run.segments.start].wanted.start as usize].frame;
         source.read_exact_at(run.extent.offset, bytes).map_err(|error| error.at_frame(frame))?;
-        let read = Instant::now();
-        self.phases.io += read - start;
-        self.phases.bytes_read += run.extent.len;
-        self.phases.reads += 1;
+        let Extent { offset, len: size } = run.extent;
+        let work = Work { file: Some(file), offset, size, frames: run.n_rows as u64 };
+        self.meter().read(work, 1);
         if run.factor != 1.0 {
             values.iter_mut().for_each(|value| *value = f32::scaled_f32(*value, run.factor));
-            self.phases.decode += read.elapsed();
+            self.meter().decoded(Work { file: None, ..work });
         }
         Ok(())
     }
@@ -261,7 +266,6 @@ impl<'a> Reader<'a> {
         segments: Range<usize>,
         out: &mut BlockMut<'_>,
     ) -> Result<()> {
-        let start = Instant::now();
         let chosen = &self.buffers.segments[segments.clone()];
         self.buffers.gather.read(source, chosen.iter().map(|segment| segment.extent)).map_err(|error| match chosen
             .iter()
@@ -270,10 +274,12 @@ impl<'a> Reader<'a> {
             Some(segment) => error.at_frame(self.buffers.wanted[segment.wanted.start as usize].frame),
             None => error,
         })?;
-        let read = Instant::now();
-        self.phases.io += read - start;
-        self.phases.bytes_read += self.buffers.gather.bytes_read;
-        self.phases.reads += self.buffers.gather.reads;
+        let offset = chosen.first().map_or(0, |segment| segment.extent.offset);
+        let frames = chosen.iter().map(|segment| segment.wanted.end).max().unwrap_or(0)
+            - chosen.iter().map(|segment| segment.wanted.start).min().unwrap_or(0);
+        let (size, calls) = (self.buffers.gather.bytes_read, self.buffers.gather.reads);
+        let work = Work { file: Some(&part.path), offset, size, frames: u64::from(frames) };
+        self.meter().read(work, calls);
         for (place, i) in segments.enumerate() {
             let (segment, bytes) = (&self.buffers.segments[i], self.buffers.gather.bytes(place));
             let outcome = part.decoder.decode(
@@ -288,11 +294,7 @@ impl<'a> Reader<'a> {
                 self.read_longer(part, source, i, len, out)?;
             }
         }
-        let external_io = std::mem::take(&mut self.buffers.scratch.external_io);
-        self.phases.decode += read.elapsed().saturating_sub(external_io.time);
-        self.phases.io += external_io.time;
-        self.phases.bytes_read += external_io.bytes;
-        self.phases.reads += external_io.calls;
+        self.meter().decoded(Work { file: None, ..work });
         Ok(())
     }
 
@@ -312,12 +314,11 @@ impl<'a> Reader<'a> {
             // at least doubled, so that the number of attempts is small whatever the decoder asks for
             len = len.max(2 * bytes.len() as u64).min(segment.whole.len);
             bytes.resize(len as usize, 0);
-            let start = Instant::now();
-            source.read_exact_at(segment.whole.offset, &mut bytes)?;
             // in the middle of decoding, of which it is no part
-            self.buffers.scratch.external_io.time += start.elapsed();
-            self.buffers.scratch.external_io.bytes += len;
-            self.buffers.scratch.external_io.calls += 1;
+            let meter = &mut self.buffers.scratch.meter;
+            meter.decoded(Work::default());
+            source.read_exact_at(segment.whole.offset, &mut bytes)?;
+            meter.read(Work { file: Some(&part.path), offset: segment.whole.offset, size: len, frames: 1 }, 1);
             let longer = Segment { extent: Extent { len, ..segment.whole }, ..segment.clone() };
             match part.decoder.decode(
                 &longer,
@@ -433,7 +434,7 @@ mod tests {
         reader.buffers.wanted = (0..3).map(|row| Wanted { frame: u64::from(row), row }).collect();
         let source = SlowSource(MemorySource::new("slow", vec![0; 3 << 20]));
         reader.read_batch(&part, &source, &mut Block::default().as_mut()).unwrap();
-        let phases = reader.phases;
+        let phases = reader.phases();
         assert_eq!((phases.reads, phases.bytes_read), (6, 3 * (4 + 8)));
         assert!(phases.io >= 6 * READ, "{phases:?}");
         assert!(phases.decode >= 6 * DECODE, "{phases:?}");

@@ -12,11 +12,13 @@ use super::append::Existing;
 pub use super::encode_rows::Values;
 use super::encode_rows::{Rows, TASK_BYTES};
 use super::pool::Progress;
+use crate::clock::{Stopwatch, Work};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Encoder, Format, Making, Placing};
 use crate::frame::{Cell, Fields, NO_CELL, Scales, Stamp};
 use crate::index::{TableBuilder, TableIndex};
 use crate::sink::Sink;
+use crate::trace::activity::COMMIT;
 use crate::trajectory::{Threads, Trajectory};
 
 /// Tasks that are gathered for each worker before frames are encoded.
@@ -265,11 +267,13 @@ impl RecordFile {
             return Ok(());
         }
         let marker = self.encoder.as_ref().and_then(|encoder| encoder.marker(self.n_written));
-        let sink = &self.sink;
+        let (sink, mut watch) = (&self.sink, Stopwatch::start());
         let done = sink.sync().and_then(|()| match marker {
             None => Ok(()),
             Some(marker) => sink.write_at(marker.offset, &marker.bytes).and_then(|()| sink.sync()),
         });
+        let frames = self.n_written - self.n_flushed;
+        watch.lap(&COMMIT, Work { file: Some(sink.path()), frames, ..Work::default() });
         done.map_err(|error| self.failed(error))?;
         self.n_flushed = self.n_written;
         Ok(())

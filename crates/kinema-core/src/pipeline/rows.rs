@@ -9,11 +9,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::clock::{Stopwatch, Work};
 use crate::container::hdf5::array::{Array, Chunk, Stored};
 use crate::container::hdf5::filters::FilterScratch;
 use crate::error::{Error, ErrorKind, Result};
 use crate::pipeline::pool::{Pool, Progress};
 use crate::source::{Extent, FilePool, Gather, MAX_GAP, ReadList, Source, gathered};
+use crate::trace::activity::{DECODE, READING};
 use crate::trajectory::Threads;
 
 /// Rows that one call to the system reads at most, and the bytes of a call.
@@ -371,13 +373,16 @@ impl Worker {
         };
         let whole: Vec<Extent> = runs.iter().map(joined).collect();
         let mut list = ReadList::new(source, &whole, &self.waits);
+        let mut watch = Stopwatch::start();
         for (run, Extent { offset, len }) in runs.into_iter().zip(&whole) {
+            let work = Work { file: Some(source.path()), offset: *offset, size: *len, frames: run.len() as u64 };
             self.done.read += len;
             self.done.decoded += len;
             self.done.reads += 1;
             if run.len() == 1 {
                 if let Some(piece) = pieces.next() {
                     list.read(1, |source| source.read_exact_at(piece.offset, piece.place))?;
+                    watch.lap(&READING, work);
                 }
                 continue;
             }
@@ -397,6 +402,7 @@ impl Worker {
                 buffers.push(IoSliceMut::new(piece.place));
             }
             list.read(1, |source| source.read_scattered_at(*offset, &mut buffers))?;
+            watch.lap(&READING, work);
         }
         Ok(())
     }
@@ -423,17 +429,23 @@ impl Worker {
         let extents: Vec<Extent> = wanted.iter().map(|(_, extent, _)| *extent).collect();
         let mut list = ReadList::new(source, &extents, &self.waits);
         let mut rest = wanted.as_slice();
+        let mut watch = Stopwatch::start();
         while !rest.is_empty() {
             let (now, later) = rest.split_at(read_at_once(rest.iter().map(|(_, extent, _)| *extent)));
             list.read(now.len(), |source| self.gather.read(source, now.iter().map(|(_, extent, _)| *extent)))?;
             self.done.read += self.gather.bytes_read;
             self.done.reads += self.gather.reads;
+            let (offset, size) = (now.first().map_or(0, |(_, extent, _)| extent.offset), self.gather.bytes_read);
+            let frames = now.iter().map(|(.., range)| range.len() as u64).sum();
+            let work = Work { file: Some(source.path()), offset, size, frames };
+            watch.lap(&READING, work);
             for (i, (chunk, _, range)) in now.iter().enumerate() {
                 array.decode(chunk, self.gather.bytes(i), &mut self.chunk, &mut self.scratch)?;
                 self.done.decoded += self.chunk.len() as u64;
                 self.done.chunks += 1;
                 put(array, chunk, &self.chunk, &rows[range.clone()], &mut places[range.clone()])?;
             }
+            watch.lap(&DECODE, Work { file: None, ..work });
             rest = later;
         }
         Ok(())

@@ -1,12 +1,15 @@
 //! A file as a sink, written with `pwrite`.
 
 use std::fs::{File, OpenOptions};
-use std::os::fd::AsFd;
+use std::mem::ManuallyDrop;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use super::Sink;
 use crate::error::{Error, Result};
+use crate::trace::activity::{CLOSE, FDATASYNC, FTRUNCATE64, OPEN64, PWRITE64, SYNC_FILE_RANGE};
+use crate::trace::{begin, finish, system_call};
 
 /// Smaller writes (headers, counts) are left to the kernel.
 const WRITEBACK_BYTES: usize = 64 << 10;
@@ -14,7 +17,8 @@ const WRITEBACK_BYTES: usize = 64 << 10;
 /// An open regular file.
 #[derive(Debug)]
 pub struct FileSink {
-    file: File,
+    /// Closed when this is dropped.
+    file: ManuallyDrop<File>,
     path: PathBuf,
 }
 
@@ -24,13 +28,24 @@ impl FileSink {
     /// # Errors
     /// The operating system's error.
     pub fn open(path: &Path, name: &Path) -> Result<Self> {
+        let start = begin();
         let file = OpenOptions::new().write(true).open(path);
+        finish(start, &OPEN64, Some(name), [0, 0, file.as_ref().map_or(-1, |file| i64::from(file.as_raw_fd()))]);
         let failed = |error: std::io::Error| Error::io("cannot write the file", &error).at_path(name);
-        Ok(Self { file: file.map_err(failed)?, path: name.to_path_buf() })
+        Ok(Self { file: ManuallyDrop::new(file.map_err(failed)?), path: name.to_path_buf() })
     }
 
     fn failed(&self, error: &std::io::Error) -> Error {
         Error::io("cannot write the file", error).at_path(&self.path)
+    }
+}
+
+impl Drop for FileSink {
+    fn drop(&mut self) {
+        let start = begin();
+        // SAFETY: it is used nowhere else after this
+        drop(unsafe { ManuallyDrop::take(&mut self.file) });
+        finish(start, &CLOSE, Some(&self.path), [0; 3]);
     }
 }
 
@@ -40,20 +55,36 @@ impl Sink for FileSink {
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        // short writes and interrupted calls are gone on with
-        self.file.write_all_at(bytes, offset).map_err(|error| self.failed(&error).at_byte(offset))?;
+        let mut done = 0;
+        while done < bytes.len() {
+            let (at, rest) = (offset.saturating_add(done as u64), &bytes[done..]);
+            let asked = (at, rest.len() as u64);
+            match system_call(&PWRITE64, &self.path, asked, || self.file.write_at(rest, at).map(|n| n as u64)) {
+                Ok(0) => {
+                    let error = std::io::Error::from(std::io::ErrorKind::WriteZero);
+                    return Err(self.failed(&error).at_byte(offset));
+                }
+                Ok(written) => done += written as usize,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.failed(&error).at_byte(offset)),
+            }
+        }
         if bytes.len() >= WRITEBACK_BYTES {
-            start_writeback(&self.file, offset, bytes.len() as u64);
+            let start = begin();
+            start_writeback(&*self.file, offset, bytes.len() as u64);
+            finish(start, &SYNC_FILE_RANGE, Some(&self.path), [offset as i64, bytes.len() as i64, 0]);
         }
         Ok(())
     }
 
     fn set_len(&self, len: u64) -> Result<()> {
-        self.file.set_len(len).map_err(|error| self.failed(&error))
+        let cut = system_call(&FTRUNCATE64, &self.path, (0, len), || self.file.set_len(len).map(|()| 0));
+        cut.map(drop).map_err(|error| self.failed(&error))
     }
 
     fn sync(&self) -> Result<()> {
-        self.file.sync_data().map_err(|error| self.failed(&error))
+        let synced = system_call(&FDATASYNC, &self.path, (0, 0), || self.file.sync_data().map(|()| 0));
+        synced.map(drop).map_err(|error| self.failed(&error))
     }
 }
 
@@ -61,8 +92,6 @@ impl Sink for FileSink {
 /// A hint: what it cannot do `sync` does. `len` 0: all bytes from `offset` on.
 #[cfg(target_os = "linux")]
 pub fn start_writeback(file: &impl AsFd, offset: u64, len: u64) {
-    use std::os::fd::AsRawFd;
-
     let (Ok(offset), Ok(len)) = (i64::try_from(offset), i64::try_from(len)) else { return };
     // SAFETY: a call on an open descriptor that takes no pointer.
     unsafe { libc::sync_file_range(file.as_fd().as_raw_fd(), offset, len, libc::SYNC_FILE_RANGE_WRITE) };

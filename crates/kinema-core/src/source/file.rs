@@ -1,18 +1,22 @@
 //! Opening regular files for reading, the one way in this crate; and a file as a source, read with `pread`.
 
 use std::fs::{File, Metadata, OpenOptions};
-use std::io::{IoSliceMut, Read};
+use std::io::{ErrorKind as IoErrorKind, IoSliceMut, Read};
+use std::mem::ManuallyDrop;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::{Extent, FileStatus, Source, ends_early};
 use crate::error::{Error, ErrorKind, Result};
+use crate::trace::activity::{CLOSE, FSTAT, OPEN64, POSIX_FADVISE, PREAD64, PREADV64};
+use crate::trace::{begin, finish, system_call};
 
 /// An open regular file.
 #[derive(Debug)]
 pub struct FileSource {
-    file: File,
+    /// Closed when this is dropped.
+    file: ManuallyDrop<File>,
     path: PathBuf,
 }
 
@@ -23,7 +27,12 @@ pub struct FileSource {
 pub fn open_regular(path: &Path) -> Result<File> {
     let open = || -> Result<File> {
         // without O_NONBLOCK the open of a FIFO waits for a writer; O_CLOEXEC is std's default
-        let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path).map_err(|error| {
+        let mut options = OpenOptions::new();
+        options.read(true).custom_flags(libc::O_NONBLOCK);
+        let start = begin();
+        let opened = options.open(path);
+        finish(start, &OPEN64, Some(path), [0, 0, returned(&opened)]);
+        let file = opened.map_err(|error| {
             match (error.kind(), error.raw_os_error()) {
                 (std::io::ErrorKind::NotFound, _) => Error::new(ErrorKind::NotFound, "no such file; check the name"),
                 (std::io::ErrorKind::PermissionDenied, _) => {
@@ -34,7 +43,7 @@ pub fn open_regular(path: &Path) -> Result<File> {
                 _ => Error::io("cannot open the file", &error),
             }
         })?;
-        let kind = file.metadata().map_err(|error| Error::io("cannot stat the file", &error))?.file_type();
+        let kind = stat(&file, path).map_err(|error| Error::io("cannot stat the file", &error))?.file_type();
         if !kind.is_file() {
             return Err(match kind {
                 kind if kind.is_dir() => {
@@ -63,7 +72,7 @@ pub fn read_regular(path: &Path, most: u64) -> Result<Vec<u8>> {
         let what = format!("the file is too large for what it is, expected at most {most} bytes, found {found}");
         Error::new(ErrorKind::InvalidArgument, what).at_path(path)
     };
-    let size = file.metadata().map_err(failed)?.len();
+    let size = stat(&file, path).map_err(failed)?.len();
     if size > most {
         return Err(too_large(size));
     }
@@ -102,7 +111,7 @@ impl FileSource {
     /// # Errors
     /// As [`open_regular`].
     pub fn open(path: &Path) -> Result<Self> {
-        Ok(Self { file: open_regular(path)?, path: path.to_path_buf() })
+        Ok(Self { file: ManuallyDrop::new(open_regular(path)?), path: path.to_path_buf() })
     }
 
     /// The open file.
@@ -111,28 +120,67 @@ impl FileSource {
     }
 
     fn metadata(&self) -> Result<Metadata> {
-        self.file.metadata().map_err(|error| Error::io("cannot stat the file", &error).at_path(&self.path))
+        stat(&self.file, &self.path).map_err(|error| Error::io("cannot stat the file", &error).at_path(&self.path))
     }
+
+    fn ends_early(&self, at: u64, wanted: u64) -> Error {
+        ends_early(&self.path, at, wanted, self.len().unwrap_or(at))
+    }
+
+    fn failed(&self, at: u64, error: &std::io::Error) -> Error {
+        Error::io("cannot read the file", error).at_byte(at).at_path(&self.path)
+    }
+}
+
+impl Drop for FileSource {
+    fn drop(&mut self) {
+        let start = begin();
+        // SAFETY: it is used nowhere else after this
+        drop(unsafe { ManuallyDrop::take(&mut self.file) });
+        finish(start, &CLOSE, Some(&self.path), [0; 3]);
+    }
+}
+
+/// What a call that opens a file has returned, for its event.
+pub(crate) fn returned(opened: &std::io::Result<File>) -> i64 {
+    match opened {
+        Ok(file) => i64::from(file.as_raw_fd()),
+        Err(error) => -i64::from(error.raw_os_error().unwrap_or(0)),
+    }
+}
+
+fn stat(file: &File, path: &Path) -> std::io::Result<Metadata> {
+    let start = begin();
+    let found = file.metadata();
+    let ret = found.as_ref().map_or_else(|error| -i64::from(error.raw_os_error().unwrap_or(0)), |_| 0);
+    finish(start, &FSTAT, Some(path), [0, 0, ret]);
+    found
 }
 
 /// Most buffers of a call of `preadv`, on every system.
 const MOST_BUFFERS: usize = 1024;
 
 /// One call of `preadv`: bytes read, 0 at the end of the file.
-fn read_vectored(file: &File, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> std::io::Result<usize> {
+fn read_vectored(file: &File, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> std::io::Result<u64> {
     let position = libc::off_t::try_from(offset).map_err(|_| std::io::ErrorKind::UnexpectedEof)?;
     let count = buffers.len().min(MOST_BUFFERS) as libc::c_int;
     // SAFETY: IoSliceMut has the layout of iovec, and the buffers are writeable while the call lasts
     let read = unsafe { libc::preadv(file.as_raw_fd(), buffers.as_mut_ptr().cast(), count, position) };
-    usize::try_from(read).map_err(|_| std::io::Error::last_os_error())
+    u64::try_from(read).map_err(|_| std::io::Error::last_os_error())
+}
+
+fn bytes_of(buffers: &[IoSliceMut<'_>]) -> u64 {
+    buffers.iter().map(|buffer| buffer.len() as u64).sum()
 }
 
 /// A hint: what it cannot do, the read does.
 #[cfg(target_os = "linux")]
-fn advise(file: &File, extent: Extent, advice: libc::c_int) {
+fn advise(file: &File, path: &Path, extent: Extent, advice: libc::c_int) {
     if let (Ok(offset), Ok(len)) = (libc::off_t::try_from(extent.offset), libc::off_t::try_from(extent.len)) {
+        let start = begin();
         // SAFETY: the descriptor is open, and the call takes integers only
-        unsafe { libc::posix_fadvise(file.as_raw_fd(), offset, len, advice) };
+        let error = unsafe { libc::posix_fadvise(file.as_raw_fd(), offset, len, advice) };
+        finish(start, &POSIX_FADVISE, Some(path), [offset, len, -i64::from(error)]);
     }
 }
 
@@ -151,39 +199,43 @@ impl Source for FileSource {
 
     #[cfg(target_os = "linux")]
     fn will_need(&self, extent: Extent) {
-        advise(&self.file, extent, libc::POSIX_FADV_WILLNEED);
+        advise(&self.file, &self.path, extent, libc::POSIX_FADV_WILLNEED);
     }
 
     #[cfg(target_os = "linux")]
     fn not_needed(&self, extent: Extent) {
-        advise(&self.file, extent, libc::POSIX_FADV_DONTNEED);
+        advise(&self.file, &self.path, extent, libc::POSIX_FADV_DONTNEED);
     }
 
     fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        self.file.read_exact_at(buffer, offset).map_err(|error| {
-            if error.kind() == std::io::ErrorKind::UnexpectedEof {
-                ends_early(&self.path, offset, buffer.len() as u64, self.len().unwrap_or(offset))
-            } else {
-                Error::io("cannot read the file", &error).at_byte(offset).at_path(&self.path)
+        let mut done = 0;
+        while done < buffer.len() {
+            let (at, rest) = (offset.saturating_add(done as u64), &mut buffer[done..]);
+            let asked = (at, rest.len() as u64);
+            match system_call(&PREAD64, &self.path, asked, || self.file.read_at(rest, at).map(|read| read as u64)) {
+                Ok(0) => return Err(self.ends_early(offset, buffer.len() as u64)),
+                Ok(read) => done += read as usize,
+                Err(error) if error.kind() == IoErrorKind::Interrupted => {}
+                Err(error) => return Err(self.failed(offset, &error)),
             }
-        })
+        }
+        Ok(())
     }
 
     fn read_scattered_at(&self, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> Result<()> {
         let (mut rest, mut at) = (buffers, offset);
         IoSliceMut::advance_slices(&mut rest, 0);
         while !rest.is_empty() {
-            match read_vectored(&self.file, at, rest) {
-                Ok(0) => {
-                    let wanted = rest.iter().map(|buffer| buffer.len() as u64).sum();
-                    return Err(ends_early(&self.path, at, wanted, self.len().unwrap_or(at)));
-                }
+            let wanted = bytes_of(rest);
+            let asked = (at, bytes_of(&rest[..rest.len().min(MOST_BUFFERS)]));
+            match system_call(&PREADV64, &self.path, asked, || read_vectored(&self.file, at, rest)) {
+                Ok(0) => return Err(self.ends_early(at, wanted)),
                 Ok(read) => {
-                    at += read as u64;
-                    IoSliceMut::advance_slices(&mut rest, read);
+                    at += read;
+                    IoSliceMut::advance_slices(&mut rest, read as usize);
                 }
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(Error::io("cannot read the file", &error).at_byte(at).at_path(&self.path)),
+                Err(error) if error.kind() == IoErrorKind::Interrupted => {}
+                Err(error) => return Err(self.failed(at, &error)),
             }
         }
         Ok(())

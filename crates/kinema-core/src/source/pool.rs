@@ -41,11 +41,11 @@ struct PooledSource {
 }
 
 impl Entry {
-    /// Whether its name is not that of another file now, or of one that was cut, for certain: what was opened before is
-    /// for those who have a source of it already.
+    /// Whether its name is not that of another file now, or of one that was changed, for certain: what was opened before
+    /// is for those who have a source of it already. Of a file that is read through a cache that is what it was then.
     fn is_of_its_path(&self) -> bool {
         match (self.first.get(), FileStatus::of_path(&self.path)) {
-            (Some(Some(first)), Ok(now)) => now.inode == first.inode && now.size >= first.size,
+            (Some(Some(first)), Ok(now)) => first.is_equal(&now),
             _ => true,
         }
     }

@@ -86,7 +86,8 @@ impl FileStatus {
         (self.inode, self.size) == (now.inode, now.size) && !self.is_equal(now)
     }
 
-    fn is_equal(&self, now: &Self) -> bool {
+    /// Whether nothing was changed, as far as times say it: of changes within a tick of the clock they do not.
+    pub(super) fn is_equal(&self, now: &Self) -> bool {
         (self.inode, self.size, self.modified, self.changed) == (now.inode, now.size, now.modified, now.changed)
     }
 

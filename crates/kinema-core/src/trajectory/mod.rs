@@ -26,6 +26,7 @@ use self::snapshot::Unverified;
 use self::stated::PartTimes;
 pub use self::stated::{StatedTimes, StatedUnits};
 pub(crate) use self::threads::{ReaderBuffers, Threads};
+use crate::clock::{Stopwatch, Work};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{self, Decoder, Format, Header, Request, Wanted};
 use crate::frame::Scales;
@@ -33,6 +34,7 @@ use crate::index::Index;
 use crate::index::identity::FileIdentity;
 use crate::named::Named;
 use crate::source::{FileStatus, MultiFileSource, Source, bytes_to_read};
+use crate::trace::activity::HEADER;
 
 /// Origin of an index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -208,9 +210,11 @@ impl Trajectory {
             return Err(Error::new(ErrorKind::InvalidArgument, "no trajectory file given"));
         };
         let handles = Arc::new(Handles::new(options.max_open_files, options.sources.clone()));
+        let mut watch = Stopwatch::start();
         let source = handles.get((0, 0), path)?;
         let first_status = status_before(&*source, &options)?;
         let first = open_decoder(&*source, &options)?;
+        watch.lap(&HEADER, Work { file: Some(path), ..Work::default() });
         Ok(Self {
             paths,
             options,

@@ -7,12 +7,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError};
 
 use super::{IndexOrigin, IndexPolicy, OnTruncated, Part, Scanned, Trajectory, open_decoder, scales_of, status_before};
+use crate::clock::{Stopwatch, Work};
 use crate::error::{Error, ErrorKind, Result, printed};
 use crate::format::{Decoder, Format, Scan, ScanOptions};
 use crate::index::identity::FileIdentity;
 use crate::index::store::{self, LoadOutcome, Stored};
 use crate::index::{Index, TableIndex};
 use crate::source::{FileStatus, Source};
+use crate::trace::activity::SCAN;
 
 impl Trajectory {
     /// Finds all frames of all parts and concatenates them; does nothing the second time. `progress` gets scanned bytes.
@@ -99,9 +101,12 @@ impl Trajectory {
         let source = self.multi_file(number, first, &*opened.1);
         // `previous` is found where the index is loaded
         let options = ScanOptions { previous: None, workers, ..*options };
+        let mut watch = Stopwatch::start();
         let scanned = self.scan_source(number, opened, &*source, (status, &ranges), options);
         let mut part = scanned.map_err(|error| error.at_path(path))?;
         self.load_atom_checkpoints(&mut part, &*source)?;
+        let work = Work { file: Some(path), size: part.size, frames: part.index.n_frames(), ..Work::default() };
+        watch.lap(&SCAN, work);
         Ok(part)
     }
 

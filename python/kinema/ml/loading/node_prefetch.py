@@ -52,84 +52,88 @@ def prefetch_for(loop: Loop, epoch: int, begin: int, *, ahead: int, on: bool) ->
     if cache is None:
         return None
 
-    def gathers() -> Iterator[Gather]:
+    def batches() -> Iterator[list[Gather]]:
         here, place, at = local_ranks(loop.rank, loop.ranks), begin, epoch
         while True:
             found = False
             for several in zip_longest(*(loop.gathers(at, place, rank) for rank in here)):
                 found = True
-                yield from (one[0] for one in several if one is not None)
+                yield [one[0] for one in several if one is not None]
             if not (on and found):
                 return
             place, at = 0, at + 1
 
     most = max(ahead, _BLOCKS_AHEAD * (cache.block or 1))
-    return NodePrefetch(loop.dataset, gathers(), min(cache.limit // 2, most))
+    return NodePrefetch(loop.dataset, batches(), min(cache.limit // 2, most))
 
 
 class NodePrefetch:
     """The gathers of a loop as a list of reads for the node cache, some at a time; `passed` tells where the loop is.
 
-    One process of a node fetches; others whose loops have the same order only say where they are. It is a hint: what is
-    not there when it is read is fetched then, and an error of a read is raised by that read alone.
+    Of all processes of a node that read in one order one fetches; the others only say where they are. It is a hint:
+    what is not there when it is read is fetched then, and an error of a file is raised by whoever reads it.
 
     Parameters
     ----------
     dataset : Dataset
         With a `node_cache`.
-    gathers : iterator of Gather
-        All that ranks of this node read, in the order of their reading.
+    batches : iterator of lists of Gather
+        What the ranks of this node read, in the order of their reading: at each place of the epoch one each.
     ahead : int
         Bytes that are fetched before they are read.
     """
 
-    def __init__(self, dataset: Dataset, gathers: Iterator[Gather], ahead: int) -> None:
+    def __init__(self, dataset: Dataset, batches: Iterator[list[Gather]], ahead: int) -> None:
         cache = dataset.node_cache
         assert cache is not None
-        self._dataset, self._gathers, self._ahead, self._cache = dataset, gathers, ahead, cache.core
+        self._dataset, self._batches, self._ahead, self._cache = dataset, batches, ahead, cache.core
         self._lock = threading.Lock()
         self._running: _core.Prefetch | None = None
-        # reads before each gather of the running list, by epoch and first place
+        # reads before each place of the running list, by epoch and place
         self._before: dict[tuple[int, int], int] = {}
-        self._last: tuple[int, int] | None = None
-        self._following: Gather | None = None
-        self._begin([])
+        # what begins the next list: the last of this one, and what was taken and is not in it
+        self._next: list[list[Gather]] = []
+        self._begin()
 
     def passed(self, gather: Gather) -> None:
         """The loop is about to read it."""
-        key = (gather.epoch, gather.first)
+        key = _place([gather])
         with self._lock:
             if self._running is None or key not in self._before:
                 return
-            if key == self._last:
-                self._begin([gather])
-            else:
-                self._running.position(self._before[key])
+            self._running.position(self._before[key])
+            if len(self._before) > 1 and key == _place(self._next[0]):
+                self._begin()
 
-    def _begin(self, behind: list[Gather]) -> None:
-        """A list in place of the running one: of this gather and those that follow it, of two epochs at most."""
-        self.stop()
+    def _begin(self) -> None:
+        """A list in place of the running one: from the last place of that on, of two epochs at most."""
         reads: list[tuple[str, int, int]] = []
-        self._before, self._last = {}, None
-        gathers = chain(behind, [] if self._following is None else [self._following], self._gathers)
-        self._following = None
+        before: dict[tuple[int, int], int] = {}
         first: int | None = None
-        for gather in gathers:
-            first = gather.epoch if first is None else first
-            if len(reads) >= _PLANNED or gather.epoch > first + 1:
-                self._following = gather
+        last: list[list[Gather]] = []
+        for batch in chain(self._next, self._batches):
+            first = batch[0].epoch if first is None else first
+            if len(before) > 1 and (len(reads) >= _PLANNED or batch[0].epoch > first + 1):
+                last.append(batch)
                 break
-            self._last = (gather.epoch, gather.first)
-            self._before.setdefault(self._last, len(reads))
-            reads += _reads(self._dataset, gather)
-        if reads:
-            self._running = self._cache.prefetch(reads, self._ahead)
+            before[_place(batch)] = len(reads)
+            reads += [read for gather in batch for read in _reads(self._dataset, gather)]
+            last = [batch]
+        if not reads or before.keys() == self._before.keys():
+            return
+        self.stop()
+        self._before, self._next = before, last
+        self._running = self._cache.prefetch(reads, self._ahead)
 
     def stop(self) -> None:
         """Ends the fetching; what was fetched stays."""
         running, self._running = self._running, None
         if running is not None:
             running.stop()
+
+
+def _place(batch: list[Gather]) -> tuple[int, int]:
+    return batch[0].epoch, batch[0].first
 
 
 def _reads(dataset: Dataset, gather: Gather) -> Iterator[tuple[str, int, int]]:

@@ -1,10 +1,9 @@
 //! External rows: frames that another library (h5py, MDAnalysis) reads, of which the requested atoms are taken.
 
-use std::time::Instant;
-
 use super::{CELL, Field, H5mdDecoder};
+use crate::clock::{Meter, Work};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{ExternalIo, Wanted};
+use crate::format::Wanted;
 use crate::frame::{BlockMut, Real, VectorsMut};
 use crate::selection::AtomSelection;
 
@@ -58,17 +57,15 @@ impl H5mdDecoder {
         reader: &dyn ReadRows,
         row_request: &RowRequest<'_>,
         out: &mut BlockMut<'_>,
-        external_io: &mut ExternalIo,
+        meter: &mut Meter,
     ) -> Result<()> {
         let there = || row_request.wanted.iter().filter(|one| row_request.field.row(one.frame) >= 0);
         let rows: Vec<i64> = there().map(|one| row_request.field.row(one.frame)).collect();
         let Some(first) = there().next() else { return Ok(()) };
         let n_atoms = if row_request.number == CELL { 3 } else { self.header.n_atoms as usize };
-        let start = Instant::now();
+        meter.decoded(Work::default());
         let values = reader.read(&rows).map_err(|error| error.at_frame(first.frame))?;
-        external_io.time += start.elapsed();
-        external_io.bytes += values.bytes() as u64;
-        external_io.calls += 1;
+        meter.read(Work { size: values.bytes() as u64, frames: rows.len() as u64, ..Work::default() }, 1);
         if values.len() != rows.len() * n_atoms * 3 {
             let what = format!("values of {} that the reader gave", row_request.field.name);
             return Err(Error::new(

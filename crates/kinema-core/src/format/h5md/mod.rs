@@ -400,7 +400,7 @@ impl H5mdDecoder {
             if let Rows::External(reader, _) = &field.rows {
                 let factor = self.factor(number, &request.scales);
                 let row_request = RowRequest { number, field, wanted, atoms: &request.atoms, factor };
-                self.read_external(&**reader, &row_request, out, &mut scratch.external_io)?;
+                self.read_external(&**reader, &row_request, out, &mut scratch.meter)?;
             }
         }
         Ok(())

@@ -5,11 +5,10 @@
 use std::fs::File;
 use std::io::IoSliceMut;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -63,8 +62,6 @@ pub(super) struct Block {
     pub key: BlockKey,
     file: FileSource,
     len: u64,
-    /// Of the source.
-    pub path: PathBuf,
     sums: Box<[u64]>,
     /// When its use was noted last, s.
     touched: AtomicU64,
@@ -127,10 +124,9 @@ impl Block {
         if xxh3_64(said).to_le_bytes() != *sum {
             return Err(wrong("the checksum of its end is another".to_owned()));
         }
-        let (sums, rest) = said.split_at(found.len.div_ceil(PIECE as u64) as usize * 8);
-        let path = std::ffi::OsString::from_vec(rest[..found.path_len as usize].to_vec()).into();
+        let (sums, _) = said.split_at(found.len.div_ceil(PIECE as u64) as usize * 8);
         let sums = sums.as_chunks::<8>().0.iter().map(|sum| u64::from_le_bytes(*sum)).collect();
-        Ok((Self { key, file, len: found.len, path, sums, touched: AtomicU64::new(0) }, found.boot))
+        Ok((Self { key, file, len: found.len, sums, touched: AtomicU64::new(0) }, found.boot))
     }
 
     /// Bytes of the source in it.
@@ -144,7 +140,7 @@ impl Block {
     }
 
     /// Notes that it was used, at most once a minute.
-    fn touch(&self) {
+    pub(super) fn touch(&self) {
         let (now, before) = (now(), self.touched.load(Ordering::Relaxed));
         if now.abs_diff(before) >= TOUCHED {
             self.touched.store(now, Ordering::Relaxed);
@@ -206,20 +202,14 @@ impl Block {
     }
 }
 
-/// The path and the length of the source's bytes that the file of a block names; `None` for what is no block.
-pub(super) fn described(place: &Path) -> Option<(PathBuf, u64)> {
-    let file = crate::source::open_regular(place).ok()?;
-    let size = file.metadata().ok()?.len();
+/// The path of the source that the file of a block names; `None` for what is no block.
+pub(super) fn described(place: &Path) -> Option<PathBuf> {
+    let file = FileSource::open(place).ok()?;
+    let at = file.len().ok()?.checked_sub(FIXED as u64)?;
     let mut fixed = [0; FIXED];
-    let at = size.checked_sub(FIXED as u64)?;
-    file.read_exact_at(&mut fixed, at).ok()?;
+    file.read_exact_at(at, &mut fixed).ok()?;
     let found = Fixed::parse(&fixed).ok()?;
     let mut path = vec![0; found.path_len.min(LONGEST_PATH) as usize];
-    file.read_exact_at(&mut path, at.checked_sub(found.path_len)?).ok()?;
-    Some((std::ffi::OsString::from_vec(path).into(), found.len))
-}
-
-/// Time since the use of a block was noted.
-pub(super) fn age(modified: SystemTime) -> Duration {
-    SystemTime::now().duration_since(modified).unwrap_or_default()
+    file.read_exact_at(at.checked_sub(found.path_len)?, &mut path).ok()?;
+    Some(std::ffi::OsString::from_vec(path).into())
 }

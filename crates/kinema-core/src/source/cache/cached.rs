@@ -10,6 +10,8 @@ use super::key::BlockKey;
 use super::{Shared, Verify};
 use crate::error::Result;
 use crate::source::{Extent, FileStatus, Source};
+use crate::trace::activity::{CACHE_HIT, CACHE_MISS};
+use crate::trace::{begin, finish};
 
 /// A block that is damaged is fetched again so often; then its bytes are read from the source.
 const ATTEMPTS: usize = 2;
@@ -33,16 +35,22 @@ impl CachedSource {
     ) -> Result<bool> {
         let number = extent.offset / self.block_bytes();
         let within = extent.offset % self.block_bytes();
+        let start = begin();
         for _ in 0..ATTEMPTS {
-            let Place::Block(block, fetched) = self.shared.get(&self.file, number)? else { break };
+            let Place::Block(block, fetched) = self.shared.get(&self.file, number, &|| Ok(()))? else { break };
             match read(&block, within) {
                 Ok(()) => {
                     let counts = &self.shared.counts;
                     counts.add(Count::BytesRead, extent.len);
-                    if !fetched {
+                    let activity = if fetched {
+                        counts.add(Count::Misses, 1);
+                        &CACHE_MISS
+                    } else {
                         counts.add(Count::Hits, 1);
                         counts.add(Count::BytesHit, extent.len);
-                    }
+                        &CACHE_HIT
+                    };
+                    finish(start, activity, Some(self.path()), [extent.offset as i64, extent.len as i64, 0]);
                     return Ok(true);
                 }
                 Err(error) => self.shared.discard_open(&block, &error),
@@ -61,7 +69,9 @@ impl CachedSource {
     }
 
     fn read_direct(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let start = begin();
         self.file.source.read_exact_at(offset, buffer)?;
+        finish(start, &CACHE_MISS, Some(self.path()), [offset as i64, buffer.len() as i64, 0]);
         self.count_direct(buffer.len() as u64);
         Ok(())
     }

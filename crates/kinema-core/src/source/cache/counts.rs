@@ -9,6 +9,7 @@ use super::forks;
 pub(super) enum Count {
     Hits,
     Misses,
+    Prefetched,
     BytesRead,
     BytesHit,
     BytesSource,
@@ -38,8 +39,10 @@ pub(super) struct Counter {
 pub struct Counts {
     /// Reads of blocks that were in the cache; of a read that spans blocks each counts.
     pub hits: u64,
-    /// Reads of blocks that were not, and blocks that were fetched in advance.
+    /// Reads of blocks that were not: fetched for that, or read from the source.
     pub misses: u64,
+    /// Blocks that were fetched in advance, or staged in.
+    pub prefetched: u64,
     /// Bytes given to readers.
     pub bytes_read: u64,
     /// Those of hits.
@@ -79,6 +82,7 @@ impl Counts {
         [
             ("hits", self.hits),
             ("misses", self.misses),
+            ("prefetched", self.prefetched),
             ("bytes_read", self.bytes_read),
             ("bytes_hit", self.bytes_hit),
             ("bytes_source", self.bytes_source),
@@ -123,6 +127,7 @@ impl Counter {
         Counts {
             hits: get(Count::Hits),
             misses: get(Count::Misses),
+            prefetched: get(Count::Prefetched),
             bytes_read: get(Count::BytesRead),
             bytes_hit: get(Count::BytesHit),
             bytes_source: get(Count::BytesSource),

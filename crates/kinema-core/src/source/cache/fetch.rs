@@ -1,22 +1,25 @@
 //! Blocks: found, or fetched by one of all who want them while the others wait.
 
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::Shared;
 use super::block::{Block, PIECE, footer, stored_bytes};
 use super::counts::Count;
 use super::key::{BlockKey, FileKey};
 use super::locks::Lock;
 use super::nodes::Nodes;
 use super::space::Room;
+use super::{Check, Shared};
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::pool::locked;
 use crate::source::{Extent, FileStatus, Source};
+use crate::trace::activity::CACHE_FETCH;
+use crate::trace::{begin, finish};
 
 /// Bytes that are read from the source at once.
 const CHUNK: usize = 4 << 20;
@@ -27,6 +30,7 @@ const PAUSE: u64 = 5;
 pub(super) struct SourceFile {
     pub key: FileKey,
     pub status: FileStatus,
+    pub path: PathBuf,
     /// The file itself.
     pub source: Arc<dyn Source>,
 }
@@ -100,7 +104,7 @@ impl Shared {
     }
 
     /// Removes a damaged block, whose lock is held.
-    fn discard(&self, key: BlockKey, why: &Error) -> Result<()> {
+    pub(super) fn discard(&self, key: BlockKey, why: &Error) -> Result<()> {
         let place = self.root.block(key);
         let bytes = place.symlink_metadata().map_or(0, |found| found.len());
         if self.remove(&place)? {
@@ -127,17 +131,23 @@ impl Shared {
     }
 
     /// The bytes of a block, fetched if they are not in the cache: by one of all threads and processes. Whatever is wrong
-    /// with the cache itself leads to the source, and is counted.
+    /// with the cache itself leads to the source, and is counted. `check` is asked between reads of the source.
     ///
     /// # Errors
-    /// Those of the source; `Corrupt` where it is no longer what it was when it was opened.
-    pub(super) fn get(&self, file: &SourceFile, number: u64) -> Result<Place> {
+    /// Those of `check`; those of the source; `Corrupt` where it is no longer what it was when it was opened.
+    pub(super) fn get(&self, file: &SourceFile, number: u64, check: &Check<'_>) -> Result<Place> {
         let nodes = self.nodes().filter(|nodes| nodes.is_away(file.key.0, number));
-        self.get_from(file, number, nodes.as_deref())
+        self.get_from(nodes.as_deref(), file, number, check)
     }
 
     /// The same, fetched from these nodes if there are any, else from the source.
-    pub(super) fn get_from(&self, file: &SourceFile, number: u64, nodes: Option<&dyn Nodes>) -> Result<Place> {
+    pub(super) fn get_from(
+        &self,
+        nodes: Option<&dyn Nodes>,
+        file: &SourceFile,
+        number: u64,
+        check: &Check<'_>,
+    ) -> Result<Place> {
         let key = BlockKey { file: file.key, number };
         if let Some(block) = self.find(key) {
             return Ok(Place::Block(block, false));
@@ -154,13 +164,12 @@ impl Shared {
             return Ok(Place::Block(block, false));
         }
         // one that grows is not stored: what is behind its end is not of this key
-        let stored = if file.check()? { Stored::Grows } else { self.store(file, key, nodes)? };
+        let stored = if file.check()? { Stored::Grows } else { self.store(nodes, file, key, check)? };
         match stored {
             Stored::Yes => {}
             Stored::NoRoom(why) => return Ok(self.not_stored(why)),
             Stored::Later | Stored::Grows => return Ok(Place::Source),
         }
-        self.counts.add(Count::Misses, 1);
         if locked(&self.damaged).remove(&key) {
             self.counts.add(Count::Refetched, 1);
         }
@@ -182,6 +191,11 @@ impl Shared {
         Lock::wait(&path)
     }
 
+    /// Counts a block that nobody waits for.
+    pub(super) fn count_advance(&self) {
+        self.counts.add(Count::Prefetched, 1);
+    }
+
     fn not_stored(&self, why: String) -> Place {
         self.counts.add(Count::Errors, 1);
         self.full_until.store(seconds() + PAUSE, Ordering::Relaxed);
@@ -195,12 +209,12 @@ impl Shared {
         block
     }
 
-    /// Copies a block from the source into a new file; its lock is held.
-    fn store(&self, file: &SourceFile, key: BlockKey, nodes: Option<&dyn Nodes>) -> Result<Stored> {
+    /// Copies a block from its home, else from the source, into a new file; its lock is held.
+    fn store(&self, nodes: Option<&dyn Nodes>, file: &SourceFile, key: BlockKey, check: &Check<'_>) -> Result<Stored> {
         let extent = file.extent(key.number, self.options.block);
-        let path = std::path::absolute(file.source.path()).unwrap_or_else(|_| file.source.path().to_path_buf());
         let no_room = |error: &std::io::Error| Ok(Stored::NoRoom(format!("a block could not be stored: {error}")));
-        let room = match self.room(stored_bytes(extent.len, &path)) {
+        let start = begin();
+        let room = match self.room(stored_bytes(extent.len, &file.path)) {
             Ok(Some(room)) => room,
             Ok(None) => return Ok(Stored::Later),
             Err(error) => return no_room(&error),
@@ -208,7 +222,7 @@ impl Shared {
         let given = nodes.and_then(|nodes| self.store_from(nodes, file, key, extent, &room));
         let sums = match given {
             Some(sums) => sums,
-            None => match self.copy(file, extent, &room)? {
+            None => match self.copy(file, extent, &room, check)? {
                 Ok(sums) => sums,
                 Err(error) => return no_room(&error),
             },
@@ -216,20 +230,28 @@ impl Shared {
         if file.check()? {
             return Ok(Stored::Grows);
         }
-        let end = footer(key, extent.len, &path, &sums);
-        if let Err(error) = room.file().write_all_at(&end, extent.len).and_then(|()| room.publish(key)) {
+        let end = footer(key, extent.len, &file.path, &sums);
+        if let Err(error) = room.write(&end, extent.len).and_then(|()| room.publish(key)) {
             return no_room(&error);
         }
+        finish(start, &CACHE_FETCH, Some(file.source.path()), [extent.offset as i64, extent.len as i64, 0]);
         Ok(Stored::Yes)
     }
 
     /// Copies bytes of the source into a new file; the checksums of their pieces, or why they could not be written.
-    fn copy(&self, file: &SourceFile, extent: Extent, room: &Room<'_>) -> Result<std::io::Result<Vec<u64>>> {
+    fn copy(
+        &self,
+        file: &SourceFile,
+        extent: Extent,
+        room: &Room<'_>,
+        check: &Check<'_>,
+    ) -> Result<std::io::Result<Vec<u64>>> {
         file.source.will_need(extent);
         let mut buffer = self.buffer((extent.len as usize).min(CHUNK));
         let mut sums = Vec::with_capacity(extent.len.div_ceil(PIECE as u64) as usize);
         let mut done = 0;
         while done < extent.len {
+            check()?;
             let n = buffer.len().min((extent.len - done) as usize);
             let bytes = &mut buffer[..n];
             if let Err(error) = file.source.read_exact_at(extent.offset + done, bytes) {
@@ -240,7 +262,7 @@ impl Shared {
             self.counts.add(Count::BytesSource, bytes.len() as u64);
             self.counts.add(Count::SourceReads, 1);
             sums.extend(bytes.chunks(PIECE).map(xxh3_64));
-            if let Err(error) = room.file().write_all_at(bytes, done) {
+            if let Err(error) = room.write(bytes, done) {
                 return Ok(Err(error));
             }
             done += n as u64;

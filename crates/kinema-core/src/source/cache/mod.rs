@@ -14,19 +14,23 @@ mod key;
 mod locks;
 mod nodes;
 mod orders;
+mod prefetch;
 mod root;
 mod space;
+mod stage;
+mod upkeep;
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex, RwLock, Weak};
 
 use self::cached::CachedSource;
 use self::counts::{Count, Counter};
 use self::descriptors::Descriptors;
 use self::fetch::SourceFile;
 use self::key::{BlockKey, FileKey};
+use self::orders::Order;
 use self::root::Root;
 use super::pool::locked;
 use super::{CONTENT_PLACES, FileStatus, Files, OpenSource, Source, Throttle, Throttled, sampled_bytes};
@@ -35,6 +39,9 @@ use crate::named::Named;
 
 pub use counts::{Counts, counts_of_process};
 pub use nodes::{Nodes, WantedBlock};
+pub use prefetch::Prefetch;
+pub use stage::{Check, Filled};
+pub use upkeep::{CacheStat, Damaged, FileStat};
 
 /// The limit must have room for so many blocks.
 const LEAST_BLOCKS: u64 = 4;
@@ -97,6 +104,8 @@ struct Shared {
     throttle: Option<Arc<Throttle>>,
     /// Asked for blocks before the source.
     nodes: RwLock<Option<Arc<dyn Nodes>>>,
+    /// Orders in which this process reads.
+    orders: Mutex<Vec<Weak<Order>>>,
 }
 
 impl Shared {
@@ -104,6 +113,11 @@ impl Shared {
     fn note(&self, what: String) {
         *locked(&self.last_error) = Some(what);
     }
+}
+
+/// What a file is called in a cache: its path without symbolic links, where it is there.
+fn named(path: &Path) -> PathBuf {
+    path.canonicalize().or_else(|_| std::path::absolute(path)).unwrap_or_else(|_| path.to_path_buf())
 }
 
 impl NodeCache {
@@ -132,7 +146,7 @@ impl NodeCache {
         let root = Root::open(&options.root, options.fuse)?;
         let throttle = |rate| Throttle::new(rate, &root.rate()).map(Arc::new);
         let throttle = options.source_rate.map(throttle).transpose()?;
-        let (buffers, keys, damaged, full_until, last_error, nodes) = Default::default();
+        let (buffers, keys, damaged, full_until, last_error, orders, nodes) = Default::default();
         let (counts, descriptors) = (Counter::new(), Descriptors::new());
         let shared = Shared {
             options,
@@ -145,8 +159,10 @@ impl NodeCache {
             full_until,
             last_error,
             throttle,
+            orders,
             nodes,
         };
+        shared.remove_leftovers()?;
         Ok(Self(Arc::new(shared)))
     }
 
@@ -188,7 +204,7 @@ impl CachedFiles {
         // before its content is read
         let Some(status) = FileStatus::settled_of(&*source)? else { return Ok(None) };
         let key = self.cache.0.key(&*source, &status)?;
-        Ok(Some(SourceFile { key, status, source }))
+        Ok(Some(SourceFile { key, status, path: named(path), source }))
     }
 }
 

@@ -3,7 +3,6 @@
 //! A home asks nobody but the source, and its locks are others than those of blocks that are fetched from elsewhere: two
 //! nodes never wait for each other.
 
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 
@@ -44,11 +43,11 @@ pub trait Nodes: Send + Sync {
 }
 
 /// A block that is in the cache, as a source of its own.
-struct BlockSource(Arc<Block>);
+struct BlockSource(Arc<Block>, PathBuf);
 
 impl Source for BlockSource {
     fn path(&self) -> &Path {
-        &self.0.path
+        &self.1
     }
 
     fn len(&self) -> Result<u64> {
@@ -77,8 +76,8 @@ impl NodeCache {
         if file.key.0 != wanted.file || wanted.block != self.0.options.block || !is_within {
             return Ok(None);
         }
-        match self.0.get_from(&file, wanted.number, None)? {
-            Place::Block(block, _) => Ok(Some(Arc::new(BlockSource(block)))),
+        match self.0.get_from(None, &file, wanted.number, &|| Ok(()))? {
+            Place::Block(block, _) => Ok(Some(Arc::new(BlockSource(block, file.path.clone())))),
             Place::Source => Ok(None),
         }
     }
@@ -99,15 +98,15 @@ impl Shared {
         extent: Extent,
         room: &Room<'_>,
     ) -> Option<Vec<u64>> {
-        let path = std::path::absolute(file.source.path()).unwrap_or_else(|_| file.source.path().to_path_buf());
-        let wanted = WantedBlock { path, file: key.file.0, number: key.number, block: self.options.block };
+        let wanted =
+            WantedBlock { path: file.path.clone(), file: key.file.0, number: key.number, block: self.options.block };
         let (mut sums, mut done) = (Vec::with_capacity(extent.len.div_ceil(PIECE as u64) as usize), 0);
         let fetched = nodes.fetch(&wanted, &mut |bytes| {
             if done % PIECE as u64 != 0 || done + bytes.len() as u64 > extent.len {
                 return Err(Error::new(ErrorKind::Corrupt, "the home of a block gives other bytes than those of it"));
             }
             sums.extend(bytes.chunks(PIECE).map(xxh3_64));
-            room.file().write_all_at(bytes, done).map_err(|error| Error::io("a block could not be stored", &error))?;
+            room.write(bytes, done).map_err(|error| Error::io("a block could not be stored", &error))?;
             done += bytes.len() as u64;
             Ok(())
         });

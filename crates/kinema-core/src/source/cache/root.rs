@@ -36,8 +36,6 @@ const STRIPES: u64 = 1024;
 /// The folders of a cache; the files in them are of this version.
 #[derive(Debug, Clone)]
 pub(super) struct Root {
-    /// As it was given, without symbolic links.
-    pub path: PathBuf,
     pub blocks: PathBuf,
     pub locks: PathBuf,
     pub temporary: PathBuf,
@@ -69,7 +67,6 @@ impl Root {
             locks: inside.join("locks"),
             temporary: inside.join("temporary"),
             orders: inside.join("orders"),
-            path,
         };
         for folder in [&root.blocks, &root.locks, &root.temporary, &root.orders] {
             make(folder)?;

@@ -3,18 +3,19 @@
 //! The number of bytes stands in the file that is locked while it is changed. A process that is killed leaves bytes
 //! reserved that nobody writes; whenever the limit is reached, all files are counted anew and leftovers removed.
 
-use std::collections::HashMap;
 use std::fs::{DirEntry, File, OpenOptions, read_dir, remove_dir, remove_file};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
+use super::Shared;
 use super::counts::Count;
 use super::key::{BlockKey, FileKey};
 use super::locks::Lock;
-use super::{Shared, orders};
 use crate::error::{Error, Result};
+use crate::trace::activity::{CACHE_EVICT, PREAD64, PWRITE64};
+use crate::trace::{begin, finish, system_call};
 
 /// A new file of known length, which is the only one of its process until it is renamed.
 pub(super) struct Room<'a> {
@@ -29,6 +30,21 @@ pub(super) struct Room<'a> {
 impl Room<'_> {
     pub(super) fn file(&self) -> &File {
         self.lock.file()
+    }
+
+    /// Writes all of the bytes, or fails.
+    pub(super) fn write(&self, mut bytes: &[u8], mut at: u64) -> std::io::Result<()> {
+        while !bytes.is_empty() {
+            let asked = (at, bytes.len() as u64);
+            let call = || self.file().write_at(bytes, at).map(|written| written as u64);
+            match system_call(&PWRITE64, &self.path, asked, call) {
+                Ok(0) => return Err(std::io::ErrorKind::WriteZero.into()),
+                Ok(written) => (bytes, at) = (&bytes[written as usize..], at + written),
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 
     /// Gives the file its name, by which others find it.
@@ -72,13 +88,21 @@ pub(super) struct Stored {
     pub modified: SystemTime,
 }
 
-fn read_number(file: &File) -> Option<u64> {
+/// The number of bytes that is written in the file, whose lock is held; `None` in a new one.
+fn read_number(space: &Lock, path: &Path) -> Option<u64> {
     let mut bytes = [0; 8];
-    file.read_exact_at(&mut bytes, 0).ok().map(|()| u64::from_le_bytes(bytes))
+    let call = || space.file().read_at(&mut bytes, 0).map(|read| read as u64);
+    let read = system_call(&PREAD64, path, (0, 8), call);
+    read.is_ok_and(|read| read == 8).then(|| u64::from_le_bytes(bytes))
 }
 
-fn write_number(file: &File, number: u64) -> std::io::Result<()> {
-    file.write_all_at(&number.to_le_bytes(), 0)
+fn write_number(space: &Lock, path: &Path, number: u64) -> std::io::Result<()> {
+    let call = || space.file().write_at(&number.to_le_bytes(), 0).map(|written| written as u64);
+    match system_call(&PWRITE64, path, (0, 8), call) {
+        Ok(8) => Ok(()),
+        Ok(_) => Err(std::io::ErrorKind::WriteZero.into()),
+        Err(error) => Err(error),
+    }
 }
 
 fn entries(folder: &Path) -> Result<Vec<DirEntry>> {
@@ -158,6 +182,22 @@ impl Shared {
         Ok((n, bytes))
     }
 
+    /// Removes what processes have left that were killed, where there is anything.
+    pub(super) fn remove_leftovers(&self) -> Result<()> {
+        if !entries(&self.root.temporary)?.is_empty() {
+            let space = Lock::wait(&self.root.space())?;
+            self.count_anew(&space)?;
+        }
+        Ok(())
+    }
+
+    /// Counts the bytes of all files; the lock of the space is held.
+    pub(super) fn count_anew(&self, space: &Lock) -> Result<()> {
+        let used = self.free_to(u64::MAX)?;
+        write_number(space, &self.root.space(), used)
+            .map_err(|error| Error::io("cannot write the number of bytes", &error))
+    }
+
     /// Removes a block, and its folder with the last one.
     pub(super) fn remove(&self, place: &Path) -> Result<bool> {
         let removed = match remove_file(place) {
@@ -177,12 +217,12 @@ impl Shared {
         let plain = |error: Error| std::io::Error::other(error.to_string());
         let space = Lock::wait(&self.root.space()).map_err(plain)?;
         let limit = self.options.limit;
-        let mut used = match read_number(space.file()) {
+        let mut used = match read_number(&space, &self.root.space()) {
             Some(used) if used.saturating_add(bytes) <= limit => used,
             _ => self.free(bytes).map_err(plain)?,
         };
         if used.saturating_add(bytes) > limit {
-            write_number(space.file(), used)?;
+            write_number(&space, &self.root.space(), used)?;
             return Ok(None);
         }
         let (path, file) = self.new_file()?;
@@ -194,7 +234,7 @@ impl Shared {
             used = self.free_to(used.saturating_sub(bytes.saturating_mul(2))).map_err(plain)?;
             outcome = allocate(room.file(), bytes);
         }
-        write_number(space.file(), if outcome.is_ok() { used + bytes } else { used })?;
+        write_number(&space, &self.root.space(), if outcome.is_ok() { used + bytes } else { used })?;
         // its own lock is taken when the room is dropped
         drop(space);
         outcome?;
@@ -222,8 +262,9 @@ impl Shared {
             return Ok(());
         }
         let space = Lock::wait(&self.root.space())?;
-        let used = read_number(space.file()).unwrap_or(0).saturating_sub(bytes);
-        write_number(space.file(), used).map_err(|error| Error::io("cannot write the number of bytes", &error))
+        let used = read_number(&space, &self.root.space()).unwrap_or(0).saturating_sub(bytes);
+        write_number(&space, &self.root.space(), used)
+            .map_err(|error| Error::io("cannot write the number of bytes", &error))
     }
 
     /// Counts all, and removes as much as `bytes` more need; of a large cache a sixteenth more, so that it is rare.
@@ -247,7 +288,7 @@ impl Shared {
         if used <= most {
             return Ok(used);
         }
-        let next = self.next_uses(&blocks)?;
+        let next = self.next_uses(&blocks);
         blocks.sort_by_cached_key(|block| {
             let next = next.get(&block.key).copied().unwrap_or(u64::MAX);
             (std::cmp::Reverse(next), block.modified)
@@ -256,16 +297,14 @@ impl Shared {
             if used <= goal {
                 break;
             }
+            let start = begin();
             if self.remove(&block.path)? {
                 self.counts.add(Count::Evicted, 1);
+                let offset = block.key.number.saturating_mul(self.options.block);
+                finish(start, &CACHE_EVICT, Some(&block.path), [offset as i64, block.bytes as i64, 0]);
             }
             used -= block.bytes;
         }
         Ok(used)
-    }
-
-    /// When blocks are read again, for those of which that is known: bytes that are read before.
-    fn next_uses(&self, blocks: &[Stored]) -> Result<HashMap<BlockKey, u64>> {
-        orders::next_uses(&self.root, self.options.block, blocks)
     }
 }

@@ -37,7 +37,7 @@ def fill(
     command.print_result(
         lambda: {**done, "seconds": seconds},
         lambda: (
-            f"{cache.root}: {done['files']:,} files, {done['bytes']:,} bytes, of which {done['bytes_source']:,} were "
+            f"{cache.root}: {done['files']:,} files, {done['bytes']:,} bytes, of which {done['fetched_bytes']:,} were "
             f"fetched in {seconds:.2f} s"
         ),
     )

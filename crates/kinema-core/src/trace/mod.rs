@@ -1,0 +1,102 @@
+//! Traces: the journal of what this process does, as events with file, offset, size, start and duration.
+//!
+//! One journal a process. Each thread puts its events into a buffer of its own, without a lock; buffers become lines of
+//! text when they are full, and at the ends of runs and threads. Lines are those that Perfetto, DFAnalyzer and
+//! `dftracer-utils` read; see `docs/traces.md`. Nothing here knows what is traced.
+
+pub mod activity;
+mod buffer;
+mod fork;
+mod journal;
+mod lines;
+mod output;
+#[cfg(test)]
+mod tests;
+
+pub use activity::Activity;
+pub use buffer::thread_id;
+pub use journal::{Options, Status, describe, epoch_ns, flush, start, status, stop};
+pub use lines::Text;
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+static ENABLED: AtomicBool = AtomicBool::new(false);
+
+/// Whether events are recorded: one load.
+#[inline]
+pub fn enabled() -> bool {
+    ENABLED.load(Ordering::Relaxed)
+}
+
+/// What has happened.
+#[derive(Debug, Clone, Copy)]
+pub struct Event<'a> {
+    /// What sort of thing.
+    pub activity: &'static Activity,
+    /// To which file.
+    pub file: Option<&'a Path>,
+    /// When it began.
+    pub start: Instant,
+    /// How long it took.
+    pub duration: Duration,
+    /// Numbers, called as [`Activity::numbers`] says.
+    pub values: [i64; 3],
+}
+
+/// Records an event, where a trace is recorded.
+#[inline]
+pub fn record(event: &Event<'_>) {
+    if enabled() {
+        buffer::push(event);
+    }
+}
+
+/// The time now where events are recorded: the start of one that [`finish`] records.
+#[inline]
+pub fn begin() -> Option<Instant> {
+    enabled().then(Instant::now)
+}
+
+/// Records what began at `start` and ends now.
+#[inline]
+pub fn finish(start: Option<Instant>, activity: &'static Activity, file: Option<&Path>, values: [i64; 3]) {
+    if let Some(start) = start {
+        record(&Event { activity, file, start, duration: start.elapsed(), values });
+    }
+}
+
+/// Calls the system, and records the call with what it gives: -errno where it fails.
+#[inline]
+pub fn system_call(
+    activity: &'static Activity,
+    file: &Path,
+    (offset, count): (u64, u64),
+    call: impl FnOnce() -> std::io::Result<u64>,
+) -> std::io::Result<u64> {
+    let start = begin();
+    let outcome = call();
+    if start.is_some() {
+        let ret = match &outcome {
+            Ok(found) => *found as i64,
+            Err(error) => -i64::from(error.raw_os_error().unwrap_or(libc::EIO)),
+        };
+        finish(start, activity, Some(file), [offset as i64, count as i64, ret]);
+    }
+    outcome
+}
+
+/// Text as JSON.
+pub fn quoted(text: &str) -> String {
+    let mut out = Vec::new();
+    lines::push_quoted(&mut out, text);
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// Records an event of Python: any name and category, and arguments of any kind.
+pub fn record_text(text: &Text<'_>) {
+    if enabled() {
+        journal::add_text(text);
+    }
+}

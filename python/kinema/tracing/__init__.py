@@ -1,0 +1,8 @@
+"""Traces: what Kinema does in this process and in those that it starts, as files that Perfetto and DFAnalyzer read.
+
+Rust records; see `docs/traces.md`. This room starts and ends a trace, and adds what Python does.
+"""
+
+from kinema.tracing.recording import Trace, describe, event, span, trace
+
+__all__ = ["Trace", "describe", "event", "span", "trace"]

@@ -1,0 +1,193 @@
+"""Starting and ending a trace; spans and events of Python in it."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+from kinema import _core
+from kinema.errors import ArgumentError
+from kinema.notes import collected, emit
+from kinema.printable import counted
+
+__all__ = ["FOLDER_VARIABLE", "Trace", "describe", "event", "span", "trace"]
+
+# processes that are started meanwhile record as well
+FOLDER_VARIABLE, COMPRESS_VARIABLE = "KINEMA_TRACE", "KINEMA_TRACE_COMPRESS"
+_NO_SPAN: AbstractContextManager[Any] = nullcontext()
+
+
+class Trace:
+    """A trace that is recorded, from the call of `kinema.trace` to the end of its `with` block or `stop`.
+
+    Attributes
+    ----------
+    folder : str
+        Where the files of all processes are.
+    path : str or None
+        The file of this process, once the trace has ended; None where nothing happened.
+    events, lost : int
+        Events of this process that are in the file, and those that could not be written.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], compress: bool = False) -> None:
+        # runs may change the folder that they work in
+        self.folder = os.path.abspath(os.fspath(folder))
+        self.path: str | None = None
+        self.events = self.lost = 0
+        _core.trace_start(self.folder, compress)
+        self._before = {name: os.environ.get(name) for name in (FOLDER_VARIABLE, COMPRESS_VARIABLE)}
+        os.environ[FOLDER_VARIABLE] = self.folder
+        os.environ[COMPRESS_VARIABLE] = "1" if compress else "0"
+        self._stopped = False
+
+    def stop(self) -> None:
+        """Ends the trace: what was recorded is in the files. A second call does nothing."""
+        if self._stopped:
+            return
+        self._stopped = True
+        for name, value in self._before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+        status = _end_journal()
+        self.path, self.events, self.lost = status["path"], status["events"], status["lost"]
+
+    def __enter__(self) -> Trace:
+        return self
+
+    def __exit__(self, *_raised: object) -> None:
+        self.stop()
+
+    def __str__(self) -> str:
+        return f"trace: {counted(self.events, 'event')} of this process in {self.path or self.folder}"
+
+
+def trace(folder: str | os.PathLike[str], compress: bool = False) -> Trace:
+    """Records what Kinema does into files of a folder, one a process, until the `with` block ends or `stop` is called.
+
+    Worker processes that Kinema starts meanwhile record as well. The files are in the Chrome dialect of DFTracer, which
+    Perfetto, DFAnalyzer and `kinema report` read; a run that is killed leaves whole lines.
+
+    Parameters
+    ----------
+    folder : path
+        It is made where it does not exist. The file `kinema-HOST-PID.pfw` is made with the first event.
+    compress : bool
+        `.pfw.gz`: gzip members of about 1 MiB.
+
+    Raises
+    ------
+    kinema.Error
+        Where the folder cannot be made or written.
+    ArgumentError
+        Where a trace is recorded already, by `KINEMA_TRACE` too.
+
+    Examples
+    --------
+    >>> with kn.trace("traces"):
+    ...     kn.analysis.RMSD(traj, select="name CA").run()
+    """
+    return Trace(folder, compress)
+
+
+def begin_of_environment() -> None:
+    """Looks after the trace that `KINEMA_TRACE` has begun when `_core` was imported; notes why there is none."""
+    if _core.TRACE_ERROR is not None and not _is_command():
+        emit([f"{FOLDER_VARIABLE}: {_core.TRACE_ERROR}; no trace is recorded"])
+    elif _core.TRACE_ERROR is None:
+        atexit.register(_end_journal)
+
+
+def _is_command() -> bool:
+    """Whether this is the command line, which ends with the error."""
+    return os.path.basename(sys.argv[0] if sys.argv else "") in ("kinema", "-m")
+
+
+def _end_journal() -> _core.TraceStatus:
+    """Ends the journal of this process, and notes what is missing in it."""
+    status = _core.trace_stop()
+    if status["failure"] is not None:
+        emit([_failure_note(status)])
+    return status
+
+
+@contextmanager
+def traced(folder: str | None, show: Callable[[str], None]) -> Iterator[Trace | None]:
+    """A command within the trace of this folder, or of `KINEMA_TRACE`; `show` gets the notes of its end.
+
+    An error where the trace cannot be recorded: then the command does not begin.
+    """
+    if folder is None and _core.TRACE_ERROR is not None:
+        raise ArgumentError(f"{FOLDER_VARIABLE}: {_core.TRACE_ERROR}")
+    if folder is None and not _core.trace_enabled():
+        yield None
+        return
+    # one of the environment has no file yet
+    begun = _core.trace_stop()
+    with collected(show), Trace(folder or begun["folder"] or "", begun["compress"]) as recording:
+        yield recording
+
+
+def join(folder: str | None, compress: bool = False) -> None:
+    """Has this process, a worker of another one, record into the folder, if it does not record already."""
+    if folder is not None and not _core.trace_enabled():
+        try:
+            _core.trace_start(folder, compress)
+        except OSError as error:
+            emit([f"this worker records no trace: {error}"])
+
+
+def recorded_folder() -> tuple[str | None, bool]:
+    """Arguments of `join` for workers of this process."""
+    if not _core.trace_enabled():
+        return None, False
+    status = _core.trace_flush()
+    return status["folder"], status["compress"]
+
+
+def span(name: str, category: str, path: str | os.PathLike[str] | None = None, **numbers: Any) -> Any:
+    """A `with` block that is an event of the trace, with these numbers (or text); costs nothing without a trace."""
+    return _core.Span(name, category, path, **numbers) if _core.trace_enabled() else _NO_SPAN
+
+
+def event(name: str, category: str, start_ns: int, ns: int, **numbers: Any) -> None:
+    """Adds an event that is over to the trace, if there is one: nanoseconds since the Unix epoch, and duration."""
+    if ns < 0:
+        raise ArgumentError(f"the duration of an event, expected 0 ns or more, found {ns}")
+    _core.trace_event(name, category, start_ns, ns, **numbers)
+
+
+def describe(label: str, value: object) -> None:
+    """Says something of this process at the front of its file: its rank, its runner."""
+    _core.trace_describe(label, str(value))
+
+
+def _failure_note(status: _core.TraceStatus) -> str:
+    lost = counted(status["lost"], "event")
+    return (
+        f"{status['path'] or status['folder']}: the trace ends early, as it could not be written: {status['failure']}; "
+        f"{lost} that had been recorded are lost, and nothing was recorded after that"
+    )
+
+
+def _flush_at_the_end_of(_anchor: object) -> None:
+    """In a child of `multiprocessing`: such a process ends without the usual end, so its events are written before."""
+    from multiprocessing.util import Finalize
+
+    Finalize(None, _core.trace_stop, exitpriority=0)
+
+
+def _before_fork() -> None:
+    """Has children of `multiprocessing`, as loaders of torch start them, write their events."""
+    util = sys.modules.get("multiprocessing.util")
+    if util is not None and _core.trace_enabled():
+        util.register_after_fork(_before_fork, _flush_at_the_end_of)
+
+
+os.register_at_fork(before=_before_fork)
