@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 
 use xxhash_rust::xxh3::Xxh3;
 
@@ -11,7 +12,7 @@ use super::channel::Channel;
 use super::key::Key;
 use super::wire::Patience;
 use super::{LONGEST_NAME, PIECE};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, catch_panics};
 use crate::pipeline::Progress;
 use crate::source::Extent;
 
@@ -88,7 +89,11 @@ fn answer(bytes: &[u8]) -> Result<(u64, u64)> {
     }
 }
 
-/// Fetches a whole file into one that is empty, and compares size and checksum; `progress` counts bytes.
+/// Messages that wait to be written.
+const WAITING: usize = 8;
+
+/// Fetches a whole file into one that is empty, and compares size and checksum; `progress` counts bytes. One thread
+/// receives, another one writes.
 ///
 /// # Errors
 /// Those of [`Client::read`]; `Corrupt` where size or checksum are others; those of writing, with the path.
@@ -100,23 +105,50 @@ pub fn fetch_file(
     patience: &Patience<'_>,
     progress: &Progress,
 ) -> Result<()> {
-    let failed = |error: std::io::Error| Error::io("cannot write", &error).at_path(target);
-    let mut file = File::options().write(true).open(target).map_err(failed)?;
-    let mut hash = Xxh3::new();
-    let mut written = 0_u64;
-    let found = client.read(name, Extent { offset: 0, len: size }, patience, |piece| {
-        hash.update(piece);
-        file.write_all(piece).map_err(failed)?;
-        written += piece.len() as u64;
-        progress.done.store(written, Ordering::Relaxed);
-        Ok(())
-    })?;
+    let (full, pieces) = sync_channel::<Vec<u8>>(WAITING);
+    let (empty, used) = channel();
+    let (found, written) = std::thread::scope(|scope| {
+        let writer = scope.spawn(move || catch_panics(|| write(target, &pieces, &empty, progress)));
+        let found = client.read(name, Extent { offset: 0, len: size }, patience, |piece| {
+            let mut buffer = used.try_recv().unwrap_or_default();
+            buffer.clear();
+            buffer.extend_from_slice(piece);
+            full.send(buffer).map_err(|_| Error::new(ErrorKind::Io, "the file cannot be written"))
+        });
+        drop(full);
+        let defect = || Err(Error::new(ErrorKind::Internal, "a thread died"));
+        (found, writer.join().unwrap_or_else(|_| defect()))
+    });
+    // what is wrong here is why the peer is read no further
+    let (written, hash) = written?;
+    let found = found?;
     if (found, written) != (size, size) {
         return Err(Error::corrupt("the peer has a file of another size", size, found));
     }
-    if hash.digest() != checksum {
-        let (expected, found) = (format!("{checksum:016x}"), format!("{:016x}", hash.digest()));
+    if hash != checksum {
+        let (expected, found) = (format!("{checksum:016x}"), format!("{hash:016x}"));
         return Err(Error::corrupt("the peer sent a file with another checksum", expected, found));
     }
     Ok(())
+}
+
+/// Writes pieces until there are no more, and gives their buffers back; bytes and their checksum.
+fn write(
+    target: &Path,
+    pieces: &Receiver<Vec<u8>>,
+    empty: &Sender<Vec<u8>>,
+    progress: &Progress,
+) -> Result<(u64, u64)> {
+    let failed = |error: std::io::Error| Error::io("cannot write", &error).at_path(target);
+    let mut file = File::options().write(true).open(target).map_err(failed)?;
+    let (mut hash, mut written) = (Xxh3::new(), 0);
+    for piece in pieces {
+        hash.update(&piece);
+        file.write_all(&piece).map_err(failed)?;
+        written += piece.len() as u64;
+        progress.done.store(written, Ordering::Relaxed);
+        // the other side may have all that it needs
+        let _ = empty.send(piece);
+    }
+    Ok((written, hash.digest()))
 }

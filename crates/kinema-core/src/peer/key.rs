@@ -4,13 +4,15 @@ use std::fs::File;
 use std::io::Read;
 
 use hmac::{Hmac, KeyInit, Mac};
-use poly1305::Poly1305;
 use sha2::Sha256;
+use xxhash_rust::xxh3::xxh3_128_with_seed;
 
 use crate::error::{Error, ErrorKind, Result};
 
 /// Bytes of the code of a message.
 pub(super) const CODE: usize = 16;
+/// Messages of no more bytes have a cryptographic code.
+const LONGEST_PROVED: usize = 8 << 10;
 
 /// 32 secret bytes.
 #[derive(Clone)]
@@ -44,10 +46,18 @@ impl Key {
         Self(self.derive(b"session", &[nonces]))
     }
 
-    /// Code of message `number` in one direction: Poly1305 with a key that is used once.
+    /// Code of message `number` in one direction. Of short ones, as all requests and answers are, HMAC-SHA256; of bytes of
+    /// files XXH3-128 with a secret seed that is used once, ten times as fast: it finds what was damaged or put in by
+    /// somebody who does not know the key, and is no proven code against one who changes chosen bits on the way.
     pub(super) fn code(&self, direction: u8, number: u64, message: &[u8]) -> [u8; CODE] {
-        let once = self.derive(b"message", &[&[direction], &number.to_le_bytes()]);
-        Poly1305::new(&once.into()).compute_unpadded(message).into()
+        let place = [&[direction][..], &number.to_le_bytes()].concat();
+        if message.len() <= LONGEST_PROVED {
+            let proof = self.derive(b"short message", &[&place, message]);
+            return *proof.first_chunk().unwrap_or(&[0; CODE]);
+        }
+        let once = self.derive(b"message", &[&place]);
+        let seed = once.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        xxh3_128_with_seed(message, seed).to_le_bytes()
     }
 
     fn hmac(&self, purpose: &[u8], parts: &[&[u8]]) -> Hmac<Sha256> {
@@ -99,6 +109,14 @@ mod tests {
     #[test]
     fn codes_differ_by_key_direction_number_and_message() {
         let key = Key::new(&[1; 32]).unwrap();
+        let long = vec![5; LONGEST_PROVED + 1];
+        let mut changed = long.clone();
+        changed[7000] = 6;
+        let code = key.code(0, 7, &long);
+        assert!(equal(&code, &key.code(0, 7, &long)));
+        let others =
+            [key.code(0, 7, &changed), key.code(1, 7, &long), key.code(0, 8, &long), key.code(0, 7, &long[1..])];
+        assert!(others.iter().all(|other| !equal(&code, other)));
         let code = key.code(0, 7, b"message");
         assert!(equal(&code, &key.code(0, 7, b"message")));
         let others = [
