@@ -192,7 +192,8 @@ def draw(results: list[dict[str, Any]], options: argparse.Namespace, path: Path)
             for phase, seconds in totals(result, role).items():
                 above.barh(place, seconds, left=left, color=PHASES[phase], edgecolor="white")
                 if seconds > 0.4:
-                    above.text(left + seconds / 2, place, f"{seconds:.1f}", ha="center", va="center", fontsize=8)
+                    colour = "white" if phase == "compute" else "black"
+                    above.text(left + seconds / 2, place, f"{seconds:.1f}", ha="center", va="center", color=colour)
                 left += seconds
             labels.append((place, f"{result['way']}: {role}s"))
             place += 1.0

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::channel::Message;
 use super::served::name_of;
 use super::{Client, Key, Patience};
 use crate::error::{Error, ErrorKind, Result};
@@ -70,9 +71,9 @@ impl BlockNodes {
         let name = name_of(wanted);
         let all = Extent { offset: 0, len: u64::MAX };
         let begun = Cell::new(false);
-        let mut counted = |bytes: &[u8]| {
+        let mut counted = |piece: &mut Message| {
             begun.set(true);
-            take(bytes)
+            take(piece.bytes())
         };
         // the peer closes connections that are not used for a while
         if let Some(mut client) = peer.take() {

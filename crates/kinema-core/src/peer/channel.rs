@@ -26,7 +26,7 @@ pub(super) struct Channel {
     sent: u64,
     received: u64,
     /// A message with its length and code, used again.
-    buffer: Vec<u8>,
+    message: Message,
 }
 
 impl Channel {
@@ -75,7 +75,7 @@ impl Channel {
     }
 
     fn new(stream: TcpStream, session: Key, direction: u8) -> Self {
-        Self { stream, session, direction, sent: 0, received: 0, buffer: Vec::new() }
+        Self { stream, session, direction, sent: 0, received: 0, message: Message(Vec::new()) }
     }
 
     /// Sends a message.
@@ -100,35 +100,47 @@ impl Channel {
         fill: impl FnOnce(&mut [u8]) -> Result<()>,
     ) -> Result<()> {
         let length = u32::try_from(len).map_err(|_| Error::new(ErrorKind::Internal, "a message is too long"))?;
-        self.buffer.resize(LENGTH + len + CODE, 0);
-        self.buffer[..LENGTH].copy_from_slice(&length.to_le_bytes());
-        fill(&mut self.buffer[LENGTH..LENGTH + len])?;
-        let code = self.session.code(self.direction, self.sent, &self.buffer[..LENGTH + len]);
-        self.buffer[LENGTH + len..].copy_from_slice(&code);
+        let buffer = &mut self.message.0;
+        buffer.resize(LENGTH + len + CODE, 0);
+        buffer[..LENGTH].copy_from_slice(&length.to_le_bytes());
+        fill(&mut buffer[LENGTH..LENGTH + len])?;
+        let code = self.session.code(self.direction, self.sent, &buffer[..LENGTH + len]);
+        buffer[LENGTH + len..].copy_from_slice(&code);
         self.sent += 1;
-        write(&mut self.stream, &self.buffer, patience)
+        write(&mut self.stream, buffer, patience)
     }
 
     /// The next message, of at most `most` bytes.
     ///
     /// # Errors
     /// `Io` where it does not come in time; `Corrupt` where its length or its code is wrong.
-    pub(super) fn receive(&mut self, most: usize, patience: &Patience<'_>, what: &str) -> Result<&[u8]> {
+    pub(super) fn receive(&mut self, most: usize, patience: &Patience<'_>, what: &str) -> Result<&mut Message> {
         let mut length = [0; LENGTH];
         read(&mut self.stream, &mut length, patience, what)?;
         let len = u32::from_le_bytes(length) as usize;
         if len > most {
             return Err(Error::corrupt("a message of the peer is too long", format!("at most {most} bytes"), len));
         }
-        self.buffer.resize(LENGTH + len + CODE, 0);
-        self.buffer[..LENGTH].copy_from_slice(&length);
-        read(&mut self.stream, &mut self.buffer[LENGTH..], patience, what)?;
-        let (message, code) = self.buffer.split_at(LENGTH + len);
+        let buffer = &mut self.message.0;
+        buffer.resize(LENGTH + len + CODE, 0);
+        buffer[..LENGTH].copy_from_slice(&length);
+        read(&mut self.stream, &mut buffer[LENGTH..], patience, what)?;
+        let (message, code) = buffer.split_at(LENGTH + len);
         if !equal(&self.session.code(1 - self.direction, self.received, message), code) {
             return Err(Error::new(ErrorKind::Corrupt, "the code of a message of the peer is wrong; it was changed"));
         }
         self.received += 1;
-        Ok(&message[LENGTH..])
+        Ok(&mut self.message)
+    }
+}
+
+/// A message as it was received, in a buffer that may be kept if another one is given for it.
+pub struct Message(pub(super) Vec<u8>);
+
+impl Message {
+    /// What it says.
+    pub fn bytes(&self) -> &[u8] {
+        self.0.get(LENGTH..self.0.len().saturating_sub(CODE)).unwrap_or_default()
     }
 }
 

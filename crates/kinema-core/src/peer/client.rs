@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 
 use xxhash_rust::xxh3::Xxh3;
 
-use super::channel::Channel;
+use super::channel::{Channel, Message};
 use super::key::Key;
 use super::wire::Patience;
 use super::{LONGEST_NAME, PIECE};
@@ -50,14 +50,14 @@ impl Client {
         name: &[u8],
         extent: Extent,
         patience: &Patience<'_>,
-        mut take: impl FnMut(&[u8]) -> Result<()>,
+        mut take: impl FnMut(&mut Message) -> Result<()>,
     ) -> Result<u64> {
         if name.len() > LONGEST_NAME {
             return Err(Error::new(ErrorKind::InvalidArgument, "the name is too long for a request to a peer"));
         }
         let request = [&extent.offset.to_le_bytes()[..], &extent.len.to_le_bytes(), name].concat();
         self.channel.send(&request, patience)?;
-        let (size, follow) = answer(self.channel.receive(ANSWER, patience, "its answer")?)?;
+        let (size, follow) = answer(self.channel.receive(ANSWER, patience, "its answer")?.bytes())?;
         let expected = size.saturating_sub(extent.offset).min(extent.len);
         if follow != expected {
             return Err(Error::corrupt("the peer sends other bytes than were asked for", expected, follow));
@@ -66,8 +66,8 @@ impl Client {
         while left > 0 {
             let piece = self.channel.receive(PIECE, patience, "the next bytes")?;
             let wanted = left.min(PIECE as u64);
-            if piece.len() as u64 != wanted {
-                return Err(Error::corrupt("a message of the peer has the wrong length", wanted, piece.len()));
+            if piece.bytes().len() as u64 != wanted {
+                return Err(Error::corrupt("a message of the peer has the wrong length", wanted, piece.bytes().len()));
             }
             take(piece)?;
             left -= wanted;
@@ -105,15 +105,15 @@ pub fn fetch_file(
     patience: &Patience<'_>,
     progress: &Progress,
 ) -> Result<()> {
-    let (full, pieces) = sync_channel::<Vec<u8>>(WAITING);
+    let (full, pieces) = sync_channel::<Message>(WAITING);
     let (empty, used) = channel();
     let (found, written) = std::thread::scope(|scope| {
         let writer = scope.spawn(move || catch_panics(|| write(target, &pieces, &empty, progress)));
         let found = client.read(name, Extent { offset: 0, len: size }, patience, |piece| {
-            let mut buffer = used.try_recv().unwrap_or_default();
-            buffer.clear();
-            buffer.extend_from_slice(piece);
-            full.send(buffer).map_err(|_| Error::new(ErrorKind::Io, "the file cannot be written"))
+            // the bytes are not copied: the connection goes on with another buffer
+            let spare = used.try_recv().unwrap_or_else(|_| Message(Vec::new()));
+            full.send(std::mem::replace(piece, spare))
+                .map_err(|_| Error::new(ErrorKind::Io, "the file cannot be written"))
         });
         drop(full);
         let defect = || Err(Error::new(ErrorKind::Internal, "a thread died"));
@@ -135,17 +135,17 @@ pub fn fetch_file(
 /// Writes pieces until there are no more, and gives their buffers back; bytes and their checksum.
 fn write(
     target: &Path,
-    pieces: &Receiver<Vec<u8>>,
-    empty: &Sender<Vec<u8>>,
+    pieces: &Receiver<Message>,
+    empty: &Sender<Message>,
     progress: &Progress,
 ) -> Result<(u64, u64)> {
     let failed = |error: std::io::Error| Error::io("cannot write", &error).at_path(target);
     let mut file = File::options().write(true).open(target).map_err(failed)?;
     let (mut hash, mut written) = (Xxh3::new(), 0);
     for piece in pieces {
-        hash.update(&piece);
-        file.write_all(&piece).map_err(failed)?;
-        written += piece.len() as u64;
+        hash.update(piece.bytes());
+        file.write_all(piece.bytes()).map_err(failed)?;
+        written += piece.bytes().len() as u64;
         progress.done.store(written, Ordering::Relaxed);
         // the other side may have all that it needs
         let _ = empty.send(piece);

@@ -19,6 +19,7 @@ mod wire;
 use std::sync::Arc;
 
 pub use blocks::{BlockNodes, Node};
+pub use channel::Message;
 pub use checksum::checksum;
 pub use client::{Client, fetch_file};
 pub use key::Key;

@@ -239,7 +239,7 @@ fn attend(stream: TcpStream, number: u64, shared: &Shared) {
 fn answer(channel: &mut Channel, shared: &Shared) -> Result<bool> {
     let patience = Patience { step: shared.limits.step, until: None, stop: &shared.stop };
     let idle = Patience { step: shared.limits.idle, ..patience };
-    let request = channel.receive(REQUEST, &idle, "a request")?;
+    let request = channel.receive(REQUEST, &idle, "a request")?.bytes();
     let (Some(offset), Some(length), Some(name)) = (word(request, 0), word(request, 8), request.get(16..)) else {
         return Err(Error::new(ErrorKind::Corrupt, "a request has not the form of one"));
     };

@@ -66,7 +66,7 @@ fn client(server: &Server) -> Client {
 fn read(client: &mut Client, name: &str, offset: u64, len: u64) -> Result<(u64, Vec<u8>)> {
     let mut found = Vec::new();
     let size = client.read(name.as_bytes(), Extent { offset, len }, &patience(5000), |piece| {
-        found.extend_from_slice(piece);
+        found.extend_from_slice(piece.bytes());
         Ok(())
     })?;
     Ok((size, found))
