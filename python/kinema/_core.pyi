@@ -117,7 +117,8 @@ class PeerServer:
     """Serves the files `folder/ID/NAME`, and blocks of a cache, to whoever proves the key of 32 bytes; threads and
     memory are bounded."""
 
-    address: tuple[str, int]
+    @property
+    def address(self) -> tuple[str, int]: ...
     def __init__(
         self,
         folder: str,

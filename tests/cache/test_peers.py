@@ -191,35 +191,39 @@ def test_who_serves_may_stall_or_be_killed_and_the_next_one_takes_over(tmp_path:
         assert sorted(os.listdir(shared))[0].startswith(".kinema-peer-")
 
 
-def test_a_handle_belongs_to_its_process(tmp_path: Path, shared: Path) -> None:
-    root = made(tmp_path / "A", "part.bin", content(1))
-    with node(root) as server:
-        address = server.address
-        assert address is not None
-        with pytest.raises(TypeError, match="not pickled"):
-            pickle.dumps(server)
-        come, go = os.pipe(), os.pipe()
-        child = os.fork()
-        if child == 0:
-            os.write(come[1], b"%d" % server.is_serving)
-            os.close(go[1])
-            os.read(go[0], 1)
-            os._exit(0)
-        try:
-            assert os.read(come[0], 1) == b"0"
-            server.close()
-            server.close()
-            # while the child lives: port and lock are free
-            with pytest.raises(ConnectionRefusedError):
-                socket.create_connection(address, 10)
-            with node(root) as again:
-                assert again.is_serving
-        finally:
-            os.close(go[1])
-            os.waitpid(child, 0)
-            for one in (come[0], come[1], go[0]):
-                os.close(one)
-    assert not server.is_serving
+FORKS = """
+import socket
+root = sys.argv[1]
+server = NodeServer(root, address="127.0.0.1")
+address = server.address
+come, go = os.pipe(), os.pipe()
+child = os.fork()
+if child == 0:
+    os.write(come[1], b"%d" % server.is_serving)
+    os.close(go[1])
+    os.read(go[0], 1)
+    os._exit(0)
+print("in the child", os.read(come[0], 1).decode())
+server.close()
+server.close()
+# while the child lives
+try:
+    socket.create_connection(address, 10)
+except ConnectionRefusedError:
+    print("the port is free")
+with NodeServer(root, address="127.0.0.1") as again:
+    print("the lock is free", again.is_serving, server.is_serving)
+os.close(go[1])
+os.waitpid(child, 0)
+"""
+
+
+@pytest.mark.processes
+def test_a_handle_belongs_to_its_process(tmp_path: Path) -> None:
+    with node(tmp_path / "A") as server, pytest.raises(TypeError, match="not pickled"):
+        pickle.dumps(server)
+    out, err = start_child([sys.executable, "-c", BEGIN + FORKS, str(tmp_path / "A")]).communicate(timeout=100)
+    assert out.splitlines() == ["in the child 0", "the port is free", "the lock is free True False"], err
 
 
 def test_hostile_clients_neither_stop_nor_fill_the_server(tmp_path: Path, shared: Path) -> None:
