@@ -34,6 +34,7 @@ CORE_MODULES: dict[str, set[str]] = {
     "reduce": set(),
     "trajectory": {"clock", "source", "index", "format"},
     "plan": {"format", "index", "reduce", "trajectory"},
+    "peer": {"source", "pipeline"},
     # rows of archives are those of HDF5 data sets, without a format between
     "pipeline": {"clock", "container", "format", "index", "plan", "reduce", "sink", "source", "trajectory"},
 }

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         OutOfRangeError,
         TruncatedFileError,
         UnsupportedFormatError,
+        WaitTimeoutError,
         WorkerError,
     )
     from kinema.execution.run import run
@@ -97,6 +98,7 @@ __all__ = [
     "Trajectory",
     "TruncatedFileError",
     "UnsupportedFormatError",
+    "WaitTimeoutError",
     "WorkerError",
     "Writer",
     "__version__",
@@ -147,6 +149,7 @@ _NAMES = {
         "OutOfRangeError",
         "TruncatedFileError",
         "UnsupportedFormatError",
+        "WaitTimeoutError",
         "WorkerError",
     ),
     "kinema.execution.run": ("run",),

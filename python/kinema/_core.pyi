@@ -94,6 +94,52 @@ def cpu_features() -> list[str]:
 def cache_folder() -> str | None:
     """Kinema's folder in the user's cache folder; it may not exist. None where the environment names none."""
 
+def file_checksum(path: str) -> tuple[int, int]:
+    """Size of a file in bytes, and the XXH3-64 of its content."""
+
+def fetch_published(
+    host: str,
+    port: int,
+    key: bytes,
+    name: bytes,
+    size: int,
+    checksum: int,
+    target: str,
+    *,
+    step: float,
+    timeout: float,
+    progress: Progress | None = None,
+) -> None:
+    """Fetches a published file from a `PeerServer` into an empty file, and compares size and XXH3-64.
+
+    `step`: seconds for each step; `timeout`: for all. Errors of the peer have no path: FileIOError, FileNotFound (it has
+    no such file), CorruptFileError (other bytes), FileAccessError (other key); those of `target` have its path.
+    """
+
+class PeerServer:
+    """Serves the files `folder/ID/NAME`, and blocks of a cache, to whoever proves the key of 32 bytes; threads and
+    memory are bounded."""
+
+    @property
+    def address(self) -> tuple[str, int]: ...
+    def __init__(
+        self,
+        folder: str,
+        key: bytes,
+        host: str,
+        port: int = 0,
+        *,
+        cache: NodeCache | None = None,
+        clients: int = 32,
+        strangers: int = 32,
+        step: float = 10.0,
+        idle: float = 30.0,
+    ) -> None: ...
+    def counts(self) -> dict[str, int]: ...
+    def close(self) -> None: ...
+    def abandon(self) -> None:
+        """To be called in a forked child, which has none of the threads."""
+
 class DcdHeader(TypedDict):
     data: bytes  # all bytes before the first frame
     byte_order: str  # "<" | ">"
@@ -373,6 +419,8 @@ class NodeCache:
         readers), bytes_hit, bytes_source (from the files, for blocks and past them), bytes_identity (from the files, to know their state),
         bytes_direct (of bytes_source: given without being stored), bytes_saved, waited, refetched, corrupt, evicted,
         source_reads (calls), errors (blocks that could not be stored)."""
+    def set_nodes(self, own: str, nodes: Sequence[tuple[str, str, int]], key: bytes, step: float) -> None:
+        """Has the homes of blocks among nodes (name, host, port) asked before the source; `own` is this one."""
     def stat(self) -> dict[str, Any]:
         """Of the folder: blocks, bytes on the disk, files [(path, blocks, bytes)], temporary (files being written)."""
     def verify_all(self, progress: Progress | None = None) -> list[tuple[str, int, str]]:

@@ -21,6 +21,7 @@ __all__ = [
     "RewoundError",
     "TruncatedFileError",
     "UnsupportedFormatError",
+    "WaitTimeoutError",
     "WorkerError",
     "make",
     "missing_package",
@@ -118,6 +119,10 @@ class MissingPackageError(Error, ImportError):
 
 class CancelledError(Error):
     """The caller asked to stop."""
+
+
+class WaitTimeoutError(Error, TimeoutError):
+    """What was waited for did not come in the time that was given."""
 
 
 class WorkerError(Error, RuntimeError):

@@ -21,6 +21,7 @@ mod merge_tree;
 mod moments;
 mod netcdf;
 mod node_cache;
+mod peer;
 mod python_kernel;
 mod record_file;
 mod rows;
@@ -102,6 +103,9 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(cpu_features, module)?)?;
     module.add_function(wrap_pyfunction!(cache_folder, module)?)?;
     module.add_class::<identity::PyFileIdentity>()?;
+    module.add_function(wrap_pyfunction!(peer::file_checksum, module)?)?;
+    module.add_function(wrap_pyfunction!(peer::fetch_published, module)?)?;
+    module.add_class::<peer::PyPeerServer>()?;
     let py = module.py();
     module.add("OVERLAP_VALUES", arguments::names::<Overlap>(py)?)?;
     module.add("ON_TRUNCATED_VALUES", arguments::names::<OnTruncated>(py)?)?;

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kinema_core::error::catch_panics;
 use kinema_core::named::Named;
+use kinema_core::peer::{BlockNodes, Key, Node};
 use kinema_core::source::cache::{CacheOptions, Counts, NodeCache, Prefetch, Verify, counts_of_process};
 use kinema_core::source::{Extent, OpenSource, Source};
 use pyo3::buffer::PyBuffer;
@@ -15,12 +16,13 @@ use pyo3::types::{PyBytes, PyDict, PyTuple};
 
 use crate::arguments::named;
 use crate::errors::{invalid, to_python};
+use crate::peer::seconds;
 use crate::signals::run_interruptible;
 
 /// A cache of blocks on this node.
 #[pyclass(name = "NodeCache", module = "kinema._core", frozen)]
 pub struct PyNodeCache {
-    inner: NodeCache,
+    pub inner: NodeCache,
 }
 
 /// Opens files as `inner` does, through a cache if there is one.
@@ -162,6 +164,14 @@ impl PyNodeCache {
         let reads: Vec<_> = reads.into_iter().map(extent).collect();
         let started = py.detach(|| catch_panics(|| self.inner.prefetch(&reads, ahead)));
         Ok(PyPrefetch(Mutex::new(Some(started.map_err(|error| to_python(&error))?))))
+    }
+
+    /// Has the homes of blocks among nodes (name, host, port) asked before the source; `own` is this one.
+    fn set_nodes(&self, own: String, nodes: Vec<(String, String, u16)>, key: &[u8], step: f64) -> PyResult<()> {
+        let key = Key::new(key).map_err(|error| to_python(&error))?;
+        let nodes = nodes.into_iter().map(|(name, host, port)| Node { name, host, port }).collect();
+        self.inner.set_nodes(Some(Arc::new(BlockNodes::new(own, nodes, key, seconds(step)?))));
+        Ok(())
     }
 
     /// A file through the cache.

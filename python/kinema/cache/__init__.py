@@ -1,4 +1,5 @@
-"""Files on a disk of this node: a cache of blocks, which each byte of a shared file system is fetched into once.
+"""Files on a disk of this node: a cache of blocks, which each byte of a shared file system is fetched into once, and
+files that are published on one node and fetched by others.
 
 Public names are imported when they are first used.
 """
@@ -10,16 +11,33 @@ if TYPE_CHECKING:
     from kinema.cache.counts import CacheCounts
     from kinema.cache.foreign import open, open_hdf5
     from kinema.cache.node_cache import NodeCache
+    from kinema.cache.nodes import SharedBlocks
+    from kinema.cache.peers import NodeServer
+    from kinema.cache.publishing import PublishedFile, await_ready, publish, published
 
 # by the module that has them
 _NAMES = {
     "kinema.cache.counts": ("CacheCounts",),
     "kinema.cache.foreign": ("open", "open_hdf5"),
     "kinema.cache.node_cache": ("NodeCache",),
+    "kinema.cache.nodes": ("SharedBlocks",),
+    "kinema.cache.peers": ("NodeServer",),
+    "kinema.cache.publishing": ("PublishedFile", "await_ready", "publish", "published"),
 }
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names}
 
-__all__ = ["CacheCounts", "NodeCache", "open", "open_hdf5"]
+__all__ = [
+    "CacheCounts",
+    "NodeCache",
+    "NodeServer",
+    "PublishedFile",
+    "SharedBlocks",
+    "await_ready",
+    "open",
+    "open_hdf5",
+    "publish",
+    "published",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -44,6 +44,10 @@ class CacheCounts:
         Blocks that were fetched once more, and those whose checksum did not hold.
     evicted : int
         Blocks that were removed for others.
+    bytes_peers : int
+        Bytes that other nodes gave (`SharedBlocks`).
+    peer_failures : int
+        Blocks that another node should have given and did not: they were read from the files themselves.
     errors : int
         Blocks that could not be stored, as where the disk is full; readers were given their bytes all the same.
     """
@@ -61,6 +65,8 @@ class CacheCounts:
     refetched: int = 0
     corrupt: int = 0
     evicted: int = 0
+    bytes_peers: int = 0
+    peer_failures: int = 0
     errors: int = 0
 
     @property
@@ -91,6 +97,10 @@ class CacheCounts:
             f"{self.hits:,} hits, {self.misses:,} misses, {self.bytes_source:,} bytes from the source, "
             f"{self.bytes_saved:,} bytes saved"
         ]
+        if self.bytes_peers:
+            found.append(f"{self.bytes_peers:,} bytes from other nodes")
+        if self.peer_failures:
+            found.append(f"{counted(self.peer_failures, 'block')} not given by other nodes and read from the source")
         if self.corrupt:
             found.append(f"{counted(self.corrupt, 'block')} damaged and fetched again")
         if self.errors:

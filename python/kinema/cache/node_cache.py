@@ -8,6 +8,7 @@ from typing import Any
 
 from kinema import _core
 from kinema.cache.blocks import DEFAULT_BLOCK, chosen_block
+from kinema.cache.nodes import attach_nodes
 from kinema.choices import check_choice
 from kinema.errors import ArgumentError
 from kinema.files import check_regular, file_names
@@ -79,7 +80,9 @@ class NodeCache:
         self._core = self._made(self._block or parse_memory(DEFAULT_BLOCK))
 
     def _made(self, block: int) -> _core.NodeCache:
-        return _core.NodeCache(self._root, self._limit, block, self._verify, self._source_rate, self._fuse)
+        core = _core.NodeCache(self._root, self._limit, block, self._verify, self._source_rate, self._fuse)
+        attach_nodes(core, self._root)
+        return core
 
     @property
     def root(self) -> str:

@@ -20,6 +20,8 @@ pub(super) enum Count {
     Corrupt,
     Evicted,
     SourceReads,
+    BytesPeers,
+    PeerFailures,
     Errors,
 }
 
@@ -61,6 +63,10 @@ pub struct Counts {
     pub evicted: u64,
     /// Calls to the source behind `bytes_source`.
     pub source_reads: u64,
+    /// Bytes that other nodes gave.
+    pub bytes_peers: u64,
+    /// Blocks that another node should have given and did not: they were read from the source.
+    pub peer_failures: u64,
     /// Blocks that could not be stored: no space left, or another error of the cache's file system.
     pub errors: u64,
 }
@@ -88,6 +94,8 @@ impl Counts {
             ("corrupt", self.corrupt),
             ("evicted", self.evicted),
             ("source_reads", self.source_reads),
+            ("bytes_peers", self.bytes_peers),
+            ("peer_failures", self.peer_failures),
             ("errors", self.errors),
         ]
     }
@@ -130,6 +138,8 @@ impl Counter {
             corrupt: get(Count::Corrupt),
             evicted: get(Count::Evicted),
             source_reads: get(Count::SourceReads),
+            bytes_peers: get(Count::BytesPeers),
+            peer_failures: get(Count::PeerFailures),
             errors: get(Count::Errors),
         }
     }

@@ -12,6 +12,8 @@ use super::block::{Block, PIECE, footer, stored_bytes};
 use super::counts::Count;
 use super::key::{BlockKey, FileKey};
 use super::locks::Lock;
+use super::nodes::Nodes;
+use super::space::Room;
 use super::{Check, Shared};
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::pool::locked;
@@ -134,6 +136,18 @@ impl Shared {
     /// # Errors
     /// Those of `check`; those of the source; `Corrupt` where it is no longer what it was when it was opened.
     pub(super) fn get(&self, file: &SourceFile, number: u64, check: &Check<'_>) -> Result<Place> {
+        let nodes = self.nodes().filter(|nodes| nodes.is_away(file.key.0, number));
+        self.get_from(nodes.as_deref(), file, number, check)
+    }
+
+    /// The same, fetched from these nodes if there are any, else from the source.
+    pub(super) fn get_from(
+        &self,
+        nodes: Option<&dyn Nodes>,
+        file: &SourceFile,
+        number: u64,
+        check: &Check<'_>,
+    ) -> Result<Place> {
         let key = BlockKey { file: file.key, number };
         if let Some(block) = self.find(key) {
             return Ok(Place::Block(block, false));
@@ -141,7 +155,7 @@ impl Shared {
         if self.full_until.load(Ordering::Relaxed) > seconds() {
             return Ok(Place::Source);
         }
-        let locked_block = self.lock(key).and_then(|lock| Ok((lock, self.open_locked(key)?)));
+        let locked_block = self.lock(key, nodes.is_some()).and_then(|lock| Ok((lock, self.open_locked(key)?)));
         let (_lock, found) = match locked_block {
             Ok(locked) => locked,
             Err(error) => return Ok(self.not_stored(error.to_string())),
@@ -150,7 +164,7 @@ impl Shared {
             return Ok(Place::Block(block, false));
         }
         // one that grows is not stored: what is behind its end is not of this key
-        let stored = if file.check()? { Stored::Grows } else { self.store(file, key, check)? };
+        let stored = if file.check()? { Stored::Grows } else { self.store(nodes, file, key, check)? };
         match stored {
             Stored::Yes => {}
             Stored::NoRoom(why) => return Ok(self.not_stored(why)),
@@ -175,8 +189,8 @@ impl Shared {
     }
 
     /// The lock of a block, for which another is waited for if need be.
-    fn lock(&self, key: BlockKey) -> Result<Lock> {
-        let path = self.root.lock_of(key);
+    fn lock(&self, key: BlockKey, away: bool) -> Result<Lock> {
+        let path = if away { self.root.lock_of_away(key) } else { self.root.lock_of(key) };
         if let Some(lock) = Lock::attempt(&path)? {
             return Ok(lock);
         }
@@ -202,8 +216,8 @@ impl Shared {
         block
     }
 
-    /// Copies a block from the source into a new file; its lock is held.
-    fn store(&self, file: &SourceFile, key: BlockKey, check: &Check<'_>) -> Result<Stored> {
+    /// Copies a block from its home, else from the source, into a new file; its lock is held.
+    fn store(&self, nodes: Option<&dyn Nodes>, file: &SourceFile, key: BlockKey, check: &Check<'_>) -> Result<Stored> {
         let extent = file.extent(key.number, self.options.block);
         let no_room = |error: &std::io::Error| Ok(Stored::NoRoom(format!("a block could not be stored: {error}")));
         let start = begin();
@@ -212,6 +226,33 @@ impl Shared {
             Ok(None) => return Ok(Stored::Later),
             Err(error) => return no_room(&error),
         };
+        let given = nodes.and_then(|nodes| self.store_from(nodes, file, key, extent, &room));
+        let sums = match given {
+            Some(sums) => sums,
+            None => match self.copy(file, extent, &room, check)? {
+                Ok(sums) => sums,
+                Err(error) => return no_room(&error),
+            },
+        };
+        if file.check()? {
+            return Ok(Stored::Grows);
+        }
+        let end = footer(key, extent.len, &file.path, &sums);
+        if let Err(error) = room.write(&end, extent.len).and_then(|()| room.publish(key)) {
+            return no_room(&error);
+        }
+        finish(start, &CACHE_FETCH, Some(file.source.path()), [extent.offset as i64, extent.len as i64, 0]);
+        Ok(Stored::Yes)
+    }
+
+    /// Copies bytes of the source into a new file; the checksums of their pieces, or why they could not be written.
+    fn copy(
+        &self,
+        file: &SourceFile,
+        extent: Extent,
+        room: &Room<'_>,
+        check: &Check<'_>,
+    ) -> Result<std::io::Result<Vec<u64>>> {
         file.source.will_need(extent);
         let mut buffer = self.buffer((extent.len as usize).min(CHUNK));
         let mut sums = Vec::with_capacity(extent.len.div_ceil(PIECE as u64) as usize);
@@ -229,21 +270,13 @@ impl Shared {
             self.counts.add(Count::SourceReads, 1);
             sums.extend(bytes.chunks(PIECE).map(xxh3_64));
             if let Err(error) = room.write(bytes, done) {
-                return no_room(&error);
+                return Ok(Err(error));
             }
             done += n as u64;
         }
         self.give_buffer(buffer);
-        if file.check()? {
-            return Ok(Stored::Grows);
-        }
-        let end = footer(key, extent.len, &file.path, &sums);
-        if let Err(error) = room.write(&end, extent.len).and_then(|()| room.publish(key)) {
-            return no_room(&error);
-        }
         file.source.not_needed(extent);
-        finish(start, &CACHE_FETCH, Some(file.source.path()), [extent.offset as i64, extent.len as i64, 0]);
-        Ok(Stored::Yes)
+        Ok(Ok(sums))
     }
 
     fn buffer(&self, bytes: usize) -> Vec<u8> {

@@ -12,6 +12,7 @@ mod fetch;
 mod forks;
 mod key;
 mod locks;
+mod nodes;
 mod orders;
 mod prefetch;
 mod root;
@@ -22,7 +23,7 @@ mod upkeep;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, RwLock, Weak};
 
 use self::cached::CachedSource;
 use self::counts::{Count, Counter};
@@ -37,6 +38,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::named::Named;
 
 pub use counts::{Counts, counts_of_process};
+pub use nodes::{Nodes, WantedBlock};
 pub use prefetch::Prefetch;
 pub use stage::{Check, Filled};
 pub use upkeep::{CacheStat, Damaged, FileStat};
@@ -100,6 +102,8 @@ struct Shared {
     full_until: AtomicU64,
     last_error: Mutex<Option<String>>,
     throttle: Option<Arc<Throttle>>,
+    /// Asked for blocks before the source.
+    nodes: RwLock<Option<Arc<dyn Nodes>>>,
     /// Orders in which this process reads.
     orders: Mutex<Vec<Weak<Order>>>,
 }
@@ -144,7 +148,7 @@ impl NodeCache {
         let options = CacheOptions { root: root.path.clone(), ..options };
         let throttle = |rate| Throttle::new(rate, &root.rate()).map(Arc::new);
         let throttle = options.source_rate.map(throttle).transpose()?;
-        let (buffers, keys, damaged, full_until, last_error, orders) = Default::default();
+        let (buffers, keys, damaged, full_until, last_error, orders, nodes) = Default::default();
         let (counts, descriptors) = (Counter::new(), Descriptors::new());
         let shared = Shared {
             options,
@@ -158,6 +162,7 @@ impl NodeCache {
             last_error,
             throttle,
             orders,
+            nodes,
         };
         shared.remove_leftovers()?;
         Ok(Self(Arc::new(shared)))

@@ -92,6 +92,11 @@ impl Root {
         self.locks.join(format!("{:03x}", key.spread() % STRIPES))
     }
 
+    /// The same for a block that another node is asked for: whoever waits for another node has none of the former.
+    pub(super) fn lock_of_away(&self, key: BlockKey) -> PathBuf {
+        self.locks.join(format!("away-{:03x}", key.spread() % STRIPES))
+    }
+
     /// What throttled sources share.
     pub(super) fn rate(&self) -> PathBuf {
         self.locks.join("rate")

@@ -1,0 +1,98 @@
+"""The user's key: 32 random bytes by which processes of one user know each other, in the user's configuration folder.
+
+The file is `kinema/key` in `$XDG_CONFIG_HOME`, else `~/.config`; it is made when it is first needed. Nodes that do not
+share that folder need a copy of it.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import secrets
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+from kinema.errors import ArgumentError, FileAccessError, from_os
+
+__all__ = ["KEY_BYTES", "key_file", "prove", "user_key"]
+
+KEY_BYTES = 32
+
+
+def key_file() -> Path:
+    """Where the key is, or will be."""
+    configured = os.environ.get("XDG_CONFIG_HOME", "")
+    folder = Path(configured) if os.path.isabs(configured) else Path.home() / ".config"
+    return folder / "kinema" / "key"
+
+
+def user_key() -> bytes:
+    """The key, 32 bytes; it is made where there is none.
+
+    Raises FileAccessError where the file is another user's, or others may read or write it; ArgumentError where it is
+    no key; FileIOError.
+    """
+    path = key_file()
+    try:
+        return _read(path)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise _of(error, "read", path) from None
+    try:
+        _make(path)
+        return _read(path)
+    except OSError as error:
+        raise _of(error, "make", path) from None
+
+
+def prove(key: bytes, purpose: str, data: bytes) -> str:
+    """HMAC-SHA256 of `data` for a purpose, in hexadecimal digits: a proof for one purpose is none for another."""
+    return hmac.new(key, purpose.encode() + b"\0" + data, "sha256").hexdigest()
+
+
+def _read(path: Path) -> bytes:
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with os.fdopen(handle, "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise ArgumentError(f"{path}: is no regular file, expected the user's key", path=str(path))
+        if status.st_uid != os.geteuid():
+            raise FileAccessError(
+                f"{path}: the key belongs to another user, expected {os.geteuid()}, found {status.st_uid}",
+                path=str(path),
+            )
+        if stat.S_IMODE(status.st_mode) & 0o077:
+            mode = stat.S_IMODE(status.st_mode)
+            raise FileAccessError(
+                f"{path}: others may read or write the key, expected mode 0600, found {mode:04o}; "
+                "remove it, and a new one is made",
+                path=str(path),
+            )
+        key = file.read(KEY_BYTES + 1)
+    if len(key) != KEY_BYTES:
+        raise ArgumentError(f"{path}: is no key, expected {KEY_BYTES} bytes, found {status.st_size}", path=str(path))
+    return key
+
+
+def _make(path: Path) -> None:
+    """A new key appears under its name whole, and never in place of one that is there."""
+    path.parent.mkdir(parents=True, mode=0o700, exist_ok=True)
+    temporary = path.with_name(f"key.{os.getpid()}.{secrets.token_hex(4)}")
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(secrets.token_bytes(KEY_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+        with suppress(FileExistsError):
+            os.link(temporary, path)
+    finally:
+        os.unlink(temporary)
+
+
+def _of(error: OSError, doing: str, path: Path) -> Exception:
+    if isinstance(error, (ArgumentError, FileAccessError)):
+        return error
+    return from_os(f"cannot {doing} the user's key", error, str(path))

@@ -1,0 +1,214 @@
+"""Files of one node: a folder on its own disk, in which published files are kept, and fetched ones stored.
+
+ROOT/published/ID/NAME      a file; ID is that of its publication
+ROOT/published.lock         locked by the process that serves the files (`peers.py`)
+ROOT/peer                   where it serves them: JSON with a proof
+ROOT/node                   16 digits that name the folder
+ROOT/announced              folders in which markers name this node, one a line
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import secrets
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+
+from kinema.cache.markers import Marker, Owner
+from kinema.cache.signed import read_signed, write_signed
+from kinema.errors import ArgumentError, CorruptFileError, FileAccessError, WaitTimeoutError, from_os
+
+__all__ = ["NodeFiles"]
+
+# seconds between two tries to get a lock
+_LOCK_INTERVAL = 0.02
+# seconds in which a process that may serve a folder does so
+_STARTS = 1.0
+_MOST_ANNOUNCED = 1 << 20
+
+
+class NodeFiles:
+    """The folder `root`, which is made with mode 0700 where it is not there.
+
+    Parameters
+    ----------
+    root : path
+        On a disk of this node.
+
+    Raises
+    ------
+    FileAccessError
+        It belongs to another user, or others may write to it.
+    ArgumentError, FileIOError
+    """
+
+    def __init__(self, root: str | os.PathLike[str]) -> None:
+        self.root = os.path.abspath(os.fspath(root))
+        self.published = os.path.join(self.root, "published")
+        try:
+            os.makedirs(self.root, mode=0o700, exist_ok=True)
+            _check_own(self.root)
+            os.makedirs(self.published, mode=0o700, exist_ok=True)
+            self.node = self._node()
+        except OSError as error:
+            if isinstance(error, FileAccessError):
+                raise
+            raise from_os("cannot keep published files", error, self.root) from None
+
+    def place(self, name: str, marker: Marker) -> str:
+        """Where the file of a publication is, or will be, on this node."""
+        return os.path.join(self.published, marker.id, os.path.basename(name))
+
+    def has(self, name: str, marker: Marker) -> bool:
+        """Whether the file is here: under its name it is whole, and was checked."""
+        try:
+            return os.stat(self.place(name, marker)).st_size == marker.size
+        except FileNotFoundError:
+            return False
+
+    def keep(self, file: str, name: str, marker: Marker) -> None:
+        """Adds a finished file, by a link: its own name stays as well."""
+        place = self.place(name, marker)
+        try:
+            os.mkdir(os.path.dirname(place), 0o700)
+            os.link(file, place)
+        except OSError as error:
+            with suppress(OSError):
+                os.rmdir(os.path.dirname(place))
+            if error.errno == errno.EXDEV:
+                raise ArgumentError(
+                    f"{file}: is on another file system than {self.root}; write it below that folder, or name a folder "
+                    "on its file system",
+                    path=file,
+                ) from None
+            raise from_os(f"cannot keep the file in {self.root}", error, file) from None
+
+    def remove(self, name: str, marker: Marker) -> None:
+        """Forgets a file of which nothing says any more that it is here."""
+        with suppress(FileNotFoundError):
+            os.unlink(self.place(name, marker))
+            os.rmdir(os.path.join(self.published, marker.id))
+
+    @contextmanager
+    def fetching(self, name: str, marker: Marker, deadline: float) -> Iterator[None]:
+        """Within the block no other process of the node fetches the file. WaitTimeoutError where another one does so
+        beyond the deadline."""
+        folder = os.path.dirname(self.place(name, marker))
+        with suppress(FileExistsError):
+            os.mkdir(folder, 0o700)
+        handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            while not _locked(handle, fcntl.LOCK_EX):
+                if time.monotonic() >= deadline:
+                    raise WaitTimeoutError(
+                        f"{name}: another process of this node was still fetching it when the time was over", path=name
+                    )
+                time.sleep(_LOCK_INTERVAL)
+            yield
+        finally:
+            os.close(handle)
+
+    # -- who serves ---------------------------------------------------------------------------------------------------
+
+    def lock_serving(self) -> int | None:
+        """The descriptor of the lock of the process that serves these files; None while another one has it."""
+        handle = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        if _locked(handle, fcntl.LOCK_EX):
+            return handle
+        os.close(handle)
+        return None
+
+    def announce(self, owner: Owner) -> list[str]:
+        """Says to processes of this node where the files are served; the folders whose markers name this node."""
+        write_signed(self._peer, "address", asdict(owner))
+        try:
+            with open(os.path.join(self.root, "announced"), "rb") as file:
+                lines = file.read(_MOST_ANNOUNCED).splitlines()
+        except FileNotFoundError:
+            return []
+        folders = []
+        for line in lines:
+            with suppress(ValueError):  # a line that a killed process has not finished
+                folders.append(os.fsdecode(json.loads(line).encode("utf-8", "surrogateescape")))
+        return list(dict.fromkeys(folders))
+
+    def owner(self, folder: str) -> Owner:
+        """Where the files are served, for a marker in a folder. ArgumentError where no process serves them."""
+        line = json.dumps(os.path.abspath(folder)) + "\n"
+        # before the address is read: whoever begins to serve later knows of the folder
+        handle = os.open(
+            os.path.join(self.root, "announced"), os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600
+        )
+        with os.fdopen(handle, "rb+") as file:
+            if line.encode() not in file.readlines():
+                file.write(line.encode())
+        until = time.monotonic() + _STARTS
+        # another process may be about to serve
+        while not self._is_served() and time.monotonic() < until:
+            time.sleep(_LOCK_INTERVAL)
+        found = read_signed(self._peer, "address") if self._is_served() else None
+        if found is None:
+            raise ArgumentError(
+                f"{self.root}: no process serves the files of this folder; keep a kinema.cache.NodeServer of it open, "
+                "also while others fetch them",
+                path=self.root,
+            )
+        if not found[1]:
+            raise CorruptFileError(f"{self._peer}: is forged, or was written with another key", path=self._peer)
+        return Owner(**found[0])
+
+    def _is_served(self) -> bool:
+        handle = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            return not _locked(handle, fcntl.LOCK_SH)
+        finally:
+            os.close(handle)
+
+    @property
+    def _lock(self) -> str:
+        return os.path.join(self.root, "published.lock")
+
+    @property
+    def _peer(self) -> str:
+        return os.path.join(self.root, "peer")
+
+    def _node(self) -> str:
+        path = os.path.join(self.root, "node")
+        if not os.path.exists(path):
+            temporary = f"{path}.{os.getpid()}.{secrets.token_hex(4)}"
+            with open(temporary, "x", encoding="ascii") as file:
+                file.write(secrets.token_hex(8))
+            with suppress(FileExistsError):
+                os.link(temporary, path)
+            os.unlink(temporary)
+        with open(path, encoding="ascii") as file:
+            return file.read(32)
+
+
+def _locked(handle: int, kind: int) -> bool:
+    try:
+        fcntl.flock(handle, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _check_own(folder: str) -> None:
+    """FileAccessError where others may put files into it."""
+    status = os.stat(folder)
+    if status.st_uid != os.geteuid():
+        raise FileAccessError(
+            f"{folder}: belongs to another user, expected {os.geteuid()}, found {status.st_uid}", path=folder
+        )
+    mode = stat.S_IMODE(status.st_mode)
+    if mode & 0o022:
+        raise FileAccessError(
+            f"{folder}: others may write to it, expected mode 0700, found {mode:04o}; use a folder of your own",
+            path=folder,
+        )

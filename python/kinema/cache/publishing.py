@@ -1,0 +1,367 @@
+"""Publishing files: `publish` says that a file is whole, `await_ready` waits for that and checks it.
+
+A published file does not change. Its marker (`markers.py`) appears after it, so whoever sees the marker can read all of
+the file. With `local=` the file stays on the node that has made it: only the marker is on the shared file system.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import secrets
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+
+from kinema import _core, notes
+from kinema.cache.markers import SUFFIX, Marker, Owner, marker_path, read_marker, write_marker
+from kinema.cache.node_files import NodeFiles
+from kinema.cache.peers import check_step, fetch
+from kinema.cache.waiting import FolderWatch
+from kinema.errors import ArgumentError, CorruptFileError, FileNotFound, WaitTimeoutError, from_os
+from kinema.files import check_regular
+from kinema.writing import output_file
+
+__all__ = ["PublishedFile", "await_ready", "publish", "published"]
+
+# seconds for which a file may look shorter than its marker says: what a network file system knows of it may be older
+_SETTLES = 1.0
+_REPLACED = "replaced"
+
+
+@dataclass(frozen=True)
+class PublishedFile:
+    """A published file as it can be read here.
+
+    Attributes
+    ----------
+    name : str
+        The name under which it was published.
+    path : str
+        Where to read it on this node.
+    size : int
+        Bytes.
+    xxh3 : str
+        XXH3-64 of the content, 16 hexadecimal digits.
+    frames : int or None
+        As the producer gave it.
+    origin : str
+        "shared": it is beside its marker; "local": it was on this node; "peer": it was fetched by this call.
+    """
+
+    name: str
+    path: str
+    size: int
+    xxh3: str
+    frames: int | None
+    origin: str
+
+
+def publish(
+    path: str | os.PathLike[str],
+    *,
+    file: str | os.PathLike[str] | None = None,
+    local: str | os.PathLike[str] | None = None,
+    frames: int | None = None,
+    replace: bool = False,
+) -> PublishedFile:
+    """Says that a file is whole: syncs it, gives it its name, and writes its marker `NAME.ready`.
+
+    With `local` the file stays on this node: it gets a second name below `local`, from where a `NodeServer` of this
+    node, which must be open, gives it to others. The marker alone is written to the folder of `path`.
+
+    A second publication under the same name is refused, unless its bytes are the same or `replace` is given; then the
+    old marker is removed first, and a consumer sees the old file, the new one, or none, but never a mixture without an
+    error.
+
+    Parameters
+    ----------
+    path : path
+        The name for consumers.
+    file : path, optional
+        The finished file, which is renamed to `path`; with `local` it keeps its name. Default: the file at `path`; with
+        `local` the file of that name in `local`.
+    local : path, optional
+        A folder of this user on a disk of this node, on the file system of the file.
+    frames : int, optional
+        Number of frames, for consumers.
+    replace : bool
+        Take the place of another publication.
+
+    Raises
+    ------
+    ArgumentError
+        Another file is published under this name; no process serves `local`; the file is on another file system.
+    FileNotFound, FileAccessError, FileIOError
+    """
+    name = os.fspath(path)
+    files = None if local is None else NodeFiles(local)
+    default = name if files is None else os.path.join(files.root, os.path.basename(name))
+    source = default if file is None else os.fspath(file)
+    check_regular(source, "file to be published")
+    _sync(source)
+    owner = None if files is None else files.owner(os.path.dirname(os.path.abspath(name)))
+    marker = _new_marker(source, frames, owner)
+    before = _published_before(name, marker, replace=replace)
+    if files is not None:
+        return _publish_local(name, source, marker, before, files)
+    if before is not None and before.owner is None and file is None:
+        return _published(name, name, before, "shared")
+    if before is None or not before.has_bytes_of(marker):
+        _remove_marker(name)
+    if file is not None:
+        output_file.publish(source, name)
+    write_marker(name, marker)
+    return _published(name, name, marker, "shared")
+
+
+def _publish_local(name: str, source: str, marker: Marker, before: Marker | None, files: NodeFiles) -> PublishedFile:
+    if before is not None and before.owner == marker.owner and files.has(name, before):
+        return _published(name, files.place(name, before), before, "local")
+    files.keep(source, name, marker)
+    try:
+        write_marker(name, marker)
+    except BaseException:
+        files.remove(name, marker)
+        raise
+    return _published(name, files.place(name, marker), marker, "local")
+
+
+def await_ready(
+    path: str | os.PathLike[str],
+    timeout: float,
+    *,
+    local: str | os.PathLike[str] | None = None,
+    verify: bool = True,
+    peer_timeout: float = 10.0,
+) -> PublishedFile:
+    """Waits until a file is published, and checks it against its marker.
+
+    A file that its producer keeps on its own node is fetched to `local`, by one process of this node however many wait
+    for it, checked, and found there from then on.
+
+    Parameters
+    ----------
+    path : path
+        The name under which it is published.
+    timeout : float
+        Seconds until it is given up; `inf` waits for ever.
+    local : path, optional
+        A folder of this user on a disk of this node.
+    verify : bool
+        Read the whole of a file that is beside its marker and compare its checksum; else its size alone. What is
+        fetched is compared in any case.
+    peer_timeout : float
+        Seconds that a peer may take for each step: to answer, to send the next bytes.
+
+    Raises
+    ------
+    WaitTimeoutError
+        Nothing was published within `timeout`, or no peer has given it.
+    CorruptFileError
+        Size or checksum are not those of the marker, or the marker is damaged or forged.
+    ArgumentError
+        The file is on another node, and `local` is not given.
+    FileAccessError, FileIOError
+    """
+    name = os.fspath(path)
+    deadline, step = deadline_of(timeout), check_step(peer_timeout)
+    files = None if local is None else NodeFiles(local)
+    with FolderWatch(os.path.dirname(os.path.abspath(name))) as watch:
+        while True:
+            found = read_marker(name)
+            if found is not None:
+                marker, is_ours = found
+                if marker.owner is None:
+                    origin = "shared" if _is_as_published(name, marker, deadline, verify=verify) else ""
+                    _note_foreign(name, is_ours)
+                else:
+                    origin = _fetched(name, marker, files, deadline, step)
+                if origin:
+                    return _published(name, _place(name, marker, files, origin), marker, origin)
+            elif not watch.wait(deadline):
+                raise WaitTimeoutError(
+                    f"{name}: nothing was published within {timeout:g} s, expected {marker_path(name)}", path=name
+                )
+
+
+def _fetched(name: str, marker: Marker, files: NodeFiles | None, deadline: float, step: float) -> str:
+    """Where the file of another node can be read now: "local", "peer", or "shared" if it is beside its marker as well
+    and no peer gives it; empty where another file was published meanwhile."""
+    if files is None:
+        assert marker.owner is not None, "else it is beside its marker"
+        raise ArgumentError(
+            f"{name}: the file is kept on {marker.owner.host}; give local=, a folder on a disk of this node, and it is "
+            "fetched",
+            path=name,
+        )
+
+    def otherwise() -> str:
+        now = read_marker(name)
+        if now is None or now[0].id != marker.id:
+            return _REPLACED
+        if not os.path.exists(name):
+            return ""
+        return "shared" if _is_as_published(name, marker, deadline, verify=True) else _REPLACED
+
+    origin = fetch(name, marker, files, deadline, step, otherwise)
+    return "" if origin == _REPLACED else origin
+
+
+def _place(name: str, marker: Marker, files: NodeFiles | None, origin: str) -> str:
+    return name if files is None or origin == "shared" else files.place(name, marker)
+
+
+def published(
+    pattern: str | os.PathLike[str],
+    timeout: float,
+    *,
+    count: int | None = None,
+    local: str | os.PathLike[str] | None = None,
+    verify: bool = True,
+    peer_timeout: float = 10.0,
+) -> Iterator[PublishedFile]:
+    """Files that are published under names of a pattern, as they come; those that are there already by their numbers.
+
+    Parameters
+    ----------
+    pattern : path
+        As of `glob`: "run/part-*.xtc".
+    timeout : float
+        Seconds without a new file, after which the iteration ends; `inf` waits for ever.
+    count : int, optional
+        End after so many files; fewer within `timeout` are an error.
+    local, verify, peer_timeout
+        As of `await_ready`.
+
+    Raises
+    ------
+    WaitTimeoutError
+        Fewer than `count`.
+    CorruptFileError, FileAccessError, FileIOError
+        As `await_ready`.
+    """
+    text = os.fspath(pattern)
+    seen: set[str] = set()
+    folder = os.path.dirname(os.path.abspath(text))
+    with FolderWatch(folder if not glob.has_magic(folder) else None) as watch:
+        while count is None or len(seen) < count:
+            deadline = deadline_of(timeout)
+            while not (new := _marked(text) - seen):
+                if not watch.wait(deadline):
+                    if count is None:
+                        return
+                    raise WaitTimeoutError(
+                        f"{text}: no further file was published within {timeout:g} s, expected {count}, found "
+                        f"{len(seen)}",
+                        path=text,
+                    )
+            for name in sorted(new, key=natural_order)[: None if count is None else count - len(seen)]:
+                seen.add(name)
+                yield await_ready(name, timeout, local=local, verify=verify, peer_timeout=peer_timeout)
+
+
+def _new_marker(source: str, frames: int | None, owner: Owner | None) -> Marker:
+    """The marker of a finished file, which is read for it."""
+    size, checksum = _core.file_checksum(source)
+    return Marker(size=size, xxh3=f"{checksum:016x}", frames=frames, id=secrets.token_hex(16), owner=owner)
+
+
+def _remove_marker(name: str) -> None:
+    """Nothing is published under `name` from now on."""
+    with suppress(FileNotFoundError):
+        os.unlink(marker_path(name))
+        _sync(os.path.dirname(os.path.abspath(name)))
+
+
+def deadline_of(timeout: float) -> float:
+    """When so many seconds are over, by `time.monotonic`; ArgumentError for what is no number of seconds."""
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout >= 0:
+        raise ArgumentError(f"timeout is a number of seconds from 0, found {timeout!r}")
+    return time.monotonic() + timeout
+
+
+def natural_order(name: str) -> list[tuple[int, str]]:
+    """A key that sorts numbers within names by their values: part-9 comes before part-10."""
+    return [(int(word) if word.isdigit() else -1, word) for word in re.split(r"(\d+)", name)]
+
+
+def _marked(pattern: str) -> set[str]:
+    return {name.removesuffix(SUFFIX) for name in glob.glob(pattern + SUFFIX)}
+
+
+def _published_before(name: str, marker: Marker, *, replace: bool) -> Marker | None:
+    """The marker that is there, if it is of the same bytes; ArgumentError where it is of others, or damaged."""
+    try:
+        found = read_marker(name)
+    except CorruptFileError:
+        if replace:
+            return None
+        raise
+    if found is None or replace:
+        return None
+    if not found[0].has_bytes_of(marker):
+        raise ArgumentError(
+            f"{name}: another file is published under this name, expected {found[0].size} bytes with checksum "
+            f"{found[0].xxh3}, found {marker.size} with {marker.xxh3}; publish under a name of its own, or with "
+            "replace=True",
+            path=name,
+        )
+    return found[0]
+
+
+def _is_as_published(name: str, marker: Marker, deadline: float, *, verify: bool) -> bool:
+    """Whether the file is what its marker says; False where another one was published meanwhile."""
+    until = min(deadline, time.monotonic() + _SETTLES)
+    while True:
+        try:
+            with open(name, "rb") as file:  # opening has network file systems ask for what is new
+                size = os.fstat(file.fileno()).st_size
+            difference = "" if size == marker.size else f"size in bytes, expected {marker.size}, found {size}"
+            if not difference and verify:
+                size, checksum = _core.file_checksum(name)
+                if (size, f"{checksum:016x}") != (marker.size, marker.xxh3):
+                    difference = f"checksum, expected {marker.xxh3}, found {checksum:016x}"
+        except (FileNotFound, FileNotFoundError):
+            difference = "it, expected a file, found none"
+        except OSError as error:
+            raise from_os("cannot read the published file", error, name) from None
+        if not difference:
+            return True
+        now = read_marker(name)
+        if now is None or now[0].id != marker.id:
+            return False
+        if difference.startswith("checksum") or time.monotonic() >= until:
+            raise CorruptFileError(
+                f"{name}: the file is not what was published: {difference}; it was changed or replaced after that, or "
+                "the marker is forged",
+                path=name,
+            )
+        time.sleep(0.02)
+
+
+def _note_foreign(name: str, is_ours: bool) -> None:
+    if not is_ours:
+        notes.emit(
+            [
+                f"{marker_path(name)}: was written with another key than this user's; size and checksum agree, which "
+                "is no proof of who made the file"
+            ]
+        )
+
+
+def _published(name: str, path: str, marker: Marker, origin: str) -> PublishedFile:
+    return PublishedFile(name, path, marker.size, marker.xxh3, marker.frames, origin)
+
+
+def _sync(place: str) -> None:
+    try:
+        handle = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+    except OSError as error:
+        raise from_os("cannot sync", error, place) from None

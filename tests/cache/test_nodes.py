@@ -1,0 +1,197 @@
+"""Caches of several nodes that share their blocks: each byte leaves its source once, and dead nodes are done without.
+
+A node is a folder here, and a process where it is to be killed.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import re
+import signal
+import sys
+import threading
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import kinema as kn
+from kinema.cache import NodeCache, SharedBlocks
+from kinema.testing.children import start_child
+
+pytestmark = pytest.mark.usefixtures("own_key")
+
+HERE = "127.0.0.1"
+BLOCK = 1 << 16
+SIZE = 40 * BLOCK + 777
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    (tmp_path / "job").mkdir()
+    path = tmp_path / "source.bin"
+    path.write_bytes(np.random.default_rng(3).bytes(SIZE))
+    return path
+
+
+def cache(tmp_path: Path, node: str, block: int = BLOCK) -> NodeCache:
+    return NodeCache(tmp_path / node, limit="64 MiB", block=block)
+
+
+def shared(caches: list[NodeCache], folder: Path, stack: ExitStack, **options: float) -> list[SharedBlocks]:
+    """One for each node, all of this process: they wait for each other."""
+    made: list[SharedBlocks | None] = [None] * len(caches)
+
+    def enter(number: int) -> None:
+        made[number] = SharedBlocks(
+            caches[number],
+            folder=folder,
+            nodes=len(caches),
+            address=HERE,
+            **options,  # type: ignore[arg-type]
+        )
+
+    threads = [threading.Thread(target=enter, args=[number]) for number in range(len(caches))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    entered = [one for one in made if one is not None]
+    for one in entered:
+        stack.enter_context(one)
+    assert len(entered) == len(caches)
+    return entered
+
+
+def everything(cache: NodeCache, path: Path) -> bytes:
+    return bytes(cache.core.open(path).read_at(0, SIZE + 1))
+
+
+def test_two_nodes_read_each_byte_of_the_source_once(tmp_path: Path, source: Path) -> None:
+    caches = [cache(tmp_path, "A"), cache(tmp_path, "B")]
+    with ExitStack() as stack:
+        nodes = shared(caches, tmp_path / "job", stack)
+        assert all(one.server.is_serving for one in nodes)
+        assert nodes[0].owners == nodes[1].owners
+        # what reads for others counts in a handle of its own: all of the process together
+        before = kn.cache.counts.counts_of_all()
+        readers = [threading.Thread(target=everything, args=[one, source]) for one in caches * 2]
+        for reader in readers:
+            reader.start()
+        for reader in readers:
+            reader.join()
+        after = kn.cache.counts.counts_of_all() - before
+        assert after.bytes_source == SIZE
+        assert after.bytes_peers == SIZE  # each block once, to the node that is not its home
+        assert after.peer_failures == 0
+        assert "bytes from other nodes" in str(after)
+        assert all(everything(one, source) == source.read_bytes() for one in caches)
+        # another process of a node, or a worker, finds the nodes by itself
+        again = pickle.loads(pickle.dumps(caches[0]))
+        other = tmp_path / "other.bin"
+        other.write_bytes(source.read_bytes()[::-1])
+        assert everything(again, other) == other.read_bytes()
+        assert 0 < again.core.counts()["bytes_peers"] < SIZE
+        # blocks of another size are other blocks
+        wide = cache(tmp_path, "B", 4 * BLOCK)
+        assert everything(wide, other) == other.read_bytes()
+        assert wide.core.counts()["bytes_peers"] > 0
+        with pytest.raises(kn.WaitTimeoutError, match="expected 3, found 2"):
+            SharedBlocks(caches[0], folder=tmp_path / "job", nodes=3, address=HERE, timeout=0.05)
+    assert os.listdir(tmp_path / "job") == []
+    assert not (tmp_path / "A" / "nodes").exists()
+    with pytest.raises(kn.ArgumentError, match="one of comm= and folder="):
+        SharedBlocks(caches[0])
+    with pytest.raises(kn.ArgumentError, match="nodes= is needed"):
+        SharedBlocks(caches[0], folder=tmp_path / "job", address=HERE)
+
+
+def test_a_file_that_was_changed_is_not_given_in_its_old_state(tmp_path: Path, source: Path) -> None:
+    caches = [cache(tmp_path, "A"), cache(tmp_path, "B")]
+    with ExitStack() as stack:
+        shared(caches, tmp_path / "job", stack)
+        everything(caches[0], source)
+        opened = caches[1].core.open(source)
+        changed = source.read_bytes()[::-1]
+        source.unlink()
+        source.write_bytes(changed)
+        with pytest.raises(kn.CorruptFileError, match="was replaced"):
+            opened.read_at(0, SIZE)
+        assert everything(caches[1], source) == changed
+        assert everything(caches[0], source) == changed
+
+
+NODE = """
+import sys
+sys.path.insert(0, {package!r})
+from kinema.cache import NodeCache, SharedBlocks
+cache = NodeCache({root!r}, limit="64 MiB", block={block})
+with SharedBlocks(cache, folder={job!r}, nodes=2, address="127.0.0.1"):
+    print("ready", flush=True)
+    sys.stdin.readline()
+"""
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("fate", [signal.SIGKILL, signal.SIGSTOP])
+def test_without_an_answer_of_the_home_the_source_is_read_and_that_is_counted(
+    tmp_path: Path, source: Path, fate: signal.Signals
+) -> None:
+    package = str(Path(kn.__file__).parent.parent)
+    script = NODE.format(package=package, root=str(tmp_path / "B"), block=BLOCK, job=str(tmp_path / "job"))
+    process = start_child([sys.executable, "-c", script], stdin=-1)
+    own = cache(tmp_path, "A")
+    with SharedBlocks(own, folder=tmp_path / "job", nodes=2, address=HERE, peer_timeout=0.3):
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        first = own.core.open(source)
+        assert first.read_at(0, SIZE) == source.read_bytes()
+        assert own.core.counts()["peer_failures"] == 0
+        assert own.core.counts()["bytes_source"] + own.core.counts()["bytes_peers"] == SIZE
+        os.kill(process.pid, fate)
+        other = tmp_path / "other.bin"
+        other.write_bytes(source.read_bytes()[::-1])
+        assert everything(own, other) == other.read_bytes()
+        counts = own.core.counts()
+        assert counts["peer_failures"] > 0
+        assert "127.0.0.1" in (own.core.last_error or "")
+    if fate == signal.SIGSTOP:
+        os.kill(process.pid, signal.SIGCONT)
+
+
+RANKS = """
+from kinema.cache import NodeCache, SharedBlocks
+from kinema.cache.counts import counts_of_all
+comm = MPI.COMM_WORLD
+# two ranks on each of two nodes
+cache = NodeCache(f"node-{rank // 2}", limit="64 MiB", block=1 << 16)
+with SharedBlocks(cache, comm=comm, address="127.0.0.1") as nodes:
+    data = cache.core.open("source.bin").read_at(0, 1 << 30)
+    comm.Barrier()
+    counts = counts_of_all()
+    right = data == open("source.bin", "rb").read()
+    say("rank", rank, len(nodes.owners), right, counts.bytes_source, nodes.server.is_serving)
+    comm.Barrier()
+try:
+    SharedBlocks(cache, comm=comm, address="192.0.2.7" if rank > 1 else "127.0.0.1").close()
+except kn.Error as error:
+    say("failed", rank, type(error).__name__, error)
+else:
+    say("fine", rank)
+"""
+
+
+@pytest.mark.processes
+def test_ranks_tell_each_other_where_their_nodes_are(tmp_path: Path, source: Path, mpi: object) -> None:
+    out = mpi.script(4, RANKS, tmp_path)  # type: ignore[attr-defined]
+    lines = [line.split() for line in out.splitlines() if line.startswith("rank")]
+    assert sorted(line[1] for line in lines) == ["0", "1", "2", "3"]
+    assert all(line[2:4] == ["2", "True"] for line in lines)
+    assert sum(int(line[4]) for line in lines) == SIZE
+    assert sum(line[5] == "True" for line in lines) == 2
+    failed = sorted(line for line in out.splitlines() if line.startswith("failed"))
+    assert len(failed) == 4, out
+    for rank, line in enumerate(failed):
+        assert re.match(rf"failed {rank} WorkerError rank [23]: cannot listen on address 192\.0\.2\.7", line)
