@@ -127,7 +127,7 @@ def pool(name: str, path: str) -> dict[str, float]:
     def ours() -> None:
         nonlocal backend
         backend = backend or Backend("processes", 2, progress=False)
-        RMSD(universe.atoms).run(backend=backend, unsupported_backend=True, n_parts=8)
+        RMSD(universe.atoms).run(backend=backend, unsupported_backend=True, n_parts=16)
 
     if name == "own":
         return {name: seconds(lambda: RMSD(universe.atoms).run(backend="multiprocessing", n_workers=2))}

@@ -63,6 +63,8 @@ def main(descriptor: int, parent: int) -> None:
     watched = os.pidfd_open(parent)
     if os.getppid() != parent:
         return
+    # modules make millions of objects that stay: looking for garbage among them takes a quarter of an import
+    gc.disable()
     importlib.import_module(_WORKER)
     _Server(socket.socket(fileno=descriptor), watched).serve()
 
@@ -159,6 +161,7 @@ def _threads() -> int:
 
 def _work(folder: str, descriptors: list[int], server: int) -> None:
     """What a worker does that was forked."""
+    gc.enable()
     connection, *streams = descriptors
     for number, stream in enumerate(streams, 1):
         os.dup2(stream, number)
