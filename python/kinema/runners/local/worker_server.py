@@ -169,7 +169,9 @@ class ForkedWorker:
 
     def poll(self) -> int | None:
         """See `WorkerProcess`."""
-        self._wait_for(lambda: True, 0.0)
+        # the server says a moment later how it has ended
+        has_ended = self._handle is not None and bool(select.select([self._handle], [], [], 0.0)[0])
+        self._wait_for(lambda: self.returncode is not None, _PATIENCE if has_ended else 0.0)
         return self.returncode
 
     def wait(self, timeout: float) -> int:
