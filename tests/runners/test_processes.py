@@ -45,8 +45,11 @@ def nothing_left(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
     before = set(psutil.Process().children(recursive=True))
     yield folder
-    # a server of workers ends with its runner, which the traceback of an error may hold
-    gc.collect()
+    # a server of workers ends with its runner, which the traceback of an error may hold, or a thread that is ending
+    until = time.monotonic() + 60
+    while set(psutil.Process().children(recursive=True)) - before and time.monotonic() < until:
+        gc.collect()
+        time.sleep(0.01)
     assert set(psutil.Process().children(recursive=True)) <= before
     assert list(folder.iterdir()) == []
 

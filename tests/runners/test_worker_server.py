@@ -20,10 +20,10 @@ from kinema.runners.local import worker_server
 from kinema.runners.local.processes import ProcessesRunner
 from kinema.testing.children import all_ended, start_child
 
-pytestmark = [
-    pytest.mark.processes,
-    pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="workers are forked on Linux alone"),
-]
+pytestmark = pytest.mark.processes
+
+if not hasattr(os, "pidfd_open"):
+    pytest.skip("workers are forked on Linux alone", allow_module_level=True)
 
 
 def server_of(runner: ProcessesRunner) -> psutil.Process:
@@ -125,6 +125,36 @@ def test_modules_that_start_threads_are_not_forked(tmp_path: Path, monkeypatch: 
     other.preload(["kinema.analysis.plotting"])
     ((_, preloaded),) = other.map(_modules, [0], workers=1)
     assert preloaded
+
+
+class _Where:
+    """A function that says in which process it was called; it may be called in the caller's."""
+
+    may_run_in_caller = True
+
+    def __call__(self, number: int) -> tuple[int, int]:
+        time.sleep(0.02)
+        if number < 0:
+            raise ValueError(f"no number, found {number}")
+        return number, os.getpid()
+
+
+def test_the_caller_computes_while_workers_start() -> None:
+    found = ProcessesRunner().map(_Where(), range(200), workers=2)
+    assert [number for number, _ in found] == list(range(200))
+    by = [process for _, process in found]
+    # workers have two each before, and all when they are ready
+    assert os.getpid() not in by[:4] + by[-4:] and 0 < by.count(os.getpid()) < 196
+    assert len({*by}) == 3
+    assert os.getpid() not in {one for _, one in ProcessesRunner().map(_Where(), range(4), workers=2)}
+    with pytest.raises(ValueError, match="found -1") as caught:
+        ProcessesRunner().map(_Where(), [0, 1, 2, 3, -1], workers=2)
+    assert any("in this process, part 5 of 5" in note for note in caught.value.__notes__)
+    # those that run already are as quick
+    runner = ProcessesRunner()
+    with runner.session():
+        runner.map(abs, [1, 2], workers=2)
+        assert os.getpid() not in {one for _, one in runner.map(_Where(), range(20), workers=2)}
 
 
 def _modules(_number: int) -> tuple[int, bool]:

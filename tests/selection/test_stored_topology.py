@@ -304,6 +304,7 @@ except SystemExit as end:
 """
 
 
+@pytest.mark.processes
 def test_the_second_command_imports_no_mdanalysis_and_says_the_same(path: Path, tmp_path: Path) -> None:
     frames = tmp_path / "a.dcd"
 

@@ -46,7 +46,8 @@ class CalledFunction:
 
     A function may hold state, such as an analysis with results or a reader that stands at a frame, and which calls a
     worker gets depends on timing. One that says `unpickled_once = True` holds none that a call changes for others, and
-    is called by several threads of a worker at a time.
+    is called by several threads of a worker at a time. One that says `may_run_in_caller = True` may be called in the
+    process of the caller as well, while workers start.
 
     Parameters
     ----------

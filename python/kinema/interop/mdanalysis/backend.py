@@ -53,7 +53,8 @@ class Backend(BackendBase):  # type: ignore[misc]
     ... )
 
     A backend begins to import MDAnalysis for its workers when it is made: make it before the Universe is loaded, and
-    use it again. Within a block workers stay for the next analysis.
+    use it again. Until workers are ready this process computes parts itself, where there are more than two a worker.
+    Within a block workers stay for the next analysis.
 
     >>> with Backend("processes") as backend:
     ...     for group in groups:
@@ -106,6 +107,9 @@ class _PartResults:
 
 class _PartFunction:
     """MDAnalysis' function with a smaller result, and errors that name its frames."""
+
+    # as MDAnalysis' own serial backend does
+    may_run_in_caller = True
 
     def __init__(self, function: Callable[[NDArray[np.int64]], Any]) -> None:
         self.function = function

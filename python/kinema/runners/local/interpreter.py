@@ -18,7 +18,7 @@ JOB_SIGNALS = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGUSR1})
 def start_interpreter(code: str, descriptor: int, name: str, *, quiet: bool = False) -> subprocess.Popen[bytes]:
     """A process that runs `code` and inherits the file of that descriptor; `name` is what errors call it.
 
-    With `quiet` it has neither stdout nor stderr.
+    With `quiet` it has no stdout.
 
     `JOB_SIGNALS` are blocked there until the code calls `ignore_job_signals`.
 
@@ -38,7 +38,6 @@ def start_interpreter(code: str, descriptor: int, name: str, *, quiet: bool = Fa
             [sys.executable, "-c", code],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL if quiet else None,
-            stderr=subprocess.DEVNULL if quiet else None,
             pass_fds=(descriptor,),
             env={**os.environ, **threads},
         )

@@ -176,10 +176,11 @@ class ProcessesRunner(Runner):
         used = min(self._wanted(workers), len(computations))
         mapping = _MapCalls(values)
         with self._pool() as pool, pool.pass_workers(used, mapping.describe) as used_workers:
-            Calls(CalledFunction.of(function, self._threads), [serialize(one) for one in computations]).store(
-                used_workers.folder
-            )
+            calls = Calls(CalledFunction.of(function, self._threads), [serialize(one) for one in computations])
+            calls.store(used_workers.folder)
             used_workers.begin()
+            if getattr(function, "may_run_in_caller", False):
+                mapping.help(used_workers.workers, calls)
             mapping.run(used_workers.workers)
 
 
@@ -209,6 +210,24 @@ class _MapCalls:
         """What a worker has, for errors."""
         return f"part {numbers[0] + 1} of {self._values.total}"
 
+    def help(self, handles: list[WorkerHandle], calls: Calls) -> None:
+        """Computes in this process until a worker is ready; workers have their first computations before."""
+        for _ in range(_PIECES_AHEAD):
+            for worker in handles:
+                self._order_one(worker)
+        workers = {worker.connection: worker for worker in handles}
+        # those that run already answer at once
+        pause = _TICK / 2
+        while not wait(list(workers), timeout=pause) and self._values.may_begin(self._next):
+            pause = 0.0
+            number, self._next = self._next, self._next + 1
+            try:
+                (value,) = calls.values(number, number + 1)
+            except BaseException as error:
+                error.add_note(f"in this process, {self.describe((number, number + 1))}")
+                raise
+            self._values.take(number, pickle.loads(value))
+
     def run(self, handles: list[WorkerHandle]) -> None:
         """Gives what the function returns to the values, as it comes."""
         workers = {worker.connection: worker for worker in handles}
@@ -222,7 +241,8 @@ class _MapCalls:
     def _take(self, worker: WorkerHandle) -> None:
         match worker.receive():
             case Ready() as ready:
-                if worker.matches_pass(ready):
+                # `help` has given it some already
+                if worker.matches_pass(ready) and not worker.pieces:
                     self._idle.append(worker)
                     self._order()
             case Returned([value]):
@@ -241,8 +261,13 @@ class _MapCalls:
     def _order(self) -> None:
         """Gives each idle worker a computation, as long as one may begin."""
         while self._idle and self._values.may_begin(self._next):
+            self._order_one(self._idle.popleft())
+
+    def _order_one(self, worker: WorkerHandle) -> None:
+        """Gives a worker the next computation, if that may begin."""
+        if self._values.may_begin(self._next):
             self._next += 1
-            self._idle.popleft().order((self._next - 1, self._next))
+            worker.order((self._next - 1, self._next))
 
 
 class _ProcessesPass:

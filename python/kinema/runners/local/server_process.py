@@ -36,13 +36,15 @@ class Preload:
 class Fork:
     """A worker for the descriptor that comes with it, with that folder; stdout and stderr come as well."""
 
+    number: int
     folder: str
 
 
 @dataclass(frozen=True)
 class Forked:
-    """The worker of the next `Fork` in order; a descriptor of the process (pidfd) comes with it."""
+    """The worker of the `Fork` of that number; a descriptor of the process (pidfd) comes with it."""
 
+    number: int
     pid: int
 
 
@@ -63,6 +65,8 @@ def main(descriptor: int, parent: int) -> None:
     watched = os.pidfd_open(parent)
     if os.getppid() != parent:
         return
+    # modules make millions of objects that stay: looking for garbage among them takes a quarter of an import
+    gc.disable()
     importlib.import_module(_WORKER)
     _Server(socket.socket(fileno=descriptor), watched).serve()
 
@@ -102,11 +106,11 @@ class _Server:
                     # the worker that needs it says what is wrong
                     with suppress(Exception):
                         importlib.import_module(name)
-            case Fork(folder):
-                self._fork(folder, descriptors)
+            case Fork(number, folder):
+                self._fork(number, folder, descriptors)
         return True
 
-    def _fork(self, folder: str, descriptors: list[int]) -> None:
+    def _fork(self, number: int, folder: str, descriptors: list[int]) -> None:
         pid = self._forked(folder, descriptors) if _threads() == 1 else _started(folder, descriptors)
         # before it is waited for, so that the number is its own
         handle = os.pidfd_open(pid)
@@ -115,7 +119,7 @@ class _Server:
         for one in descriptors:
             os.close(one)
         with suppress(ConnectionError):
-            socket.send_fds(self._connection, [pickle.dumps(Forked(pid))], [handle])
+            socket.send_fds(self._connection, [pickle.dumps(Forked(number, pid))], [handle])
 
     def _forked(self, folder: str, descriptors: list[int]) -> int:
         gc.freeze()
@@ -159,6 +163,7 @@ def _threads() -> int:
 
 def _work(folder: str, descriptors: list[int], server: int) -> None:
     """What a worker does that was forked."""
+    gc.enable()
     connection, *streams = descriptors
     for number, stream in enumerate(streams, 1):
         os.dup2(stream, number)

@@ -83,6 +83,10 @@ class Calls:
         """Writes it into the folder of a pass; FileIOError where the disk is full."""
         _store(self, folder)
 
+    def values(self, start: int, stop: int) -> list[bytes]:
+        """What the function returns for the arguments `start` to `stop`, each pickled."""
+        return [self.function(packed) for packed in self.arguments[start:stop]]
+
     def begin(self, connection: Connection, folder: str, _cpu: float) -> _Caller:
         """Reports that the worker is ready, and returns what calls the function."""
         return _Caller(connection, folder, self)
@@ -268,9 +272,7 @@ class _Caller:
 
     def run(self, start: int, stop: int) -> None:
         """Calls it with the arguments `start` to `stop` and sends what it returned."""
-        calls = self._calls
-        values = [calls.function(packed) for packed in calls.arguments[start:stop]]
-        self._connection.send(Returned(values))
+        self._connection.send(Returned(self._calls.values(start, stop)))
 
 
 def _open_and_plan(setup: WorkerSetup, folder: str) -> tuple[_core.Trajectory, _core.Plan]:

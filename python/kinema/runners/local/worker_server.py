@@ -17,7 +17,6 @@ import sys
 import threading
 import time
 import weakref
-from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -73,8 +72,9 @@ class WorkerServer:
         self._state = _state()
         self._owner = os.getpid()
         self._lock = threading.Lock()
-        self._waiting: deque[ForkedWorker] = deque()  # those that were ordered, in order
-        self._workers: dict[int, ForkedWorker] = {}
+        self._ordered: dict[int, ForkedWorker] = {}  # by their number
+        self._number = 0
+        self._workers: dict[int, ForkedWorker] = {}  # by their process
         self._preloaded: set[str] = set()
         self._connection, other_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with other_end:
@@ -100,10 +100,15 @@ class WorkerServer:
         """A worker that has the file of that descriptor; OSError where the server has ended."""
         worker = ForkedWorker(self)
         with self._lock:
+            self._number += 1
+            self._ordered[self._number] = worker
             # stdout and stderr are those of now
-            self._send(Fork(folder), descriptor, 1, 2)
-            self._waiting.append(worker)
+            self._send(Fork(self._number, folder), descriptor, 1, 2)
         return worker
+
+    def wait(self) -> int:
+        """How it has ended, as `subprocess.Popen.returncode`; subprocess.TimeoutExpired where it has not."""
+        return self._process.wait(_PATIENCE)
 
     def _send(self, message: Preload | Fork, *descriptors: int) -> None:
         socket.send_fds(self._connection, [pickle.dumps(message)], descriptors)
@@ -111,7 +116,7 @@ class WorkerServer:
     def take(self, seconds: float) -> bool:
         """Takes in what it has sent, and waits so long for the first of it; False where it has ended."""
         with self._lock:
-            while select.select([self._connection], [], [], seconds)[0]:
+            while _is_readable(self._connection.fileno(), seconds):
                 try:
                     data, descriptors, _, _ = socket.recv_fds(self._connection, MOST_BYTES, 1)
                 except OSError:
@@ -119,10 +124,10 @@ class WorkerServer:
                 if not data:
                     return False
                 match pickle.loads(data):
-                    case Forked(pid):
-                        self._workers[pid] = worker = self._waiting.popleft()
+                    case Forked(number, pid):
+                        self._workers[pid] = worker = self._ordered.pop(number)
                         worker.started(pid, descriptors[0])
-                    case WorkerEnded(pid, code):
+                    case WorkerEnded(pid, code) if pid in self._workers:
                         self._workers.pop(pid).ended(code)
                 seconds = 0.0
         return True
@@ -169,7 +174,9 @@ class ForkedWorker:
 
     def poll(self) -> int | None:
         """See `WorkerProcess`."""
-        self._wait_for(lambda: True, 0.0)
+        # the server says a moment later how it has ended
+        has_ended = self._handle is not None and _is_readable(self._handle)
+        self._wait_for(lambda: self.returncode is not None, _PATIENCE if has_ended else 0.0)
         return self.returncode
 
     def wait(self, timeout: float) -> int:
@@ -199,21 +206,28 @@ class ForkedWorker:
     def _wait_for(self, reached: Any, timeout: float) -> bool:
         """Takes in messages of the server until that is reached; False after so many seconds.
 
-        Where the server has ended, so has what it alone knows: such a worker counts as ended by SIGKILL, as the server.
+        Where the server has ended, nobody knows how its workers have: as the server.
         """
         until = time.monotonic() + timeout
         while True:
             server = self._server
             if server is not None and not server.take(max(0.0, min(0.05, until - time.monotonic()))):
-                self._server_ended()
+                self._server_ended(server)
             if reached():
                 return True
             if server is None or time.monotonic() >= until:
                 return False
 
-    def _server_ended(self) -> None:
-        if self._handle is None or select.select([self._handle], [], [], 0.0)[0]:
-            self.ended(-signal.SIGKILL)
+    def _server_ended(self, server: WorkerServer) -> None:
+        if self._handle is None or _is_readable(self._handle):
+            self.ended(server.wait())
+
+
+def _is_readable(descriptor: int, seconds: float = 0.0) -> bool:
+    """Whether something can be read within so many seconds; of a process: whether it has ended."""
+    waiting = select.poll()
+    waiting.register(descriptor, select.POLLIN)
+    return bool(waiting.poll(1000 * seconds))
 
 
 def _state() -> tuple[Any, ...]:
