@@ -64,8 +64,10 @@ pub(crate) trait Quad: Copy {
     fn select(mask: Self::Mask, yes: Self, no: Self) -> Self;
     /// Whether the answer is yes in any lane.
     fn any(mask: Self::Mask) -> bool;
-    /// The x, the y and the z of four atoms, converted; of each atom the first three values count.
-    fn xyz(atoms: [&[f32; 4]; 4]) -> [Self; 3];
+    /// The greater one; `other` where one of them is not a number.
+    fn maximum(self, other: Self) -> Self;
+    /// The x, the y and the z of four atoms, converted.
+    fn xyz(atoms: [&[f32; 3]; 4]) -> [Self; 3];
 }
 
 /// Plain Rust, for every processor.
@@ -135,7 +137,11 @@ impl Quad for Plain {
         mask.contains(&true)
     }
     #[inline(always)]
-    fn xyz(atoms: [&[f32; 4]; 4]) -> [Self; 3] {
+    fn maximum(self, other: Self) -> Self {
+        Self(std::array::from_fn(|i| if self.0[i] > other.0[i] { self.0[i] } else { other.0[i] }))
+    }
+    #[inline(always)]
+    fn xyz(atoms: [&[f32; 3]; 4]) -> [Self; 3] {
         std::array::from_fn(|c| Self(atoms.map(|atom| f64::from(atom[c]))))
     }
 }
@@ -233,13 +239,22 @@ impl Quad for Wide {
         unsafe { std::arch::x86_64::_mm256_movemask_pd(mask) != 0 }
     }
     #[inline(always)]
-    fn xyz(atoms: [&[f32; 4]; 4]) -> [Self; 3] {
+    fn maximum(self, other: Self) -> Self {
+        // SAFETY: AVX is present (see above).
+        Self(unsafe { std::arch::x86_64::_mm256_max_pd(self.0, other.0) })
+    }
+    #[inline(always)]
+    fn xyz(atoms: [&[f32; 3]; 4]) -> [Self; 3] {
         use std::arch::x86_64::{
-            _mm_loadu_ps, _mm_movehl_ps, _mm_movelh_ps, _mm_unpackhi_ps, _mm_unpacklo_ps, _mm256_cvtps_pd,
+            _mm_maskload_ps, _mm_movehl_ps, _mm_movelh_ps, _mm_setr_epi32, _mm_unpackhi_ps, _mm_unpacklo_ps,
+            _mm256_cvtps_pd,
         };
-        // SAFETY: AVX is present (see above); the 16 bytes read are those of each atom, of any alignment.
+        let [a, b, c, d] = atoms;
+        // SAFETY: AVX is present (see above); the mask lets the 12 bytes of each atom be read and no others.
         unsafe {
-            let [a, b, c, d] = atoms.map(|atom| _mm_loadu_ps(atom.as_ptr()));
+            let three = _mm_setr_epi32(-1, -1, -1, 0);
+            let (a, b) = (_mm_maskload_ps(a.as_ptr(), three), _mm_maskload_ps(b.as_ptr(), three));
+            let (c, d) = (_mm_maskload_ps(c.as_ptr(), three), _mm_maskload_ps(d.as_ptr(), three));
             let (xy, xy_after) = (_mm_unpacklo_ps(a, b), _mm_unpacklo_ps(c, d));
             let (z, z_after) = (_mm_unpackhi_ps(a, b), _mm_unpackhi_ps(c, d));
             [

@@ -7,8 +7,9 @@
 use kinema_core::Result;
 
 use super::arc_tangent::atan2;
-use super::bonds::{OfBonds, Results, check_lengths, of_bonds};
+use super::bonds::{OfBonds, Results, check_lengths, nearest, of_bonds};
 use super::lattice::Lattice;
+use super::nearest_images::Images;
 use super::points::Points;
 use super::vectors::{Vectors, cross, dot, length};
 use crate::cpu::{Cpu, dispatch};
@@ -38,7 +39,8 @@ struct Angle;
 
 impl OfBonds<2> for Angle {
     #[inline(always)]
-    fn number<Q: Quad>([to_second, to_third]: [Vectors<Q>; 2]) -> Q {
+    fn number<Q: Quad>(displacements: [Vectors<Q>; 2], images: &impl Images<Q>) -> Q {
+        let [to_second, to_third] = nearest(displacements, images);
         let against = Q::all(0.0).subtract(dot(to_second, to_third));
         atan2(length(cross(to_second, to_third)), against)
     }

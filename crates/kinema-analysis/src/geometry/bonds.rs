@@ -44,7 +44,21 @@ pub(super) fn check_lengths(columns: &[Points<'_>], results: &Results<'_>) -> Re
 ///
 /// A trait, as only functions can be marked for inlining: the instructions of [`Quad`] need the dispatched body around them.
 pub(super) trait OfBonds<const BONDS: usize> {
-    fn number<Q: Quad>(bonds: [Vectors<Q>; BONDS]) -> Q;
+    /// Of the displacements from atom to atom, as they are in the row.
+    fn number<Q: Quad>(displacements: [Vectors<Q>; BONDS], images: &impl Images<Q>) -> Q;
+}
+
+/// The nearest images of displacements.
+#[inline(always)]
+pub(super) fn nearest<Q: Quad, const BONDS: usize>(
+    displacements: [Vectors<Q>; BONDS],
+    images: &impl Images<Q>,
+) -> [Vectors<Q>; BONDS] {
+    let mut bonds = displacements;
+    for bond in &mut bonds {
+        *bond = images.nearest(*bond);
+    }
+    bonds
 }
 
 /// Computes a number for each item.
@@ -89,29 +103,26 @@ impl<I, const BONDS: usize> Items<'_, I, BONDS> {
         let (groups, tail) = values.as_chunks_mut::<4>();
         let mut at = 0;
         for group in groups {
-            *group = T::rounded(N::number(self.bonds(at)));
+            *group = T::rounded(N::number(self.displacements(at), &self.images));
             at += 4;
         }
         if !tail.is_empty() {
-            let last = T::rounded(N::number(self.bonds(at)));
+            let last = T::rounded(N::number(self.displacements(at), &self.images));
             tail.copy_from_slice(&last[..tail.len()]);
         }
     }
 
-    /// The bonds of four items from `at` on.
+    /// From atom to atom of four items from `at` on.
     #[inline(always)]
-    fn bonds<Q: Quad>(&self, at: usize) -> [Vectors<Q>; BONDS]
-    where
-        I: Images<Q>,
-    {
+    fn displacements<Q: Quad>(&self, at: usize) -> [Vectors<Q>; BONDS] {
         let mut before = self.first.four(at);
-        let mut bonds = [before; BONDS];
-        for (bond, points) in bonds.iter_mut().zip(&self.others) {
+        let mut displacements = [before; BONDS];
+        for (displacement, points) in displacements.iter_mut().zip(&self.others) {
             let here = points.four(at);
-            *bond = self.images.nearest(difference(here, before));
+            *displacement = difference(here, before);
             before = here;
         }
-        bonds
+        displacements
     }
 }
 

@@ -9,8 +9,9 @@
 use kinema_core::Result;
 
 use super::arc_tangent::atan2;
-use super::bonds::{OfBonds, Results, check_lengths, of_bonds};
+use super::bonds::{OfBonds, Results, check_lengths, nearest, of_bonds};
 use super::lattice::Lattice;
+use super::nearest_images::Images;
 use super::points::Points;
 use super::vectors::{Vectors, cross, dot, length};
 use crate::cpu::{Cpu, dispatch};
@@ -40,7 +41,8 @@ struct Dihedral;
 
 impl OfBonds<3> for Dihedral {
     #[inline(always)]
-    fn number<Q: Quad>([before, axis, after]: [Vectors<Q>; 3]) -> Q {
+    fn number<Q: Quad>(displacements: [Vectors<Q>; 3], images: &impl Images<Q>) -> Q {
+        let [before, axis, after] = nearest(displacements, images);
         let normal = cross(axis, after);
         atan2(length(axis).multiply(dot(before, normal)), dot(cross(before, axis), normal))
     }

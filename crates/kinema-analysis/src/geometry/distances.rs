@@ -7,8 +7,9 @@ use kinema_core::Result;
 
 use super::bonds::{OfBonds, Results, check_lengths, of_bonds};
 use super::lattice::Lattice;
+use super::nearest_images::Images;
 use super::points::Points;
-use super::vectors::{Vectors, length};
+use super::vectors::Vectors;
 use crate::cpu::{Cpu, dispatch};
 use crate::lanes::Quad;
 
@@ -36,7 +37,7 @@ struct Length;
 
 impl OfBonds<1> for Length {
     #[inline(always)]
-    fn number<Q: Quad>([bond]: [Vectors<Q>; 1]) -> Q {
-        length(bond)
+    fn number<Q: Quad>([displacement]: [Vectors<Q>; 1], images: &impl Images<Q>) -> Q {
+        images.shortest_squared(displacement).square_root()
     }
 }

@@ -78,9 +78,13 @@ impl Gyration {
     /// `Internal` for a row of other atoms.
     pub fn tensor(&self, row: &[f32]) -> Result<Matrix3> {
         check_row(row, self.n_atoms)?;
-        let points = Points::row(row)?;
-        let weights = &self.weights[..];
-        let sums = dispatch!(self.cpu, [f64; 9], sums, (points: Points<'_> = points, weights: &[[f64; 4]] = weights));
+        let first = row.first_chunk::<3>().copied().unwrap_or_default().map(f64::from);
+        let sums = dispatch!(
+            self.cpu,
+            [f64; 9],
+            sums,
+            (points: Points<'_> = Points::row(row)?, first: [f64; 3] = first, weights: &[[f64; 4]] = &self.weights)
+        );
         // Weights are relative to their mean: their sum is the number of atoms.
         let [x, y, z, xx, xy, xz, yy, yz, zz] = sums.map(|sum| sum / self.n_atoms as f64);
         let (xy, xz, yz) = (xy - x * y, xz - x * z, yz - y * z);
@@ -116,9 +120,8 @@ impl Shape {
 
 /// Weighted sums of x, y, z and of the products xx, xy, xz, yy, yz, zz, relative to the first atom.
 #[inline(always)]
-fn sums<Q: Quad>(points: Points<'_>, weights: &[[f64; 4]]) -> [f64; 9] {
-    let [x, y, z] = points.first();
-    let origin: Vectors<Q> = all([f64::from(x), f64::from(y), f64::from(z)]);
+fn sums<Q: Quad>(points: Points<'_>, first: [f64; 3], weights: &[[f64; 4]]) -> [f64; 9] {
+    let origin: Vectors<Q> = all(first);
     let mut sums = [Q::all(0.0); 9];
     for (group, weights) in weights.iter().enumerate() {
         let [x, y, z] = difference(points.four(4 * group), origin);

@@ -40,10 +40,12 @@ pub struct Lattice {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Neighbour {
-    pub(super) vector: Vector,
-    pub(super) squared: f64,
+    vector: Vector,
+    squared: f64,
     /// In vectors of the basis.
     of_basis: [i64; 3],
+    /// x, y and z of the vector and half of its square, four times each: so a loop over displacements reads them as they are.
+    pub(super) lanes: [[f64; 4]; 4],
 }
 
 impl Lattice {
@@ -287,7 +289,10 @@ fn neighbours(basis: &[Vector; 3], rank: usize) -> Vec<Neighbour> {
                     continue;
                 }
                 let vector = combined(of_basis, basis);
-                found.push(Neighbour { vector, squared: dot(vector, vector), of_basis });
+                let squared = dot(vector, vector);
+                let [x, y, z] = vector;
+                let lanes = [x, y, z, 0.5 * squared].map(|value| [value; 4]);
+                found.push(Neighbour { vector, squared, of_basis, lanes });
             }
         }
     }

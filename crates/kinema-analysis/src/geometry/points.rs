@@ -25,10 +25,8 @@ impl Column {
 /// Positions of one atom for each item, angstrom.
 #[derive(Debug, Clone, Copy)]
 pub struct Points<'a> {
-    positions: &'a [f32],
+    positions: &'a [[f32; 3]],
     atoms: Option<&'a [u32]>,
-    /// The last atom of the row, behind which nothing may be read.
-    last: [f32; 4],
 }
 
 impl<'a> Points<'a> {
@@ -37,12 +35,12 @@ impl<'a> Points<'a> {
     /// # Errors
     /// `Internal` for a number of coordinates that is no multiple of 3.
     pub fn row(positions: &'a [f32]) -> Result<Self> {
-        if !positions.len().is_multiple_of(3) {
+        let (atoms, rest) = positions.as_chunks::<3>();
+        if !rest.is_empty() {
             let what = format!("positions must be atoms x 3 values, found {} values", positions.len());
             return Err(Error::new(ErrorKind::Internal, what));
         }
-        let [x, y, z] = positions.last_chunk::<3>().copied().unwrap_or_default();
-        Ok(Self { positions, atoms: None, last: [x, y, z, 0.0] })
+        Ok(Self { positions: atoms, atoms: None })
     }
 
     /// The atoms of a column, picked from a row.
@@ -50,17 +48,18 @@ impl<'a> Points<'a> {
     /// # Errors
     /// `Internal`, as [`Points::row`], and where the row has not all atoms of the column.
     pub fn picked(positions: &'a [f32], column: &'a Column) -> Result<Self> {
-        let found = positions.len() / 3;
+        let row = Self::row(positions)?;
+        let found = row.len();
         if found < column.reach {
             let what = format!("too few atoms in a row of positions, expected {}, found {found}", column.reach);
             return Err(Error::new(ErrorKind::Internal, what));
         }
-        Ok(Self { atoms: Some(&column.atoms), ..Self::row(positions)? })
+        Ok(Self { atoms: Some(&column.atoms), ..row })
     }
 
     /// Number of items.
     pub fn len(&self) -> usize {
-        self.atoms.map_or(self.positions.len() / 3, <[u32]>::len)
+        self.atoms.map_or(self.positions.len(), <[u32]>::len)
     }
 
     /// Whether there are no items.
@@ -68,39 +67,34 @@ impl<'a> Points<'a> {
         self.len() == 0
     }
 
-    /// Of the first atom of the row; zero where there is none.
-    pub(super) fn first(&self) -> [f32; 3] {
-        self.positions.first_chunk::<3>().copied().unwrap_or_default()
-    }
-
     /// Of four items from `at` on; the last item stands for those that are missing.
+    ///
+    /// # Panics
+    /// Where there is no item at `at`.
     #[inline(always)]
     pub(super) fn four<Q: Quad>(&self, at: usize) -> [Q; 3] {
         match self.atoms {
-            None => match self.positions.get(3 * at..).and_then(|rest| rest.first_chunk::<12>()) {
-                Some(&[a, b, c, d, e, f, g, h, i, j, k, l]) => {
-                    Q::xyz([&[a, b, c, d], &[d, e, f, g], &[g, h, i, j], &[j, k, l, 0.0]])
-                }
+            None => match self.positions.get(at..).and_then(|rest| rest.first_chunk()) {
+                Some([a, b, c, d]) => Q::xyz([a, b, c, d]),
                 None => self.tail(at),
             },
-            Some(atoms) => match atoms.get(at..).and_then(|rest| rest.first_chunk::<4>()) {
+            Some(atoms) => match atoms.get(at..).and_then(|rest| rest.first_chunk()) {
+                // `picked` has checked the greatest number
                 Some(&[a, b, c, d]) => Q::xyz([self.atom(a), self.atom(b), self.atom(c), self.atom(d)]),
                 None => self.tail(at),
             },
         }
     }
 
-    /// An atom of the row, with a fourth value without meaning.
     #[inline(always)]
-    fn atom(&self, number: u32) -> &[f32; 4] {
-        // only the last atom has no fourth value behind it: `picked` has checked the greatest number
-        self.positions.get(number as usize * 3..).and_then(|rest| rest.first_chunk::<4>()).unwrap_or(&self.last)
+    fn atom(&self, number: u32) -> &[f32; 3] {
+        &self.positions[number as usize]
     }
 
     #[inline(always)]
     fn tail<Q: Quad>(&self, at: usize) -> [Q; 3] {
-        let last = self.len().saturating_sub(1);
-        let mut found = [&self.last; 4];
+        let last = self.len() - 1;
+        let mut found = [&[0.0; 3]; 4];
         for (found, item) in found.iter_mut().zip(at..) {
             let item = item.min(last);
             *found = self.atom(self.atoms.map_or(item as u32, |atoms| atoms[item]));

@@ -1,4 +1,4 @@
-//! Vectors of four items at once. Nothing is fused, so that a cross product of parallel vectors is zero.
+//! Vectors of four items at once.
 
 use crate::lanes::Quad;
 
@@ -11,10 +11,10 @@ pub(super) fn all<Q: Quad>([x, y, z]: [f64; 3]) -> Vectors<Q> {
     [Q::all(x), Q::all(y), Q::all(z)]
 }
 
-/// `factor u`
+/// `u + factor v`
 #[inline(always)]
-pub(super) fn times<Q: Quad>(u: Vectors<Q>, factor: Q) -> Vectors<Q> {
-    [factor.multiply(u[0]), factor.multiply(u[1]), factor.multiply(u[2])]
+pub(super) fn plus_times<Q: Quad>(u: Vectors<Q>, factor: Q, v: Vectors<Q>) -> Vectors<Q> {
+    [factor.multiply_add(v[0], u[0]), factor.multiply_add(v[1], u[1]), factor.multiply_add(v[2], u[2])]
 }
 
 /// `u - v`
@@ -26,10 +26,10 @@ pub(super) fn difference<Q: Quad>(u: Vectors<Q>, v: Vectors<Q>) -> Vectors<Q> {
 /// `u . v`
 #[inline(always)]
 pub(super) fn dot<Q: Quad>(u: Vectors<Q>, v: Vectors<Q>) -> Q {
-    u[0].multiply(v[0]).add(u[1].multiply(v[1])).add(u[2].multiply(v[2]))
+    u[2].multiply_add(v[2], u[1].multiply_add(v[1], u[0].multiply(v[0])))
 }
 
-/// `u x v`
+/// `u x v`. Nothing is fused, so that it is zero where the vectors are parallel and their products exact.
 #[inline(always)]
 pub(super) fn cross<Q: Quad>(u: Vectors<Q>, v: Vectors<Q>) -> Vectors<Q> {
     [
