@@ -28,9 +28,9 @@ impl Numbers {
 
 /// The least time of one call, in nanoseconds.
 fn best(mut run: impl FnMut()) -> f64 {
-    let calls = 200;
+    let calls = 100;
     let mut least = f64::INFINITY;
-    for _ in 0..50 {
+    for _ in 0..30 {
         let start = Instant::now();
         for _ in 0..calls {
             run();
@@ -149,40 +149,15 @@ fn bound(items: &Items<2>, positions: &[f32]) {
         black_box(&mut values);
     });
     println!("{:28} {:5} items, ns a call: {time:7.0}", "bound: two atoms read", items.len());
-    // a square root of four each nine cycles, at the measured clock of a dependent chain of additions
-    let mut sum = 1.0_f64;
-    let cycle = best(|| {
-        for _ in 0..1000 {
-            sum = black_box(sum) + 1.0;
-        }
-    });
-    println!("a chain of 1,000 additions through memory: {cycle:.0} ns");
 }
 
-fn main() -> Result<()> {
-    let mut numbers = Numbers(0x2545_f491_4f6c_dd1d);
-    // atoms that follow each other are near, and the molecule lies across the cell's faces
-    let mut positions = vec![0.0_f32; 3 * ATOMS];
-    for i in 0..positions.len() {
-        let before = if i >= 3 { f64::from(positions[i - 3]) } else { 20.0 };
-        positions[i] = (before * 0.98 + 0.5 + 3.0 * (numbers.next() - 0.5)) as f32;
-    }
+/// Atoms at random in a cell.
+fn of_pairs(lattices: &[(&str, Lattice)], numbers: &mut Numbers) -> Result<()> {
     let far: Vec<f32> = (0..3 * ATOMS).map(|_| (75.0 * numbers.next()) as f32).collect();
     let mut pick = |n: usize| (0..n).map(|_| (numbers.next() * ATOMS as f64) as u32).collect::<Vec<_>>();
     let pairs = Items::new(&far, [pick(1000), pick(1000)]);
-    let right = [[78.0, 0.0, 0.0], [0.0, 80.0, 0.0], [0.0, 0.0, 77.0]];
-    let octahedron = [[80.0, 0.0, 0.0], [26.666_666, 75.424_72, 0.0], [-26.666_666, 37.712_36, 65.319_73]];
-    let triclinic = [[80.0, 0.0, 0.0], [30.0, 71.0, 0.0], [-22.0, 27.5, 60.0]];
-    let dodecahedron = [[80.017, 0.0, 0.0], [0.0, 80.017, 0.0], [40.008_5, 40.008_5, 56.580_57]];
-    let lattices = [
-        ("no cell", Lattice::open()),
-        ("orthorhombic", Lattice::of_cell(&right)?),
-        ("truncated octahedron", Lattice::of_cell(&octahedron)?),
-        ("rhombic dodecahedron", Lattice::of_cell(&dodecahedron)?),
-        ("triclinic", Lattice::of_cell(&triclinic)?),
-    ];
     bound(&pairs, &far);
-    for (name, lattice) in &lattices {
+    for (name, lattice) in lattices {
         pairs.time(
             &format!("distances, {name}"),
             &far,
@@ -193,11 +168,22 @@ fn main() -> Result<()> {
             },
         )?;
     }
+    Ok(())
+}
+
+/// Atoms of a chain across the cell's faces: short bonds.
+fn of_chains(lattices: &[(&str, Lattice)], numbers: &mut Numbers) -> Result<()> {
+    // atoms that follow each other are near, and the molecule lies across the cell's faces
+    let mut positions = vec![0.0_f32; 3 * ATOMS];
+    for i in 0..positions.len() {
+        let before = if i >= 3 { f64::from(positions[i - 3]) } else { 20.0 };
+        positions[i] = (before * 0.98 + 0.5 + 3.0 * (numbers.next() - 0.5)) as f32;
+    }
     let runs = |length: u32| [0, 1, 2, 3].map(|k| (0..426).map(|i| i * 7 + k * length).collect::<Vec<u32>>());
     let [first, second, third, fourth] = runs(2);
     let triples = Items::new(&positions, [first.clone(), second.clone(), third.clone()]);
     let quadruples = Items::new(&positions, [first, second, third, fourth]);
-    for (name, lattice) in &lattices {
+    for (name, lattice) in lattices {
         triples.time(
             &format!("angles, {name}"),
             &positions,
@@ -220,6 +206,24 @@ fn main() -> Result<()> {
             },
         )?;
     }
+    Ok(())
+}
+
+fn main() -> Result<()> {
+    let mut numbers = Numbers(0x2545_f491_4f6c_dd1d);
+    let right = [[78.0, 0.0, 0.0], [0.0, 80.0, 0.0], [0.0, 0.0, 77.0]];
+    let octahedron = [[80.0, 0.0, 0.0], [26.666_666, 75.424_72, 0.0], [-26.666_666, 37.712_36, 65.319_73]];
+    let triclinic = [[80.0, 0.0, 0.0], [30.0, 71.0, 0.0], [-22.0, 27.5, 60.0]];
+    let dodecahedron = [[80.017, 0.0, 0.0], [0.0, 80.017, 0.0], [40.008_5, 40.008_5, 56.580_57]];
+    let lattices = [
+        ("no cell", Lattice::open()),
+        ("orthorhombic", Lattice::of_cell(&right)?),
+        ("truncated octahedron", Lattice::of_cell(&octahedron)?),
+        ("rhombic dodecahedron", Lattice::of_cell(&dodecahedron)?),
+        ("triclinic", Lattice::of_cell(&triclinic)?),
+    ];
+    of_pairs(&lattices, &mut numbers)?;
+    of_chains(&lattices, &mut numbers)?;
     for (name, cell) in [("orthorhombic", right), ("truncated octahedron", octahedron), ("triclinic", triclinic)] {
         let time = best(|| {
             black_box(Lattice::of_cell(black_box(&cell))).ok();

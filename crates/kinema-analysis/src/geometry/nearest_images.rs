@@ -125,16 +125,11 @@ impl<Q: Quad> Images<Q> for General<'_, Q> {
     #[inline(always)]
     fn shortest_squared(&self, displacements: Vectors<Q>) -> Q {
         let rest = self.rounded(displacements);
-        let (mut most, mut other) = (Q::all(0.0), Q::all(0.0));
-        let (pairs, last) = self.neighbours.as_chunks::<2>();
-        for [first, second] in pairs {
-            most = Self::half_gain(first, rest).0.maximum(most);
-            other = Self::half_gain(second, rest).0.maximum(other);
-        }
-        for neighbour in last {
+        let mut most = Q::all(0.0);
+        for neighbour in self.neighbours {
             most = Self::half_gain(neighbour, rest).0.maximum(most);
         }
-        Q::all(-2.0).multiply_add(most.maximum(other), dot(rest, rest))
+        Q::all(-2.0).multiply_add(most, dot(rest, rest))
     }
 }
 

@@ -1,4 +1,4 @@
-"""Writes the golden values of geometry: MDAnalysis' and MDTraj's own, and NumPy's in float64 over 125 images beside them.
+"""Writes the golden values of geometry: MDAnalysis' and MDTraj's own, and NumPy's in float64 beside them.
 
 Run with MDAnalysis, MDAnalysisTests and MDTraj installed: `python make_geometry_golden.py`; it writes into `golden/`.
 """
@@ -76,7 +76,7 @@ def by_numpy(points, cell):
 
 
 def items(name, n_atoms, length, rng):
-    """Pairs, triples or quadruples: phi and psi of the protein and every fourth bond and angle, atoms at random in periodic systems."""
+    """Phi and psi of the protein, every fourth of its bonds and angles; atoms at random in periodic systems."""
     if name == "adk":
         start = np.arange(0, 213, 1 if length == 4 else 4)[:, None] * 3
         return np.concatenate([start + 2 + np.arange(length), start + np.arange(length)])
@@ -128,7 +128,11 @@ def shapes():
             ]
         )
     names = "mass_x mass_y mass_z mean_x mean_y mean_z moment_1 moment_2 moment_3 mda_asphericity xx xy xz yy yz zz"
-    table("geometry_shapes", [*names.split(), *"plain_1 plain_2 plain_3 asphericity acylindricity anisotropy".split()], rows)
+    table(
+        "geometry_shapes",
+        [*names.split(), *"plain_1 plain_2 plain_3 asphericity acylindricity anisotropy".split()],
+        rows,
+    )
     table("geometry_masses", ["mass"], atoms.masses[:, None])
 
 
