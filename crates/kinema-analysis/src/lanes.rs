@@ -38,6 +38,10 @@ impl Lanes {
 
 /// Four lanes of `f64` with the few operations that the kernels need.
 pub(crate) trait Quad: Copy {
+    /// Yes or no in each lane.
+    type Mask: Copy;
+    /// One value in all lanes.
+    fn all(value: f64) -> Self;
     /// The values as they are.
     fn load(values: &[f64; 4]) -> Self;
     /// The values converted, which is exact.
@@ -49,6 +53,21 @@ pub(crate) trait Quad: Copy {
     fn multiply(self, other: Self) -> Self;
     /// `self * factor + sum`, rounded once.
     fn multiply_add(self, factor: Self, sum: Self) -> Self;
+    fn divide(self, other: Self) -> Self;
+    fn square_root(self) -> Self;
+    /// Without the sign.
+    fn magnitude(self) -> Self;
+    /// With the sign of `other`.
+    fn with_sign_of(self, other: Self) -> Self;
+    /// Whether `self < other`; no where one of them is not a number.
+    fn less(self, other: Self) -> Self::Mask;
+    fn select(mask: Self::Mask, yes: Self, no: Self) -> Self;
+    /// Whether the answer is yes in any lane.
+    fn any(mask: Self::Mask) -> bool;
+    /// The greater one; `other` where one of them is not a number.
+    fn maximum(self, other: Self) -> Self;
+    /// The x, the y and the z of four atoms, converted.
+    fn xyz(atoms: [&[f32; 3]; 4]) -> [Self; 3];
 }
 
 /// Plain Rust, for every processor.
@@ -56,6 +75,11 @@ pub(crate) trait Quad: Copy {
 pub(crate) struct Plain([f64; 4]);
 
 impl Quad for Plain {
+    type Mask = [bool; 4];
+    #[inline(always)]
+    fn all(value: f64) -> Self {
+        Self([value; 4])
+    }
     #[inline(always)]
     fn load(values: &[f64; 4]) -> Self {
         Self(*values)
@@ -84,6 +108,42 @@ impl Quad for Plain {
     fn multiply_add(self, factor: Self, sum: Self) -> Self {
         Self(std::array::from_fn(|i| self.0[i].mul_add(factor.0[i], sum.0[i])))
     }
+    #[inline(always)]
+    fn divide(self, other: Self) -> Self {
+        Self(std::array::from_fn(|i| self.0[i] / other.0[i]))
+    }
+    #[inline(always)]
+    fn square_root(self) -> Self {
+        Self(self.0.map(f64::sqrt))
+    }
+    #[inline(always)]
+    fn magnitude(self) -> Self {
+        Self(self.0.map(f64::abs))
+    }
+    #[inline(always)]
+    fn with_sign_of(self, other: Self) -> Self {
+        Self(std::array::from_fn(|i| self.0[i].copysign(other.0[i])))
+    }
+    #[inline(always)]
+    fn less(self, other: Self) -> [bool; 4] {
+        std::array::from_fn(|i| self.0[i] < other.0[i])
+    }
+    #[inline(always)]
+    fn select(mask: [bool; 4], yes: Self, no: Self) -> Self {
+        Self(std::array::from_fn(|i| if mask[i] { yes.0[i] } else { no.0[i] }))
+    }
+    #[inline(always)]
+    fn any(mask: [bool; 4]) -> bool {
+        mask.contains(&true)
+    }
+    #[inline(always)]
+    fn maximum(self, other: Self) -> Self {
+        Self(std::array::from_fn(|i| if self.0[i] > other.0[i] { self.0[i] } else { other.0[i] }))
+    }
+    #[inline(always)]
+    fn xyz(atoms: [&[f32; 3]; 4]) -> [Self; 3] {
+        std::array::from_fn(|c| Self(atoms.map(|atom| f64::from(atom[c]))))
+    }
 }
 
 /// One AVX2 register; the compiler does not find these by itself in so large a body.
@@ -95,6 +155,12 @@ pub(crate) struct Wide(std::arch::x86_64::__m256d);
 /// found both: the reason why each intrinsic below may be called. Its safe twin is [`Plain`].
 #[cfg(target_arch = "x86_64")]
 impl Quad for Wide {
+    type Mask = std::arch::x86_64::__m256d;
+    #[inline(always)]
+    fn all(value: f64) -> Self {
+        // SAFETY: AVX is present (see above).
+        Self(unsafe { std::arch::x86_64::_mm256_set1_pd(value) })
+    }
     #[inline(always)]
     fn load(values: &[f64; 4]) -> Self {
         // SAFETY: AVX is present (see above); the 32 bytes read are those of `values`, of any alignment.
@@ -131,6 +197,72 @@ impl Quad for Wide {
     fn multiply_add(self, factor: Self, sum: Self) -> Self {
         // SAFETY: FMA is present (see above).
         Self(unsafe { std::arch::x86_64::_mm256_fmadd_pd(self.0, factor.0, sum.0) })
+    }
+    #[inline(always)]
+    fn divide(self, other: Self) -> Self {
+        // SAFETY: AVX is present (see above).
+        Self(unsafe { std::arch::x86_64::_mm256_div_pd(self.0, other.0) })
+    }
+    #[inline(always)]
+    fn square_root(self) -> Self {
+        // SAFETY: AVX is present (see above).
+        Self(unsafe { std::arch::x86_64::_mm256_sqrt_pd(self.0) })
+    }
+    #[inline(always)]
+    fn magnitude(self) -> Self {
+        use std::arch::x86_64::{_mm256_andnot_pd, _mm256_set1_pd};
+        // SAFETY: AVX is present (see above).
+        Self(unsafe { _mm256_andnot_pd(_mm256_set1_pd(-0.0), self.0) })
+    }
+    #[inline(always)]
+    fn with_sign_of(self, other: Self) -> Self {
+        use std::arch::x86_64::{_mm256_and_pd, _mm256_andnot_pd, _mm256_or_pd, _mm256_set1_pd};
+        // SAFETY: AVX is present (see above).
+        Self(unsafe {
+            let sign = _mm256_set1_pd(-0.0);
+            _mm256_or_pd(_mm256_and_pd(sign, other.0), _mm256_andnot_pd(sign, self.0))
+        })
+    }
+    #[inline(always)]
+    fn less(self, other: Self) -> Self::Mask {
+        // SAFETY: AVX is present (see above).
+        unsafe { std::arch::x86_64::_mm256_cmp_pd::<{ std::arch::x86_64::_CMP_LT_OQ }>(self.0, other.0) }
+    }
+    #[inline(always)]
+    fn select(mask: Self::Mask, yes: Self, no: Self) -> Self {
+        // SAFETY: AVX is present (see above).
+        Self(unsafe { std::arch::x86_64::_mm256_blendv_pd(no.0, yes.0, mask) })
+    }
+    #[inline(always)]
+    fn any(mask: Self::Mask) -> bool {
+        // SAFETY: AVX is present (see above).
+        unsafe { std::arch::x86_64::_mm256_movemask_pd(mask) != 0 }
+    }
+    #[inline(always)]
+    fn maximum(self, other: Self) -> Self {
+        // SAFETY: AVX is present (see above).
+        Self(unsafe { std::arch::x86_64::_mm256_max_pd(self.0, other.0) })
+    }
+    #[inline(always)]
+    fn xyz(atoms: [&[f32; 3]; 4]) -> [Self; 3] {
+        use std::arch::x86_64::{
+            _mm_maskload_ps, _mm_movehl_ps, _mm_movelh_ps, _mm_setr_epi32, _mm_unpackhi_ps, _mm_unpacklo_ps,
+            _mm256_cvtps_pd,
+        };
+        let [a, b, c, d] = atoms;
+        // SAFETY: AVX is present (see above); the mask lets the 12 bytes of each atom be read and no others.
+        unsafe {
+            let three = _mm_setr_epi32(-1, -1, -1, 0);
+            let (a, b) = (_mm_maskload_ps(a.as_ptr(), three), _mm_maskload_ps(b.as_ptr(), three));
+            let (c, d) = (_mm_maskload_ps(c.as_ptr(), three), _mm_maskload_ps(d.as_ptr(), three));
+            let (xy, xy_after) = (_mm_unpacklo_ps(a, b), _mm_unpacklo_ps(c, d));
+            let (z, z_after) = (_mm_unpackhi_ps(a, b), _mm_unpackhi_ps(c, d));
+            [
+                Self(_mm256_cvtps_pd(_mm_movelh_ps(xy, xy_after))),
+                Self(_mm256_cvtps_pd(_mm_movehl_ps(xy_after, xy))),
+                Self(_mm256_cvtps_pd(_mm_movelh_ps(z, z_after))),
+            ]
+        }
     }
 }
 

@@ -11,6 +11,7 @@ mod lanes;
 pub mod laws;
 mod partials;
 pub mod superposition;
+mod symmetric_matrix;
 pub mod transforms;
 mod weights;
 

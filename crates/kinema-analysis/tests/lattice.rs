@@ -1,6 +1,7 @@
 //! The nearest image, against a comparison of 125 images of a compact cell of the same lattice.
 
-use kinema_analysis::geometry::Lattice;
+use kinema_analysis::Cpu;
+use kinema_analysis::geometry::{Lattice, Points, Results, distances};
 
 type Vector = [f64; 3];
 type Cell = [Vector; 3];
@@ -101,6 +102,13 @@ fn kinds() -> Vec<Kind> {
             [[1, 0, 0], [4, 1, 0], [0, 0, 1]],
             [true, true, false],
         ),
+        kind(
+            "needle",
+            [[3.0, 0.0, 0.0], [1.0, 3.2, 0.0], [0.5, -1.2, 900.0]],
+            [[2, 1, 0], [1, 1, 0], [5, -7, 1]],
+            [true; 3],
+        ),
+        kind("pancake", [[300.0, 0.0, 0.0], [140.0, 280.0, 0.0], [0.004, -0.003, 2.0]], SAME, [true; 3]),
         kind("wire", [[9.0, 0.0, 0.0], [0.0, 50.0, 0.0], [0.0, 0.0, 50.0]], SAME, [true, false, false]),
     ]
 }
@@ -136,6 +144,51 @@ fn the_nearest_image_is_the_shortest_of_125() {
         }
         // where the cell is not right-angled, rounding alone is wrong for some of them: the test can fail
         assert_eq!(beyond_rounding > 0, !lattice.is_right_angled(), "{}: {beyond_rounding}", kind.name);
+    }
+}
+
+/// Single-precision positions of pairs, up to so many cells from the origin.
+fn positions(kind: &Kind, cells: f64, numbers: &mut Numbers) -> [Vec<f32>; 2] {
+    [0, 1].map(|_| {
+        let pairs = (0..1001).map(|_| [0; 3].map(|_: i32| cells * (2.0 * numbers.next() - 1.0)));
+        let cartesian = pairs.map(|at| [0, 1, 2].map(|x| (0..3).map(|i| at[i] * kind.compact[i][x]).sum::<f64>()));
+        cartesian.flatten().map(|x| x as f32).collect()
+    })
+}
+
+#[test]
+fn pairs_together_are_as_each_alone() {
+    let mut numbers = Numbers(3);
+    for kind in kinds() {
+        let cell = kind.of_compact.map(|counts| combined(counts, &kind.compact));
+        let lattice = Lattice::new(&cell, kind.periodic).unwrap();
+        // 10^6 cells away a single-precision position is still a position
+        for (cells, most) in [(1.5, 1e-10), (1e6, 1e-5)] {
+            let [first, second] = positions(&kind, cells, &mut numbers);
+            let displacements = first.as_chunks::<3>().0.iter().zip(second.as_chunks::<3>().0);
+            let displacements = displacements.map(|(a, b)| [0, 1, 2].map(|x| f64::from(b[x]) - f64::from(a[x])));
+            let expected: Vec<f64> =
+                displacements.clone().map(|d| lattice.nearest(d)).map(|d| dot(d, d).sqrt()).collect();
+            let both = [Cpu::detect(), Cpu::baseline()].map(|cpu| {
+                let mut found = vec![0.0; expected.len()];
+                let pairs = [Points::row(&first).unwrap(), Points::row(&second).unwrap()];
+                distances(cpu, [pairs[0]; 2], &lattice, Results::Double(&mut found)).unwrap();
+                assert!(found.iter().all(|d| d.to_bits() == 0), "{}: a distance from itself", kind.name);
+                distances(cpu, pairs, &lattice, Results::Double(&mut found)).unwrap();
+                found
+            });
+            let bits = both.each_ref().map(|found| found.iter().map(|d| d.to_bits()).collect::<Vec<_>>());
+            assert_eq!(bits[0], bits[1], "{}", kind.name);
+            for (found, expected) in both[0].iter().zip(&expected) {
+                assert!((found - expected).abs() <= most * (1.0 + expected), "{}: {found} {expected}", kind.name);
+            }
+            for (displacement, distance) in displacements.zip(&expected) {
+                let shortest = shortest_of_125(displacement, &kind.compact, kind.periodic);
+                let open = if kind.periodic == [true; 3] { 0.0 } else { cells };
+                let off = (distance * distance - shortest).abs();
+                assert!(off <= most * (1.0 + shortest) * (1.0 + open), "{}: {displacement:?} {off}", kind.name);
+            }
+        }
     }
 }
 

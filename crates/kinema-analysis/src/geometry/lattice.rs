@@ -13,7 +13,7 @@ use kinema_core::frame::Cell;
 /// Beyond so many cells from the origin reduced coordinates are no longer rounded to whole numbers.
 pub const REACH: f64 = (1_u64 << 50) as f64;
 /// Adding and subtracting it rounds to a whole number; every processor does that for several values at once.
-const ROUNDING: f64 = 1.5 * (1_u64 << 52) as f64;
+pub(super) const ROUNDING: f64 = 1.5 * (1_u64 << 52) as f64;
 /// A height of the cell up to this share of its longest edge is none: positions are of single precision.
 const FLAT: f64 = 1e-9;
 /// Steps of the reduction: it needs some ten for the worst cells that double precision can hold.
@@ -25,25 +25,27 @@ type Vector = [f64; 3];
 #[derive(Debug, Clone, PartialEq)]
 pub struct Lattice {
     /// Minkowski-reduced, the shortest first; zero beyond the number of dimensions.
-    basis: [Vector; 3],
+    pub(super) basis: [Vector; 3],
     /// Products of its vectors with those of the basis are 1 and 0.
-    dual: [Vector; 3],
+    pub(super) dual: [Vector; 3],
     /// What the vectors of the basis are as whole multiples of the edges.
     of_edges: [[i64; 3]; 3],
     /// Reduced coordinates by the periodic edges as they were given; zero rows for open ones.
     dual_of_edges: [Vector; 3],
     /// Sums of basis vectors that a rounded displacement is compared with; of v and -v one.
-    neighbours: Vec<Neighbour>,
+    pub(super) neighbours: Vec<Neighbour>,
     /// A displacement up to this length, squared, is its own nearest image.
-    sure: f64,
+    pub(super) sure: f64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Neighbour {
+pub(super) struct Neighbour {
     vector: Vector,
     squared: f64,
     /// In vectors of the basis.
     of_basis: [i64; 3],
+    /// x, y and z of the vector and half of its square, four times each: so a loop over displacements reads them as they are.
+    pub(super) lanes: [[f64; 4]; 4],
 }
 
 impl Lattice {
@@ -88,6 +90,13 @@ impl Lattice {
         Self::new(cell, [true; 3])
     }
 
+    /// Without any periodic edge.
+    pub const fn open() -> Self {
+        let none = [[0.0; 3]; 3];
+        let neighbours = Vec::new();
+        Self { basis: none, dual: none, of_edges: [[0; 3]; 3], dual_of_edges: none, neighbours, sure: f64::INFINITY }
+    }
+
     /// Whether nothing is periodic.
     pub fn is_open(&self) -> bool {
         self.sure.is_infinite()
@@ -96,6 +105,22 @@ impl Lattice {
     /// Whether the reduced basis is at right angles, so that rounding alone finds the nearest image.
     pub fn is_right_angled(&self) -> bool {
         self.neighbours.is_empty()
+    }
+
+    /// The edges, and their inverse, of a lattice with each edge on an axis, by axis; zero for open ones.
+    pub(super) fn along_axes(&self) -> Option<[Vector; 2]> {
+        let mut found = [[0.0; 3]; 2];
+        for (basis, dual) in self.basis.iter().zip(&self.dual) {
+            for axis in 0..3 {
+                if basis[axis] != 0.0 {
+                    found[0][axis] = basis[axis];
+                    found[1][axis] = dual[axis];
+                }
+            }
+        }
+        let counts = |v: &Vector| v.iter().filter(|x| **x != 0.0).count();
+        let alone = self.basis.iter().chain(&self.dual).all(|vector| counts(vector) <= 1);
+        alone.then_some(found)
     }
 
     /// Reduced coordinates: multiples of the edges of the cell as it was given; 0 for open edges. With open edges they are
@@ -250,31 +275,79 @@ fn shortest_beside(reduced: &[Vector], vector: Vector) -> Option<(Vector, [i64; 
     shortest.map(|(rest, point)| (rest, point.map(|count| count as i64)))
 }
 
-/// Sums of basis vectors with coefficients -1, 0 and 1, of v and -v one; none where the basis is at right angles.
+/// Sums of basis vectors with coefficients -1, 0 and 1, of v and -v one; those alone that can be the nearest lattice
+/// point of a rounded displacement. None where the basis is at right angles.
 fn neighbours(basis: &[Vector; 3], rank: usize) -> Vec<Neighbour> {
-    let right = |i: usize, j: usize| {
-        let (u, v) = (basis[i], basis[j]);
-        dot(u, v).abs() <= f64::EPSILON * (dot(u, u) * dot(v, v)).sqrt()
-    };
-    if right(0, 1) && right(0, 2) && right(1, 2) {
-        return Vec::new();
-    }
+    let products = basis.map(|u| basis.map(|v| dot(u, v)));
     let range = |i: usize| if i < rank { -1..=1 } else { 0..=0 };
     let mut found = Vec::new();
     for first in range(0) {
         for second in range(1) {
             for third in range(2) {
-                let of_basis: [i64; 3] = [first, second, third];
-                if of_basis <= [0; 3] {
+                let of_basis = [first, second, third];
+                if of_basis <= [0; 3] || !can_be_nearest(of_basis, &products) {
                     continue;
                 }
-                let mut vector = [0.0; 3];
-                for (count, basis) in of_basis.iter().zip(basis) {
-                    vector = subtract(vector, *basis, -(*count as f64));
-                }
-                found.push(Neighbour { vector, squared: dot(vector, vector), of_basis });
+                let vector = combined(of_basis, basis);
+                let squared = dot(vector, vector);
+                let [x, y, z] = vector;
+                let lanes = [x, y, z, 0.5 * squared].map(|value| [value; 4]);
+                found.push(Neighbour { vector, squared, of_basis, lanes });
             }
         }
     }
     found
+}
+
+/// Whether no part of a sum of basis vectors is always as near as the sum, for the given products of basis vectors.
+///
+/// A rounded displacement is `r = sum t_i b_i` with `|t_i| <= 1/2`. Let c be the sum, p a part of it (c without one of its
+/// terms, or zero) and `d = c - p`. Then `|r - c|^2 - |r - p|^2 = |c|^2 - |p|^2 - 2 r.d`, and `2 |r.d| <= sum |b_i.d|`. So
+/// where `|c|^2 - |p|^2 >= sum |b_i.d|`, p is never farther than c, and c need not be compared: p is, or a part of p that is
+/// never farther than p, or zero, which is the rounded displacement itself. The same holds for -c and -p.
+///
+/// Equality up to the rounding of these sums counts as equality: what is lost then is less than the rounding of a squared
+/// length. Where t exceeds 1/2 by rounding, that is so as well for up to some 10^9 cells; single precision ends before.
+fn can_be_nearest(of_basis: [i64; 3], products: &[Vector; 3]) -> bool {
+    const EQUAL: f64 = 32.0 * f64::EPSILON;
+    let c = of_basis.map(|count| count as f64);
+    let along = |d: Vector| products.map(|row| dot(row, d));
+    let squared = |v: Vector| dot(v, along(v));
+    let beaten_without = |d: Vector| {
+        let most = along(d).iter().map(|product| product.abs()).sum::<f64>();
+        squared(c) - squared(subtract(c, d, 1.0)) >= most - EQUAL * squared(c)
+    };
+    let mut terms = [[0.0; 3]; 3];
+    for (i, term) in terms.iter_mut().enumerate() {
+        term[i] = c[i];
+    }
+    !beaten_without(c) && terms.iter().zip(c).all(|(term, count)| count == 0.0 || !beaten_without(*term))
+}
+
+fn combined(counts: [i64; 3], basis: &[Vector; 3]) -> Vector {
+    counts.iter().zip(basis).fold([0.0; 3], |sum, (count, vector)| subtract(sum, *vector, -(*count as f64)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_lattice_points_that_can_be_nearest_are_compared() {
+        let root = 3_f64.sqrt();
+        let cells = [
+            ([[30.0, 0.0, 0.0], [0.0, 40.0, 0.0], [0.0, 0.0, 50.0]], 0),
+            ([[40.0, 0.0, 0.0], [0.0, 50.0, 0.0], [-12.0, 0.0, 60.0]], 2),
+            ([[50.0, 0.0, 0.0], [-25.0, 25.0 * root, 0.0], [0.0, 0.0, 80.0]], 2),
+            ([[60.0, 0.0, 0.0], [20.0, 56.568_54, 0.0], [-20.0, 28.284_27, 48.989_79]], 6),
+            ([[80.017_006, 0.0, 0.0], [0.0, 80.017_006, 0.0], [40.008_503, 40.008_503, 56.580_566]], 6),
+            ([[40.0, 0.0, 0.0], [20.0, 35.0, 0.0], [-20.0, 17.5, 30.0]], 7),
+            ([[31.0, 2.0, 1.0], [11.0, 29.0, 3.0], [-7.0, 5.0, 23.0]], 7),
+        ];
+        for (cell, expected) in cells {
+            let lattice = Lattice::of_cell(&cell).unwrap();
+            assert_eq!(lattice.neighbours.len(), expected, "{cell:?}");
+            assert_eq!(lattice.is_right_angled(), expected == 0);
+        }
+    }
 }

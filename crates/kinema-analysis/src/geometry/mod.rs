@@ -1,5 +1,24 @@
-//! Geometry of periodic systems: lattices.
+//! Geometry of atoms in periodic systems: lattices, and numbers of pairs, triples, quadruples and sets of atoms.
+//!
+//! Pure functions over rows of gathered positions; kernels know frames, names and results.
 
+mod angles;
+mod arc_tangent;
+mod bonds;
+mod centers;
+mod dihedrals;
+mod distances;
+mod gyration_tensor;
 mod lattice;
+mod nearest_images;
+mod points;
+mod vectors;
 
+pub use angles::angles;
+pub use bonds::Results;
+pub use centers::Center;
+pub use dihedrals::dihedrals;
+pub use distances::distances;
+pub use gyration_tensor::{Gyration, Shape};
 pub use lattice::{Lattice, REACH};
+pub use points::{Column, Points};

@@ -4,6 +4,8 @@
 //! 2005 (Acta Cryst A61:478) for Newton's method on its characteristic polynomial, Liu, Agrafiotis and Theobald 2010
 //! (J Comput Chem 31:1561) for the eigenvector as a column of the adjoint matrix.
 
+use crate::symmetric_matrix::eigenvalues_and_vectors;
+
 /// A 3x3 matrix of rows.
 pub type Matrix3 = [[f64; 3]; 3];
 
@@ -172,59 +174,21 @@ impl KeyMatrix {
         best
     }
 
-    /// Largest eigenvalue and its unit eigenvector by cyclic Jacobi rotations: slow, and right for every matrix.
+    /// Largest eigenvalue and its unit eigenvector by Jacobi rotations: slow, and right for every matrix.
     #[cold]
     fn jacobi(&self) -> (f64, [f64; 4]) {
         let (k01, k02, k03, k12, k13, k23) = (self.k01, self.k02, self.k03, self.k12, self.k13, self.k23);
         let d = self.d;
-        let mut a = [[d[0], k01, k02, k03], [k01, d[1], k12, k13], [k02, k12, d[2], k23], [k03, k13, k23, d[3]]];
-        let mut vectors = [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0]];
-        // Convergence is quadratic; ten sweeps are more than any 4x4 matrix takes.
-        for _ in 0..10 {
-            let mut changed = false;
-            for p in 0..3 {
-                for q in p + 1..4 {
-                    changed |= annihilate(&mut a, &mut vectors, p, q);
-                }
-            }
-            if !changed {
-                break;
-            }
-        }
+        let a = [[d[0], k01, k02, k03], [k01, d[1], k12, k13], [k02, k12, d[2], k23], [k03, k13, k23, d[3]]];
+        let (values, vectors) = eigenvalues_and_vectors(a);
         let mut best = 0;
         for i in 1..4 {
-            if a[i][i] > a[best][best] {
+            if values[i] > values[best] {
                 best = i;
             }
         }
-        (a[best][best], [vectors[0][best], vectors[1][best], vectors[2][best], vectors[3][best]])
+        (values[best], [vectors[0][best], vectors[1][best], vectors[2][best], vectors[3][best]])
     }
-}
-
-/// Turns the off-diagonal entry (p, q) to zero; false when it is negligible already.
-fn annihilate(a: &mut [[f64; 4]; 4], vectors: &mut [[f64; 4]; 4], p: usize, q: usize) -> bool {
-    let off = a[p][q];
-    if off == 0.0 || off.abs() <= 1e-18 * (a[p][p].abs() + a[q][q].abs()) {
-        a[p][q] = 0.0;
-        a[q][p] = 0.0;
-        return false;
-    }
-    let theta = (a[q][q] - a[p][p]) / (2.0 * off);
-    let t = theta.signum() / (theta.abs() + theta.hypot(1.0));
-    let c = 1.0 / t.hypot(1.0);
-    let s = t * c;
-    for row in a.iter_mut() {
-        (row[p], row[q]) = (c * row[p] - s * row[q], s * row[p] + c * row[q]);
-    }
-    let (upper, lower) = (a[p], a[q]);
-    a[p] = std::array::from_fn(|i| c * upper[i] - s * lower[i]);
-    a[q] = std::array::from_fn(|i| s * upper[i] + c * lower[i]);
-    a[p][q] = 0.0;
-    a[q][p] = 0.0;
-    for row in vectors.iter_mut() {
-        (row[p], row[q]) = (c * row[p] - s * row[q], s * row[p] + c * row[q]);
-    }
-    true
 }
 
 #[inline(always)]

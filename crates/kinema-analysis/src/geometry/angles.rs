@@ -1,0 +1,47 @@
+//! Angles of triples of atoms, with the nearest images of both bonds in any lattice.
+//!
+//! With `u = r_1 - r_2` and `v = r_3 - r_2`: `atan2(|u x v|, u.v)`, radians from 0 to pi, which keeps all digits near 0 and
+//! pi, where an arc cosine loses half of them. As MDAnalysis' `calc_angles` and MDTraj's `compute_angles`. Where two atoms of
+//! a bond are at one place there is no angle: the result is not a number (MDAnalysis gives 0, MDTraj not a number).
+
+use kinema_core::Result;
+
+use super::arc_tangent::atan2;
+use super::bonds::{OfBonds, Results, check_lengths, nearest, of_bonds};
+use super::lattice::Lattice;
+use super::nearest_images::Images;
+use super::points::Points;
+use super::vectors::{Vectors, cross, dot, length};
+use crate::cpu::{Cpu, dispatch};
+use crate::lanes::Quad;
+
+/// The angle at the second atom of each triple, radians.
+///
+/// # Errors
+/// `Internal` where there are not as many atoms in each column as results.
+pub fn angles(cpu: Cpu, triples: [Points<'_>; 3], lattice: &Lattice, results: Results<'_>) -> Result<()> {
+    check_lengths(&triples, &results)?;
+    dispatch!(
+        cpu,
+        (),
+        between_bonds,
+        (triples: [Points<'_>; 3] = triples, lattice: &Lattice = lattice, results: Results<'_> = results)
+    );
+    Ok(())
+}
+
+#[inline(always)]
+fn between_bonds<Q: Quad>([first, second, third]: [Points<'_>; 3], lattice: &Lattice, results: Results<'_>) {
+    of_bonds::<Q, Angle, 2>((first, [second, third]), lattice, results);
+}
+
+struct Angle;
+
+impl OfBonds<2> for Angle {
+    #[inline(always)]
+    fn number<Q: Quad>(displacements: [Vectors<Q>; 2], images: &impl Images<Q>) -> Q {
+        let [to_second, to_third] = nearest(displacements, images);
+        let against = Q::all(0.0).subtract(dot(to_second, to_third));
+        atan2(length(cross(to_second, to_third)), against)
+    }
+}

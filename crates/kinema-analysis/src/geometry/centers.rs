@@ -1,0 +1,82 @@
+//! Centres of a set of atoms: of mass, `sum m r / sum m`, or of geometry, all weights being alike; angstrom.
+//!
+//! Atoms are taken where they stand: molecules are not made whole. As MDAnalysis' `center`. Sums are taken about the first
+//! atom, so that their accuracy does not depend on how far the set is from the origin.
+
+use kinema_core::{Error, ErrorKind, Result};
+
+use crate::cpu::{Cpu, dispatch};
+use crate::lanes::{Lanes, Quad, Registers, atoms_as_lanes, fill_up};
+use crate::weights::relative_to_mean;
+
+/// Computes the centre of rows of a set of atoms.
+#[derive(Debug, Clone)]
+pub struct Center {
+    cpu: Cpu,
+    n_atoms: usize,
+    weights: Vec<Lanes>,
+}
+
+impl Center {
+    /// Of mass, with one mass an atom.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for no atoms, and for masses that are negative, not finite or all zero.
+    pub fn of_mass(cpu: Cpu, masses: &[f64]) -> Result<Self> {
+        Ok(Self { cpu, n_atoms: masses.len(), weights: atoms_as_lanes(&relative_to_mean(masses, masses.len())?) })
+    }
+
+    /// Of geometry, of so many atoms.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for no atoms.
+    pub fn of_geometry(cpu: Cpu, n_atoms: usize) -> Result<Self> {
+        Self::of_mass(cpu, &vec![1.0; n_atoms])
+    }
+
+    /// The centre of one row, `atoms x 3`, angstrom; not a number where a position is not finite.
+    ///
+    /// # Errors
+    /// `Internal` for a row of other atoms.
+    pub fn of(&self, row: &[f32]) -> Result<[f64; 3]> {
+        check_row(row, self.n_atoms)?;
+        let first = row.first_chunk::<3>().copied().unwrap_or_default();
+        let sum = dispatch!(
+            self.cpu,
+            [f64; 3],
+            weighted_sum,
+            (row: &[f32] = row, first: [f32; 3] = first, weights: &[Lanes] = &self.weights)
+        );
+        // Weights are relative to their mean: their sum is the number of atoms.
+        let mean = sum.map(|sum| sum / self.n_atoms as f64);
+        Ok([0, 1, 2].map(|c| f64::from(first[c]) + mean[c]))
+    }
+}
+
+/// Checks that a row holds x, y and z of a number of atoms.
+///
+/// # Errors
+/// `Internal`
+pub(super) fn check_row(row: &[f32], n_atoms: usize) -> Result<()> {
+    if row.len() != n_atoms * 3 {
+        let what = format!("wrong number of coordinates in a row, expected {}, found {}", n_atoms * 3, row.len());
+        return Err(Error::new(ErrorKind::Internal, what));
+    }
+    Ok(())
+}
+
+/// Of positions relative to the first one.
+#[inline(always)]
+fn weighted_sum<Q: Quad>(row: &[f32], first: [f32; 3], weights: &[Lanes]) -> [f64; 3] {
+    let [x, y, z] = first;
+    let origin = Registers::<Q>::load(&Lanes::repeat([f64::from(x), f64::from(y), f64::from(z)]));
+    let mut sum = Registers::<Q>::zero();
+    let (groups, tail) = row.as_chunks::<12>();
+    for (group, weights) in groups.iter().zip(weights) {
+        sum.add_product(&Registers::relative(group, &origin), &Registers::load(weights));
+    }
+    if let (false, Some(weights)) = (tail.is_empty(), weights.last()) {
+        sum.add_product(&Registers::relative(&fill_up(tail, first), &origin), &Registers::load(weights));
+    }
+    sum.fold()
+}

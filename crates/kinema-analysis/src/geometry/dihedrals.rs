@@ -1,0 +1,49 @@
+//! Dihedral angles of quadruples of atoms, with the nearest images of the three bonds in any lattice.
+//!
+//! With bonds `b_1`, `b_2`, `b_3` from atom to atom: `atan2(|b_2| b_1.(b_2 x b_3), (b_1 x b_2).(b_2 x b_3))`, radians from
+//! -pi to pi (Blondel and Karplus, J. Comput. Chem. 17, 1132, 1996). The sign is IUPAC's: positive where, seen along `b_2`,
+//! the last bond is turned clockwise from the first; 0 is cis. As MDAnalysis' `calc_dihedrals` and MDTraj's
+//! `compute_dihedrals`. Where three atoms in a row lie on one line there is no dihedral: the result is not a number, as in
+//! MDAnalysis.
+
+use kinema_core::Result;
+
+use super::arc_tangent::atan2;
+use super::bonds::{OfBonds, Results, check_lengths, nearest, of_bonds};
+use super::lattice::Lattice;
+use super::nearest_images::Images;
+use super::points::Points;
+use super::vectors::{Vectors, cross, dot, length};
+use crate::cpu::{Cpu, dispatch};
+use crate::lanes::Quad;
+
+/// The dihedral angle of each quadruple, radians.
+///
+/// # Errors
+/// `Internal` where there are not as many atoms in each column as results.
+pub fn dihedrals(cpu: Cpu, quadruples: [Points<'_>; 4], lattice: &Lattice, results: Results<'_>) -> Result<()> {
+    check_lengths(&quadruples, &results)?;
+    dispatch!(
+        cpu,
+        (),
+        about_bonds,
+        (quadruples: [Points<'_>; 4] = quadruples, lattice: &Lattice = lattice, results: Results<'_> = results)
+    );
+    Ok(())
+}
+
+#[inline(always)]
+fn about_bonds<Q: Quad>([first, second, third, fourth]: [Points<'_>; 4], lattice: &Lattice, results: Results<'_>) {
+    of_bonds::<Q, Dihedral, 3>((first, [second, third, fourth]), lattice, results);
+}
+
+struct Dihedral;
+
+impl OfBonds<3> for Dihedral {
+    #[inline(always)]
+    fn number<Q: Quad>(displacements: [Vectors<Q>; 3], images: &impl Images<Q>) -> Q {
+        let [before, axis, after] = nearest(displacements, images);
+        let normal = cross(axis, after);
+        atan2(length(axis).multiply(dot(before, normal)), dot(cross(before, axis), normal))
+    }
+}

@@ -1,0 +1,43 @@
+//! Distances of pairs of atoms, with the nearest image in any lattice.
+//!
+//! `|r_2 - r_1|`, angstrom, in double precision of single-precision positions; as MDAnalysis' `calc_bonds` and MDTraj's
+//! `compute_distances`.
+
+use kinema_core::Result;
+
+use super::bonds::{OfBonds, Results, check_lengths, of_bonds};
+use super::lattice::Lattice;
+use super::nearest_images::Images;
+use super::points::Points;
+use super::vectors::Vectors;
+use crate::cpu::{Cpu, dispatch};
+use crate::lanes::Quad;
+
+/// The distance between the two atoms of each pair, angstrom; not a number, or infinite, where a position is not finite.
+///
+/// # Errors
+/// `Internal` where there are not as many atoms in each column as results.
+pub fn distances(cpu: Cpu, pairs: [Points<'_>; 2], lattice: &Lattice, results: Results<'_>) -> Result<()> {
+    check_lengths(&pairs, &results)?;
+    dispatch!(
+        cpu,
+        (),
+        lengths,
+        (pairs: [Points<'_>; 2] = pairs, lattice: &Lattice = lattice, results: Results<'_> = results)
+    );
+    Ok(())
+}
+
+#[inline(always)]
+fn lengths<Q: Quad>([first, second]: [Points<'_>; 2], lattice: &Lattice, results: Results<'_>) {
+    of_bonds::<Q, Length, 1>((first, [second]), lattice, results);
+}
+
+struct Length;
+
+impl OfBonds<1> for Length {
+    #[inline(always)]
+    fn number<Q: Quad>([displacement]: [Vectors<Q>; 1], images: &impl Images<Q>) -> Q {
+        images.shortest_squared(displacement).square_root()
+    }
+}

@@ -1,0 +1,104 @@
+//! Positions of one atom for each item (the first atoms of all pairs, say), read four items at a time as x, y and z.
+//!
+//! They are a row of gathered positions as it stands, or atoms picked from it by number, without a copy.
+
+use kinema_core::{Error, ErrorKind, Result};
+
+use crate::lanes::Quad;
+
+/// Atoms by their numbers in a row of positions; an atom may occur several times.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Column {
+    atoms: Vec<u32>,
+    /// Atoms that a row must have.
+    reach: usize,
+}
+
+impl Column {
+    /// Of atoms, counted from 0 in the row.
+    pub fn new(atoms: Vec<u32>) -> Self {
+        let reach = atoms.iter().max().map_or(0, |&last| last as usize + 1);
+        Self { atoms, reach }
+    }
+}
+
+/// Positions of one atom for each item, angstrom.
+#[derive(Debug, Clone, Copy)]
+pub struct Points<'a> {
+    positions: &'a [[f32; 3]],
+    atoms: Option<&'a [u32]>,
+}
+
+impl<'a> Points<'a> {
+    /// All atoms of a row (`atoms x 3`) in their order.
+    ///
+    /// # Errors
+    /// `Internal` for a number of coordinates that is no multiple of 3.
+    pub fn row(positions: &'a [f32]) -> Result<Self> {
+        let (atoms, rest) = positions.as_chunks::<3>();
+        if !rest.is_empty() {
+            let what = format!("positions must be atoms x 3 values, found {} values", positions.len());
+            return Err(Error::new(ErrorKind::Internal, what));
+        }
+        Ok(Self { positions: atoms, atoms: None })
+    }
+
+    /// The atoms of a column, picked from a row.
+    ///
+    /// # Errors
+    /// `Internal`, as [`Points::row`], and where the row has not all atoms of the column.
+    pub fn picked(positions: &'a [f32], column: &'a Column) -> Result<Self> {
+        let row = Self::row(positions)?;
+        let found = row.len();
+        if found < column.reach {
+            let what = format!("too few atoms in a row of positions, expected {}, found {found}", column.reach);
+            return Err(Error::new(ErrorKind::Internal, what));
+        }
+        Ok(Self { atoms: Some(&column.atoms), ..row })
+    }
+
+    /// Number of items.
+    pub fn len(&self) -> usize {
+        self.atoms.map_or(self.positions.len(), <[u32]>::len)
+    }
+
+    /// Whether there are no items.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Of four items from `at` on; the last item stands for those that are missing.
+    ///
+    /// # Panics
+    /// Where there is no item at `at`.
+    #[inline(always)]
+    pub(super) fn four<Q: Quad>(&self, at: usize) -> [Q; 3] {
+        match self.atoms {
+            None => match self.positions.get(at..).and_then(|rest| rest.first_chunk()) {
+                Some([a, b, c, d]) => Q::xyz([a, b, c, d]),
+                None => self.tail(at),
+            },
+            Some(atoms) => match atoms.get(at..).and_then(|rest| rest.first_chunk()) {
+                // `picked` has checked the greatest number
+                Some(&[a, b, c, d]) => Q::xyz([self.atom(a), self.atom(b), self.atom(c), self.atom(d)]),
+                None => self.tail(at),
+            },
+        }
+    }
+
+    #[inline(always)]
+    fn atom(&self, number: u32) -> &[f32; 3] {
+        &self.positions[number as usize]
+    }
+
+    #[inline(always)]
+    fn tail<Q: Quad>(&self, at: usize) -> [Q; 3] {
+        let last = self.len() - 1;
+        let mut found = [&[0.0; 3]; 4];
+        for (found, item) in found.iter_mut().zip(at..) {
+            let item = item.min(last);
+            *found = self.atom(self.atoms.map_or(item as u32, |atoms| atoms[item]));
+        }
+        Q::xyz(found)
+    }
+}
