@@ -98,7 +98,8 @@ fn reads_are_those_of_the_file_and_each_block_is_fetched_once() {
     );
     let mut fetched: Vec<_> = log.take().into_iter().map(|(_, extent)| (extent.offset, extent.len)).collect();
     fetched.sort_unstable();
-    fetched.retain(|(offset, _)| *offset != size as u64 - 5);
+    // the read beyond the end went to the file
+    fetched.retain(|(offset, _)| *offset < size as u64 - 5);
     let all: Vec<_> = (0..6).map(|i| (i * BLOCK, BLOCK.min(size as u64 - i * BLOCK))).collect();
     assert_eq!(fetched, all);
     let counts = cache.counts();
