@@ -35,6 +35,9 @@ def trace_flush() -> TraceStatus:
     """Writes all that was recorded so far."""
 
 def trace_enabled() -> bool: ...
+def trace_epoch_ns() -> int:
+    """The time now by the clock of events: nanoseconds since the Unix epoch."""
+
 def trace_describe(label: str, value: str) -> None:
     """Says something of the process at the front of its file."""
 
@@ -357,6 +360,8 @@ class NodeCache:
     def verify(self) -> str: ...
     @property
     def source_rate(self) -> int | None: ...
+    @property
+    def fuse(self) -> bool: ...
     @property
     def last_error(self) -> str | None:
         """Why a block could not be stored or was damaged, of the last time in this process."""

@@ -34,6 +34,7 @@ from kinema.runners.serialization import serialize
 from kinema.snapshot import TrajectorySnapshot
 from kinema.testing import RunnerTests, random_walk, write_dcd, write_xtc
 from kinema.testing.runner_work import Sealed, SealedCount, save_at_work, slow_corner
+from kinema.testing.traces import all_events, events_of, spans
 
 pytestmark = pytest.mark.processes
 
@@ -491,6 +492,26 @@ def test_every_transition_is_recorded(client: Client, rmsd: Analysis) -> None:
     assert tasks.function <= tasks.task + 1e-2 <= tasks.job + 2e-2
     assert (tasks.lost_workers, tasks.redone, tasks.note) == ((), 0, "")
     assert "slowest worker: function" in str(rmsd.timings)
+
+
+def test_workers_record_into_the_trace_of_the_client(client: Client, rmsd: Analysis, tmp_path: Path) -> None:
+    with kn.trace(tmp_path / "t") as trace:
+        timings = rmsd.run(runner=Dask(client)).timings
+    names = sorted(path.name for path in (tmp_path / "t").iterdir())
+    # the workers were there before, and record no run that has no trace
+    rmsd.run(runner=Dask(client))
+    assert sorted(path.name for path in (tmp_path / "t").iterdir()) == names and len(names) > 1
+    tasks = timings.passes[0].tasks
+    assert tasks is not None
+    own = spans(events_of(Path(str(trace.path))))
+    states = [event for event in own if event["cat"] == "dask"]
+    expected = sorted((f"task.{one.finish}", one.task, one.worker) for one in tasks.transitions)
+    assert sorted((e["name"], e["args"]["task"], e["args"]["worker"]) for e in states) == expected
+    assert all(event["args"]["ns"] > 0 for event in states if event["name"] == "task.processing")
+    events = [e for e in all_events(tmp_path / "t", whole=False) if e["pid"] != os.getpid()]
+    assert {e["args"]["runner"] for e in events if e["name"] == "process"} == {"dask"}
+    computed = sum(e["args"]["frames"] for e in events if e["name"] == "compute")
+    assert computed == timings.passes[0].frames
 
 
 def test_what_is_packed_for_the_client_counts_as_messages(client: Client, tmp_path: Path) -> None:

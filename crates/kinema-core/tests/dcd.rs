@@ -8,7 +8,7 @@ use kinema_core::ErrorKind;
 use kinema_core::format::{Format, Request, ScanOptions, Scratch, Wanted, dcd::Dcd};
 use kinema_core::frame::{Block, Fields, Scales};
 use kinema_core::selection::AtomSelection;
-use kinema_core::source::{MemorySource, RecordingSource, Source};
+use kinema_core::source::{MemorySource, ReadLog, Source};
 
 fn variants() -> Vec<(&'static str, Builder)> {
     let plain = Builder::new(7, 4);
@@ -71,17 +71,18 @@ fn the_header_is_described() {
 fn ten_atoms_of_frame_seven_touch_only_their_bytes() {
     let n_atoms = 50_000;
     let bytes = Builder { cell: Some([50.0, 0.0, 60.0, 0.0, 0.0, 70.0]), ..Builder::new(n_atoms, 9) }.build();
-    let source = RecordingSource::new(MemorySource::new("large", bytes));
+    let log = ReadLog::default();
+    let source = MemorySource::new("large", bytes).recorded(&log);
     let frame_len = (56 + 3 * (4 * n_atoms + 8)) as u64;
     let first = source.len().unwrap() - 9 * frame_len;
     let atoms: Vec<u32> = (30_000..30_010).collect();
     let decoder = Dcd.open(&source).unwrap();
-    source.take();
+    log.take_extents();
     drop(decoder);
     let got = read(&Dcd, &source, Some(&[7]), Some(atoms)).unwrap().block;
     assert_eq!(got.positions[..3], [37_000.0, 37_000.25, 37_000.5]);
     let frame = first + 7 * frame_len;
-    let data: Vec<_> = source.take().into_iter().filter(|extent| extent.offset >= first).collect();
+    let data: Vec<_> = log.take_extents().into_iter().filter(|extent| extent.offset >= first).collect();
     let plane = (4 * n_atoms + 8) as u64;
     let expected: Vec<(u64, u64)> =
         std::iter::once((frame, 60)).chain((0..3).map(|axis| (frame + 60 + axis * plane + 120_000, 40))).collect();
@@ -218,14 +219,13 @@ fn numbers_that_cannot_be_meant_are_told() {
 
 #[test]
 fn the_fourth_plane_is_not_read() {
-    let source = RecordingSource::new(MemorySource::new(
-        "4d",
-        Builder { four_dimensional: true, ..Builder::new(30_000, 2) }.build(),
-    ));
+    let log = ReadLog::default();
+    let source =
+        MemorySource::new("4d", Builder { four_dimensional: true, ..Builder::new(30_000, 2) }.build()).recorded(&log);
     let plane = 4 * 30_000 + 8_u64;
     let size = source.len().unwrap();
     read(&Dcd, &source, Some(&[1]), None).unwrap();
-    let ends = source.take().iter().map(|extent| extent.end()).max();
+    let ends = log.take_extents().iter().map(|extent| extent.end()).max();
     assert_eq!(ends, Some(size - plane));
 }
 

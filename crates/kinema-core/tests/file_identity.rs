@@ -10,7 +10,7 @@ use std::time::SystemTime;
 
 use common::{Random, folder};
 use kinema_core::index::identity::{FileIdentity, Match};
-use kinema_core::source::{FileSource, FileStatus, RecordingSource, Source};
+use kinema_core::source::{FileSource, FileStatus, ReadLog, Source};
 use kinema_core::trajectory::{IndexOrigin, IndexPolicy, OpenOptions, Trajectory};
 use kinema_core::{Error, ErrorKind, Result};
 
@@ -51,10 +51,11 @@ fn rewrite_middle(path: &Path, at: u64) {
 
 /// A byte that no sample holds.
 fn unsampled(path: &Path) -> u64 {
-    let source = RecordingSource::new(FileSource::open(path).unwrap());
+    let log = ReadLog::default();
+    let source = FileSource::open(path).unwrap().recorded(&log);
     let size = source.len().unwrap();
     FileIdentity::of(&source, size, None, None, 16).unwrap();
-    let read = source.take();
+    let read = log.take_extents();
     (size / 2..size).find(|&at| !read.iter().any(|extent| (extent.offset..extent.end()).contains(&at))).unwrap()
 }
 
@@ -62,9 +63,10 @@ fn unsampled(path: &Path) -> u64 {
 fn what_stays_is_known_without_a_byte_being_read() {
     let path = made("stays");
     let identity = taken(&path, 16);
-    let source = RecordingSource::new(FileSource::open(&path).unwrap());
+    let log = ReadLog::default();
+    let source = FileSource::open(&path).unwrap().recorded(&log);
     assert_eq!(identity.check(&source, None).unwrap(), Match::Unchanged);
-    assert!(source.take().is_empty());
+    assert!(log.take_extents().is_empty());
 }
 
 #[test]
@@ -84,17 +86,19 @@ fn a_copy_is_known_by_its_content() {
     let copy = path.with_file_name("copy");
     fs::copy(&path, &copy).unwrap();
     assert_eq!(checked(&identity, &copy), Match::SameContent);
-    let source = RecordingSource::new(FileSource::open(&copy).unwrap());
+    let log = ReadLog::default();
+    let source = FileSource::open(&copy).unwrap().recorded(&log);
     FileIdentity::of(&source, BYTES as u64, None, None, 16).unwrap();
-    for extent in source.take() {
+    for extent in log.take_extents() {
         rewrite_middle(&copy, extent.offset + extent.len / 2);
         assert_eq!(checked(&identity, &copy), Match::Changed("its content is another".to_owned()));
         rewrite_middle(&copy, extent.offset + extent.len / 2);
     }
     // samples are spread: no two next to each other, none missing between
-    let middle = RecordingSource::new(FileSource::open(&copy).unwrap());
+    let middle_log = ReadLog::default();
+    let middle = FileSource::open(&copy).unwrap().recorded(&middle_log);
     FileIdentity::of(&middle, BYTES as u64, None, None, 16).unwrap();
-    let mut places: Vec<u64> = middle.take().iter().skip(2).map(|extent| extent.offset).collect();
+    let mut places: Vec<u64> = middle_log.take_extents().iter().skip(2).map(|extent| extent.offset).collect();
     places.dedup();
     assert_eq!(places.len(), 16);
     for (i, at) in places.iter().enumerate() {

@@ -8,7 +8,7 @@ use kinema_core::format::{Decoded, Decoder, Format, Request, Scan, ScanOptions, 
 use kinema_core::frame::{Block, Fields, Scales};
 use kinema_core::index::Index;
 use kinema_core::selection::AtomSelection;
-use kinema_core::source::{FileSource, MemorySource, RecordingSource, Source};
+use kinema_core::source::{FileSource, MemorySource, ReadLog, Source};
 use kinema_core::{Error, ErrorKind};
 
 const SMALL_FILES: [&str; 13] = [
@@ -256,15 +256,16 @@ fn a_prefix_of_a_frame_is_decoded_or_asks_for_more() {
 
 #[test]
 fn without_positions_only_headers_are_read() {
-    let source = RecordingSource::new(memory(&small_file("mixed")));
+    let log = ReadLog::default();
+    let source = memory(&small_file("mixed")).recorded(&log);
     let (decoder, scan) = opened(&source).expect("a sound file");
-    source.take();
+    log.take_extents();
     let mut wanted = request(AtomSelection::all(decoder.header().n_atoms));
     wanted.fields = Fields::TIME | Fields::CELL;
     let block = read(&*decoder, &source, &scan.index, &[2, 3], &wanted).expect("a sound file");
     let times = block.stamps.iter().map(|stamp| stamp.time);
     assert!(times.eq([f64::from(0.2_f32), f64::from(0.3_f32)]));
-    let reads = source.take();
+    let reads = log.take_extents();
     assert!(reads.len() == 2 && reads.iter().all(|extent| extent.len <= 96), "{reads:?}");
 }
 

@@ -94,6 +94,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(trace::trace_stop, module)?)?;
     module.add_function(wrap_pyfunction!(trace::trace_flush, module)?)?;
     module.add_function(wrap_pyfunction!(trace::trace_enabled, module)?)?;
+    module.add_function(wrap_pyfunction!(trace::trace_epoch_ns, module)?)?;
     module.add_function(wrap_pyfunction!(trace::trace_describe, module)?)?;
     module.add_function(wrap_pyfunction!(trace::trace_event, module)?)?;
     module.add_class::<trace::PySpan>()?;

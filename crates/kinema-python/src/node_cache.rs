@@ -77,6 +77,11 @@ impl PyNodeCache {
     }
 
     #[getter]
+    fn fuse(&self) -> bool {
+        self.inner.options().fuse
+    }
+
+    #[getter]
     fn source_rate(&self) -> Option<u64> {
         self.inner.options().source_rate
     }

@@ -59,6 +59,12 @@ pub fn trace_enabled() -> bool {
     trace::enabled()
 }
 
+/// The time now by the clock of events.
+#[pyfunction]
+pub fn trace_epoch_ns() -> i64 {
+    trace::epoch_ns(Instant::now())
+}
+
 /// Says something of the process at the front of its file.
 #[pyfunction]
 pub fn trace_describe(label: &str, value: &str) {

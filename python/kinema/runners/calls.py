@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from kinema.cache.counts import SentCounts, add_counts, take_counts
 from kinema.resources import share_of_machine
 from kinema.runners.serialization import serialize
+from kinema.tracing.recording import TraceOfRun
 
 __all__ = ["CallValues", "CalledFunction", "InOrder", "PlacedInOrder", "Receive", "Received", "unpacked_value"]
 
@@ -55,8 +56,9 @@ class CalledFunction:
     once : bool
     """
 
-    def __init__(self, packed: bytes, threads: int, once: bool) -> None:
+    def __init__(self, packed: bytes, threads: int, once: bool, trace: TraceOfRun | None = None) -> None:
         self._packed, self._threads, self._once = packed, threads, once
+        self._trace = TraceOfRun.current() if trace is None else trace
         self._lock = threading.Lock()
         self._function: Any = None
 
@@ -66,7 +68,7 @@ class CalledFunction:
         return cls(serialize(function), threads, bool(getattr(function, "unpickled_once", False)))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return CalledFunction, (self._packed, self._threads, self._once)
+        return CalledFunction, (self._packed, self._threads, self._once, self._trace)
 
     def __sizeof__(self) -> int:
         return len(self._packed)
@@ -82,7 +84,7 @@ class CalledFunction:
 
     def value(self, argument: bytes) -> Any:
         """Its value for a pickled argument, in one of many processes of a machine."""
-        with share_of_machine(self._threads):
+        with share_of_machine(self._threads), self._trace.joined():
             return self.get()(pickle.loads(argument))
 
     def __call__(self, argument: bytes) -> bytes:

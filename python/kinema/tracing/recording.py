@@ -5,8 +5,11 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 from kinema import _core
@@ -14,7 +17,7 @@ from kinema.errors import ArgumentError
 from kinema.notes import collected, emit
 from kinema.printable import counted
 
-__all__ = ["FOLDER_VARIABLE", "Trace", "describe", "event", "span", "trace"]
+__all__ = ["FOLDER_VARIABLE", "Trace", "TraceOfRun", "describe", "event", "lap", "span", "trace", "traced"]
 
 # processes that are started meanwhile record as well
 FOLDER_VARIABLE, COMPRESS_VARIABLE = "KINEMA_TRACE", "KINEMA_TRACE_COMPRESS"
@@ -134,21 +137,50 @@ def traced(folder: str | None, show: Callable[[str], None]) -> Iterator[Trace | 
         yield recording
 
 
-def join(folder: str | None, compress: bool = False) -> None:
-    """Has this process, a worker of another one, record into the folder, if it does not record already."""
-    if folder is not None and not _core.trace_enabled():
+@dataclass(frozen=True)
+class TraceOfRun:
+    """The trace that a process records, for workers of its runs: they may have been started before it, or by others."""
+
+    folder: str | None
+    compress: bool
+
+    @classmethod
+    def current(cls) -> TraceOfRun:
+        """That of this process."""
+        status = _core.trace_flush() if _core.trace_enabled() else None
+        return cls(None, False) if status is None else cls(status["folder"], status["compress"])
+
+    def join(self, runner: str = "") -> None:
+        """Has this process, a worker, record into the same folder, or no longer into that of an earlier run.
+
+        One that records by itself, as it was started with `KINEMA_TRACE`, goes on with that.
+        """
+        global _joined
+        with _JOINING:
+            recorded = _core.trace_enabled()
+            if recorded and _joined is not None and _joined != self:
+                _end_journal()
+                recorded, _joined = False, None
+            if self.folder is not None and not recorded:
+                _core.trace_start(self.folder, self.compress)
+                _joined = self
+        if runner and _core.trace_enabled():
+            describe("runner", runner)
+
+    @contextmanager
+    def joined(self) -> Iterator[None]:
+        """The same for one call: what it does is in the file behind it, however this process ends."""
+        self.join()
         try:
-            _core.trace_start(folder, compress)
-        except OSError as error:
-            emit([f"this worker records no trace: {error}"])
+            yield
+        finally:
+            if _core.trace_enabled():
+                _core.trace_flush()
 
 
-def recorded_folder() -> tuple[str | None, bool]:
-    """Arguments of `join` for workers of this process."""
-    if not _core.trace_enabled():
-        return None, False
-    status = _core.trace_flush()
-    return status["folder"], status["compress"]
+_JOINING = threading.Lock()
+# the trace of another process that this one records into
+_joined: TraceOfRun | None = None
 
 
 def span(name: str, category: str, path: str | os.PathLike[str] | None = None, **numbers: Any) -> Any:
@@ -161,6 +193,18 @@ def event(name: str, category: str, start_ns: int, ns: int, **numbers: Any) -> N
     if ns < 0:
         raise ArgumentError(f"the duration of an event, expected 0 ns or more, found {ns}")
     _core.trace_event(name, category, start_ns, ns, **numbers)
+
+
+# from the clock of `perf_counter_ns` to that of events
+_EPOCH = _core.trace_epoch_ns() - time.perf_counter_ns()
+
+
+def lap(name: str, category: str, began: int, **numbers: Any) -> int:
+    """Nanoseconds since `began`, of `time.perf_counter_ns`; they are an event of the trace, if there is one."""
+    ns = time.perf_counter_ns() - began
+    if _core.trace_enabled():
+        _core.trace_event(name, category, _EPOCH + began, ns, **numbers)
+    return ns
 
 
 def describe(label: str, value: object) -> None:

@@ -21,6 +21,7 @@ use crate::pipeline::resume::{Commits, Committed, Resumed};
 use crate::selection::{AtomSelection, FrameSelection};
 use crate::sink::Sink;
 use crate::source::Gather;
+use crate::trace;
 use crate::trace::activity::{COMMIT, ENCODE, WRITING};
 use crate::trajectory::{Part, Trajectory, not_scanned};
 
@@ -153,6 +154,7 @@ pub fn encode(
         return Err(Error::new(ErrorKind::Internal, "not all records were written"));
     }
     finish(encoder, sink, done.frames)?;
+    trace::flush();
     let index = (encoder.placing() == Placing::Ordered).then(|| call.window.into_index().finish());
     Ok(Encoded { bytes: done.bytes, index, timings: RunTimings::of_workers(start, workers) })
 }
@@ -200,6 +202,7 @@ pub fn encode_run(
     if done.frames != end {
         return Err(Error::new(ErrorKind::Internal, "not all records were encoded"));
     }
+    trace::flush();
     let index = (encoder.placing() == Placing::Ordered).then(|| call.window.into_index().finish());
     Ok(Encoded { bytes: done.bytes - run.at, index, timings: RunTimings::of_workers(start, workers) })
 }

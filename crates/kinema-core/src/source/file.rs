@@ -7,10 +7,10 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use super::{Extent, FileStatus, Source, ends_early};
+use super::{Extent, FileStatus, ReadLog, Source, ends_early};
 use crate::error::{Error, ErrorKind, Result};
 use crate::trace::activity::{CLOSE, FSTAT, OPEN64, POSIX_FADVISE, PREAD64, PREADV64};
-use crate::trace::{begin, finish, system_call};
+use crate::trace::{Activity, begin, finish, system_call};
 
 /// An open regular file.
 #[derive(Debug)]
@@ -18,6 +18,7 @@ pub struct FileSource {
     /// Closed when this is dropped.
     file: ManuallyDrop<File>,
     path: PathBuf,
+    log: Option<ReadLog>,
 }
 
 /// Opens a file for reading, and never waits for it: whatever is no regular file is refused, a FIFO without a writer too.
@@ -111,7 +112,27 @@ impl FileSource {
     /// # Errors
     /// As [`open_regular`].
     pub fn open(path: &Path) -> Result<Self> {
-        Ok(Self { file: ManuallyDrop::new(open_regular(path)?), path: path.to_path_buf() })
+        Ok(Self { file: ManuallyDrop::new(open_regular(path)?), path: path.to_path_buf(), log: None })
+    }
+
+    /// The same file, whose reads are in `log`.
+    #[must_use]
+    pub fn recorded(mut self, log: &ReadLog) -> Self {
+        self.log = Some(log.clone());
+        self
+    }
+
+    /// A call of the system that reads: an event of the trace, and a read in the log.
+    fn read_by(
+        &self,
+        activity: &'static Activity,
+        (offset, len): (u64, u64),
+        call: impl FnOnce() -> std::io::Result<u64>,
+    ) -> std::io::Result<u64> {
+        if let Some(log) = &self.log {
+            log.read(&self.path, offset, len);
+        }
+        system_call(activity, &self.path, (offset, len), call)
     }
 
     /// The open file.
@@ -212,7 +233,7 @@ impl Source for FileSource {
         while done < buffer.len() {
             let (at, rest) = (offset.saturating_add(done as u64), &mut buffer[done..]);
             let asked = (at, rest.len() as u64);
-            match system_call(&PREAD64, &self.path, asked, || self.file.read_at(rest, at).map(|read| read as u64)) {
+            match self.read_by(&PREAD64, asked, || self.file.read_at(rest, at).map(|read| read as u64)) {
                 Ok(0) => return Err(self.ends_early(offset, buffer.len() as u64)),
                 Ok(read) => done += read as usize,
                 Err(error) if error.kind() == IoErrorKind::Interrupted => {}
@@ -228,7 +249,7 @@ impl Source for FileSource {
         while !rest.is_empty() {
             let wanted = bytes_of(rest);
             let asked = (at, bytes_of(&rest[..rest.len().min(MOST_BUFFERS)]));
-            match system_call(&PREADV64, &self.path, asked, || read_vectored(&self.file, at, rest)) {
+            match self.read_by(&PREADV64, asked, || read_vectored(&self.file, at, rest)) {
                 Ok(0) => return Err(self.ends_early(at, wanted)),
                 Ok(read) => {
                     at += read;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{Source, ends_early};
+use super::{ReadLog, Source, ends_early};
 use crate::error::Result;
 
 /// A named run of bytes.
@@ -11,12 +11,19 @@ use crate::error::Result;
 pub struct MemorySource {
     bytes: Arc<[u8]>,
     path: PathBuf,
+    log: Option<ReadLog>,
 }
 
 impl MemorySource {
     /// A source of these bytes; `name` is what messages call it.
     pub fn new(name: &str, bytes: impl Into<Arc<[u8]>>) -> Self {
-        Self { bytes: bytes.into(), path: name.into() }
+        Self { bytes: bytes.into(), path: name.into(), log: None }
+    }
+
+    /// The same source, whose reads are in `log`.
+    #[must_use]
+    pub fn recorded(self, log: &ReadLog) -> Self {
+        Self { log: Some(log.clone()), ..self }
     }
 }
 
@@ -30,6 +37,9 @@ impl Source for MemorySource {
     }
 
     fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        if let Some(log) = &self.log {
+            log.read(&self.path, offset, buffer.len() as u64);
+        }
         let wanted = usize::try_from(offset)
             .ok()
             .and_then(|start| self.bytes.get(start..start.checked_add(buffer.len())?))

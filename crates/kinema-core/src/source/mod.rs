@@ -22,7 +22,7 @@ pub use memory::MemorySource;
 pub use multi::MultiFileSource;
 pub use open::{Files, OpenSource};
 pub use pool::FilePool;
-pub use recording::{ReadLog, RecordingSource};
+pub use recording::ReadLog;
 pub use status::FileStatus;
 pub use throttled::{Throttle, Throttled};
 

@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{FileSource, ReadLog, RecordingSource, Source};
+use super::{FileSource, ReadLog, Source};
 use crate::error::Result;
 
 /// Opens paths.
@@ -30,8 +30,8 @@ impl OpenSource for Files {
 /// Regular files, whose opening and reads are noted.
 impl OpenSource for ReadLog {
     fn open(&self, path: &Path) -> Result<Arc<dyn Source>> {
-        let file = FileSource::open(path)?;
+        let file = FileSource::open(path)?.recorded(self);
         self.opened(path);
-        Ok(Arc::new(RecordingSource::logging(file, self.clone())))
+        Ok(Arc::new(file))
     }
 }

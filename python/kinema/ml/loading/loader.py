@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from itertools import chain
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from kinema.ml.dataset import Batch, Dataset
 from kinema.ml.loading.arguments import at_least_one, rank_of
 from kinema.ml.loading.buffers import rows_of
 from kinema.ml.loading.gathers import BatchReader, Gather, GatheredBatches
+from kinema.ml.loading.loop_events import LoopEvents
 from kinema.ml.loading.node_prefetch import NodePrefetch, prefetch_for
 from kinema.ml.loading.order import Order
 from kinema.ml.loading.readahead import Readahead
@@ -391,6 +391,7 @@ class _Batches:
         self._epoch = loader.order.epoch
         self._rows: list[tuple[int, int]] = []
         self._gathered: Batch = Batch()
+        self._events = LoopEvents(self._epoch)
         self._reads: _Reads | None = self._started(begin) if reads is None else reads
 
     def _started(self, begin: int) -> _Reads:
@@ -422,6 +423,7 @@ class _Batches:
         return self
 
     def __next__(self) -> Any:
+        self._events.asked()
         if self._reads is None or not self._has_more():
             self._ended()
             raise StopIteration
@@ -429,11 +431,13 @@ class _Batches:
             # after a fork: on from the same place, with threads of this process
             self._rows, self._gathered = [], Batch()
             self._reads = self._started(self._next_place)
-        reads, times, began = self._reads, self._loader.times, perf_counter()
+        reads, times, size = self._reads, self._loader.times, 0
+        step = self._next_place // self._loader._share.of_all_ranks + 1
         try:
             batch = self._following(reads.ahead)
+            size = batch.nbytes
         finally:
-            times.waited += perf_counter() - began
+            times.waited += self._events.waited(step, size)
             busy = reads.ahead.busy
             times.busy += busy - reads.counted
             reads.counted = busy
@@ -444,7 +448,9 @@ class _Batches:
         times.nbytes += batch.nbytes
         if not self._has_more():
             self._hand_over()
-        return reads.reader.given(batch)
+        given = reads.reader.given(batch)
+        self._events.given(step)
+        return given
 
     def _has_more(self) -> bool:
         return bool(self._rows) or self._loader._share.has_more(self._next_place)
@@ -482,6 +488,7 @@ class _Batches:
         """A batch was asked for behind the last one: the loader goes on with the next epoch."""
         self._hand_over()
         if self._is_current:
+            self._events.ended()
             self._loader.set_epoch(self._epoch + 1)
 
     def close(self) -> None:

@@ -38,7 +38,7 @@ from kinema.runners.dask.client import DaskWorkers, check_running, connection, c
 from kinema.runners.dask.cluster import OwnCluster
 from kinema.runners.dask.ordered import OrderedTasks, make_bytes
 from kinema.runners.dask.progress import FramesInProgress
-from kinema.runners.dask.scheduler_plugin import Recording, transitions_since
+from kinema.runners.dask.scheduler_plugin import Recording, trace_transitions, transitions_since
 from kinema.runners.dask.task_submitter import SharedResult, TaskSubmitter
 from kinema.runners.dask.tasks import (
     PieceResult,
@@ -413,6 +413,7 @@ class _DaskPass:
         """Times by the workers' clocks, and by the scheduler's."""
         wall = time.time() - self._began
         rows, lost = recorded
+        trace_transitions(rows)
         transitions = transitions_since(rows, self._began)
         times = TaskTimes(
             wall,

@@ -13,8 +13,9 @@ from distributed import Client
 from distributed.diagnostics.plugin import SchedulerPlugin
 
 from kinema.timings import Transition
+from kinema.tracing.recording import event
 
-__all__ = ["Recording", "Transitions"]
+__all__ = ["Recording", "Transitions", "trace_transitions", "transitions_since"]
 
 # a transition as it is recorded: task, start, finish, worker, time, actions, bytes
 _Row = tuple[str, str, str, str, float, list[tuple[str, float, float]], int]
@@ -96,6 +97,15 @@ def transitions_since(rows: list[_Row], began: float) -> tuple[Transition, ...]:
         )
         for task, start, finish, worker, at, actions, nbytes in rows
     )
+
+
+def trace_transitions(rows: list[_Row]) -> None:
+    """Each state of each task as an event of the trace: from the transition into it to the one out of it."""
+    left: dict[str, int] = {}
+    for task, _start, finish, worker, at, _actions, _nbytes in reversed(rows):
+        entered = round(at * 1e9)
+        until, left[task] = left.get(task, entered), entered
+        event(f"task.{finish}", "dask", entered, max(0, until - entered), task=task, worker=worker)
 
 
 def _recorded(name: str, dask_scheduler: Any) -> tuple[list[_Row], list[str]]:

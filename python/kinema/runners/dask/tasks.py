@@ -35,6 +35,7 @@ from kinema.runners.dask.progress import reporting_frames
 from kinema.runners.local.worker import WorkerSetup
 from kinema.runners.reduction import Leaves, SerializedNode, serialize_nodes
 from kinema.runners.serialization import serialize_error
+from kinema.tracing.recording import lap
 
 __all__ = [
     "PieceResult",
@@ -172,13 +173,14 @@ class SharedSetup:
         with self._lock:
             if self._planned is not None:
                 return self._planned, 0.0
-            begun = time.monotonic()
+            begun = time.perf_counter_ns()
             setup = pickle.loads(self._content[0])
             if not isinstance(setup, WorkerSetup):
                 raise InternalError(f"the setup of a worker is none, found {type(setup).__name__}")
+            setup.trace.join("dask")
             trajectory = files.opened()
             self._planned = _PlannedPass(trajectory, setup.work_plan.plan(trajectory, setup.jobs), setup.jobs)
-            return self._planned, time.monotonic() - begun
+            return self._planned, lap("open", "reader", begun) * 1e-9
 
 
 def slots_of(threads: int, threads_a_task: int) -> int:

@@ -12,7 +12,7 @@ import threading
 import time
 import traceback
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
 from queue import SimpleQueue
@@ -28,6 +28,7 @@ from kinema.runners.scheduler import WorkPlan
 from kinema.runners.serialization import serialize_error
 from kinema.snapshot import TrajectorySnapshot
 from kinema.timings import block_column
+from kinema.tracing.recording import TraceOfRun
 
 __all__ = [
     "Begin",
@@ -60,6 +61,7 @@ class WorkerSetup:
     jobs: Sequence[Job]
     work_plan: WorkPlan
     began: float
+    trace: TraceOfRun = field(default_factory=TraceOfRun.current)
 
     def store(self, folder: str) -> None:
         """Writes it into the folder of a pass; FileIOError where the disk is full."""
@@ -277,6 +279,7 @@ def _open_and_plan(setup: WorkerSetup, folder: str) -> tuple[_core.Trajectory, _
     Each file is verified when it is first read: CorruptFileError for one that has changed since the parent opened it.
     What it has grown by is not seen.
     """
+    setup.trace.join("processes")
     known, data = pickle.loads((Path(folder) / _FILES_NAME).read_bytes())
     trajectory: _core.Trajectory = known.open(data)
     return trajectory, setup.work_plan.plan(trajectory, setup.jobs)

@@ -64,7 +64,7 @@ mod tests {
     use crate::format::scan::{cut, scan, scan_range, scan_with_ranges};
     use crate::format::{Scan, ScanOptions};
     use crate::index::{Index, TableIndex};
-    use crate::source::{MemorySource, RecordingSource};
+    use crate::source::{MemorySource, ReadLog};
 
     const MIXED: &[u8] = include_bytes!("../../../tests/data/xtc/mixed.xtc");
     const HEADERS: XtcHeaders = XtcHeaders { n_atoms: 540 };
@@ -153,12 +153,13 @@ mod tests {
         let whole = scanned(&bytes, 1, None).expect("sound").index;
         for cut in [0, MIXED.len(), bytes.len() - 5, bytes.len()] {
             let previous = scanned(&bytes[..cut], 1, None).expect("sound").index;
-            let source = RecordingSource::new(MemorySource::new("test.xtc", bytes.clone()));
+            let log = ReadLog::default();
+            let source = MemorySource::new("test.xtc", bytes.clone()).recorded(&log);
             let start = previous.end().unwrap_or(0);
             let options =
                 ScanOptions { previous: Some(previous), workers: 1, progress: &|_| Ok(()), skip_damaged: false };
             assert_eq!(scan(&source, &HEADERS, &options, 1).expect("sound").index, whole);
-            assert!(source.take().iter().all(|read| read.offset >= start));
+            assert!(log.take_extents().iter().all(|read| read.offset >= start));
         }
         // of no use once the file is shorter
         let shorter = scanned(MIXED, 1, Some(whole)).expect("sound").index;

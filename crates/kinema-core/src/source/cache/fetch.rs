@@ -159,8 +159,15 @@ impl Shared {
         if locked(&self.damaged).remove(&key) {
             self.counts.add(Count::Refetched, 1);
         }
-        match self.open_locked(key) {
-            Ok(Some(block)) => Ok(Place::Block(block, true)),
+        // what was stored is what came from the source
+        let stored = self.open_locked(key).map(|block| block.map(|block| (block.verify(0, block.len()), block)));
+        match stored {
+            Ok(Some((Ok(()), block))) => Ok(Place::Block(block, true)),
+            Ok(Some((Err(error), block))) => {
+                self.descriptors.remove(&block);
+                let removed = self.discard(key, &error);
+                Ok(self.not_stored(removed.err().unwrap_or(error).to_string()))
+            }
             // removed by another meanwhile, to make room
             Ok(None) => Ok(Place::Source),
             Err(error) => Ok(self.not_stored(error.to_string())),

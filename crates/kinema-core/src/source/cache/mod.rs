@@ -140,6 +140,8 @@ impl NodeCache {
             )));
         }
         let root = Root::open(&options.root, options.fuse)?;
+        // the same for processes that work in other folders
+        let options = CacheOptions { root: root.path.clone(), ..options };
         let throttle = |rate| Throttle::new(rate, &root.rate()).map(Arc::new);
         let throttle = options.source_rate.map(throttle).transpose()?;
         let (buffers, keys, damaged, full_until, last_error, orders) = Default::default();

@@ -36,6 +36,8 @@ const STRIPES: u64 = 1024;
 /// The folders of a cache; the files in them are of this version.
 #[derive(Debug, Clone)]
 pub(super) struct Root {
+    /// As it was given, without symbolic links.
+    pub path: PathBuf,
     pub blocks: PathBuf,
     pub locks: PathBuf,
     pub temporary: PathBuf,
@@ -67,6 +69,7 @@ impl Root {
             locks: inside.join("locks"),
             temporary: inside.join("temporary"),
             orders: inside.join("orders"),
+            path,
         };
         for folder in [&root.blocks, &root.locks, &root.temporary, &root.orders] {
             make(folder)?;
@@ -105,18 +108,24 @@ fn check(path: &Path, fuse: bool) -> std::result::Result<(), String> {
         path.symlink_metadata().map_err(|error| format!("cannot stat the folder of the node cache: {error}"))?;
     owned(&found)?;
     let kind = kind_of(path).map_err(|error| format!("cannot ask for the file system of the node cache: {error}"))?;
+    refusal(kind, fuse).map_or(Ok(()), Err)
+}
+
+/// Why a file system cannot have a cache: locks and times of others' file systems are not those of this node.
+fn refusal(kind: u64, fuse: bool) -> Option<String> {
+    const ADVICE: &str = "give a folder on a local disk, or in /dev/shm";
     if let Some((_, name)) = NETWORK.iter().find(|(magic, _)| *magic == kind) {
-        return Err(format!(
+        return Some(format!(
             "a node cache must be on a disk or in memory of the node, and this folder is on {name}, a file system of \
-             other machines; give a folder on a local disk, or in /dev/shm"
+             other machines; {ADVICE}"
         ));
     }
-    if kind == FUSE && !fuse {
-        let what = "a node cache must be on a disk or in memory of the node, and this folder is on FUSE, which may be \
-                    either; give another folder, or say fuse=True if it is local";
-        return Err(what.to_owned());
-    }
-    Ok(())
+    (kind == FUSE && !fuse).then(|| {
+        format!(
+            "a node cache must be on a disk or in memory of the node, and this folder is on FUSE, which may be another \
+             machine's; {ADVICE}, or say fuse=True if it is local"
+        )
+    })
 }
 
 fn owned(found: &Metadata) -> std::result::Result<(), String> {
@@ -159,4 +168,28 @@ fn kind_of(path: &Path) -> std::io::Result<u64> {
 #[cfg(not(target_os = "linux"))]
 fn kind_of(_: &Path) -> std::io::Result<u64> {
     Ok(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_systems_of_other_machines_are_refused_by_name() {
+        for (magic, name) in NETWORK {
+            assert!(refusal(*magic, true).is_some_and(|what| what.contains(&format!("is on {name},"))));
+        }
+        assert!(refusal(FUSE, false).is_some_and(|what| what.contains("FUSE")) && refusal(FUSE, true).is_none());
+        // ext4, tmpfs, XFS, overlay
+        for local in [0xef53, 0x0102_1994, 0x5846_5342, 0x794c_7630] {
+            assert!(refusal(local, false).is_none());
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_system_is_asked_for_the_file_system() {
+        assert_eq!(kind_of(Path::new("/proc")).unwrap(), 0x9fa0);
+        assert!(kind_of(Path::new("/nowhere")).is_err());
+    }
 }

@@ -1,0 +1,42 @@
+"""`LoopEvents`: what a loop over a loader does, as events of a trace; `LoaderTimes.waited` is the sum of some."""
+
+from __future__ import annotations
+
+from time import perf_counter_ns
+
+from kinema.tracing.recording import lap
+
+__all__ = ["LoopEvents"]
+
+
+class LoopEvents:
+    """Events of one loop over an epoch.
+
+    Waiting for a batch (`fetch.iter`), what the loop does with it (`train.step`), and the whole (`epoch.block`).
+    """
+
+    def __init__(self, epoch: int) -> None:
+        self._epoch = epoch
+        self._began = self._asked = perf_counter_ns()
+        # when the loop was given its last batch, and the number of that
+        self._given: tuple[int, int] | None = None
+
+    def asked(self) -> None:
+        """The loop asks for a batch."""
+        if self._given is not None:
+            given, step = self._given
+            lap("train.step", "pipeline", given, epoch=self._epoch, step=step)
+            self._given = None
+        self._asked = perf_counter_ns()
+
+    def waited(self, step: int, size: int) -> float:
+        """It has waited for one until now, of `size` bytes: seconds."""
+        return lap("fetch.iter", "dataloader", self._asked, epoch=self._epoch, step=step, size=size) * 1e-9
+
+    def given(self, step: int) -> None:
+        """It goes on with a batch."""
+        self._given = perf_counter_ns(), step
+
+    def ended(self) -> None:
+        """It was given all batches."""
+        lap("epoch.block", "pipeline", self._began, epoch=self._epoch)
