@@ -50,7 +50,7 @@ class NodeCache:
     verify : {"fetch", "always"}
         Whether the checksum of a block is compared when it is fetched and first opened, or with every read.
     fuse : bool
-        Whether the folder may be on FUSE, which may be a local file system or not; else such a folder is refused.
+        Whether `root` may be on a FUSE file system, which can be another machine's: true where it is known to be local.
 
     Raises
     ------
@@ -74,7 +74,8 @@ class NodeCache:
         self._root = os.path.abspath(os.fspath(root))
         self._limit = parse_bytes("limit", limit)
         self._block = None if block == AUTO else parse_bytes("block", block)
-        self._verify, self._fuse = verify, bool(fuse)
+        self._verify = verify
+        self._fuse = fuse
         # bytes a second of a slow source below, which is made up: for tests and benchmarks
         self._source_rate = None if source_rate is None else parse_bytes("source_rate", source_rate)
         self._core = self._made(self._block or parse_memory(DEFAULT_BLOCK))
@@ -122,7 +123,7 @@ class NodeCache:
         if self._block is not None:
             return self
         block = chosen_block(unit, coverage=coverage)
-        return NodeCache(self._root, self._limit, block, self._verify, fuse=self._fuse, source_rate=self._source_rate)
+        return _made_again(self._root, self._limit, block, self._verify, self._source_rate, self._fuse)
 
     # -- the folder -----------------------------------------------------------------------------------------------
 
@@ -165,7 +166,7 @@ class NodeCache:
 
     def __reduce__(self) -> tuple[Any, ...]:
         block = AUTO if self._block is None else self._block
-        return _unpickled, (self._root, self._limit, block, self._verify, self._fuse, self._source_rate)
+        return _made_again, (self._root, self._limit, block, self._verify, self._source_rate, self._fuse)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, NodeCache) and self.__reduce__()[1] == other.__reduce__()[1]
@@ -186,14 +187,11 @@ def cache_of(core: _core.Trajectory) -> NodeCache | None:
     found: _core.NodeCache | None = core.recipe()["node_cache"]
     if found is None:
         return None
-    # the arguments by which it is pickled
-    arguments: Any = found.__reduce__()[1]
-    root, limit, block, verify, source_rate, fuse = arguments
-    return NodeCache(root, limit, block, verify, fuse=fuse, source_rate=source_rate)
+    return _made_again(found.root, found.limit, found.block, found.verify, found.source_rate, found.fuse)
 
 
-def _unpickled(root: str, limit: int, block: int | str, verify: str, fuse: bool, source_rate: int | None) -> NodeCache:
-    return NodeCache(root, limit, block, verify, fuse=fuse, source_rate=source_rate)
+def _made_again(root: str, limit: int, block: int | str, verify: str, source_rate: int | None, fuse: bool) -> NodeCache:
+    return NodeCache(root, limit, block, verify, source_rate=source_rate, fuse=fuse)
 
 
 def node_cache_of(choice: NodeCacheChoice) -> NodeCache | None:
