@@ -28,14 +28,17 @@ def noted() -> Iterator[list[str]]:
         yield notes
 
 
+def words(how: str, path: Path, positions: np.ndarray, seed: int) -> list[str]:
+    array = path.with_suffix(".npy")
+    np.save(array, positions)
+    return [sys.executable, str(PROGRAM), how, str(path), str(array), str(seed)]
+
+
 class Child:
     """The program of `hdf5_program.py`, a step at a time."""
 
-    def __init__(self, how: str, path: Path, positions: np.ndarray, seed: int) -> None:
-        array = path.with_suffix(".npy")
-        np.save(array, positions)
-        words = [sys.executable, str(PROGRAM), how, str(path), str(array), str(seed)]
-        self.process = start_child(words, stdin=subprocess.PIPE, stderr=None)
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
         assert self.process.stdout.readline() == "ready\n"
         self.done = False
 
@@ -77,7 +80,7 @@ def test_every_frame_is_given_once(
     print("seed", seed)
     positions = random_walk(N_FRAMES, N_ATOMS, seed)
     path = tmp_path / "md.h5md"
-    child = Child(how, path, positions, seed)
+    child = Child(start_child(words(how, path, positions, seed), stdin=subprocess.PIPE, stderr=None))
     traj = opened(path, child)
     stage = Stage(monkeypatch, child.steps(), random.Random(seed))
     following = traj.follow(timeout=5.0)
@@ -90,7 +93,7 @@ def test_every_frame_is_given_once(
 def test_a_file_that_is_trimmed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     positions = random_walk(N_FRAMES, N_ATOMS, 1)
     path = tmp_path / "md.h5md"
-    child = Child("gromacs", path, positions.copy(), 4)
+    child = Child(start_child(words("gromacs", path, positions, 4), stdin=subprocess.PIPE, stderr=None))
 
     def steps() -> Steps:
         for _ in range(40):

@@ -104,7 +104,6 @@ def test_ctrl_c_ends_it_with_what_has_come(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.part-*"))
 
 
-@pytest.mark.processes
 def test_the_demo(tmp_path: Path) -> None:
     from kinema.demo.followed import follow_demo
 

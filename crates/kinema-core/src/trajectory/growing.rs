@@ -19,6 +19,8 @@ use crate::source::{Extent, FileStatus, Source};
 /// Zeros at the end of a frame that say nothing: padding, and numbers with few digits. In a file that was seen with zeros
 /// where nothing was written yet they do, unless it has stood still for long.
 const FEW_ZEROS: usize = 7;
+/// Bytes of the longest text in a frame's header.
+const LONGEST_VALUE: u64 = 32;
 /// Bytes of a file that a system writes or shows as zeros at once.
 const PAGE: u64 = 4096;
 /// Frames that are looked at one by one; of more the first that is not whole is searched by halving.
@@ -141,10 +143,10 @@ fn not_filled(at: u64, frame: Option<u64>) -> Error {
     }
 }
 
-/// Whether a number at byte `at`, which is wrong, may be one of which the last bytes are not written yet.
+/// Whether a number or text at byte `at`, which is wrong, may be one of which the last bytes are not written yet.
 fn is_unfilled(source: &dyn Source, at: u64) -> Result<bool> {
     let size = source.len()?;
-    let start = at.saturating_add(3).min(size.saturating_sub(1));
+    let start = at.saturating_add(LONGEST_VALUE - 1).min(size.saturating_sub(1));
     let mut bytes = vec![0; size.saturating_sub(start).min(PAGE) as usize];
     source.read_exact_at(start, &mut bytes)?;
     Ok(bytes.iter().all(|&byte| byte == 0))

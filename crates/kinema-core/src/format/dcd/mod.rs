@@ -170,7 +170,7 @@ impl Decoder for DcdDecoder {
         let end = bytes.len() as u64 - self.dcd.skipped_len(frame).min(bytes.len() as u64);
         let (mut at, mut whole) = (0, true);
         let cell = self.dcd.cell_len();
-        let plane = 4 * u64::from(self.dcd.stored_atoms(frame));
+        let plane = 4 * self.dcd.stored_atoms(frame);
         while whole && at < end {
             let payload = if at == 0 && cell > 0 { cell - 2 * layout.marker_len() } else { plane };
             whole = layout.payload(bytes, at, payload).is_ok();
