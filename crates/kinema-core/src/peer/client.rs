@@ -90,7 +90,7 @@ fn answer(bytes: &[u8]) -> Result<(u64, u64)> {
 }
 
 /// Messages that wait to be written.
-const WAITING: usize = 8;
+const WAITING: usize = 4;
 
 /// Fetches a whole file into one that is empty, and compares size and checksum; `progress` counts bytes. One thread
 /// receives, another one writes.

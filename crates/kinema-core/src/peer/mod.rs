@@ -31,8 +31,8 @@ pub use wire::Patience;
 use crate::error::Result;
 use crate::source::Source;
 
-/// Bytes of a file or block that one message carries at most: small enough to stay in a core's cache on its way.
-pub const PIECE: usize = 256 << 10;
+/// Bytes of a file or block that one message carries at most.
+pub const PIECE: usize = 1 << 20;
 
 /// Longest name of what is asked for.
 pub const LONGEST_NAME: usize = 4096 + 64;
