@@ -161,6 +161,10 @@ def _marked(tree: ast.Module) -> Iterator[ast.AST]:
             yield tree
 
 
+def _names(node: ast.AST) -> set[str]:
+    return {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+
+
 def test_what_is_tried_again_starts_processes() -> None:
     for path in sorted(TESTS.rglob("test_*.py")):
         text = path.read_text()
@@ -168,11 +172,17 @@ def test_what_is_tried_again_starts_processes() -> None:
         assert path == Path(__file__) or "mark.flaky" not in text, path
         marked = list(_marked(tree))
         assert path == Path(__file__) or len(marked) == text.count("pytest.mark.processes"), path
+        # functions of the module that start processes for its tests
+        own = {
+            one.name
+            for one in tree.body
+            if isinstance(one, ast.FunctionDef) and not one.name.startswith("test_") and _names(one) & BESIDE
+        }
         for node in marked:
-            names = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+            names = _names(node)
             names |= {one.arg for one in ast.walk(node) if isinstance(one, ast.arg)}
             words = {
                 one.value for one in ast.walk(node) if isinstance(one, ast.Constant) and isinstance(one.value, str)
             }
-            starts = names & BESIDE or words & BESIDE_NAMES or "os.kill" in ast.unparse(node)
+            starts = names & (BESIDE | own) or words & BESIDE_NAMES or "os.kill" in ast.unparse(node)
             assert starts, f"{path.relative_to(TESTS)}: {getattr(node, 'name', 'the module')} starts no process"

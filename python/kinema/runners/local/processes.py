@@ -226,7 +226,7 @@ class _MapCalls:
             except BaseException as error:
                 error.add_note(f"in this process, {self.describe((number, number + 1))}")
                 raise
-            self._values.take(number, pickle.loads(value))
+            self._values.take(number, unpacked_value(value))
 
     def run(self, handles: list[WorkerHandle]) -> None:
         """Gives what the function returns to the values, as it comes."""
