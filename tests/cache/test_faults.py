@@ -15,6 +15,7 @@ import pytest
 
 import kinema as kn
 from kinema import _core
+from kinema.cache import NodeCache
 from kinema.testing import KeeperTests
 from kinema.testing.children import end_children, start_child
 from kinema.testing.keepers import settle
@@ -26,6 +27,7 @@ LIMIT = 64 << 20
 READ = """
 import json, random, sys
 from kinema import _core
+from kinema.cache import NodeCache
 
 path, root, limit, rate, seed = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:6])
 content = open(path, "rb").read()
@@ -195,6 +197,10 @@ def test_a_full_disk_is_no_error_of_the_reader(tmp_path: Path, small_disk: Path)
     assert counts["bytes_direct"] == counts["bytes_source"] == len(content)
     assert "No space left on device" in (cache.last_error or "")
     assert cache.stat()["blocks"] == 0
+    # who fetches before a job is warned that the job will read the files themselves
+    with pytest.warns(kn.Note, match="40 blocks not in the node cache, .* themselves: .*No space left on device"):
+        done = NodeCache(root, "1 GiB", BLOCK).fill(path, workers=2)
+    assert (done["not_stored"], done["fetched_bytes"]) == (40, 0)
 
 
 class TestBlocks(KeeperTests):

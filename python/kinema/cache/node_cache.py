@@ -13,6 +13,8 @@ from kinema.cache.nodes import attach_nodes
 from kinema.choices import check_choice
 from kinema.errors import ArgumentError
 from kinema.files import check_regular, file_names
+from kinema.notes import emit
+from kinema.printable import counted
 from kinema.progress import ProgressChoice, reporting
 from kinema.resources import parse_memory, worker_count
 
@@ -155,8 +157,8 @@ class NodeCache:
         """Fetches whole files, as a job does before it computes; blocks that are there are not fetched again.
 
         Returns numbers: files, their blocks and bytes, fetched_blocks and fetched_bytes, which were not there, and
-        not_stored, blocks that could not be stored. It can be stopped at any time: blocks that were fetched stay.
-        Raises as opening the files does, and ArgumentError where they do not fit into `limit` together.
+        not_stored, blocks that could not be stored, which is noted. It can be stopped at any time: blocks that were
+        fetched stay. Raises as opening the files does, and ArgumentError where they do not fit into `limit` together.
         """
         names = file_names(paths)
         for name in names:
@@ -164,6 +166,10 @@ class NodeCache:
         total = sum(map(os.path.getsize, names))
         with reporting(progress, f"filling {self._root}", total, "bytes") as report:
             done: dict[str, Any] = self._core.fill(names, worker_count(workers), report)
+        if done["not_stored"]:
+            why = self._core.last_error or "they were changed just now, or nothing can be removed for them"
+            left = counted(done["not_stored"], "block")
+            emit([f"{self._root}: {left} not in the node cache, to be read from the files themselves: {why}"])
         return done
 
     def stat(self) -> dict[str, Any]:
