@@ -195,6 +195,7 @@ import sys
 from kinema.cache import NodeCache
 try:
     NodeCache(sys.argv[2], block="1 MiB", source_rate="4 MB").fill(sys.argv[1], workers=2)
-except KeyboardInterrupt:
+except KeyboardInterrupt as stop:
+    assert stop.__notes__ == [f"blocks that were fetched stay in {sys.argv[2]}, and are not fetched again"]
     sys.exit(130)
 """

@@ -164,8 +164,13 @@ class NodeCache:
         for name in names:
             check_regular(name, "file")
         total = sum(map(os.path.getsize, names))
-        with reporting(progress, f"filling {self._root}", total, "bytes") as report:
-            done: dict[str, Any] = self._core.fill(names, worker_count(workers), report)
+        try:
+            with reporting(progress, f"filling {self._root}", total, "bytes") as report:
+                done: dict[str, Any] = self._core.fill(names, worker_count(workers), report)
+        except BaseException as stop:
+            if not isinstance(stop, Exception):
+                stop.add_note(f"blocks that were fetched stay in {self._root}, and are not fetched again")
+            raise
         if done["not_stored"]:
             why = self._core.last_error or "they were changed just now, or nothing can be removed for them"
             left = counted(done["not_stored"], "block")
