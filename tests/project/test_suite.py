@@ -161,6 +161,18 @@ def _marked(tree: ast.Module) -> Iterator[ast.AST]:
             yield tree
 
 
+def _names(node: ast.AST) -> set[str]:
+    """Names that are used in it, and its arguments."""
+    names = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+    return names | {one.arg for one in ast.walk(node) if isinstance(one, ast.arg)}
+
+
+def _helpers(tree: ast.Module) -> set[str]:
+    """Functions of a module, not tests, that start processes."""
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and not node.name.startswith("test")]
+    return {node.name for node in functions if _names(node) & BESIDE}
+
+
 def test_what_is_tried_again_starts_processes() -> None:
     for path in sorted(TESTS.rglob("test_*.py")):
         text = path.read_text()
@@ -169,10 +181,9 @@ def test_what_is_tried_again_starts_processes() -> None:
         marked = list(_marked(tree))
         assert path == Path(__file__) or len(marked) == text.count("pytest.mark.processes"), path
         for node in marked:
-            names = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
-            names |= {one.arg for one in ast.walk(node) if isinstance(one, ast.arg)}
             words = {
                 one.value for one in ast.walk(node) if isinstance(one, ast.Constant) and isinstance(one.value, str)
             }
-            starts = names & BESIDE or words & BESIDE_NAMES or "os.kill" in ast.unparse(node)
+            named = _names(node) & (BESIDE | _helpers(tree))
+            starts = named or words & BESIDE_NAMES or "os.kill" in ast.unparse(node)
             assert starts, f"{path.relative_to(TESTS)}: {getattr(node, 'name', 'the module')} starts no process"
