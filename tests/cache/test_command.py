@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import re
 import signal
 import sys
@@ -122,6 +123,20 @@ def test_fill_stat_verify_clear(path: Path, node: Path, tmp_path: Path, capsys: 
     assert json.loads(ran(["cache", "stat", "--node-cache", node, "--json"], capsys)[0])["blocks"] == 0
 
 
+def test_the_limit_and_the_blocks_of_a_fill_hold_for_who_reads(path: Path, node: Path, capsys: Any) -> None:
+    """A command has no option for the limit: by one that fetches, blocks within the limit of the fill must stay."""
+    assert NodeCache(node).limit == 200 << 30
+    ran(["cache", "fill", path, "--node-cache", node, "--limit", "900 GiB", "--block", "64 KiB"], capsys)
+    found = NodeCache(node, block="64 KiB")
+    assert (found.limit, found.stat()["blocks"]) == (900 << 30, -(-path.stat().st_size // (64 << 10)))
+    again = pickle.loads(pickle.dumps(NodeCache(node, "1 GiB")))
+    assert again.limit == 1 << 30 == NodeCache(node).limit
+    # handles of workers leave what was given since
+    ran(["cache", "fill", path, "--node-cache", node, "--limit", "2 GiB"], capsys)
+    assert pickle.loads(pickle.dumps(again)).limit == 1 << 30
+    assert NodeCache(node).limit == 2 << 30
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -130,6 +145,8 @@ def test_fill_stat_verify_clear(path: Path, node: Path, tmp_path: Path, capsys: 
         (["cache", "fill", "PATH"], "Missing option '--node-cache'"),
         (["cache", "fill", "PATH", "--node-cache", "NODE", "--limit", "10 KiB"], "limit of the"),
         (["cache", "stat", "--node-cache", "nowhere"], "nowhere: there is no node cache; kinema cache fill makes one"),
+        # a folder that is no cache stays as it is
+        (["cache", "stat", "--node-cache", "FOLDER"], "there is no node cache"),
         (["cache", "verify", "--node-cache", "nowhere"], "there is no node cache"),
         (["cache", "clear", "--node-cache", "nowhere"], "there is no node cache"),
         (["cache", "empty"], "empty"),
@@ -137,8 +154,9 @@ def test_fill_stat_verify_clear(path: Path, node: Path, tmp_path: Path, capsys: 
     ],
 )
 def test_bad_input(words: list[str], said: str, path: Path, node: Path, capsys: Any) -> None:
-    words = [{"PATH": str(path), "NODE": str(node)}.get(word, word) for word in words]
+    words = [{"PATH": str(path), "NODE": str(node), "FOLDER": str(path.parent)}.get(word, word) for word in words]
     out, err = ran(words, capsys, code=2)
+    assert os.listdir(path.parent) == [path.name]
     assert out == "" and said in err and "defect" not in err
     assert len(err.splitlines()) == 1
 
@@ -177,6 +195,7 @@ import sys
 from kinema.cache import NodeCache
 try:
     NodeCache(sys.argv[2], block="1 MiB", source_rate="4 MB").fill(sys.argv[1], workers=2)
-except KeyboardInterrupt:
+except KeyboardInterrupt as stop:
+    assert stop.__notes__ == [f"blocks that were fetched stay in {sys.argv[2]}, and are not fetched again"]
     sys.exit(130)
 """

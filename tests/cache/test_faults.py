@@ -11,12 +11,14 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 import kinema as kn
 from kinema import _core
+from kinema.cache import NodeCache
 from kinema.testing import KeeperTests
-from kinema.testing.children import end_children, start_child
+from kinema.testing.children import all_ended, end_children, start_child
 from kinema.testing.keepers import settle
 
 BLOCK = 64 << 10
@@ -26,6 +28,7 @@ LIMIT = 64 << 20
 READ = """
 import json, random, sys
 from kinema import _core
+from kinema.cache import NodeCache
 
 path, root, limit, rate, seed = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:6])
 content = open(path, "rb").read()
@@ -136,12 +139,12 @@ threading.Thread(target=file.read_at, args=(0, 100), daemon=True).start()
 while not os.listdir(root + "/kinema-cache-1/temporary"):
     time.sleep(0.01)
 if os.fork() == 0:
-    os.write(1, b"forked\\n")
+    os.write(1, b"%d\\n" % os.getpid())
 time.sleep(1000)
 """
     process = _start(READ + slow, path, root, LIMIT, 1 << 20, 0)
     assert process.stdout is not None
-    assert process.stdout.readline() == "forked\n"
+    forked = psutil.Process(int(process.stdout.readline()))
     # this one waits for the lock
     waiting = _start(
         READ + "\nfile = _core.NodeCache(root, limit, 4 << 20).open(path)\nprint('waits', flush=True)\n"
@@ -154,8 +157,11 @@ time.sleep(1000)
     _, said = waiting.communicate(timeout=60)
     assert waiting.returncode == 0, said
     # the child that was forked in the middle lives, and holds nothing
+    assert forked.is_running()
     _whole(root, path, content)
+    # it is killed with the group of its parent, which is dead
     end_children()
+    assert all_ended([forked], 60)
 
 
 @pytest.fixture
@@ -195,6 +201,10 @@ def test_a_full_disk_is_no_error_of_the_reader(tmp_path: Path, small_disk: Path)
     assert counts["bytes_direct"] == counts["bytes_source"] == len(content)
     assert "No space left on device" in (cache.last_error or "")
     assert cache.stat()["blocks"] == 0
+    # who fetches before a job is warned that the job will read the files themselves
+    with pytest.warns(kn.Note, match="40 blocks not in the node cache, .* themselves: .*No space left on device"):
+        done = NodeCache(root, "1 GiB", BLOCK).fill(path, workers=2)
+    assert (done["not_stored"], done["fetched_bytes"]) == (40, 0)
 
 
 class TestBlocks(KeeperTests):

@@ -165,7 +165,7 @@ def test_a_damaged_block_is_fetched_again(tmp_path: Path, counted: Any, verify: 
         counted()
         assert everything(path, node_cache=cache) == expected
         assert (found := counted()).corrupt == found.refetched == 1
-        assert "1 block damaged and fetched again" in str(found)
+        assert "1 block damaged and removed, 1 fetched again" in str(found)
         assert cache.verify_all() == []
     else:
         assert [one[0] for one in cache.verify_all()] == [str(path)]

@@ -162,7 +162,15 @@ def _marked(tree: ast.Module) -> Iterator[ast.AST]:
 
 
 def _names(node: ast.AST) -> set[str]:
-    return {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+    """Names that are used in it, and its arguments."""
+    names = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+    return names | {one.arg for one in ast.walk(node) if isinstance(one, ast.arg)}
+
+
+def _helpers(tree: ast.Module) -> set[str]:
+    """Functions of a module, not tests, that start processes."""
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and not node.name.startswith("test")]
+    return {node.name for node in functions if _names(node) & BESIDE}
 
 
 def test_what_is_tried_again_starts_processes() -> None:
@@ -172,17 +180,10 @@ def test_what_is_tried_again_starts_processes() -> None:
         assert path == Path(__file__) or "mark.flaky" not in text, path
         marked = list(_marked(tree))
         assert path == Path(__file__) or len(marked) == text.count("pytest.mark.processes"), path
-        # functions of the module that start processes for its tests
-        own = {
-            one.name
-            for one in tree.body
-            if isinstance(one, ast.FunctionDef) and not one.name.startswith("test_") and _names(one) & BESIDE
-        }
         for node in marked:
-            names = _names(node)
-            names |= {one.arg for one in ast.walk(node) if isinstance(one, ast.arg)}
             words = {
                 one.value for one in ast.walk(node) if isinstance(one, ast.Constant) and isinstance(one.value, str)
             }
-            starts = names & (BESIDE | own) or words & BESIDE_NAMES or "os.kill" in ast.unparse(node)
+            named = _names(node) & (BESIDE | _helpers(tree))
+            starts = named or words & BESIDE_NAMES or "os.kill" in ast.unparse(node)
             assert starts, f"{path.relative_to(TESTS)}: {getattr(node, 'name', 'the module')} starts no process"

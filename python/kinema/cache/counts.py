@@ -102,7 +102,7 @@ class CacheCounts:
         if self.peer_failures:
             found.append(f"{counted(self.peer_failures, 'block')} not given by other nodes and read from the source")
         if self.corrupt:
-            found.append(f"{counted(self.corrupt, 'block')} damaged and fetched again")
+            found.append(f"{counted(self.corrupt, 'block')} damaged and removed, {self.refetched:,} fetched again")
         if self.errors:
             found.append(f"{counted(self.errors, 'block')} could not be stored")
         return ", ".join(found)

@@ -8,10 +8,13 @@ from typing import Any
 
 from kinema import _core
 from kinema.cache.blocks import DEFAULT_BLOCK, chosen_block
+from kinema.cache.folder_limit import DEFAULT_LIMIT, store_limit, stored_limit
 from kinema.cache.nodes import attach_nodes
 from kinema.choices import check_choice
 from kinema.errors import ArgumentError
 from kinema.files import check_regular, file_names
+from kinema.notes import emit
+from kinema.printable import counted
 from kinema.progress import ProgressChoice, reporting
 from kinema.resources import parse_memory, worker_count
 
@@ -40,9 +43,10 @@ class NodeCache:
     root : path
         A folder of the user's own, made where it is not there. Refused are folders of others, those that others may
         write, and shared file systems.
-    limit : int or str
+    limit : int or str, optional
         Bytes of all blocks: beyond it blocks are removed, those that are used next last of all where the order is
-        known (`kinema.ml.Loader`), else those that were used longest ago.
+        known (`kinema.ml.Loader`), else those that were used longest ago. By default what was given last for this
+        folder, by any program, or else 200 GiB.
     block : int, str or "auto"
         Bytes of a block: what is fetched at a time, a multiple of 64 KiB. "auto": `kinema.open` and data sets choose:
         as many whole frames, chunks or samples as 16 MiB hold. Blocks of another size are other blocks: who fills the
@@ -63,16 +67,32 @@ class NodeCache:
     def __init__(
         self,
         root: str | os.PathLike[str],
-        limit: int | str = "200 GiB",
+        limit: int | str | None = None,
         block: int | str = DEFAULT_BLOCK,
         verify: str = "fetch",
         *,
         fuse: bool = False,
         source_rate: int | str | None = None,
     ) -> None:
+        known = stored_limit(root) if limit is None else None
+        self._set_up(root, DEFAULT_LIMIT if limit is None else limit, block, verify, fuse, source_rate, known)
+        if limit is not None:
+            # whoever names the folder alone has the same
+            store_limit(self._root, self._limit)
+
+    def _set_up(
+        self,
+        root: str | os.PathLike[str],
+        limit: int | str,
+        block: int | str,
+        verify: str,
+        fuse: bool,
+        source_rate: int | str | None,
+        known: int | None = None,
+    ) -> None:
         check_choice("verify", verify, VERIFY)
         self._root = os.path.abspath(os.fspath(root))
-        self._limit = parse_bytes("limit", limit)
+        self._limit = parse_bytes("limit", limit) if known is None else known
         self._block = None if block == AUTO else parse_bytes("block", block)
         self._verify = verify
         self._fuse = fuse
@@ -137,15 +157,24 @@ class NodeCache:
         """Fetches whole files, as a job does before it computes; blocks that are there are not fetched again.
 
         Returns numbers: files, their blocks and bytes, fetched_blocks and fetched_bytes, which were not there, and
-        not_stored, blocks that could not be stored. It can be stopped at any time: blocks that were fetched stay.
-        Raises as opening the files does, and ArgumentError where they do not fit into `limit` together.
+        not_stored, blocks that could not be stored, which is noted. It can be stopped at any time: blocks that were
+        fetched stay. Raises as opening the files does, and ArgumentError where they do not fit into `limit` together.
         """
         names = file_names(paths)
         for name in names:
             check_regular(name, "file")
         total = sum(map(os.path.getsize, names))
-        with reporting(progress, f"filling {self._root}", total, "bytes") as report:
-            done: dict[str, Any] = self._core.fill(names, worker_count(workers), report)
+        try:
+            with reporting(progress, f"filling {self._root}", total, "bytes") as report:
+                done: dict[str, Any] = self._core.fill(names, worker_count(workers), report)
+        except BaseException as stop:
+            if not isinstance(stop, Exception):
+                stop.add_note(f"blocks that were fetched stay in {self._root}, and are not fetched again")
+            raise
+        if done["not_stored"]:
+            why = self._core.last_error or "they were changed just now, or nothing can be removed for them"
+            left = counted(done["not_stored"], "block")
+            emit([f"{self._root}: {left} not in the node cache, to be read from the files themselves: {why}"])
         return done
 
     def stat(self) -> dict[str, Any]:
@@ -191,7 +220,9 @@ def cache_of(core: _core.Trajectory) -> NodeCache | None:
 
 
 def _made_again(root: str, limit: int, block: int | str, verify: str, source_rate: int | None, fuse: bool) -> NodeCache:
-    return NodeCache(root, limit, block, verify, source_rate=source_rate, fuse=fuse)
+    cache = NodeCache.__new__(NodeCache)
+    cache._set_up(root, limit, block, verify, fuse, source_rate)
+    return cache
 
 
 def node_cache_of(choice: NodeCacheChoice) -> NodeCache | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import resource
@@ -127,5 +128,7 @@ def all_ended(processes: Sequence[Any], seconds: float = 120) -> bool:
 
 
 def _kill(process: subprocess.Popen[Any]) -> None:
-    if process.poll() is None:
-        os.killpg(process.pid, signal.SIGKILL)
+    # until it is waited for its number is no other's, and what it has forked may live on without it
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)

@@ -112,7 +112,9 @@ class NodePrefetch:
         try:
             self._begin()
         except Error as error:
-            # of a file: whoever reads it gets it; of the folder: the loop goes on without
+            # of a file: whoever reads it gets it; of the folder: the loop goes on without; after the loop nobody minds
+            if self._stopped:
+                return
             emit([f"nothing more is fetched ahead into the node cache: {error}"])
 
     def passed(self, gather: Gather) -> None:
@@ -143,7 +145,7 @@ class NodePrefetch:
             before[_place(batch)] = len(reads)
             reads += [read for gather in batch for read in _reads(self._dataset, gather)]
             last = [batch]
-        if not reads or before.keys() == self._before.keys():
+        if self._stopped or not reads or before.keys() == self._before.keys():
             return
         running = self._cache.prefetch(reads, self._ahead)
         with self._lock:

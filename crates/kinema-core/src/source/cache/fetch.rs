@@ -6,14 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use xxhash_rust::xxh3::xxh3_64;
-
 use super::block::{Block, PIECE, footer, stored_bytes};
 use super::counts::Count;
 use super::key::{BlockKey, FileKey};
 use super::locks::Lock;
 use super::nodes::Nodes;
 use super::space::Room;
+use super::writer::{Job, Written};
 use super::{Check, Shared};
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::pool::locked;
@@ -21,8 +20,10 @@ use crate::source::{Extent, FileStatus, Source};
 use crate::trace::activity::CACHE_FETCH;
 use crate::trace::{begin, finish};
 
-/// Bytes that are read from the source at once.
-const CHUNK: usize = 4 << 20;
+/// Bytes that are read from the source at once, while those before them are written.
+const CHUNK: usize = 2 << 20;
+/// Most buffers that are kept.
+const BUFFERS: usize = 8;
 /// After a block could not be stored nobody tries again for so many seconds.
 const PAUSE: u64 = 5;
 
@@ -173,15 +174,8 @@ impl Shared {
         if locked(&self.damaged).remove(&key) {
             self.counts.add(Count::Refetched, 1);
         }
-        // what was stored is what came from the source
-        let stored = self.open_locked(key).map(|block| block.map(|block| (block.verify(0, block.len()), block)));
-        match stored {
-            Ok(Some((Ok(()), block))) => Ok(Place::Block(block, true)),
-            Ok(Some((Err(error), block))) => {
-                self.descriptors.remove(&block);
-                let removed = self.discard(key, &error);
-                Ok(self.not_stored(removed.err().unwrap_or(error).to_string()))
-            }
+        match self.open_locked(key) {
+            Ok(Some(block)) => Ok(Place::Block(block, true)),
             // removed by another meanwhile, to make room
             Ok(None) => Ok(Place::Source),
             Err(error) => Ok(self.not_stored(error.to_string())),
@@ -238,14 +232,15 @@ impl Shared {
             return Ok(Stored::Grows);
         }
         let end = footer(key, extent.len, &file.path, &sums);
-        if let Err(error) = room.write(&end, extent.len).and_then(|()| room.publish(key)) {
+        if let Err(error) = room.new_file().write(&end, extent.len).and_then(|()| room.publish(key)) {
             return no_room(&error);
         }
         finish(start, &CACHE_FETCH, Some(file.source.path()), [extent.offset as i64, extent.len as i64, 0]);
         Ok(Stored::Yes)
     }
 
-    /// Copies bytes of the source into a new file; the checksums of their pieces, or why they could not be written.
+    /// Copies bytes of the source into a new file: this thread reads, and where there is more than one read another one
+    /// writes. The checksums of their pieces, compared with what is in the file, or why they could not be stored.
     fn copy(
         &self,
         file: &SourceFile,
@@ -254,29 +249,53 @@ impl Shared {
         check: &Check<'_>,
     ) -> Result<std::io::Result<Vec<u64>>> {
         file.source.will_need(extent);
-        let mut buffer = self.buffer((extent.len as usize).min(CHUNK));
+        let mut writer = (extent.len > CHUNK as u64).then(|| self.writers.take());
         let mut sums = Vec::with_capacity(extent.len.div_ceil(PIECE as u64) as usize);
         let mut done = 0;
         while done < extent.len {
             check()?;
-            let n = buffer.len().min((extent.len - done) as usize);
-            let bytes = &mut buffer[..n];
-            if let Err(error) = file.source.read_exact_at(extent.offset + done, bytes) {
-                // the reason, where it is known
-                file.check()?;
-                return Err(error);
+            let bytes = self.read_source(file, extent.offset + done, (extent.len - done).min(CHUNK as u64) as usize)?;
+            let n = bytes.len() as u64;
+            let job = Job { file: room.new_file().clone(), at: done, bytes };
+            let written = match &mut writer {
+                Some(writer) => writer.exchange(job),
+                None => job.write().map(Some),
+            };
+            match written {
+                Ok(written) => self.take_sums(written, &mut sums),
+                Err(error) => return Ok(Err(error)),
             }
-            self.counts.add(Count::BytesSource, bytes.len() as u64);
-            self.counts.add(Count::SourceReads, 1);
-            sums.extend(bytes.chunks(PIECE).map(xxh3_64));
-            if let Err(error) = room.write(bytes, done) {
-                return Ok(Err(error));
-            }
-            done += n as u64;
+            done += n;
         }
-        self.give_buffer(buffer);
+        if let Some(mut writer) = writer {
+            match writer.last() {
+                Ok(written) => self.take_sums(written, &mut sums),
+                Err(error) => return Ok(Err(error)),
+            }
+            self.writers.give(writer);
+        }
         file.source.not_needed(extent);
         Ok(Ok(sums))
+    }
+
+    /// Bytes of the source.
+    fn read_source(&self, file: &SourceFile, offset: u64, n: usize) -> Result<Vec<u8>> {
+        let mut bytes = self.buffer(n);
+        if let Err(error) = file.source.read_exact_at(offset, &mut bytes) {
+            // the reason, where it is known
+            file.check()?;
+            return Err(error);
+        }
+        self.counts.add(Count::BytesSource, n as u64);
+        self.counts.add(Count::SourceReads, 1);
+        Ok(bytes)
+    }
+
+    fn take_sums(&self, written: Option<Written>, sums: &mut Vec<u64>) {
+        if let Some(written) = written {
+            sums.extend(written.sums);
+            self.give_buffer(written.bytes);
+        }
     }
 
     fn buffer(&self, bytes: usize) -> Vec<u8> {
@@ -287,7 +306,7 @@ impl Shared {
 
     fn give_buffer(&self, buffer: Vec<u8>) {
         let mut buffers = locked(&self.buffers);
-        if buffers.len() < 4 {
+        if buffers.len() < BUFFERS {
             buffers.push(buffer);
         }
     }

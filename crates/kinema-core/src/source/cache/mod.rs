@@ -19,6 +19,7 @@ mod root;
 mod space;
 mod stage;
 mod upkeep;
+mod writer;
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -32,6 +33,7 @@ use self::fetch::SourceFile;
 use self::key::{BlockKey, FileKey};
 use self::orders::Order;
 use self::root::Root;
+use self::writer::Writers;
 use super::pool::locked;
 use super::{CONTENT_PLACES, FileStatus, Files, OpenSource, Source, Throttle, Throttled, sampled_bytes};
 use crate::error::{Error, ErrorKind, Result};
@@ -94,6 +96,7 @@ struct Shared {
     descriptors: Descriptors,
     /// For copies from the source.
     buffers: Mutex<Vec<Vec<u8>>>,
+    writers: Writers,
     /// Keys of files that were opened: as long as the status of one is the same, its content is not read again.
     keys: Mutex<HashMap<PathBuf, (FileStatus, FileKey)>>,
     /// Blocks that were removed because they were damaged, and not fetched again yet.
@@ -148,7 +151,7 @@ impl NodeCache {
         let options = CacheOptions { root: root.path.clone(), ..options };
         let throttle = |rate| Throttle::new(rate, &root.rate()).map(Arc::new);
         let throttle = options.source_rate.map(throttle).transpose()?;
-        let (buffers, keys, damaged, full_until, last_error, orders, nodes) = Default::default();
+        let (buffers, writers, keys, damaged, full_until, last_error, orders, nodes) = Default::default();
         let (counts, descriptors) = (Counter::new(), Descriptors::new());
         let shared = Shared {
             options,
@@ -156,6 +159,7 @@ impl NodeCache {
             counts,
             descriptors,
             buffers,
+            writers,
             keys,
             damaged,
             full_until,

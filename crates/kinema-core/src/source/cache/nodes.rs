@@ -6,8 +6,6 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 
-use xxhash_rust::xxh3::xxh3_64;
-
 use super::block::{Block, PIECE};
 use super::counts::Count;
 use super::fetch::{Place, SourceFile};
@@ -105,8 +103,8 @@ impl Shared {
             if done % PIECE as u64 != 0 || done + bytes.len() as u64 > extent.len {
                 return Err(Error::new(ErrorKind::Corrupt, "the home of a block gives other bytes than those of it"));
             }
-            sums.extend(bytes.chunks(PIECE).map(xxh3_64));
-            room.write(bytes, done).map_err(|error| Error::io("a block could not be stored", &error))?;
+            let stored = room.new_file().write_pieces(bytes, done);
+            sums.extend(stored.map_err(|error| Error::io("a block could not be stored", &error))?);
             done += bytes.len() as u64;
             Ok(())
         });

@@ -6,6 +6,7 @@
 use std::fs::{DirEntry, File, OpenOptions, read_dir, remove_dir, remove_file};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
@@ -13,6 +14,7 @@ use super::Shared;
 use super::counts::Count;
 use super::key::{BlockKey, FileKey};
 use super::locks::Lock;
+use super::writer::NewFile;
 use crate::error::{Error, Result};
 use crate::trace::activity::{CACHE_EVICT, PREAD64, PWRITE64};
 use crate::trace::{begin, finish, system_call};
@@ -20,31 +22,14 @@ use crate::trace::{begin, finish, system_call};
 /// A new file of known length, which is the only one of its process until it is renamed.
 pub(super) struct Room<'a> {
     shared: &'a Shared,
-    /// Locked, by which others see that somebody writes it.
-    lock: Lock,
-    path: PathBuf,
+    new: Arc<NewFile>,
     bytes: u64,
     published: bool,
 }
 
 impl Room<'_> {
-    pub(super) fn file(&self) -> &File {
-        self.lock.file()
-    }
-
-    /// Writes all of the bytes, or fails.
-    pub(super) fn write(&self, mut bytes: &[u8], mut at: u64) -> std::io::Result<()> {
-        while !bytes.is_empty() {
-            let asked = (at, bytes.len() as u64);
-            let call = || self.file().write_at(bytes, at).map(|written| written as u64);
-            match system_call(&PWRITE64, &self.path, asked, call) {
-                Ok(0) => return Err(std::io::ErrorKind::WriteZero.into()),
-                Ok(written) => (bytes, at) = (&bytes[written as usize..], at + written),
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
+    pub(super) fn new_file(&self) -> &Arc<NewFile> {
+        &self.new
     }
 
     /// Gives the file its name, by which others find it.
@@ -52,7 +37,7 @@ impl Room<'_> {
         let (folder, place) = (self.shared.root.folder_of(key), self.shared.root.block(key));
         let mut attempts = 0;
         loop {
-            match std::fs::rename(&self.path, &place) {
+            match std::fs::rename(&self.new.path, &place) {
                 Ok(()) => break,
                 // the folder is removed with its last block, at any time
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound && attempts < 8 => {
@@ -74,7 +59,7 @@ impl Drop for Room<'_> {
     fn drop(&mut self) {
         if !self.published {
             // what cannot be removed or counted now is when all is counted
-            let _ = remove_file(&self.path);
+            let _ = remove_file(&self.new.path);
             let _ = self.shared.give_back(self.bytes);
         }
     }
@@ -227,12 +212,12 @@ impl Shared {
         }
         let (path, file) = self.new_file()?;
         let lock = Lock::of(file).map_err(plain)?.ok_or(std::io::ErrorKind::WouldBlock)?;
-        let mut room = Room { shared: self, lock, path, bytes: 0, published: false };
-        let mut outcome = allocate(room.file(), bytes);
+        let mut room = Room { shared: self, new: Arc::new(NewFile { lock, path }), bytes: 0, published: false };
+        let mut outcome = allocate(room.new.file(), bytes);
         if outcome.as_ref().is_err_and(is_full) {
             // others fill the file system: the cache shrinks
             used = self.free_to(used.saturating_sub(bytes.saturating_mul(2))).map_err(plain)?;
-            outcome = allocate(room.file(), bytes);
+            outcome = allocate(room.new.file(), bytes);
         }
         write_number(&space, &self.root.space(), if outcome.is_ok() { used + bytes } else { used })?;
         // its own lock is taken when the room is dropped

@@ -7,6 +7,7 @@ import typer
 
 from kinema.cli.command_line import Command
 from kinema.cli.commands.cache.folder import Folder, existing
+from kinema.printable import counted
 
 
 def clear(
@@ -22,5 +23,6 @@ def clear(
     cache = existing(folder)
     blocks, size = cache.clear(files or None)
     command.print_result(
-        lambda: {"blocks": blocks, "bytes": size}, lambda: f"{cache.root}: {blocks:,} blocks, {size:,} bytes removed"
+        lambda: {"blocks": blocks, "bytes": size},
+        lambda: f"{cache.root}: {counted(blocks, 'block')}, {size:,} bytes removed",
     )

@@ -4,10 +4,12 @@ from typing import Annotated
 
 import typer
 
+from kinema.cache.blocks import DEFAULT_BLOCK
 from kinema.cli import options
 from kinema.cli.analysis_options import TrajectoryFiles, takes_groups
 from kinema.cli.command_line import Command
 from kinema.cli.commands.cache.folder import Folder
+from kinema.printable import counted
 
 
 @takes_groups
@@ -16,9 +18,24 @@ def fill(
     named: TrajectoryFiles,
     folder: Folder,
     limit: Annotated[
+        str | None,
+        typer.Option(
+            "--limit",
+            parser=options.byte_count,
+            metavar="TEXT",
+            help="Bytes of all blocks of the cache, kept in its folder for all that name it; 200 GiB at first.",
+            show_default=False,
+        ),
+    ] = None,
+    block: Annotated[
         str,
-        typer.Option("--limit", parser=options.byte_count, metavar="TEXT", help="Bytes of all blocks of the cache."),
-    ] = "200 GiB",
+        typer.Option(
+            "--block",
+            parser=options.byte_count,
+            metavar="TEXT",
+            help="Bytes of a block, those of the program that reads.",
+        ),
+    ] = DEFAULT_BLOCK,
     workers: options.Workers = None,
 ) -> None:
     """Fetch files before a job computes on them: each byte once, however many processes do so. What is there stays.
@@ -31,13 +48,13 @@ def fill(
 
     command: Command = context.obj
     began = time.perf_counter()
-    cache = NodeCache(folder, limit)
+    cache = NodeCache(folder, limit, block)
     done = cache.fill(named.paths, workers=workers, progress=False if command.quiet else None)
     seconds = time.perf_counter() - began
     command.print_result(
         lambda: {**done, "seconds": seconds},
         lambda: (
-            f"{cache.root}: {done['files']:,} files, {done['bytes']:,} bytes, of which {done['fetched_bytes']:,} were "
-            f"fetched in {seconds:.2f} s"
+            f"{cache.root}: {counted(done['files'], 'file')}, {done['bytes']:,} bytes, "
+            f"of which {done['fetched_bytes']:,} were fetched in {seconds:.2f} s"
         ),
     )

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from kinema.cache.folder_limit import INSIDE
 from kinema.cache.node_cache import NodeCache
 from kinema.errors import ArgumentError
 
@@ -20,6 +21,6 @@ Folder = Annotated[
 
 def existing(folder: Path) -> NodeCache:
     """The cache in a folder; ArgumentError where it is not there, rather than a new one."""
-    if not folder.is_dir():
+    if not (folder / INSIDE).is_dir():
         raise ArgumentError(f"{folder}: there is no node cache; kinema cache fill makes one", path=str(folder))
     return NodeCache(folder)

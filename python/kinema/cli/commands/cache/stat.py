@@ -6,6 +6,7 @@ import typer
 
 from kinema.cli.command_line import Command
 from kinema.cli.commands.cache.folder import Folder, existing
+from kinema.printable import counted
 
 
 def stat(context: typer.Context, folder: Folder) -> None:
@@ -22,7 +23,8 @@ def _facts(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def _lines(root: str, found: dict[str, Any]) -> list[str]:
-    lines = [f"{root}: {found['blocks']:,} blocks, {found['bytes']:,} bytes of {len(found['files']):,} files"]
+    files = counted(len(found["files"]), "file")
+    lines = [f"{root}: {counted(found['blocks'], 'block')}, {found['bytes']:,} bytes of {files}"]
     if found["temporary"]:
-        lines.append(f"  {found['temporary']:,} blocks are being fetched, or were when their process ended")
+        lines.append(f"  {counted(found['temporary'], 'block')} being fetched")
     return lines + [f"  {size:>18,} bytes in {blocks:>8,} blocks  {path}" for path, blocks, size in found["files"]]

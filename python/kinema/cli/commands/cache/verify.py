@@ -5,6 +5,7 @@ import typer
 from kinema.cli import exit_codes
 from kinema.cli.command_line import Command
 from kinema.cli.commands.cache.folder import Folder, existing
+from kinema.printable import counted
 
 
 def verify(context: typer.Context, folder: Folder) -> None:
@@ -20,7 +21,7 @@ def verify(context: typer.Context, folder: Folder) -> None:
         },
         lambda: "\n".join(
             [
-                f"{cache.root}: {blocks:,} blocks, {len(damaged):,} of them damaged and removed",
+                f"{cache.root}: {counted(blocks, 'block')}, {len(damaged):,} of them damaged and removed",
                 *(f"  {path}: byte {offset}: {reason}" for path, offset, reason in damaged),
             ]
         ),
