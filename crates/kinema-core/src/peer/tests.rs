@@ -258,7 +258,7 @@ fn strangers_keep_nobody_out_and_are_sent_away() {
 #[test]
 fn a_request_of_a_client_with_the_key_is_bounded_too() {
     let server = server(Limits::default());
-    for request in [&[][..], &[0; 15], &[0; 4000]] {
+    for request in [&[][..], &[0; 15], &[0; 5000]] {
         let stream = (0..1).map(|_| Channel::connect("127.0.0.1", server.address().port(), &key(1), &patience(5000)));
         for mut channel in stream.map(Result::unwrap) {
             channel.send(request, &patience(5000)).unwrap();
