@@ -150,6 +150,52 @@ def test_loops_over_a_loader(tmp_path: Path) -> None:
     assert count == [8, 2]
 
 
+def fails_in_the_second_step(loader: Loader) -> None:
+    for number, _ in enumerate(loader):
+        if number == 1:
+            raise RuntimeError
+
+
+def test_epochs_that_are_left_end_with_the_loop_or_the_trace(tmp_path: Path) -> None:
+    path = tmp_path / "x.npy"
+    np.save(path, np.arange(300, dtype=np.float32).reshape(100, 3))
+    loader = Loader(SampleDataset(path), 32, tensors=False, workers=1)
+    with kn.trace(tmp_path / "t"):
+        for _ in loader:
+            break
+        with pytest.raises(RuntimeError):
+            fails_in_the_second_step(loader)
+        left = iter(loader)
+        next(left)
+    next(left)
+    loader.close()
+    found = spans(all_events(tmp_path / "t"))
+    blocks, steps = ([e["args"] for e in found if e["name"] == name] for name in ("epoch.block", "train.step"))
+    assert len(blocks) == 3 and [one["step"] for one in steps] == [1, 1, 2, 1]
+    # a block ends with its last step, in which the loop was left
+    ends = [{one["start_ns"] + one["ns"] for one in kind} for kind in (blocks, [steps[0], *steps[2:]])]
+    assert all(0 <= block - step < 1e9 for block, step in zip(*map(sorted, ends), strict=True))
+
+
+@pytest.mark.parametrize("name", ["a.h5md", "a.nc"])
+def test_writers_that_use_h5py(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    positions = np.zeros((6, 5, 3), np.float32)
+    more: dict[str, Any] = {"netcdf4": True} if name == "a.nc" else {}
+    with kn.trace(tmp_path / "t"):
+        with kn.Writer(path, n_atoms=5, **more) as writer:
+            writer.write(positions[:4])
+            writer.flush()
+            writer.write(positions[4:])
+        assert kn.open(path, stored=False).n_frames == 6
+    events = all_events(tmp_path / "t")
+    hashes = {e["args"]["value"] for e in events if e["name"] == "FH" and e["args"]["name"] == str(path)}
+    found = [(e["name"], e["args"].get("frames")) for e in spans(events) if e["args"].get("fhash") in hashes]
+    assert [row for row in found if row[0] == "write"] == [("write", 4), ("write", 2)]
+    assert [row for row in found if row[0] == "commit"] == [("commit", 4), ("commit", 2)]
+    assert ("structure", None) in found
+
+
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 256 KiB."""

@@ -6,7 +6,7 @@ use std::ops::AddAssign;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::trace::{Activity, Event, activity, record};
+use crate::trace::{Activity, Event, activity, call_ended_since, enabled, record};
 
 /// Durations and counts of one worker's reading.
 #[derive(Debug, Clone, Copy, Default)]
@@ -173,7 +173,11 @@ impl Stopwatch {
 
     /// Ends a lap, and begins the next: one reading of the clock.
     pub fn lap(&mut self, activity: &'static Activity, work: Work<'_>) -> Duration {
-        let now = Instant::now();
+        self.lap_until(Instant::now(), activity, work)
+    }
+
+    /// Ends a lap that ended then, and begins the next there.
+    fn lap_until(&mut self, now: Instant, activity: &'static Activity, work: Work<'_>) -> Duration {
         let (start, duration) = (self.0, now - self.0);
         self.0 = now;
         let values = [work.offset as i64, work.size as i64, work.frames as i64];
@@ -189,9 +193,16 @@ pub struct Meter {
     pub watch: Stopwatch,
     /// Durations and counts so far.
     pub phases: Phases,
+    /// Whether reading ends with a call to the system: where that is recorded, the end of both is one reading of the clock.
+    ends_with_call: bool,
 }
 
 impl Meter {
+    /// Whether what follows is read from a source whose reads end with a call to the system.
+    pub(crate) fn reads_end_with_a_call(&mut self, yes: impl FnOnce() -> bool) {
+        self.ends_with_call = enabled() && yes();
+    }
+
     /// Time until now went into getting at a file.
     pub fn opened(&mut self, file: &Path) {
         self.phases.open += self.watch.lap(&activity::OPENING, Work { file: Some(file), ..Work::default() });
@@ -199,7 +210,8 @@ impl Meter {
 
     /// Time until now went into reading, with so many calls.
     pub fn read(&mut self, work: Work<'_>, calls: u64) {
-        self.phases.io += self.watch.lap(&activity::READING, work);
+        let end = if self.ends_with_call { call_ended_since(self.watch.0) } else { None };
+        self.phases.io += self.watch.lap_until(end.unwrap_or_else(Instant::now), &activity::READING, work);
         self.phases.bytes_read += work.size;
         self.phases.reads += calls;
     }

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import gzip
 import json
+import zlib
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -13,9 +13,16 @@ Event = dict[str, Any]
 
 
 def lines_of(path: Path) -> list[str]:
-    """All lines of a trace file."""
+    """All whole lines of a trace file: a process may be killed in the middle of the last one, or of a gzip member."""
     data = path.read_bytes()
-    return (gzip.decompress(data) if path.suffix == ".gz" else data).decode().splitlines()
+    if path.suffix == ".gz":
+        text = b""
+        while data:
+            member = zlib.decompressobj(wbits=31)
+            text += member.decompress(data)
+            data = member.unused_data
+        data = text
+    return data[: data.rfind(b"\n") + 1].decode().splitlines()
 
 
 def events_of(path: Path, *, whole: bool = True) -> list[Event]:

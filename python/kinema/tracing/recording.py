@@ -10,7 +10,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
+from weakref import WeakSet
 
 from kinema import _core
 from kinema.errors import ArgumentError
@@ -114,6 +115,8 @@ def _is_command() -> bool:
 
 def _end_journal() -> _core.TraceStatus:
     """Ends the journal of this process, and notes what is missing in it."""
+    for one in list(_OPEN):
+        one.over()
     status = _core.trace_stop()
     if status["failure"] is not None:
         emit([_failure_note(status)])
@@ -205,6 +208,22 @@ def lap(name: str, category: str, began: int, **numbers: Any) -> int:
     if _core.trace_enabled():
         _core.trace_event(name, category, _EPOCH + began, ns, **numbers)
     return ns
+
+
+class _Open(Protocol):
+    """What is an event once it is over."""
+
+    def over(self) -> None:
+        """Adds the event, once."""
+
+
+_OPEN: WeakSet[_Open] = WeakSet()
+
+
+def until_the_trace_ends(one: _Open) -> None:
+    """Has what is not over when the trace of this process ends be over then."""
+    if _core.trace_enabled():
+        _OPEN.add(one)
 
 
 def describe(label: str, value: object) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from typing import Any, Protocol
 
@@ -18,6 +18,7 @@ from kinema.errors import ArgumentError, Error
 from kinema.formats.h5md.write.encoding import ChunkEncoder
 from kinema.formats.h5md.write.series import CountedRows
 from kinema.formats.hdf5.output import GrowingFile, NewFile, OutputPartFile, hdf5_errors
+from kinema.tracing.recording import span
 from kinema.writing.base import Writer, not_finite_note
 from kinema.writing.frames import AnnouncedRows, EncodedRows, FrameArrays
 
@@ -83,7 +84,10 @@ class Hdf5Writer(Writer):
             self._check_announced(self.n_frames + len(frames), complete=False)
         self._note_not_finite(frames, self.n_frames)
         self._lose(self._group.losses_of(frames))
-        with self._all_or_nothing():
+        # of announced rows others make and write the bytes
+        announced = any(isinstance(value, AnnouncedRows) for value in frames.fields.values())
+        traced = nullcontext() if announced else self._span("write", len(frames))
+        with traced, self._all_or_nothing():
             self._group.extend(frames)
 
     def encoders(self, first: FrameArrays) -> Mapping[str, ChunkEncoder]:
@@ -165,7 +169,7 @@ class Hdf5Writer(Writer):
         self._require_open()
         if self._mode == "a":
             self._begin(None)
-        with self._all_or_nothing():
+        with self._span("commit", self.n_frames - self._n_flushed), self._all_or_nothing():
             if isinstance(self._file, NewFile):
                 if not self._can_grow:
                     if self.n_frames:
@@ -201,11 +205,12 @@ class Hdf5Writer(Writer):
             else:
                 assert isinstance(self._file, NewFile)
                 self._check_announced(self.n_frames, complete=True)
-                with hdf5_errors(self.path):
-                    for part in self._parts():
-                        part.finish()
-                self._new = self._file
-                self._new.keep(protect=self._keep_partial)
+                with self._span("commit", self.n_frames - self._n_flushed):
+                    with hdf5_errors(self.path):
+                        for part in self._parts():
+                            part.finish()
+                    self._new = self._file
+                    self._new.keep(protect=self._keep_partial)
             self._n_flushed = self.n_frames
             if self._new is not None:
                 if check is not None:
@@ -229,6 +234,10 @@ class Hdf5Writer(Writer):
         if not (self._keep_partial and self._n_flushed):
             with suppress(FileNotFoundError):
                 os.unlink(self._new.temporary)
+
+    def _span(self, name: str, n_frames: int) -> Any:
+        """An event of the trace: calls of h5py, with what HDF5 does in them."""
+        return span(name, "writer", self.path, frames=n_frames)
 
     # what a format adds
 

@@ -134,6 +134,7 @@ impl<'a> Reader<'a> {
         let part = &self.scanned.parts[number];
         let source = self.trajectory.source(number)?;
         self.meter().opened(&part.path);
+        self.meter().reads_end_with_a_call(|| source.reads_end_with_a_call());
         self.request.scales = match self.units {
             Units::Public => part.scales,
             Units::Native => Scales::NATIVE,

@@ -8,6 +8,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use crate::container::hdf5::array::{Array, Chunk, Stored};
 use crate::container::hdf5::filters::FilterScratch;
@@ -16,7 +17,7 @@ use crate::pipeline::pool::{Pool, Progress};
 use crate::pipeline::row_places::{Piece, as_stored, put};
 use crate::source::{Extent, FilePool, Gather, MAX_GAP, ReadList, Source, gathered};
 use crate::trace::activity::{DECODE, READING};
-use crate::trace::{begin, finish};
+use crate::trace::{self, Event, begin, finish};
 use crate::trajectory::Threads;
 
 /// Rows that one call to the system reads at most, and the bytes of a call.
@@ -369,14 +370,14 @@ impl Worker {
         let whole: Vec<Extent> = runs.iter().map(joined).collect();
         let mut list = ReadList::new(source, &whole, &self.waits);
         for (run, Extent { offset, len }) in runs.into_iter().zip(&whole) {
-            let (start, numbers) = (begin(), [*offset as i64, *len as i64, run.len() as i64]);
+            let numbers = [*offset as i64, *len as i64, run.len() as i64];
             self.done.read += len;
             self.done.decoded += len;
             self.done.reads += 1;
             if run.len() == 1 {
                 if let Some(piece) = pieces.next() {
-                    list.read(1, |source| source.read_exact_at(piece.offset, piece.place))?;
-                    finish(start, &READING, Some(source.path()), numbers);
+                    let time = list.read(1, |source| source.read_exact_at(piece.offset, piece.place))?;
+                    record_read(source, time, numbers);
                 }
                 continue;
             }
@@ -395,8 +396,8 @@ impl Worker {
                 }
                 buffers.push(IoSliceMut::new(piece.place));
             }
-            list.read(1, |source| source.read_scattered_at(*offset, &mut buffers))?;
-            finish(start, &READING, Some(source.path()), numbers);
+            let time = list.read(1, |source| source.read_scattered_at(*offset, &mut buffers))?;
+            record_read(source, time, numbers);
         }
         Ok(())
     }
@@ -424,15 +425,15 @@ impl Worker {
         let mut list = ReadList::new(source, &extents, &self.waits);
         let mut rest = wanted.as_slice();
         while !rest.is_empty() {
-            let start = begin();
             let (now, later) = rest.split_at(read_at_once(rest.iter().map(|(_, extent, _)| *extent)));
-            list.read(now.len(), |source| self.gather.read(source, now.iter().map(|(_, extent, _)| *extent)))?;
+            let time =
+                list.read(now.len(), |source| self.gather.read(source, now.iter().map(|(_, extent, _)| *extent)))?;
             self.done.read += self.gather.bytes_read;
             self.done.reads += self.gather.reads;
             let offset = now.first().map_or(0, |(_, extent, _)| extent.offset as i64);
             let rows_of_it = now.iter().map(|(.., range)| range.len() as i64).sum();
             let numbers = [offset, self.gather.bytes_read as i64, rows_of_it];
-            finish(start, &READING, Some(source.path()), numbers);
+            record_read(source, time, numbers);
             let start = begin();
             for (i, (chunk, _, range)) in now.iter().enumerate() {
                 array.decode(chunk, self.gather.bytes(i), &mut self.chunk, &mut self.scratch)?;
@@ -444,6 +445,12 @@ impl Worker {
             rest = later;
         }
         Ok(())
+    }
+}
+
+fn record_read(source: &dyn Source, (start, duration): (Instant, Duration), values: [i64; 3]) {
+    if trace::enabled() {
+        trace::record(&Event { activity: &READING, file: Some(source.path()), start, duration, values });
     }
 }
 

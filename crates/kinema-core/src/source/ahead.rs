@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::{Extent, Source};
 use crate::error::Result;
+use crate::trace::{call_ended_since, enabled};
 
 /// A read that takes longer than this, and than its bytes take in memory, has waited for the storage.
 const WAITED: Duration = Duration::from_micros(100);
@@ -25,6 +26,8 @@ pub struct ReadList<'a> {
     /// Bytes between these.
     ahead: u64,
     waits: bool,
+    /// Whether a read ends with a call to the system that is recorded.
+    ends_with_call: bool,
     /// Whether the list before this one had to wait: then this one is announced from its beginning.
     before: &'a AtomicBool,
 }
@@ -32,20 +35,26 @@ pub struct ReadList<'a> {
 impl<'a> ReadList<'a> {
     /// Nothing is read yet. `before` is of the lists of one owner: whether the last one had to wait.
     pub fn new(source: &'a dyn Source, extents: &'a [Extent], before: &'a AtomicBool) -> Self {
-        Self { source, extents, next: 0, announced: 0, ahead: 0, waits: false, before }
+        let ends_with_call = enabled() && source.reads_end_with_a_call();
+        Self { source, extents, next: 0, announced: 0, ahead: 0, waits: false, before, ends_with_call }
     }
 
-    /// Reads the next `n` extents by `read`, and announces those behind them where it had to wait.
+    /// Reads the next `n` extents by `read`, and announces those behind them where it had to wait: when that began, and how
+    /// long it took.
     ///
     /// # Errors
     /// Those of `read`.
-    pub fn read(&mut self, n: usize, read: impl FnOnce(&dyn Source) -> Result<()>) -> Result<()> {
+    pub fn read(&mut self, n: usize, read: impl FnOnce(&dyn Source) -> Result<()>) -> Result<(Instant, Duration)> {
+        let start = Instant::now();
+        let mut began = start;
         if self.next == 0 && self.before.load(Ordering::Relaxed) {
             self.announce();
+            began = Instant::now();
         }
-        let began = Instant::now();
         read(self.source)?;
-        let took = began.elapsed();
+        let called = if self.ends_with_call { call_ended_since(began) } else { None };
+        let mut ended = called.unwrap_or_else(Instant::now);
+        let took = ended - began;
         let end = (self.next + n).min(self.extents.len());
         let mut bytes = 0;
         for (at, extent) in self.extents.iter().enumerate().take(end).skip(self.next) {
@@ -57,21 +66,24 @@ impl<'a> ReadList<'a> {
         self.next = end;
         self.announced = self.announced.max(end);
         self.waits |= took > WAITED + Duration::from_nanos(bytes / BYTES_OF_A_NANOSECOND);
-        if self.waits {
-            self.announce();
+        if self.waits && self.announce() {
+            ended = Instant::now();
         }
-        Ok(())
+        Ok((start, ended - start))
     }
 
-    fn announce(&mut self) {
+    /// Whether there was something to announce.
+    fn announce(&mut self) -> bool {
+        let before = self.announced;
         while let Some(extent) = self.extents.get(self.announced) {
             if self.ahead > 0 && self.ahead + extent.len > AHEAD_BYTES {
-                return;
+                break;
             }
             self.source.will_need(*extent);
             self.ahead += extent.len;
             self.announced += 1;
         }
+        self.announced > before
     }
 }
 

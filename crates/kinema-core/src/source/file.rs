@@ -218,6 +218,10 @@ impl Source for FileSource {
         self.metadata().map(|found| Some(FileStatus::of(&found)))
     }
 
+    fn reads_end_with_a_call(&self) -> bool {
+        true
+    }
+
     #[cfg(target_os = "linux")]
     fn will_need(&self, extent: Extent) {
         advise(&self.file, &self.path, extent, libc::POSIX_FADV_WILLNEED);

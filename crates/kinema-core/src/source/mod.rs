@@ -114,6 +114,11 @@ pub trait Source: Send + Sync {
         Ok(())
     }
 
+    /// Whether reading does next to nothing between its last call to the system and its return, so that both end together.
+    fn reads_end_with_a_call(&self) -> bool {
+        false
+    }
+
     /// Has the system begin to read an extent that will be read, where it can: it changes nothing but the time of that.
     fn will_need(&self, _extent: Extent) {}
 

@@ -167,6 +167,10 @@ impl Source for PooledSource {
         }
     }
 
+    fn reads_end_with_a_call(&self) -> bool {
+        self.get().is_ok_and(|source| source.reads_end_with_a_call())
+    }
+
     fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         self.get()?.read_exact_at(offset, buffer)
     }

@@ -7,18 +7,17 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::activity::{Activity, WAIT};
-use super::journal::NEXT_ID;
-use super::lines::Common;
+use super::lines::{Common, Lines};
+use super::writer::{self, Chunk};
 use super::{Event, journal};
 
-/// Events of a buffer: some 64 KiB of lines.
-const EVENTS: usize = 320;
-/// Bytes of a line, about.
-const LINE: usize = 224;
+/// Events of a buffer: some 100 KiB of lines. What a process that is killed loses of each thread.
+const EVENTS: usize = 512;
 /// File names that a thread remembers to have given to the journal.
 const MOST_NAMES: usize = 4096;
 
@@ -31,9 +30,8 @@ pub(super) struct Record {
     pub(super) activity: &'static Activity,
     /// Hash of the file's name, 0: none.
     pub(super) file: u64,
-    /// Nanoseconds since [`journal::base`].
-    pub(super) start: i64,
-    pub(super) ns: u64,
+    pub(super) start: Instant,
+    pub(super) duration: Duration,
     pub(super) values: [i64; 3],
     /// The system's number of the thread.
     pub(super) thread: i32,
@@ -46,8 +44,8 @@ pub(super) struct Buffer {
     records: Box<[UnsafeCell<MaybeUninit<Record>>]>,
     /// Records that are there; only the owner changes it, to fewer only while it holds `flushed`.
     len: AtomicUsize,
-    /// Those of them that are lines, and room for lines.
-    flushed: Mutex<(usize, Vec<u8>)>,
+    /// Those of them that are lines, or on their way.
+    flushed: Mutex<usize>,
 }
 
 // SAFETY: the owner, one thread at a time (it changes under the journal's lock), writes records at `len` and beyond alone, and publishes them by storing `len`; others read records below
@@ -78,36 +76,28 @@ impl Buffer {
     pub(super) fn flush(&self) {
         let mut flushed = self.flushed.lock().unwrap_or_else(PoisonError::into_inner);
         let len = self.len.load(Ordering::Acquire);
-        let begin = std::mem::replace(&mut flushed.0, len);
-        self.give(begin..len, &mut flushed.1);
+        let begin = std::mem::replace(&mut *flushed, len);
+        if begin < len {
+            // while the lock is held: when a flush by another thread has returned, these are in the journal too
+            self.chunk(begin..len).write(&mut Lines::default());
+        }
     }
 
-    /// The same, and begins anew; called by the owner alone.
+    /// Hands them over to the thread that makes lines, and begins anew; called by the owner alone.
     fn flush_own(&self) {
         let mut flushed = self.flushed.lock().unwrap_or_else(PoisonError::into_inner);
-        let begin = std::mem::take(&mut flushed.0);
-        self.give(begin..self.len.load(Ordering::Relaxed), &mut flushed.1);
+        let (begin, len) = (std::mem::take(&mut *flushed), self.len.load(Ordering::Relaxed));
+        if begin < len {
+            writer::hand_over(self.chunk(begin..len));
+        }
         self.len.store(0, Ordering::Release);
     }
 
-    fn give(&self, range: std::ops::Range<usize>, lines: &mut Vec<u8>) {
-        if range.is_empty() {
-            return;
-        }
-        let n_events = range.len() as u64;
-        let ids = NEXT_ID.fetch_add(n_events, Ordering::Relaxed)..;
-        let mut files = Vec::new();
-        lines.clear();
-        lines.reserve(range.len() * LINE);
-        for (id, cell) in ids.zip(&self.records[range]) {
-            // SAFETY: it was written before `len` was stored, and is not written again while `flushed` is held
-            let record = unsafe { (*cell.get()).assume_init() };
-            if record.file != 0 && files.last() != Some(&record.file) {
-                files.push(record.file);
-            }
-            self.common.push_record(lines, id, &record);
-        }
-        journal::add_lines(self.generation, &files, lines, n_events);
+    /// Copies of records; `flushed` is held.
+    fn chunk(&self, range: std::ops::Range<usize>) -> Chunk {
+        // SAFETY: they were written before `len` was stored, and are not written again while `flushed` is held
+        let records = self.records[range].iter().map(|cell| unsafe { (*cell.get()).assume_init() }).collect();
+        Chunk { generation: self.generation, common: self.common.clone(), records }
     }
 }
 
@@ -116,24 +106,25 @@ struct Own {
     buffer: Arc<Buffer>,
     thread: i32,
     names: HashSet<u64>,
-    last: u64,
+    /// The last one of them, and its hash.
+    last: (Vec<u8>, u64),
 }
 
 impl Own {
     /// The hash of a file's name, which the journal can say the name of.
     fn file(&mut self, path: &Path) -> u64 {
         let bytes = path.as_os_str().as_bytes();
-        let hash = hash_of(bytes);
-        if hash != self.last {
+        if self.last.1 == 0 || self.last.0 != bytes {
+            let hash = hash_of(bytes);
             if self.names.len() >= MOST_NAMES {
                 self.names.clear();
             }
             if self.names.insert(hash) {
                 journal::name_file(hash, bytes);
             }
-            self.last = hash;
+            self.last = (bytes.to_vec(), hash);
         }
-        hash
+        self.last.1
     }
 }
 
@@ -171,15 +162,15 @@ pub(super) fn push(event: &Event<'_>) {
             Some(own) if own.buffer.generation == generation => own,
             place => {
                 let Some(buffer) = journal::begin_thread(generation) else { return };
-                place.insert(Own { buffer, thread: thread_id(), names: HashSet::new(), last: 0 })
+                place.insert(Own { buffer, thread: thread_id(), names: HashSet::new(), last: (Vec::new(), 0) })
             }
         };
         let file = event.file.map_or(0, |path| own.file(path));
         own.buffer.push(Record {
             activity: event.activity,
             file,
-            start: journal::since_base(event.start),
-            ns: event.duration.as_nanos() as u64,
+            start: event.start,
+            duration: event.duration,
             values: event.values,
             thread: own.thread,
         });

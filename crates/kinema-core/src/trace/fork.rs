@@ -4,9 +4,10 @@ use std::cell::UnsafeCell;
 use std::sync::{MutexGuard, Once};
 
 use super::journal::{self, State};
+use super::writer::{self, Queue};
 
-/// The lock of the journal, which is held across the fork: so the child finds it whole, and held by nobody.
-struct Held(UnsafeCell<Option<MutexGuard<'static, State>>>);
+/// The locks of the journal, which are held across the fork: so the child finds it whole, and held by nobody.
+struct Held(UnsafeCell<Option<(MutexGuard<'static, State>, MutexGuard<'static, Queue>)>>);
 
 // SAFETY: only the thread that forks uses it, and forks wait for each other at the lock
 unsafe impl Sync for Held {}
@@ -26,9 +27,11 @@ pub(super) fn register() {
 }
 
 extern "C" fn before() {
-    let guard = journal::locked();
-    // SAFETY: the lock is held, so no other thread is between here and the functions below
-    unsafe { *HELD.0.get() = Some(guard) };
+    // the child would not have it; a program that forks need not have more threads than it has started
+    writer::end_thread();
+    let guards = (journal::locked(), writer::locked());
+    // SAFETY: the locks are held, so no other thread is between here and the functions below
+    unsafe { *HELD.0.get() = Some(guards) };
 }
 
 extern "C" fn after_in_parent() {
@@ -38,7 +41,8 @@ extern "C" fn after_in_parent() {
 
 extern "C" fn after_in_child() {
     // SAFETY: as above; in the child there is this thread alone
-    if let Some(mut state) = unsafe { (*HELD.0.get()).take() } {
+    if let Some((mut state, mut queue)) = unsafe { (*HELD.0.get()).take() } {
+        queue.begin_in_child();
         state.begin_in_child();
     }
 }

@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use super::buffer::{Buffer, GENERATION, hash_of, thread_id};
-use super::lines::{Common, Text};
+use super::lines::{Common, Lines, Text};
 use super::output::Output;
-use super::{ENABLED, fork};
+use super::{ENABLED, fork, writer};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Lines of Python's events that are gathered.
@@ -68,7 +68,12 @@ struct Journal {
 
 static STATE: OnceLock<Mutex<State>> = OnceLock::new();
 /// Number of the next event.
-pub(super) static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+
+/// The first of so many numbers of events.
+pub(super) fn next_ids(n_events: u64) -> u64 {
+    NEXT_ID.fetch_add(n_events, Ordering::Relaxed)
+}
 
 pub(super) fn locked() -> MutexGuard<'static, State> {
     STATE.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
@@ -126,6 +131,7 @@ pub fn start(options: &Options) -> Result<()> {
 pub fn stop() -> Status {
     ENABLED.store(false, Ordering::Relaxed);
     flush_buffers();
+    writer::end_thread();
     let mut state = locked();
     let Some(mut journal) = state.journal.take() else { return Status::default() };
     GENERATION.fetch_add(1, Ordering::Release);
@@ -161,6 +167,7 @@ fn flush_buffers() {
     // not while the journal is locked: a thread that flushes its buffer waits for the journal
     let buffers = locked().journal.as_ref().map(|journal| journal.buffers.clone()).unwrap_or_default();
     buffers.iter().for_each(|buffer| buffer.flush());
+    writer::drain();
 }
 
 /// A buffer for this thread; `None` where its journal has ended.
@@ -191,15 +198,15 @@ pub(super) fn name_file(hash: u64, name: &[u8]) {
     }
 }
 
-/// Adds the lines of events of a thread; `files` are the hashes of the names in them.
-pub(super) fn add_lines(generation: u64, files: &[u64], lines: &[u8], n_events: u64) {
+/// Adds the lines of events of a thread.
+pub(super) fn add_lines(generation: u64, lines: &Lines, n_events: u64) {
     let thread = thread_id();
     let mut state = locked();
     let Some(journal) = state.journal.as_mut().filter(|journal| journal.generation == generation) else { return };
     let mut definitions = Vec::new();
-    files.iter().for_each(|&file| journal.define(file, thread, &mut definitions));
+    lines.files.iter().for_each(|&file| journal.define(file, thread, &mut definitions));
     journal.write(thread, &definitions, 0);
-    journal.write(thread, lines, n_events);
+    journal.write(thread, &lines.text, n_events);
 }
 
 /// Adds an event of Python.
@@ -216,7 +223,7 @@ pub(super) fn add_text(text: &Text<'_>) {
         journal.names.entry(file).or_insert_with(|| name.to_vec());
         journal.define(file, thread, &mut lines);
     }
-    journal.common.push_text(&mut lines, NEXT_ID.fetch_add(1, Ordering::Relaxed), thread, text, file);
+    journal.common.push_text(&mut lines, next_ids(1), thread, text, file);
     journal.n_text += 1;
     if lines.len() >= TEXT_BYTES {
         let n_events = std::mem::take(&mut journal.n_text);

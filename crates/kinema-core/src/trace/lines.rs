@@ -1,6 +1,8 @@
 //! Events as lines of JSON in the Chrome dialect of DFTracer: objects without commas between them.
 
+use super::activity::Activity;
 use super::buffer::Record;
+use super::journal;
 
 /// An event of Python.
 #[derive(Debug, Clone, Copy)]
@@ -29,6 +31,17 @@ pub(super) struct Common {
     pub(super) base_ns: i64,
 }
 
+/// 00 to 99.
+static TWO_DIGITS: [u8; 200] = {
+    let (mut digits, mut value) = ([0; 200], 0);
+    while value < 100 {
+        digits[2 * value] = b'0' + (value / 10) as u8;
+        digits[2 * value + 1] = b'0' + (value % 10) as u8;
+        value += 1;
+    }
+    digits
+};
+
 /// The digits of a number.
 struct Digits([u8; 20], usize);
 
@@ -38,10 +51,10 @@ impl Digits {
         let mut at = digits.len();
         // two at a time: divisions are what takes the time
         while value >= 100 {
-            let two = (value % 100) as u8;
+            let two = 2 * (value % 100) as usize;
             value /= 100;
             at -= 2;
-            (digits[at], digits[at + 1]) = (b'0' + two / 10, b'0' + two % 10);
+            digits[at..at + 2].copy_from_slice(&TWO_DIGITS[two..two + 2]);
         }
         at -= 1;
         digits[at] = b'0' + (value % 10) as u8;
@@ -159,27 +172,6 @@ impl Common {
         out.extend_from_slice(start.all());
     }
 
-    /// The line of a record.
-    pub(super) fn push_record(&self, out: &mut Vec<u8>, id: u64, record: &Record) {
-        let activity = record.activity;
-        out.extend_from_slice(b"{\"name\":\"");
-        out.extend_from_slice(activity.name.as_bytes());
-        out.extend_from_slice(b"\",\"cat\":\"");
-        out.extend_from_slice(activity.category.as_bytes());
-        out.push(b'"');
-        self.push_head(out, id, record.thread(), self.base_ns + record.start, record.ns);
-        if record.file != 0 {
-            push_file(out, record.file);
-        }
-        for (name, &value) in activity.numbers.iter().zip(&record.values).filter(|(name, _)| !name.is_empty()) {
-            out.extend_from_slice(b",\"");
-            out.extend_from_slice(name.as_bytes());
-            out.extend_from_slice(b"\":");
-            push_signed(out, value);
-        }
-        out.extend_from_slice(b"}}\n");
-    }
-
     /// The line of an event of Python; `file` is the hash of its file's name, 0: none.
     pub(super) fn push_text(&self, out: &mut Vec<u8>, id: u64, thread: i32, text: &Text<'_>, file: u64) {
         out.extend_from_slice(b"{\"name\":");
@@ -204,6 +196,96 @@ fn push_file(out: &mut Vec<u8>, file: u64) {
     out.extend_from_slice(b",\"fhash\":\"");
     push_hash(out, file);
     out.push(b'"');
+}
+
+/// What the lines of one activity and thread have in common.
+struct Head {
+    activity: &'static Activity,
+    thread: i32,
+    front: Vec<u8>,
+    /// What is before each of its numbers; nothing where there is none.
+    numbers: [Vec<u8>; 3],
+}
+
+impl Head {
+    fn of(common: &Common, activity: &'static Activity, thread: i32) -> Self {
+        let mut front = format!("{{\"name\":\"{}\",\"cat\":\"{}\"", activity.name, activity.category).into_bytes();
+        common.push_ids(&mut front, thread);
+        front.extend_from_slice(b",\"id\":");
+        let before = |name: &str| if name.is_empty() { Vec::new() } else { format!(",\"{name}\":").into_bytes() };
+        Self { activity, thread, front, numbers: activity.numbers.map(before) }
+    }
+}
+
+/// Lines of records, and what is prepared for them.
+#[derive(Default)]
+pub(super) struct Lines {
+    pub(super) text: Vec<u8>,
+    /// Hashes of the files in them.
+    pub(super) files: Vec<u64>,
+    heads: Vec<Head>,
+    /// From the duration in microseconds to that in nanoseconds.
+    middle: Vec<u8>,
+    /// The last file, and what is written of it.
+    file: (u64, Vec<u8>),
+}
+
+impl Lines {
+    /// Begins anew, perhaps for another journal.
+    pub(super) fn clear(&mut self) {
+        self.text.clear();
+        self.files.clear();
+        self.heads.clear();
+        self.middle.clear();
+        self.file.0 = 0;
+    }
+
+    /// Adds the line of a record.
+    pub(super) fn push(&mut self, common: &Common, id: u64, record: &Record) {
+        let (activity, thread) = (record.activity, record.thread());
+        let same = |head: &Head| std::ptr::eq(head.activity, activity) && head.thread == thread;
+        let at = self.heads.iter().position(same).unwrap_or_else(|| {
+            self.heads.push(Head::of(common, activity, thread));
+            self.heads.len() - 1
+        });
+        if self.middle.is_empty() {
+            self.middle.extend_from_slice(b",\"ph\":\"X\",\"args\":{\"hhash\":\"");
+            push_hash(&mut self.middle, common.host);
+            self.middle.extend_from_slice(b"\",\"ns\":");
+        }
+        if record.file != self.file.0 {
+            self.file.0 = record.file;
+            self.file.1.clear();
+            if record.file != 0 {
+                push_file(&mut self.file.1, record.file);
+                if !self.files.contains(&record.file) {
+                    self.files.push(record.file);
+                }
+            }
+        }
+        // what is before 1970 is no time of an event
+        let start = Digits::of((common.base_ns + journal::since_base(record.start)).max(0) as u64);
+        let took = Digits::of(record.duration.as_nanos() as u64);
+        let (out, head) = (&mut self.text, &self.heads[at]);
+        out.extend_from_slice(&head.front);
+        push_unsigned(out, id);
+        out.extend_from_slice(b",\"ts\":");
+        out.extend_from_slice(start.thousandth());
+        out.extend_from_slice(b",\"dur\":");
+        out.extend_from_slice(took.thousandth());
+        out.extend_from_slice(&self.middle);
+        out.extend_from_slice(took.all());
+        out.extend_from_slice(b",\"start_ns\":");
+        out.extend_from_slice(start.all());
+        if record.file != 0 {
+            out.extend_from_slice(&self.file.1);
+        }
+        for (before, &value) in head.numbers.iter().zip(&record.values).filter(|(before, _)| !before.is_empty()) {
+            out.extend_from_slice(before);
+            push_signed(out, value);
+        }
+        out.extend_from_slice(b"}}\n");
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Traces: the journal of what this process does, as events with file, offset, size, start and duration.
 //!
-//! One journal a process. Each thread puts its events into a buffer of its own, without a lock; buffers become lines of
-//! text when they are full, and at the ends of runs. Lines are those that Perfetto, DFAnalyzer and
+//! One journal a process. Each thread puts its events into a buffer of its own, without a lock; full buffers become lines
+//! of text on a thread of the journal's, the others at the ends of runs. Lines are those that Perfetto, DFAnalyzer and
 //! `dftracer-utils` read; see `docs/traces.md`. Nothing here knows what is traced.
 
 pub mod activity;
@@ -12,12 +12,14 @@ mod lines;
 mod output;
 #[cfg(test)]
 mod tests;
+mod writer;
 
 pub use activity::Activity;
 pub use buffer::thread_id;
 pub use journal::{Options, Status, describe, epoch_ns, flush, start, status, stop};
 pub use lines::Text;
 
+use std::cell::Cell;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -67,6 +69,17 @@ pub fn finish(start: Option<Instant>, activity: &'static Activity, file: Option<
     }
 }
 
+thread_local! {
+    static CALL_ENDED: Cell<Option<Instant>> = const { Cell::new(None) };
+}
+
+/// When the last [`system_call`] of this thread ended, if it is recorded and ended after `begun`: for what ends with that
+/// call, a reading of the clock less.
+#[inline]
+pub fn call_ended_since(begun: Instant) -> Option<Instant> {
+    CALL_ENDED.get().filter(|&ended| enabled() && ended >= begun)
+}
+
 /// Calls the system, and records the call with what it gives: -errno where it fails.
 #[inline]
 pub fn system_call(
@@ -77,12 +90,15 @@ pub fn system_call(
 ) -> std::io::Result<u64> {
     let start = begin();
     let outcome = call();
-    if start.is_some() {
+    if let Some(start) = start {
+        let end = Instant::now();
+        CALL_ENDED.set(Some(end));
         let ret = match &outcome {
             Ok(found) => *found as i64,
             Err(error) => -i64::from(error.raw_os_error().unwrap_or(libc::EIO)),
         };
-        finish(start, activity, Some(file), [offset as i64, count as i64, ret]);
+        let values = [offset as i64, count as i64, ret];
+        record(&Event { activity, file: Some(file), start, duration: end - start, values });
     }
     outcome
 }

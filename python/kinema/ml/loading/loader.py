@@ -487,12 +487,13 @@ class _Batches:
     def _ended(self) -> None:
         """A batch was asked for behind the last one: the loader goes on with the next epoch."""
         self._hand_over()
+        self._events.over()
         if self._is_current:
-            self._events.ended()
             self._loader.set_epoch(self._epoch + 1)
 
     def close(self) -> None:
         """Ends the threads, but for those that were handed over; the loop is over behind what it has in hand."""
+        self._events.over()
         if self._reads is not None:
             self._reads.close()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from time import perf_counter_ns
 
-from kinema.tracing.recording import lap
+from kinema.tracing.recording import lap, until_the_trace_ends
 
 __all__ = ["LoopEvents"]
 
@@ -12,7 +12,8 @@ __all__ = ["LoopEvents"]
 class LoopEvents:
     """Events of one loop over an epoch.
 
-    Waiting for a batch (`fetch.iter`), what the loop does with it (`train.step`), and the whole (`epoch.block`).
+    Waiting for a batch (`fetch.iter`), what the loop does with it (`train.step`), and the whole (`epoch.block`), which
+    ends with the loop, however that is left, or with the trace.
     """
 
     def __init__(self, epoch: int) -> None:
@@ -20,13 +21,18 @@ class LoopEvents:
         self._began = self._asked = perf_counter_ns()
         # when the loop was given its last batch, and the number of that
         self._given: tuple[int, int] | None = None
+        self._is_over = False
+        until_the_trace_ends(self)
+
+    def _step_ended(self) -> None:
+        if self._given is not None:
+            given, step = self._given
+            self._given = None
+            lap("train.step", "pipeline", given, epoch=self._epoch, step=step)
 
     def asked(self) -> None:
         """The loop asks for a batch."""
-        if self._given is not None:
-            given, step = self._given
-            lap("train.step", "pipeline", given, epoch=self._epoch, step=step)
-            self._given = None
+        self._step_ended()
         self._asked = perf_counter_ns()
 
     def waited(self, step: int, size: int) -> float:
@@ -37,6 +43,13 @@ class LoopEvents:
         """It goes on with a batch."""
         self._given = perf_counter_ns(), step
 
-    def ended(self) -> None:
-        """It was given all batches."""
-        lap("epoch.block", "pipeline", self._began, epoch=self._epoch)
+    def over(self) -> None:
+        """It was given all batches, or is left. A second call does nothing."""
+        if not self._is_over:
+            self._is_over = True
+            self._step_ended()
+            lap("epoch.block", "pipeline", self._began, epoch=self._epoch)
+
+    def __del__(self) -> None:
+        # a loop that is left by `break`, or by an error, drops its iterator
+        self.over()

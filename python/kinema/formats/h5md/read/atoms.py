@@ -39,6 +39,7 @@ from kinema.formats.hdf5.file import is_link_broken
 from kinema.formats.hdf5.text import as_text, attribute, text_attribute
 from kinema.formats.netcdf4.atoms import atoms_of_variables, has_variables_of_atoms
 from kinema.selection.atom_table import TUPLES, Atoms
+from kinema.tracing.recording import span
 
 __all__ = ["H5mdAtoms", "has_atoms", "read_atoms"]
 
@@ -77,7 +78,7 @@ def read_atoms(path: str, options: H5mdOptions) -> Atoms | None:
 
     Raises as `kinema.formats.h5md.describe`.
     """
-    with opened(path, options) as source:
+    with span("structure", "reader", path), opened(path, options) as source:
         columns = _read(source)
         if columns is None:
             return None
@@ -87,7 +88,7 @@ def read_atoms(path: str, options: H5mdOptions) -> Atoms | None:
 
 def has_atoms(path: str, options: H5mdOptions) -> bool:
     """Whether `read_atoms` may find something. Reads no values."""
-    with opened(path, options) as source:
+    with span("structure", "reader", path), opened(path, options) as source:
         if options.dataset is not None:
             return False
         root = find_root(source)

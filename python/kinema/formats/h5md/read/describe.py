@@ -16,6 +16,7 @@ from kinema.formats.h5md.read.other_layouts import (
 from kinema.formats.h5md.read.particles import describe_group
 from kinema.formats.h5md.schema import METADATA
 from kinema.formats.netcdf4.read import convention_of, describe_netcdf4, what_it_is
+from kinema.tracing.recording import span
 
 __all__ = ["describe_file", "groups_of_file"]
 
@@ -30,13 +31,13 @@ _UNITS = ("length", "time", "velocity", "force")
 def describe_file(path: str, options: H5mdOptions, index: str) -> H5mdDescription:
     """See `kinema.formats.h5md.describe`."""
     _check(options)
-    with opened(path, options, index) as source:
+    with span("structure", "reader", path), opened(path, options, index) as source:
         return _described(source)
 
 
 def groups_of_file(path: str, root: str | None = None) -> tuple[GroupSummary, ...]:
     """See `kinema.formats.h5md.groups_of`."""
-    with opened(path, H5mdOptions(root=root)) as source:
+    with span("structure", "reader", path), opened(path, H5mdOptions(root=root)) as source:
         start = find_root(source)
         return () if start is None else list_groups(start)
 

@@ -21,6 +21,7 @@ from kinema.formats.h5md.read.groups import find_root
 from kinema.formats.h5md.schema import OBSERVABLES
 from kinema.formats.h5md.units import scale_to_kinema
 from kinema.formats.hdf5.text import as_text
+from kinema.tracing.recording import span
 
 __all__ = ["Observable", "Observables"]
 
@@ -55,7 +56,7 @@ class Observable:
 
         Text comes as str. Raises OutOfRangeError for a row that is not there.
         """
-        with opened(self.path, self.options) as file:
+        with span("observable", "reader", self.path), opened(self.path, self.options) as file:
             value = self._element(file).value
             if self.fixed:
                 if rows is not None:
@@ -77,7 +78,7 @@ class Observable:
     @property
     def steps(self) -> NDArray[np.int64] | None:
         """(n_rows,); None where the file has none, or the observable is fixed."""
-        with opened(self.path, self.options) as file:
+        with span("observable", "reader", self.path), opened(self.path, self.options) as file:
             return self._element(file).steps
 
     @property
@@ -89,7 +90,7 @@ class Observable:
 
         Raises ArgumentError where the file does not say their unit and `units={"time": ...}` was not given.
         """
-        with opened(self.path, self.options) as file:
+        with span("observable", "reader", self.path), opened(self.path, self.options) as file:
             times = self._element(file).times
         unit = (self.options.units or {}).get("time") or self.time_unit
         if times is None:
@@ -147,7 +148,7 @@ class Observables(Mapping[str, Observable]):
     def _all(self) -> dict[str, Observable]:
         if self._known is None:
             known: dict[str, Observable] = {}
-            with opened(self._path, self._options) as file:
+            with span("structure", "reader", self._path), opened(self._path, self._options) as file:
                 root = find_root(file)
                 holder = None if root is None else root.get(OBSERVABLES)
                 if isinstance(holder, h5py.Group):
