@@ -13,7 +13,7 @@ from kinema.following.options import checked_options
 from kinema.following.patterns import GivenFiles
 from kinema.following.remembered import RememberedFrames, atoms_at_origin
 from kinema.following.until import Until
-from kinema.following.watching import Watch
+from kinema.cache.waiting import Watch
 from kinema.frame import Block, Frame
 from kinema.notes import emit
 

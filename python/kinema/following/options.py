@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from kinema.choices import ON_REWIND, check_choice
 from kinema.errors import ArgumentError
-from kinema.following.watching import POLL
+from kinema.cache.waiting import POLL
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike

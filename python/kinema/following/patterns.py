@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass
 
 from kinema.errors import FileNotFound
+from kinema.files import natural_order
 
 __all__ = ["GivenFiles"]
 
@@ -44,10 +45,4 @@ def _is_pattern(name: str) -> bool:
 
 def _matching(pattern: str) -> list[str]:
     found = [path for path in glob.glob(pattern) if not _BESIDE.search(os.path.basename(path))]
-    return sorted(found, key=_by_numbers)
-
-
-def _by_numbers(path: str) -> list[tuple[int, int, str]]:
-    """part2 before part10."""
-    words = re.split(r"(\d+)", path)
-    return [(1, int(word), word) if word.isdigit() else (0, 0, word) for word in words]
+    return sorted(found, key=natural_order)
