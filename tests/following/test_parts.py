@@ -50,7 +50,7 @@ def test_parts_that_appear_while_they_are_followed(name: str, tmp_path: Path, mo
         for _ in steps:
             if first.stat().st_size > parts[0].ends[0]:
                 break
-        (folder / f"md.part0002.{ending}.ready").write_text("{}")
+        (folder / f"md.part0001.{ending}.ready").write_text("{}")
         (folder / f".md.part0002.{ending}.kinema-index").write_text("")
         Stage(monkeypatch, steps, rng)
         traj = kn.open(folder / f"md.part*.{ending}", stored=False)

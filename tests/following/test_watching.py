@@ -13,10 +13,10 @@ import pytest
 from tests.following.writers import make
 
 import kinema as kn
-from kinema.errors import FileNotFound
 from kinema.cache import waiting
-from kinema.following.appearing import when_there
 from kinema.cache.waiting import Watch
+from kinema.errors import FileNotFound
+from kinema.following.appearing import when_there
 from kinema.notes import collected
 from kinema.testing.children import start_child
 

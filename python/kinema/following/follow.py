@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from kinema.cache.waiting import Watch
 from kinema.errors import ArgumentError, Error, RewoundError
 from kinema.files import open_regular
 from kinema.following.options import checked_options
 from kinema.following.patterns import GivenFiles
 from kinema.following.remembered import RememberedFrames, atoms_at_origin
 from kinema.following.until import Until
-from kinema.cache.waiting import Watch
 from kinema.frame import Block, Frame
 from kinema.notes import emit
 
@@ -54,7 +54,7 @@ class Following:
     def __init__(
         self,
         trajectory: Trajectory,
-        given: Sequence[str],
+        given: GivenFiles,
         until: int | str | None,
         timeout: float | None,
         options: Mapping[str, Any],
@@ -65,7 +65,7 @@ class Following:
         self.restarts = 0
         self.ended: str | None = None
         self._trajectory = trajectory
-        self._files = GivenFiles(tuple(given))
+        self._files = given
         self._until = Until.of(until)
         self._timeout = timeout
         fields = checked["fields"]
@@ -230,9 +230,9 @@ class Following:
         self._checked = False
 
     def _default_markers(self) -> list[str]:
-        if self._files.patterns or len(self._trajectory.paths) > 1:
+        if self._files.patterns or len(self._files.given) > 1:
             return []
-        return [self._trajectory.paths[0] + ending for ending in _MARKERS]
+        return [self._files.given[0] + ending for ending in _MARKERS]
 
     # -- the frames ---------------------------------------------------------------------------------------------
 
