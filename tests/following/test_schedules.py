@@ -172,3 +172,46 @@ def test_a_run_that_goes_on_from_an_earlier_checkpoint(
             check(run, made, len(run))
         if on_rewind == "error":
             assert len(runs) == 1  # nothing of the first run was given that the second has not
+
+
+def test_frames_that_are_rewritten_while_the_next_ones_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The frame that was given last is looked at again behind each block, as the file may have gone back meanwhile."""
+    made, other = make(tmp_path, "md.trr", N_FRAMES), make(tmp_path, "md.trr", N_FRAMES, seed=2)
+    read = kn.Trajectory.blocks
+    for rewritten, on_rewind in itertools.product((3, 5), ("error", "restart")):
+        program = Program(folder(tmp_path / f"{rewritten}{on_rewind}") / "md.trr")
+        program.put(0, made.data[: made.ends[4]])
+
+        def steps(program: Program = program) -> Steps:
+            yield
+            program.put(made.ends[4], made.data[made.ends[4] :])
+
+        def blocks(traj: kn.Trajectory, *, frames: range, rewritten: int = rewritten, **options: object) -> Iterator:
+            if len(frames) > 1 and frames.start == 5:
+                # after all looks at the file, and before its frames are read; frames before it stay
+                start = made.ends[rewritten - 1]
+                program.put(start, other.data[start:])
+            return read(traj, frames=frames, **options)
+
+        monkeypatch.setattr(kn.Trajectory, "blocks", blocks)
+        Stage(monkeypatch, steps(), random.Random(1))
+        following = followed(program.path, "md.trr", on_rewind=on_rewind)
+        frames = [next(following) for _ in range(5)]
+        check(frames, made, 5)
+        if rewritten == 5:
+            # no frame that was given is another one now
+            rest = list(following)
+            assert [frame.frame for frame in rest] == list(range(5, N_FRAMES)) and following.restarts == 0
+        elif on_rewind == "error":
+            with pytest.raises(kn.errors.RewoundError) as raised:
+                frames.append(next(following))
+            assert raised.value.frame == 3
+            continue
+        else:
+            rest = list(following)
+            assert following.restarts == 1 and [frame.frame for frame in rest] == list(range(N_FRAMES))
+        for frame in rest:
+            source = made if frame.frame < rewritten else other
+            np.testing.assert_array_equal(values(frame), source.positions[frame.frame])
