@@ -188,11 +188,12 @@ def test_frames_that_are_rewritten_while_the_next_ones_are_read(
             yield
             program.put(made.ends[4], made.data[made.ends[4] :])
 
-        def blocks(traj: kn.Trajectory, *, frames: range, rewritten: int = rewritten, **options: object) -> Iterator:
+        def blocks(
+            traj: kn.Trajectory, *, frames: range, program: Program = program, start: int = rewritten, **options: object
+        ) -> Iterator[kn.Block]:
             if len(frames) > 1 and frames.start == 5:
                 # after all looks at the file, and before its frames are read; frames before it stay
-                start = made.ends[rewritten - 1]
-                program.put(start, other.data[start:])
+                program.put(made.ends[start - 1], other.data[made.ends[start - 1] :])
             return read(traj, frames=frames, **options)
 
         monkeypatch.setattr(kn.Trajectory, "blocks", blocks)
