@@ -174,6 +174,30 @@ def test_a_run_that_goes_on_from_an_earlier_checkpoint(
             assert len(runs) == 1  # nothing of the first run was given that the second has not
 
 
+@pytest.mark.parametrize("name", ["md.xtc", "md.trr"])
+def test_an_end_marker_behind_a_rewind_ends_it_when_all_is_given_again(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = make(tmp_path, name, N_FRAMES)
+    second = spliced(tmp_path, name, made, 4)
+    for seed in range(3):
+        program = Program(folder(tmp_path / str(seed)) / name)
+        program.put(0, made.data[: made.ends[7]])
+
+        def steps(program: Program = program) -> Steps:
+            for _ in range(8):
+                yield
+            program.cut(second.ends[3])
+            program.put(second.ends[3], second.data[second.ends[3] :])
+            Path(f"{program.path}.end").touch()
+
+        Stage(monkeypatch, steps(), random.Random(seed))
+        following = followed(program.path, name, on_rewind="restart")
+        frames = list(following)
+        assert following.restarts == 1 and ".end is there" in str(following.ended)
+        check(frames[-N_FRAMES:], second)
+
+
 def test_frames_that_are_rewritten_while_the_next_ones_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
