@@ -180,7 +180,7 @@ def test_an_end_marker_behind_a_rewind_ends_it_when_all_is_given_again(
 ) -> None:
     made = make(tmp_path, name, N_FRAMES)
     second = spliced(tmp_path, name, made, 4)
-    for seed in range(3):
+    for seed in range(8):
         program = Program(folder(tmp_path / str(seed)) / name)
         program.put(0, made.data[: made.ends[7]])
 
@@ -190,6 +190,8 @@ def test_an_end_marker_behind_a_rewind_ends_it_when_all_is_given_again(
             program.cut(second.ends[3])
             program.put(second.ends[3], second.data[second.ends[3] :])
             Path(f"{program.path}.end").touch()
+            for _ in range(20):
+                yield
 
         Stage(monkeypatch, steps(), random.Random(seed))
         following = followed(program.path, name, on_rewind="restart")
