@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import h5py  # noqa: F401 - modules are loaded before processes are forked
 import numpy as np
 
 import kinema as kn
@@ -93,6 +94,8 @@ def killed(write: Callable[..., None], path: Path, positions: np.ndarray, run: i
 def main() -> None:
     how, name, array, seed, kills = sys.argv[1:]
     path, positions = Path(name), np.load(array)
+    loaded = kn.open, kn.Writer
+    assert all(loaded)
     write = {"gromacs": gromacs, "kinema": kinema}[how]
     for run in range(int(kills) + 1):
         killed(write, path, positions, run, int(seed), last=run == int(kills))
