@@ -63,7 +63,7 @@ test-python: setup
 # Tests of these names alone, with so many kills in place of some twenty; their limits of time are for as many.
 KILLS ?= 200
 test-long: setup ## the tests that kill at random moments, 200 times each; KILLS=1000
-	KINEMA_TEST_KILLS=$(KILLS) $(BIN)/python -m pytest -n logical --dist worksteal -o timeout=3600 -k "killed_at_random or killed_processes"
+	KINEMA_TEST_KILLS=$(KILLS) $(BIN)/python -m pytest -n logical --dist worksteal -o timeout=3600 -k "killed_at_random or killed_processes or given_once or earlier_checkpoint"
 
 # Of its own, with Debian's Open MPI and an h5py that is built on its HDF5; the Rust half is that of .venv.
 HDF5_MPI := .venv-hdf5-mpi

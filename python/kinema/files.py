@@ -6,13 +6,14 @@ Only regular files are opened, and none is waited for: a FIFO would block for ev
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Sequence
 from typing import IO, Any
 
 from kinema.errors import ArgumentError, from_os
 
-__all__ = ["check_regular", "file_names", "is_hdf5", "open_regular", "read_regular"]
+__all__ = ["check_regular", "file_names", "is_hdf5", "natural_order", "open_regular", "read_regular"]
 
 _HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
@@ -29,6 +30,12 @@ def file_names(paths: Any) -> list[str]:
             raise ArgumentError(f"file names are text or paths, found {type(path).__name__}")
     # those of pathlib-like objects may be bytes
     return [os.fsdecode(path) for path in given]
+
+
+def natural_order(name: str) -> list[tuple[int, int, str]]:
+    """A key that sorts numbers within names by their values: part-9 comes before part-10."""
+    words = re.split(r"([0-9]+)", name)
+    return [(1, int(word), word) if word.isdecimal() else (0, 0, word) for word in words]
 
 
 def open_regular(path: str | os.PathLike[str], what: str) -> IO[bytes]:

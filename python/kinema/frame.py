@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -22,6 +22,7 @@ __all__ = [
     "check_out",
     "float_name",
     "frame_bytes",
+    "notes_of",
 ]
 
 # fields of one vector an atom
@@ -31,6 +32,7 @@ VECTOR_FIELDS = ("positions", "velocities", "forces")
 WORKING_MEMORY = 3 << 20
 # cell (9 float64), step, time, number (8 bytes each), what is present
 _STAMP_BYTES = 9 * 8 + 3 * 8 + 4
+_TURNS_NOTED = 3
 
 
 def frame_bytes(n_atoms: int, n_fields: int, item_bytes: int) -> int:
@@ -232,6 +234,11 @@ class Part:
     truncation: str | None
     damaged: list[tuple[int, int, int]]
 
+    @classmethod
+    def of(cls, info: Mapping[str, Any]) -> Self:
+        """Of what the core says."""
+        return cls(**{field.name: info[field.name] for field in fields(cls)})
+
 
 @dataclass(frozen=True)
 class Gap:
@@ -243,6 +250,11 @@ class Gap:
     time_after: float | None
     step_before: int | None
     step_after: int | None
+
+    @classmethod
+    def of(cls, info: Mapping[str, Any]) -> Self:
+        """Of what the core says."""
+        return cls(**{field.name: info[field.name] for field in fields(cls)})
 
     @property
     def turns_back(self) -> bool:
@@ -265,3 +277,24 @@ class Gap:
         else:
             between = f"steps {self.step_before} and {self.step_after}"
         return f"gap before frame {self.frame}: nothing between {between}"
+
+
+def notes_of(parts: Sequence[Part], gaps: Sequence[Gap]) -> tuple[str, ...]:
+    """What a user of the frames of these files should know."""
+    notes = [f"{part.path}: {warning}" for part in parts for warning in [*part.warnings, *part.assumptions]]
+    notes += [f"{part.truncation} (left out)" for part in parts if part.truncation]
+    notes += [
+        f"{part.path}: {part.format} frame {frame}: no frame is found in bytes {first} to {last}, which count as "
+        "one frame that cannot be read"
+        for part in parts
+        for frame, first, last in part.damaged
+    ]
+    for part in parts:
+        replaced = part.file_frames - (part.kept[1] - part.kept[0])
+        if replaced:
+            notes.append(f"{part.path}: {replaced} of {part.file_frames} frames are those of a neighbouring part")
+    back = [str(gap) for gap in gaps if gap.turns_back]
+    notes += [str(gap) for gap in gaps if not gap.turns_back] + back[:_TURNS_NOTED]
+    if len(back) > _TURNS_NOTED:
+        notes.append(f"time goes back in {len(back) - _TURNS_NOTED} more places")
+    return tuple(dict.fromkeys(notes))

@@ -126,6 +126,7 @@ def open(
         the process may open, 64 at the least and 4096 at the most.
     node_cache : kinema.cache.NodeCache or path, optional
         Blocks of the files are kept in a folder of this node, and fetched once for all its processes. Also in workers.
+        Files that another node has published and keeps (`kinema.cache.publish(local=)`) are fetched to it, whole.
         What is read by h5py or MDAnalysis is read from the files themselves; a note says so where that is all.
 
     units : mapping, optional
@@ -178,7 +179,9 @@ def open(
     if is_atom_group(paths):
         raise ArgumentError("open takes file names or a Universe, found an AtomGroup; pass it as select= instead")
     patterns = file_names(paths)
-    names = GivenFiles(tuple(patterns)).checked()
+    cache = node_cache_of(node_cache)
+    files = GivenFiles(tuple(patterns), None if cache is None else cache.root)
+    names = files.checked()
     policy = _index_policy(index, stored)
     for option, value, allowed in (
         ("overlap", overlap, OVERLAP),
@@ -219,7 +222,6 @@ def open(
     began = time.perf_counter()
     describe = functools.partial(h5md.describe, options=options, index=policy)
     with _exchange_noted(known):
-        cache = node_cache_of(node_cache)
         if cache is not None and cache.block is None:
             first = _core.Trajectory(
                 names[:1], format=core_format, index="memory", describe=describe, external=Describer(others)
@@ -277,10 +279,10 @@ def open(
             raise ArgumentError(f"{names[0]}: {core.format} has no {axis} for axis=, only {vectors or 'nothing'}")
         if cache is not None and core.format == EXTERNAL:
             emit([f"{names[0]}: is read by MDAnalysis, from the file itself: the node cache {cache.root} is not used"])
-        return Trajectory(core, known, opening=opening, stated=stated, given=patterns)
+        return Trajectory(core, known, opening=opening, stated=stated, given=files)
     own = h5md.atoms_source(names[0], options) if known is None else None
     known = known if own is None else Topology(own)
-    return Trajectory(core, known, hdf5=options, opening=opening, stated=stated, given=patterns)
+    return Trajectory(core, known, hdf5=options, opening=opening, stated=stated, given=files)
 
 
 def topology_of(source: str | os.PathLike[str] | Atoms | Topology | Any, *, index: str = "memory") -> Topology:

@@ -9,7 +9,7 @@ import functools
 import os
 import pickle
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from kinema import _core
 
-__all__ = ["SentTrajectory", "TrajectorySnapshot", "fresh_recipe"]
+__all__ = ["SentTrajectory", "TrajectorySnapshot", "fresh_recipe", "opened_again"]
 
 
 class _CachedDescriptions:
@@ -39,6 +39,21 @@ def fresh_recipe(trajectory: _core.Trajectory) -> dict[str, Any]:
     if isinstance(recipe["describe"], _CachedDescriptions):
         recipe["describe"] = recipe["describe"].describe
     return recipe
+
+
+def opened_again(
+    trajectory: _core.Trajectory, paths: Sequence[str] | None = None, *, settled: bool = False, finished: bool = False
+) -> _core.Trajectory:
+    """The files, or `paths` in their place, as they are now; what is known of them stays known unless `finished`.
+
+    `settled`: they have stood still for long. Raises as opening and scanning them does.
+    """
+    recipe = fresh_recipe(trajectory) | ({} if paths is None else {"paths": list(paths)})
+    # frames of files that are being written are not looked for in any other way
+    damaged = trajectory.scanned and any(part["damaged"] for part in trajectory.parts())
+    core = _core.Trajectory(**recipe, settled=settled, previous=None if finished or damaged else trajectory)
+    core.scan(skip_damaged=damaged)
+    return core
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ import os
 import pickle
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import fields as dataclass_fields
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
@@ -33,6 +32,7 @@ from kinema.frame import (
     check_out,
     float_name,
     frame_bytes,
+    notes_of,
 )
 from kinema.notes import emit
 from kinema.prefetch import prefetched
@@ -42,9 +42,9 @@ from kinema.selection import atoms as selection
 from kinema.selection.atom_table import Atoms
 from kinema.selection.atoms import AtomChoice, Selection
 from kinema.selection.frames import FrameChoice, FrameSelection, resolve, resolve_run
-from kinema.selection.gromacs_index import read_group
+from kinema.selection.gromacs_index import group_of_file
 from kinema.selection.topology import Topology
-from kinema.snapshot import TrajectorySnapshot, fresh_recipe
+from kinema.snapshot import TrajectorySnapshot, opened_again
 from kinema.timings import Timings
 
 if TYPE_CHECKING:
@@ -57,7 +57,6 @@ UNITS: Mapping[str, str] = MappingProxyType(
     {"length": "angstrom", "time": "ps", "velocity": "angstrom/ps", "force": "kJ/(mol*angstrom)"}
 )
 _ITERATION_MEMORY = 32 << 20
-_TURNS_NOTED = 3
 
 
 class Trajectory:
@@ -76,11 +75,11 @@ class Trajectory:
         hdf5: h5md.H5mdOptions | None = None,
         opening: dict[str, float] | None = None,
         stated: Mapping[str, str] | None = None,
-        given: Sequence[str] | None = None,
+        given: GivenFiles | None = None,
     ) -> None:
         self._core = core
         # names and patterns, as the files were opened
-        self._given = tuple(core.paths if given is None else given)
+        self._given = GivenFiles(tuple(core.paths)) if given is None else given
         # shared by all views
         self._opening = {} if opening is None else opening
         self._timings: Timings | None = None
@@ -107,9 +106,7 @@ class Trajectory:
 
     def with_core(self, core: _core.Trajectory) -> Trajectory:
         """The same frames and topology by another Rust half, which is one of the same files; for data sets."""
-        other = Trajectory(core, self._topology, self._view, hdf5=self._hdf5, stated=self._stated)
-        other._topology_fits = self._topology_fits
-        return other
+        return self._with(core, self._view)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Paths and options, with headers and indices as they are known here: frames are found before, if need be.
@@ -194,20 +191,19 @@ class Trajectory:
         """Time between the first two frames in ps; None where there are fewer than two."""
         if self.n_frames < 2:
             return None
-        first, second = self[:2].times
-        return float(second - first)
+        return float(np.diff(self[:2].times)[0])
 
     @property
     def parts(self) -> tuple[Part, ...]:
         """The files of the whole trajectory with what is kept of each; also of a view."""
         self.scan()
-        return tuple(Part(**_only(Part, info)) for info in self._core.parts())
+        return tuple(Part.of(info) for info in self._core.parts())
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
         """Where a file begins later than one frame after its predecessor's end, or before that."""
         self.scan()
-        return tuple(Gap(**_only(Gap, info)) for info in self._core.gaps())
+        return tuple(Gap.of(info) for info in self._core.gaps())
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -215,25 +211,7 @@ class Trajectory:
 
         Each is also a warning of class `kinema.Note` when the frames have been found.
         """
-        parts = self.parts
-        notes = [f"{part.path}: {warning}" for part in parts for warning in [*part.warnings, *part.assumptions]]
-        notes += [f"{part.truncation} (left out)" for part in parts if part.truncation]
-        notes += [
-            f"{part.path}: {part.format} frame {frame}: no frame is found in bytes {first} to {last}, which count as "
-            "one frame that cannot be read"
-            for part in parts
-            for frame, first, last in part.damaged
-        ]
-        for part in parts:
-            replaced = part.file_frames - (part.kept[1] - part.kept[0])
-            if replaced:
-                notes.append(f"{part.path}: {replaced} of {part.file_frames} frames are those of a neighbouring part")
-        gaps = self.gaps
-        back = [str(gap) for gap in gaps if gap.turns_back]
-        notes += [str(gap) for gap in gaps if not gap.turns_back] + back[:_TURNS_NOTED]
-        if len(back) > _TURNS_NOTED:
-            notes.append(f"time goes back in {len(back) - _TURNS_NOTED} more places")
-        return tuple(dict.fromkeys(notes))
+        return notes_of(self.parts, self.gaps)
 
     @property
     def topology(self) -> Topology | None:
@@ -290,10 +268,7 @@ class Trajectory:
             )
         stated = self._stated.keys()
         shift = self._core.time_shift() if stated & {"time_offset", "t0"} else 0.0
-        found = h5md.observables_of(self.paths[0], self._hdf5, time_shift=shift)
-        if "dt" in stated and any(not one.fixed for one in found.values()):
-            emit([f"{self.paths[0]}: times of observables are those of the file; dt= (--timestep) is about frames"])
-        return found
+        return h5md.observables_of(self.paths[0], self._hdf5, time_shift=shift, unlike_frames="dt" in stated)
 
     def refresh(self) -> int:
         """Scans for frames that were appended to the files since they were opened, and returns the number of frames.
@@ -305,7 +280,7 @@ class Trajectory:
         if self._view is not None:
             raise ArgumentError("a view of some frames cannot be refreshed; refresh the trajectory that it is of")
         before = self.notes if self._core.scanned else ()
-        self.refresh_as(GivenFiles(self._given).checked())
+        self.refresh_as(self._given.checked())
         emit(note for note in self.notes if note not in before)
         return self._core.n_frames
 
@@ -315,12 +290,7 @@ class Trajectory:
         Whatever may still be written is left out, with less caution where the files are `settled`, as they have stood
         still for long, and with none where they are `finished`: then they are opened as by `open`.
         """
-        recipe = fresh_recipe(self._core) | ({} if paths is None else {"paths": list(paths)})
-        # frames of files that are being written are not looked for in any other way
-        damaged = self._core.scanned and any(part.damaged for part in self.parts)
-        core = _core.Trajectory(**recipe, settled=settled, previous=None if finished or damaged else self._core)
-        core.scan(skip_damaged=damaged)
-        self._core = core
+        self._core = opened_again(self._core, paths, settled=settled, finished=finished)
 
     def follow(
         self, until: int | str | None = None, timeout: float | None = None, **options: Unpack[FollowOptions]
@@ -437,14 +407,8 @@ class Trajectory:
         OutOfRangeError
             For an atom beyond the trajectory.
         """
-        if index_file is not None:
-            if select is not None:
-                raise ArgumentError("select= and index_file= cannot be combined; give one of them")
-            name, atoms = read_group(index_file, group)
-            file = os.fspath(index_file)
-            return selection.from_indices(atoms, self.n_atoms, f"group {name!r} of {file}", file=file)
-        if group is not None:
-            raise ArgumentError("group= names a group of an index file; give index_file= as well")
+        if index_file is not None or group is not None:
+            return group_of_file(select, index_file, group, self.n_atoms)
         # a string (but for "all") needs the topology; nothing else reads it
         needs_topology = isinstance(select, str) and select.strip() != "all"
         return selection.resolve(select, self.n_atoms, self.topology if needs_topology else None)
@@ -464,21 +428,14 @@ class Trajectory:
             whole = self._core.read(self._frames(int(key)), fields=fields, workers=1, mark_absent=True)
             return Block.from_arrays(whole, fields)[0]
         if isinstance(key, (slice, range, Sequence, np.ndarray, FrameSelection)) and not isinstance(key, (str, bytes)):
-            view = Trajectory(
-                self._core,
-                self._topology,
-                self._frames(key),
-                hdf5=self._hdf5,
-                opening=self._opening,
-                stated=self._stated,
-            )
-            view._topology_fits = self._topology_fits
-            return view
+            return self._with(self._core, self._frames(key))
         raise ArgumentError(f"frames are chosen by number, slice, list or mask, found {type(key).__name__}")
 
     def __iter__(self) -> Iterator[Frame]:
         """Frame by frame, in order; blocks of frames are read at a time."""
-        for block in self.blocks(memory=self._iteration_memory(), fields=self._vector_fields()):
+        names = self._vector_fields()
+        least = 2 * WORKING_MEMORY + 8 * frame_bytes(self.n_atoms, max(1, len(names)), 4)
+        for block in self.blocks(memory=max(_ITERATION_MEMORY, least), fields=names):
             yield from block
 
     @overload
@@ -624,6 +581,11 @@ class Trajectory:
 
     # -- inside -------------------------------------------------------------------------------------------------
 
+    def _with(self, core: _core.Trajectory, view: FrameSelection | None) -> Trajectory:
+        made = Trajectory(core, self._topology, view, hdf5=self._hdf5, opening=self._opening, stated=self._stated)
+        made._topology_fits = self._topology_fits
+        return made
+
     def _frames(self, choice: FrameChoice) -> FrameSelection:
         """What `choice` names within this view, in numbers of the whole trajectory."""
         inner = resolve(choice, self.n_frames)
@@ -668,10 +630,6 @@ class Trajectory:
             if name not in self._core.fields:
                 raise ArgumentError(f"{self.paths[0]}: has no {name}; it holds {', '.join(self.fields)}")
 
-    def _iteration_memory(self) -> int:
-        needed = frame_bytes(self.n_atoms, max(1, len(self._vector_fields())), 4)
-        return max(_ITERATION_MEMORY, 2 * WORKING_MEMORY + 8 * needed)
-
 
 def _unpickled(
     snapshot: TrajectorySnapshot,
@@ -682,7 +640,3 @@ def _unpickled(
     stated: Mapping[str, str],
 ) -> Trajectory:
     return Trajectory(snapshot.open(data), topology, view, hdf5=hdf5, stated=stated)
-
-
-def _only(cls: type, info: Mapping[str, Any]) -> dict[str, Any]:
-    return {field.name: info[field.name] for field in dataclass_fields(cls)}

@@ -1,7 +1,8 @@
 """A program that writes an HDF5 file one step a line that it reads; run by the tests of this folder.
 
-Arguments: how ("kinema", "gromacs"), the file, an array of positions (frames, atoms, 3), the seed. A line "cut N" makes
-the program of GROMACS' kind trim the file to N frames and go on with positions that are 0.5 larger, as after a crash.
+Arguments: how ("kinema", "netcdf4", "gromacs"), the file, an array of positions (frames, atoms, 3), the seed. A line
+"cut N" makes the program of GROMACS' kind trim the file to N frames and go on with positions that are 0.5
+larger, as after a crash.
 """
 
 from __future__ import annotations
@@ -13,22 +14,27 @@ from collections.abc import Iterator
 import numpy as np
 
 
-def kinema_steps(path: str, positions: np.ndarray, rng: random.Random) -> Iterator[None]:
+def kinema_steps(path: str, positions: np.ndarray, rng: random.Random, **options: bool) -> Iterator[None]:
     import kinema as kn
 
     n = 0
     while n < len(positions):
         # stopped and begun again
-        with kn.Writer(path, positions.shape[1], mode="a") as out:
+        with kn.Writer(path, positions.shape[1], mode="a", **options) as out:
             for _ in range(rng.randint(3, 9)):
                 if n == len(positions):
                     break
-                out.write(positions[n], cell=[50, 50, 50], step=10 * n, time=0.5 * n)
+                out.write(positions[n], cell=[50, 50, 50], time=0.5 * n, **({} if options else {"step": 10 * n}))
                 n += 1
                 if rng.random() < 0.6:
                     out.flush()
                 yield
         yield
+
+
+def netcdf4_steps(path: str, positions: np.ndarray, rng: random.Random) -> Iterator[None]:
+    """AMBER's convention, which has no steps."""
+    return kinema_steps(path, positions, rng, netcdf4=True)
 
 
 def gromacs_steps(path: str, positions: np.ndarray, rng: random.Random) -> Iterator[int | None]:
@@ -85,7 +91,9 @@ def gromacs_steps(path: str, positions: np.ndarray, rng: random.Random) -> Itera
 
 def main() -> None:
     how, path, array, seed = sys.argv[1:]
-    steps = {"kinema": kinema_steps, "gromacs": gromacs_steps}[how](path, np.load(array), random.Random(seed))
+    steps = {"kinema": kinema_steps, "netcdf4": netcdf4_steps, "gromacs": gromacs_steps}[how](
+        path, np.load(array), random.Random(seed)
+    )
     next(steps)
     print("ready", flush=True)
     for line in sys.stdin:

@@ -63,28 +63,29 @@ def opened(path: Path, child: Child) -> kn.Trajectory:
             child.step()
 
 
-def check(frames: list[kn.Frame], positions: np.ndarray, stop: int = N_FRAMES) -> None:
+def check(frames: list[kn.Frame], positions: np.ndarray, stop: int = N_FRAMES, every_step: int = 10) -> None:
     assert [frame.frame for frame in frames] == list(range(stop))
     for frame in frames:
         np.testing.assert_allclose(frame.positions, positions[frame.frame], atol=2e-5, err_msg=str(frame.frame))
-        assert (frame.step, frame.time) == (10 * frame.frame, 0.5 * frame.frame)
+        assert (frame.step, frame.time) == (every_step * frame.frame, 0.5 * frame.frame)
 
 
 @pytest.mark.processes
 @pytest.mark.parametrize(
-    ("how", "seed"), [("kinema", 1), ("kinema", 2), ("gromacs", 1), ("gromacs", 2), ("gromacs", 3)]
+    ("how", "seed"),
+    [("kinema", 1), ("kinema", 2), ("netcdf4", 1), ("netcdf4", 2), ("gromacs", 1), ("gromacs", 2), ("gromacs", 3)],
 )
 def test_every_frame_is_given_once(
     how: str, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, noted: list[str]
 ) -> None:
     print("seed", seed)
     positions = random_walk(N_FRAMES, N_ATOMS, seed)
-    path = tmp_path / "md.h5md"
+    path = tmp_path / ("md.nc" if how == "netcdf4" else "md.h5md")
     child = Child(start_child(words(how, path, positions, seed), stdin=subprocess.PIPE, stderr=None))
     traj = opened(path, child)
     stage = Stage(monkeypatch, child.steps(), random.Random(seed))
     following = traj.follow(timeout=5.0)
-    check(list(following), positions)
+    check(list(following), positions, every_step=1 if how == "netcdf4" else 10)
     print(stage.count, "steps")
     assert not any("not known" in note for note in following.notes)
 

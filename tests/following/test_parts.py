@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.following.test_schedules import check, values
-from tests.following.writers import Made, Program, Stage, Steps, appending, extending, make
+from tests.following.writers import SEEDS, Made, Program, Stage, Steps, appending, extending, make
 
 import kinema as kn
 from kinema.following.patterns import GivenFiles
@@ -41,7 +41,7 @@ def test_parts_that_appear_while_they_are_followed(name: str, tmp_path: Path, mo
     parts = [make(tmp_path, name, 5, first=0), make(tmp_path, name, 4, first=5), make(tmp_path, name, 6, first=9)]
     whole = make(tmp_path, name, 15)
     ending = name.rsplit(".", 1)[1]
-    for seed in range(6):
+    for seed in SEEDS:
         rng = random.Random(f"{name} {seed}")
         folder = tmp_path / str(seed)
         folder.mkdir()
@@ -50,7 +50,7 @@ def test_parts_that_appear_while_they_are_followed(name: str, tmp_path: Path, mo
         for _ in steps:
             if first.stat().st_size > parts[0].ends[0]:
                 break
-        (folder / f"md.part0002.{ending}.ready").write_text("{}")
+        (folder / f"md.part0001.{ending}.ready").write_text("{}")
         (folder / f".md.part0002.{ending}.kinema-index").write_text("")
         Stage(monkeypatch, steps, rng)
         traj = kn.open(folder / f"md.part*.{ending}", stored=False)

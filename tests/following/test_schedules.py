@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from tests.following.writers import (
     BYTE_FORMATS,
+    SEEDS,
     Made,
     Program,
     Stage,
@@ -58,7 +59,7 @@ def check(frames: list[kn.Frame], made: Made, stop: int | None = None) -> None:
 
 @pytest.mark.parametrize("way", [appending, extending])
 @pytest.mark.parametrize("name", BYTE_FORMATS)
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_every_frame_is_given_once(
     name: str, way: object, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -80,7 +81,7 @@ def test_counts_in_headers_that_come_before_or_after_their_frames(
 ) -> None:
     made = make(tmp_path, name, N_FRAMES)
     heads = [head_of(made, max(2, n), tmp_path, 1) for n in range(N_FRAMES + 1)]
-    for seed, late in itertools.product(range(3), (False, True)):
+    for seed, late in itertools.product(range(2), (False, True)):
         rng = random.Random(f"{name} {seed} {late}")
         program = Program(folder(tmp_path / f"{seed}{late}") / name)
         program.put(0, made.data[: made.ends[1]])
@@ -138,7 +139,7 @@ def spliced(tmp_path: Path, name: str, made: Made, cut: int) -> Made:
 
 
 @pytest.mark.parametrize("name", BYTE_FORMATS)
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_a_run_that_goes_on_from_an_earlier_checkpoint(
     name: str, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -172,3 +173,73 @@ def test_a_run_that_goes_on_from_an_earlier_checkpoint(
             check(run, made, len(run))
         if on_rewind == "error":
             assert len(runs) == 1  # nothing of the first run was given that the second has not
+
+
+@pytest.mark.parametrize("name", ["md.xtc", "md.trr"])
+def test_an_end_marker_behind_a_rewind_ends_it_when_all_is_given_again(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = make(tmp_path, name, N_FRAMES)
+    second = spliced(tmp_path, name, made, 4)
+    for seed in range(8):
+        program = Program(folder(tmp_path / str(seed)) / name)
+        program.put(0, made.data[: made.ends[7]])
+
+        def steps(program: Program = program) -> Steps:
+            for _ in range(8):
+                yield
+            program.cut(second.ends[3])
+            program.put(second.ends[3], second.data[second.ends[3] :])
+            Path(f"{program.path}.end").touch()
+            for _ in range(20):
+                yield
+
+        Stage(monkeypatch, steps(), random.Random(seed))
+        following = followed(program.path, name, on_rewind="restart")
+        frames = list(following)
+        assert following.restarts == 1 and ".end is there" in str(following.ended)
+        check(frames[-N_FRAMES:], second)
+
+
+def test_frames_that_are_rewritten_while_the_next_ones_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The frame that was given last is looked at again behind each block, as the file may have gone back meanwhile."""
+    made, other = make(tmp_path, "md.trr", N_FRAMES), make(tmp_path, "md.trr", N_FRAMES, seed=2)
+    read = kn.Trajectory.blocks
+    for rewritten, on_rewind in itertools.product((3, 5), ("error", "restart")):
+        program = Program(folder(tmp_path / f"{rewritten}{on_rewind}") / "md.trr")
+        program.put(0, made.data[: made.ends[4]])
+
+        def steps(program: Program = program) -> Steps:
+            yield
+            program.put(made.ends[4], made.data[made.ends[4] :])
+
+        def blocks(
+            traj: kn.Trajectory, *, frames: range, program: Program = program, start: int = rewritten, **options: object
+        ) -> Iterator[kn.Block]:
+            if len(frames) > 1 and frames.start == 5:
+                # after all looks at the file, and before its frames are read; frames before it stay
+                program.put(made.ends[start - 1], other.data[made.ends[start - 1] :])
+            return read(traj, frames=frames, **options)
+
+        monkeypatch.setattr(kn.Trajectory, "blocks", blocks)
+        Stage(monkeypatch, steps(), random.Random(1))
+        following = followed(program.path, "md.trr", on_rewind=on_rewind)
+        frames = [next(following) for _ in range(5)]
+        check(frames, made, 5)
+        if rewritten == 5:
+            # no frame that was given is another one now
+            rest = list(following)
+            assert [frame.frame for frame in rest] == list(range(5, N_FRAMES)) and following.restarts == 0
+        elif on_rewind == "error":
+            with pytest.raises(kn.errors.RewoundError) as raised:
+                frames.append(next(following))
+            assert raised.value.frame == 3
+            continue
+        else:
+            rest = list(following)
+            assert following.restarts == 1 and [frame.frame for frame in rest] == list(range(N_FRAMES))
+        for frame in rest:
+            source = made if frame.frame < rewritten else other
+            np.testing.assert_array_equal(values(frame), source.positions[frame.frame])

@@ -13,10 +13,10 @@ import pytest
 from tests.following.writers import make
 
 import kinema as kn
+from kinema.cache import waiting
+from kinema.cache.waiting import Watch
 from kinema.errors import FileNotFound
-from kinema.following import watching
 from kinema.following.appearing import when_there
-from kinema.following.watching import Watch
 from kinema.notes import collected
 from kinema.testing.children import start_child
 
@@ -24,8 +24,8 @@ from kinema.testing.children import start_child
 @pytest.mark.skipif(sys.platform != "linux", reason="inotify is of Linux")
 def test_events_end_a_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # whatever file system tests have
-    monkeypatch.setattr(watching, "_is_local", lambda folder: True)
-    monkeypatch.setattr(watching, "_SELDOM", 30.0)
+    monkeypatch.setattr(waiting, "_is_local", lambda folder: True)
+    monkeypatch.setattr(waiting, "_SELDOM", 30.0)
     path = tmp_path / "md.xtc"
     path.touch()
     for change in (lambda: path.write_bytes(b"x"), lambda: (tmp_path / "md.part2.xtc").touch(), path.unlink):
@@ -43,7 +43,7 @@ def test_events_end_a_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_without_events_files_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not Watch([str(tmp_path / "md.xtc")], events=False).by_events
-    monkeypatch.setattr(watching, "_is_local", lambda folder: False)
+    monkeypatch.setattr(waiting, "_is_local", lambda folder: False)
     watch = Watch([str(tmp_path / "md.xtc")], 0.01)
     assert not watch.by_events
     watch.wait(3600.0)  # one interval
@@ -61,8 +61,8 @@ def test_without_events_files_are_looked_at(tmp_path: Path, monkeypatch: pytest.
 
 def test_the_kind_of_a_file_system() -> None:
     if sys.platform == "linux":
-        assert not watching._is_local("/proc/self")
-        assert isinstance(watching._is_local("/tmp"), bool)
+        assert not waiting._is_local("/proc/self")
+        assert isinstance(waiting._is_local("/tmp"), bool)
 
 
 def test_files_that_are_not_there_yet(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from kinema.cache.markers import Owner, addresses_in, write_address
 from kinema.cache.node_files import NodeFiles
 from kinema.cache.peers import NodeServer, check_step
 from kinema.cache.signed import read_signed, write_signed
-from kinema.cache.waiting import FolderWatch
+from kinema.cache.waiting import Watch
 from kinema.errors import ArgumentError, Error, WaitTimeoutError, WorkerError
 from kinema.writing.output_file import machine
 
@@ -140,9 +140,9 @@ class SharedBlocks:
         deadline = time.monotonic() + timeout
         # the next one that serves writes its address there, too
         write_address(folder, self._files.owner(folder))
-        with FolderWatch(folder) as watch:
+        with Watch([os.path.join(folder, "*")], contents=False) as watch:
             while len(found := addresses_in(folder)) < nodes:
-                if not watch.wait(deadline):
+                if not watch.wait_until(deadline):
                     raise WaitTimeoutError(
                         f"{folder}: not all nodes have written their addresses within {timeout:g} s, expected {nodes}, "
                         f"found {len(found)}",

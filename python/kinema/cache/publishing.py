@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import glob
 import os
-import re
 import secrets
 import time
 from collections.abc import Iterator
@@ -19,9 +18,9 @@ from kinema import _core, notes
 from kinema.cache.markers import SUFFIX, Marker, Owner, marker_path, read_marker, write_marker
 from kinema.cache.node_files import NodeFiles
 from kinema.cache.peers import check_step, fetch
-from kinema.cache.waiting import FolderWatch
+from kinema.cache.waiting import Watch
 from kinema.errors import ArgumentError, CorruptFileError, FileNotFound, WaitTimeoutError, from_os
-from kinema.files import check_regular
+from kinema.files import check_regular, natural_order
 from kinema.writing import output_file
 
 __all__ = ["PublishedFile", "await_ready", "publish", "published"]
@@ -169,7 +168,7 @@ def await_ready(
     name = os.fspath(path)
     deadline, step = deadline_of(timeout), check_step(peer_timeout)
     files = None if local is None else NodeFiles(local)
-    with FolderWatch(os.path.dirname(os.path.abspath(name))) as watch:
+    with Watch([marker_path(name)], contents=False) as watch:
         while True:
             found = read_marker(name)
             if found is not None:
@@ -181,7 +180,7 @@ def await_ready(
                     origin = _fetched(name, marker, files, deadline, step)
                 if origin:
                     return _published(name, _place(name, marker, files, origin), marker, origin)
-            elif not watch.wait(deadline):
+            elif not watch.wait_until(deadline):
                 raise WaitTimeoutError(
                     f"{name}: nothing was published within {timeout:g} s, expected {marker_path(name)}", path=name
                 )
@@ -245,12 +244,11 @@ def published(
     """
     text = os.fspath(pattern)
     seen: set[str] = set()
-    folder = os.path.dirname(os.path.abspath(text))
-    with FolderWatch(folder if not glob.has_magic(folder) else None) as watch:
+    with Watch([text], contents=False) as watch:
         while count is None or len(seen) < count:
             deadline = deadline_of(timeout)
             while not (new := _marked(text) - seen):
-                if not watch.wait(deadline):
+                if not watch.wait_until(deadline):
                     if count is None:
                         return
                     raise WaitTimeoutError(
@@ -281,11 +279,6 @@ def deadline_of(timeout: float) -> float:
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout >= 0:
         raise ArgumentError(f"timeout is a number of seconds from 0, found {timeout!r}")
     return time.monotonic() + timeout
-
-
-def natural_order(name: str) -> list[tuple[int, str]]:
-    """A key that sorts numbers within names by their values: part-9 comes before part-10."""
-    return [(int(word) if word.isdigit() else -1, word) for word in re.split(r"(\d+)", name)]
 
 
 def _marked(pattern: str) -> set[str]:

@@ -1,6 +1,6 @@
-"""Waiting for changes of a folder: by inotify where the kernel has it, and by looking again after a while in any case.
+"""`Watch`: waits until something happens to files, by inotify on local file systems, else by looking at intervals.
 
-What another node writes on a network file system gives no event: the intervals bound the wait there.
+Sources: inotify(7), proc(5) on /proc/self/mountinfo.
 """
 
 from __future__ import annotations
@@ -8,71 +8,126 @@ from __future__ import annotations
 import ctypes
 import os
 import select
+import sys
 import time
-from contextlib import suppress
+from collections.abc import Iterable
 from types import TracebackType
 
-__all__ = ["FolderWatch"]
+__all__ = ["POLL", "Watch"]
 
-# seconds between two looks: from the first to the second, doubled each time
-_SHORTEST = 0.005
-_LONGEST = 0.1
-# linux/inotify.h
-_IN_MOVED_TO = 0x80
-_IN_CREATE = 0x100
-_IN_DELETE = 0x200
-_IN_CLOEXEC = 0o2000000
-_IN_NONBLOCK = 0o4000
+# seconds between two looks at files, unless something else is asked for
+POLL = 0.1
+# the first look without inotify is after this share of them, each later one after twice as long
+_FIRST = 1 / 16
+# with inotify files are looked at this rarely without an event: what is written through a map gives none
+_SELDOM = 1.0
+# linux/inotify.h: MOVED_FROM, MOVED_TO, CREATE, DELETE; MODIFY, ATTRIB, CLOSE_WRITE
+_NAMES = 0x40 | 0x80 | 0x100 | 0x200
+_CONTENTS = 0x2 | 0x4 | 0x8
+# file systems whose files are changed through this kernel alone
+_LOCAL = frozenset("bcachefs btrfs ext2 ext3 ext4 f2fs jfs overlay ramfs reiserfs tmpfs vfat xfs zfs".split())
 
 
-class FolderWatch:
-    """Waits for files that appear in, or go from, a folder; None: at intervals alone. A context manager."""
+class Watch:
+    """Waits for events in the folders of files. A context manager.
 
-    def __init__(self, folder: str | None) -> None:
-        self._handle = -1 if folder is None else _inotify(folder)
-        self._interval = _SHORTEST
-        self._poll = select.poll()
-        if self._handle >= 0:
-            self._poll.register(self._handle, select.POLLIN)
+    Parameters
+    ----------
+    paths : names of files, or patterns of names
+    poll : float
+        Seconds between two looks where there are no events.
+    events : bool
+        False: inotify is not used.
+    contents : bool
+        False: it waits for names that appear or go, not for files that are written.
 
-    def wait(self, deadline: float) -> bool:
-        """Returns when it is worth looking again; False where the deadline, of `time.monotonic`, is over."""
+    Attributes
+    ----------
+    by_events : bool
+        Whether inotify says when something happens.
+    """
+
+    def __init__(self, paths: Iterable[str], poll: float = POLL, *, events: bool = True, contents: bool = True) -> None:
+        self.poll = poll
+        self._interval = poll * _FIRST
+        self._descriptor = -1
+        folders = {os.path.dirname(os.path.realpath(path)) for path in paths}
+        if events and sys.platform == "linux" and all(map(_is_local, folders)):
+            self._watch(folders, _NAMES | _CONTENTS if contents else _NAMES)
+
+    @property
+    def by_events(self) -> bool:
+        """See the class."""
+        return self._descriptor >= 0
+
+    def wait(self, most: float) -> None:
+        """Returns after an event, after a polling interval without inotify, or after `most` seconds."""
+        if not self.by_events:
+            time.sleep(max(0.0, min(most, self._interval)))
+            self._interval = min(2 * self._interval, self.poll)
+            return
+        ready, _, _ = select.select([self._descriptor], [], [], max(0.0, min(most, max(_SELDOM, self.poll))))
+        if ready:
+            # what has happened is asked of the files themselves
+            self._drain()
+
+    def wait_until(self, deadline: float) -> bool:
+        """As `wait`, until a moment of `time.monotonic` at most; False where that is over."""
         left = deadline - time.monotonic()
         if left <= 0:
             return False
-        seconds = min(self._interval, left)
-        if self._handle < 0:
-            time.sleep(seconds)
-        elif self._poll.poll(1000 * seconds):
-            with suppress(BlockingIOError):
-                while os.read(self._handle, 4096):
-                    pass
-            self._interval = _SHORTEST
-            return True
-        self._interval = min(2 * self._interval, _LONGEST)
+        self.wait(left)
         return True
 
-    def __enter__(self) -> FolderWatch:
+    def close(self) -> None:
+        """Ends it; it can be called twice."""
+        if self.by_events:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def __enter__(self) -> Watch:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._handle >= 0:
-            os.close(self._handle)
-            self._handle = -1
+        self.close()
+
+    def _drain(self) -> None:
+        try:
+            while os.read(self._descriptor, 1 << 16):
+                pass
+        except BlockingIOError:
+            return
+
+    def _watch(self, folders: Iterable[str], events: int) -> None:
+        try:
+            libc = ctypes.CDLL(None, use_errno=True)
+            descriptor = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+        except (OSError, AttributeError):
+            return
+        if descriptor < 0:
+            return
+        for folder in folders:
+            # the number of watches of a user is limited
+            if libc.inotify_add_watch(descriptor, os.fsencode(folder), events) < 0:
+                os.close(descriptor)
+                return
+        self._descriptor = descriptor
 
 
-def _inotify(folder: str) -> int:
-    """A descriptor that becomes readable; -1 where the system has none for this folder: the intervals do alone."""
-    library = ctypes.CDLL(None, use_errno=True)
+def _is_local(folder: str) -> bool:
+    """Whether the file system of a folder is one that only this machine changes, as far as its name says."""
     try:
-        handle = int(library.inotify_init1(_IN_CLOEXEC | _IN_NONBLOCK))
-    except AttributeError:
-        return -1
-    if handle < 0:
-        return -1
-    if library.inotify_add_watch(handle, os.fsencode(folder), _IN_MOVED_TO | _IN_CREATE | _IN_DELETE) < 0:
-        os.close(handle)
-        return -1
-    return handle
+        with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as lines:
+            mounts = [line.split() for line in lines]
+    except OSError:
+        return False
+    best, kind = "", ""
+    for words in mounts:
+        point = words[4].replace("\\040", " ")
+        inside = folder == point or folder.startswith(point.rstrip("/") + "/")
+        # of mounts on one point the last counts
+        if inside and len(point) >= len(best):
+            best, kind = point, words[words.index("-") + 1]
+    return kind in _LOCAL

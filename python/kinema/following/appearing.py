@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from kinema.cache.waiting import POLL
 from kinema.errors import Error, FileNotFound, TruncatedFileError, UnsupportedFormatError
-from kinema.following.watching import POLL
 
 __all__ = ["when_there"]
 

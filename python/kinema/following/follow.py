@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from kinema.cache.waiting import Watch
 from kinema.errors import ArgumentError, Error, RewoundError
 from kinema.files import open_regular
 from kinema.following.options import checked_options
 from kinema.following.patterns import GivenFiles
 from kinema.following.remembered import RememberedFrames, atoms_at_origin
 from kinema.following.until import Until
-from kinema.following.watching import Watch
 from kinema.frame import Block, Frame
 from kinema.notes import emit
 
@@ -54,7 +54,7 @@ class Following:
     def __init__(
         self,
         trajectory: Trajectory,
-        given: Sequence[str],
+        given: GivenFiles,
         until: int | str | None,
         timeout: float | None,
         options: Mapping[str, Any],
@@ -65,7 +65,7 @@ class Following:
         self.restarts = 0
         self.ended: str | None = None
         self._trajectory = trajectory
-        self._files = GivenFiles(tuple(given))
+        self._files = given
         self._until = Until.of(until)
         self._timeout = timeout
         fields = checked["fields"]
@@ -86,6 +86,8 @@ class Following:
         # something behind the last frame; whether the frames that were given are known to be there still
         self._pending = self._checked = False
         self._doubted = False
+        # whether there is no frame that could be given now
+        self._all_given = False
         self._trouble: tuple[Error, float] | None = None
         self._looked_at = False
         self._iterator: Generator[Any, None, None]
@@ -127,11 +129,12 @@ class Following:
                 marker = next((name for name in self._markers if os.path.exists(name)), None)
                 self._look()
                 settled = self._settled()
-                if marker is not None and settled:
+                finished = marker is not None and settled
+                if finished:
                     self._read_as_finished()
-                yield from self._new_frames(settled)
+                yield from self._new_frames(settled, finished=finished)
                 if self.ended is None:
-                    self._end(marker if settled else None)
+                    self._end(marker if finished else None)
                 if self.ended is None:
                     watch.wait(self._patience())
         finally:
@@ -141,7 +144,7 @@ class Following:
         """Seconds until something is to be done although nothing happens."""
         now = time.monotonic()
         most = 3600.0 if self._timeout is None else self._grown + self._timeout - now
-        if self._stale or self._doubted or self._trouble is not None:
+        if not self._all_given or self._trouble is not None:
             return max(0.0, min(most, self._poll / 2))
         for after in (self._poll / 2, self._stillness):
             if self._seen_since + after > now:
@@ -149,11 +152,14 @@ class Following:
         return max(0.0, most)
 
     def _end(self, marker: str | None) -> None:
+        timed_out = self._timeout is not None and time.monotonic() - self._grown >= self._timeout
+        if timed_out and self._trouble is not None:
+            raise self._trouble[0]
+        if not self._all_given:
+            return
         if marker is not None:
             self.ended = f"{marker} is there"
-        elif self._timeout is not None and time.monotonic() - self._grown >= self._timeout:
-            if self._trouble is not None:
-                raise self._trouble[0]
+        elif timed_out:
             self.ended = f"nothing was written for {self._timeout:g} s"
             left = [part.truncation for part in self._trajectory.parts if part.truncation]
             self._note(f"{self._trajectory.paths[-1]}: {self.ended}; {self.n_frames} frames were given")
@@ -230,20 +236,23 @@ class Following:
         self._checked = False
 
     def _default_markers(self) -> list[str]:
-        if self._files.patterns or len(self._trajectory.paths) > 1:
+        if self._files.patterns or len(self._files.given) > 1:
             return []
-        return [self._trajectory.paths[0] + ending for ending in _MARKERS]
+        return [self._files.given[0] + ending for ending in _MARKERS]
 
     # -- the frames ---------------------------------------------------------------------------------------------
 
-    def _new_frames(self, settled: bool) -> Iterator[Block]:
-        """The frames that are complete and were not given yet."""
+    def _new_frames(self, settled: bool, *, finished: bool) -> Iterator[Block]:
+        """The frames that are complete and were not given yet; of `finished` files all."""
+        self._all_given = False
         if self._stale or self._was_rewound():
             return
         n_frames = self._trajectory.n_frames
         # the last one may still be written, unless nothing has happened for a while
-        n_frames -= 0 if settled and not self._seems_empty(n_frames) else 1
+        if not finished and (not settled or self._seems_empty(n_frames)):
+            n_frames -= 1
         if n_frames <= self.n_frames:
+            self._all_given = True
             return
         chosen = range(self.n_frames, n_frames)
         blocks = self._trajectory.blocks(frames=chosen, **self._reading)
@@ -263,6 +272,7 @@ class Following:
                 if reached:
                     self.ended = f"{self._until} are there"
                     return
+            self._all_given = True
         except Error as error:
             self._troubled(error)
             self._stale = True

@@ -1,25 +1,43 @@
-"""Names of files by patterns such as `simulation.part*.xtc`, in the order of their numbers."""
+"""`GivenFiles`: names of files and patterns, `simulation.part*.xtc`, also of those that other nodes have published."""
 
 from __future__ import annotations
 
 import glob
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from kinema.errors import FileNotFound
+from kinema.cache.markers import SUFFIX, read_marker
+from kinema.cache.publishing import await_ready
+from kinema.errors import ArgumentError, FileNotFound
+from kinema.files import natural_order
 
 __all__ = ["GivenFiles"]
 
 # what lies beside a trajectory without being a part of it: temporary files, indices, markers
 _BESIDE = re.compile(r"(^\.)|(\.part-[^/]*-k[^/]*)|(\.(ready|end|kinema-index)$)")
+# a published file is fetched within so many seconds, and as many as its bytes take at so many a second
+_FETCHED_WITHIN = 30.0
+_LEAST_RATE = 10e6
 
 
 @dataclass(frozen=True)
 class GivenFiles:
-    """Files as a user has given them: names, and patterns where no file has that very name."""
+    """Files as a user has given them: names, and patterns where no file has that very name.
+
+    A name without a file, whose marker says that another node keeps it (`kinema.cache.publish(local=)`), stands for the
+    copy on this node, to which it is fetched once.
+
+    Attributes
+    ----------
+    given : tuple of str
+    local : str or None
+        The folder of this node to which published files are fetched.
+    """
 
     given: tuple[str, ...]
+    local: str | None = None
+    _fetched: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def patterns(self) -> tuple[str, ...]:
@@ -27,8 +45,13 @@ class GivenFiles:
         return tuple(name for name in self.given if _is_pattern(name))
 
     def paths(self) -> list[str]:
-        """The files that are there now for patterns, in the order of the numbers in their names; names as they are."""
-        return [path for name in self.given for path in (_matching(name) if _is_pattern(name) else [name])]
+        """The files that are there now for patterns, in the order of the numbers in their names; names as they are.
+
+        Raises as `kinema.cache.await_ready` where a published file cannot be fetched, ArgumentError where `local` is
+        None.
+        """
+        names = (name for given in self.given for name in (_matching(given) if _is_pattern(given) else [given]))
+        return [self._readable(name) for name in names]
 
     def checked(self) -> list[str]:
         """As `paths`; FileNotFound for a pattern that no file fits."""
@@ -37,17 +60,42 @@ class GivenFiles:
                 raise FileNotFound(f"{pattern}: no file fits this pattern", path=pattern)
         return self.paths()
 
+    def _readable(self, name: str) -> str:
+        """Where the file of a name is read."""
+        if os.path.lexists(name):
+            return name
+        place = self._fetched.get(name)
+        if place is not None and os.path.exists(place):
+            return place
+        size, host = _kept_elsewhere(name)
+        if host is None:
+            return name
+        if self.local is None:
+            raise ArgumentError(
+                f"{name}: the file is kept on {host}; give node_cache= (--node-cache), a folder on a disk of this "
+                "node, and it is fetched",
+                path=name,
+            )
+        place = await_ready(name, _FETCHED_WITHIN + size / _LEAST_RATE, local=self.local).path
+        self._fetched[name] = place
+        return place
+
+
+def _kept_elsewhere(name: str) -> tuple[int, str | None]:
+    """Bytes and node of a file that is published and kept by its producer; no node for any other name."""
+    found = read_marker(name)
+    if found is None or found[0].owner is None:
+        return 0, None
+    return found[0].size, found[0].owner.host
+
 
 def _is_pattern(name: str) -> bool:
     return glob.has_magic(name) and not os.path.lexists(name)
 
 
 def _matching(pattern: str) -> list[str]:
-    found = [path for path in glob.glob(pattern) if not _BESIDE.search(os.path.basename(path))]
-    return sorted(found, key=_by_numbers)
-
-
-def _by_numbers(path: str) -> list[tuple[int, int, str]]:
-    """part2 before part10."""
-    words = re.split(r"(\d+)", path)
-    return [(1, int(word), word) if word.isdigit() else (0, 0, word) for word in words]
+    found = {path for path in glob.glob(pattern) if not _BESIDE.search(os.path.basename(path))}
+    marked = {path.removesuffix(SUFFIX) for path in glob.glob(pattern + SUFFIX)} - found
+    # a marker alone says nothing of a file that was beside it and has gone
+    found |= {name for name in marked if _kept_elsewhere(name)[1] is not None}
+    return sorted(found, key=natural_order)

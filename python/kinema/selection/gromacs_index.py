@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from kinema.errors import ArgumentError, CorruptFileError
 from kinema.files import read_regular
+from kinema.selection.atoms import AtomChoice, Selection, from_indices
 
-__all__ = ["read_group", "read_groups"]
+__all__ = ["group_of_file", "read_group", "read_groups"]
 
 # a group of all atoms of the largest systems takes about a GiB
 _MOST_BYTES = 4 << 30
@@ -23,6 +24,22 @@ _MOST_ATOMS = 1 << 32
 _HEAD = re.compile(rb"^[ \t]*\[([^\n]*)", re.MULTILINE)
 _COMMENT = re.compile(rb";[^\n]*")
 _DIGITS_AND_SPACES = b"0123456789 \t\n\v\f"
+
+
+def group_of_file(
+    select: AtomChoice, path: str | os.PathLike[str] | None, group: str | None, n_atoms: int
+) -> Selection:
+    """The group as a selection of the `n_atoms` of a trajectory.
+
+    Raises ArgumentError where `select` is given as well, or no file; else as `read_group` and `from_indices`.
+    """
+    if path is None:
+        raise ArgumentError("group= names a group of an index file; give index_file= as well")
+    if select is not None:
+        raise ArgumentError("select= and index_file= cannot be combined; give one of them")
+    name, atoms = read_group(path, group)
+    file = os.fspath(path)
+    return from_indices(atoms, n_atoms, f"group {name!r} of {file}", file=file)
 
 
 def read_groups(path: str | os.PathLike[str]) -> dict[str, NDArray[np.int64]]:

@@ -293,6 +293,19 @@ pub struct ScanOptions<'a> {
     pub skip_damaged: bool,
 }
 
+impl ScanOptions<'_> {
+    /// Steps and times of the first frames of a file with `n_frames` of one size, as far as they are known.
+    fn known_stamps(&self, first: Extent, stride: u64, n_frames: u64) -> (Vec<i64>, Vec<f64>) {
+        let Some(Index::Uniform(known)) = &self.previous else { return Default::default() };
+        if (known.first, known.stride) != (first, stride) {
+            return Default::default();
+        }
+        let n = known.n_frames.min(n_frames) as usize;
+        let steps = known.steps.as_ref().map_or(Vec::new(), |steps| steps[..n].to_vec());
+        (steps, known.times.as_ref().map_or(Vec::new(), |times| times[..n].to_vec()))
+    }
+}
+
 /// Result of a scan.
 #[derive(Debug, Clone)]
 pub struct Scan {

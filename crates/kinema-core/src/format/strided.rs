@@ -21,21 +21,23 @@ pub(super) struct Strided {
     pub width: u64,
     /// Frames.
     pub n: u64,
+    /// How many of them are not read, as they are known.
+    pub known: u64,
 }
 
-/// Gives the bytes of each frame, with its number and where they are.
+/// Gives the bytes of each frame that is not known, with its number and where they are.
 ///
 /// # Errors
 /// Those of the source, of `progress` and of `take`.
 pub(super) fn read_strided(
     source: &dyn Source,
-    Strided { first, stride, width, n }: Strided,
+    Strided { first, stride, width, n, known }: Strided,
     progress: &(dyn Fn(u64) -> Result<()> + Sync),
     mut take: impl FnMut(u64, u64, &[u8]) -> Result<()>,
 ) -> Result<()> {
     let at_once = if stride <= SMALL_FRAME { (WINDOW / stride.max(1)).max(1) } else { 1 };
     let mut bytes = Vec::new();
-    let (mut frame, mut reported) = (0, 0);
+    let (mut frame, mut reported) = (known, known);
     while frame < n {
         let some = at_once.min(n - frame);
         let offset = first.saturating_add(frame.saturating_mul(stride));

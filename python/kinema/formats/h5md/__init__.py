@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from kinema.formats.h5md.description import FieldDescription, H5mdDescription, H5mdOptions, Quantity
 from kinema.formats.hdf5.stored_dataset import StoredDataset
+from kinema.notes import emit
 
 if TYPE_CHECKING:
     from kinema.formats.h5md.read.atoms import H5mdAtoms
@@ -62,12 +63,22 @@ def groups_of(path: str | os.PathLike[str], *, root: str | None = None) -> tuple
 
 
 def observables_of(
-    path: str | os.PathLike[str], options: H5mdOptions | None = None, *, time_shift: float = 0.0
+    path: str | os.PathLike[str],
+    options: H5mdOptions | None = None,
+    *,
+    time_shift: float = 0.0,
+    unlike_frames: bool = False,
 ) -> Observables:
-    """The observables of an H5MD file by name; they are listed and read when asked for. `time_shift`: ps, added."""
+    """The observables of an H5MD file by name; they are listed and read when asked for. `time_shift`: ps, added.
+
+    `unlike_frames`: the times of frames are not those of the file; a note says that those of observables are.
+    """
     from kinema.formats.h5md.read.observables import Observables
 
-    return Observables(os.fspath(path), options, time_shift=time_shift)
+    found = Observables(os.fspath(path), options, time_shift=time_shift)
+    if unlike_frames and any(not one.fixed for one in found.values()):
+        emit([f"{path}: times of observables are those of the file; dt= (--timestep) is about frames"])
+    return found
 
 
 def atoms_of(path: str | os.PathLike[str], options: H5mdOptions | None = None) -> Atoms | None:

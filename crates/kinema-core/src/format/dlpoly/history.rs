@@ -168,9 +168,10 @@ impl HistoryDecoder {
         options: &ScanOptions<'_>,
         damaged: &mut Vec<u64>,
     ) -> Result<(Vec<i64>, Vec<f64>)> {
-        let (mut steps, mut times) = (Vec::new(), Vec::new());
-        let width = self.layout.block.lines.width() as u64;
-        let strided = Strided { first: self.layout.head_len(), stride: self.layout.stride(), width, n: n_frames };
+        let (first, stride) = (self.layout.head_len(), self.layout.stride());
+        let (mut steps, mut times) = options.known_stamps(Extent { offset: first, len: stride }, stride, n_frames);
+        let (known, width) = (times.len() as u64, self.layout.block.lines.width() as u64);
+        let strided = Strided { first, stride, width, n: n_frames, known };
         read_strided(source, strided, options.progress, |frame, at, bytes| {
             let (step, time) = match self.layout.frame_head(bytes, at) {
                 Ok(head) => (head.step, head.time),

@@ -289,8 +289,9 @@ impl Decoder for UnformattedDecoder {
             let error = Error::new(ErrorKind::Truncated, what).at_frame(n_frames).at_byte(size - rest);
             error.in_format(NAME).at_path(source.path())
         });
-        let (mut steps, mut times, mut damaged) = (Vec::new(), Vec::new(), Vec::new());
-        let strided = Strided { first, stride, width: shape.layout.record_len(FRAME_HEAD), n: n_frames };
+        let (mut steps, mut times) = options.known_stamps(Extent { offset: first, len: stride }, stride, n_frames);
+        let (known, mut damaged) = (times.len() as u64, Vec::new());
+        let strided = Strided { first, stride, width: shape.layout.record_len(FRAME_HEAD), n: n_frames, known };
         read_strided(source, strided, options.progress, |frame, at, bytes| {
             let (step, time) = match shape.frame_head(bytes, at) {
                 Ok(head) => (head.step, head.time),

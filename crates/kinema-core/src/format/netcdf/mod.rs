@@ -189,17 +189,25 @@ impl NetcdfDecoder {
         self.layout.first.saturating_add(frame.saturating_mul(self.layout.stride))
     }
 
+    /// The first frame, and the bytes from frame to frame.
+    fn frame_places(&self) -> (Extent, u64) {
+        let Layout { first, frame_len, stride, .. } = self.layout;
+        (Extent { offset: first, len: frame_len }, stride.max(frame_len))
+    }
+
     /// The times of frames in the file's own unit.
     fn times(
         &self,
         source: &dyn Source,
         column: &Column,
         n_frames: u64,
-        progress: &(dyn Fn(u64) -> Result<()> + Sync),
+        options: &ScanOptions<'_>,
     ) -> Result<Arc<[f64]>> {
-        let mut times = Vec::new();
-        let strided = Strided { first: column.begin, stride: self.layout.stride, width: column.width(), n: n_frames };
-        read_strided(source, strided, progress, |_, _, bytes| {
+        let (first, stride) = self.frame_places();
+        let (_, mut times) = options.known_stamps(first, stride, n_frames);
+        let (known, stride) = (times.len() as u64, self.layout.stride);
+        let strided = Strided { first: column.begin, stride, width: column.width(), n: n_frames, known };
+        read_strided(source, strided, options.progress, |_, _, bytes| {
             times.push(number(bytes, 0, column.double));
             Ok(())
         })?;
@@ -264,14 +272,11 @@ impl Decoder for NetcdfDecoder {
                 .at_path(source.path())
         });
         let times = match &self.layout.time {
-            Some(column) => {
-                Some(self.times(source, column, n_frames, options.progress).map_err(|e| e.in_format(NAME))?)
-            }
+            Some(column) => Some(self.times(source, column, n_frames, options).map_err(|e| e.in_format(NAME))?),
             None => None,
         };
         (options.progress)(size)?;
-        let first = Extent { offset: self.layout.first, len: self.layout.frame_len };
-        let stride = self.layout.stride.max(self.layout.frame_len);
+        let (first, stride) = self.frame_places();
         let index = UniformIndex { n_frames, first, stride, spacing: None, steps: None, times };
         Ok(Scan { index: Index::Uniform(index), truncation, damaged: Vec::new() })
     }

@@ -216,6 +216,10 @@ impl CachedFiles {
 
 impl OpenSource for CachedFiles {
     fn open(&self, path: &Path) -> Result<Arc<dyn Source>> {
+        // published files that were fetched to the folder are on this node
+        if path.starts_with(&self.cache.0.root.path) {
+            return self.inner.open(path);
+        }
         match self.file(path)? {
             Some(file) => Ok(Arc::new(CachedSource { shared: self.cache.0.clone(), file: Arc::new(file) })),
             // no file
