@@ -9,7 +9,7 @@ from kinema.cli.commands.cache.folder import Folder, existing
 
 
 def stat(context: typer.Context, folder: Folder) -> None:
-    """Files, blocks and bytes of a node cache."""
+    """Files, blocks and bytes of a node cache, and published files that were fetched from other nodes."""
     command: Command = context.obj
     cache = existing(folder)
     found = cache.stat()
@@ -18,11 +18,15 @@ def stat(context: typer.Context, folder: Folder) -> None:
 
 def _facts(found: dict[str, Any]) -> dict[str, Any]:
     files = [{"path": path, "blocks": blocks, "bytes": size} for path, blocks, size in found["files"]]
-    return {**found, "files": files}
+    fetched = [{"path": path, "bytes": size} for path, size in found["fetched"]]
+    return {**found, "files": files, "fetched": fetched}
 
 
 def _lines(root: str, found: dict[str, Any]) -> list[str]:
     lines = [f"{root}: {found['blocks']:,} blocks, {found['bytes']:,} bytes of {len(found['files']):,} files"]
     if found["temporary"]:
         lines.append(f"  {found['temporary']:,} blocks are being fetched, or were when their process ended")
-    return lines + [f"  {size:>18,} bytes in {blocks:>8,} blocks  {path}" for path, blocks, size in found["files"]]
+    lines += [f"  {size:>18,} bytes in {blocks:>8,} blocks  {path}" for path, blocks, size in found["files"]]
+    if found["fetched"]:
+        lines.append(f"{len(found['fetched']):,} published files of other nodes, beyond the limit of the cache")
+    return lines + [f"  {size:>18,} bytes  {path}" for path, size in found["fetched"]]
