@@ -59,6 +59,26 @@ for start in range(0, len(ids), 64):
 print(counts_of_all().bytes_source)
 """
 
+# the same for the processes of nodes that share their blocks; each says what it read for itself and for other nodes
+SHARED = """
+import sys
+from kinema.cache import NodeCache, SharedBlocks
+from kinema.cache.counts import counts_of_all
+path, root, job, block, rate = *sys.argv[1:4], int(sys.argv[4]), int(sys.argv[5])
+cache = NodeCache(root, block=block, source_rate=rate)
+with SharedBlocks(cache, folder=job, nodes=2, address="127.0.0.1"):
+    print("ready", flush=True)
+    sys.stdin.readline()
+    file = cache.core.open(path)
+    for offset in range(0, file.size, block):
+        file.read_at(offset, block)
+    print("done", flush=True)
+    sys.stdin.readline()
+    counts = counts_of_all()
+    print(counts.bytes_source, counts.peer_failures, flush=True)
+    sys.stdin.readline()
+"""
+
 
 def make_samples(folder: Path, samples: int) -> Path:
     """One file of samples, in the page cache."""
@@ -166,6 +186,44 @@ def _begun(processes: list[subprocess.Popen[str]]) -> list[subprocess.Popen[str]
     return processes
 
 
+def two_nodes(path: Path, folder: Path) -> dict[str, float]:
+    """Bytes that left the source for each byte of the file, when four processes on each of two nodes read all of it at
+    once; how often a node was asked in vain; seconds until the last one was done."""
+    (folder / "job").mkdir()
+    processes = [
+        subprocess.Popen(
+            [
+                sys.executable,
+                "-c",
+                SHARED,
+                path,
+                folder / f"node-{number % 2}",
+                folder / "job",
+                *map(str, (BLOCK, RATE)),
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for number in range(PROCESSES)
+    ]
+
+    def lines() -> list[list[str]]:
+        return [process.stdout.readline().split() for process in processes if process.stdout is not None]
+
+    assert lines() == [["ready"]] * PROCESSES
+    began = time.perf_counter()
+    _begun(processes)
+    assert lines() == [["done"]] * PROCESSES
+    seconds = time.perf_counter() - began
+    # each serves the others until all are done
+    said = lines() if _begun(processes) else []
+    for process in _begun(processes):
+        process.communicate(timeout=120)
+    size = path.stat().st_size
+    return {"bytes": sum(int(one) for one, _ in said) / size, "in vain": sum(int(one) for _, one in said), "s": seconds}
+
+
 def node_cache(bench: Any, samples: int = 2800, picture: Path | None = None) -> None:
     """All rows; `bench` records them."""
     with tempfile.TemporaryDirectory(dir=bench.folder, prefix="node-cache-") as temporary:
@@ -188,6 +246,11 @@ def node_cache(bench: Any, samples: int = 2800, picture: Path | None = None) -> 
             bench.record_beside_goal(case, "npy", "disk/second", found["disk"] / found["second"], _SECOND)
         times = cold_processes(path, folder / "node-cold")
         bench.record_beside_goal(f"{PROCESSES} cold processes", "npy", "bytes of the source/file", times, _ONCE)
+        found = two_nodes(path, folder)
+        case = f"{PROCESSES} cold processes on two nodes that share their blocks"
+        bench.record(case, "npy", "seconds", figure=found["s"], unit="s")
+        bench.record_beside_goal(case, "npy", "bytes of the source/file", found["bytes"], _ONCE)
+        bench.record_beside_goal(case, "npy", "asked in vain", found["in vain"], Goal(0, False), "times")
         if picture is not None:
             draw(drawn, path.stat().st_size, picture)
 

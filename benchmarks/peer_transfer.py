@@ -100,7 +100,7 @@ def measured(folder: Path, size: int, repeats: int) -> dict[str, list[float]]:
                 began = time.perf_counter()
                 transfer(target)
                 seconds.setdefault(way, []).append(time.perf_counter() - began)
-                (made,) = [target] if target.is_file() else (target / "published").glob("*/part.bin")
+                (made,) = [target] if target.is_file() else (target / "fetched").glob("*/part.bin")
                 assert _core.file_checksum(str(made)) == expected
                 shutil.rmtree(target) if target.is_dir() else target.unlink()
     finally:

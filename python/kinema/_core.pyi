@@ -97,6 +97,10 @@ def cache_folder() -> str | None:
 def file_checksum(path: str) -> tuple[int, int]:
     """Size of a file in bytes, and the XXH3-64 of its content."""
 
+def check_node_folder(path: str, fuse: bool) -> None:
+    """ArgumentError where the folder is not the user's own, others may write it, or it is on a file system of other
+    machines; FUSE counts as one of them unless `fuse`."""
+
 def fetch_published(
     host: str,
     port: int,

@@ -12,13 +12,17 @@ import signal
 import sys
 import threading
 from contextlib import ExitStack
+from dataclasses import asdict
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import kinema as kn
-from kinema.cache import NodeCache, SharedBlocks
+from kinema.cache import NodeCache, NodeServer, SharedBlocks, torch_store
+from kinema.cache.node_files import NodeFiles
+from kinema.cache.signed import signed
 from kinema.testing.children import start_child
 
 pytestmark = pytest.mark.usefixtures("own_key")
@@ -102,7 +106,7 @@ def test_two_nodes_read_each_byte_of_the_source_once(tmp_path: Path, source: Pat
             SharedBlocks(caches[0], folder=tmp_path / "job", nodes=3, address=HERE, timeout=0.05)
     assert os.listdir(tmp_path / "job") == []
     assert not (tmp_path / "A" / "nodes").exists()
-    with pytest.raises(kn.ArgumentError, match="one of comm= and folder="):
+    with pytest.raises(kn.ArgumentError, match="one of comm=, store= and folder="):
         SharedBlocks(caches[0])
     with pytest.raises(kn.ArgumentError, match="nodes= is needed"):
         SharedBlocks(caches[0], folder=tmp_path / "job", address=HERE)
@@ -159,6 +163,121 @@ def test_without_an_answer_of_the_home_the_source_is_read_and_that_is_counted(
         assert "127.0.0.1" in (own.core.last_error or "")
     if fate == signal.SIGSTOP:
         os.kill(process.pid, signal.SIGCONT)
+
+
+CROWD = """
+import sys, threading, time
+sys.path.insert(0, {package!r})
+from kinema.cache import NodeCache, SharedBlocks
+from kinema.cache.counts import counts_of_all
+cache = NodeCache({root!r}, limit="64 MiB", block={block}, source_rate={rate})
+with SharedBlocks(cache, folder={job!r}, nodes=2, address="127.0.0.1"):
+    print("ready", flush=True)
+    sys.stdin.readline()
+    began = time.monotonic()
+    data = cache.core.open({path!r}).read_at(0, 1 << 30)
+    seconds = time.monotonic() - began
+    print(data == open({path!r}, "rb").read(), seconds, flush=True)
+    sys.stdin.readline()
+    # of this process: what it read for itself, and for other nodes
+    counts = counts_of_all()
+    print(counts.bytes_source, counts.bytes_peers, counts.peer_failures, cache.core.last_error, flush=True)
+    sys.stdin.readline()
+"""
+
+
+@pytest.mark.processes
+def test_eight_processes_on_each_of_two_nodes_want_the_same_blocks_at_once(tmp_path: Path, source: Path) -> None:
+    """Nobody waits for himself, or in a circle, until a time-out; each byte leaves the source once."""
+    package = str(Path(kn.__file__).parent.parent)
+    processes = []
+    for number in range(16):
+        script = CROWD.format(
+            package=package,
+            root=str(tmp_path / f"node-{number % 2}"),
+            block=BLOCK,
+            job=str(tmp_path / "job"),
+            path=str(source),
+            rate=SIZE,  # so that all are there before the first one is done
+        )
+        processes.append(start_child([sys.executable, "-c", script], stdin=-1))
+
+    def each_says() -> list[list[str]]:
+        lines = [process.stdout.readline().split() for process in processes if process.stdout]
+        assert all(lines), [process.stderr and process.stderr.read() for process in processes if process.poll()]
+        return lines
+
+    def go_on() -> None:
+        for process in processes:
+            assert process.stdin is not None
+            process.stdin.write("\n")
+            process.stdin.flush()
+
+    assert each_says() == [["ready"]] * 16
+    go_on()
+    assert all(line[0] == "True" for line in each_says())
+    go_on()
+    said = each_says()
+    assert sum(int(line[0]) for line in said) == SIZE, said
+    assert sum(int(line[1]) for line in said) == SIZE
+    assert all(line[2:] == ["0", "None"] for line in said), said
+    go_on()
+
+
+class FakeStore:
+    """As a `torch.distributed.Store`: texts by names, and waiting for them."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, bytes] = {}
+        self.changed = threading.Condition()
+
+    def set(self, name: str, text: str) -> None:
+        with self.changed:
+            self.texts[name] = text.encode()
+            self.changed.notify_all()
+
+    def get(self, name: str) -> bytes:
+        return self.texts[name]
+
+    def wait(self, names: list[str], timeout: timedelta) -> None:
+        with self.changed:
+            if not self.changed.wait_for(lambda: set(names) <= set(self.texts), timeout.total_seconds()):
+                raise RuntimeError("wait timeout")
+
+
+def test_addresses_come_through_the_store_of_torch(
+    tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = FakeStore()
+    caches = [cache(tmp_path, "A"), cache(tmp_path, "B")]
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setattr(torch_store, "_exchanges", iter([0, 1, 2, 2, 3]))
+    with NodeServer(caches[1].root, address=HERE, cache=caches[1]):
+        # the other process, and a rank that has another key
+        other = NodeFiles(caches[1].root).owner(caches[1].root)
+        for turn in range(3):
+            store.set(f"kinema-0-{turn}-1", signed(f"kinema-0-{turn}-1", "address", asdict(other)).decode())
+        with SharedBlocks(caches[0], store=store, address=HERE) as nodes:
+            assert [owner.node for owner in nodes.owners] == [NodeFiles(one.root).node for one in caches]
+            assert everything(caches[0], source) == source.read_bytes()
+            assert caches[0].core.counts()["bytes_peers"] > 0
+            assert caches[0].core.counts()["peer_failures"] == 0
+        store.set("kinema-0-1-1", store.texts["kinema-0-2-1"].decode())
+        with pytest.raises(kn.CorruptFileError, match="forged"):
+            SharedBlocks(caches[0], store=store, address=HERE)
+        store.set("kinema-0-2-1", "[" * 50_000)
+        with pytest.raises(kn.CorruptFileError, match="is no address"):
+            SharedBlocks(caches[0], store=store, address=HERE)
+        monkeypatch.setenv("RANK", "1")
+        del store.texts["kinema-0-2-0"]
+        with pytest.raises(kn.WaitTimeoutError, match="not all 2 processes"):
+            SharedBlocks(caches[0], store=store, address=HERE, timeout=0.05)
+    with pytest.raises(kn.ArgumentError, match="in a process that torchrun has started, found 'torchrun'"):
+        SharedBlocks(caches[0], store="torchrun", address=HERE)
+    monkeypatch.delenv("RANK")
+    with pytest.raises(kn.ArgumentError, match="needs RANK"):
+        SharedBlocks(caches[0], store=store, address=HERE)
 
 
 RANKS = """

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,7 @@ import kinema as kn
 from kinema import _core
 from kinema.cache import NodeServer, await_ready, publish, published
 from kinema.cache.keys import user_key
+from kinema.cache.markers import read_marker, write_marker
 from kinema.cache.node_files import NodeFiles
 from kinema.ml import SampleDataset
 from kinema.notes import collected
@@ -128,7 +130,7 @@ def test_a_peer_that_lies_is_an_error(tmp_path: Path, shared: Path) -> None:
         os.unlink(kept)
         with pytest.raises(kn.WaitTimeoutError, match="the peer does not have it"):
             await_ready(shared / "part.bin", 0.3, local=tmp_path / "B")
-    left = [name for _, _, names in os.walk(tmp_path / "B" / "published") for name in names]
+    left = [name for _, _, names in os.walk(tmp_path / "B" / "fetched") for name in names]
     assert left == []
     # nobody listens any more
     with pytest.raises(kn.WaitTimeoutError, match=r"attempts; the last: .*cannot connect"):
@@ -238,7 +240,7 @@ def test_hostile_clients_neither_stop_nor_fill_the_server(tmp_path: Path, shared
             one = socket.create_connection(server.address, 30)
             crowd.append(one)
             # slow ones, random bytes, a right beginning and a huge length
-            said = [b"", random.bytes(200), b"KINEMAP1" + bytes(32) + b"\xff" * 200][number % 3]
+            said = [b"", random.bytes(200), b"KINEMAP2" + bytes(32) + b"\xff" * 200][number % 3]
             try:
                 one.sendall(said)
             except (BrokenPipeError, ConnectionResetError):
@@ -258,7 +260,7 @@ def test_folders_of_others_are_refused(tmp_path: Path) -> None:
     NodeFiles(root)
     assert root.stat().st_mode & 0o777 == 0o700
     root.chmod(0o770)
-    with pytest.raises(kn.FileAccessError, match="others may write to it, expected mode 0700, found 0770"):
+    with pytest.raises(kn.ArgumentError, match=r"others may write into this folder.*expected mode 700, found 770"):
         NodeServer(root)
     root.chmod(0o700)
     with pytest.raises(kn.FileIOError, match=r"cannot listen on address 192\.0\.2\.1"):
@@ -268,6 +270,107 @@ def test_folders_of_others_are_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(kn.FileIOError, match="cannot keep published files"):
         NodeServer(tmp_path / "file")
+
+
+def test_what_was_fetched_is_listed_and_cleared_and_what_is_published_is_not(tmp_path: Path, shared: Path) -> None:
+    root = made(tmp_path / "A", "part.bin", content(1))
+    own = kn.cache.NodeCache(tmp_path / "B")
+    with node(root):
+        kept = publish(shared / "part.bin", local=root)
+        fetched = await_ready(shared / "part.bin", 60, local=own.root)
+        assert own.stat()["fetched"] == [(fetched.path, fetched.size)]
+        assert kn.cache.NodeCache(root).stat()["fetched"] == []
+        assert kn.cache.NodeCache(root).clear_fetched() == (0, 0)
+        # one that is just being fetched stays
+        marker = read_marker(str(shared / "part.bin"))
+        assert marker is not None
+        with NodeFiles(own.root).fetching(str(shared / "part.bin"), marker[0], time.monotonic() + 60):
+            assert own.clear_fetched() == (0, 0)
+        assert own.clear_fetched() == (1, fetched.size)
+        assert not Path(fetched.path).exists()
+        assert Path(kept.path).exists()
+        # it comes once more
+        assert await_ready(shared / "part.bin", 60, local=own.root).origin == "peer"
+
+
+@pytest.mark.processes
+def test_a_link_that_a_killed_publisher_left_goes_with_the_next_publication(tmp_path: Path, shared: Path) -> None:
+    root = made(tmp_path / "A", "part.bin", content(1))
+    made(root, "more.bin", content(2))
+    killed = """
+import kinema.cache.publishing as publishing
+def write_marker(name, marker):
+    if {after}:
+        original(name, marker)
+    os.kill(os.getpid(), 9)
+original, publishing.write_marker = publishing.write_marker, write_marker
+publish({name!r}, local={root!r})
+"""
+    with node(root):
+        ends = []
+        for name, after in (("part.bin", False), ("more.bin", True)):
+            script = BEGIN + killed.format(name=str(shared / name), root=str(root), after=after)
+            ends.append(start_child([sys.executable, "-c", script]).wait(100))
+        assert ends == [-9, -9]
+        # the first one left a link without a marker, which the second one has removed before it was killed
+        assert [path.name for path in (root / "published").glob("*/*")] == ["more.bin"]
+        assert sorted(os.listdir(shared)) == ["more.bin.ready"]
+        assert len(os.listdir(root / "publishing")) == 1
+        publish(shared / "third.bin", local=made(root, "third.bin", b"3"))
+        assert sorted(path.name for path in (root / "published").glob("*/*")) == ["more.bin", "third.bin"]
+        assert os.listdir(root / "publishing") == []
+        for name in ("more.bin", "third.bin"):
+            assert await_ready(shared / name, 60, local=tmp_path / "B").origin == "peer"
+
+
+@pytest.mark.parametrize("name", ["../out.bin", "/out.bin", "a\0b", ".", "..", "", "x" * 300, "a/b", "link/out.bin"])
+def test_names_that_lead_out_of_the_folder_get_no_bytes(tmp_path: Path, name: str) -> None:
+    root = made(tmp_path / "A", "secret.bin", b"secret")
+    target = tmp_path / "target"
+    target.touch()
+    with node(root) as server:
+        folder = root / "published" / ("0" * 32)
+        folder.mkdir()
+        (folder / "link").symlink_to(tmp_path)
+        (tmp_path / "out.bin").write_bytes(b"outside")
+        host, port = server.address or ("", 0)
+        asked = b"0" * 32 + b"/" + name.encode()
+        with pytest.raises(kn.FileIOError, match="no name of a published file"):
+            _core.fetch_published(host, port, user_key(), asked, 7, 0, str(target), step=20, timeout=20)
+    assert target.read_bytes() == b""
+
+
+def test_links_and_pipes_among_published_files_are_not_followed(tmp_path: Path) -> None:
+    root = made(tmp_path / "A", "secret.bin", b"secret!")
+    target = tmp_path / "target"
+    target.touch()
+    with node(root) as server:
+        folder = root / "published" / ("0" * 32)
+        folder.mkdir()
+        (folder / "link").symlink_to(root / "secret.bin")
+        os.mkfifo(folder / "pipe")
+        (folder / "folder").mkdir()
+        host, port = server.address or ("", 0)
+        for name in ("link", "pipe", "folder"):
+            asked = b"0" * 32 + b"/" + name.encode()
+            with pytest.raises(kn.FileIOError, match="the peer failed"):
+                _core.fetch_published(host, port, user_key(), asked, 7, 0, str(target), step=5, timeout=5)
+        assert server.counts()["failures"] == 3
+    assert target.read_bytes() == b""
+
+
+def test_a_signed_marker_of_a_huge_file_takes_no_memory_and_no_disk(tmp_path: Path, shared: Path) -> None:
+    root = made(tmp_path / "A", "part.bin", content(1))
+    with node(root):
+        publish(shared / "part.bin", local=root)
+        found = read_marker(str(shared / "part.bin"))
+        assert found is not None
+        write_marker(str(shared / "part.bin"), replace(found[0], size=1 << 61))
+        before = psutil.Process().memory_info().rss
+        with pytest.raises(kn.CorruptFileError, match="another size, expected 2305843009213693952, found 700001"):
+            await_ready(shared / "part.bin", 60, local=tmp_path / "B")
+        assert psutil.Process().memory_info().rss - before < 64 << 20
+        assert NodeFiles(tmp_path / "B").fetched() == []
 
 
 PRODUCER = """
@@ -423,7 +526,7 @@ try:
     await_ready("shared/part.bin", 100, local="B")
 except kn.FileIOError as error:
     print(time.monotonic() - began < 50, error)
-print([names for _, _, names in os.walk("B/published")])
+print([names for _, _, names in os.walk("B/fetched")])
 """
     with node(root):
         publish(shared / "part.bin", local=root)

@@ -104,6 +104,11 @@ def test_a_second_publication_is_refused_unless_it_is_the_same_or_replaces(tmp_p
         (lambda path: forged(path, owner={**OWNER, "port": 1 << 16}), "is no marker"),
         (lambda path: path.with_name("a.bin.ready").write_bytes(b"[" * 60000), "is no marker"),
         (lambda path: path.with_name("a.bin.ready").write_bytes(b'{"version": 1'), "is no marker"),
+        (lambda path: path.with_name("a.bin.ready").write_bytes(b'{"a":' * 12000), "is no marker"),
+        (lambda path: path.with_name("a.bin.ready").write_bytes(b"9" * 60000), "is no marker"),
+        (lambda path: path.with_name("a.bin.ready").write_bytes(b"\xff\xfe" * 99), "is no marker"),
+        (lambda path: forged(path, frames=float("inf")), "is no marker"),
+        (lambda path: forged(path, id="../../../../etc/passwd0000000000"), "is no marker"),
         (
             lambda path: forged(path, owner=OWNER),
             "forged, or was written with another key",
@@ -121,6 +126,23 @@ def test_what_does_not_fit_its_marker_is_an_error(
     with pytest.raises(kn.CorruptFileError, match=message):
         await_ready(name, 60)
     assert time.monotonic() - began < 50  # it does not wait for what will not come
+
+
+def test_markers_that_are_no_files_or_are_too_long_are_not_read(tmp_path: Path) -> None:
+    name, marker = tmp_path / "a.bin", tmp_path / "a.bin.ready"
+    name.write_bytes(b"first")
+    os.mkfifo(marker)
+    with pytest.raises(kn.ArgumentError, match="is a pipe"):
+        await_ready(name, 60)
+    marker.unlink()
+    marker.symlink_to("/dev/zero")
+    with pytest.raises(kn.ArgumentError, match="is a character device"):
+        await_ready(name, 60)
+    marker.unlink()
+    with open(marker, "wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(kn.ArgumentError, match="is too large"):
+        await_ready(name, 60)
 
 
 def test_a_marker_of_another_key_is_noted_and_one_of_another_file_is_no_marker_of_ours(

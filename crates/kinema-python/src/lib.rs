@@ -104,6 +104,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(cache_folder, module)?)?;
     module.add_class::<identity::PyFileIdentity>()?;
     module.add_function(wrap_pyfunction!(peer::file_checksum, module)?)?;
+    module.add_function(wrap_pyfunction!(peer::check_node_folder, module)?)?;
     module.add_function(wrap_pyfunction!(peer::fetch_published, module)?)?;
     module.add_class::<peer::PyPeerServer>()?;
     let py = module.py();

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use kinema_core::peer::{self, Client, Key, Limits, NodeContent, Patience, PublishedFiles, Server};
 use kinema_core::source::FileSource;
+use kinema_core::source::cache::check_folder;
 use pyo3::prelude::*;
 
 use crate::errors::{invalid, to_python};
@@ -17,6 +18,12 @@ use crate::signals::run_interruptible;
 #[pyfunction]
 pub fn file_checksum(py: Python<'_>, path: PathBuf) -> PyResult<(u64, u64)> {
     run_interruptible(py, None, 0, |progress| peer::checksum(&FileSource::open(&path)?, progress))
+}
+
+/// Raises where a folder cannot keep files of this node.
+#[pyfunction]
+pub fn check_node_folder(path: PathBuf, fuse: bool) -> PyResult<()> {
+    check_folder(&path, fuse).map_err(|error| to_python(&error))
 }
 
 /// Fetches a published file into an empty one.

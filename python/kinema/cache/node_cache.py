@@ -9,6 +9,7 @@ from typing import Any
 from kinema import _core
 from kinema.cache.blocks import DEFAULT_BLOCK, chosen_block
 from kinema.cache.folder_limit import DEFAULT_LIMIT, store_limit, stored_limit
+from kinema.cache.node_files import NodeFiles
 from kinema.cache.nodes import attach_nodes
 from kinema.choices import check_choice
 from kinema.errors import ArgumentError
@@ -178,9 +179,10 @@ class NodeCache:
         return done
 
     def stat(self) -> dict[str, Any]:
-        """What the folder has: blocks, bytes, files as (path, blocks, bytes), temporary files."""
+        """What the folder has: blocks, bytes, files as (path, blocks, bytes), temporary files; `fetched`, published
+        files of other nodes as (path, bytes), which do not count for `limit`."""
         found: dict[str, Any] = self._core.stat()
-        return found
+        return {**found, "fetched": NodeFiles(self._root).fetched()}
 
     def verify_all(self, *, progress: ProgressChoice = False) -> list[tuple[str, int, str]]:
         """Compares all blocks with their checksums; path, offset and reason of those that were damaged and removed."""
@@ -192,6 +194,10 @@ class NodeCache:
         names = None if paths is None else [os.path.abspath(name) for name in file_names(paths)]
         blocks, size = self._core.clear(names)
         return int(blocks), int(size)
+
+    def clear_fetched(self) -> tuple[int, int]:
+        """Removes published files of other nodes, but for those that are being fetched; how many, and their bytes."""
+        return NodeFiles(self._root).clear_fetched()
 
     def __reduce__(self) -> tuple[Any, ...]:
         block = AUTO if self._block is None else self._block

@@ -1,6 +1,8 @@
 """Files of one node: a folder on its own disk, in which published files are kept, and fetched ones stored.
 
-ROOT/published/ID/NAME      a file; ID is that of its publication
+ROOT/published/ID/NAME      a file of this node; ID is that of its publication
+ROOT/publishing/ID          name of a file that is being published, locked by the process that does so
+ROOT/fetched/ID/NAME        a file of another node
 ROOT/published.lock         locked by the process that serves the files (`peers.py`)
 ROOT/peer                   where it serves them: JSON with a proof
 ROOT/node                   16 digits that name the folder
@@ -13,23 +15,26 @@ import errno
 import fcntl
 import json
 import os
+import random
 import secrets
-import stat
+import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 
-from kinema.cache.markers import Marker, Owner
+from kinema import _core
+from kinema.cache.markers import Marker, Owner, read_marker
 from kinema.cache.signed import read_signed, write_signed
-from kinema.errors import ArgumentError, CorruptFileError, FileAccessError, WaitTimeoutError, from_os
+from kinema.errors import ArgumentError, CorruptFileError, Error, WaitTimeoutError, from_os
 
 __all__ = ["NodeFiles"]
 
 # seconds between two tries to get a lock
 _LOCK_INTERVAL = 0.02
-# seconds in which a process that may serve a folder does so
-_STARTS = 1.0
+# seconds in which a process that may serve a folder does so, and between two looks at most
+_STARTS = 2.0
+_LOOK_INTERVAL = 0.2
 _MOST_ANNOUNCED = 1 << 20
 
 
@@ -43,9 +48,9 @@ class NodeFiles:
 
     Raises
     ------
-    FileAccessError
-        It belongs to another user, or others may write to it.
-    ArgumentError, FileIOError
+    ArgumentError
+        It belongs to another user, others may write to it, or it is on a network file system. FUSE is taken for local.
+    FileAccessError, FileIOError
     """
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
@@ -53,17 +58,20 @@ class NodeFiles:
         self.published = os.path.join(self.root, "published")
         try:
             os.makedirs(self.root, mode=0o700, exist_ok=True)
-            _check_own(self.root)
-            os.makedirs(self.published, mode=0o700, exist_ok=True)
+            _core.check_node_folder(self.root, True)
+            for folder in (self.published, self._fetched, self._publishing):
+                os.makedirs(folder, mode=0o700, exist_ok=True)
             self.node = self._node()
         except OSError as error:
-            if isinstance(error, FileAccessError):
+            if isinstance(error, Error):
                 raise
             raise from_os("cannot keep published files", error, self.root) from None
 
     def place(self, name: str, marker: Marker) -> str:
         """Where the file of a publication is, or will be, on this node."""
-        return os.path.join(self.published, marker.id, os.path.basename(name))
+        of_this_node = marker.owner is not None and marker.owner.node == self.node
+        folder = self.published if of_this_node else self._fetched
+        return os.path.join(folder, marker.id, os.path.basename(name))
 
     def has(self, name: str, marker: Marker) -> bool:
         """Whether the file is here: under its name it is whole, and was checked."""
@@ -71,6 +79,81 @@ class NodeFiles:
             return os.stat(self.place(name, marker)).st_size == marker.size
         except FileNotFoundError:
             return False
+
+    @contextmanager
+    def publishing(self, name: str, marker: Marker) -> Iterator[None]:
+        """Within the block a file is kept and its marker written. What a process left that was killed within one is
+        removed before."""
+        entry = os.path.join(self._publishing, marker.id)
+        with self._entries():
+            self._remove_left()
+            handle = os.open(entry, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        try:
+            os.write(handle, os.fsencode(os.path.abspath(name)))
+            yield
+        finally:
+            os.unlink(entry)
+            os.close(handle)
+
+    @contextmanager
+    def _entries(self) -> Iterator[None]:
+        """Within the block no other process adds or removes entries of what is being published."""
+        handle = os.open(self._publishing, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(handle)
+
+    def _remove_left(self) -> None:
+        for one in os.listdir(self._publishing):
+            entry = os.path.join(self._publishing, one)
+            try:
+                handle = os.open(entry, os.O_RDONLY | os.O_CLOEXEC)
+            except FileNotFoundError:
+                continue  # that process has just come to its end
+            with os.fdopen(handle, "rb") as file:
+                if not _locked(file.fileno(), fcntl.LOCK_EX):
+                    continue
+                name = os.fsdecode(file.read())
+                found = None
+                with suppress(Error):  # a marker that is damaged is not of this file
+                    found = read_marker(name) if name else None
+                if found is None or found[0].id != one:
+                    shutil.rmtree(os.path.join(self.published, one), ignore_errors=True)
+                with suppress(FileNotFoundError):
+                    os.unlink(entry)
+
+    # -- what was fetched ---------------------------------------------------------------------------------------------
+
+    def fetched(self) -> list[tuple[str, int]]:
+        """Files of other nodes that are here: path and bytes."""
+        found = []
+        for folder, _, names in os.walk(self._fetched):
+            for name in sorted(names):
+                path = os.path.join(folder, name)
+                with suppress(FileNotFoundError):  # removed meanwhile
+                    found.append((path, os.stat(path).st_size))
+        return sorted(found)
+
+    def clear_fetched(self) -> tuple[int, int]:
+        """Removes them, but for those that are just being fetched: how many, and their bytes."""
+        files = size = 0
+        for one in os.listdir(self._fetched):
+            folder = os.path.join(self._fetched, one)
+            handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                if not _locked(handle, fcntl.LOCK_EX):
+                    continue
+                for name in os.listdir(folder):
+                    path = os.path.join(folder, name)
+                    size += os.stat(path).st_size
+                    os.unlink(path)
+                    files += 1
+            finally:
+                os.close(handle)
+        return files, size
 
     def keep(self, file: str, name: str, marker: Marker) -> None:
         """Adds a finished file, by a link: its own name stays as well."""
@@ -138,8 +221,9 @@ class NodeFiles:
                 folders.append(os.fsdecode(json.loads(line).encode("utf-8", "surrogateescape")))
         return list(dict.fromkeys(folders))
 
-    def owner(self, folder: str) -> Owner:
-        """Where the files are served, for a marker in a folder. ArgumentError where no process serves them."""
+    def owner(self, folder: str, starts: float = _STARTS) -> Owner:
+        """Where the files are served, for a marker in a folder. ArgumentError where no process serves them within
+        `starts` seconds."""
         line = json.dumps(os.path.abspath(folder)) + "\n"
         # before the address is read: whoever begins to serve later knows of the folder
         handle = os.open(
@@ -148,10 +232,11 @@ class NodeFiles:
         with os.fdopen(handle, "rb+") as file:
             if line.encode() not in file.readlines():
                 file.write(line.encode())
-        until = time.monotonic() + _STARTS
-        # another process may be about to serve
+        until, interval = time.monotonic() + starts, _LOCK_INTERVAL
+        # another process may be about to serve; it cannot while one looks, so that many look less and less often
         while not self._is_served() and time.monotonic() < until:
-            time.sleep(_LOCK_INTERVAL)
+            time.sleep(interval * random.uniform(0.5, 1.0))
+            interval = min(2 * interval, _LOOK_INTERVAL)
         found = read_signed(self._peer, "address") if self._is_served() else None
         if found is None:
             raise ArgumentError(
@@ -169,6 +254,14 @@ class NodeFiles:
             return not _locked(handle, fcntl.LOCK_SH)
         finally:
             os.close(handle)
+
+    @property
+    def _fetched(self) -> str:
+        return os.path.join(self.root, "fetched")
+
+    @property
+    def _publishing(self) -> str:
+        return os.path.join(self.root, "publishing")
 
     @property
     def _lock(self) -> str:
@@ -197,18 +290,3 @@ def _locked(handle: int, kind: int) -> bool:
     except BlockingIOError:
         return False
     return True
-
-
-def _check_own(folder: str) -> None:
-    """FileAccessError where others may put files into it."""
-    status = os.stat(folder)
-    if status.st_uid != os.geteuid():
-        raise FileAccessError(
-            f"{folder}: belongs to another user, expected {os.geteuid()}, found {status.st_uid}", path=folder
-        )
-    mode = stat.S_IMODE(status.st_mode)
-    if mode & 0o022:
-        raise FileAccessError(
-            f"{folder}: others may write to it, expected mode 0700, found {mode:04o}; use a folder of your own",
-            path=folder,
-        )

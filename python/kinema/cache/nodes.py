@@ -21,6 +21,7 @@ from kinema.cache.markers import Owner, addresses_in, write_address
 from kinema.cache.node_files import NodeFiles
 from kinema.cache.peers import NodeServer, check_step
 from kinema.cache.signed import read_signed, write_signed
+from kinema.cache.torch_store import from_store
 from kinema.cache.waiting import Watch
 from kinema.errors import ArgumentError, Error, WaitTimeoutError, WorkerError
 from kinema.writing.output_file import machine
@@ -50,9 +51,12 @@ class SharedBlocks:
     cache : NodeCache
     comm : mpi4py communicator, optional
         Its ranks tell each other the addresses; a duplicate is used.
+    store : torch.distributed.Store, or "torchrun", optional
+        In place of it: where torch's processes give each other the addresses. "torchrun" is the store of the job that
+        torchrun has started, at `MASTER_ADDR` and `MASTER_PORT`. To be entered by all `WORLD_SIZE` processes.
     folder : path, optional
-        In place of it: a folder of this job on the shared file system, to which each node writes its address. Below it
-        a folder of the job's own is used where torchrun or SLURM name the job.
+        In place of both: a folder of this job on the shared file system, to which each node writes its address. Below
+        it a folder of the job's own is used where torchrun or SLURM name the job.
     nodes : int, optional
         How many nodes write to `folder`. Default: as SLURM or torchrun say.
     address, port
@@ -76,6 +80,7 @@ class SharedBlocks:
         cache: NodeCache,
         *,
         comm: Any = None,
+        store: Any = None,
         folder: str | os.PathLike[str] | None = None,
         nodes: int | None = None,
         address: str | None = None,
@@ -83,8 +88,8 @@ class SharedBlocks:
         timeout: float = 60.0,
         peer_timeout: float = 10.0,
     ) -> None:
-        if (comm is None) == (folder is None):
-            raise ArgumentError("SharedBlocks takes one of comm= and folder=")
+        if sum(way is not None for way in (comm, store, folder)) != 1:
+            raise ArgumentError("SharedBlocks takes one of comm=, store= and folder=")
         self._step = check_step(peer_timeout)
         self._files = NodeFiles(cache.root)
         self._server: NodeServer | None = None
@@ -95,7 +100,10 @@ class SharedBlocks:
 
         try:
             if comm is not None:
-                self.owners = _from_ranks(comm, [start, lambda: self._files.owner(cache.root)])
+                self.owners = _from_ranks(comm, [start, lambda: self._files.owner(cache.root, timeout)])
+            elif store is not None:
+                start()
+                self.owners = from_store(store, self._files.owner(cache.root, timeout), timeout)
             else:
                 assert folder is not None, "one of both is given"
                 self._folder = _folder_of_job(os.fspath(folder))
@@ -139,7 +147,7 @@ class SharedBlocks:
         """Writes the address of this node, and waits for those of all."""
         deadline = time.monotonic() + timeout
         # the next one that serves writes its address there, too
-        write_address(folder, self._files.owner(folder))
+        write_address(folder, self._files.owner(folder, timeout))
         with Watch([os.path.join(folder, "*")], contents=False) as watch:
             while len(found := addresses_in(folder)) < nodes:
                 if not watch.wait_until(deadline):

@@ -119,12 +119,13 @@ def publish(
 def _publish_local(name: str, source: str, marker: Marker, before: Marker | None, files: NodeFiles) -> PublishedFile:
     if before is not None and before.owner == marker.owner and files.has(name, before):
         return _published(name, files.place(name, before), before, "local")
-    files.keep(source, name, marker)
-    try:
-        write_marker(name, marker)
-    except BaseException:
-        files.remove(name, marker)
-        raise
+    with files.publishing(name, marker):
+        files.keep(source, name, marker)
+        try:
+            write_marker(name, marker)
+        except BaseException:
+            files.remove(name, marker)
+            raise
     return _published(name, files.place(name, marker), marker, "local")
 
 

@@ -1,4 +1,4 @@
-"""Small JSON files with a proof by the user's key: markers and addresses, which lie where others may write."""
+"""Small JSON texts with a proof by the user's key: markers and addresses, which lie where others may write."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kinema.errors import CorruptFileError, FileNotFound
 from kinema.files import read_regular
 from kinema.writing.output_file import write_whole
 
-__all__ = ["read_signed", "write_signed"]
+__all__ = ["checked", "read_signed", "signed", "write_signed"]
 
 _VERSION = 1
 _MOST_BYTES = 1 << 16
@@ -20,10 +20,15 @@ _MOST_BYTES = 1 << 16
 
 def write_signed(path: str, purpose: str, content: dict[str, Any]) -> None:
     """Writes `content` and its proof, in place of a file that is there. Raises as `write_whole` and `user_key`."""
-    content = {"version": _VERSION, **content}
-    content["proof"] = prove(user_key(), purpose, _canonical(path, content))
-    data = json.dumps(content, indent=1).encode() + b"\n"
+    data = signed(path, purpose, content)
     write_whole(path, lambda file: file.write(data))
+
+
+def signed(name: str, purpose: str, content: dict[str, Any]) -> bytes:
+    """`content` and its proof for a file, or whatever else has this name."""
+    content = {"version": _VERSION, **content}
+    content["proof"] = prove(user_key(), purpose, _canonical(name, content))
+    return json.dumps(content, indent=1).encode() + b"\n"
 
 
 def read_signed(path: str, purpose: str) -> tuple[dict[str, Any], bool] | None:
@@ -35,6 +40,11 @@ def read_signed(path: str, purpose: str) -> tuple[dict[str, Any], bool] | None:
         data = read_regular(path, purpose, _MOST_BYTES)
     except FileNotFound:
         return None
+    return checked(path, purpose, data)
+
+
+def checked(path: str, purpose: str, data: bytes) -> tuple[dict[str, Any], bool]:
+    """What `signed` has made for this name, and whether its proof holds; CorruptFileError for anything else."""
     try:
         content = json.loads(data)
         proof = content.pop("proof")

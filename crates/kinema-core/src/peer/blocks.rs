@@ -18,6 +18,8 @@ use crate::source::cache::{Nodes, WantedBlock};
 
 /// A peer that was too slow, or was not there, is not asked for so long.
 const PAUSE: Duration = Duration::from_secs(10);
+/// How often a connection is tried once more.
+const ATTEMPTS: u32 = 3;
 /// Connections to a peer that are kept.
 const KEPT: usize = 4;
 
@@ -70,7 +72,7 @@ impl BlockNodes {
         let patience = Patience { step: self.step, until: None, stop: &NEVER };
         let name = name_of(wanted);
         let all = Extent { offset: 0, len: u64::MAX };
-        let begun = Cell::new(false);
+        let (begun, began) = (Cell::new(false), Instant::now());
         let mut counted = |piece: &mut Message| {
             begun.set(true);
             take(piece.bytes())
@@ -86,8 +88,24 @@ impl BlockNodes {
                 Err(_) => {}
             }
         }
-        let mut client = Client::connect(&peer.node.host, peer.node.port, &self.key, &patience)?;
-        client.read(&name, all, &patience, &mut counted)?;
+        let mut attempt = 0;
+        let client = loop {
+            let connected = Client::connect(&peer.node.host, peer.node.port, &self.key, &patience)
+                .and_then(|mut client| client.read(&name, all, &patience, &mut counted).map(|_| client));
+            match connected {
+                // it sends connections away where very many come at once
+                Err(error)
+                    if error.kind() == ErrorKind::Io && attempt < ATTEMPTS && began.elapsed() < self.step / 2 =>
+                {
+                    if begun.get() {
+                        return Err(error);
+                    }
+                    std::thread::sleep(Duration::from_millis(10 << (2 * attempt)));
+                    attempt += 1;
+                }
+                connected => break connected?,
+            }
+        };
         peer.keep(client);
         Ok(())
     }

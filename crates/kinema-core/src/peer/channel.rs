@@ -1,18 +1,18 @@
-//! A connection on which both sides have proved the key: numbered messages with a code each, of bounded length.
+//! A connection on which both sides have proved the key: numbered messages, sealed, of bounded length.
 //!
 //! ```text
-//! client: "KINEMAP1", 32 random bytes          server: "KINEMAP1", 32 random bytes
+//! client: "KINEMAP2", 32 random bytes          server: "KINEMAP2", 32 random bytes
 //! client: HMAC(key, "client", both nonces)     server: 1, HMAC(key, "server", both nonces); 0 and zeros for a refusal
-//! then messages: length (uint32), bytes, code (16 bytes); the session's key is HMAC(key, "session", both nonces)
+//! then messages: length (uint32), sealed bytes, code (16 bytes); the session's key is HMAC(key, "session", both nonces)
 //! ```
 
 use std::net::{TcpStream, ToSocketAddrs};
 
-use super::key::{CODE, Key, equal, nonce};
+use super::key::{CODE, Key, Session, nonce};
 use super::wire::{Patience, prepare, read, write};
 use crate::error::{Error, ErrorKind, Result};
 
-const MAGIC: &[u8; 8] = b"KINEMAP1";
+const MAGIC: &[u8; 8] = b"KINEMAP2";
 const NONCE: usize = 32;
 /// Bytes before those of a message.
 const LENGTH: usize = 4;
@@ -20,7 +20,7 @@ const LENGTH: usize = 4;
 /// One side of a connection.
 pub(super) struct Channel {
     stream: TcpStream,
-    session: Key,
+    session: Session,
     /// Of messages that this side sends: 0 of the client, 1 of the server.
     direction: u8,
     sent: u64,
@@ -74,8 +74,13 @@ impl Channel {
         Ok(Some(Self::new(stream, key.session(&nonces), 1)))
     }
 
-    fn new(stream: TcpStream, session: Key, direction: u8) -> Self {
+    fn new(stream: TcpStream, session: Session, direction: u8) -> Self {
         Self { stream, session, direction, sent: 0, received: 0, message: Message(Vec::new()) }
+    }
+
+    /// The connection, for whoever may close it.
+    pub(super) fn connection(&self) -> Option<TcpStream> {
+        self.stream.try_clone().ok()
     }
 
     /// Sends a message.
@@ -104,8 +109,9 @@ impl Channel {
         buffer.resize(LENGTH + len + CODE, 0);
         buffer[..LENGTH].copy_from_slice(&length.to_le_bytes());
         fill(&mut buffer[LENGTH..LENGTH + len])?;
-        let code = self.session.code(self.direction, self.sent, &buffer[..LENGTH + len]);
-        buffer[LENGTH + len..].copy_from_slice(&code);
+        let (head, rest) = buffer.split_at_mut(LENGTH);
+        let (bytes, code) = rest.split_at_mut(len);
+        code.copy_from_slice(&self.session.seal(self.direction, self.sent, head, bytes));
         self.sent += 1;
         write(&mut self.stream, buffer, patience)
     }
@@ -125,8 +131,8 @@ impl Channel {
         buffer.resize(LENGTH + len + CODE, 0);
         buffer[..LENGTH].copy_from_slice(&length);
         read(&mut self.stream, &mut buffer[LENGTH..], patience, what)?;
-        let (message, code) = buffer.split_at(LENGTH + len);
-        if !equal(&self.session.code(1 - self.direction, self.received, message), code) {
+        let (bytes, code) = buffer[LENGTH..].split_at_mut(len);
+        if !self.session.open(1 - self.direction, self.received, &length, bytes, code) {
             return Err(Error::new(ErrorKind::Corrupt, "the code of a message of the peer is wrong; it was changed"));
         }
         self.received += 1;

@@ -1,18 +1,16 @@
-//! The user's key, and what is derived from it: proofs, keys of a session, codes of messages.
+//! The user's key, and what is derived from it: proofs of it, and the sessions that seal messages.
 
 use std::fs::File;
 use std::io::Read;
 
+use aegis::aegis128x2::Aegis128X2;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
-use xxhash_rust::xxh3::xxh3_128_with_seed;
 
 use crate::error::{Error, ErrorKind, Result};
 
 /// Bytes of the code of a message.
 pub(super) const CODE: usize = 16;
-/// Messages of no more bytes have a cryptographic code.
-const LONGEST_PROVED: usize = 8 << 10;
 
 /// 32 secret bytes.
 #[derive(Clone)]
@@ -41,23 +39,10 @@ impl Key {
         self.hmac(purpose, parts).verify_slice(proof).is_ok()
     }
 
-    /// The key of a session between two sides that gave these nonces.
-    pub(super) fn session(&self, nonces: &[u8]) -> Self {
-        Self(self.derive(b"session", &[nonces]))
-    }
-
-    /// Code of message `number` in one direction. Of short ones, as all requests and answers are, HMAC-SHA256; of bytes of
-    /// files XXH3-128 with a secret seed that is used once, ten times as fast: it finds what was damaged or put in by
-    /// somebody who does not know the key, and is no proven code against one who changes chosen bits on the way.
-    pub(super) fn code(&self, direction: u8, number: u64, message: &[u8]) -> [u8; CODE] {
-        let place = [&[direction][..], &number.to_le_bytes()].concat();
-        if message.len() <= LONGEST_PROVED {
-            let proof = self.derive(b"short message", &[&place, message]);
-            return *proof.first_chunk().unwrap_or(&[0; CODE]);
-        }
-        let once = self.derive(b"message", &[&place]);
-        let seed = once.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
-        xxh3_128_with_seed(message, seed).to_le_bytes()
+    /// The session between two sides that gave these nonces.
+    pub(super) fn session(&self, nonces: &[u8]) -> Session {
+        let key = self.derive(b"session", &[nonces]);
+        Session(*key.first_chunk().unwrap_or(&[0; 16]))
     }
 
     fn hmac(&self, purpose: &[u8], parts: &[&[u8]]) -> Hmac<Sha256> {
@@ -76,9 +61,30 @@ impl Key {
     }
 }
 
-/// Whether two codes are equal, in a time that does not depend on where they differ.
-pub(super) fn equal(a: &[u8; CODE], b: &[u8]) -> bool {
-    b.len() == CODE && std::hint::black_box(a.iter().zip(b).fold(0, |found, (a, b)| found | (a ^ b))) == 0
+/// Seals the messages of one connection: they are encrypted, and whoever does not know the key can change, add, repeat or
+/// reorder none of them unseen.
+///
+/// Source: AEGIS-128X2, draft-irtf-cfrg-aegis-aead; the key is of this connection alone, the nonce of one message.
+pub(super) struct Session([u8; 16]);
+
+impl Session {
+    fn cipher(&self, direction: u8, number: u64) -> Aegis128X2<CODE> {
+        let mut nonce = [0; 16];
+        nonce[..8].copy_from_slice(&number.to_le_bytes());
+        nonce[8] = direction;
+        Aegis128X2::new(&self.0, &nonce)
+    }
+
+    /// Encrypts message `number` of a direction, and returns its code.
+    pub(super) fn seal(&self, direction: u8, number: u64, length: &[u8], message: &mut [u8]) -> [u8; CODE] {
+        self.cipher(direction, number).encrypt_in_place(message, length)
+    }
+
+    /// Decrypts it; `false`, and no bytes, where it is not as it was sealed.
+    pub(super) fn open(&self, direction: u8, number: u64, length: &[u8], message: &mut [u8], code: &[u8]) -> bool {
+        let Ok(code) = code.try_into() else { return false };
+        self.cipher(direction, number).decrypt_in_place(message, code, length).is_ok()
+    }
 }
 
 /// 32 bytes that nobody can foresee.
@@ -107,28 +113,52 @@ mod tests {
     }
 
     #[test]
-    fn codes_differ_by_key_direction_number_and_message() {
+    fn what_is_sealed_is_opened_as_it_was_and_no_other_way() {
         let key = Key::new(&[1; 32]).unwrap();
-        let long = vec![5; LONGEST_PROVED + 1];
-        let mut changed = long.clone();
-        changed[7000] = 6;
-        let code = key.code(0, 7, &long);
-        assert!(equal(&code, &key.code(0, 7, &long)));
-        let others =
-            [key.code(0, 7, &changed), key.code(1, 7, &long), key.code(0, 8, &long), key.code(0, 7, &long[1..])];
-        assert!(others.iter().all(|other| !equal(&code, other)));
-        let code = key.code(0, 7, b"message");
-        assert!(equal(&code, &key.code(0, 7, b"message")));
-        let others = [
-            Key::new(&[2; 32]).unwrap().code(0, 7, b"message"),
-            key.code(1, 7, b"message"),
-            key.code(0, 8, b"message"),
-            key.code(0, 7, b"messagf"),
-            key.code(0, 7, b"message\0"),
-            key.session(&[0; 64]).code(0, 7, b"message"),
-        ];
-        assert!(others.iter().all(|other| !equal(&code, other)));
-        assert!(!equal(&code, &code[..15]));
+        let session = key.session(&[0; 64]);
+        for len in [0_usize, 1, 17, 100_000] {
+            let whole: Vec<u8> = (0..len).map(|i| (i % 251) as u8).collect();
+            let mut sealed = whole.clone();
+            let code = session.seal(0, 7, b"long", &mut sealed);
+            assert!(len < 17 || whole != sealed);
+            let opened = |it: &Session, direction, number, length: &[u8], bytes: &[u8], code: &[u8]| {
+                let mut bytes = bytes.to_vec();
+                it.open(direction, number, length, &mut bytes, code).then_some(bytes)
+            };
+            assert_eq!(opened(&session, 0, 7, b"long", &sealed, &code), Some(whole));
+            assert_eq!(opened(&session, 1, 7, b"long", &sealed, &code), None);
+            assert_eq!(opened(&session, 0, 8, b"long", &sealed, &code), None);
+            assert_eq!(opened(&session, 0, 7, b"lonh", &sealed, &code), None);
+            assert_eq!(opened(&session, 0, 7, b"long", &sealed, &code[..15]), None);
+            assert_eq!(opened(&key.session(&[1; 64]), 0, 7, b"long", &sealed, &code), None);
+            let another = Key::new(&[2; 32]).unwrap().session(&[0; 64]);
+            assert_eq!(opened(&another, 0, 7, b"long", &sealed, &code), None);
+            // each bit of the code, and bits of the message
+            for bit in 0..8 * CODE {
+                let mut changed = code;
+                changed[bit / 8] ^= 1 << (bit % 8);
+                assert_eq!(opened(&session, 0, 7, b"long", &sealed, &changed), None);
+            }
+            for place in [0, len / 2, len.saturating_sub(1)].into_iter().filter(|place| *place < len) {
+                let mut changed = sealed.clone();
+                changed[place] ^= 0x10;
+                assert_eq!(opened(&session, 0, 7, b"long", &changed, &code), None);
+            }
+        }
+    }
+
+    #[test]
+    fn the_cipher_is_that_of_the_draft() {
+        // test vector 1 of AEGIS-128X2 with a tag of 128 bits: no message, no associated data
+        let bytes: [u8; 16] = std::array::from_fn(|i| i as u8);
+        let nonce: [u8; 16] = std::array::from_fn(|i| 0x10 + i as u8);
+        let tag = Aegis128X2::<16>::new(&bytes, &nonce).encrypt_in_place(&mut [], &[]);
+        assert_eq!(format!("{:032x}", u128::from_be_bytes(tag)), "63117dc57756e402819a82e13eca8379");
+    }
+
+    #[test]
+    fn a_proof_for_one_purpose_is_none_for_another() {
+        let key = Key::new(&[1; 32]).unwrap();
         assert!(key.holds(b"a", &[b"b"], &key.derive(b"a", &[b"b"])));
         assert!(!key.holds(b"a", &[b"b"], &key.derive(b"ab", &[b""])));
         assert!(Key::new(&[0; 31]).is_err());

@@ -2,13 +2,14 @@
 //!
 //! It serves what does not change: published files by their names, and blocks of a node's cache by their keys. Nothing
 //! here knows frames, and nothing listens that was not asked for. Both sides prove the key before any byte of a file is
-//! sent, and each message carries a code that only they can make. Nothing is encrypted: who sees the network sees the bytes.
+//! sent, and each message is sealed: encrypted, with a code that only they can make.
 
 mod blocks;
 mod channel;
 mod checksum;
 mod client;
 mod key;
+mod places;
 mod published;
 mod served;
 mod server;

@@ -39,6 +39,13 @@ impl Serve for PublishedFiles {
         let Some(place) = self.place(name) else {
             return Err(Error::new(ErrorKind::InvalidArgument, "this is no name of a published file"));
         };
+        // what is no file leads somewhere else, or never ends
+        match place.symlink_metadata() {
+            Ok(found) if !found.is_file() => {
+                return Err(Error::new(ErrorKind::InvalidArgument, "this is no regular file"));
+            }
+            _ => {}
+        }
         match FileSource::open(&place) {
             Ok(file) => Ok(Some(Arc::new(file))),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),

@@ -14,6 +14,7 @@ use std::time::Duration;
 use super::channel::Channel;
 use super::client::{ABSENT, FAILED, GIVEN, MOST_WORDS, REQUEST};
 use super::key::Key;
+use super::places::Places;
 use super::wire::Patience;
 use super::{PIECE, Serve};
 use crate::error::{Error, ErrorKind, Result, catch_panics};
@@ -23,7 +24,7 @@ use crate::error::{Error, ErrorKind, Result, catch_panics};
 pub struct Limits {
     /// Connections that have not yet proved the key.
     pub strangers: usize,
-    /// Connections that have.
+    /// Connections that have; for one more the one is closed that has asked for nothing for longest.
     pub clients: usize,
     /// For a proof, and for each message to be taken.
     pub step: Duration,
@@ -69,7 +70,7 @@ struct Shared {
     counters: Counters,
     strangers: Mutex<VecDeque<(u64, TcpStream)>>,
     threads: AtomicUsize,
-    clients: AtomicUsize,
+    places: Places,
 }
 
 /// A server that runs until it is stopped or dropped.
@@ -106,7 +107,7 @@ impl Server {
             counters: Counters::default(),
             strangers: Mutex::default(),
             threads: AtomicUsize::new(0),
-            clients: AtomicUsize::new(0),
+            places: Places::new(limits.clients),
         });
         let of_thread = Arc::clone(&shared);
         let thread = Builder::new().name("kinema-peers".into()).spawn(move || accept(&listener, &of_thread));
@@ -222,9 +223,14 @@ fn attend(stream: TcpStream, number: u64, shared: &Shared) {
         return;
     };
     shared.counters.clients.fetch_add(1, Ordering::Relaxed);
-    if shared.clients.fetch_add(1, Ordering::Relaxed) < limits.clients {
-        // a defect ends the connection, not the count of clients
-        while let Ok(true) = catch_panics(|| answer(&mut channel, shared)) {}
+    // an answer before the client's own patience ends
+    if shared.places.enter(limits.step / 2) {
+        let mut served = true;
+        // a defect ends the connection, and its place is free
+        let _ = catch_panics(|| serve(&mut channel, number, shared, &mut served));
+        if served {
+            shared.places.leave();
+        }
     } else {
         let patience = Patience { step: limits.step, until: None, stop: &shared.stop };
         // the request is read first, that the answer be one to it
@@ -232,14 +238,30 @@ fn attend(stream: TcpStream, number: u64, shared: &Shared) {
         let _ = channel.receive(REQUEST, &patience, "a request").map(|_| ());
         let _ = channel.send(&busy, &patience);
     }
-    shared.clients.fetch_sub(1, Ordering::Relaxed);
 }
 
-/// One request; `false` where the client can ask no more.
-fn answer(channel: &mut Channel, shared: &Shared) -> Result<bool> {
+/// One request after the other; `served` says whether the client has its place as one that is served.
+fn serve(channel: &mut Channel, number: u64, shared: &Shared, served: &mut bool) -> Result<()> {
     let patience = Patience { step: shared.limits.step, until: None, stop: &shared.stop };
     let idle = Patience { step: shared.limits.idle, ..patience };
-    let request = channel.receive(REQUEST, &idle, "a request")?.bytes();
+    let mut request = channel.receive(REQUEST, &patience, "a request")?.bytes().to_vec();
+    loop {
+        answer(channel, shared, &request, &patience)?;
+        let Some(connection) = channel.connection() else { return Ok(()) };
+        shared.places.rest(number, connection);
+        *served = false;
+        let next = channel.receive(REQUEST, &idle, "a request").map(|next| next.bytes().to_vec());
+        // without its place the connection is closed already
+        *served = shared.places.wake(number);
+        if !*served {
+            return Ok(());
+        }
+        request = next?;
+    }
+}
+
+/// Answers one request; after an error the client can ask no more.
+fn answer(channel: &mut Channel, shared: &Shared, request: &[u8], patience: &Patience<'_>) -> Result<()> {
     let (Some(offset), Some(length), Some(name)) = (word(request, 0), word(request, 8), request.get(16..)) else {
         return Err(Error::new(ErrorKind::Corrupt, "a request has not the form of one"));
     };
@@ -248,27 +270,27 @@ fn answer(channel: &mut Channel, shared: &Shared) -> Result<bool> {
         Ok(Some(found)) => found,
         Ok(None) => {
             shared.counters.failures.fetch_add(1, Ordering::Relaxed);
-            return channel.send(&[ABSENT], &patience).map(|()| true);
+            return channel.send(&[ABSENT], patience);
         }
         Err(error) => {
             shared.counters.failures.fetch_add(1, Ordering::Relaxed);
             let words = error.to_string();
             let words = &words.as_bytes()[..words.len().min(MOST_WORDS)];
-            return channel.send(&[&[FAILED], words].concat(), &patience).map(|()| true);
+            return channel.send(&[&[FAILED], words].concat(), patience);
         }
     };
     let follow = size.saturating_sub(offset).min(length);
     shared.counters.requests.fetch_add(1, Ordering::Relaxed);
-    channel.send(&[&[GIVEN][..], &size.to_le_bytes(), &follow.to_le_bytes()].concat(), &patience)?;
+    channel.send(&[&[GIVEN][..], &size.to_le_bytes(), &follow.to_le_bytes()].concat(), patience)?;
     let mut at = offset;
     while at < offset + follow {
         let len = (offset + follow - at).min(PIECE as u64) as usize;
-        let sent = channel.send_filled(len, &patience, |place| source.read_exact_at(at, place));
+        let sent = channel.send_filled(len, patience, |place| source.read_exact_at(at, place));
         sent.inspect_err(|_| _ = shared.counters.failures.fetch_add(1, Ordering::Relaxed))?;
         at += len as u64;
         shared.counters.bytes.fetch_add(len as u64, Ordering::Relaxed);
     }
-    Ok(true)
+    Ok(())
 }
 
 fn word(bytes: &[u8], at: usize) -> Option<u64> {

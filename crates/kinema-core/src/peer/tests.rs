@@ -108,7 +108,7 @@ fn another_key_gets_no_bytes_on_either_side() {
     let liar = std::thread::spawn(move || {
         let mut stream = listener.accept().unwrap().0;
         stream.read_exact(&mut [0; 40]).unwrap();
-        stream.write_all(&[&b"KINEMAP1"[..], &[7; 32]].concat()).unwrap();
+        stream.write_all(&[&b"KINEMAP2"[..], &[7; 32]].concat()).unwrap();
         stream.read_exact(&mut [0; 32]).unwrap();
         stream.write_all(&[1; 33]).unwrap();
     });
@@ -122,6 +122,85 @@ fn another_key_gets_no_bytes_on_either_side() {
 }
 
 #[test]
+fn a_server_or_client_that_only_repeats_what_it_hears_proves_nothing() {
+    // a false server gives the client its own nonce back, and its own proof
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let mirror = std::thread::spawn(move || {
+        let mut stream = listener.accept().unwrap().0;
+        let (mut hello, mut proof) = ([0; 40], [0; 32]);
+        stream.read_exact(&mut hello).unwrap();
+        stream.write_all(&hello).unwrap();
+        stream.read_exact(&mut proof).unwrap();
+        stream.write_all(&[&[1][..], &proof].concat()).unwrap();
+    });
+    let refused = Client::connect("127.0.0.1", port, &key(1), &patience(5000)).map(|_| ()).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::PermissionDenied);
+    mirror.join().unwrap();
+    // a false client gets a proof out of one connection to the server, and gives it to the server on another one
+    let server = server(Limits::default());
+    let hello = || {
+        let mut stream = TcpStream::connect(("127.0.0.1", server.address().port())).unwrap();
+        stream.write_all(&[&b"KINEMAP2"[..], &[3; 32]].concat()).unwrap();
+        let mut theirs = [0; 40];
+        stream.read_exact(&mut theirs).unwrap();
+        (stream, theirs)
+    };
+    let ((mut one, first), (mut other, second)) = (hello(), hello());
+    assert_ne!(first, second);
+    one.write_all(&first[8..]).unwrap();
+    let mut answer = [9; 33];
+    one.read_exact(&mut answer).unwrap();
+    assert_eq!(answer, [0; 33]);
+    other.write_all(&answer[1..]).unwrap();
+    other.read_exact(&mut answer).unwrap();
+    assert_eq!(answer, [0; 33]);
+}
+
+/// Somebody between a client and a server, who passes on what they say and keeps it.
+#[test]
+fn what_was_overheard_cannot_be_said_again_or_be_read() {
+    let server = server(Limits::default());
+    let to = server.address().port();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let between = std::thread::spawn(move || {
+        let mut client = listener.accept().unwrap().0;
+        let mut server = TcpStream::connect(("127.0.0.1", to)).unwrap();
+        let mut pass = |from_client: bool, len: usize| {
+            let mut bytes = vec![0; len];
+            let (from, into) = if from_client { (&mut client, &mut server) } else { (&mut server, &mut client) };
+            from.read_exact(&mut bytes).unwrap();
+            into.write_all(&bytes).unwrap();
+            bytes
+        };
+        let hello = pass(true, 40);
+        pass(false, 40);
+        let proof = pass(true, 32);
+        pass(false, 33);
+        let request = pass(true, 4 + 16 + 4 + 16);
+        // the answer, and 1000 bytes of the file
+        let answer = [pass(false, 4 + 17 + 16), pass(false, 4 + 1000 + 16)].concat();
+        // the same request once more on the same connection
+        server.write_all(&request).unwrap();
+        let (mut end, mut again) = (Vec::new(), Vec::new());
+        let _ = server.read_to_end(&mut end);
+        // all of it once more on a new one
+        let mut server = TcpStream::connect(("127.0.0.1", to)).unwrap();
+        server.write_all(&[&hello[..], &proof, &request].concat()).unwrap();
+        let _ = server.read_to_end(&mut again);
+        (answer, end, again)
+    });
+    let mut client = Client::connect("127.0.0.1", port, &key(1), &patience(5000)).unwrap();
+    assert_eq!(read(&mut client, "data", 0, 1000).unwrap().1, content(1000));
+    let (answer, end, again) = between.join().unwrap();
+    assert!(!answer.windows(32).any(|some| content(1000).windows(32).any(|plain| plain == some)));
+    assert_eq!(end, b"");
+    assert!(again.len() <= 73 && again[40..].iter().all(|byte| *byte == 0), "{again:?}");
+    assert_eq!(server.counts().requests, 1);
+}
+
+#[test]
 fn the_proof_of_one_connection_is_none_for_another() {
     let server = server(Limits::default());
     let port = server.address().port();
@@ -129,7 +208,7 @@ fn the_proof_of_one_connection_is_none_for_another() {
     let nonces = [[3; 32], [4; 32]].concat();
     for proof in [key(1).derive(b"client", &[&nonces]), key(1).derive(b"server", &[&nonces])] {
         let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-        stream.write_all(&[&b"KINEMAP1"[..], &[3; 32]].concat()).unwrap();
+        stream.write_all(&[&b"KINEMAP2"[..], &[3; 32]].concat()).unwrap();
         stream.read_exact(&mut [0; 40]).unwrap();
         stream.write_all(&proof).unwrap();
         let mut answer = [9; 33];
@@ -246,13 +325,37 @@ fn strangers_keep_nobody_out_and_are_sent_away() {
         assert!(ended.is_ok() || ended.unwrap_err().kind() == std::io::ErrorKind::ConnectionReset);
         assert!(bytes.len() <= 73);
     }
-    // as many clients as it takes: the next is sent away with words
-    let _second = client(&server);
-    let refused = read(&mut client(&server), "data", 0, 9).unwrap_err();
-    assert!(refused.what().contains("as many clients as it may"), "{refused}");
     server.stop();
     server.stop();
     assert!(TcpStream::connect(("127.0.0.1", port)).is_err());
+}
+
+#[test]
+fn a_client_that_asks_for_nothing_makes_room_and_one_that_is_served_does_not() {
+    let server = server(Limits { clients: 2, step: Duration::from_secs(2), ..Limits::default() });
+    let mut all: Vec<_> = (0..2).map(|_| client(&server)).collect();
+    // both may ask for something at any moment
+    let refused = read(&mut client(&server), "data", 0, 9).unwrap_err();
+    assert!(refused.what().contains("as many clients as it may"), "{refused}");
+    let mut all: Vec<_> = all.drain(..).map(|_| client(&server)).collect();
+    for client in &mut all {
+        assert!(read(client, "data", 0, 9).is_ok());
+    }
+    for _ in 0..4 {
+        assert_eq!(read(&mut client(&server), "data", 0, 9).unwrap().1, content(9));
+    }
+    // their connections were closed for those
+    assert!(all.iter_mut().all(|client| read(client, "data", 0, 9).is_err()));
+    // more threads than places, each with connections of its own: all are served
+    std::thread::scope(|scope| {
+        for _ in 0..12 {
+            scope.spawn(|| {
+                for _ in 0..5 {
+                    assert_eq!(read(&mut client(&server), "data", 0, 99).unwrap().1, content(99));
+                }
+            });
+        }
+    });
 }
 
 #[test]

@@ -42,6 +42,7 @@ use crate::named::Named;
 pub use counts::{Counts, counts_of_process};
 pub use nodes::{Nodes, WantedBlock};
 pub use prefetch::Prefetch;
+pub use root::check as check_folder;
 pub use stage::{Check, Filled};
 pub use upkeep::{CacheStat, Damaged, FileStat};
 

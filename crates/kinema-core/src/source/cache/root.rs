@@ -62,7 +62,7 @@ impl Root {
         let path = given
             .canonicalize()
             .map_err(|error| Error::io("cannot open the folder of the node cache", &error).at_path(given))?;
-        check(&path, fuse).map_err(|what| Error::new(ErrorKind::InvalidArgument, what).at_path(given))?;
+        check(&path, fuse).map_err(|error| error.at_path(given))?;
         let inside = path.join("kinema-cache-1");
         let root = Self {
             blocks: inside.join("blocks"),
@@ -108,12 +108,19 @@ impl Root {
     }
 }
 
-fn check(path: &Path, fuse: bool) -> std::result::Result<(), String> {
+/// That a folder can keep files of this node: the user's own, which nobody else may write, on a disk or in memory of the
+/// node; `fuse`: or on FUSE, of which nobody can say where it is.
+///
+/// # Errors
+/// `InvalidArgument` with the reason; `Io`.
+pub fn check(path: &Path, fuse: bool) -> Result<()> {
+    let refused = |what| Error::new(ErrorKind::InvalidArgument, what).at_path(path);
     let found =
-        path.symlink_metadata().map_err(|error| format!("cannot stat the folder of the node cache: {error}"))?;
-    owned(&found)?;
-    let kind = kind_of(path).map_err(|error| format!("cannot ask for the file system of the node cache: {error}"))?;
-    refusal(kind, fuse).map_or(Ok(()), Err)
+        path.metadata().map_err(|error| Error::io("cannot stat the folder of the node cache", &error).at_path(path))?;
+    owned(&found).map_err(refused)?;
+    let kind = kind_of(path)
+        .map_err(|error| Error::io("cannot ask for the file system of the node cache", &error).at_path(path))?;
+    refusal(kind, fuse).map_or(Ok(()), |what| Err(refused(what)))
 }
 
 /// Why a file system cannot have a cache: locks and times of others' file systems are not those of this node.

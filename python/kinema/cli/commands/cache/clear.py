@@ -18,11 +18,18 @@ def clear(
         typer.Argument(metavar="FILES", help="Files whose blocks go; all by default.", show_default=False),
     ] = None,
 ) -> None:
-    """Remove the blocks of files, or all. Processes that read them go on, and fetch them again."""
+    """Remove the blocks of files, or all. Processes that read them go on, and fetch them again.
+
+    Without FILES published files that were fetched from other nodes go as well.
+    """
     command: Command = context.obj
     cache = existing(folder)
     blocks, size = cache.clear(files or None)
+    fetched, fetched_bytes = (0, 0) if files else cache.clear_fetched()
     command.print_result(
-        lambda: {"blocks": blocks, "bytes": size},
-        lambda: f"{cache.root}: {counted(blocks, 'block')}, {size:,} bytes removed",
+        lambda: {"blocks": blocks, "bytes": size, "fetched": fetched, "fetched_bytes": fetched_bytes},
+        lambda: (
+            f"{cache.root}: {counted(blocks, 'block')}, {size:,} bytes removed"
+            + (f", and {counted(fetched, 'published file')} of other nodes, {fetched_bytes:,} bytes" if fetched else "")
+        ),
     )

@@ -10,7 +10,7 @@ from kinema.printable import counted
 
 
 def stat(context: typer.Context, folder: Folder) -> None:
-    """Files, blocks and bytes of a node cache."""
+    """Files, blocks and bytes of a node cache, and published files that were fetched from other nodes."""
     command: Command = context.obj
     cache = existing(folder)
     found = cache.stat()
@@ -19,7 +19,8 @@ def stat(context: typer.Context, folder: Folder) -> None:
 
 def _facts(found: dict[str, Any]) -> dict[str, Any]:
     files = [{"path": path, "blocks": blocks, "bytes": size} for path, blocks, size in found["files"]]
-    return {**found, "files": files}
+    fetched = [{"path": path, "bytes": size} for path, size in found["fetched"]]
+    return {**found, "files": files, "fetched": fetched}
 
 
 def _lines(root: str, found: dict[str, Any]) -> list[str]:
@@ -27,4 +28,8 @@ def _lines(root: str, found: dict[str, Any]) -> list[str]:
     lines = [f"{root}: {counted(found['blocks'], 'block')}, {found['bytes']:,} bytes of {files}"]
     if found["temporary"]:
         lines.append(f"  {counted(found['temporary'], 'block')} being fetched")
-    return lines + [f"  {size:>18,} bytes in {blocks:>8,} blocks  {path}" for path, blocks, size in found["files"]]
+    lines += [f"  {size:>18,} bytes in {blocks:>8,} blocks  {path}" for path, blocks, size in found["files"]]
+    if found["fetched"]:
+        fetched = counted(len(found["fetched"]), "published file")
+        lines.append(f"{fetched} of other nodes, beyond the limit of the cache")
+    return lines + [f"  {size:>18,} bytes  {path}" for path, size in found["fetched"]]

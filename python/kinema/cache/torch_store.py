@@ -1,0 +1,80 @@
+"""Addresses of a job's nodes through the store of `torch.distributed`, by which its processes find each other."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from dataclasses import asdict
+from datetime import timedelta
+from typing import Any
+
+from kinema.cache.markers import Owner
+from kinema.cache.signed import checked, signed
+from kinema.errors import ArgumentError, CorruptFileError, WaitTimeoutError, missing_package
+
+__all__ = ["from_store"]
+
+TORCHRUN = "torchrun"
+# how often this process has exchanged addresses: all processes of a job do so equally often
+_exchanges = itertools.count()
+
+
+def from_store(store: Any, own: Owner, timeout: float) -> list[Owner]:
+    """The owners of all processes, each node once, in the order of ranks; each process gives its own.
+
+    Whoever reaches the store can write to it: what is there counts with a proof by the user's key only.
+
+    Raises
+    ------
+    WaitTimeoutError
+        Not all `WORLD_SIZE` processes have given theirs in time.
+    ArgumentError
+        The environment is not that of torchrun.
+    CorruptFileError
+        The address of a rank is forged.
+    """
+    rank, size = _number("RANK"), _number("WORLD_SIZE")
+    if isinstance(store, str):
+        store = _of_torchrun(store, timeout)
+    # the proof is of the whole name: an address of one exchange is none of another
+    turn = f"kinema-{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}-{next(_exchanges)}"
+    names = [f"{turn}-{one}" for one in range(size)]
+    store.set(names[rank], signed(names[rank], "address", asdict(own)).decode())
+    try:
+        store.wait(names, timedelta(seconds=timeout))
+    except RuntimeError as error:  # torch.distributed.DistStoreError is one
+        raise WaitTimeoutError(
+            f"not all {size} processes have written their addresses to the store within {timeout:g} s: {error}"
+        ) from None
+    found = {}
+    for name in names:
+        content, is_ours = checked(name, "address", bytes(store.get(name)))
+        if not is_ours:
+            raise CorruptFileError(f"{name}: the address in the store is forged, or was written with another key")
+        try:
+            owner = Owner(**content)
+        except (TypeError, ValueError) as error:
+            raise CorruptFileError(f"{name}: is no address ({error})") from None
+        found[owner.node] = owner
+    return list(found.values())
+
+
+def _of_torchrun(name: str, timeout: float) -> Any:
+    if name != TORCHRUN or os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
+        raise ArgumentError(
+            f'store= is a torch.distributed.Store, or "{TORCHRUN}" in a process that torchrun has started, '
+            f"found {name!r}"
+        )
+    try:
+        from torch.distributed import TCPStore
+    except ImportError as error:
+        raise missing_package("store=", "torch", "ml", error) from None
+    address, port = os.environ["MASTER_ADDR"], _number("MASTER_PORT")
+    return TCPStore(address, port, is_master=False, timeout=timedelta(seconds=timeout))
+
+
+def _number(name: str) -> int:
+    try:
+        return int(os.environ[name])
+    except (KeyError, ValueError):
+        raise ArgumentError(f"store= needs {name}, as torchrun sets it") from None
