@@ -6,6 +6,7 @@ Sources: inotify(7), proc(5) on /proc/self/mountinfo.
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import select
 import sys
@@ -66,8 +67,11 @@ class Watch:
             time.sleep(max(0.0, min(most, self._interval)))
             self._interval = min(2 * self._interval, self.poll)
             return
-        ready, _, _ = select.select([self._descriptor], [], [], max(0.0, min(most, max(_SELDOM, self.poll))))
-        if ready:
+        seconds = max(0.0, min(most, max(_SELDOM, self.poll)))
+        # select() takes no descriptor beyond 1023
+        events = select.poll()
+        events.register(self._descriptor, select.POLLIN)
+        if events.poll(math.ceil(1e3 * seconds)):
             # what has happened is asked of the files themselves
             self._drain()
 
