@@ -430,6 +430,7 @@ mod tests {
             index_note: None,
             truncation: None,
             damaged: Vec::new(),
+            extended: false,
         };
         reader.buffers.wanted = (0..3).map(|row| Wanted { frame: u64::from(row), row }).collect();
         let source = SlowSource(MemorySource::new("slow", vec![0; 3 << 20]));
