@@ -13,6 +13,7 @@ import pytest
 from tests.following.writers import make
 
 import kinema as kn
+from kinema.analysis.growing_outputs import GrowingOutputs
 from kinema.cache import waiting
 from kinema.cache.waiting import Watch
 from kinema.errors import FileNotFound
@@ -102,6 +103,16 @@ def test_ctrl_c_ends_it_with_what_has_come(tmp_path: Path) -> None:
     assert child.returncode == 130, err
     assert len([line for line in table.read_text().splitlines() if line[:1].isdigit()]) == 5
     assert not list(tmp_path.glob("*.part-*"))
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="/dev/full is of Linux")
+def test_a_stream_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "md.xtc").write_bytes(make(tmp_path, "md.xtc", 5).data)
+    traj = kn.open(tmp_path / "md.xtc", stored=False)
+    outputs = GrowingOutputs("/dev/full", format="csv")
+    with pytest.raises(kn.errors.FileIOError, match=r"^/dev/full: cannot write: no space left"):
+        kn.analysis.RadiusOfGyration(traj, weights=None).follow(5, timeout=20.0, callback=outputs.update)
+    outputs.close()
 
 
 def test_the_demo(tmp_path: Path) -> None:

@@ -9,9 +9,11 @@ from __future__ import annotations
 import os
 import sys
 import time
+from contextlib import suppress
 from dataclasses import replace
 from typing import IO, TYPE_CHECKING
 
+from kinema.errors import from_os
 from kinema.writing.output_checks import is_stream
 from kinema.writing.output_file import reserve
 from kinema.writing.tables import check_writable, table_lines
@@ -92,15 +94,22 @@ class GrowingOutputs:
         # what stands before the rows is of all that are still to come
         made_of = replace(analysis.provenance(), frames="as they are written", inputs=(), notes=())
         head, rows = table_lines(name, table[self._rows :], made_of, format=self._format)
-        if self._stream is None:
-            self._stream = sys.stdout.buffer if name in ("-", "/dev/stdout") else open(name, "wb")  # noqa: SIM115
-            rows = head + rows
-        self._stream.write(rows)
-        self._stream.flush()
+        try:
+            if self._stream is None:
+                self._stream = sys.stdout.buffer if name in ("-", "/dev/stdout") else open(name, "wb")  # noqa: SIM115
+                rows = head + rows
+            self._stream.write(rows)
+            self._stream.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise from_os("cannot write", error, path=name) from None
         self._rows = n_rows
 
     def close(self) -> None:
         """Ends a stream that was opened here."""
         if self._stream is not None and self._stream is not sys.stdout.buffer:
-            self._stream.close()
+            # what could not be written is still in its buffer, and was an error before
+            with suppress(OSError):
+                self._stream.close()
         self._stream = None
