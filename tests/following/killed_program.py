@@ -6,6 +6,7 @@ Of "gromacs" run n writes positions that are n angstrom larger. After the last r
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import random
 import signal
@@ -18,6 +19,8 @@ import h5py  # noqa: F401 - modules are loaded before processes are forked
 import numpy as np
 
 import kinema as kn
+
+FORKED = multiprocessing.get_context("fork")
 
 
 def frames_of_run(path: Path, positions: np.ndarray, run: int) -> list[bytes]:
@@ -75,19 +78,14 @@ def kinema(path: Path, positions: np.ndarray, run: int, rng: random.Random, *, l
 def killed(write: Callable[..., None], path: Path, positions: np.ndarray, run: int, seed: int, *, last: bool) -> None:
     """One run in a process of its own; it has ended when this returns."""
     rng = random.Random(f"{seed} {run}")
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            write(path, positions, run, rng, last=last)
-            code = 0
-        finally:
-            os._exit(code)
+    child = FORKED.Process(target=write, args=(path, positions, run, rng), kwargs={"last": last})
+    child.start()
     if not last and write is kinema:
         time.sleep(rng.uniform(0.0, 0.04))
-        os.kill(child, signal.SIGKILL)
-    status = os.waitpid(child, 0)[1]
-    if os.waitstatus_to_exitcode(status) not in ((0,) if last else (0, -signal.SIGKILL)):
+        child.kill()
+    child.join(100.0)
+    if child.exitcode not in ((0,) if last else (0, -signal.SIGKILL)):
+        child.kill()
         raise SystemExit(f"run {run} has failed")
 
 
