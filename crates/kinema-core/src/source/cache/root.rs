@@ -62,7 +62,7 @@ impl Root {
         let path = given
             .canonicalize()
             .map_err(|error| Error::io("cannot open the folder of the node cache", &error).at_path(given))?;
-        check(&path, fuse).map_err(|error| error.at_path(given))?;
+        check_unnamed(&path, fuse).map_err(|error| error.at_path(given))?;
         let inside = path.join("kinema-cache-1");
         let root = Self {
             blocks: inside.join("blocks"),
@@ -114,12 +114,15 @@ impl Root {
 /// # Errors
 /// `InvalidArgument` with the reason; `Io`.
 pub fn check(path: &Path, fuse: bool) -> Result<()> {
-    let refused = |what| Error::new(ErrorKind::InvalidArgument, what).at_path(path);
-    let found =
-        path.metadata().map_err(|error| Error::io("cannot stat the folder of the node cache", &error).at_path(path))?;
+    check_unnamed(path, fuse).map_err(|error| error.at_path(path))
+}
+
+/// The same; the error is without the path, which may have been given by another name.
+fn check_unnamed(path: &Path, fuse: bool) -> Result<()> {
+    let refused = |what| Error::new(ErrorKind::InvalidArgument, what);
+    let found = path.metadata().map_err(|error| Error::io("cannot stat the folder of the node cache", &error))?;
     owned(&found).map_err(refused)?;
-    let kind = kind_of(path)
-        .map_err(|error| Error::io("cannot ask for the file system of the node cache", &error).at_path(path))?;
+    let kind = kind_of(path).map_err(|error| Error::io("cannot ask for the file system of the node cache", &error))?;
     refusal(kind, fuse).map_or(Ok(()), |what| Err(refused(what)))
 }
 
