@@ -50,7 +50,7 @@ class SharedBlocks:
     ----------
     cache : NodeCache
     comm : mpi4py communicator, optional
-        Its ranks tell each other the addresses; a duplicate is used.
+        Its ranks exchange their addresses; a duplicate is used.
     store : torch.distributed.Store, or "torchrun", optional
         In place of it: where torch's processes give each other the addresses. "torchrun" is the store of the job that
         torchrun has started, at `MASTER_ADDR` and `MASTER_PORT`. To be entered by all `WORLD_SIZE` processes.

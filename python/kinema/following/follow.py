@@ -284,7 +284,7 @@ class Following:
         return next(iter(self._trajectory.blocks(frames=range(frame, frame + 1), **self._reading)))
 
     def _seems_empty(self, n_frames: int) -> bool:
-        """Whether the last frame of an HDF5 file has atoms at the origin that the one before has elsewhere.
+        """Whether the last frame of an HDF5 file has atoms at the origin that are not there in the one before.
 
         Chunks are given their place before they are filled.
         """

@@ -122,7 +122,7 @@ pub trait Source: Send + Sync {
     /// Has the system begin to read an extent that will be read, where it can: it changes nothing but the time of that.
     fn will_need(&self, _extent: Extent) {}
 
-    /// Says that the system need not keep an extent in memory, as it is kept elsewhere: it changes nothing that is read.
+    /// Says that the system need not keep an extent in memory, as there is a copy of it: it changes nothing that is read.
     fn not_needed(&self, _extent: Extent) {}
 
     /// `Truncated` unless all bytes of an extent are there: asked before much memory is taken for them.

@@ -22,6 +22,7 @@ from kinema.ml.loading.node_prefetch import NodePrefetch, prefetch_for
 from kinema.ml.loading.order import Order
 from kinema.ml.loading.readahead import Readahead
 from kinema.ml.loading.shares import RankShare
+from kinema.ml.loading.times import LoaderTimes
 from kinema.ml.statistics.normalised import Normalised
 from kinema.ml.statistics.statistics import Statistics
 from kinema.resources import default_memory, parse_memory, worker_count
@@ -37,20 +38,6 @@ _MEMORY = 256 << 20
 _CHUNK_BYTES = 1 << 20
 # windows of an order by name, in batches of all ranks
 _WINDOW = 32
-
-
-@dataclass
-class LoaderTimes:
-    """Seconds since the loader was made."""
-
-    waited: float = 0.0
-    """That loops waited for batches: I/O that did not overlap with their work."""
-    busy: float = 0.0
-    """That threads read, added up."""
-    batches: int = 0
-    """Batches given."""
-    nbytes: int = 0
-    """Bytes of these."""
 
 
 class Loader:

@@ -71,7 +71,7 @@ def prefetch_for(loop: RankedLoop, epoch: int, begin: int, *, ahead: int, on: bo
 
 
 class NodePrefetch:
-    """The gathers of a loop as a list of reads for the node cache, some at a time; `passed` tells where the loop is.
+    """The gathers of a loop as a list of reads for the node cache, some at a time; `passed` says where the loop is.
 
     Of all processes of a node that read in one order one fetches; the others only say where they are. It is a hint:
     what is not there when it is read is fetched then, and an error of a file is raised by whoever reads it.

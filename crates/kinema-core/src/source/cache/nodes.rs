@@ -1,6 +1,6 @@
 //! Caches of other nodes: each block has one of them as its home, which is asked before the source.
 //!
-//! A home asks nobody but the source, and its locks are others than those of blocks that are fetched from elsewhere: two
+//! A home asks nobody but the source, and its locks are others than those of blocks that other nodes are asked for: two
 //! nodes never wait for each other.
 
 use std::path::{Path, PathBuf};

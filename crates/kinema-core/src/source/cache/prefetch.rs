@@ -38,7 +38,7 @@ struct Work {
 }
 
 impl NodeCache {
-    /// Fetches what will be read, in this order, up to `ahead` bytes before the position that is told by
+    /// Fetches what will be read, in this order, up to `ahead` bytes before the position that is set by
     /// [`Prefetch::position`]; no more than half of the limit. All processes that give the same reads share the position.
     ///
     /// # Errors
