@@ -58,8 +58,8 @@ class ProcessesRunner(Runner):
 
     No process is a fork of this one (threads and locks would be copied), and none imports the caller's script. So a
     script needs no `if __name__ == "__main__":`, and interactive sessions can use this runner. When the runner is made,
-    a small process with one thread begins to import Kinema, of which workers are forked (Linux; on other systems each is a
-    fresh interpreter): a runner that is made early, or used again, has workers within milliseconds. It ends with the
+    a small process with one thread begins to import Kinema, of which workers are forked (Linux; on others each is
+    a fresh interpreter): a runner that is made early, or used again, has workers within milliseconds. It ends with the
     runner.
     Processes are sent recipes (files, frames, kernels' arguments) and send back partials as bytes; frame indices go
     through a temporary folder. They end with the run, with an exception, and also when this process is killed.
