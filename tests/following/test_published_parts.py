@@ -87,7 +87,7 @@ def test_parts_that_stay_on_their_producers_node(tmp_path: Path, monkeypatch: py
     assert sorted(path.name for path in shared.iterdir() if not path.name.startswith(".")) == [
         f"md.part{number}.xtc.ready" for number in (10, 2, 8, 9)
     ]
-    copies = sorted(consumer.glob("published/*/*.xtc"))
+    copies = sorted(consumer.glob("fetched/*/*.xtc"))
     assert sorted(path.read_bytes() for path in copies) == sorted(part.data for part in parts)
     # they are on this node: no blocks of them are kept besides
     assert kn.cache.NodeCache(consumer).stat()["blocks"] == 0
@@ -103,7 +103,7 @@ def test_parts_that_stay_on_their_producers_node(tmp_path: Path, monkeypatch: py
     np.testing.assert_array_equal(one[0]["positions"], parts[1].positions[0])
 
     # a file that cannot be fetched is an error in bounded time, and one without a marker is not there
-    shutil.rmtree(consumer / "published")
+    shutil.rmtree(consumer / "fetched")
     monkeypatch.setattr("kinema.following.patterns._FETCHED_WITHIN", 0.5)
     with pytest.raises(kn.WaitTimeoutError, match=r"md\.part8\.xtc: could not be fetched"):
         kn.open(shared / "md.part8.xtc", stored=False, node_cache=consumer)
