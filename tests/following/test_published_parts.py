@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 import shutil
 import subprocess
@@ -101,6 +102,19 @@ def test_parts_that_stay_on_their_producers_node(tmp_path: Path, monkeypatch: py
     one = FrameDataset([str(shared / "md.part9.xtc")], node_cache=consumer)
     assert len(one) == 4
     np.testing.assert_array_equal(one[0]["positions"], parts[1].positions[0])
+
+    # a worker or rank on another node, whose disk has no such copies, is refused
+    sent = pickle.dumps(kn.open(pattern, stored=False, node_cache=consumer))
+    np.testing.assert_array_equal(pickle.loads(sent).read(), whole.positions)
+    other_node = "0123456789abcdef"
+    own_node = (consumer / "node").read_text()
+    for change in (lambda: (consumer / "node").write_text(other_node), (consumer / "node").unlink):
+        change()
+        with pytest.raises(
+            kn.ArgumentError, match=r"md\.part8\.xtc: this published file is on .* use workers and ranks"
+        ):
+            pickle.loads(sent)
+    (consumer / "node").write_text(own_node)
 
     # a file that cannot be fetched is an error in bounded time, and one without a marker is not there
     shutil.rmtree(consumer / "fetched")
