@@ -14,7 +14,7 @@ from tests.following.writers import N_ATOMS, Program, Stage, Steps
 
 import kinema as kn
 from kinema.errors import RewoundError
-from kinema.following.appearing import when_there
+from kinema.following import when_there
 from kinema.notes import collected
 from kinema.testing import random_walk
 from kinema.testing.children import start_child

@@ -11,7 +11,7 @@ import pytest
 from tests.following.writers import N_ATOMS
 
 import kinema as kn
-from kinema.following.appearing import when_there
+from kinema.following import when_there
 from kinema.notes import collected
 from kinema.testing import random_walk
 from kinema.testing.children import start_child

@@ -17,7 +17,7 @@ from kinema.analysis.growing_outputs import GrowingOutputs
 from kinema.cache import waiting
 from kinema.cache.waiting import Watch
 from kinema.errors import FileNotFound
-from kinema.following.appearing import when_there
+from kinema.following import when_there
 from kinema.notes import collected
 from kinema.testing.children import start_child
 

@@ -17,7 +17,7 @@ from kinema.cli.stopping import Terminated
 from kinema.errors import ArgumentError
 from kinema.execution.following import follow, frames_by_number, frames_in_time
 from kinema.execution.results_file import ResultArray
-from kinema.following.appearing import when_there
+from kinema.following import when_there
 from kinema.printable import counted, printable
 from kinema.resources import peak_memory
 from kinema.selection.time_range import frames_between

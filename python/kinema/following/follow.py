@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Following"]
 
-# finding frames takes at most one in so many seconds, and one more
+# files whose structure is read anew each time, of HDF5, are looked at once in so many times what a look takes
 _REST = 3.0
 # of many parts the first are looked at when something is seen of the last ones
 _LOOKED_AT = 8
@@ -173,7 +173,6 @@ class Following:
             # two changes within a tick of the file system's clock have one time; and after a while zeros are numbers
             moments = (self._poll / 2, self._stillness)
             self._stale = any(self._refreshed < self._seen_since + after <= now for after in moments)
-        # files whose structure is read anew each time, of HDF5, are not read all the time
         due = now >= self._refreshed + _REST * self._cost
         if due and (self._stale or self._doubted or self._trouble is not None):
             self._refresh(paths)
