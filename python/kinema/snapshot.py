@@ -8,17 +8,32 @@ from __future__ import annotations
 import functools
 import os
 import pickle
+import socket
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
+from kinema.errors import ArgumentError
 
-__all__ = ["SentTrajectory", "TrajectorySnapshot", "fresh_recipe", "opened_again"]
+__all__ = [
+    "FETCHED",
+    "NODE",
+    "PUBLISHED",
+    "KeptFile",
+    "SentTrajectory",
+    "TrajectorySnapshot",
+    "fresh_recipe",
+    "opened_again",
+]
+
+# in a folder of `kinema.cache` on a disk of a node: folders of files that were published there, or fetched to it, and
+# the file with the number of the node
+PUBLISHED, FETCHED, NODE = "published", "fetched", "node"
 
 
 class _CachedDescriptions:
@@ -56,13 +71,54 @@ def opened_again(
     return core
 
 
+def _node_that_keeps(path: str) -> str | None:
+    """The node on whose disk a file is that was published there or fetched to it; None for any other file.
+
+    It is the number that `kinema.cache` gives to the folder of such files.
+    """
+    folder, kind = os.path.split(os.path.dirname(os.path.dirname(os.path.abspath(path))))
+    if kind not in (PUBLISHED, FETCHED):
+        return None
+    try:
+        with open(os.path.join(folder, NODE), encoding="ascii") as file:
+            return file.read(32)
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+class KeptFile(NamedTuple):
+    """A published file that is on the disk of the node that has opened it: other processes read it there alone."""
+
+    path: str
+    node: str
+    host: str
+
+    @classmethod
+    def of(cls, path: str) -> KeptFile | None:
+        """None for a file of any other kind."""
+        node = _node_that_keeps(path)
+        return None if node is None else cls(path, node, socket.gethostname())
+
+    def check(self) -> None:
+        """Raises ArgumentError where this process is on another node."""
+        if _node_that_keeps(self.path) != self.node:
+            raise ArgumentError(
+                f"{self.path}: this published file is on {self.host}, where it was opened, and a worker or rank is on "
+                f"{socket.gethostname()}, to which it was not fetched; use workers and ranks of one node, or publish "
+                "it on the shared file system, without local=",
+                path=self.path,
+            )
+
+
 @dataclass(frozen=True)
 class TrajectorySnapshot:
-    """What every worker is sent of a trajectory: its recipe, and the sizes of the two runs of bytes."""
+    """What every worker is sent of a trajectory: its recipe, the sizes of the two runs of bytes, and which files are on
+    the disk of one node."""
 
     recipe: dict[str, Any]
     core_bytes: int
     described_bytes: int
+    kept: tuple[KeptFile, ...] = ()
 
     @property
     def size(self) -> int:
@@ -85,7 +141,8 @@ class TrajectorySnapshot:
         descriptions = _descriptions(hdf5, describe, change)
         recipe["describe"] = _without_stored(recipe["describe"])
         described = np.frombuffer(pickle.dumps(descriptions, protocol=5), np.uint8)
-        return cls(recipe, len(packed), len(described)), np.concatenate([packed, described])
+        kept = tuple(one for path in recipe["paths"] if (one := KeptFile.of(path)) is not None)
+        return cls(recipe, len(packed), len(described), kept), np.concatenate([packed, described])
 
     def descriptions(self, data: NDArray[np.uint8]) -> dict[str, Any]:
         """The description of each HDF5 file, by its path."""
@@ -104,8 +161,11 @@ class TrajectorySnapshot:
         """The trajectory, opened with the bytes of this node; no file is touched.
 
         `descriptions`: instead of those that the bytes hold. `pool`: files that are open, shared with others.
-        `catalogue`: the file that all this is kept in, for errors.
+        `catalogue`: the file that all this is kept in, for errors. Raises ArgumentError on another node than the one
+        that keeps a published file, or has fetched it.
         """
+        for file in self.kept:
+            file.check()
         recipe = dict(self.recipe)
         if pool is not None:
             # which has one itself, where files are read through one

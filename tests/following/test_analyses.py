@@ -191,6 +191,7 @@ def test_the_command_prints_plots_and_saves(tmp_path: Path) -> None:
         (["--follow", "-o", "x.h5"], "x.h5 is not for files"),
         (["--follow", "--skip-damaged"], "--skip-damaged is not"),
         (["--follow", "--until", "later"], '"100 ns"'),
+        (["--follow", "--until", "100 parsec"], "--until is a number of frames or a time"),
     ],
 )
 def test_options_that_do_not_go_together(words: list[str], message: str, tmp_path: Path, capsys: Any) -> None:

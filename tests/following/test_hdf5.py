@@ -14,6 +14,7 @@ from tests.following.writers import N_ATOMS, Program, Stage, Steps
 
 import kinema as kn
 from kinema.errors import RewoundError
+from kinema.following import when_there
 from kinema.notes import collected
 from kinema.testing import random_walk
 from kinema.testing.children import start_child
@@ -55,12 +56,16 @@ class Child:
 
 
 def opened(path: Path, child: Child) -> kn.Trajectory:
-    """The trajectory, as soon as there is a frame in it."""
-    while True:
+    """The trajectory, as soon as there is a frame in it: all that is before is waited for."""
+
+    def attempt() -> kn.Trajectory:
         try:
             return kn.open(path, stored=False)
         except kn.Error:
             child.step()
+            raise
+
+    return when_there(attempt, 60.0)
 
 
 def check(frames: list[kn.Frame], positions: np.ndarray, stop: int = N_FRAMES, every_step: int = 10) -> None:
@@ -124,3 +129,56 @@ def test_a_writer_that_is_not_known_is_noted(tmp_path: Path, monkeypatch: pytest
     following = kn.open(path, stored=False).follow(timeout=1.0)
     check(list(following), positions, 3)
     assert any("a writer that is not known" in note for note in following.notes)
+
+
+def test_a_file_before_its_first_frame_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As kn.Writer leaves it before a frame is committed: of the first file, and of a part that comes later."""
+    positions = random_walk(4, N_ATOMS, 1)
+
+    def write(out: kn.Writer, number: int) -> None:
+        out.write(positions[number], cell=[50, 50, 50], step=10 * number, time=0.5 * number)
+
+    first, second = (kn.Writer(tmp_path / f"md.part{n}.h5md", N_ATOMS, mode="a") for n in (1, 2))
+    pattern, shown = tmp_path / "md.part*.h5md", []
+    with first, second:
+        write(first, 0)
+        with pytest.raises(kn.ArgumentError, match=r"md\.part1\.h5md: .*no positions.*; it was waited for 0\.2 s"):
+            when_there(lambda: kn.open(pattern, stored=False, particles="trajectory"), 0.2)
+
+        def attempt() -> kn.Trajectory:
+            if shown:
+                first.flush()
+            return kn.open(pattern, stored=False)
+
+        traj = when_there(attempt, 60.0, shown.append)
+        assert len(shown) == 1 and "no particles group holds positions" in shown[0]
+
+        def steps() -> Steps:
+            yield
+            write(first, 1)
+            first.close()
+            Program.changes += 1
+            yield
+            write(second, 2)
+            Program.changes += 1
+            # for much longer than an error of a half write lasts
+            for _ in range(100):
+                yield
+            write(second, 3)
+            second.flush()
+            Program.changes += 1
+            yield
+
+        Stage(monkeypatch, steps(), random.Random(1))
+        check(list(traj.follow(4, timeout=60.0)), positions, 4)
+
+        # without a frame in time the error says what is wrong
+        third = kn.Writer(tmp_path / "md.part3.h5md", N_ATOMS, mode="a")
+        with third:
+            write(third, 0)
+            with pytest.raises(kn.ArgumentError, match=r"md\.part3\.h5md: .*no particles group holds positions"):
+                list(traj.follow(timeout=5.0))
+
+    # a wrong name of a group that is there is at once
+    with pytest.raises(kn.ArgumentError, match="there is no particles group 'ions'"):
+        when_there(lambda: kn.open(tmp_path / "md.part1.h5md", stored=False, particles="ions"), 60.0)

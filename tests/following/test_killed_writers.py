@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import pytest
 from tests.following.writers import N_ATOMS
 
 import kinema as kn
-from kinema.following.appearing import when_there
+from kinema.following import when_there
 from kinema.notes import collected
 from kinema.testing import random_walk
 from kinema.testing.children import start_child
@@ -38,18 +37,6 @@ def run_of(frame: kn.Frame, positions: np.ndarray, n_runs: int) -> int:
     return run
 
 
-def opened(path: Path) -> kn.Trajectory:
-    """The trajectory, as soon as it has a frame: H5MD of a writer that was killed before has no positions."""
-    until = time.monotonic() + 60.0
-    while True:
-        try:
-            return when_there(lambda: kn.open(path, stored=False), 60.0)
-        except kn.ArgumentError:
-            if time.monotonic() > until:
-                raise
-            time.sleep(0.02)
-
-
 @pytest.mark.parametrize(
     ("how", "name"), [("gromacs", "md.xtc"), ("gromacs", "md.trr"), ("kinema", "md.xtc"), ("kinema", "md.h5md")]
 )
@@ -62,7 +49,7 @@ def test_writers_killed_at_random_bytes(how: str, name: str, tmp_path: Path, kil
     words = [how, str(path), str(tmp_path / "positions.npy"), "1", str(n_kills)]
     child = start_child([sys.executable, str(PROGRAM), *words], stderr=None, seconds=500)
     on_rewind = "restart" if how == "gromacs" else "error"
-    traj = opened(path)
+    traj = when_there(lambda: kn.open(path, stored=False), 60.0)
     following = traj.follow(timeout=60.0, poll=0.02, on_rewind=on_rewind)
     starts: list[list[int]] = [[]]
     last: list[kn.Frame] = []

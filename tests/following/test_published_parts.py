@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 import shutil
 import subprocess
@@ -87,7 +88,7 @@ def test_parts_that_stay_on_their_producers_node(tmp_path: Path, monkeypatch: py
     assert sorted(path.name for path in shared.iterdir() if not path.name.startswith(".")) == [
         f"md.part{number}.xtc.ready" for number in (10, 2, 8, 9)
     ]
-    copies = sorted(consumer.glob("published/*/*.xtc"))
+    copies = sorted(consumer.glob("fetched/*/*.xtc"))
     assert sorted(path.read_bytes() for path in copies) == sorted(part.data for part in parts)
     # they are on this node: no blocks of them are kept besides
     assert kn.cache.NodeCache(consumer).stat()["blocks"] == 0
@@ -102,8 +103,21 @@ def test_parts_that_stay_on_their_producers_node(tmp_path: Path, monkeypatch: py
     assert len(one) == 4
     np.testing.assert_array_equal(one[0]["positions"], parts[1].positions[0])
 
+    # a worker or rank on another node, whose disk has no such copies, is refused
+    sent = pickle.dumps(kn.open(pattern, stored=False, node_cache=consumer))
+    np.testing.assert_array_equal(pickle.loads(sent).read(), whole.positions)
+    other_node = "0123456789abcdef"
+    own_node = (consumer / "node").read_text()
+    for change in (lambda: (consumer / "node").write_text(other_node), (consumer / "node").unlink):
+        change()
+        with pytest.raises(
+            kn.ArgumentError, match=r"md\.part8\.xtc: this published file is on .* use workers and ranks"
+        ):
+            pickle.loads(sent)
+    (consumer / "node").write_text(own_node)
+
     # a file that cannot be fetched is an error in bounded time, and one without a marker is not there
-    shutil.rmtree(consumer / "published")
+    shutil.rmtree(consumer / "fetched")
     monkeypatch.setattr("kinema.following.patterns._FETCHED_WITHIN", 0.5)
     with pytest.raises(kn.WaitTimeoutError, match=r"md\.part8\.xtc: could not be fetched"):
         kn.open(shared / "md.part8.xtc", stored=False, node_cache=consumer)

@@ -30,7 +30,7 @@ SEEDS = range(max(3, int(os.environ.get("KINEMA_TEST_KILLS", "0")) // 4))
 FIELDS = {"md.trr": ("positions", "velocities"), "md.history": ("positions", "velocities")}
 
 Steps = Iterator[None]
-_status = follow._status
+_status = follow.status_of
 
 
 @dataclass(frozen=True)
@@ -164,4 +164,4 @@ class Stage:
 
         monkeypatch.setattr(follow, "Watch", Waits)
         monkeypatch.setattr(follow, "time", Clock)
-        monkeypatch.setattr(follow, "_status", lambda path: (_status(path), Program.changes))
+        monkeypatch.setattr(follow, "status_of", lambda path: (_status(path), Program.changes))

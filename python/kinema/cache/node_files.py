@@ -27,6 +27,7 @@ from kinema import _core
 from kinema.cache.markers import Marker, Owner, read_marker
 from kinema.cache.signed import read_signed, write_signed
 from kinema.errors import ArgumentError, CorruptFileError, Error, WaitTimeoutError, from_os
+from kinema.snapshot import FETCHED, NODE, PUBLISHED
 
 __all__ = ["NodeFiles"]
 
@@ -55,7 +56,7 @@ class NodeFiles:
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root = os.path.abspath(os.fspath(root))
-        self.published = os.path.join(self.root, "published")
+        self.published = os.path.join(self.root, PUBLISHED)
         try:
             os.makedirs(self.root, mode=0o700, exist_ok=True)
             _core.check_node_folder(self.root, True)
@@ -257,7 +258,7 @@ class NodeFiles:
 
     @property
     def _fetched(self) -> str:
-        return os.path.join(self.root, "fetched")
+        return os.path.join(self.root, FETCHED)
 
     @property
     def _publishing(self) -> str:
@@ -272,7 +273,7 @@ class NodeFiles:
         return os.path.join(self.root, "peer")
 
     def _node(self) -> str:
-        path = os.path.join(self.root, "node")
+        path = os.path.join(self.root, NODE)
         if not os.path.exists(path):
             temporary = f"{path}.{os.getpid()}.{secrets.token_hex(4)}"
             with open(temporary, "x", encoding="ascii") as file:

@@ -13,10 +13,11 @@ import kinema as kn
 from kinema.analysis.growing_outputs import GrowingOutputs
 from kinema.cli.analysis_options import FollowedFiles, FrameOptions, Inputs, Opening, Outputs, Workers
 from kinema.cli.command_line import Command
+from kinema.cli.stopping import Terminated
 from kinema.errors import ArgumentError
 from kinema.execution.following import follow, frames_by_number, frames_in_time
 from kinema.execution.results_file import ResultArray
-from kinema.following.appearing import when_there
+from kinema.following import when_there
 from kinema.printable import counted, printable
 from kinema.resources import peak_memory
 from kinema.selection.time_range import frames_between
@@ -143,8 +144,13 @@ def _follow(analysis: Any, window: FrameOptions, outputs: Outputs, workers: Work
             choose=choose,
             options={"workers": workers.workers, "memory": workers.memory, "on_rewind": following.on_rewind},
         )
+    except (KeyboardInterrupt, Terminated) as stop:
+        # which is how one without an end is ended
+        if analysis.results and outputs.written:
+            names = ", ".join("stdout" if name == "-" else name for name in outputs.written)
+            stop.add_note(f"written, of {counted(analysis.timings.frames, 'frame')}: {names}")
+        raise
     finally:
-        # also of a run that is stopped, which is how one without an end is ended
         if analysis.results:
             growing.update(analysis, last=True)
         growing.close()

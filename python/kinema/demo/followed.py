@@ -12,7 +12,7 @@ import kinema as kn
 from kinema.analysis.growing_outputs import GrowingOutputs
 from kinema.demo.simulation import engine
 from kinema.errors import WorkerError
-from kinema.following.appearing import when_there
+from kinema.following import when_there
 
 __all__ = ["Followed", "follow_demo"]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from kinema.cache.waiting import Watch
 from kinema.errors import ArgumentError, Error, RewoundError
-from kinema.files import open_regular
+from kinema.following.appearing import TROUBLE, Status, is_of_beginning, status_of
 from kinema.following.options import checked_options
 from kinema.following.patterns import GivenFiles
 from kinema.following.remembered import RememberedFrames, atoms_at_origin
@@ -22,19 +22,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Following"]
 
-# an error that stays as long, with files that are not touched, is one; before that it may be that of half a write.
-# Zeros at the end of a frame are numbers then, if they are few
-_TROUBLE = 1.0
-# finding frames takes at most one in so many seconds, and one more
+# files whose structure is read anew each time, of HDF5, are looked at once in so many times what a look takes
 _REST = 3.0
-# a file that begins with so many zeros is not begun
-_HEAD_BYTES = 16
 # of many parts the first are looked at when something is seen of the last ones
 _LOOKED_AT = 8
 # files besides `end`, by which a trajectory of one file is known to be whole
 _MARKERS = (".end", ".ready")
-
-Status = tuple[int, int, int, int] | None
 
 
 class Following:
@@ -172,7 +165,7 @@ class Following:
         """Takes the state of the files, and finds the frames of those that have changed."""
         now = time.monotonic()
         paths = self._files.paths() if self._files.patterns else list(self._trajectory.paths)
-        statuses = [_status(path) for path in paths[-_LOOKED_AT:]]
+        statuses = [status_of(path) for path in paths[-_LOOKED_AT:]]
         if (paths, statuses) != self._seen:
             self._seen, self._seen_since, self._grown = (paths, statuses), now, now
             self._stale = True
@@ -180,7 +173,6 @@ class Following:
             # two changes within a tick of the file system's clock have one time; and after a while zeros are numbers
             moments = (self._poll / 2, self._stillness)
             self._stale = any(self._refreshed < self._seen_since + after <= now for after in moments)
-        # files whose structure is read anew each time, of HDF5, are not read all the time
         due = now >= self._refreshed + _REST * self._cost
         if due and (self._stale or self._doubted or self._trouble is not None):
             self._refresh(paths)
@@ -210,8 +202,8 @@ class Following:
 
     @property
     def _stillness(self) -> float:
-        """Seconds after which a file is taken to stand still."""
-        return max(_TROUBLE, 10 * self._poll)
+        """Seconds after which a file is taken to stand still; zeros at the end of a frame, if few, are numbers then."""
+        return max(TROUBLE, 10 * self._poll)
 
     def _is_still(self) -> bool:
         return time.monotonic() - self._seen_since >= self._stillness
@@ -221,13 +213,14 @@ class Following:
         return time.monotonic() - self._seen_since >= self._poll / 2
 
     def _troubled(self, error: Error) -> None:
-        """Keeps an error that may be that of a file between two writes; raises one that stays."""
+        """Keeps an error that may be that of a file between two writes, or before its first frame; raises one that
+        stays."""
         now = time.monotonic()
-        if self._trouble is None or str(self._trouble[0]) != str(error):
+        if self._trouble is None or str(self._trouble[0]) != str(error) or is_of_beginning(error):
             self._trouble = (error, now)
         elif now - max(self._trouble[1], self._seen_since) >= self._stillness:
             waiting = self._restarting and isinstance(error, FileNotFoundError)
-            if not waiting and not _is_empty(error.path):
+            if not waiting:
                 raise error
 
     def _read_as_finished(self) -> None:
@@ -354,22 +347,6 @@ class Following:
                 f"{part.path}: H5MD of a writer that is not known ({part.variant}): its frames are taken as whole when "
                 "they are counted, their chunks are in the file and their last atoms are not at the origin"
             )
-
-
-def _status(path: str) -> Status:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
-
-
-def _is_empty(path: str | None) -> bool:
-    """Whether nothing is in a file yet, or nothing but zeros at its beginning."""
-    if path is None or not os.path.isfile(path):
-        return False
-    with open_regular(path, "trajectory") as file:
-        return not any(file.read(_HEAD_BYTES))
 
 
 def _front(block: Block, n: int) -> Block:

@@ -78,4 +78,9 @@ def _picoseconds(text: str) -> float:
         value = math.nan
     if not unit or not math.isfinite(value):
         raise ArgumentError(f'until is a number of frames or a time with its unit, "100 ns", found {text!r}')
-    return value * scale_to_kinema(unit.strip(), "time")
+    try:
+        return value * scale_to_kinema(unit.strip(), "time")
+    except ArgumentError as error:
+        raise ArgumentError(
+            f'until is a number of frames or a time with its unit, "100 ns", found {text!r}: {error}'
+        ) from None

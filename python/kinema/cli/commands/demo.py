@@ -42,9 +42,14 @@ def demo(
 
 
 def _follow(command: Command, folder: Path, n_frames: int) -> None:
+    from kinema.cli.stopping import Terminated
     from kinema.demo.followed import follow_demo
 
-    found = follow_demo(folder, n_frames, command.print_progress)
+    try:
+        found = follow_demo(folder, n_frames, command.print_progress)
+    except (KeyboardInterrupt, Terminated) as stop:
+        stop.add_note(f"what had come is in {folder}")
+        raise
     facts = {"n_frames": n_frames, "engine": found.engine, "picture": str(found.picture), "drawn": found.drawn}
     command.print_result(
         lambda: facts,

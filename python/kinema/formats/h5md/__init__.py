@@ -28,6 +28,7 @@ __all__ = [
     "atoms_source",
     "describe",
     "groups_of",
+    "holds_frames",
     "observables_of",
 ]
 
@@ -60,6 +61,13 @@ def groups_of(path: str | os.PathLike[str], *, root: str | None = None) -> tuple
     from kinema.formats.h5md.read.describe import groups_of_file
 
     return groups_of_file(os.fspath(path), root)
+
+
+def holds_frames(path: str | os.PathLike[str]) -> bool:
+    """Whether a file of H5MD, or NetCDF-4 of AMBER or DL_POLY, has a frame; True for others. Raises as `describe`."""
+    from kinema.formats.h5md.read.describe import file_holds_frames
+
+    return file_holds_frames(os.fspath(path))
 
 
 def observables_of(

@@ -25,7 +25,7 @@ from kinema.formats.hdf5.file import check_claim, numbers
 from kinema.formats.hdf5.text import attribute, text_attribute
 from kinema.formats.netcdf4.conventions import ANGLES, CONVENTIONS, LENGTHS, RESTART, VECTORS, Convention
 
-__all__ = ["convention_of", "describe_netcdf4", "what_it_is"]
+__all__ = ["convention_of", "describe_netcdf4", "has_vectors", "what_it_is"]
 
 # variables of integers in place of those of `VECTORS`, and the attribute that they are divided by
 _QUANTISED = {"positions": "compressedpos", "velocities": "compressedvel", "forces": "compressedfrc"}
@@ -43,6 +43,12 @@ def convention_of(file: Any) -> Convention | None:
     words = _conventions(file).replace(",", " ").split()
     names = {"AMBER": "amber", RESTART: "amber", "DL_POLY": "dl_poly"}
     return next((CONVENTIONS[names[word.upper()]] for word in words if word.upper() in names), None)
+
+
+def has_vectors(file: Any) -> bool:
+    """Whether any of the variables of positions, velocities and forces has values."""
+    names = (*VECTORS.values(), *_QUANTISED.values())
+    return any(isinstance(node, h5py.Dataset) and node.size for node in map(file.get, names))
 
 
 def what_it_is(file: Any) -> str:

@@ -13,12 +13,12 @@ from kinema.formats.h5md.read.other_layouts import (
     is_mdtraj,
     no_trajectory,
 )
-from kinema.formats.h5md.read.particles import describe_group
+from kinema.formats.h5md.read.particles import describe_group, vectors_of
 from kinema.formats.h5md.schema import METADATA
-from kinema.formats.netcdf4.read import convention_of, describe_netcdf4, what_it_is
+from kinema.formats.netcdf4.read import convention_of, describe_netcdf4, has_vectors, what_it_is
 from kinema.tracing.recording import span
 
-__all__ = ["describe_file", "groups_of_file"]
+__all__ = ["describe_file", "file_holds_frames", "groups_of_file"]
 
 _CHOICES: dict[str, tuple[str | None, ...]] = {
     "axis": (None, "positions", "velocities", "forces"),
@@ -40,6 +40,15 @@ def groups_of_file(path: str, root: str | None = None) -> tuple[GroupSummary, ..
     with span("structure", "reader", path), opened(path, H5mdOptions(root=root)) as source:
         start = find_root(source)
         return () if start is None else list_groups(start)
+
+
+def file_holds_frames(path: str) -> bool:
+    """See `kinema.formats.h5md.holds_frames`."""
+    with opened(path) as source:
+        start = find_root(source)
+        if start is not None:
+            return any(vectors_of(source, start[group.name]) for group in list_groups(start))
+        return convention_of(source.file) is None or has_vectors(source.file)
 
 
 def _described(source: H5mdFile) -> H5mdDescription:

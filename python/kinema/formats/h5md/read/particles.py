@@ -16,7 +16,7 @@ from kinema.formats.h5md.read.unwrapped import unwrapped
 from kinema.formats.h5md.schema import ELEMENTS, MODULES
 from kinema.formats.h5md.units import Dimension
 
-__all__ = ["describe_group"]
+__all__ = ["describe_group", "vectors_of"]
 
 # what GROMACS writes, by definition; its development versions of 2025 did not say so
 _GROMACS_UNITS = {"length": "nm", "time": "ps", "velocity": "nm ps-1", "force": "kJ mol-1 nm-1"}
@@ -30,7 +30,7 @@ def describe_group(opened: H5mdFile, root: Any) -> H5mdDescription:
     UnsupportedFormatError.
     """
     group = choose_group(opened, root)
-    located = _vectors(opened, group)
+    located = vectors_of(opened, group)
     axis_name = _axis_name(opened, group, located)
     n_atoms = _n_atoms(opened, group, located)
     box = find_box(opened, group, located[axis_name].element.value.shape[-1])
@@ -67,7 +67,7 @@ def describe_group(opened: H5mdFile, root: Any) -> H5mdDescription:
     )
 
 
-def _vectors(opened: H5mdFile, group: Any) -> dict[str, LocatedElement]:
+def vectors_of(opened: H5mdFile, group: Any) -> dict[str, LocatedElement]:
     """All vector fields that hold something, with the places of their bytes."""
     vectors = {}
     for name, stored in ELEMENTS.items():
