@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Any
 from kinema import _core
 from kinema.cache.keys import user_key
 from kinema.cache.markers import Owner, addresses_in, write_address
+from kinema.cache.mpi.ranks import duplicated, on_all_ranks
 from kinema.cache.node_files import NodeFiles
 from kinema.cache.peers import NodeServer, check_step
 from kinema.cache.signed import read_signed, write_signed
 from kinema.cache.torch_store import from_store
 from kinema.cache.waiting import Watch
-from kinema.errors import ArgumentError, Error, WaitTimeoutError, WorkerError
+from kinema.errors import ArgumentError, Error, WaitTimeoutError
 from kinema.writing.output_file import machine
 
 if TYPE_CHECKING:
@@ -179,22 +180,9 @@ def attach_nodes(core: _core.NodeCache, root: str) -> None:
 def _from_ranks(comm: Any, steps: Sequence[Callable[[], Owner | None]]) -> list[Owner]:
     """What the last step gives on all ranks, each node once; all ranks have done a step before the next one begins. The
     same error is raised on all where one has failed."""
-    own = comm.Dup()
-    try:
-        found: list[Owner | str | None] = []
-        for step in steps:
-            result: Owner | str | None
-            try:
-                result = step()
-            except (Error, OSError) as error:
-                result = str(error)
-            found = own.allgather(result)
-            for rank, one in enumerate(found):
-                if isinstance(one, str):
-                    raise WorkerError(f"rank {rank}: {one}")
-    finally:
-        own.Free()
-    return list({owner.node: owner for owner in found if isinstance(owner, Owner)}.values())
+    with duplicated(comm) as own:
+        found = [on_all_ranks(own, step) for step in steps][-1]
+    return list({owner.node: owner for owner in found if owner is not None}.values())
 
 
 def _nodes_path(root: str) -> str:

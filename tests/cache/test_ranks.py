@@ -1,0 +1,98 @@
+"""Ranks of an MPI program that give each other files and blocks of caches, with nothing on the shared file system."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+import kinema as kn
+from kinema.cache import NodeServer, await_ready, publish
+from kinema.cache.node_files import NodeFiles
+
+pytestmark = pytest.mark.usefixtures("own_key")
+
+PUBLISHED = """
+from kinema.cache import NodeServer, await_ready, publish
+comm = MPI.COMM_WORLD
+root = f"node-{rank}"
+os.mkdir(root, 0o700)
+content = bytes([rank]) * 300_000
+with NodeServer(root, address="127.0.0.1"):
+    if rank < 2:
+        with open(f"{root}/part-{rank}.bin", "wb") as file:
+            file.write(content)
+        own = publish(f"shared/part-{rank}.bin", local=root, comm=comm, frames=rank)
+        assert own.origin == "local" and own.frames == rank
+    else:
+        assert publish(None, comm=comm) is None
+    for number in (0, 1):
+        found = await_ready(f"shared/part-{number}.bin", 60, local=root, comm=comm)
+        say("file", rank, number, found.origin, open(found.path, "rb").read() == bytes([number]) * 300_000)
+    # again, by a producer that does not know how far it was; then by one that has other bytes
+    again = publish("shared/part-0.bin", local=root, comm=comm) if rank == 0 else publish(None, comm=comm)
+    assert rank or again.path == own.path
+    try:
+        if rank == 1:
+            publish("shared/part-0.bin", file="node-1/part-1.bin", local=root, comm=comm)
+        else:
+            publish(None, comm=comm)
+    except kn.WorkerError as error:
+        say("refused", rank, error)
+    # two ranks, one name, different bytes
+    try:
+        with open(f"{root}/both.bin", "wb") as file:
+            file.write(content)
+        publish("shared/both.bin", local=root, comm=comm)
+    except kn.ArgumentError as error:
+        say("both", rank, error)
+    try:
+        await_ready("shared/both.bin", 60, local=root, comm=comm)
+    except kn.FileNotFound as error:
+        say("unknown", rank, error)
+    if rank != 0:
+        try:
+            await_ready("shared/part-0.bin", 60, comm=comm)
+        except kn.ArgumentError as error:
+            say("nowhere", rank, "give local=" in str(error))
+    comm.Barrier()
+    kept = sum(len(names) for _, _, names in os.walk(f"{root}/published"))
+    say("kept", rank, kept)
+say("shared", rank, os.listdir("shared"))
+"""
+
+
+@pytest.mark.processes
+def test_files_registered_over_ranks_leave_the_shared_folder_empty(tmp_path: Path, mpi: object) -> None:
+    (tmp_path / "shared").mkdir()
+    out = mpi.script(3, PUBLISHED, tmp_path)  # type: ignore[attr-defined]
+    lines = sorted(out.splitlines())
+    files = [f"file {rank} {n} {'local' if rank == n else 'peer'} True" for rank in range(3) for n in range(2)]
+    assert [line for line in lines if line.startswith("file")] == files
+    refused = [line for line in lines if line.startswith("refused")]
+    assert len(refused) == 3
+    assert all("rank 1: shared/part-0.bin: another file is published under this name" in line for line in refused)
+    both = [line for line in lines if line.startswith("both")]
+    assert len(both) == 3
+    assert all("ranks 0 and 1 publish different files under this name" in line for line in both)
+    assert sum(line.startswith("unknown") for line in lines) == 3
+    assert [line for line in lines if line.startswith("nowhere")] == ["nowhere 1 True", "nowhere 2 True"]
+    # what a call has refused is not kept
+    assert [line for line in lines if line.startswith("kept")] == ["kept 0 1", "kept 1 1", "kept 2 0"]
+    assert [line for line in lines if line.startswith("shared")] == [f"shared {rank} []" for rank in range(3)]
+    assert os.listdir(tmp_path / "shared") == []
+    # the ranks have ended: the next one that publishes removes what nobody can find any more
+    files_of_node = NodeFiles(tmp_path / "node-0")
+    assert len(os.listdir(files_of_node.published)) == 1
+    (tmp_path / "node-0" / "next.bin").write_bytes(b"next")
+    with NodeServer(tmp_path / "node-0", address="127.0.0.1"):
+        kept = publish(tmp_path / "shared" / "next.bin", local=tmp_path / "node-0")
+    assert os.listdir(files_of_node.published) == [Path(kept.path).parent.name]
+
+
+def test_arguments_of_communicators_are_checked(tmp_path: Path) -> None:
+    with pytest.raises(kn.ArgumentError, match="None goes with comm= alone"):
+        publish(None)  # type: ignore[call-overload]
+    with pytest.raises(kn.ArgumentError, match="a communicator of mpi4py, found int"):
+        await_ready(tmp_path / "x", 0, comm=3)
