@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import kinema as kn
@@ -96,3 +97,57 @@ def test_arguments_of_communicators_are_checked(tmp_path: Path) -> None:
         publish(None)  # type: ignore[call-overload]
     with pytest.raises(kn.ArgumentError, match="a communicator of mpi4py, found int"):
         await_ready(tmp_path / "x", 0, comm=3)
+
+
+BLOCKS = """
+import hashlib, time
+from kinema import _core
+from kinema.cache import NodeCache, SharedBlocks
+from kinema.cache.counts import counts_of_all
+comm = MPI.COMM_WORLD
+cache = NodeCache(f"node-{rank}", limit="64 MiB", block=1 << 16)
+with open("source.bin", "rb") as file:
+    expected = file.read()
+
+def read(first, last):
+    return cache.core.open("source.bin").read_at(first, last - first) == expected[first:last]
+
+with SharedBlocks(cache, comm=comm, transfer="one-sided", peer_timeout=60) as nodes:
+    # rank 1 reads nothing, and calls no MPI while the others do
+    right = rank == 1 or read(0, len(expected))
+    while rank == 1 and not (os.path.exists("done-0") and os.path.exists("done-2")):
+        time.sleep(0.01)
+    open(f"done-{rank}", "w").close()
+    comm.Barrier()
+    counts = counts_of_all()
+    say("first", rank, right, counts.bytes_source, counts.bytes_peers, counts.peer_failures)
+    comm.Barrier()
+    # what rank 0 has given up is given by it nevertheless; rank 1 gets all
+    if rank == 0:
+        cache.clear()
+    comm.Barrier()
+    right = read(0, len(expected))
+    counts = counts_of_all()
+    say("second", rank, right, counts.bytes_source, counts.peer_failures)
+    comm.Barrier()
+# closed: the source is read, and nothing has failed
+cache.clear()
+say("closed", rank, read(0, 1000), counts_of_all().peer_failures)
+"""
+
+
+@pytest.mark.processes
+def test_ranks_get_blocks_one_sided_and_each_leaves_its_source_once(tmp_path: Path, mpi: object) -> None:
+    size = 40 * (1 << 16) + 777
+    (tmp_path / "source.bin").write_bytes(np.random.default_rng(3).bytes(size))
+    out = mpi.script(3, BLOCKS, tmp_path)  # type: ignore[attr-defined]
+    lines = sorted(line.split() for line in out.splitlines())
+    first = [line[1:] for line in lines if line[0] == "first"]
+    assert [line[:2] for line in first] == [["0", "True"], ["1", "True"], ["2", "True"]], out
+    assert sum(int(line[2]) for line in first) == size
+    assert sum(int(line[3]) for line in first) == size
+    assert all(line[4] == "0" for line in first)
+    second = [line[1:] for line in lines if line[0] == "second"]
+    assert all(line[1] == "True" and line[3] == "0" for line in second), out
+    assert sum(int(line[2]) for line in second) == size
+    assert [line[1:] for line in lines if line[0] == "closed"] == [[str(rank), "True", "0"] for rank in range(3)]
