@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import kinema as kn
-from kinema.cache import NodeServer, await_ready, publish
+from kinema.cache import NodeCache, NodeServer, SharedBlocks, await_ready, publish
 from kinema.cache.node_files import NodeFiles
 
 pytestmark = pytest.mark.usefixtures("own_key")
@@ -97,6 +97,11 @@ def test_arguments_of_communicators_are_checked(tmp_path: Path) -> None:
         publish(None)  # type: ignore[call-overload]
     with pytest.raises(kn.ArgumentError, match="a communicator of mpi4py, found int"):
         await_ready(tmp_path / "x", 0, comm=3)
+    cache = NodeCache(tmp_path / "node")
+    with pytest.raises(kn.ArgumentError, match="'one-sided' goes with comm="):
+        SharedBlocks(cache, folder=tmp_path, transfer="one-sided")
+    with pytest.raises(kn.ArgumentError, match="transfer"):
+        SharedBlocks(cache, folder=tmp_path, transfer="rdma")
 
 
 BLOCKS = """
@@ -151,3 +156,154 @@ def test_ranks_get_blocks_one_sided_and_each_leaves_its_source_once(tmp_path: Pa
     assert all(line[1] == "True" and line[3] == "0" for line in second), out
     assert sum(int(line[2]) for line in second) == size
     assert [line[1:] for line in lines if line[0] == "closed"] == [[str(rank), "True", "0"] for rank in range(3)]
+
+
+FAULTS = """
+import signal, subprocess, time
+from pathlib import Path
+from kinema.cache import NodeCache, SharedBlocks
+from kinema.cache.counts import counts_of_all
+comm = MPI.COMM_WORLD
+BLOCK = 1 << 16
+expected = Path("source.bin").read_bytes()
+cache = NodeCache(f"node-{rank}", limit="64 MiB", block=BLOCK)
+core = cache.core
+
+def read(block):
+    before = counts_of_all()
+    right = core.open("source.bin").read_at(block * BLOCK, BLOCK) == expected[block * BLOCK :][:BLOCK]
+    now = counts_of_all()
+    return right, now.bytes_source - before.bytes_source, now.peer_failures - before.peer_failures
+
+def wait_for(name):
+    until = time.monotonic() + 100
+    while not os.path.exists(name) and time.monotonic() < until:
+        time.sleep(0.01)
+
+class Faulty:
+    def __init__(self, transfer, claimed=lambda: None, lie=0):
+        self.transfer, self.claimed, self.lie = transfer, claimed, lie
+        core.set_transfer(self)
+
+    def fetch(self, name):
+        given = self.transfer.fetch(name)
+        if given is None:
+            self.claimed()
+        return given
+
+    def stored(self, name, block):
+        self.transfer.stored(name, block and (*block[:2], block[2] ^ self.lie))
+
+def lose_source():
+    null = os.open("/dev/null", os.O_RDONLY)
+    for one in os.listdir("/proc/self/fd"):
+        if os.path.exists(f"/proc/self/fd/{one}") and os.readlink(f"/proc/self/fd/{one}").endswith("/source.bin"):
+            os.dup2(null, int(one))
+
+def stall():
+    Path("claimed").touch()
+    wait_for("read")
+
+with SharedBlocks(cache, comm=comm, transfer="one-sided", peer_timeout=1.5) as nodes:
+    transfer = nodes._one_sided
+    # rank 0 loses the source when it has claimed a block; rank 1 reads it then, and rank 2 gets it of that
+    if rank == 0:
+        Faulty(transfer, claimed=lose_source)
+        try:
+            say("lost", rank, read(0))
+        except kn.Error as error:
+            say("lost", rank, type(error).__name__)
+        core.set_transfer(transfer)
+    comm.Barrier()
+    for one in (1, 2):
+        if rank == one:
+            say("lost", rank, *read(0))
+        comm.Barrier()
+
+    # rank 1 claims a block and takes too long; rank 2 reads the source
+    if rank == 1:
+        Faulty(transfer, claimed=stall)
+        say("stalled", rank, *read(1))
+    if rank == 2:
+        wait_for("claimed")
+        say("stalled", rank, *read(1))
+        Path("read").touch()
+    comm.Barrier()
+
+    # rank 1 gives a block with another checksum
+    if rank == 1:
+        Faulty(transfer, lie=1)
+        say("lied", rank, *read(2))
+        core.set_transfer(transfer)
+    comm.Barrier()
+    if rank == 2:
+        say("lied", rank, *read(2))
+    comm.Barrier()
+
+    # rank 1 has mapped as much as it may: rank 2 reads the block as well, and gives it
+    for one in (1, 2, 0):
+        if rank == one:
+            transfer._room *= rank != 1
+            say("full", rank, *read(5))
+        comm.Barrier()
+    if rank == 1:
+        transfer._room = cache.limit
+
+    # a forked child has nothing of MPI
+    if rank == 2:
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if read(3) == (True, BLOCK, 0) else 1)
+        say("forked", rank, os.waitpid(child, 0)[1])
+    comm.Barrier()
+
+    # rank 1 stands still after it has given a block
+    pids = comm.allgather(os.getpid())
+    if rank == 1:
+        say("stopped", rank, *read(4))
+    comm.Barrier()
+    if rank == 2:
+        with subprocess.Popen(["sh", "-c", f"sleep 4; kill -CONT {pids[1]}"]):
+            os.kill(pids[1], signal.SIGSTOP)
+            say("stopped", rank, *read(4))
+    comm.Barrier()
+say("ended", rank)
+"""
+
+
+@pytest.mark.processes
+def test_sources_ranks_and_checksums_that_fail_lead_to_the_source(tmp_path: Path, mpi: object) -> None:
+    (tmp_path / "source.bin").write_bytes(np.random.default_rng(4).bytes(6 << 16))
+    out = mpi.script(3, FAULTS, tmp_path)  # type: ignore[attr-defined]
+    lines = out.splitlines()
+    block = 1 << 16
+
+    def said(word: str) -> list[str]:
+        return sorted(line.removeprefix(f"{word} ") for line in lines if line.startswith(word))
+
+    assert said("lost") == ["0 CorruptFileError", f"1 True {block} 0", "2 True 0 0"], out
+    assert said("stalled") == [f"1 True {block} 0", f"2 True {block} 1"], out
+    assert said("lied") == [f"1 True {block} 0", f"2 True {block} 1"], out
+    assert said("full") == ["0 True 0 0", f"1 True {block} 0", f"2 True {block} 0"], out
+    assert said("forked") == ["2 0"], out
+    stopped = said("stopped")
+    assert [line[:7] for line in stopped] == ["1 True ", "2 True "], out
+    if mpi.of_mpich():  # type: ignore[attr-defined]
+        # others may wait for the rank, or read its memory without it
+        assert stopped[1] == f"2 True {block} 1"
+    assert said("ended") == ["0", "1", "2"]
+
+
+@pytest.mark.processes
+def test_mpi_without_threads_is_an_error_of_all_ranks_that_names_the_other_way(tmp_path: Path, mpi: object) -> None:
+    script = """
+from kinema.cache import NodeCache, SharedBlocks
+try:
+    SharedBlocks(NodeCache(f"node-{rank}"), comm=MPI.COMM_WORLD, transfer="one-sided")
+except kn.WorkerError as error:
+    say(rank, error)
+"""
+    out = mpi.script(2, script, tmp_path, MPI4PY_RC_THREAD_LEVEL="serialized")  # type: ignore[attr-defined]
+    lines = sorted(out.splitlines())
+    assert [line[:10] for line in lines] == ["0 rank 0: ", "1 rank 0: "]
+    assert all("needs an MPI library with MPI_THREAD_MULTIPLE; use transfer='tcp'" in line for line in lines)

@@ -41,7 +41,7 @@ _MOST_BLOCKS = 1 << 14
 # a rank that was too slow is not asked for so many seconds
 _PAUSE = 10.0
 _SHORTEST, _LONGEST = 0.0005, 0.02
-_INT64 = (1 << 64) - 1
+_ALL_BITS = (1 << 64) - 1
 
 Place = tuple[int, int]
 
@@ -72,7 +72,8 @@ class OneSided:
         except Error:
             self._comm.Free()
             raise
-        self._rank, self._size = self._comm.Get_rank(), self._comm.Get_size()
+        self._rank: int = self._comm.Get_rank()
+        self._size: int = self._comm.Get_size()
         self._directory = MPI.Win.Allocate(_PLACES * _WORDS * 8, 8, comm=self._comm)
         np.asarray(self._directory.tomemory(), np.uint8)[:] = 0
         self._blocks = MPI.Win.Create_dynamic(comm=self._comm)
@@ -96,7 +97,8 @@ class OneSided:
     def fetch(self, name: bytes) -> tuple[list[bytes], int] | None:
         """The pieces of a block and the checksum that they should have; None where this rank is to read the source.
 
-        `name` is a hash of 16 bytes. WaitTimeoutError where another rank takes too long; MPI's own errors.
+        `name` is a hash of 16 bytes. WaitTimeoutError where another rank takes too long; MPI's own errors. Directory
+        operations wait for MPI without an end.
         """
         if not self._enter():
             return None
@@ -120,14 +122,13 @@ class OneSided:
         if place is None or not self._enter():
             return
         try:
-            state = _NOBODY
-            if block is not None and block[1] <= self._room and len(self._mapped) < _MOST_BLOCKS:
-                try:
-                    self._give(place, name, *block)
-                    state = self._rank + 1
-                except (OSError, MPI.Exception) as error:
-                    self._note(f"{block[0]}: is not given to other ranks: {error}")
+            if block is None or block[1] > self._room or len(self._mapped) >= _MOST_BLOCKS:
+                state = _NOBODY
+            else:
+                state = self._given(place, name, *block)
             self._swap(place, _STATE, _READING, state)
+        except MPI.Exception as error:
+            self._note(f"other ranks do not hear of a block: {error}")
         finally:
             self._leave()
 
@@ -199,23 +200,28 @@ class OneSided:
         found, address, length, checksum = map(int, entry)
         if found != check:
             return None  # another block with the same key
-        return self._get(state - 1, address, length), checksum & _INT64
+        return self._get(state - 1, address, length), checksum & _ALL_BITS
 
     # -- bytes --------------------------------------------------------------------------------------------------------
 
-    def _give(self, place: Place, name: bytes, path: str, length: int, checksum: int) -> None:
-        """Maps a block, which may be removed from the cache, and enters it."""
-        with open(path, "rb") as file:
-            # private, and not read-only: some networks take no other memory
-            memory = mmap.mmap(file.fileno(), length, access=mmap.ACCESS_COPY)
-        self._blocks.Attach(memory)
+    def _given(self, place: Place, name: bytes, path: str, length: int, checksum: int) -> int:
+        """Maps a block, which may be removed from the cache, and enters it; the state of its place then."""
+        try:
+            with open(path, "rb") as file:
+                # private, and not read-only: some networks take no other memory
+                memory = mmap.mmap(file.fileno(), length, access=mmap.ACCESS_COPY)
+            self._blocks.Attach(memory)
+        except (OSError, MPI.Exception) as error:
+            self._note(f"{path}: is not given to other ranks: {error}")
+            return _NOBODY
         self._mapped.append(memory)
         self._room -= length
         words = [_hashes(name)[1], MPI.Get_address(memory), length, checksum]
-        entry = np.array([word & _INT64 for word in words], np.uint64)
+        entry = np.array([word & _ALL_BITS for word in words], np.uint64)
         rank, at = place
         self._directory.Put(entry.view(np.int64), rank, (at + _ENTRY, _ENTRY_WORDS, MPI.INT64_T))
         self._directory.Flush(rank)
+        return self._rank + 1
 
     def _get(self, rank: int, address: int, length: int) -> list[bytes]:
         if time.monotonic() < self._slow.get(rank, 0.0):
@@ -246,7 +252,7 @@ class OneSided:
 def _hashes(name: bytes) -> tuple[int, int]:
     """Of a block: where it is looked for, which is not 0, and what it is compared by."""
     key, check = (int(word) for word in np.frombuffer(name, "<i8"))
-    return (key & (_INT64 >> 1)) | 1, check
+    return (key & (_ALL_BITS >> 1)) | 1, check
 
 
 def _check_threads() -> None:
