@@ -425,6 +425,9 @@ class NodeCache:
         source_reads (calls), errors (blocks that could not be stored)."""
     def set_nodes(self, own: str, nodes: Sequence[tuple[str, str, int]], key: bytes, step: float) -> None:
         """Has the homes of blocks among nodes (name, host, port) asked before the source; `own` is this one."""
+    def set_transfer(self, transfer: Any) -> None:
+        """Has an object asked for blocks before the source: `fetch(name)` gives the pieces of a block and their checksum,
+        or None; then `stored(name, (path, length, checksum) or None)` says what came of it. None: nobody is asked."""
     def stat(self) -> dict[str, Any]:
         """Of the folder: blocks, bytes on the disk, files [(path, blocks, bytes)], temporary (files being written)."""
     def verify_all(self, progress: Progress | None = None) -> list[tuple[str, int, str]]:

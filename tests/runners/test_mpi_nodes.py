@@ -209,3 +209,28 @@ ranks.free()
 
 def test_numbers_for_the_other_node_while_their_owner_computes(mpi: Any, nodes: NewNodes, tmp_path: Path) -> None:
     assert nodes.run(mpi, COUNTING, tmp_path) == "True\n"
+
+
+BLOCKS = """
+from kinema.cache import NodeCache, SharedBlocks
+from kinema.cache.counts import counts_of_all
+comm = MPI.COMM_WORLD
+cache = NodeCache(f"node-{rank // 2}", limit="64 MiB", block=1 << 16)
+with SharedBlocks(cache, comm=comm, transfer="one-sided", peer_timeout=60):
+    with open("source.bin", "rb") as file:
+        right = cache.core.open("source.bin").read_at(0, 1 << 30) == file.read()
+    comm.Barrier()
+    counts = counts_of_all()
+    say(rank, right, counts.bytes_source, counts.bytes_peers, counts.peer_failures)
+    comm.Barrier()
+"""
+
+
+def test_blocks_cross_one_sided_from_node_to_node_once(tmp_path: Path, mpi: Any, nodes: NewNodes) -> None:
+    size = 40 * (1 << 16) + 777
+    (tmp_path / "source.bin").write_bytes(os.urandom(size))
+    lines = sorted(line.split() for line in nodes.run(mpi, BLOCKS, tmp_path).splitlines())
+    assert [line[:2] for line in lines] == [[str(rank), "True"] for rank in range(4)]
+    assert sum(int(line[2]) for line in lines) == size
+    assert sum(int(line[3]) for line in lines) == size
+    assert all(line[4] == "0" for line in lines)

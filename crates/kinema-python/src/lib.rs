@@ -6,6 +6,7 @@ mod arguments;
 mod atom_checkpoints;
 mod atom_exchange;
 mod atom_records;
+mod block_transfer;
 mod callback;
 mod dcd;
 mod dlpoly;

@@ -8,13 +8,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use kinema_core::error::catch_panics;
 use kinema_core::named::Named;
 use kinema_core::peer::{BlockNodes, Key, Node};
-use kinema_core::source::cache::{CacheOptions, Counts, NodeCache, Prefetch, Verify, counts_of_process};
+use kinema_core::source::cache::{CacheOptions, Counts, NodeCache, Nodes, Prefetch, Verify, counts_of_process};
 use kinema_core::source::{Extent, OpenSource, Source};
 use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 
 use crate::arguments::named;
+use crate::block_transfer::PythonNodes;
 use crate::errors::{invalid, to_python};
 use crate::peer::seconds;
 use crate::signals::run_interruptible;
@@ -174,6 +175,13 @@ impl PyNodeCache {
         Ok(())
     }
 
+    /// Has an object asked for blocks before the source: `fetch(name)` gives the pieces of a block and its checksum, or
+    /// `None`, and then hears what came of it by `stored(name, (path, length, checksum) or None)`. `None`: nobody.
+    #[pyo3(signature = (transfer))]
+    fn set_transfer(&self, transfer: Option<Py<PyAny>>) {
+        self.inner.set_nodes(transfer.map(|object| Arc::new(PythonNodes::new(object)) as Arc<dyn Nodes>));
+    }
+
     /// A file through the cache.
     fn open(&self, py: Python<'_>, path: PathBuf) -> PyResult<PyCachedFile> {
         let opened = py.detach(|| catch_panics(|| self.inner.open(&path)));
@@ -214,8 +222,8 @@ impl PyPrefetch {
 
 impl Drop for PyPrefetch {
     fn drop(&mut self) {
-        // its thread takes no lock of Python, so that it ends although this thread may hold that
-        self.held().take();
+        // its thread takes Python's lock where blocks come by a transfer in Python
+        Python::attach(|py| self.stop(py));
     }
 }
 

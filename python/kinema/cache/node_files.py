@@ -1,7 +1,8 @@
 """Files of one node: a folder on its own disk, in which published files are kept, and fetched ones stored.
 
 ROOT/published/ID/NAME      a file of this node; ID is that of its publication
-ROOT/publishing/ID          name of a file that is being published, locked by the process that does so
+ROOT/publishing/ID          name of a file that is being published, or is registered over a communicator; locked by the
+                            process that has done so
 ROOT/fetched/ID/NAME        a file of another node
 ROOT/published.lock         locked by the process that serves the files (`peers.py`)
 ROOT/peer                   where it serves them: JSON with a proof
@@ -85,17 +86,23 @@ class NodeFiles:
     def publishing(self, name: str, marker: Marker) -> Iterator[None]:
         """Within the block a file is kept and its marker written. What a process left that was killed within one is
         removed before."""
-        entry = os.path.join(self._publishing, marker.id)
-        with self._entries():
-            self._remove_left()
-            handle = os.open(entry, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            fcntl.flock(handle, fcntl.LOCK_EX)
+        handle = self.claim(name, marker)
         try:
-            os.write(handle, os.fsencode(os.path.abspath(name)))
             yield
         finally:
-            os.unlink(entry)
+            os.unlink(os.path.join(self._publishing, marker.id))
             os.close(handle)
+
+    def claim(self, name: str, marker: Marker) -> int:
+        """Says that a file is kept for this process: when the descriptor is closed, as by the end of the process, and
+        no marker names the file, the next one that publishes removes it."""
+        with self._entries():
+            self._remove_left()
+            entry = os.path.join(self._publishing, marker.id)
+            handle = os.open(entry, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        os.write(handle, os.fsencode(os.path.abspath(name)))
+        return handle
 
     @contextmanager
     def _entries(self) -> Iterator[None]:

@@ -2,6 +2,7 @@
 
 Each block has one node as its home, by rendezvous hashing over all: whoever misses a block asks its home, which reads
 it from the source. Where the home does not answer in time the source is read, which is counted (`peer_failures`).
+One-sided (`mpi/one_sided.py`) no block has a home: whoever wants it first reads it.
 """
 
 from __future__ import annotations
@@ -18,21 +19,27 @@ from typing import TYPE_CHECKING, Any
 from kinema import _core
 from kinema.cache.keys import user_key
 from kinema.cache.markers import Owner, addresses_in, write_address
+from kinema.cache.mpi.ranks import duplicated, on_all_ranks
 from kinema.cache.node_files import NodeFiles
 from kinema.cache.peers import NodeServer, check_step
 from kinema.cache.signed import read_signed, write_signed
 from kinema.cache.torch_store import from_store
 from kinema.cache.waiting import Watch
-from kinema.errors import ArgumentError, Error, WaitTimeoutError, WorkerError
+from kinema.choices import check_choice
+from kinema.errors import ArgumentError, Error, WaitTimeoutError
 from kinema.writing.output_file import machine
 
 if TYPE_CHECKING:
+    from kinema.cache.mpi.one_sided import OneSided
     from kinema.cache.node_cache import NodeCache
 
 __all__ = ["SharedBlocks", "attach_nodes"]
 
 # number of nodes of a job, and what the job is called, as launchers say it
 _COUNTS = (("SLURM_NNODES", None), ("WORLD_SIZE", "LOCAL_WORLD_SIZE"))
+TRANSFERS = ("tcp", "one-sided")
+# of this process, by the caches' roots
+_transfers: dict[str, OneSided] = {}
 _NAMES = ("TORCHELASTIC_RUN_ID", "SLURM_JOB_ID")
 
 
@@ -54,6 +61,9 @@ class SharedBlocks:
     store : torch.distributed.Store, or "torchrun", optional
         In place of it: where torch's processes give each other the addresses. "torchrun" is the store of the job that
         torchrun has started, at `MASTER_ADDR` and `MASTER_PORT`. To be entered by all `WORLD_SIZE` processes.
+    transfer : {"tcp", "one-sided"}
+        "one-sided": the ranks of `comm` get blocks by MPI, and nobody serves. Entering and leaving are collective.
+        Needs MPI_THREAD_MULTIPLE. It is for the ranks themselves: other processes of a node read the source.
     folder : path, optional
         In place of both: a folder of this job on the shared file system, to which each node writes its address. Below
         it a folder of the job's own is used where torchrun or SLURM name the job.
@@ -80,6 +90,7 @@ class SharedBlocks:
         cache: NodeCache,
         *,
         comm: Any = None,
+        transfer: str = "tcp",
         store: Any = None,
         folder: str | os.PathLike[str] | None = None,
         nodes: int | None = None,
@@ -90,10 +101,19 @@ class SharedBlocks:
     ) -> None:
         if sum(way is not None for way in (comm, store, folder)) != 1:
             raise ArgumentError("SharedBlocks takes one of comm=, store= and folder=")
+        check_choice("transfer", transfer, TRANSFERS)
         self._step = check_step(peer_timeout)
+        self._one_sided: OneSided | None = None
         self._files = NodeFiles(cache.root)
         self._server: NodeServer | None = None
         self._folder: str | None = None
+        self._cache = cache
+        if transfer == "one-sided":
+            if comm is None:
+                raise ArgumentError("transfer='one-sided' goes with comm=, a communicator of mpi4py")
+            self.owners: list[Owner] = []
+            self._one_sided = _open_one_sided(comm, self._step, cache)
+            return
 
         def start() -> None:
             self._server = NodeServer(cache.root, address=address, port=port, timeout=self._step, cache=cache)
@@ -118,12 +138,18 @@ class SharedBlocks:
 
     @property
     def server(self) -> NodeServer:
-        """This process's handle of the node's server."""
-        assert self._server is not None, "it is made with this object"
+        """This process's handle of the node's server; ArgumentError where there is none."""
+        if self._server is None:
+            raise ArgumentError("nobody serves with transfer='one-sided', or after close()")
         return self._server
 
     def close(self) -> None:
-        """Stops to serve. Who asks this node from now on reads the source."""
+        """Stops to serve. Who asks this node from now on reads the source. Collective with transfer="one-sided"."""
+        if self._one_sided is not None:
+            _transfers.pop(self._cache.root, None)
+            self._cache.core.set_transfer(None)
+            self._one_sided.close()
+            return
         server, self._server = self._server, None
         if server is None:
             return
@@ -167,6 +193,9 @@ class SharedBlocks:
 
 def attach_nodes(core: _core.NodeCache, root: str) -> None:
     """Has a cache ask the nodes that share their blocks, where a process of this node has `SharedBlocks` open."""
+    if root in _transfers:
+        core.set_transfer(_transfers[root])
+        return
     with suppress(Error):  # a list that is damaged or forged is none: then the source is read
         found = read_signed(_nodes_path(root), "list of nodes")
         if found is None or not found[1] or found[0]["boot"] != machine()[1]:
@@ -176,25 +205,21 @@ def attach_nodes(core: _core.NodeCache, root: str) -> None:
         core.set_nodes(NodeFiles(root).node, nodes, user_key(), found[0]["step"])
 
 
+def _open_one_sided(comm: Any, step: float, cache: NodeCache) -> OneSided:
+    from kinema.cache.mpi.one_sided import OneSided
+
+    transfer = OneSided(comm, step, cache.limit)
+    _transfers[cache.root] = transfer
+    attach_nodes(cache.core, cache.root)
+    return transfer
+
+
 def _from_ranks(comm: Any, steps: Sequence[Callable[[], Owner | None]]) -> list[Owner]:
     """What the last step gives on all ranks, each node once; all ranks have done a step before the next one begins. The
     same error is raised on all where one has failed."""
-    own = comm.Dup()
-    try:
-        found: list[Owner | str | None] = []
-        for step in steps:
-            result: Owner | str | None
-            try:
-                result = step()
-            except (Error, OSError) as error:
-                result = str(error)
-            found = own.allgather(result)
-            for rank, one in enumerate(found):
-                if isinstance(one, str):
-                    raise WorkerError(f"rank {rank}: {one}")
-    finally:
-        own.Free()
-    return list({owner.node: owner for owner in found if isinstance(owner, Owner)}.values())
+    with duplicated(comm) as own:
+        found = [on_all_ranks(own, step) for step in steps][-1]
+    return list({owner.node: owner for owner in found if owner is not None}.values())
 
 
 def _nodes_path(root: str) -> str:

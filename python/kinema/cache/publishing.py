@@ -10,12 +10,15 @@ import glob
 import os
 import secrets
 import time
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from functools import partial
+from typing import Any, overload
 
 from kinema import _core, notes
 from kinema.cache.markers import SUFFIX, Marker, Owner, marker_path, read_marker, write_marker
+from kinema.cache.mpi.registered import register, registered
 from kinema.cache.node_files import NodeFiles
 from kinema.cache.peers import check_step, fetch
 from kinema.cache.waiting import Watch
@@ -58,14 +61,27 @@ class PublishedFile:
     origin: str
 
 
+@overload
 def publish(
     path: str | os.PathLike[str],
     *,
     file: str | os.PathLike[str] | None = None,
     local: str | os.PathLike[str] | None = None,
+    comm: Any = None,
     frames: int | None = None,
     replace: bool = False,
-) -> PublishedFile:
+) -> PublishedFile: ...
+@overload
+def publish(path: None, *, comm: Any) -> None: ...
+def publish(
+    path: str | os.PathLike[str] | None,
+    *,
+    file: str | os.PathLike[str] | None = None,
+    local: str | os.PathLike[str] | None = None,
+    comm: Any = None,
+    frames: int | None = None,
+    replace: bool = False,
+) -> PublishedFile | None:
     """Says that a file is whole: syncs it, gives it its name, and writes its marker `NAME.ready`.
 
     With `local` the file stays on this node: it gets a second name below `local`, from where a `NodeServer` of this
@@ -74,6 +90,10 @@ def publish(
     A second publication under the same name is refused, unless its bytes are the same or `replace` is given; then the
     old marker is removed first, and a consumer sees the old file, the new one, or none, but never a mixture without an
     error.
+
+    With `comm` as well, the ranks of that communicator keep owner, size and checksum, and nothing is written to the
+    folder of `path`. The call is collective: each rank gives a file or, with `path=None`, none, and when it returns all
+    can `await_ready(path, comm=comm)`. It fails on all ranks, or on none.
 
     Parameters
     ----------
@@ -84,6 +104,9 @@ def publish(
         `local` the file of that name in `local`.
     local : path, optional
         A folder of this user on a disk of this node, on the file system of the file.
+    comm : mpi4py communicator, optional
+        In place of the marker, with `local`; a duplicate is used for messages. The file stays published until this
+        process ends.
     frames : int, optional
         Number of frames, for consumers.
     replace : bool
@@ -94,13 +117,16 @@ def publish(
     ArgumentError
         Another file is published under this name; no process serves `local`; the file is on another file system.
     FileNotFound, FileAccessError, FileIOError
+    WorkerError
+        Of all ranks of `comm`: one of them, which is named, has failed.
     """
+    if comm is not None:
+        return _publish_over(comm, path, file, local, frames, replace=replace)
+    if path is None:
+        raise ArgumentError("publish takes the name of a file; None goes with comm= alone")
     name = os.fspath(path)
     files = None if local is None else NodeFiles(local)
-    default = name if files is None else os.path.join(files.root, os.path.basename(name))
-    source = default if file is None else os.fspath(file)
-    check_regular(source, "file to be published")
-    _sync(source)
+    source = _source(name, file, files)
     owner = None if files is None else files.owner(os.path.dirname(os.path.abspath(name)))
     marker = _new_marker(source, frames, owner)
     before = _published_before(name, marker, replace=replace)
@@ -114,6 +140,53 @@ def publish(
         output_file.publish(source, name)
     write_marker(name, marker)
     return _published(name, name, marker, "shared")
+
+
+def _source(name: str, file: str | os.PathLike[str] | None, files: NodeFiles | None) -> str:
+    """The finished file, which is synced."""
+    default = name if files is None else os.path.join(files.root, os.path.basename(name))
+    source = default if file is None else os.fspath(file)
+    check_regular(source, "file to be published")
+    _sync(source)
+    return source
+
+
+def _publish_over(
+    comm: Any,
+    path: str | os.PathLike[str] | None,
+    file: str | os.PathLike[str] | None,
+    local: str | os.PathLike[str] | None,
+    frames: int | None,
+    *,
+    replace: bool,
+) -> PublishedFile | None:
+    given: list[tuple[NodeFiles, str, Marker]] = []
+    with ExitStack() as undo:
+
+        def step(table: dict[str, Marker]) -> tuple[str, Marker] | None:
+            if path is None:
+                return None
+            if local is None:
+                raise ArgumentError("comm= goes with local=, a folder on a disk of this node")
+            name, files = os.fspath(path), NodeFiles(local)
+            source = _source(name, file, files)
+            marker = _new_marker(source, frames, files.owner(files.root))
+            before = None if replace else _of_same_bytes(name, table.get(name), marker)
+            if before is not None and before.owner == marker.owner and files.has(name, before):
+                marker = before
+            else:
+                undo.callback(os.close, files.claim(name, marker))
+                files.keep(source, name, marker)
+                undo.callback(files.remove, name, marker)
+            given.append((files, name, marker))
+            return name, marker
+
+        register(comm, step)
+        undo.pop_all()  # the descriptor stays open until this process ends
+    if not given:
+        return None
+    files, name, marker = given[0]
+    return _published(name, files.place(name, marker), marker, "local")
 
 
 def _publish_local(name: str, source: str, marker: Marker, before: Marker | None, files: NodeFiles) -> PublishedFile:
@@ -134,6 +207,7 @@ def await_ready(
     timeout: float,
     *,
     local: str | os.PathLike[str] | None = None,
+    comm: Any = None,
     verify: bool = True,
     peer_timeout: float = 10.0,
 ) -> PublishedFile:
@@ -150,6 +224,9 @@ def await_ready(
         Seconds until it is given up; `inf` waits for ever.
     local : path, optional
         A folder of this user on a disk of this node.
+    comm : mpi4py communicator, optional
+        Over which it was published. Each rank calls when it likes, or not at all. What was not published by a call that
+        has returned on this rank is an error at once.
     verify : bool
         Read the whole of a file that is beside its marker and compare its checksum; else its size alone. What is
         fetched is compared in any case.
@@ -164,11 +241,19 @@ def await_ready(
         Size or checksum are not those of the marker, or the marker is damaged or forged.
     ArgumentError
         The file is on another node, and `local` is not given.
+    FileNotFound
+        It was not published over `comm`.
     FileAccessError, FileIOError
     """
     name = os.fspath(path)
     deadline, step = deadline_of(timeout), check_step(peer_timeout)
     files = None if local is None else NodeFiles(local)
+    if comm is not None:
+        known = registered(comm).get(name)
+        if known is None:
+            raise FileNotFound(f"{name}: was not published over this communicator", path=name)
+        origin = _fetched(name, known, files, deadline, step, lambda: "")
+        return _published(name, _place(name, known, files, origin), known, origin)
     with Watch([marker_path(name)], contents=False) as watch:
         while True:
             found = read_marker(name)
@@ -178,7 +263,9 @@ def await_ready(
                     origin = "shared" if _is_as_published(name, marker, deadline, verify=verify) else ""
                     _note_foreign(name, is_ours)
                 else:
-                    origin = _fetched(name, marker, files, deadline, step)
+                    instead = partial(_instead, name, marker, deadline)
+                    origin = _fetched(name, marker, files, deadline, step, instead)
+                    origin = "" if origin == _REPLACED else origin
                 if origin:
                     return _published(name, _place(name, marker, files, origin), marker, origin)
             elif not watch.wait_until(deadline):
@@ -187,9 +274,15 @@ def await_ready(
                 )
 
 
-def _fetched(name: str, marker: Marker, files: NodeFiles | None, deadline: float, step: float) -> str:
-    """Where the file of another node can be read now: "local", "peer", or "shared" if it is beside its marker as well
-    and no peer gives it; empty where another file was published meanwhile."""
+def _fetched(
+    name: str,
+    marker: Marker,
+    files: NodeFiles | None,
+    deadline: float,
+    step: float,
+    instead: Callable[[], str],
+) -> str:
+    """Where the file of another node can be read now: "local", "peer", or what `instead` says after a failure."""
     if files is None:
         assert marker.owner is not None, "else it is beside its marker"
         raise ArgumentError(
@@ -197,17 +290,18 @@ def _fetched(name: str, marker: Marker, files: NodeFiles | None, deadline: float
             "fetched",
             path=name,
         )
+    return fetch(name, marker, files, deadline, step, instead)
 
-    def otherwise() -> str:
-        now = read_marker(name)
-        if now is None or now[0].id != marker.id:
-            return _REPLACED
-        if not os.path.exists(name):
-            return ""
-        return "shared" if _is_as_published(name, marker, deadline, verify=True) else _REPLACED
 
-    origin = fetch(name, marker, files, deadline, step, otherwise)
-    return "" if origin == _REPLACED else origin
+def _instead(name: str, marker: Marker, deadline: float) -> str:
+    """ "shared" where a file that no peer gives is beside its marker as well, `_REPLACED` where another one was
+    published meanwhile, or empty."""
+    now = read_marker(name)
+    if now is None or now[0].id != marker.id:
+        return _REPLACED
+    if not os.path.exists(name):
+        return ""
+    return "shared" if _is_as_published(name, marker, deadline, verify=True) else _REPLACED
 
 
 def _place(name: str, marker: Marker, files: NodeFiles | None, origin: str) -> str:
@@ -294,16 +388,19 @@ def _published_before(name: str, marker: Marker, *, replace: bool) -> Marker | N
         if replace:
             return None
         raise
-    if found is None or replace:
-        return None
-    if not found[0].has_bytes_of(marker):
+    return None if found is None or replace else _of_same_bytes(name, found[0], marker)
+
+
+def _of_same_bytes(name: str, before: Marker | None, marker: Marker) -> Marker | None:
+    """The marker that is there, if there is one; ArgumentError where it is of other bytes."""
+    if before is not None and not before.has_bytes_of(marker):
         raise ArgumentError(
-            f"{name}: another file is published under this name, expected {found[0].size} bytes with checksum "
-            f"{found[0].xxh3}, found {marker.size} with {marker.xxh3}; publish under a name of its own, or with "
+            f"{name}: another file is published under this name, expected {before.size} bytes with checksum "
+            f"{before.xxh3}, found {marker.size} with {marker.xxh3}; publish under a name of its own, or with "
             "replace=True",
             path=name,
         )
-    return found[0]
+    return before
 
 
 def _is_as_published(name: str, marker: Marker, deadline: float, *, verify: bool) -> bool:

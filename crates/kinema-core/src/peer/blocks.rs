@@ -14,7 +14,7 @@ use super::served::name_of;
 use super::{Client, Key, Patience};
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::Extent;
-use crate::source::cache::{Nodes, WantedBlock};
+use crate::source::cache::{Answer, Nodes, WantedBlock};
 
 /// A peer that was too slow, or was not there, is not asked for so long.
 const PAUSE: Duration = Duration::from_secs(10);
@@ -134,7 +134,7 @@ impl Nodes for BlockNodes {
         self.home(file, number).is_some()
     }
 
-    fn fetch(&self, wanted: &WantedBlock, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    fn fetch(&self, wanted: &WantedBlock, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<Answer> {
         let Some(peer) = self.home(wanted.file, wanted.number) else {
             return Err(Error::new(ErrorKind::Internal, "a node asks itself for a block"));
         };
@@ -144,7 +144,7 @@ impl Nodes for BlockNodes {
         {
             return Err(Error::new(ErrorKind::Io, format!("node {} failed a moment ago", peer.node.host)));
         }
-        self.ask(peer, wanted, take).map_err(|error| {
+        self.ask(peer, wanted, take).map(|()| Answer::Given(None)).map_err(|error| {
             // one that answers may not have this block and have others
             if error.kind() != ErrorKind::NotFound {
                 let from = Instant::now() + PAUSE;

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import time
 import traceback
 from dataclasses import dataclass
 from typing import Any
@@ -11,15 +10,13 @@ from typing import Any
 import numpy as np
 from mpi4py import MPI
 
+from kinema.cache.mpi.progress import sleep_between
 from kinema.errors import ArgumentError, CancelledError, says_enough
 from kinema.runners.mpi.launcher import launched
 from kinema.runners.mpi.shared_counter import Counter
 from kinema.runners.serialization import serialize_error
 
 __all__ = ["Ranks", "RemoteError", "check_communicator", "check_size", "note_rank", "sleep_between"]
-
-# seconds between two tests of a request: short at first, longer while nothing happens
-_SHORTEST, _LONGEST = 0.00005, 0.002
 
 
 @dataclass(frozen=True)
@@ -122,14 +119,6 @@ def broadcast_bytes(comm: MPI.Intracomm, data: bytes, root: int = 0) -> bytes:
     buffer = np.frombuffer(data, np.uint8) if is_root else np.empty(int(size[0]), np.uint8)
     sleep_between(comm.Ibcast(buffer, root))
     return data if is_root else buffer.tobytes()
-
-
-def sleep_between(request: MPI.Request) -> None:
-    """Waits for a request, sleeping between tests: MPI's own wait spins on a core that another rank may need."""
-    pause = _SHORTEST
-    while not request.Test():
-        time.sleep(pause)
-        pause = min(2 * pause, _LONGEST)
 
 
 def check_size() -> None:

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
 from mpi4py import MPI
 
+from kinema.cache.mpi.progress import progressing
 from kinema.errors import ArgumentError
 
 __all__ = ["Counter"]
-
-# of no message
-_NO_TAG = 32_000
-# seconds between two calls of the progress thread: what other nodes wait for a number, at the most
-_TICK = 0.0005
 
 
 class Counter:
@@ -68,21 +62,8 @@ class Counter:
         if self._one_node or self._comm.Get_rank() != 0:
             yield
             return
-        ended = threading.Event()
-
-        def serve() -> None:
-            while not ended.is_set():
-                # any call makes progress
-                self._comm.Iprobe(source=0, tag=_NO_TAG)
-                time.sleep(_TICK)
-
-        thread = threading.Thread(target=serve, daemon=True, name="kinema-mpi-progress")
-        thread.start()
-        try:
+        with progressing(self._comm):
             yield
-        finally:
-            ended.set()
-            thread.join()
 
     def free(self) -> None:
         """Frees the window; collective."""

@@ -10,7 +10,7 @@ use super::block::{Block, PIECE, footer, stored_bytes};
 use super::counts::Count;
 use super::key::{BlockKey, FileKey};
 use super::locks::Lock;
-use super::nodes::Nodes;
+use super::nodes::{Nodes, Origin};
 use super::space::Room;
 use super::writer::{Job, Written};
 use super::{Check, Shared};
@@ -210,7 +210,7 @@ impl Shared {
         block
     }
 
-    /// Copies a block from its home, else from the source, into a new file; its lock is held.
+    /// Copies a block from another node, else from the source, into a new file; its lock is held.
     fn store(&self, nodes: Option<&dyn Nodes>, file: &SourceFile, key: BlockKey, check: &Check<'_>) -> Result<Stored> {
         let extent = file.extent(key.number, self.options.block);
         let no_room = |error: &std::io::Error| Ok(Stored::NoRoom(format!("a block could not be stored: {error}")));
@@ -220,11 +220,11 @@ impl Shared {
             Ok(None) => return Ok(Stored::Later),
             Err(error) => return no_room(&error),
         };
-        let given = nodes.and_then(|nodes| self.store_from(nodes, file, key, extent, &room));
-        let sums = match given {
-            Some(sums) => sums,
-            None => match self.copy(file, extent, &room, check)? {
-                Ok(sums) => sums,
+        let origin = nodes.map_or(Origin::Source(None), |nodes| self.store_from(nodes, file, key, extent, &room));
+        let (sums, claim) = match origin {
+            Origin::Given(sums) => (sums, None),
+            Origin::Source(claim) => match self.copy(file, extent, &room, check)? {
+                Ok(sums) => (sums, claim),
                 Err(error) => return no_room(&error),
             },
         };
@@ -234,6 +234,9 @@ impl Shared {
         let end = footer(key, extent.len, &file.path, &sums);
         if let Err(error) = room.new_file().write(&end, extent.len).and_then(|()| room.publish(key)) {
             return no_room(&error);
+        }
+        if let Some(claim) = claim {
+            claim.stored(&self.root.block(key), extent.len, &sums);
         }
         finish(start, &CACHE_FETCH, Some(file.source.path()), [extent.offset as i64, extent.len as i64, 0]);
         Ok(Stored::Yes)

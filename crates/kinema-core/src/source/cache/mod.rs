@@ -40,7 +40,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::named::Named;
 
 pub use counts::{Counts, counts_of_process};
-pub use nodes::{Nodes, WantedBlock};
+pub use nodes::{Answer, Nodes, StoredBlock, WantedBlock};
 pub use prefetch::Prefetch;
 pub use root::check as check_folder;
 pub use stage::{Check, Filled};

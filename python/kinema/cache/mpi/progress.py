@@ -1,0 +1,57 @@
+"""Waiting for MPI without spinning, and a thread that lets it carry out what other ranks ask of this one."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+__all__ = ["progressing", "sleep_between"]
+
+# seconds between two tests of a request: short at first, longer while nothing happens
+_SHORTEST, _LONGEST = 0.00005, 0.002
+# of no message
+_NO_TAG = 32_000
+# seconds between two calls of the progress thread: what other ranks wait for, at the most
+_TICK = 0.0005
+
+
+def sleep_between(request: Any, deadline: float = math.inf) -> bool:
+    """Waits for a request, sleeping between tests: MPI's own wait spins on a core that another rank may need.
+
+    False where it is not done at the deadline, of `time.monotonic`.
+    """
+    pause = _SHORTEST
+    while not request.Test():
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(pause)
+        pause = min(2 * pause, _LONGEST)
+    return True
+
+
+@contextmanager
+def progressing(comm: Any) -> Iterator[None]:
+    """Context in which a thread of this rank calls MPI every half millisecond, for one-sided operations of others.
+
+    Most MPI libraries carry these out only when the owner of the memory calls MPI. Needs MPI_THREAD_MULTIPLE.
+    """
+    ended = threading.Event()
+    own = comm.Get_rank()
+
+    def serve() -> None:
+        while not ended.is_set():
+            # any call makes progress
+            comm.Iprobe(source=own, tag=_NO_TAG)
+            time.sleep(_TICK)
+
+    thread = threading.Thread(target=serve, daemon=True, name="kinema-mpi-progress")
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()

@@ -1,0 +1,40 @@
+"""`on_all_ranks`: a step of all ranks of a communicator, which fails on all of them or on none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from kinema.errors import Error, WorkerError
+
+__all__ = ["duplicated", "on_all_ranks"]
+
+T = TypeVar("T")
+
+
+@contextmanager
+def duplicated(comm: Any) -> Iterator[Any]:
+    """A duplicate of the caller's communicator, freed at the end; collective."""
+    own = comm.Dup()
+    try:
+        yield own
+    finally:
+        own.Free()
+
+
+def on_all_ranks(own: Any, step: Callable[[], T]) -> list[T]:
+    """What the step gives on each rank of a communicator that is ours; all have done it when this returns.
+
+    WorkerError, the same on all ranks, names the first rank where it has failed.
+    """
+    result: tuple[T | None, str | None]
+    try:
+        result = step(), None
+    except Exception as error:
+        result = None, str(error) if isinstance(error, (Error, OSError)) else f"{type(error).__name__}: {error}"
+    found: list[tuple[T, str | None]] = own.allgather(result)
+    for rank, (_, failure) in enumerate(found):
+        if failure is not None:
+            raise WorkerError(f"rank {rank}: {failure}")
+    return [one for one, _ in found]
