@@ -204,7 +204,8 @@ def test_eight_processes_on_each_of_two_nodes_want_the_same_blocks_at_once(tmp_p
 
     def each_says() -> list[list[str]]:
         lines = [process.stdout.readline().split() for process in processes if process.stdout]
-        assert all(lines), [process.stderr and process.stderr.read() for process in processes if process.poll()]
+        ended = [process for process, line in zip(processes, lines, strict=True) if not line]
+        assert not ended, [process.communicate(timeout=60)[1] for process in ended]
         return lines
 
     def go_on() -> None:

@@ -23,6 +23,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
+from typing import Any
 
 from kinema import _core
 from kinema.cache.markers import Marker, Owner, read_marker
@@ -211,6 +212,9 @@ class NodeFiles:
         """The descriptor of the lock of the process that serves these files; None while another one has it."""
         handle = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         if _locked(handle, fcntl.LOCK_EX):
+            # that of a process that has ended: nobody is to go there before the new one is announced
+            with suppress(FileNotFoundError):
+                os.unlink(self._peer)
             return handle
         os.close(handle)
         return None
@@ -241,11 +245,11 @@ class NodeFiles:
             if line.encode() not in file.readlines():
                 file.write(line.encode())
         until, interval = time.monotonic() + starts, _LOCK_INTERVAL
-        # another process may be about to serve; it cannot while one looks, so that many look less and less often
-        while not self._is_served() and time.monotonic() < until:
+        # another process may be about to serve, or to say where it does; it cannot while one looks, so that many look
+        # less and less often
+        while (found := self._address()) is None and time.monotonic() < until:
             time.sleep(interval * random.uniform(0.5, 1.0))
             interval = min(2 * interval, _LOOK_INTERVAL)
-        found = read_signed(self._peer, "address") if self._is_served() else None
         if found is None:
             raise ArgumentError(
                 f"{self.root}: no process serves the files of this folder; keep a kinema.cache.NodeServer of it open, "
@@ -255,6 +259,10 @@ class NodeFiles:
         if not found[1]:
             raise CorruptFileError(f"{self._peer}: is forged, or was written with another key", path=self._peer)
         return Owner(**found[0])
+
+    def _address(self) -> tuple[Any, bool] | None:
+        """What the process that serves has announced, and whether it was proved; None where none serves yet."""
+        return read_signed(self._peer, "address") if self._is_served() else None
 
     def _is_served(self) -> bool:
         handle = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
