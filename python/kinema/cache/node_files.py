@@ -23,6 +23,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
+from typing import Any
 
 from kinema import _core
 from kinema.cache.markers import Marker, Owner, read_marker
@@ -241,10 +242,10 @@ class NodeFiles:
                 file.write(line.encode())
         until, interval = time.monotonic() + starts, _LOCK_INTERVAL
         # another process may be about to serve; it cannot while one looks, so that many look less and less often
-        while not self._is_served() and time.monotonic() < until:
+        # whoever has just got the lock has not written its address yet
+        while (found := self._address()) is None and time.monotonic() < until:
             time.sleep(interval * random.uniform(0.5, 1.0))
             interval = min(2 * interval, _LOOK_INTERVAL)
-        found = read_signed(self._peer, "address") if self._is_served() else None
         if found is None:
             raise ArgumentError(
                 f"{self.root}: no process serves the files of this folder; keep a kinema.cache.NodeServer of it open, "
@@ -254,6 +255,9 @@ class NodeFiles:
         if not found[1]:
             raise CorruptFileError(f"{self._peer}: is forged, or was written with another key", path=self._peer)
         return Owner(**found[0])
+
+    def _address(self) -> tuple[dict[str, Any], bool] | None:
+        return read_signed(self._peer, "address") if self._is_served() else None
 
     def _is_served(self) -> bool:
         handle = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
