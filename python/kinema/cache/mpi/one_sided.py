@@ -32,6 +32,8 @@ _KEY, _STATE, _ENTRY = 0, 1, 2
 # a second hash of the block; address, length and checksum
 _ENTRY_WORDS = 4
 _WORDS = _ENTRY + _ENTRY_WORDS
+# the word behind all places: how many are just getting a block of this rank
+_GETTING = _PLACES * _WORDS
 # states: being read; nobody has it any more; else the rank that has it, plus one
 _READING, _NOBODY = 0, -1
 # bytes of one transfer
@@ -41,6 +43,8 @@ _MOST_BLOCKS = 1 << 14
 # a rank that was too slow is not asked for so many seconds
 _PAUSE = 10.0
 _SHORTEST, _LONGEST = 0.0005, 0.02
+# seconds between two tests whether a transfer is done
+_TEST = 0.00002
 _ALL_BITS = (1 << 64) - 1
 
 Place = tuple[int, int]
@@ -74,8 +78,9 @@ class OneSided:
             raise
         self._rank: int = self._comm.Get_rank()
         self._size: int = self._comm.Get_size()
-        self._directory = MPI.Win.Allocate(_PLACES * _WORDS * 8, 8, comm=self._comm)
-        np.asarray(self._directory.tomemory(), np.uint8)[:] = 0
+        self._directory = MPI.Win.Allocate((_GETTING + 1) * 8, 8, comm=self._comm)
+        words = np.asarray(self._directory.tomemory(), np.uint8).view(np.int64)
+        words[:] = 0
         self._blocks = MPI.Win.Create_dynamic(comm=self._comm)
         for window in (self._directory, self._blocks):
             window.Lock_all()
@@ -90,7 +95,7 @@ class OneSided:
         self._slow: dict[int, float] = {}
         self._noted = False
         self._thread = ExitStack()
-        self._thread.enter_context(progressing(self._comm))
+        self._thread.enter_context(progressing(self._comm, lambda: bool(words[_GETTING])))
 
     # -- what the cache calls, from any thread ------------------------------------------------------------------------
 
@@ -196,7 +201,9 @@ class OneSided:
             return None
         entry = np.empty(_ENTRY_WORDS, np.int64)
         rank, at = place
-        self._finish(self._directory.Rget(entry, rank, (at + _ENTRY, _ENTRY_WORDS, MPI.INT64_T)), entry, rank)
+        self._finish(
+            self._directory.Rget([entry, MPI.INT64_T], rank, (at + _ENTRY, _ENTRY_WORDS, MPI.INT64_T)), entry, rank
+        )
         found, address, length, checksum = map(int, entry)
         if found != check:
             return None  # another block with the same key
@@ -219,7 +226,7 @@ class OneSided:
         words = [_hashes(name)[1], MPI.Get_address(memory), length, checksum]
         entry = np.array([word & _ALL_BITS for word in words], np.uint64)
         rank, at = place
-        self._directory.Put(entry.view(np.int64), rank, (at + _ENTRY, _ENTRY_WORDS, MPI.INT64_T))
+        self._directory.Put([entry.view(np.int64), MPI.INT64_T], rank, (at + _ENTRY, _ENTRY_WORDS, MPI.INT64_T))
         self._directory.Flush(rank)
         return self._rank + 1
 
@@ -229,15 +236,25 @@ class OneSided:
         if not 0 < length < 1 << 40:
             raise CorruptFileError(f"rank {rank} gives a block of {length} bytes")
         pieces = []
-        for first in range(0, length, _PIECE):
-            piece = bytearray(min(_PIECE, length - first))
-            request = self._blocks.Rget([piece, MPI.BYTE], rank, (address + first, len(piece), MPI.BYTE))
-            self._finish(request, piece, rank)
-            pieces.append(bytes(piece))
+        self._announce(rank, 1)
+        try:
+            for first in range(0, length, _PIECE):
+                piece = bytearray(min(_PIECE, length - first))
+                request = self._blocks.Rget([piece, MPI.BYTE], rank, (address + first, len(piece), MPI.BYTE))
+                self._finish(request, piece, rank)
+                pieces.append(bytes(piece))
+        finally:
+            self._announce(rank, -1)
         return pieces
 
+    def _announce(self, rank: int, change: int) -> None:
+        """Has the rank's thread call MPI without pauses, until this is taken back."""
+        value = np.array([change], np.int64)
+        self._directory.Accumulate([value, MPI.INT64_T], rank, (_GETTING, 1, MPI.INT64_T), op=MPI.SUM)
+        self._directory.Flush_local(rank)
+
     def _finish(self, request: Any, memory: bytearray | NDArray[np.int64], rank: int) -> None:
-        if not sleep_between(request, time.monotonic() + self._step):
+        if not sleep_between(request, time.monotonic() + self._step, _TEST):
             self._late.append((request, memory))
             self._slow[rank] = time.monotonic() + _PAUSE
             raise WaitTimeoutError(f"rank {rank} does not answer in {self._step:g} s")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,25 +19,26 @@ _NO_TAG = 32_000
 _TICK = 0.0005
 
 
-def sleep_between(request: Any, deadline: float = math.inf) -> bool:
+def sleep_between(request: Any, deadline: float = math.inf, longest: float = _LONGEST) -> bool:
     """Waits for a request, sleeping between tests: MPI's own wait spins on a core that another rank may need.
 
-    False where it is not done at the deadline, of `time.monotonic`.
+    False where it is not done at the deadline, of `time.monotonic`. `longest`: seconds between two tests at most.
     """
-    pause = _SHORTEST
+    pause = min(_SHORTEST, longest)
     while not request.Test():
         if time.monotonic() >= deadline:
             return False
         time.sleep(pause)
-        pause = min(2 * pause, _LONGEST)
+        pause = min(2 * pause, longest)
     return True
 
 
 @contextmanager
-def progressing(comm: Any) -> Iterator[None]:
+def progressing(comm: Any, is_wanted: Callable[[], bool] = lambda: False) -> Iterator[None]:
     """Context in which a thread of this rank calls MPI every half millisecond, for one-sided operations of others.
 
-    Most MPI libraries carry these out only when the owner of the memory calls MPI. Needs MPI_THREAD_MULTIPLE.
+    While `is_wanted` it does nothing else: large transfers take many calls. Most MPI libraries carry these out only
+    when the owner of the memory calls MPI. Needs MPI_THREAD_MULTIPLE.
     """
     ended = threading.Event()
     own = comm.Get_rank()
@@ -46,7 +47,7 @@ def progressing(comm: Any) -> Iterator[None]:
         while not ended.is_set():
             # any call makes progress
             comm.Iprobe(source=own, tag=_NO_TAG)
-            time.sleep(_TICK)
+            time.sleep(0 if is_wanted() else _TICK)
 
     thread = threading.Thread(target=serve, daemon=True, name="kinema-mpi-progress")
     thread.start()
