@@ -41,7 +41,12 @@ def declared(stub: ast.FunctionDef) -> dict[str, object]:
         f"*{one.arg}": inspect.Parameter.empty if value is None else ast.literal_eval(value)
         for one, value in zip(stub.args.kwonlyargs, stub.args.kw_defaults, strict=True)
     }
-    return {name: value for name, value in plain if name != "self"} | named
+    others = [one.arg for one in (stub.args.vararg, stub.args.kwarg) if one is not None]
+    return (
+        {name: value for name, value in plain if name != "self"}
+        | named
+        | dict.fromkeys(others, inspect.Parameter.empty)
+    )
 
 
 def actual(found: Any) -> dict[str, object]:

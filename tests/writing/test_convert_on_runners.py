@@ -18,6 +18,7 @@ import pytest
 import kinema as kn
 from kinema.notes import collected
 from kinema.testing import random_walk, write_dcd
+from kinema.testing.children import worker_processes
 
 sys.path.insert(0, str(Path(__file__).parent))
 from runner_cases import STRATEGIES, converted, digest, expected, make_sources
@@ -192,18 +193,6 @@ def test_a_call_goes_on_with_another_runner(tmp_path: Path, target: str) -> None
     assert not list(tmp_path.glob("*.part*")) and not (tmp_path / "a.ckpt").exists()
 
 
-def _children() -> list[int]:
-    """Worker processes of this one."""
-    found = []
-    for folder in Path("/proc").iterdir():
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            state = (folder / "stat").read_text().rpartition(")")[2].split()
-            line = (folder / "cmdline").read_bytes()
-            if int(state[1]) == os.getpid() and b"kinema.runners.local.worker" in line and state[0] != "Z":
-                found.append(int(folder.name))
-    return found
-
-
 @pytest.mark.parametrize("target", ["o.xtc", "o.dcd"])
 def test_worker_processes_killed_at_random_moments(tmp_path: Path, kills: Callable[[int], int], target: str) -> None:
     write_dcd(tmp_path / "in.dcd", random_walk(1500, 60))
@@ -219,7 +208,7 @@ def test_worker_processes_killed_at_random_moments(tmp_path: Path, kills: Callab
         hit: list[int] = []
 
         def kill(done: int, _total: int, at: int | None = at, hit: list[int] = hit) -> None:
-            if at is not None and done >= at and not hit and (there := _children()):
+            if at is not None and done >= at and not hit and (there := worker_processes()):
                 hit.append(moments.choice(there))
                 os.kill(hit[0], signal.SIGKILL)
 

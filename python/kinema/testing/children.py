@@ -13,9 +13,10 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import IO, Any
 
-__all__ = ["all_ended", "end_children", "kill_at_random", "restore_sigint", "start_child"]
+__all__ = ["all_ended", "end_children", "kill_at_random", "restore_sigint", "start_child", "worker_processes"]
 
 # far above what any test needs: a child of tests that were killed themselves ends by these alone
 _CPU_SECONDS = 600
@@ -132,3 +133,22 @@ def _kill(process: subprocess.Popen[Any]) -> None:
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
+
+
+def worker_processes() -> list[int]:
+    """Workers of runner `processes` of this process that are alive: children, or forked by a server that is one."""
+    own = os.getpid()
+    found: dict[int, tuple[int, bytes]] = {}
+    for folder in Path("/proc").iterdir():
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            state = (folder / "stat").read_text().rpartition(")")[2].split()
+            if state[0] != "Z":
+                found[int(folder.name)] = int(state[1]), (folder / "cmdline").read_bytes()
+    servers = {
+        process for process, (parent, line) in found.items() if parent == own and b"local.server_process" in line
+    }
+    return [
+        process
+        for process, (parent, line) in found.items()
+        if parent in servers or (parent == own and b"kinema.runners.local.worker" in line)
+    ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import sys
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 
 import kinema as kn
+from kinema.testing.children import worker_processes
 
 sys.path.insert(0, str(Path(__file__).parent))
 from edit_cases import assert_same, edited, make_sources
@@ -48,12 +48,8 @@ def test_a_killed_worker_leaves_nothing(folder: tuple[Path, dict[str, Any]], tmp
     path, _ = folder
 
     def kill(done: int, _total: int) -> None:
-        for found in Path("/proc").iterdir():
-            with contextlib.suppress(OSError, ValueError, IndexError):
-                state = (found / "stat").read_text().rpartition(")")[2].split()
-                line = (found / "cmdline").read_bytes()
-                if done and int(state[1]) == os.getpid() and b"kinema.runners.local.worker" in line:
-                    os.kill(int(found.name), signal.SIGKILL)
+        for process in worker_processes() if done else []:
+            os.kill(process, signal.SIGKILL)
 
     how: dict[str, Any] = {"runner": "processes", "workers": 2, "memory": "16 MiB", "progress": kill}
     edits = {
