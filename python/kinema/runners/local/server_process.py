@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import io
 import os
 import pickle
 import selectors
@@ -168,6 +169,10 @@ def _work(folder: str, descriptors: list[int], server: int) -> None:
     for number, stream in enumerate(streams, 1):
         os.dup2(stream, number)
         os.close(stream)
+    for text in (sys.stdout, sys.stderr):
+        # lines at once: the parent kills a worker that it has no more work for
+        if isinstance(text, io.TextIOWrapper):
+            text.reconfigure(line_buffering=True)
     if "numpy.random" in sys.modules:
         # each worker has a state of its own, as if it had imported it
         sys.modules["numpy.random"].seed()
