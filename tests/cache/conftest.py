@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from kinema.cache.counts import CacheCounts, counts_of_all
 
 
 @pytest.fixture
@@ -13,3 +16,17 @@ def own_key(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monkey
     folder = tmp_path_factory.mktemp("config")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(folder))
     return folder
+
+
+@pytest.fixture
+def counted() -> Callable[[], CacheCounts]:
+    """What was counted since the last call."""
+    last = counts_of_all()
+
+    def since() -> CacheCounts:
+        nonlocal last
+        now = counts_of_all()
+        found, last = now - last, now
+        return found
+
+    return since

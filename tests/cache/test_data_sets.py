@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,8 @@ import pytest
 
 import kinema as kn
 from kinema import ml
-from kinema.cache import CacheCounts, NodeCache
+from kinema.cache import NodeCache
 from kinema.cache.blocks import amplification
-from kinema.cache.counts import counts_of_all
 from kinema.ml.loading import node_prefetch
 from kinema.ml.loading.node_prefetch import local_ranks
 from kinema.testing import random_walk, write_dcd, write_h5md, write_xtc
@@ -71,20 +69,6 @@ def archive(request: Any, tmp_path: Path) -> Path:
 
 def cache_in(folder: Path, **options: Any) -> NodeCache:
     return NodeCache(folder / "node", **({"limit": "1 GiB", "block": BLOCK} | options))
-
-
-@pytest.fixture
-def counted() -> Callable[[], CacheCounts]:
-    """What was counted since the last call."""
-    last = counts_of_all()
-
-    def since() -> CacheCounts:
-        nonlocal last
-        now = counts_of_all()
-        found, last = now - last, now
-        return found
-
-    return since
 
 
 def test_samples_are_the_same(archive: Path, tmp_path: Path, counted: Any) -> None:

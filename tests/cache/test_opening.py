@@ -52,20 +52,6 @@ def cache_in(folder: Path, **options: Any) -> NodeCache:
     return NodeCache(folder / "node", **({"limit": "1 GiB", "block": BLOCK} | options))
 
 
-@pytest.fixture
-def counted() -> Callable[[], CacheCounts]:
-    """What was counted since the last call."""
-    last = counts_of_all()
-
-    def since() -> CacheCounts:
-        nonlocal last
-        now = counts_of_all()
-        found, last = now - last, now
-        return found
-
-    return since
-
-
 @pytest.fixture(params=list(FORMATS))
 def path(request: Any, tmp_path: Path) -> Path:
     made = tmp_path / f"HISTORY.{request.param}" if request.param == "history" else tmp_path / f"a.{request.param}"

@@ -449,10 +449,6 @@ def _published(name: str, path: str, marker: Marker, origin: str) -> PublishedFi
 
 def _sync(place: str) -> None:
     try:
-        handle = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        output_file.sync(place)
     except OSError as error:
         raise from_os("cannot sync", error, place) from None

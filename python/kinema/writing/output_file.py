@@ -41,6 +41,7 @@ __all__ = [
     "remove_leftovers",
     "reservations",
     "reserve",
+    "sync",
     "temporary_folder",
     "whole_folder",
     "write_index",
@@ -204,14 +205,19 @@ def reservations() -> Iterator[None]:
             _reserved.pop(name).discard()
 
 
+def sync(place: str) -> None:
+    """Has a file, or the entries of a folder, written to the disk. OSError."""
+    handle = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 def publish(temporary: str, path: str) -> None:
     """Syncs a finished file and renames it to `path`. Raises FileNotFound, FileAccessError or FileIOError."""
     try:
-        handle = os.open(temporary, os.O_RDWR | os.O_CLOEXEC)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        sync(temporary)
         os.replace(temporary, path)
     except OSError as error:
         raise from_os("cannot write", error, path=path) from None
