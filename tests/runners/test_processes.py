@@ -15,6 +15,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from multiprocessing import Pipe
 from pathlib import Path
@@ -442,6 +443,30 @@ def test_an_exception_of_the_users_says_which_worker(rmsd: Analysis) -> None:
     notes = "\n".join(caught.value.__notes__)
     assert re.search(r"^worker [01] \(process \d+\):\nTraceback", notes, flags=re.MULTILINE), notes
     assert "raised by" in notes
+
+
+def test_a_failure_is_raised_where_the_next_work_comes_too_late(
+    rmsd: Analysis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    receive = worker_pool.WorkerHandle.receive
+    ended: list[bool] = []
+
+    def late(handle: worker_pool.WorkerHandle) -> worker.Message:
+        message = receive(handle)
+        if isinstance(message, worker.Done):
+            # until it has failed in the piece after this one, and ended, or waits for work
+            with suppress(subprocess.TimeoutExpired):
+                handle.process.wait(0.5)
+                ended.append(True)
+        return message
+
+    def fails(frame: kn.Frame) -> float:
+        return 1.0 / (frame.frame < 200)
+
+    monkeypatch.setattr(worker_pool.WorkerHandle, "receive", late)
+    with pytest.raises(ZeroDivisionError):
+        kn.analysis.from_function(fails, rmsd.trajectory).run(runner="processes", workers=1)
+    assert ended
 
 
 def test_exceptions_that_cannot_travel_send_their_text() -> None:

@@ -65,7 +65,10 @@ class WorkerHandle:
         self.frames = 0  # of the pieces that are done
 
     def begin(self, folder: str, describe: DescribePiece) -> None:
-        """Has it load the setup of a pass from `folder`; `describe` names its pieces in errors."""
+        """Has it load the setup of a pass from `folder`; `describe` names its pieces in errors.
+
+        Where the process is dead, `receive` says so.
+        """
         self._describe = describe
         self._folder = folder
         self._send(Begin(folder))
@@ -85,7 +88,7 @@ class WorkerHandle:
         self.worker_timer.done_at = times.done_at
 
     def order(self, piece: Leaves) -> None:
-        """Assigns a piece; WorkerError where the process is dead."""
+        """Assigns a piece; where the process is dead, `receive` says so."""
         self.pieces.append(piece)
         self._send(piece)
 
@@ -136,10 +139,9 @@ class WorkerHandle:
         self.process.kill()
 
     def _send(self, order: Begin | Leaves) -> None:
-        try:
+        # a worker that has failed sends why and ends: `receive` gives that first, and then that it has ended
+        with suppress(OSError):
             self.connection.send(order)
-        except OSError:
-            raise self.died() from None
 
     def died(self) -> Error:
         """The error for a worker that has closed its end of the connection."""
@@ -183,7 +185,7 @@ class PassWorkers:
     describe: DescribePiece
 
     def begin(self) -> None:
-        """Has them load the setup; WorkerError where one has ended already."""
+        """Has them load the setup; `receive` of one that has ended says so."""
         for worker in self.workers:
             worker.begin(self.folder, self.describe)
 
