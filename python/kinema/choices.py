@@ -15,6 +15,7 @@ from kinema.errors import ArgumentError
 __all__ = [
     "ALIGN",
     "BY",
+    "COMPOUND",
     "GATHER",
     "INDEX",
     "MATCH",
@@ -59,6 +60,9 @@ MATCH: tuple[str, ...] = ("masses", "names", "order")
 # units of lengths and times in tables and pictures
 OUTPUT_UNIT: tuple[str, ...] = ("angstrom", "nm")
 OUTPUT_TIME_UNIT: tuple[str, ...] = ("ps", "ns")
+# of what there is a centre, or what is a chain; as in MDAnalysis
+COMPOUND: tuple[str, ...] = ("group", "residues", "segments", "molecules")
+
 # what the rows of an RMSF are
 BY: tuple[str, ...] = ("atom", "residue")
 

@@ -268,16 +268,20 @@ class Analysis(Computation):
 
         Units are those of `save`.
         """
-        from kinema.analysis.plotting import draw
-
         if path is not None:
             check_plot_path(path)
             check_not_input(path, *self.trajectory.paths, *self.other_files)
-        figure = draw(self.table().in_units(output_unit, output_time_unit))
+        figure = self._figure(self.table().in_units(output_unit, output_time_unit))
         if path is not None:
             suffix = os.path.splitext(os.fspath(path))[1][1:]
             write_whole(path, lambda file: figure.savefig(file, format=suffix, dpi=150))
         return figure
+
+    def _figure(self, table: Table) -> Figure:
+        """The picture of the results, given as a table in the units of the picture."""
+        from kinema.analysis.plotting import draw
+
+        return draw(table)
 
     def report(self, *, extra: Mapping[str, Any] | None = None) -> Report:
         """Where the time of the last run went: every second, stragglers, advice; to print, save and plot.

@@ -54,12 +54,15 @@ class Quantity:
         In words, as they stand within a sentence: "radius of gyration".
     columns : str
         What its columns are where it has several, or may have: "one for each pair".
+    period : float
+        After which values are the same again: 360 of a dihedral angle; 0 for none.
     """
 
     name: str
     unit: str
     description: str
     columns: str = ""
+    period: float = 0.0
 
     @property
     def title(self) -> str:

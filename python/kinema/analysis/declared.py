@@ -146,7 +146,7 @@ class PerFrameAnalysis(DeclaredAnalysis):
     def _table(self) -> Table:
         columns = self._columns()
         values = self.results.values
-        made = [Column(name, values[:, i], one.unit) for i, (name, one) in enumerate(columns)]
+        made = [Column(name, values[:, i], one.unit, period=one.period) for i, (name, one) in enumerate(columns)]
         return Table(self._title, (*self._frames_and_times(), *made))
 
     def _per_frame(self, frames: FrameSelection) -> ResultDataset:

@@ -30,12 +30,23 @@ _DECIMALS = {"angstrom": 4, "nm": 5}
 
 def statistics(analysis: DeclaredAnalysis, output_unit: str) -> tuple[str, dict[str, float]]:
     """A unit, and mean, least and largest value in it; of values in a file some are in memory at a time."""
-    values, own = analysis.results.values, analysis.quantities[0].unit
-    mean, least, largest = 0.0, np.inf, -np.inf
+    values, quantity = analysis.results.values, analysis.quantities[0]
+    own = quantity.unit
+    count, total, least, largest = 0, 0.0 + 0.0j, np.inf, -np.inf
     for chunk in values.chunks() if isinstance(values, ResultArray) else [values]:
         chosen = chunk if analysis.summarised_column is None else chunk[:, analysis.summarised_column]
-        mean += float(np.mean(chosen)) * (len(chosen) / len(values))
-        least, largest = min(least, float(np.min(chosen))), max(largest, float(np.max(chosen)))
+        # angles of atoms at one place are not defined, which was noted
+        chosen = chosen[~np.isnan(chosen)]
+        if chosen.size:
+            # the mean of what repeats is that of its directions
+            turns = np.exp(2j * np.pi / quantity.period * chosen) if quantity.period else chosen
+            count, total = count + chosen.size, total + complex(np.sum(turns))
+            least, largest = min(least, float(np.min(chosen))), max(largest, float(np.max(chosen)))
+    mean = total.real / max(count, 1)
+    if quantity.period:
+        mean = float(np.angle(total)) / (2 * np.pi) * quantity.period
+    if not count:
+        mean = least = largest = np.nan
     per_unit = PER_UNIT.get((own, output_unit), 1.0)
     unit = output_unit if own == "angstrom" else own
     return unit, {"mean": mean / per_unit, "min": least / per_unit, "max": largest / per_unit}

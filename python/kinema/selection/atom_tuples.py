@@ -17,11 +17,11 @@ __all__ = ["atom_tuples", "read_atom_tuples"]
 _MOST_BYTES = 16 << 30
 
 
-def atom_tuples(given: Any, atoms_each: int, n_atoms: int, what: str) -> NDArray[np.uint32]:
+def atom_tuples(given: Any, atoms_each: int, n_atoms: int, what: str, *, distinct: bool = True) -> NDArray[np.uint32]:
     """(n, atoms_each) uint32, atom numbers from 0, of an array or list of tuples.
 
-    Raises ArgumentError, naming the argument `what`, for another shape or type, for none at all, and for a tuple that
-    has an atom twice; OutOfRangeError for atoms that the trajectory has not.
+    Raises ArgumentError, naming the argument `what`, for another shape or type, for none at all, and, where they
+    must be `distinct`, for a tuple that has an atom twice; OutOfRangeError for atoms that the trajectory has not.
     """
     try:
         array = np.asarray(given)
@@ -39,7 +39,7 @@ def atom_tuples(given: Any, atoms_each: int, n_atoms: int, what: str) -> NDArray
             f"atoms (0 to {n_atoms - 1})"
         )
     repeated = (np.diff(np.sort(array, axis=1), axis=1) == 0).any(axis=1)
-    if repeated.any():
+    if distinct and repeated.any():
         row = int(repeated.argmax())
         raise ArgumentError(f"{what}: row {row} names an atom twice: {', '.join(map(str, array[row]))}")
     return np.ascontiguousarray(array, dtype=np.uint32)

@@ -54,6 +54,12 @@ impl Neighbour {
     pub fn lanes(&self) -> &[[f64; 4]; 4] {
         &self.lanes
     }
+
+    /// How often it has each vector of the basis: -1, 0 or 1.
+    #[inline(always)]
+    pub fn of_basis(&self) -> [i64; 3] {
+        self.of_basis
+    }
 }
 
 impl Lattice {
