@@ -2,8 +2,8 @@
 
     c(t) = sum_i m_i x_i(t) / sum_i m_i
 
-angstrom. Atoms are taken where they stand: molecules are not made whole. Source: MDAnalysis' `AtomGroup.center_of_mass` and
-`center_of_geometry`, whose `compound` is the same.
+angstrom. Atoms are taken where they stand: molecules are not made whole. Source: MDAnalysis' `center_of_mass` and
+`center_of_geometry` of atom groups, whose `compound` is the same.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Dihedral angles per frame: of quadruples of atoms, or phi, psi, omega and chi1 to chi5 of residues.
 
-Degrees from -180 to 180, positive where, seen along the middle bond, the last one is turned clockwise from the first, 0 is
-cis; of the nearest images of the three bonds; nan where three atoms in a row are in a line. Sources: A. Blondel, M.
+Degrees from -180 to 180, positive where, seen along the middle bond, the last one is turned clockwise from the first; 0
+is cis. Of the nearest images of the three bonds; nan where three atoms in a row are in a line. Sources: A. Blondel, M.
 Karplus, J. Comput. Chem. 17, 1132 (1996) for the formula; IUPAC-IUB, Biochemistry 9, 3471 (1970) for names and signs.
 """
 

@@ -2,8 +2,9 @@
 
     d(t) = |x_last(t) - x_first(t)|
 
-angstrom. Atoms are taken where they stand: the nearest image of the last atom is not the end of a chain that is longer than
-half of the cell, and so molecules must be whole. Source: P. J. Flory, "Statistical Mechanics of Chain Molecules" (1969).
+angstrom. Atoms are taken where they stand, and so molecules must be whole: of a chain that is longer than half of the
+cell the nearest image of the last atom is not its end. Source: P. J. Flory, "Statistical Mechanics of Chain Molecules"
+(1969).
 """
 
 from __future__ import annotations

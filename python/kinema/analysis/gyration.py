@@ -4,8 +4,8 @@
 
 With its eigenvalues l_1 <= l_2 <= l_3, the principal moments: squared radius of gyration l_1 + l_2 + l_3, asphericity
 b = l_3 - (l_1 + l_2) / 2, acylindricity c = l_2 - l_1, relative shape anisotropy (b^2 + 3/4 c^2) / (l_1 + l_2 + l_3)^2.
-Source: D. N. Theodorou, U. W. Suter, Macromolecules 18, 1206 (1985), as in MDTraj. What MDAnalysis calls asphericity (R. I.
-Dima, D. Thirumalai, J. Phys. Chem. B 108, 6564, 2004) is the relative shape anisotropy here.
+Source: D. N. Theodorou, U. W. Suter, Macromolecules 18, 1206 (1985), as in MDTraj. What MDAnalysis calls asphericity
+(R. I. Dima, D. Thirumalai, J. Phys. Chem. B 108, 6564, 2004) is the relative shape anisotropy here.
 """
 
 from __future__ import annotations

@@ -26,8 +26,8 @@ _FEW_POINTS = 30
 def draw(table: Table) -> Figure:
     """The columns that have a unit over the column `table.x`: a panel for each unit, with a line each.
 
-    A line ends where `x` goes back, and where values that repeat, as angles do, begin anew. More columns than lines can be
-    told apart are rows of an image.
+    A line ends where `x` goes back, and where values that repeat, as angles do, begin anew. Many columns are rows of an
+    image.
     """
     x, curves = table.curves()
     units = list(dict.fromkeys(column.unit for column in curves))
@@ -104,7 +104,7 @@ def _draw_image(figure: Figure, axes: Axes, x: Column, columns: list[Column], la
         # each value reaches to the next one
         edges = np.append(times, times[-1] + (times[-1] - times[-2] if len(times) > 1 else 1.0))
         rows = np.arange(len(columns) + 1) - 0.5
-        image = axes.pcolormesh(edges, rows, values[:, ::step], rasterized=True, **limits)
+        image: Any = axes.pcolormesh(edges, rows, values[:, ::step], rasterized=True, **limits)
     else:
         image = axes.imshow(values[:, ::step], aspect="auto", interpolation="nearest", **limits)
     axes.set_ylim(len(columns) - 0.5, -0.5)

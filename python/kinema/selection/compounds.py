@@ -33,8 +33,8 @@ class AtomsOfGroup:
 def groups_of(selection: Selection, atoms: Atoms | None, compound: str) -> list[AtomsOfGroup]:
     """The groups of a selection, in the order in which it names their first atoms; atoms of each in its order.
 
-    `compound` is "group" (all atoms are one), "residues", "segments" or "molecules", as in MDAnalysis. ArgumentError for
-    another word, and where the table has not what is asked for; `atoms` may be None for "group".
+    `compound` is "group" (all atoms are one), "residues", "segments" or "molecules", as in MDAnalysis; `atoms` may be
+    None for "group". ArgumentError for another word, and where the table has not what is asked for.
     """
     check_choice("compound", compound, COMPOUND)
     if compound == "group":

@@ -57,9 +57,8 @@ impl PerFrame for Gyration {
         }
         let [least, middle, most] = moments;
         let [[xx, xy, xz], [_, yy, yz], [_, _, zz]] = tensor;
-        let all = [
-            radius_of_gyration, least, middle, most, asphericity, acylindricity, anisotropy, xx, xy, xz, yy, yz, zz,
-        ];
+        let all =
+            [radius_of_gyration, least, middle, most, asphericity, acylindricity, anisotropy, xx, xy, xz, yy, yz, zz];
         values.copy_from_slice(&all[..values.len()]);
         Ok(())
     }
