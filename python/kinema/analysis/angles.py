@@ -65,11 +65,6 @@ class Angles(TupleAnalysis):
         super().__init__(trajectory, tuples_of(trajectory, given, "triples", 3, _GROUPS), pbc)
 
     @classmethod
-    def examples(cls, n_atoms: int) -> list[dict[str, Any]]:
-        """See `DeclaredAnalysis`."""
-        return [{"triples": [[0, n_atoms - 1, 1]]}, {"ag1": [0, 1], "ag2": [1, 2], "ag3": [2, 0], "pbc": False}]
-
-    @classmethod
     def check_arguments(cls, given: Mapping[str, Any], *, followed: bool = False) -> None:
         """See `DeclaredAnalysis`."""
         groups_or_tuples(given, "triples", _GROUPS)

@@ -8,9 +8,7 @@ angstrom. Atoms are taken where they stand: molecules are not made whole. Source
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Annotated
 
 from kinema import _core
 from kinema.analysis.declaration import MassWeights, Option, Quantity
@@ -46,7 +44,7 @@ class Centers(PerFrameAnalysis):
     results.values : (frames, 3 * groups) float64, angstrom
         x, y and z of the first group, of the second, and so on.
     results.positions : (frames, groups, 3) float64
-        The same, where results are in memory.
+        The same.
     results.centers : (frames, 2 + 3 * groups) float64
         Frame number, time (ps), coordinates.
     results.frames, results.time : (frames,)
@@ -76,11 +74,6 @@ class Centers(PerFrameAnalysis):
         self._groups = [(one.indices, None if masses is None else masses[one.places]) for one in groups]
         self._labels = [f"{one.label} {axis}".strip() for one in groups for axis in "xyz"]
 
-    @classmethod
-    def examples(cls, n_atoms: int) -> list[dict[str, Any]]:
-        """See `DeclaredAnalysis`."""
-        return [{"weights": None}, {"select": [n_atoms - 1, 0], "weights": [1.0, 2.5]}]
-
     def _kernel(self) -> _core.Kernel:
         return _core.Kernel("centers", self.trajectory.n_atoms, groups=self._groups)
 
@@ -88,8 +81,7 @@ class Centers(PerFrameAnalysis):
         return [(label, self.quantities[0]) for label in self._labels]
 
     def _passes(self, frames: FrameSelection) -> Passes:
+        from kinema.execution.results_file import vectors_of
+
         found = yield from super()._passes(frames)
-        if isinstance(found.values, np.ndarray):
-            positions = found.values.reshape(len(found.values), -1, 3)
-            return type(found)(**dict(found), positions=positions)
-        return found
+        return type(found)(**dict(found), positions=vectors_of(found.values, 3))

@@ -95,11 +95,6 @@ class Dihedrals(TupleAnalysis):
         self._add_notes(notes)
 
     @classmethod
-    def examples(cls, n_atoms: int) -> list[dict[str, Any]]:
-        """See `DeclaredAnalysis`."""
-        return [{"quadruples": [[0, 1, 2, n_atoms - 1]]}, {"quadruples": [[3, 2, 1, 0], [1, 2, 3, 0]], "pbc": False}]
-
-    @classmethod
     def check_arguments(cls, given: Mapping[str, Any], *, followed: bool = False) -> None:
         """See `DeclaredAnalysis`."""
         named = [name for name in _NAMES if given.get(name)]

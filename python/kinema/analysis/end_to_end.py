@@ -9,7 +9,7 @@ cell the nearest image of the last atom is not its end. Source: P. J. Flory, "St
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
@@ -76,11 +76,6 @@ class EndToEnd(TupleAnalysis):
             raise ArgumentError(f"an end-to-end distance is of two atoms or more, found one in {short[0]}")
         super().__init__(trajectory, np.array([one.indices[[0, -1]] for one in groups]), pbc, compound=compound)
         self._labels = [one.label or "end_to_end" for one in groups]
-
-    @classmethod
-    def examples(cls, n_atoms: int) -> list[dict[str, Any]]:
-        """See `DeclaredAnalysis`."""
-        return [{}, {"select": [n_atoms - 1, 0], "pbc": True}]
 
     @property
     def subject(self) -> str:

@@ -10,7 +10,7 @@ Source: D. N. Theodorou, U. W. Suter, Macromolecules 18, 1206 (1985), as in MDTr
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from kinema import _core
 from kinema.analysis.declaration import MassWeights, Option, Quantity
@@ -78,11 +78,6 @@ class Gyration(PerFrameAnalysis):
         with self._noting():
             self._weights = self._weights_of(weights)
         self._tensor = bool(tensor)
-
-    @classmethod
-    def examples(cls, n_atoms: int) -> list[dict[str, Any]]:
-        """See `DeclaredAnalysis`."""
-        return [{"weights": None}, {"select": [0, n_atoms - 1], "weights": [1.0, 2.5], "tensor": True}]
 
     def _kernel(self) -> _core.Kernel:
         atoms, n_atoms = self.selection.indices, self.trajectory.n_atoms

@@ -5,7 +5,7 @@ Degrees from -180 to 180. Source: G. N. Ramachandran, C. Ramakrishnan, V. Sasise
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
@@ -44,7 +44,7 @@ class Ramachandran(TupleAnalysis):
     results.values : (frames, 2 * residues) float64, degrees
         Phi and psi of the first residue, of the second, and so on.
     results.angles : (frames, residues, 2) float64
-        The same, where results are in memory.
+        The same.
     results.phi, results.psi : (frames, residues) float64, or (frames,) for one residue
     results.ramachandran : (frames, 2 + 2 * residues) float64
         Frame number, time (ps), angles.
@@ -63,7 +63,6 @@ class Ramachandran(TupleAnalysis):
     )
     reference = "Ramachandran et al., J. Mol. Biol. 7, 95 (1963); MDAnalysis.analysis.dihedrals.Ramachandran"
     kernel_name, kernel_tuples = "dihedrals", "quadruples"
-    needs_topology = True
 
     def __init__(
         self,
@@ -83,20 +82,14 @@ class Ramachandran(TupleAnalysis):
         self._labels = [(f"{name} {label}", of[name]) for name, label in chosen]
         self._add_notes(notes)
 
-    @classmethod
-    def examples(cls, n_atoms: int) -> list[dict[str, Any]]:
-        """See `DeclaredAnalysis`."""
-        return [{}]
-
     def _columns(self) -> Sequence[tuple[str, Quantity]]:
         return self._labels
 
     def _passes(self, frames: FrameSelection) -> Passes:
+        from kinema.execution.results_file import vectors_of
+
         found = yield from super()._passes(frames)
-        if isinstance(found.values, np.ndarray):
-            angles = found.values.reshape(len(found.values), -1, 2)
-            return type(found)(**dict(found), angles=angles)
-        return found
+        return type(found)(**dict(found), angles=vectors_of(found.values, 2))
 
     def _figure(self, table: Table) -> Figure:
         from kinema.analysis.plotting import draw_plane

@@ -46,8 +46,10 @@ __all__ = [
     "ResultDataset",
     "ResultFile",
     "ResultTable",
+    "ResultVectors",
     "check_result_path",
     "columns_of",
+    "vectors_of",
 ]
 
 SUFFIXES = (".h5", ".hdf5")
@@ -155,15 +157,18 @@ class ResultTable:
         return f"<ResultTable {self.shape} in {self._arrays[0].path}>"
 
 
-class ResultColumns:
-    """Some columns of an array that is not in memory, read with their rows; one column has no dimension of its own."""
+class _ResultView:
+    """Rows of an array that is not in memory, seen in another way: they are read, and then changed, where asked for."""
 
-    def __init__(self, array: Any, places: int | list[int]) -> None:
+    def __init__(self, array: Any, shape: tuple[int, ...]) -> None:
         self._array = array
-        self._places = places
-        self.shape = (len(array),) if isinstance(places, int) else (len(array), len(places))
+        self.shape = (len(array), *shape)
         self.dtype = array.dtype
         self.ndim = len(self.shape)
+
+    def _of(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """What is seen of (..., columns) values."""
+        raise NotImplementedError
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -172,16 +177,44 @@ class ResultColumns:
         rows, rest = (key[0], key[1:]) if isinstance(key, tuple) and key else (key, ())
         if rows is Ellipsis or rows is None:
             return self.__array__()[key]
-        part = np.asarray(self._array[rows])[..., self._places]
-        return part[(..., *rest)] if rest else part
+        rows_alone = np.asarray(self._array[rows])
+        part = self._of(rows_alone)
+        return part[(*[slice(None)] * (rows_alone.ndim - 1), *rest)] if rest else part
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         if copy is False:
             raise ValueError("an array in a file can only be copied into memory")
-        return np.asarray(self._array)[..., self._places].astype(dtype or self.dtype)
+        return self._of(np.asarray(self._array)).astype(dtype or self.dtype)
 
     def __repr__(self) -> str:
-        return f"<ResultColumns {self.shape} of {self._array!r}>"
+        return f"<{type(self).__name__} {self.shape} of {self._array!r}>"
+
+
+class ResultColumns(_ResultView):
+    """Some columns of an array that is not in memory, read with their rows; one column has no dimension of its own."""
+
+    def __init__(self, array: Any, places: int | list[int]) -> None:
+        super().__init__(array, () if isinstance(places, int) else (len(places),))
+        self._places = places
+
+    def _of(self, rows: NDArray[Any]) -> NDArray[Any]:
+        return rows[..., self._places]
+
+
+class ResultVectors(_ResultView):
+    """An array that is not in memory with so many columns side by side as one vector."""
+
+    def __init__(self, array: Any, n_components: int) -> None:
+        super().__init__(array, (array.shape[1] // n_components, n_components))
+
+    def _of(self, rows: NDArray[Any]) -> NDArray[Any]:
+        return rows.reshape(*rows.shape[:-1], *self.shape[1:])
+
+
+def vectors_of(array: Any, n_components: int) -> Any:
+    """(rows, columns) values as (rows, vectors, components); where these are not in memory they stay where they are."""
+    view = ResultVectors(array, n_components)
+    return view[:] if isinstance(array, np.ndarray) else view
 
 
 def columns_of(array: Any, places: int | list[int]) -> Any:
