@@ -22,8 +22,8 @@ class Peers(NamedTuple):
     universe: Any
 
     def by_mdtraj(self, chosen: Any = None) -> mdtraj.Trajectory:
-        """Positions in nm, and cells; atoms are carbons of one residue."""
-        atoms = self.universe.atoms if chosen is None else chosen
+        """Positions of the first 4000 atoms, or others, in nm, and cells; all are carbons of one residue."""
+        atoms = self.universe.atoms[:4000] if chosen is None else chosen
         positions, cells = [], []
         for step in self.universe.trajectory:
             positions.append(atoms.positions / 10)
@@ -51,6 +51,16 @@ class Peers(NamedTuple):
             found.append(vectors)
         return np.array(found)
 
+    def are_clear(self, bonds: np.ndarray) -> np.ndarray:
+        """(frames, n): whether each bond has no other image of nearly its length, of which any may be taken."""
+        images = np.array([image for image in itertools.product((-1, 0, 1), repeat=3) if any(image)])
+        found = []
+        for step, vectors in zip(self.universe.trajectory, bonds, strict=True):
+            others = vectors[..., None, :] + images @ step.triclinic_dimensions
+            longer = np.linalg.norm(others, axis=-1) - np.linalg.norm(vectors, axis=-1)[..., None]
+            found.append((longer > 1e-3).all(axis=(-1, -2)))
+        return np.array(found)
+
 
 @pytest.fixture(scope="module")
 def adk(adk_dcd) -> Peers:
@@ -61,8 +71,8 @@ def adk(adk_dcd) -> Peers:
 
 @pytest.fixture(scope="module", params=["orthorhombic", "triclinic"])
 def periodic(request) -> Peers:
-    """Water and protein in cells: right-angled, and with angles of 44 and 32 degrees."""
-    names = {"orthorhombic": ("PRMncdf", "NCDF"), "triclinic": ("PSF_TRICLINIC", "DCD_TRICLINIC")}[request.param]
+    """Proteins in water, the first atoms of them: in right-angled cells, and in rhombic dodecahedra."""
+    names = {"orthorhombic": ("PRMncdf", "NCDF"), "triclinic": ("GRO", "XTC")}[request.param]
     topology, trajectory = (str(getattr(datafiles, name)) for name in names)
     return Peers(kn.open(trajectory, topology=topology, stored=False), MDAnalysis.Universe(topology, trajectory))
 

@@ -1,9 +1,12 @@
 """Distances: MDAnalysis' and MDTraj's values, cells, groups, atoms several times, positions that are none."""
 
+import itertools
+
 import mdtraj
 import numpy as np
 import pytest
 from MDAnalysis.analysis.atomicdistances import AtomicDistances
+from MDAnalysisTests import datafiles
 
 import kinema as kn
 
@@ -11,7 +14,7 @@ import kinema as kn
 def test_without_a_cell(adk):
     ours, universe = adk
     first, second = universe.select_atoms("name CA")[:-1], universe.select_atoms("name CA")[1:]
-    expected = AtomicDistances(first, second).run().results
+    expected = AtomicDistances(first, second).run().results.distances
     for arguments in (
         {"ag1": first, "ag2": second},
         {"pairs": np.column_stack([first.indices, second.indices])},
@@ -25,8 +28,8 @@ def test_without_a_cell(adk):
 
 
 def test_nearest_images(periodic):
-    ours, universe = periodic
-    pairs = np.random.default_rng(5).integers(0, universe.atoms.n_atoms, (300, 2))
+    ours = periodic.ours
+    pairs = np.random.default_rng(5).integers(0, 2000, (300, 2))
     values = kn.analysis.Distances(ours, pairs).run().results.values
     expected = np.linalg.norm(periodic.bonds(*pairs.T)[:, :, 0], axis=-1)
     np.testing.assert_allclose(values, expected, rtol=0, atol=2e-5)
@@ -36,6 +39,18 @@ def test_nearest_images(periodic):
     expected = np.linalg.norm(periodic.bonds(*pairs.T, nearest=False)[:, :, 0], axis=-1)
     np.testing.assert_allclose(standing, expected, rtol=1e-12)
     assert (standing > values + 1).any()
+
+
+def test_any_cell():
+    # CHARMM's cells are symmetric, with angles down to 32 degrees; MDAnalysis turns them, and not the positions
+    trajectory = kn.open(datafiles.DCD_TRICLINIC, stored=False)
+    pairs = np.random.default_rng(8).integers(0, trajectory.n_atoms, (200, 2))
+    values = kn.analysis.Distances(trajectory, pairs).run().results.values
+    images = np.array(list(itertools.product(range(-4, 5), repeat=3)))
+    for frame, found in zip(trajectory, values, strict=True):
+        points = frame.positions.astype(np.float64)
+        vectors = (points[pairs[:, 1]] - points[pairs[:, 0]])[:, None] + images @ frame.cell
+        np.testing.assert_allclose(found, np.linalg.norm(vectors, axis=-1).min(axis=1), rtol=1e-12, atol=1e-12)
 
 
 def test_an_atom_may_be_in_several_pairs_and_twice_in_one(small):

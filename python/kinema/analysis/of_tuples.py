@@ -39,8 +39,9 @@ def tuples_of(
     from kinema.selection.topology import is_atom_group
 
     select_atoms(trajectory, None)
-    if given.get(tuples) is None:
+    if groups:
         groups_or_tuples(given, tuples, groups)
+    if given.get(tuples) is None:
         selections = [trajectory.select(given[name]) for name in groups]
         counts = {selection.n_atoms for selection in selections}
         if len(counts) > 1:
