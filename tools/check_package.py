@@ -82,7 +82,9 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 
 # Folders may have so many modules besides `__init__`; one with more stands here with the reason for it.
 MODULES_OF_A_FOLDER = 15
-LARGER_FOLDERS: dict[str, str] = {}
+LARGER_FOLDERS: dict[str, str] = {
+    "python/kinema/analysis": "a module a quantity, which analyses.pyi lists; the command has its name",
+}
 
 
 def modules_of(root: Path) -> dict[str, tuple[Path, ast.Module]]:

@@ -13,7 +13,9 @@ from kinema import _core
 from kinema.errors import ArgumentError
 
 __all__ = [
+    "ALIGN",
     "BY",
+    "COMPOUND",
     "GATHER",
     "INDEX",
     "MATCH",
@@ -58,8 +60,14 @@ MATCH: tuple[str, ...] = ("masses", "names", "order")
 # units of lengths and times in tables and pictures
 OUTPUT_UNIT: tuple[str, ...] = ("angstrom", "nm")
 OUTPUT_TIME_UNIT: tuple[str, ...] = ("ps", "ns")
+# of what there is a centre, or what is a chain; as in MDAnalysis
+COMPOUND: tuple[str, ...] = ("group", "residues", "segments", "molecules")
+
 # what the rows of an RMSF are
 BY: tuple[str, ...] = ("atom", "residue")
+
+# what frames are superposed on first; Python has None for "none"
+ALIGN: tuple[str, ...] = ("none", "average", "reference")
 
 # what an atom counts on the command line; Python has None for "none"
 WEIGHTS: tuple[str, ...] = ("none", "mass")

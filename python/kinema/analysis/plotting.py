@@ -2,50 +2,118 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 
-from kinema.writing.tables import Table
+from kinema.writing.tables import NO_UNIT, Column, Table
 
-__all__ = ["draw"]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["draw", "draw_plane"]
 
 _MANY_POINTS = 2000
+# more lines than colours
+_MOST_LINES = 10
 # so few that each is marked: one alone would make no line
 _FEW_POINTS = 30
 
 
 def draw(table: Table) -> Figure:
-    """The columns that have a unit over the column `table.x`, one line each; a line ends where `x` goes back."""
-    # without pyplot, so that no window system is chosen and nothing stays open
-    figure = Figure(figsize=(7.0, 4.0), layout="constrained")
-    axes = figure.subplots()
+    """The columns that have a unit over the column `table.x`: a panel for each unit, with a line each.
+
+    A line ends where `x` goes back, and where values that repeat, as angles do, begin anew. Many columns are rows of an
+    image.
+    """
     x, curves = table.curves()
-    width = 0.6 if len(x.values) > _MANY_POINTS else 1.2
-    marker = "o" if len(x.values) <= _FEW_POINTS else None
-    # a line is not drawn back to where time starts again
-    turns = np.flatnonzero(np.diff(x.values.astype(np.float64)) < 0) + 1
-    for column in curves:
-        pieces = _broken(x.values, turns), _broken(column.values, turns)
-        axes.plot(*pieces, linewidth=width, marker=marker, markersize=4, label=column.name)
-    axes.set_xlabel(x.label)
-    axes.set_ylabel(table.label(curves).replace("angstrom", "Å"))
+    units = list(dict.fromkeys(column.unit for column in curves))
+    # without pyplot, so that no window system is chosen and nothing stays open
+    figure = Figure(figsize=(7.0, 4.0 if len(units) < 2 else 2.4 * len(units)), layout="constrained")
+    panels = figure.subplots(max(len(units), 1), sharex=True, squeeze=False)[:, 0]
+    for axes, unit in zip(panels, units, strict=False):
+        columns = [column for column in curves if column.unit == unit]
+        label = (columns[0].label if len(columns) == 1 else unit) if len(units) > 1 else table.label(curves)
+        label = label.replace(f" ({NO_UNIT})", "").replace("angstrom^2", "Å²").replace("angstrom", "Å")
+        if len(columns) > _MOST_LINES and table.names is None and len(x.values) > 1:
+            _draw_image(figure, axes, x, columns, label)
+        else:
+            _draw_lines(axes, x, columns)
+            axes.set_ylabel(label)
+    panels[-1].set_xlabel(x.label)
     if x.values.dtype.kind in "iu":
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        panels[-1].xaxis.set_major_locator(MaxNLocator(integer=True))
     names = next((column.values for column in table.columns if column.name == table.names), None)
     if names is not None:
         if len(x.values) <= _FEW_POINTS:
-            axes.set_xticks(np.unique(x.values))
-            axes.tick_params(axis="x", rotation=90)
-        axes.xaxis.set_major_formatter(_named(x.values, names))
+            panels[-1].set_xticks(np.unique(x.values))
+            panels[-1].tick_params(axis="x", rotation=90)
+        panels[-1].xaxis.set_major_formatter(_named(x.values, names))
+    return figure
+
+
+def draw_plane(
+    values: tuple[NDArray[np.float64], NDArray[np.float64]], labels: tuple[str, str], title: str, limit: float = 180.0
+) -> Figure:
+    """How often pairs of values occur in the plane, from -limit to limit; few are points."""
+    figure = Figure(figsize=(5.6, 5.0), layout="constrained")
+    axes = figure.subplots()
+    x, y = (one.ravel() for one in values)
+    if len(x) <= _MANY_POINTS:
+        axes.scatter(x, y, s=6, alpha=0.6, linewidths=0)
+    else:
+        known = np.isfinite(x) & np.isfinite(y)
+        *_, image = axes.hist2d(
+            x[known], y[known], bins=180, range=[[-limit, limit]] * 2, norm="log", cmap="viridis", rasterized=True
+        )
+        figure.colorbar(image, ax=axes, label="occurrences")
+    ticks = np.linspace(-limit, limit, 7)
+    axes.set(xlabel=labels[0], ylabel=labels[1], title=title, xlim=(-limit, limit), ylim=(-limit, limit))
+    axes.set(xticks=ticks, yticks=ticks, aspect="equal")
+    axes.grid(alpha=0.3)
+    return figure
+
+
+def _draw_lines(axes: Axes, x: Column, columns: list[Column]) -> None:
+    width = 0.6 if len(x.values) > _MANY_POINTS else 1.2
+    marker = "o" if len(x.values) <= _FEW_POINTS else None
+    # a line is not drawn back to where time starts again
+    turns = np.diff(x.values.astype(np.float64)) < 0
+    for column in columns:
+        jumps = np.abs(np.diff(column.values)) > column.period / 2 if column.period else np.zeros_like(turns)
+        places = np.flatnonzero(turns | jumps) + 1
+        pieces = _broken(x.values, places), _broken(column.values, places)
+        axes.plot(*pieces, linewidth=width, marker=marker, markersize=4, label=column.name)
     axes.margins(x=0.01)
     axes.grid(alpha=0.3)
-    if len(curves) > 1:
+    if len(columns) > 1:
         axes.legend(frameon=False)
-    return figure
+
+
+def _draw_image(figure: Figure, axes: Axes, x: Column, columns: list[Column], label: str) -> None:
+    """A row a column, the first one on top; rows are frames in their order."""
+    values = np.stack([column.values for column in columns])
+    period = columns[0].period
+    limits = {"vmin": -period / 2, "vmax": period / 2, "cmap": "twilight"} if period else {"cmap": "viridis"}
+    step = max(1, values.shape[1] // _MANY_POINTS)
+    times = x.values[::step].astype(np.float64)
+    if (np.diff(times) > 0).all():
+        # each value reaches to the next one
+        edges = np.append(times, times[-1] + (times[-1] - times[-2] if len(times) > 1 else 1.0))
+        rows = np.arange(len(columns) + 1) - 0.5
+        image: Any = axes.pcolormesh(edges, rows, values[:, ::step], rasterized=True, **limits)
+    else:
+        image = axes.imshow(values[:, ::step], aspect="auto", interpolation="nearest", **limits)
+    axes.set_ylim(len(columns) - 0.5, -0.5)
+    axes.yaxis.set_major_locator(MaxNLocator(nbins=14, integer=True))
+    axes.yaxis.set_major_formatter(
+        lambda value, _position: columns[round(value)].name if 0 <= round(value) < len(columns) else ""
+    )
+    axes.tick_params(axis="y", labelsize=7)
+    figure.colorbar(image, ax=axes, label=label)
 
 
 def _broken(values: NDArray[Any], places: NDArray[np.intp]) -> NDArray[Any]:

@@ -33,12 +33,12 @@ __all__ = [
 # of a quantity whose unit is not known
 NO_UNIT = "1"
 # how much of a unit one of another is; dividing by it is exact to the last digit
-PER_UNIT = {("angstrom", "nm"): 10.0, ("ps", "ns"): 1000.0}
+PER_UNIT = {("angstrom", "nm"): 10.0, ("angstrom^2", "nm^2"): 100.0, ("ps", "ns"): 1000.0}
 
 
 @dataclass(frozen=True)
 class Column:
-    """A named column: `values` (rows,), `unit` ("" for none, "1" for an unknown one).
+    """A named column: `values` (rows,), `unit` ("" for none, "1" for an unknown one), after which `period` they repeat.
 
     Whole numbers are written without a point, numbers that were stored as float32 (`single`) with the digits of these.
     """
@@ -47,6 +47,7 @@ class Column:
     values: NDArray[Any]
     unit: str = ""
     single: bool = False
+    period: float = 0.0
 
     @property
     def label(self) -> str:
@@ -96,7 +97,7 @@ class Table:
         """
         check_choice("output_unit", output_unit, OUTPUT_UNIT)
         check_choice("output_time_unit", output_time_unit, OUTPUT_TIME_UNIT)
-        wanted = {"angstrom": output_unit, "ps": output_time_unit}
+        wanted = {"angstrom": output_unit, "angstrom^2": f"{output_unit}^2", "ps": output_time_unit}
         return replace(self, columns=tuple(column.in_unit(wanted.get(column.unit, "")) for column in self.columns))
 
     def numbers(self) -> NDArray[np.float64]:

@@ -1,7 +1,14 @@
-//! Analysis kernels, one file a quantity.
+//! Analysis kernels, one file a quantity; `registry.rs` lists them.
 
+pub mod angles;
 pub mod average;
-pub mod moment_kernel;
+pub mod centers;
+pub mod dihedrals;
+pub mod distances;
+pub mod gyration;
+mod moment_kernel;
+mod of_tuples;
+pub mod per_frame;
 pub mod rgyr;
 pub mod rmsd;
 pub mod rmsf;

@@ -2,9 +2,9 @@
 //!
 //! They are those of [`Lattice::nearest`] to rounding: multiplications and additions are fused here.
 
-use super::lattice::{Lattice, Neighbour, ROUNDING};
 use super::vectors::{Vectors, all, dot, plus_times};
 use crate::lanes::Quad;
+use kinema_core::frame::lattice::{Lattice, Neighbour, ROUNDING};
 
 /// A way to the nearest images of displacements.
 pub(super) trait Images<Q: Quad>: Copy {
@@ -60,18 +60,20 @@ pub(super) struct General<'a, Q> {
     minus_basis: [Vectors<Q>; 3],
     dual: [Vectors<Q>; 3],
     neighbours: &'a [Neighbour],
+    seven: Option<Seven<Q>>,
     sure: Q,
 }
 
 impl<'a, Q: Quad> General<'a, Q> {
     #[inline(always)]
     pub(super) fn new(lattice: &'a Lattice) -> Self {
-        let minus = lattice.basis.map(|vector| vector.map(|x| -x));
+        let minus = lattice.basis().map(|vector| vector.map(|x| -x));
         Self {
             minus_basis: [all(minus[0]), all(minus[1]), all(minus[2])],
-            dual: [all(lattice.dual[0]), all(lattice.dual[1]), all(lattice.dual[2])],
-            neighbours: &lattice.neighbours,
-            sure: Q::all(lattice.sure),
+            dual: [all(lattice.dual()[0]), all(lattice.dual()[1]), all(lattice.dual()[2])],
+            neighbours: lattice.neighbours(),
+            seven: Seven::of(lattice),
+            sure: Q::all(lattice.sure()),
         }
     }
 
@@ -87,7 +89,7 @@ impl<'a, Q: Quad> General<'a, Q> {
     /// Half of what the square of a length falls by with the neighbour or its opposite; and the product with it.
     #[inline(always)]
     fn half_gain(neighbour: &Neighbour, rest: Vectors<Q>) -> (Q, Q) {
-        let [x, y, z, half_squared] = &neighbour.lanes;
+        let [x, y, z, half_squared] = neighbour.lanes();
         let along = dot(rest, [Q::load(x), Q::load(y), Q::load(z)]);
         (along.magnitude().subtract(Q::load(half_squared)), along)
     }
@@ -102,7 +104,7 @@ impl<'a, Q: Quad> General<'a, Q> {
             let nearer = most.less(gain);
             most = Q::select(nearer, gain, most);
             sign = Q::select(nearer, along, sign);
-            for (found, x) in found.iter_mut().zip(&neighbour.lanes) {
+            for (found, x) in found.iter_mut().zip(neighbour.lanes()) {
                 *found = Q::select(nearer, Q::load(x), *found);
             }
         }
@@ -125,11 +127,71 @@ impl<Q: Quad> Images<Q> for General<'_, Q> {
     #[inline(always)]
     fn shortest_squared(&self, displacements: Vectors<Q>) -> Q {
         let rest = self.rounded(displacements);
-        let mut most = Q::all(0.0);
-        for neighbour in self.neighbours {
-            most = Self::half_gain(neighbour, rest).0.maximum(most);
-        }
+        let most = match &self.seven {
+            Some(seven) => seven.half_gain(rest),
+            None => {
+                let mut most = Q::all(0.0);
+                for neighbour in self.neighbours {
+                    most = Self::half_gain(neighbour, rest).0.maximum(most);
+                }
+                most
+            }
+        };
         Q::all(-2.0).multiply_add(most, dot(rest, rest))
+    }
+}
+
+/// The neighbours of most lattices: u, v, w, u + v, u - v, v + w and u + w, by three products with a displacement.
+#[derive(Clone, Copy)]
+struct Seven<Q> {
+    vectors: [Vectors<Q>; 3],
+    /// Half of the square of each neighbour, in this order.
+    half_squares: [Q; 7],
+}
+
+impl<Q: Quad> Seven<Q> {
+    /// Of a lattice that has more neighbours than products are saved, all of them among these.
+    #[inline(always)]
+    fn of(lattice: &Lattice) -> Option<Self> {
+        let neighbours = lattice.neighbours();
+        let sign_of = |i: usize, j: usize| {
+            let pair = |found: &&Neighbour| found.of_basis()[i] != 0 && found.of_basis()[j] != 0;
+            let mut signs = neighbours.iter().filter(pair).map(|found| found.of_basis()[i] * found.of_basis()[j]);
+            (signs.next().unwrap_or(1) as f64, signs.next().is_some())
+        };
+        let ([xy, xz, yz], pairs) = (
+            [sign_of(0, 1), sign_of(0, 2), sign_of(1, 2)],
+            neighbours.iter().all(|found| found.of_basis().contains(&0)),
+        );
+        // the pair with both signs is u, v; the signs of u and v are such that v + w and u + w are neighbours
+        let (order, signs) = match [xy.1, xz.1, yz.1] {
+            [_, false, false] => ([0, 1, 2], [xz.0, yz.0]),
+            [false, true, false] => ([0, 2, 1], [xy.0, yz.0]),
+            [false, false, true] => ([1, 2, 0], [xy.0, xz.0]),
+            _ => return None,
+        };
+        if !pairs || neighbours.len() < 5 {
+            return None;
+        }
+        let [u, v, w] = order.map(|i: usize| lattice.basis()[i]);
+        let (u, v) = (u.map(|x| signs[0] * x), v.map(|x| signs[1] * x));
+        let plus = |a: [f64; 3], b: [f64; 3], sign: f64| [0, 1, 2].map(|i| sign.mul_add(b[i], a[i]));
+        let sums = [u, v, w, plus(u, v, 1.0), plus(u, v, -1.0), plus(v, w, 1.0), plus(u, w, 1.0)];
+        let half_squares = sums.map(|[x, y, z]| Q::all(0.5 * (x * x + y * y + z * z)));
+        Some(Self { vectors: [all(u), all(v), all(w)], half_squares })
+    }
+
+    /// Half of what the square of a length falls by at most.
+    #[inline(always)]
+    fn half_gain(&self, rest: Vectors<Q>) -> Q {
+        let [u, v, w] = self.vectors;
+        let (u, v, w) = (dot(rest, u), dot(rest, v), dot(rest, w));
+        let along = [u, v, w, u.add(v), u.subtract(v), v.add(w), u.add(w)];
+        let mut most = Q::all(0.0);
+        for (along, half_square) in along.iter().zip(&self.half_squares) {
+            most = along.magnitude().subtract(*half_square).maximum(most);
+        }
+        most
     }
 }
 

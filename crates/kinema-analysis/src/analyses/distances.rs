@@ -1,0 +1,23 @@
+//! Distances of pairs of atoms in each frame, angstrom: as MDAnalysis' `AtomicDistances`, which takes atoms of two groups.
+
+use kinema_core::Result;
+
+use super::of_tuples::{OfTuple, kernel};
+use crate::cpu::Cpu;
+use crate::geometry::{Lattice, Points, Results, distances};
+use crate::registry::KernelInfo;
+
+/// Columns: one for each of `pairs`, atom indices (n, 2), with the nearest images unless `pbc` is false.
+pub const KERNEL: KernelInfo = kernel::<Distances, 2>();
+
+struct Distances;
+
+impl OfTuple<2> for Distances {
+    const ID: &'static str = "distances/1";
+    const TUPLES: &'static str = "pairs";
+    const FACTOR: f64 = 1.0;
+
+    fn numbers(cpu: Cpu, atoms: [Points<'_>; 2], lattice: &Lattice, results: Results<'_>) -> Result<()> {
+        distances(cpu, atoms, lattice, results)
+    }
+}

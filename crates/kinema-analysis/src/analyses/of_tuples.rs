@@ -1,0 +1,93 @@
+//! Numbers of tuples of atoms in each frame: distances of pairs, angles of triples, dihedrals of quadruples.
+//!
+//! It knows none of them: [`OfTuple`] says how many atoms there are and computes all numbers of a frame.
+
+use std::sync::Arc;
+
+use kinema_core::Result;
+use kinema_core::frame::Fields;
+use kinema_core::reduce::{AnyKernel, Frame, Needs};
+
+use super::per_frame::{PerFrame, Rows};
+use crate::arguments::{Arguments, AtomTuples};
+use crate::cpu::Cpu;
+use crate::geometry::{Lattice, Points, Results};
+use crate::registry::KernelInfo;
+
+/// A number of `N` atoms.
+pub(super) trait OfTuple<const N: usize>: Send + Sync + 'static {
+    /// Name and version of the partial's bytes.
+    const ID: &'static str;
+    /// Name of the argument with the tuples.
+    const TUPLES: &'static str;
+    /// What results are multiplied by.
+    const FACTOR: f64;
+    /// The number of each tuple.
+    ///
+    /// # Errors
+    /// Those of the function in `geometry`.
+    fn numbers(cpu: Cpu, atoms: [Points<'_>; N], lattice: &Lattice, results: Results<'_>) -> Result<()>;
+}
+
+/// The kernel of a number. Columns: one a tuple. With `pbc`, as by default, bonds are the nearest images in the frame's cell;
+/// without it atoms are taken where they stand. Where a number is not defined it is not a number.
+pub(super) const fn kernel<T: OfTuple<N>, const N: usize>() -> KernelInfo {
+    KernelInfo { id: T::ID, make: make::<T, N>, examples: examples::<T, N> }
+}
+
+fn make<T: OfTuple<N>, const N: usize>(arguments: &Arguments) -> Result<Arc<dyn AnyKernel>> {
+    let tuples = arguments.atom_tuples::<N>(T::TUPLES)?;
+    let (cpu, pbc) = (arguments.cpu(), arguments.flag("pbc", true)?);
+    Ok(Arc::new(Rows(Tuples { cpu, tuples, pbc, of: std::marker::PhantomData::<T> })))
+}
+
+fn examples<T: OfTuple<N>, const N: usize>(n_atoms: u32, _: &[[f64; 3]]) -> Vec<Arguments> {
+    let tuple = |first: u32| std::array::from_fn(|i| (first + i as u32) % n_atoms);
+    let tuples: Vec<[u32; N]> = (0..n_atoms).rev().step_by(2).chain([0, 0]).map(tuple).collect();
+    let all = Arguments::new(n_atoms).with(T::TUPLES, tuples);
+    vec![all.clone(), all.with("pbc", false), Arguments::new(n_atoms).with(T::TUPLES, vec![tuple(1)])]
+}
+
+struct Tuples<T, const N: usize> {
+    cpu: Cpu,
+    tuples: AtomTuples<N>,
+    pbc: bool,
+    of: std::marker::PhantomData<T>,
+}
+
+impl<T: OfTuple<N>, const N: usize> PerFrame for Tuples<T, N> {
+    const ID: &'static str = T::ID;
+    type Scratch = ();
+
+    fn needs(&self) -> Needs {
+        let fields = if self.pbc { Fields::POSITIONS | Fields::CELL } else { Fields::POSITIONS };
+        Needs { fields, atom_sets: vec![self.tuples.atoms.clone()] }
+    }
+
+    fn width(&self) -> usize {
+        self.tuples.len
+    }
+
+    fn row(&self, frame: &Frame<'_>, (): &mut (), values: &mut [f64]) -> Result<()> {
+        let row = frame.positions(0);
+        let mut atoms = [Points::row(&[])?; N];
+        for (points, column) in atoms.iter_mut().zip(&self.tuples.columns) {
+            *points = Points::picked(row, column)?;
+        }
+        if self.pbc {
+            T::numbers(self.cpu, atoms, &*frame.lattice()?, Results::Double(values))?;
+        } else {
+            T::numbers(self.cpu, atoms, &Lattice::open(), Results::Double(values))?;
+        }
+        let mut sum = 0.0;
+        for value in values.iter_mut() {
+            *value *= T::FACTOR;
+            sum += *value * 0.0;
+        }
+        // atoms at one place or in a line have no angle, which is no error
+        if sum != 0.0 && row.iter().any(|value| !value.is_finite()) {
+            return Err(frame.not_finite(Fields::POSITIONS, 0));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,14 @@
+# The analyses that are commands, one a line, in the order of `kinema --help`: the module is called as the command.
+# `kinema.analysis.registry` reads this file, and type checkers know by it what `kinema.analysis` has.
+# ruff: noqa: I001
+
+from kinema.analysis.rmsd import RMSD as RMSD
+from kinema.analysis.rmsf import RMSF as RMSF
+from kinema.analysis.rgyr import RadiusOfGyration as RadiusOfGyration
+from kinema.analysis.gyration import Gyration as Gyration
+from kinema.analysis.centers import Centers as Centers
+from kinema.analysis.distances import Distances as Distances
+from kinema.analysis.end_to_end import EndToEnd as EndToEnd
+from kinema.analysis.angles import Angles as Angles
+from kinema.analysis.dihedrals import Dihedrals as Dihedrals
+from kinema.analysis.ramachandran import Ramachandran as Ramachandran

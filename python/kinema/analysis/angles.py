@@ -1,0 +1,70 @@
+"""Angles of triples of atoms per frame.
+
+    a(t) = angle between x_1(t) - x_2(t) and x_3(t) - x_2(t), of the nearest images in the frame's cell
+
+degrees from 0 to 180; nan where the second atom is at the place of another one. Source: MDAnalysis' `calc_angles` and
+MDTraj's `compute_angles`, which give radians.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from kinema.analysis.declaration import Option, Quantity
+from kinema.analysis.of_tuples import TupleAnalysis, groups_or_tuples, tuples_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kinema.selection.atoms import AtomChoice
+    from kinema.trajectory import Trajectory
+
+__all__ = ["Angles"]
+
+_GROUPS = ("ag1", "ag2", "ag3")
+
+
+class Angles(TupleAnalysis):
+    """Angles of triples of atoms over time, at the second atom of each.
+
+    Parameters
+    ----------
+    trajectory : Trajectory
+    triples : (n, 3) array of atom numbers from 0, or n atom groups of three atoms
+    ag1, ag2, ag3 : as `Trajectory.select`, instead of triples
+        As many atoms each, of which the first make a triple, the second, and so on.
+    pbc : bool
+        Of the nearest images of both bonds; False: as the atoms stand. Without a cell both are the same.
+
+    After `run`
+    -----------
+    results.values : (frames, n) float64, degrees
+    results.angles : (frames, 2 + n) float64
+        Frame number, time (ps), angles.
+    results.frames, results.time : (frames,)
+    """
+
+    command_name = "angles"
+    summary = "Angles of triples of atoms, for each frame."
+    quantities = (Quantity("angles", "degree", "angle", "one for each triple"),)
+    reference = "MDAnalysis.lib.distances.calc_angles; mdtraj.compute_angles"
+    kernel_name, kernel_tuples = "angles", "triples"
+
+    def __init__(
+        self,
+        trajectory: Trajectory,
+        triples: Annotated[
+            Any, Option("--triples", "File of triples, three atom numbers from 1 a line.", takes="tuples", atoms_each=3)
+        ] = None,
+        ag1: Annotated[AtomChoice, Option("--ag1", "First atoms of the triples, instead.", takes="atoms")] = None,
+        ag2: Annotated[AtomChoice, Option("--ag2", "Second atoms, with the angles, as many.", takes="atoms")] = None,
+        ag3: Annotated[AtomChoice, Option("--ag3", "Third atoms of the triples, as many.", takes="atoms")] = None,
+        pbc: Annotated[bool, Option("--pbc/--no-pbc", "Of the nearest images in the cell.")] = True,
+    ) -> None:
+        given = {"triples": triples, "ag1": ag1, "ag2": ag2, "ag3": ag3}
+        super().__init__(trajectory, tuples_of(trajectory, given, "triples", 3, _GROUPS), pbc)
+
+    @classmethod
+    def check_arguments(cls, given: Mapping[str, Any], *, followed: bool = False) -> None:
+        """See `DeclaredAnalysis`."""
+        groups_or_tuples(given, "triples", _GROUPS)

@@ -1,0 +1,87 @@
+"""Centres of atoms per frame: of mass or of geometry, of all atoms or of each residue, segment or molecule.
+
+    c(t) = sum_i m_i x_i(t) / sum_i m_i
+
+angstrom. Atoms are taken where they stand: molecules are not made whole. Source: MDAnalysis' `center_of_mass` and
+`center_of_geometry` of atom groups, whose `compound` is the same.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from kinema import _core
+from kinema.analysis.declaration import MassWeights, Option, Quantity
+from kinema.analysis.declared import PerFrameAnalysis
+from kinema.choices import COMPOUND
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kinema.analysis.base import Passes
+    from kinema.selection.atoms import AtomChoice
+    from kinema.selection.frames import FrameSelection
+    from kinema.trajectory import Trajectory
+
+__all__ = ["Centers"]
+
+
+class Centers(PerFrameAnalysis):
+    """Centres of atoms over time.
+
+    Parameters
+    ----------
+    trajectory : Trajectory
+    select : as `Trajectory.select`
+        None: all atoms.
+    weights : "mass", None or (atoms,) array
+        Masses of the topology by default: centres of mass; None: centres of geometry.
+    compound : {"group", "residues", "segments", "molecules"}
+        Of what there is a centre: of all atoms together, or of the selected atoms of each.
+
+    After `run`
+    -----------
+    results.values : (frames, 3 * groups) float64, angstrom
+        x, y and z of the first group, of the second, and so on.
+    results.positions : (frames, groups, 3) float64
+        The same.
+    results.centers : (frames, 2 + 3 * groups) float64
+        Frame number, time (ps), coordinates.
+    results.frames, results.time : (frames,)
+    """
+
+    command_name = "centers"
+    summary = "Centres of mass or of geometry of the atoms, or of each residue, for each frame."
+    quantities = (Quantity("centers", "angstrom", "coordinates of centres", "x, y and z of each group"),)
+    reference = "MDAnalysis.core.groups.AtomGroup.center_of_mass, center_of_geometry"
+    summarised_column = None
+
+    def __init__(
+        self,
+        trajectory: Trajectory,
+        select: AtomChoice = None,
+        weights: MassWeights = "mass",
+        compound: Annotated[str, Option("--compound", "Of what there is a centre.", choices=COMPOUND)] = "group",
+    ) -> None:
+        from kinema.selection.compounds import groups_of
+
+        super().__init__(trajectory, select, weights=weights, compound=compound)
+        self.selection.check_unique()
+        with self._noting():
+            masses = self._weights_of(weights)
+        topology = None if compound == "group" else trajectory.topology
+        groups = groups_of(self.selection, None if topology is None else topology.atoms, compound)
+        self._groups = [(one.indices, None if masses is None else masses[one.places]) for one in groups]
+        self._labels = [f"{one.label} {axis}".strip() for one in groups for axis in "xyz"]
+
+    def _kernel(self) -> _core.Kernel:
+        return _core.Kernel("centers", self.trajectory.n_atoms, groups=self._groups)
+
+    def _columns(self) -> Sequence[tuple[str, Quantity]]:
+        return [(label, self.quantities[0]) for label in self._labels]
+
+    def _passes(self, frames: FrameSelection) -> Passes:
+        from kinema.execution.results_file import vectors_of
+
+        found = yield from super()._passes(frames)
+        return type(found)(**dict(found), positions=vectors_of(found.values, 3))

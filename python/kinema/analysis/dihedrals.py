@@ -1,0 +1,106 @@
+"""Dihedral angles per frame: of quadruples of atoms, or phi, psi, omega and chi1 to chi5 of residues.
+
+Degrees from -180 to 180, positive where, seen along the middle bond, the last one is turned clockwise from the first; 0
+is cis. Of the nearest images of the three bonds; nan where three atoms in a row are in a line. Sources: A. Blondel, M.
+Karplus, J. Comput. Chem. 17, 1132 (1996) for the formula; IUPAC-IUB, Biochemistry 9, 3471 (1970) for names and signs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from kinema.analysis.declaration import Option, Quantity
+from kinema.analysis.of_tuples import TupleAnalysis, named_dihedrals, tuples_of
+from kinema.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from kinema.selection.atoms import AtomChoice
+    from kinema.trajectory import Trajectory
+
+__all__ = ["Dihedrals"]
+
+_NAMES = ("phi", "psi", "omega", "chi1", "chi2", "chi3", "chi4", "chi5")
+
+
+class Dihedrals(TupleAnalysis):
+    """Dihedral angles over time.
+
+    Parameters
+    ----------
+    trajectory : Trajectory
+    select : as `Trajectory.select`
+        Residues with an atom among these, for angles by name; None: all.
+    quadruples : (n, 4) array of atom numbers from 0, or n atom groups of four atoms
+    phi, psi, omega, chi1, chi2, chi3, chi4, chi5 : bool, instead of quadruples
+        Those of all residues that have them, one name after the other. A note names residues that lack atoms.
+    pbc : bool
+        Of the nearest images of the bonds; False: as the atoms stand. Without a cell both are the same.
+
+    After `run`
+    -----------
+    results.values : (frames, n) float64, degrees
+    results.dihedrals : (frames, 2 + n) float64
+        Frame number, time (ps), angles.
+    results.phi, results.psi, ..., or results.dihedral : (frames, residues) float64, or (frames,) for one residue
+        Those of each name; of quadruples all.
+    results.frames, results.time : (frames,)
+
+    Attributes
+    ----------
+    tuples : (n, 4) the atoms of each angle
+    """
+
+    command_name = "dihedrals"
+    summary = "Dihedral angles of quadruples of atoms, or of residues: phi, psi, omega, chi."
+    quantities = (
+        Quantity("dihedral", "degree", "dihedral angle", "one for each quadruple", period=360.0),
+        *(Quantity(name, "degree", name, "one for each residue", period=360.0) for name in _NAMES),
+    )
+    reference = "MDAnalysis.analysis.dihedrals.Dihedral; IUPAC-IUB, Biochemistry 9, 3471 (1970)"
+    kernel_name, kernel_tuples = "dihedrals", "quadruples"
+
+    def __init__(
+        self,
+        trajectory: Trajectory,
+        select: AtomChoice = None,
+        quadruples: Annotated[
+            Any, Option("--quadruples", "File of four atom numbers from 1 a line.", takes="tuples", atoms_each=4)
+        ] = None,
+        phi: Annotated[bool, Option("--phi", "C N CA C of the residues, about N - CA.")] = False,
+        psi: Annotated[bool, Option("--psi", "N CA C N, about CA - C.")] = False,
+        omega: Annotated[bool, Option("--omega", "CA C N CA, about the bond to the next residue.")] = False,
+        chi1: Annotated[bool, Option("--chi1", "Of side chains, about CA - CB.")] = False,
+        chi2: Annotated[bool, Option("--chi2", "About CB - CG.")] = False,
+        chi3: Annotated[bool, Option("--chi3", "About CG - CD.")] = False,
+        chi4: Annotated[bool, Option("--chi4", "About CD - CE or NE.")] = False,
+        chi5: Annotated[bool, Option("--chi5", "About NE - CZ of arginine.")] = False,
+        pbc: Annotated[bool, Option("--pbc/--no-pbc", "Of the nearest images in the cell.")] = True,
+    ) -> None:
+        chosen = zip(_NAMES, (phi, psi, omega, chi1, chi2, chi3, chi4, chi5), strict=True)
+        names = [name for name, wanted in chosen if wanted]
+        self.check_arguments({"quadruples": quadruples, **dict.fromkeys(names, True)})
+        self._labels: list[tuple[str, Quantity]] = []
+        notes: list[str] = []
+        if names:
+            of = {one.name: one for one in self.quantities}
+            tuples, labels, notes = named_dihedrals(trajectory, select, names)
+            self._labels = [(f"{name} {residue}", of[name]) for name, residue in labels]
+        else:
+            if select is not None and trajectory.select(select).n_atoms < trajectory.n_atoms:
+                raise ArgumentError("select chooses residues for angles by name, not quadruples; give one of both")
+            tuples = tuples_of(trajectory, {"quadruples": quadruples}, "quadruples", 4)
+        super().__init__(trajectory, tuples, pbc, dihedrals=names)
+        self._add_notes(notes)
+
+    @classmethod
+    def check_arguments(cls, given: Mapping[str, Any], *, followed: bool = False) -> None:
+        """See `DeclaredAnalysis`."""
+        named = [name for name in _NAMES if given.get(name)]
+        if bool(named) == (given.get("quadruples") is not None):
+            found = f"quadruples and {', '.join(named)}" if named else "neither"
+            raise ArgumentError(f"dihedrals are given by quadruples, or by names, {', '.join(_NAMES)}, found {found}")
+
+    def _columns(self) -> Sequence[tuple[str, Quantity]]:
+        return self._labels or super()._columns()

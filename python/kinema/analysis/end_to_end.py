@@ -1,0 +1,86 @@
+"""End-to-end distances of chains per frame.
+
+    d(t) = |x_last(t) - x_first(t)|
+
+angstrom. Atoms are taken where they stand, and so molecules must be whole: of a chain that is longer than half of the
+cell the nearest image of the last atom is not its end. Source: P. J. Flory, "Statistical Mechanics of Chain Molecules"
+(1969).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import numpy as np
+
+from kinema.analysis.declaration import Option, Quantity
+from kinema.analysis.of_tuples import TupleAnalysis
+from kinema.choices import COMPOUND
+from kinema.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kinema.selection.atoms import AtomChoice
+    from kinema.trajectory import Trajectory
+
+__all__ = ["EndToEnd"]
+
+
+class EndToEnd(TupleAnalysis):
+    """Distance between the first and the last atom over time.
+
+    Parameters
+    ----------
+    trajectory : Trajectory
+    select : as `Trajectory.select`
+        Atoms of the chain, from end to end; None: all.
+    compound : {"group", "residues", "segments", "molecules"}
+        What is a chain: all atoms together, or the selected atoms of each; a column for each.
+    pbc : bool
+        Of the nearest images of both ends in the cell; by default as the atoms stand.
+
+    After `run`
+    -----------
+    results.values : (frames, chains) float64, angstrom
+    results.end_to_end : (frames, 2 + chains) float64
+        Frame number, time (ps), distances.
+    results.frames, results.time : (frames,)
+
+    Attributes
+    ----------
+    tuples : (chains, 2) first and last atoms
+    """
+
+    command_name = "end-to-end"
+    summary = "Distance between the first and the last atom, for each frame."
+    quantities = (Quantity("end_to_end", "angstrom", "end-to-end distance", "one for each chain"),)
+    reference = "Flory, Statistical Mechanics of Chain Molecules (1969)"
+    kernel_name, kernel_tuples = "distances", "pairs"
+
+    def __init__(
+        self,
+        trajectory: Trajectory,
+        select: AtomChoice = None,
+        compound: Annotated[str, Option("--compound", "What is a chain.", choices=COMPOUND)] = "group",
+        pbc: Annotated[bool, Option("--pbc/--no-pbc", "Of the nearest images of both ends.")] = False,
+    ) -> None:
+        from kinema.analysis.arguments import select_atoms
+        from kinema.selection.compounds import groups_of
+
+        selection = select_atoms(trajectory, select)
+        topology = None if compound == "group" else trajectory.topology
+        groups = groups_of(selection, None if topology is None else topology.atoms, compound)
+        short = [one.label or "the selection" for one in groups if len(one.indices) < 2]
+        if short:
+            raise ArgumentError(f"an end-to-end distance is of two atoms or more, found one in {short[0]}")
+        super().__init__(trajectory, np.array([one.indices[[0, -1]] for one in groups]), pbc, compound=compound)
+        self._labels = [one.label or "end_to_end" for one in groups]
+
+    @property
+    def subject(self) -> str:
+        """See `DeclaredAnalysis`."""
+        return f"{self.quantities[0].description} of {len(self.tuples)} chain{'' if len(self.tuples) == 1 else 's'}"
+
+    def _columns(self) -> Sequence[tuple[str, Quantity]]:
+        return [(label, self.quantities[0]) for label in self._labels]

@@ -1,0 +1,99 @@
+"""Phi and psi of residues per frame, side by side, and the plot of Ramachandran: psi over phi.
+
+Degrees from -180 to 180. Source: G. N. Ramachandran, C. Ramakrishnan, V. Sasisekharan, J. Mol. Biol. 7, 95 (1963).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import numpy as np
+
+from kinema.analysis.declaration import Option, Quantity
+from kinema.analysis.of_tuples import TupleAnalysis, named_dihedrals
+from kinema.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.figure import Figure
+
+    from kinema.analysis.base import Passes
+    from kinema.selection.atoms import AtomChoice
+    from kinema.selection.frames import FrameSelection
+    from kinema.trajectory import Trajectory
+    from kinema.writing.tables import Table
+
+__all__ = ["Ramachandran"]
+
+
+class Ramachandran(TupleAnalysis):
+    """Phi and psi of residues over time.
+
+    Parameters
+    ----------
+    trajectory : Trajectory
+        With a topology.
+    select : as `Trajectory.select`
+        Residues with an atom among these, which have both angles; None: all. A note names those that lack one.
+    pbc : bool
+        Of the nearest images of the bonds; False: as the atoms stand. Without a cell both are the same.
+
+    After `run`
+    -----------
+    results.values : (frames, 2 * residues) float64, degrees
+        Phi and psi of the first residue, of the second, and so on.
+    results.angles : (frames, residues, 2) float64
+        The same.
+    results.phi, results.psi : (frames, residues) float64, or (frames,) for one residue
+    results.ramachandran : (frames, 2 + 2 * residues) float64
+        Frame number, time (ps), angles.
+    results.frames, results.time : (frames,)
+
+    Attributes
+    ----------
+    tuples : (2 * residues, 4) the atoms of each angle
+    """
+
+    command_name = "ramachandran"
+    summary = "Phi and psi of residues, for each frame; the picture is a Ramachandran plot."
+    quantities = (
+        Quantity("phi", "degree", "phi and psi", "one for each residue", period=360.0),
+        Quantity("psi", "degree", "psi", "one for each residue", period=360.0),
+    )
+    reference = "Ramachandran et al., J. Mol. Biol. 7, 95 (1963); MDAnalysis.analysis.dihedrals.Ramachandran"
+    kernel_name, kernel_tuples = "dihedrals", "quadruples"
+
+    def __init__(
+        self,
+        trajectory: Trajectory,
+        select: AtomChoice = None,
+        pbc: Annotated[bool, Option("--pbc/--no-pbc", "Of the nearest images in the cell.")] = True,
+    ) -> None:
+        tuples, labels, notes = named_dihedrals(trajectory, select, ("phi", "psi"))
+        residues = {name: [label for of, label in labels if of == name] for name in ("phi", "psi")}
+        both = [label for label in residues["phi"] if label in set(residues["psi"])]
+        if not both:
+            raise ArgumentError(f"{trajectory.atoms.name}: no residue of the selection has both phi and psi")
+        places = {label: place for place, label in enumerate(labels)}
+        chosen = [(name, label) for label in both for name in ("phi", "psi")]
+        super().__init__(trajectory, tuples[[places[one] for one in chosen]], pbc)
+        of = {one.name: one for one in self.quantities}
+        self._labels = [(f"{name} {label}", of[name]) for name, label in chosen]
+        self._add_notes(notes)
+
+    def _columns(self) -> Sequence[tuple[str, Quantity]]:
+        return self._labels
+
+    def _passes(self, frames: FrameSelection) -> Passes:
+        from kinema.execution.results_file import vectors_of
+
+        found = yield from super()._passes(frames)
+        return type(found)(**dict(found), angles=vectors_of(found.values, 2))
+
+    def _figure(self, table: Table) -> Figure:
+        from kinema.analysis.plotting import draw_plane
+
+        columns = table.curves()[1]
+        phi, psi = (np.stack([one.values for one in columns[first::2]]) for first in (0, 1))
+        return draw_plane((phi, psi), ("phi (degree)", "psi (degree)"), "Ramachandran plot")

@@ -1,0 +1,59 @@
+"""Groups of selected atoms: all of them, or those of each residue, segment or molecule, with labels for columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema.choices import COMPOUND, check_choice
+from kinema.errors import ArgumentError
+from kinema.selection.residue_dihedrals import residue_labels
+
+if TYPE_CHECKING:
+    from kinema.selection.atom_table import Atoms
+    from kinema.selection.atoms import Selection
+
+__all__ = ["AtomsOfGroup", "groups_of"]
+
+_COLUMNS = {"residues": "resindices", "segments": "segids", "molecules": "molnums"}
+
+
+@dataclass(frozen=True, eq=False)
+class AtomsOfGroup:
+    """`label` ("" for all atoms), `places` (n,) in the selection, `indices` (n,) uint32 in the trajectory."""
+
+    label: str
+    places: NDArray[np.intp]
+    indices: NDArray[np.uint32]
+
+
+def groups_of(selection: Selection, atoms: Atoms | None, compound: str) -> list[AtomsOfGroup]:
+    """The groups of a selection, in the order in which it names their first atoms; atoms of each in its order.
+
+    `compound` is "group" (all atoms are one), "residues", "segments" or "molecules", as in MDAnalysis; `atoms` may be
+    None for "group". ArgumentError for another word, and where the table has not what is asked for.
+    """
+    check_choice("compound", compound, COMPOUND)
+    if compound == "group":
+        return [AtomsOfGroup("", np.arange(selection.n_atoms), selection.indices)]
+    if atoms is None:
+        raise ArgumentError(f"compound={compound!r} needs a topology: open the trajectory with topology=")
+    values = atoms.get(_COLUMNS[compound])
+    if values is None and compound == "segments":
+        values = atoms.get("chainIDs")
+    if values is None:
+        raise ArgumentError(f"{atoms.name} has no {_COLUMNS[compound]}, which compound={compound!r} needs")
+    _, first, of = np.unique(values[selection.indices], return_index=True, return_inverse=True)
+    # ranks of the groups by their first atoms
+    rank = np.argsort(np.argsort(first))
+    places = np.argsort(rank[of], kind="stable")
+    runs = np.split(places, np.cumsum(np.bincount(rank[of]))[:-1])
+    heads = selection.indices[[run[0] for run in runs]]
+    if compound == "residues":
+        labels = residue_labels(atoms, atoms.resindices[heads])
+    else:
+        labels = [f"{compound[:-1]} {value}" for value in values[heads]]
+    return [AtomsOfGroup(label, run, selection.indices[run]) for label, run in zip(labels, runs, strict=True)]
