@@ -15,10 +15,8 @@ import numpy as np
 from kinema import _core
 from kinema.errors import ArgumentError
 from kinema.execution.computation import Computation, KernelResults, Pass, Passes, Results
-from kinema.execution.following import follow, frames_by_number
 from kinema.execution.results_file import ResultDataset
 from kinema.execution.run import CheckpointChoice, run
-from kinema.following import FollowOptions
 from kinema.notes import emit
 from kinema.printable import are_float32
 from kinema.progress import ProgressChoice
@@ -32,6 +30,7 @@ from kinema.writing.tables import Column, Table, check_writable, write_table
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from kinema.following import FollowOptions
     from kinema.profile import Report
 
 __all__ = ["Analysis", "Pass", "Passes", "Results", "results_per_frame"]
@@ -191,6 +190,8 @@ class Analysis(Computation):
         ------
         ArgumentError (also for an analysis of several passes), and as `Trajectory.follow` and `run`.
         """
+        from kinema.execution.following import follow, frames_by_number
+
         follow(
             [self],
             until,

@@ -10,14 +10,11 @@ from typing import Any
 import numpy as np
 
 import kinema as kn
-from kinema.analysis.growing_outputs import GrowingOutputs
 from kinema.cli.analysis_options import FollowedFiles, FrameOptions, Inputs, Opening, Outputs, Workers
 from kinema.cli.command_line import Command
 from kinema.cli.stopping import Terminated
 from kinema.errors import ArgumentError
-from kinema.execution.following import follow, frames_by_number, frames_in_time
 from kinema.execution.results_file import ResultArray
-from kinema.following import when_there
 from kinema.printable import counted, printable
 from kinema.resources import peak_memory
 from kinema.selection.time_range import frames_between
@@ -68,6 +65,8 @@ def open_inputs(
     with outputs.checkpoint_noted():
         outputs.check([*inputs.paths, inputs.topology, inputs.index_file, reference])
         if following.follow:
+            from kinema.following import when_there
+
             trajectory = when_there(opened, following.follow_timeout, command.print_progress)
         else:
             trajectory = opened()
@@ -129,6 +128,9 @@ def run(
 
 def _follow(analysis: Any, window: FrameOptions, outputs: Outputs, workers: Workers, following: FollowedFiles) -> None:
     """Runs the analysis on frames as they come; what is written of it grows."""
+    from kinema.analysis.growing_outputs import GrowingOutputs
+    from kinema.execution.following import follow, frames_by_number, frames_in_time
+
     choose = None
     if _is_by_time(window):
         choose = frames_in_time(lambda trajectory: frames_between(trajectory, window.begin, window.end, window.dt))

@@ -12,8 +12,6 @@ import numpy as np
 
 from kinema import _core
 from kinema.cache.counts import CacheCounts, counts_of_all
-from kinema.cache.node_cache import cache_of
-from kinema.cache.trajectories import explain_coverage
 from kinema.errors import ArgumentError
 from kinema.execution.checkpoint import Checkpoint, CheckpointChoice
 from kinema.execution.computation import Computation, Pass, Passes, Results, ResultsOnRoot
@@ -33,7 +31,6 @@ from kinema.runners import (
 from kinema.runners.access import access_method
 from kinema.runners.base import PassRequest
 from kinema.selection.frames import FrameChoice, FrameSelection
-from kinema.selection.readable import decode_frames
 from kinema.timings import BLOCK_COLUMNS
 
 if TYPE_CHECKING:
@@ -92,6 +89,8 @@ def run(
             if skip_damaged:
                 core = analyses[0].trajectory.core
                 threads = chosen_runner.local_threads(workers)
+                from kinema.selection.readable import decode_frames
+
                 decoded = decode_frames(core, chosen, workers=threads, memory=limit, progress=shown)
                 emit(decoded.notes())
                 chosen = decoded.readable()
@@ -114,11 +113,10 @@ def run(
         )
         words = _in_words(outcomes)
         core = analyses[0].trajectory.core
-        cache = cache_of(core)
-        if cache is not None:
-            other = "" if method.rank_reader is None else method.description
-            words += f"\n{explain_coverage(core, cache, other)}"
-        since = None if cache is None else counts_of_all() - counted
+        coverage = _cache_in_words(core, "" if method.rank_reader is None else method.description)
+        if coverage is not None:
+            words += f"\n{coverage}"
+        since = None if coverage is None else counts_of_all() - counted
         return _Finished(chosen, results, timings, words, tuple(notes), since)
 
     finished = chosen_runner.run_on_root(whole)
@@ -156,6 +154,17 @@ def _record(analyses: Sequence[Computation], finished: _Finished) -> RunRecord:
         notes=finished.notes,
         node_cache=finished.node_cache,
     )
+
+
+def _cache_in_words(core: _core.Trajectory, other_reader: str) -> str | None:
+    """What of the files is read through the node cache; None where there is none."""
+    if core.recipe()["node_cache"] is None:
+        return None
+    from kinema.cache.node_cache import cache_of
+    from kinema.cache.trajectories import explain_coverage
+
+    cache = cache_of(core)
+    return None if cache is None else explain_coverage(core, cache, other_reader)
 
 
 def _in_words(outcomes: Sequence[PassResult]) -> str:
