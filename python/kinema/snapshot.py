@@ -10,7 +10,6 @@ import os
 import pickle
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.errors import ArgumentError
+from kinema.values import dataclass
 
 __all__ = [
     "FETCHED",

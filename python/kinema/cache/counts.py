@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
 from kinema import _core
 from kinema.printable import counted
+from kinema.values import dataclass
 
 __all__ = ["CacheCounts", "SentCounts", "add_counts", "counts_of_all", "take_counts"]
 

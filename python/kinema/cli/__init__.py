@@ -11,7 +11,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from kinema.cli import exit_codes
 from kinema.cli.stopping import Terminated, stop_on_sigterm
@@ -27,11 +27,19 @@ __all__ = ["main"]
 
 def main(arguments: list[str] | None = None) -> None:
     """Runs `kinema` with the arguments (those of the process by default) and exits the process."""
-    prepare_streams()
     # modules make objects that stay: looking for garbage among them takes a tenth of a start; see `_invoke`
     gc.disable()
+    try:
+        _run_and_exit(arguments)
+    finally:
+        gc.unfreeze()
+        gc.enable()
+
+
+def _run_and_exit(arguments: list[str] | None) -> NoReturn:
     from kinema.cli.command_line import prepare
 
+    prepare_streams()
     try:
         command = prepare(sys.argv[1:] if arguments is None else arguments)
     except ArgumentError as error:
@@ -111,6 +119,7 @@ def _invoke(command: Command) -> int:
         words = [*words, "--help"]
     refuse_renamed(words)
     group = parser_of(path_of(words) or tuple(words))
+    gc.freeze()
     gc.enable()
     # not the application itself: that takes every end of a file, EOFError, for a wish to stop
     try:

@@ -7,12 +7,13 @@ methods that nobody calls (`eq`, `repr`), which takes half the time.
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
 
 from kinema.cli import options
 from kinema.cli.stopping import Terminated
+from kinema.values import dataclass
 
 if TYPE_CHECKING:
     from kinema.cli.command_line import Command

@@ -15,7 +15,6 @@ from kinema.cli.analysis_options import FollowedFiles, FrameOptions, Inputs, Ope
 from kinema.cli.command_line import Command
 from kinema.cli.stopping import Terminated
 from kinema.errors import ArgumentError
-from kinema.execution.results_file import ResultArray
 from kinema.printable import counted, printable
 from kinema.resources import peak_memory
 from kinema.selection.time_range import frames_between
@@ -29,7 +28,7 @@ def statistics(analysis: DeclaredAnalysis, output_unit: str) -> tuple[str, dict[
     """A unit, and mean, least and largest value in it; of values in a file some are in memory at a time."""
     values, own = analysis.results.values, analysis.quantities[0].unit
     mean, least, largest = 0.0, np.inf, -np.inf
-    for chunk in values.chunks() if isinstance(values, ResultArray) else [values]:
+    for chunk in [values] if isinstance(values, np.ndarray) else values.chunks():
         chosen = chunk if analysis.summarised_column is None else chunk[:, analysis.summarised_column]
         mean += float(np.mean(chosen)) * (len(chosen) / len(values))
         least, largest = min(least, float(np.min(chosen))), max(largest, float(np.max(chosen)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, TypeVar, Unpack
 
 import numpy as np
@@ -13,7 +13,6 @@ import numpy as np
 from kinema import _core
 from kinema.cache.counts import CacheCounts, counts_of_all
 from kinema.errors import ArgumentError
-from kinema.execution.checkpoint import Checkpoint, CheckpointChoice
 from kinema.execution.computation import Computation, Pass, Passes, Results, ResultsOnRoot
 from kinema.execution.record import RunRecord
 from kinema.notes import emit, recorded
@@ -32,11 +31,13 @@ from kinema.runners.access import access_method
 from kinema.runners.base import PassRequest
 from kinema.selection.frames import FrameChoice, FrameSelection
 from kinema.timings import BLOCK_COLUMNS
+from kinema.values import dataclass
 
 if TYPE_CHECKING:
+    from kinema.execution.checkpoint import CheckpointChoice
     from kinema.execution.persistence import Persistence
 
-__all__ = ["CheckpointChoice", "check_analyses", "run", "run_pass"]
+__all__ = ["check_analyses", "run", "run_pass"]
 
 A = TypeVar("A", bound=Computation)
 
@@ -271,10 +272,14 @@ def _persistence(
     out: str | os.PathLike[str] | None,
 ) -> Persistence | None:
     """The checkpoint and the file of results, or None; h5py is imported here, as most runs have neither."""
+    if (checkpoint, interval, out) == (None, None, None):
+        return None
+    from kinema.execution.checkpoint import Checkpoint
+    from kinema.execution.persistence import Persistence
+
     saved = Checkpoint.of(checkpoint, interval)
     if saved is None and out is None:
         return None
-    from kinema.execution.persistence import Persistence
 
     return Persistence(analyses, frames, saved, out)
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import glob
 import os
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from kinema.errors import ArgumentError, FileNotFound
 from kinema.files import natural_order
+from kinema.values import dataclass
 
 __all__ = ["GivenFiles"]
 
