@@ -47,7 +47,14 @@ def classes(decorator):
     class Changing:
         value: int = 1
 
-    return Base, Derived, ByIdentity, Hashed, Changing
+    @decorator(frozen=True)
+    class Named:
+        fields: tuple[int, ...]
+        cls: int = 1
+        names: int = 2
+        value: int = 3
+
+    return Base, Derived, ByIdentity, Hashed, Changing, Named
 
 
 OURS, THEIRS = classes(dataclass), classes(dataclasses.dataclass)
@@ -69,7 +76,7 @@ def removed(one, name):
     delattr(one, name)
 
 
-@pytest.mark.parametrize("number", range(5))
+@pytest.mark.parametrize("number", range(6))
 def test_a_class_is_as_by_dataclasses(number):
     ours, theirs = OURS[number], THEIRS[number]
     names = [one.name for one in dataclasses.fields(ours)]
@@ -90,16 +97,16 @@ def parameters(cls):
     return inspect.signature(cls).parameters.values()
 
 
-@pytest.mark.parametrize("number", range(5))
+@pytest.mark.parametrize("number", range(6))
 def test_its_objects_are_as_those_by_dataclasses(number):
     ours, theirs = OURS[number], THEIRS[number]
-    for one, other in ((ours("a"), ours("a")), (ours("a"), ours("b")), (ours("a"), 3)):
-        theirs_one = theirs(one.name if hasattr(one, "name") else one.value)
-        theirs_other = 3 if other == 3 else theirs(other.name if hasattr(other, "name") else other.value)
+    for of, compared in (("a", "a"), ("a", "b"), ("a", 3)):
+        one, theirs_one = ours(of), theirs(of)
+        other, theirs_other = (3, 3) if compared == 3 else (ours(compared), theirs(compared))
         assert (one == other) == (theirs_one == theirs_other)
         if number != 2:  # the place in memory
             assert outcome(lambda one=one: hash(one)) == outcome(lambda it=theirs_one: hash(it))
-        if number in (0, 1, 4):
+        if number in (0, 1, 4, 5):
             assert repr(one) == repr(theirs_one)
         assert dataclasses.asdict(one) == dataclasses.asdict(theirs_one)
         for change in (changed, removed):
@@ -123,6 +130,26 @@ def test_objects_are_copied_pickled_and_compared():
     assert WithNumbers(3, (4,)) != 3
     assert WithNumbers(3) != OtherNumbers(3)
     OtherNumbers(3).__dict__["cached"] = 1
+
+
+@pytest.mark.parametrize(("above", "below"), [(dataclass, dataclasses.dataclass), (dataclasses.dataclass, dataclass)])
+def test_either_kind_inherits_from_the_other(above, below):
+    @above(frozen=True)
+    class Above:
+        value: int
+
+    @below(frozen=True)
+    class Below(Above):
+        more: int = 2
+
+    assert Below(1) == Below(1, 2) != Below(1, 3)
+    with pytest.raises(FrozenInstanceError):
+        Below(1).value = 3
+    with pytest.raises(TypeError, match="frozen"):
+
+        @below
+        class Changing(Above):
+            pass
 
 
 def test_a_frozen_class_sets_no_attributes_its_own_way():

@@ -2,7 +2,7 @@
 
 A command makes seventy such classes when it starts, and Python compiles the text of `__init__`, `__repr__`, `__eq__`,
 `__hash__`, `__setattr__` and `__delattr__` of each, a quarter of the start. Here `__init__` is compiled, and the others
-are functions that ask for the fields. A class behaves the same. What inherits from one is made by this decorator, too.
+are functions that ask for the fields. A class behaves the same, and may inherit from one of the other kind.
 """
 
 from __future__ import annotations
@@ -39,12 +39,17 @@ def _frozen(cls: Any, eq: bool, repr: bool) -> Any:
     has_hash = not (explicit_hash is MISSING or (explicit_hash is None and "__eq__" in own))
     methods: dict[str, Any] = {"__repr__": _repr if repr else None, "__eq__": _eq if eq else None}
     wanted = {name: method for name, method in methods.items() if method is not None and name not in own}
-    cls = dataclasses.dataclass(cls, init=False, repr=False, eq=False)
+    # Python's own refuses a class that is not frozen below one that is; then it makes the two methods as well
+    inherits = any("__dataclass_fields__" in vars(base) for base in cls.__mro__[1:])
+    cls = dataclasses.dataclass(cls, init=False, repr=False, eq=False, frozen=inherits)
+    if not inherits:
+        cls.__dataclass_params__.frozen = True
+        wanted |= {"__setattr__": _setattr, "__delattr__": _delattr}
     if "__init__" not in own:
         wanted["__init__"] = _initialiser(cls)
     if eq and not has_hash:
         wanted["__hash__"] = _hash
-    for name, method in {**wanted, "__setattr__": _setattr, "__delattr__": _delattr}.items():
+    for name, method in wanted.items():
         setattr(cls, name, method)
     return cls
 
@@ -71,10 +76,10 @@ def _initialiser(cls: Any) -> Any:
             words.append(one.name + (f"={default}" if default else ""))
         if one.init or one.default_factory is not MISSING:
             # the class refuses to set attributes
-            lines.append(f"  fields[{one.name!r}] = {value}")
+            lines.append(f"  _own_[{one.name!r}] = {value}")
     if hasattr(cls, "__post_init__"):
         lines.append("  self.__post_init__()")
-    text = "\n".join([f"def __init__({', '.join(words)}):", "  fields = self.__dict__", *lines])
+    text = "\n".join([f"def __init__({', '.join(words)}):", "  _own_ = self.__dict__", *lines])
     made: dict[str, Any] = {}
     exec(text, names, made)
     made["__init__"].__qualname__ = f"{cls.__qualname__}.__init__"
