@@ -117,12 +117,6 @@ class RMSD(PerFrameAnalysis):
                 one.check_unique()
                 self._reference.check(one)
 
-    @classmethod
-    def examples(cls, n_atoms: int) -> list[dict[str, Any]]:
-        """See `DeclaredAnalysis`."""
-        groups = [range(n_atoms), [n_atoms - 1]]
-        return [{}, {"select": range(0, n_atoms, 2), "groups": groups, "ref_frame": 1}, {"superposition": False}]
-
     @property
     def selections(self) -> Sequence[Selection]:
         """The selection and the groups."""

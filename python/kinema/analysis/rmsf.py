@@ -132,12 +132,6 @@ class RMSF(DeclaredAnalysis):
                 emit([_NOT_SUPERPOSED])
 
     @classmethod
-    def examples(cls, n_atoms: int) -> list[dict[str, Any]]:
-        """See `DeclaredAnalysis`."""
-        some = range(0, n_atoms, 2)
-        return [{}, {"select": some, "align": "reference"}, {"align": "average", "align_select": some}]
-
-    @classmethod
     def check_arguments(cls, given: Mapping[str, Any], *, followed: bool = False) -> None:
         """See `DeclaredAnalysis`."""
         if followed and given.get("align") == "average":
@@ -145,11 +139,11 @@ class RMSF(DeclaredAnalysis):
                 "align='average' reads all frames twice, which --follow cannot; use align='reference', or run it "
                 "when all frames are there"
             )
-        of_align = {"align_select", "ref_frame", "reference", "match"} & {*given}
-        if "align" not in given and of_align:
+        if "align" not in given and {"align_select", "ref_frame", "reference", "match"} & {*given}:
             raise ArgumentError(
                 "align_select=, ref_frame=, reference= and match= need align='average' or align='reference'"
             )
+        super().check_arguments(given, followed=followed)
 
     @property
     def other_files(self) -> tuple[str, ...]:
