@@ -18,7 +18,7 @@ PACKAGE = "kinema"
 # `X.__init__` is the module of folder X that collects its public names, where it is not in the room of the folder.
 # A room may import rooms of lower layers only, and none beside it in its own layer.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("_core", "printable"),
+    ("_core", "printable", "values"),
     ("errors",),
     # what is asked of the machine, and nouns of one purpose
     ("choices", "files", "notes", "prefetch", "progress", "resources", "snapshot", "timings"),

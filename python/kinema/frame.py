@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, Self
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from kinema.errors import ArgumentError, MemoryLimitError
 from kinema.printable import shortest
+from kinema.values import dataclass
 
 __all__ = [
     "VECTOR_FIELDS",

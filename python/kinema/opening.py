@@ -10,11 +10,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import fields as dataclass_fields
-from typing import Any, Literal, ParamSpec, cast
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, cast
 
 from kinema import _core
-from kinema.cache.node_cache import NodeCacheChoice, node_cache_of
-from kinema.cache.trajectories import sized_for
 from kinema.choices import INDEX, ON_TRUNCATED, OVERLAP, check_choice, renamed
 from kinema.errors import ArgumentError, CorruptFileError, Error, UnsupportedFormatError
 from kinema.files import file_names, is_hdf5
@@ -32,6 +30,9 @@ from kinema.selection.topology import Topology, is_atom_group, is_universe
 from kinema.selection.universe import files_of_universe, options_of_universe
 from kinema.trajectory import Trajectory
 from kinema.writing.output_file import write_index
+
+if TYPE_CHECKING:
+    from kinema.cache.node_cache import NodeCache, NodeCacheChoice
 
 __all__ = ["open", "read_atoms", "topology_of"]
 
@@ -179,7 +180,7 @@ def open(
     if is_atom_group(paths):
         raise ArgumentError("open takes file names or a Universe, found an AtomGroup; pass it as select= instead")
     patterns = file_names(paths)
-    cache = node_cache_of(node_cache)
+    cache = None if node_cache is None else _chosen_cache(node_cache)
     files = GivenFiles(tuple(patterns), None if cache is None else cache.root)
     names = files.checked()
     policy = _index_policy(index, stored)
@@ -226,6 +227,8 @@ def open(
             first = _core.Trajectory(
                 names[:1], format=core_format, index="memory", describe=describe, external=Describer(others)
             )
+            from kinema.cache.trajectories import sized_for
+
             cache = sized_for(cache, first)
         core = _core.Trajectory(
             names,
@@ -283,6 +286,12 @@ def open(
     own = h5md.atoms_source(names[0], options) if known is None else None
     known = known if own is None else Topology(own)
     return Trajectory(core, known, hdf5=options, opening=opening, stated=stated, given=files)
+
+
+def _chosen_cache(choice: NodeCacheChoice) -> NodeCache | None:
+    from kinema.cache.node_cache import node_cache_of
+
+    return node_cache_of(choice)
 
 
 def topology_of(source: str | os.PathLike[str] | Atoms | Topology | Any, *, index: str = "memory") -> Topology:

@@ -8,10 +8,8 @@ from __future__ import annotations
 import functools
 import os
 import pickle
-import socket
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +17,7 @@ from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.errors import ArgumentError
+from kinema.values import dataclass
 
 __all__ = [
     "FETCHED",
@@ -97,14 +96,14 @@ class KeptFile(NamedTuple):
     def of(cls, path: str) -> KeptFile | None:
         """None for a file of any other kind."""
         node = _node_that_keeps(path)
-        return None if node is None else cls(path, node, socket.gethostname())
+        return None if node is None else cls(path, node, os.uname().nodename)
 
     def check(self) -> None:
         """Raises ArgumentError where this process is on another node."""
         if _node_that_keeps(self.path) != self.node:
             raise ArgumentError(
                 f"{self.path}: this published file is on {self.host}, where it was opened, and a worker or rank is on "
-                f"{socket.gethostname()}, to which it was not fetched; use workers and ranks of one node, or publish "
+                f"{os.uname().nodename}, to which it was not fetched; use workers and ranks of one node, or publish "
                 "it on the shared file system, without local=",
                 path=self.path,
             )

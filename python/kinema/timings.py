@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 
 import numpy as np
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.printable import counted
+from kinema.values import dataclass
 
 __all__ = [
     "BLOCK_COLUMNS",

@@ -17,8 +17,6 @@ from numpy.typing import DTypeLike, NDArray
 
 from kinema import _core
 from kinema.errors import ArgumentError
-from kinema.following.follow import Following
-from kinema.following.options import FollowOptions
 from kinema.following.patterns import GivenFiles
 from kinema.formats import h5md
 from kinema.frame import (
@@ -48,6 +46,7 @@ from kinema.snapshot import TrajectorySnapshot, opened_again
 from kinema.timings import Timings
 
 if TYPE_CHECKING:
+    from kinema.following import Following, FollowOptions
     from kinema.formats.h5md.read.observables import Observable
 
 __all__ = ["UNITS", "Trajectory"]
@@ -318,6 +317,8 @@ class Trajectory:
         """
         if self._view is not None:
             raise ArgumentError("a view of some frames cannot be followed; follow the trajectory that it is of")
+        from kinema.following import Following
+
         return Following(self, self._given, until, timeout, {"fields": self._vector_fields(), **options})
 
     def scan(

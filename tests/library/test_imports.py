@@ -36,6 +36,40 @@ def test_a_run_from_indices_imports_little(small, tmp_path):
     assert found.stdout.strip() == ""
 
 
+COMMAND = """
+import sys
+from kinema.cli import main
+sys.argv = ["kinema", *sys.argv[1:]]
+try:
+    main()
+except SystemExit as end:
+    assert end.code == 0, end.code
+import gc
+assert gc.isenabled()
+print(",".join(sys.modules), file=sys.stderr)
+"""
+# of a command that reads a file whose frames are found by arithmetic, and writes nothing
+NOT_FOR_A_COMMAND = (
+    *(name for name in HEAVY if name != "typer"),
+    "h5py", "hmac", "importlib.metadata", "multiprocessing", "secrets", "socket", "tempfile",
+    "kinema.analysis.custom", "kinema.analysis.growing_outputs", "kinema.analysis.rgyr", "kinema.analysis.rmsf",
+    "kinema.cache.node_cache", "kinema.cache.publishing", "kinema.cli.commands.convert",
+    "kinema.execution.following", "kinema.execution.persistence", "kinema.following.follow", "kinema.formats.h5md.read",
+    "kinema.profile", "kinema.runners.dask", "kinema.runners.local.processes", "kinema.runners.mpi.runner",
+    "kinema.selection.readable",
+)  # fmt: skip
+# beyond those of numpy; 171 when this was written
+MOST_MODULES = 180
+
+
+def test_a_command_imports_what_it_needs(small, tmp_path):
+    """The start of a command is what it imports."""
+    found = run("-c", COMMAND, "rmsd", small.paths[0], "-q").stderr.split(",")
+    assert [name for name in NOT_FOR_A_COMMAND if name in found] == []
+    of_numpy = run("-c", "import sys, numpy; print(','.join(sys.modules))").stdout.split(",")
+    assert len(set(found) - set(of_numpy)) <= MOST_MODULES
+
+
 WITH_MASSES = """
 import sys
 import numpy as np

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import inspect
 import sys
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 from kinema.choices import MATCH, WEIGHTS
+from kinema.values import dataclass
 
 __all__ = [
     "Argument",

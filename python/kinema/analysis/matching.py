@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from kinema.errors import ArgumentError
 from kinema.selection.atom_table import Atoms
 from kinema.selection.topology import Topology
+from kinema.values import dataclass
 
 __all__ = ["AtomsOf", "compare_atoms"]
 

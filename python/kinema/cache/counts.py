@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 import threading
-import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
 from kinema import _core
 from kinema.printable import counted
+from kinema.values import dataclass
 
 __all__ = ["CacheCounts", "SentCounts", "add_counts", "counts_of_all", "take_counts"]
 
@@ -120,7 +120,7 @@ class _CountsOfProcess:
     """What this process was sent, and what it has sent; another one that was forked from it begins anew."""
 
     def __init__(self) -> None:
-        self.token = f"{uuid.uuid4().hex}-{os.getpid()}"
+        self.token = f"{os.urandom(16).hex()}-{os.getpid()}"
         self.lock = threading.Lock()
         self.sent = CacheCounts()
         self.of_others = CacheCounts()

@@ -4,26 +4,41 @@ Each command calls one public function of the package. Exit codes: 0 done, 1 pro
 (`kinema check`), 2 bad input or arguments, 70 a defect of Kinema, 130 stopped by Ctrl-C, 143 stopped by SIGTERM.
 """
 
+from __future__ import annotations
+
+import gc
 import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, NoReturn
 
 from kinema.cli import exit_codes
-from kinema.cli.command_line import Command, prepare
-from kinema.cli.option_names import in_options, option_names
 from kinema.cli.stopping import Terminated, stop_on_sigterm
 from kinema.cli.streams import give_up_stdout, prepare_streams, stdout_error
 from kinema.errors import ArgumentError, Error
-from kinema.printable import printable
-from kinema.runners.mpi.launcher import Launch, launched
-from kinema.tracing.recording import traced
+
+if TYPE_CHECKING:
+    from kinema.cli.command_line import Command
+    from kinema.runners.mpi.launcher import Launch
 
 __all__ = ["main"]
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Runs `kinema` with the arguments (those of the process by default) and exits the process."""
+    # modules make objects that stay: looking for garbage among them takes a tenth of a start; see `_invoke`
+    gc.disable()
+    try:
+        _run_and_exit(arguments)
+    finally:
+        gc.unfreeze()
+        gc.enable()
+
+
+def _run_and_exit(arguments: list[str] | None) -> NoReturn:
+    from kinema.cli.command_line import prepare
+
     prepare_streams()
     try:
         command = prepare(sys.argv[1:] if arguments is None else arguments)
@@ -46,6 +61,9 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _run_traced(command: Command) -> int:
     """The exit code of a command, or of this rank of several, with the trace that is asked for."""
+    from kinema.runners.mpi.launcher import launched
+    from kinema.tracing.recording import traced
+
     launch = launched()
     try:
         with traced(command.trace, command.print_note) as recording:
@@ -92,7 +110,7 @@ def _invoke(command: Command) -> int:
     """Parses the arguments and calls the command's function; without arguments it shows what there is."""
     import typer
 
-    from kinema.cli.app import GROUPS, application, refuse_renamed
+    from kinema.cli.app import GROUPS, parser_of, path_of, refuse_renamed
     from kinema.notes import collected
     from kinema.writing.output_file import reservations
 
@@ -100,7 +118,9 @@ def _invoke(command: Command) -> int:
     if len(words) == 1 and words[0] in GROUPS:
         words = [*words, "--help"]
     refuse_renamed(words)
-    group = typer.main.get_command(application(words))
+    group = parser_of(path_of(words) or tuple(words))
+    gc.freeze()
+    gc.enable()
     # not the application itself: that takes every end of a file, EOFError, for a wish to stop
     try:
         with (
@@ -132,6 +152,7 @@ def _bad_input(error: Exception, command: Command) -> str | None:
         place = getattr(error, "ctx", None)
         name = place.command_path if place is not None else "kinema"
         return f"{str(format_message()).rstrip('.')} (see {name} --help)"
+    from kinema.cli.option_names import in_options, option_names
     from kinema.errors import says_enough
 
     if says_enough(error):
@@ -149,6 +170,8 @@ def _exception_notes(error: BaseException) -> str:
 
 def _failed(command: Command, message: str, code: int) -> int:
     """Prints on one line of stderr why the command failed; with --debug the traceback stands before it."""
+    from kinema.printable import printable
+
     if command.debug:
         import traceback
 

@@ -1,17 +1,19 @@
 """The options that analyses share, in groups, and how a command takes a group as one parameter.
 
-What a group needs to run is imported when it is used, so that --help is printed at once.
+What a group needs to run is imported when it is used, so that --help is printed at once; and groups are made without
+methods that nobody calls (`eq`, `repr`), which takes half the time.
 """
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
 
 from kinema.cli import options
 from kinema.cli.stopping import Terminated
+from kinema.values import dataclass
 
 if TYPE_CHECKING:
     from kinema.cli.command_line import Command
@@ -63,7 +65,7 @@ def takes_groups(command: Callable[..., None]) -> Callable[..., None]:
     return called
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class TrajectoryFiles:
     """The files of a trajectory, as arguments or with -f."""
 
@@ -93,7 +95,7 @@ class TrajectoryFiles:
         return self.paths[0]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Inputs(TrajectoryFiles):
     """Files and atoms."""
 
@@ -103,7 +105,7 @@ class Inputs(TrajectoryFiles):
     group: options.Group = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class UnselectedInputs(TrajectoryFiles):
     """The same for analyses whose atoms have options of their own."""
 
@@ -114,7 +116,7 @@ class UnselectedInputs(TrajectoryFiles):
     group: ClassVar[None] = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Stated:
     """What files do not say themselves, or say otherwise."""
 
@@ -127,7 +129,7 @@ class Stated:
         return {"particles": self.particles, "units": parse_units(self.input_units)}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Opened(Stated):
     """The same, and whether what is stored of files is used, for all commands that may store something."""
 
@@ -139,7 +141,7 @@ class Opened(Stated):
         return {**super().arguments, "stored": not self.no_stored}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class StatedTimes(Opened):
     """The same, and times, for commands that judge or give them; index, split, join and repack leave the files' own.
 
@@ -167,7 +169,7 @@ class StatedTimes(Opened):
         }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Opening(StatedTimes):
     """How files are opened and concatenated to one trajectory."""
 
@@ -204,7 +206,7 @@ def parse_units(text: str | None) -> dict[str, str] | None:
     return units
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class FrameOptions:
     """Frames: by time in ps, or by number."""
 
@@ -216,7 +218,7 @@ class FrameOptions:
     step: options.Step = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class FollowedFiles:
     """Whether the files are being written, and where that ends."""
 
@@ -253,7 +255,7 @@ class FollowedFiles:
                 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class FileWorkers:
     """Number and kind of the workers that make a file, and the memory of all of them."""
 
@@ -295,7 +297,7 @@ class FileWorkers:
         return choose_runner(name.value, **given)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Workers(FileWorkers):
     """The same for analyses: how they read, and how work is scheduled."""
 
@@ -322,7 +324,7 @@ def checkpoint_of(path: Path | None, interval: float | None, *, keep: bool = Fal
     return Checkpoint(str(path), DEFAULT_INTERVAL if interval is None else interval, keep)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Outputs:
     """Files that a run writes: values, picture, checkpoint, report."""
 
@@ -419,7 +421,7 @@ class Outputs:
             reserve(self.report)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class SeriesOutputs(Outputs):
     """The same of values per frame, which may go to a file of rows."""
 

@@ -11,14 +11,10 @@ import numpy as np
 
 import kinema as kn
 from kinema.analysis.declared import DeclaredAnalysis
-from kinema.analysis.growing_outputs import GrowingOutputs
 from kinema.cli.analysis_options import FollowedFiles, FrameOptions, Inputs, Opening, Outputs, UnselectedInputs, Workers
 from kinema.cli.command_line import Command
 from kinema.cli.stopping import Terminated
 from kinema.errors import ArgumentError
-from kinema.execution.following import follow, frames_by_number, frames_in_time
-from kinema.execution.results_file import ResultArray
-from kinema.following import when_there
 from kinema.printable import counted, printable
 from kinema.resources import peak_memory
 from kinema.selection.time_range import frames_between
@@ -33,7 +29,7 @@ def statistics(analysis: DeclaredAnalysis, output_unit: str) -> tuple[str, dict[
     values, quantity = analysis.results.values, analysis.quantities[0]
     own = quantity.unit
     count, total, least, largest = 0, 0.0 + 0.0j, np.inf, -np.inf
-    for chunk in values.chunks() if isinstance(values, ResultArray) else [values]:
+    for chunk in [values] if isinstance(values, np.ndarray) else values.chunks():
         chosen = chunk if analysis.summarised_column is None else chunk[:, analysis.summarised_column]
         # angles of atoms at one place are not defined, which was noted
         chosen = chosen[~np.isnan(chosen)]
@@ -74,6 +70,8 @@ def open_inputs(
     with outputs.checkpoint_noted():
         outputs.check([*inputs.paths, inputs.topology, inputs.index_file, *files])
         if following.follow:
+            from kinema.following import when_there
+
             trajectory = when_there(opened, following.follow_timeout, command.print_progress)
         else:
             trajectory = opened()
@@ -138,6 +136,9 @@ def _follow(
     analysis: DeclaredAnalysis, window: FrameOptions, outputs: Outputs, workers: Workers, following: FollowedFiles
 ) -> None:
     """Runs the analysis on frames as they come; what is written of it grows."""
+    from kinema.analysis.growing_outputs import GrowingOutputs
+    from kinema.execution.following import follow, frames_by_number, frames_in_time
+
     choose = None
     if _is_by_time(window):
         choose = frames_in_time(lambda trajectory: frames_between(trajectory, window.begin, window.end, window.dt))

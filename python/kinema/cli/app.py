@@ -4,9 +4,10 @@ The commands themselves are a file each, those of a group (`kinema ml ...`) in a
 declare, by one file. Only the one that is called is imported, as typer takes its time for each.
 """
 
+import functools
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -33,6 +34,12 @@ def refuse_renamed(words: list[str]) -> None:
         new = _RENAMED.get((words[0], word.partition("=")[0]))
         if new is not None:
             raise ArgumentError(f"{word.partition('=')[0]} of kinema {words[0]} is called {new} now")
+
+
+@functools.cache
+def parser_of(words: tuple[str, ...]) -> Any:
+    """What parses a line that begins with these words: typer takes its time to make it, and notes ask for it again."""
+    return typer.main.get_command(application(list(words)))
 
 
 def application(words: list[str]) -> typer.Typer:

@@ -6,13 +6,14 @@ import json
 import shlex
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from kinema.cache.counts import CacheCounts, counts_of_all
 from kinema.cli.streams import print_out
 from kinema.errors import ArgumentError
 from kinema.printable import printable, printable_lines
+from kinema.values import dataclass
 
 if TYPE_CHECKING:
     from kinema.runners.mpi.runner import MPIRunner

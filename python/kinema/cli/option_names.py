@@ -15,11 +15,9 @@ _VALUE = r"""(?:\{[^}]*\}|"[^"]*"|'[^']*'|[\w.]+|)"""
 
 @functools.cache
 def _options_of(path: tuple[str, ...]) -> Mapping[str, str]:
-    import typer
+    from kinema.cli.app import parser_of
 
-    from kinema.cli.app import application
-
-    command: Any = typer.main.get_command(application(list(path)))
+    command: Any = parser_of(path)
     for word in path:
         command = command.commands[word]
     found = {one.name: max(one.opts, key=len) for one in command.params if one.param_type_name == "option"}
@@ -43,6 +41,10 @@ def in_options(message: str, options: Mapping[str, str]) -> str:
     if not options:
         return message
     message = re.sub(rf"(?<![\w./=-])\w+={_VALUE} \((--[^)]+)\)", r"\1", message)
+    # most messages have few of them, and to look for all takes as long as to open a file
+    options = {name: option for name, option in options.items() if name in message}
+    if not options:
+        return message
     any_name = "|".join(sorted(map(re.escape, options), key=len, reverse=True))
     # no parts of paths
     before, after = r"(?<![\w./=-])", r"(?![\w./-])"

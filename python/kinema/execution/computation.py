@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kinema.errors import ArgumentError
+from kinema.values import dataclass
 
 if TYPE_CHECKING:
     from kinema import _core

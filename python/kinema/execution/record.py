@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -12,6 +11,7 @@ from kinema.runners import Timings
 from kinema.selection.atoms import Selection
 from kinema.selection.frames import FrameSelection
 from kinema.trajectory import Trajectory
+from kinema.values import dataclass
 
 __all__ = ["RunRecord"]
 

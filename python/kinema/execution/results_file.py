@@ -19,7 +19,6 @@ import os
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -36,6 +35,7 @@ from kinema.errors import (
 )
 from kinema.files import check_regular
 from kinema.selection.frames import FrameSelection
+from kinema.values import dataclass
 from kinema.writing.output_checks import check_target, is_stream
 from kinema.writing.output_file import OutputFile, publish
 

@@ -5,17 +5,14 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, TypeVar, Unpack
 
 import numpy as np
 
 from kinema import _core
 from kinema.cache.counts import CacheCounts, counts_of_all
-from kinema.cache.node_cache import cache_of
-from kinema.cache.trajectories import explain_coverage
 from kinema.errors import ArgumentError
-from kinema.execution.checkpoint import Checkpoint, CheckpointChoice
 from kinema.execution.computation import Computation, Pass, Passes, Results, ResultsOnRoot
 from kinema.execution.record import RunRecord
 from kinema.notes import emit, recorded
@@ -33,13 +30,14 @@ from kinema.runners import (
 from kinema.runners.access import access_method
 from kinema.runners.base import PassRequest
 from kinema.selection.frames import FrameChoice, FrameSelection
-from kinema.selection.readable import decode_frames
 from kinema.timings import BLOCK_COLUMNS
+from kinema.values import dataclass
 
 if TYPE_CHECKING:
+    from kinema.execution.checkpoint import CheckpointChoice
     from kinema.execution.persistence import Persistence
 
-__all__ = ["CheckpointChoice", "check_analyses", "run", "run_pass"]
+__all__ = ["check_analyses", "run", "run_pass"]
 
 A = TypeVar("A", bound=Computation)
 
@@ -92,6 +90,8 @@ def run(
             if skip_damaged:
                 core = analyses[0].trajectory.core
                 threads = chosen_runner.local_threads(workers)
+                from kinema.selection.readable import decode_frames
+
                 decoded = decode_frames(core, chosen, workers=threads, memory=limit, progress=shown)
                 emit(decoded.notes())
                 chosen = decoded.readable()
@@ -114,11 +114,10 @@ def run(
         )
         words = _in_words(outcomes)
         core = analyses[0].trajectory.core
-        cache = cache_of(core)
-        if cache is not None:
-            other = "" if method.rank_reader is None else method.description
-            words += f"\n{explain_coverage(core, cache, other)}"
-        since = None if cache is None else counts_of_all() - counted
+        coverage = _cache_in_words(core, "" if method.rank_reader is None else method.description)
+        if coverage is not None:
+            words += f"\n{coverage}"
+        since = None if coverage is None else counts_of_all() - counted
         return _Finished(chosen, results, timings, words, tuple(notes), since)
 
     finished = chosen_runner.run_on_root(whole)
@@ -156,6 +155,17 @@ def _record(analyses: Sequence[Computation], finished: _Finished) -> RunRecord:
         notes=finished.notes,
         node_cache=finished.node_cache,
     )
+
+
+def _cache_in_words(core: _core.Trajectory, other_reader: str) -> str | None:
+    """What of the files is read through the node cache; None where there is none."""
+    if core.recipe()["node_cache"] is None:
+        return None
+    from kinema.cache.node_cache import cache_of
+    from kinema.cache.trajectories import explain_coverage
+
+    cache = cache_of(core)
+    return None if cache is None else explain_coverage(core, cache, other_reader)
 
 
 def _in_words(outcomes: Sequence[PassResult]) -> str:
@@ -262,10 +272,14 @@ def _persistence(
     out: str | os.PathLike[str] | None,
 ) -> Persistence | None:
     """The checkpoint and the file of results, or None; h5py is imported here, as most runs have neither."""
+    if (checkpoint, interval, out) == (None, None, None):
+        return None
+    from kinema.execution.checkpoint import Checkpoint
+    from kinema.execution.persistence import Persistence
+
     saved = Checkpoint.of(checkpoint, interval)
     if saved is None and out is None:
         return None
-    from kinema.execution.persistence import Persistence
 
     return Persistence(analyses, frames, saved, out)
 

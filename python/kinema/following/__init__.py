@@ -1,7 +1,27 @@
-"""Following files that are being written: names by patterns, waiting for growth, frames as they are completed."""
+"""Following files that are being written: names by patterns, waiting for growth, frames as they are completed.
 
-from kinema.following.appearing import when_there
-from kinema.following.follow import Following
-from kinema.following.options import FollowOptions
+Public names are imported when they are first used: every trajectory knows its patterns, few are followed.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kinema.following.appearing import when_there
+    from kinema.following.follow import Following
+    from kinema.following.options import FollowOptions
 
 __all__ = ["FollowOptions", "Following", "when_there"]
+
+# public names, by the module that has them
+_MODULE_OF = {
+    "FollowOptions": "kinema.following.options",
+    "Following": "kinema.following.follow",
+    "when_there": "kinema.following.appearing",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_MODULE_OF[name]), name)

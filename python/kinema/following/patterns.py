@@ -5,12 +5,11 @@ from __future__ import annotations
 import glob
 import os
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 
-from kinema.cache.markers import SUFFIX, read_marker
-from kinema.cache.publishing import await_ready
 from kinema.errors import ArgumentError, FileNotFound
 from kinema.files import natural_order
+from kinema.values import dataclass
 
 __all__ = ["GivenFiles"]
 
@@ -76,6 +75,8 @@ class GivenFiles:
                 "node, and it is fetched",
                 path=name,
             )
+        from kinema.cache.publishing import await_ready
+
         place = await_ready(name, _FETCHED_WITHIN + size / _LEAST_RATE, local=self.local).path
         self._fetched[name] = place
         return place
@@ -83,6 +84,8 @@ class GivenFiles:
 
 def _kept_elsewhere(name: str) -> tuple[int, str | None]:
     """Bytes and node of a file that is published and kept by its producer; no node for any other name."""
+    from kinema.cache.markers import read_marker
+
     found = read_marker(name)
     if found is None or found[0].owner is None:
         return 0, None
@@ -94,6 +97,8 @@ def _is_pattern(name: str) -> bool:
 
 
 def _matching(pattern: str) -> list[str]:
+    from kinema.cache.markers import SUFFIX
+
     found = {path for path in glob.glob(pattern) if not _BESIDE.search(os.path.basename(path))}
     marked = {path.removesuffix(SUFFIX) for path in glob.glob(pattern + SUFFIX)} - found
     # a marker alone says nothing of a file that was beside it and has gone

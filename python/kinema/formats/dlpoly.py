@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,6 +14,7 @@ from kinema.errors import ArgumentError
 from kinema.notes import emit
 from kinema.selection.atom_table import Atoms
 from kinema.selection.topology import Topology
+from kinema.values import dataclass
 
 __all__ = ["DLPOLY", "DlpolyAtoms", "Kinds", "check_table", "has_atoms", "kinds_of", "labels_of", "of_own_atoms"]
 

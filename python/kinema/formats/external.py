@@ -12,7 +12,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -22,6 +22,7 @@ from kinema.errors import ArgumentError, CancelledError, CorruptFileError, Unsup
 from kinema.formats.external_frames import EXTERNAL, FrameReader, FrameRows, KnownCells, names_of, reader_class
 from kinema.formats.h5md.description import ABSENT, FORBIDDEN, FieldDescription, H5mdDescription, Quantity
 from kinema.selection.topology import Topology
+from kinema.values import dataclass
 
 __all__ = ["Describer", "ExternalOptions"]
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from kinema.errors import CorruptFileError, Error, UnsupportedFormatError, from_
 from kinema.formats.h5md.description import Quantity
 from kinema.printable import printable
 from kinema.selection.universe import import_mdanalysis
+from kinema.values import dataclass
 
 __all__ = ["EXTERNAL", "FrameReader", "FrameRows", "KnownCells", "check_stated", "names_of", "reader_class"]
 

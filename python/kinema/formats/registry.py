@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kinema._core import formats as core_formats
+from kinema.values import dataclass
 
 __all__ = ["FormatInfo", "formats", "formats_page"]
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from kinema.errors import ArgumentError
+from kinema.values import dataclass
 
 __all__ = ["AccessMethod", "access_method", "access_names", "register_access"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeVar
 
 from kinema import _core
@@ -17,6 +17,7 @@ from kinema.runners.calls import CalledFunction, CallValues, InOrder, PlacedInOr
 from kinema.runners.reduction import Reduction
 from kinema.selection.frames import FrameSelection
 from kinema.timings import PassTimings
+from kinema.values import dataclass
 
 __all__ = ["Job", "PassRequest", "PassResult", "Rows", "Runner"]
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 import pickle
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from kinema.cache.counts import SentCounts, add_counts, take_counts
 from kinema.resources import share_of_machine
 from kinema.runners.serialization import serialize
 from kinema.tracing.recording import TraceOfRun
+from kinema.values import dataclass
 
 __all__ = ["CallValues", "CalledFunction", "InOrder", "PlacedInOrder", "Receive", "Received", "unpacked_value"]
 

@@ -6,11 +6,11 @@ Runners insert nodes and call `poll` about ten times a second.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 from kinema import _core
 from kinema.errors import InternalError
 from kinema.progress import Report
+from kinema.values import dataclass
 
 __all__ = [
     "Leaves",

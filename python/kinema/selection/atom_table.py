@@ -7,7 +7,6 @@ and writers take it. A column that is missing is an error that names it; which o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Generic, TypeAlias, TypeVar, overload
 
 import numpy as np
@@ -15,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from kinema.errors import ArgumentError, OutOfRangeError
 from kinema.notes import emit
+from kinema.values import dataclass
 
 __all__ = ["COLUMNS", "TUPLES", "Atoms"]
 

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 
 from kinema.errors import ArgumentError, OutOfRangeError
 from kinema.selection.topology import Topology, is_atom_group, refuse_updating
+from kinema.values import dataclass
 
 __all__ = ["AtomChoice", "Selection"]
 

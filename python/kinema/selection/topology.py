@@ -12,7 +12,6 @@ import re
 import sys
 import time
 import warnings
-from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -25,6 +24,7 @@ from kinema.resources import physical_memory
 from kinema.selection.atom_table import Atoms
 from kinema.selection.stored_topology import StoredTopology
 from kinema.selection.universe import import_mdanalysis, universe_of
+from kinema.values import dataclass
 
 __all__ = [
     "GEOMETRIC_KEYWORDS",

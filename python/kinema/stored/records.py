@@ -21,7 +21,7 @@ import struct
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 from kinema import _core
 from kinema.errors import Error, FileNotFound
 from kinema.files import read_regular
+from kinema.values import dataclass
 from kinema.writing.output_file import write_index
 
 __all__ = ["Record", "RecordFolder"]

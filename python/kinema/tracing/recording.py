@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
 from typing import Any, Protocol
 from weakref import WeakSet
 
@@ -17,6 +16,7 @@ from kinema import _core
 from kinema.errors import ArgumentError
 from kinema.notes import collected, emit
 from kinema.printable import counted
+from kinema.values import dataclass
 
 __all__ = ["FOLDER_VARIABLE", "Trace", "TraceOfRun", "describe", "event", "lap", "span", "trace", "traced"]
 

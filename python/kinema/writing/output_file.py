@@ -23,13 +23,13 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import cache
 from types import TracebackType
 from typing import IO
 
 from kinema.errors import ArgumentError, Error, FileAccessError, from_os
 from kinema.notes import collected, emit
+from kinema.values import dataclass
 from kinema.writing.output_checks import check_target, is_stream
 
 __all__ = [

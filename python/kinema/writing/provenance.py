@@ -6,10 +6,11 @@ import json
 import os
 import stat
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from datetime import UTC, datetime
 
 from kinema.printable import printable
+from kinema.values import dataclass
 
 __all__ = ["Input", "Provenance"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import IO, Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from kinema.choices import OUTPUT_TIME_UNIT, OUTPUT_UNIT, TABLE_FORMATS, check_choice
 from kinema.errors import ArgumentError, UnsupportedFormatError, missing_package
 from kinema.printable import printable
+from kinema.values import dataclass
 from kinema.writing.output_checks import check_target, is_stream
 from kinema.writing.output_file import write_whole
 from kinema.writing.provenance import Provenance

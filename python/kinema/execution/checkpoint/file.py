@@ -20,7 +20,7 @@ import os
 import struct
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import IO, NamedTuple, TypeAlias
 
 from kinema import _core
@@ -33,6 +33,7 @@ from kinema.errors import (
     from_os,
 )
 from kinema.files import open_regular
+from kinema.values import dataclass
 from kinema.writing.output_file import remove_leftovers
 
 __all__ = [

@@ -6,13 +6,13 @@ Plain data: `read/` fills it in from the file, the decoder in Rust reads frames 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinema.formats.hdf5.stored_dataset import StoredDataset
+from kinema.values import dataclass
 
 __all__ = ["ABSENT", "FORBIDDEN", "FieldDescription", "H5mdDescription", "H5mdOptions", "Quantity", "RowReader"]
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from kinema import _core
 from kinema.errors import ArgumentError
+from kinema.values import dataclass
 
 __all__ = [
     "COMPRESSIONS",

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
 from kinema.formats.hdf5.filters import Filters
+from kinema.values import dataclass
 
 __all__ = ["NOT_STORED", "StoredDataset"]
 

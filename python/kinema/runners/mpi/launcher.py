@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from kinema.values import dataclass
 
 __all__ = ["Launch", "launched", "own_environment"]
 
