@@ -991,6 +991,9 @@ class Transform:
     @property
     def arguments(self) -> dict[str, Any]: ...
     @property
+    def identity(self) -> bytes:
+        """Bytes that only the same transform with the same arguments has."""
+    @property
     def looks_back(self) -> bool:
         """Whether it must have seen other frames before one."""
     def __reduce__(self) -> tuple[Any, tuple[str, int, str, dict[str, Any]]]: ...

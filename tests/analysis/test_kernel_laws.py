@@ -31,7 +31,7 @@ class TestRmsf(KernelTests):
         n_atoms = len(reference)
         atoms = every_other(n_atoms)
         everything = np.arange(n_atoms, dtype=np.uint32)
-        superpose = _core.Transform.superpose(n_atoms, everything, reference)
+        superpose = _core.Transform("superpose", n_atoms, atoms=everything, reference=reference)
         return [
             (_core.Kernel.rmsf(n_atoms, everything), ()),
             (_core.Kernel.rmsf(n_atoms, atoms), (superpose,)),

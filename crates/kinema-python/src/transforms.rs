@@ -62,6 +62,15 @@ impl PyTransform {
         self.arguments.bind(py).copy()
     }
 
+    /// Bytes that only the same transform with the same arguments has.
+    #[getter]
+    fn identity<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        let mut bytes = self.stage.transform.id().as_bytes().to_vec();
+        bytes.push(0);
+        bytes.extend_from_slice(&self.stage.arguments);
+        PyBytes::new(py, &bytes)
+    }
+
     /// Whether it must have seen other frames before one.
     #[getter]
     fn looks_back(&self) -> bool {
