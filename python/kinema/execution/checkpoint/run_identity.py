@@ -5,7 +5,6 @@ Workers, memory and runner are no items: results do not depend on them.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator, Sequence
 
 from kinema import _core
@@ -70,8 +69,7 @@ def _named(analyses: Sequence[Computation]) -> Iterator[tuple[str, Computation]]
 
 def _items_of_kernel(made: _core.Kernel, where: str) -> Iterator[IdentityItem]:
     """The call that made a kernel, argument by argument."""
-    _, (kind, function, arguments) = made.__reduce__()
-    yield plain(f"the kind {where}", function)
-    names = inspect.signature(getattr(getattr(_core, kind), function)).parameters
-    for name, value in zip(names, arguments, strict=True):
+    _, (_, name_of_kind, arguments) = made.__reduce__()
+    yield plain(f"the kind {where}", name_of_kind)
+    for name, value in arguments.items():
         yield from items_of_value(f"{name} {where}", value)
