@@ -23,7 +23,8 @@ class Registered(KernelTests):
 
     def jobs(self, reference):
         n_atoms = len(reference)
-        superpose = _core.Transform.superpose(n_atoms, np.arange(n_atoms, dtype=np.uint32), reference)
+        everything = np.arange(n_atoms, dtype=np.uint32)
+        superpose = _core.Transform("superpose", n_atoms, atoms=everything, reference=reference)
         return [(kernel, stack) for kernel in examples(self.name, reference) for stack in ((), (superpose,))]
 
 

@@ -1,9 +1,9 @@
 //! Kernels against golden values of MDAnalysis and of an independent fit (`tests/data/PROVENANCE.md`).
 
 use kinema_analysis::superposition::AtomsAndReference;
-use kinema_analysis::{Argument, Arguments, Superpose, registry};
+use kinema_analysis::{Argument, Arguments, Superpose, Superposition, registry};
 use kinema_core::frame::{Block, Fields};
-use kinema_core::reduce::{AtomMap, BoundKernel, Lattices, ResultArray, Transform};
+use kinema_core::reduce::{AtomMap, BoundKernel, FrameMut, Lattices, ResultArray, Transform};
 use kinema_core::selection::AtomSelection;
 
 const ATOMS: usize = 214;
@@ -155,12 +155,16 @@ fn two_rounds_give_fluctuations_about_the_aligned_average() {
     let average = run("average", &of(all()), &trajectory());
     let reference = average[0].values.as_chunks::<3>().0.to_vec();
     let arguments = of(all()).with("reference", reference).with("weights", OF_ATOMS.column("weight"));
-    let transform = Superpose::new(AtomsAndReference::from_arguments(&arguments).unwrap());
+    let fitted = AtomsAndReference::from_arguments(&arguments).unwrap();
+    let transform = Superpose::new(fitted, Superposition::RotationAndTranslation);
     let atoms = AtomSelection::all(ATOMS as u32);
     let maps = [AtomMap::new(&atoms, &atoms).unwrap()];
     let mut block = trajectory();
-    for row in block.positions.chunks_exact_mut(ATOMS * 3) {
-        transform.apply(row, &maps, &mut Vec::new()).unwrap();
+    let mut state = transform.state(&atoms, &maps).unwrap();
+    for (positions, stamp) in block.positions.chunks_exact_mut(ATOMS * 3).zip(&mut block.stamps) {
+        let (velocities, forces) = (&mut [][..], &mut [][..]);
+        let mut frame = FrameMut { number: 0, positions, velocities, forces, stamp, sets: &maps };
+        transform.apply(&mut frame, &mut state).unwrap();
     }
     let results = run("rmsf", &of(all()), &block);
     // Aligned positions are rounded to f32.

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use kinema_analysis::superposition::AtomsAndReference;
-use kinema_analysis::{Argument, Arguments, Cpu, KERNELS, Superpose, laws, registry};
+use kinema_analysis::{Argument, Arguments, Cpu, KERNELS, Superpose, Superposition, laws, registry};
 use kinema_core::frame::{Block, Fields, Stamp};
-use kinema_core::reduce::{AnyKernel, AtomMap, BoundKernel, Lattices, Transform};
+use kinema_core::reduce::{AnyKernel, AtomMap, BoundKernel, FrameMut, Lattices, Transform};
 use kinema_core::selection::AtomSelection;
 use kinema_core::{Error, ErrorKind, Result};
 
@@ -192,18 +192,28 @@ fn blocks_that_do_not_fit_are_refused() {
     assert_eq!(BoundKernel::new(&*kernel, &fewer).err().unwrap().kind(), ErrorKind::InvalidArgument);
 }
 
-fn superpose() -> Superpose {
-    Superpose::new(AtomsAndReference::from_arguments(&with_reference(some(), true)).unwrap())
+fn superpose(mode: Superposition) -> Superpose {
+    Superpose::new(AtomsAndReference::from_arguments(&with_reference(some(), true)).unwrap(), mode)
 }
 
-fn maps() -> [AtomMap; 1] {
-    let select = |atoms| AtomSelection::from_sorted(atoms, 1000).unwrap();
-    [AtomMap::new(&select(some()), &select(all())).unwrap()]
+/// Applies it to all rows, which are of all atoms.
+fn superposed(transform: &Superpose, block: &mut Block) -> Result<()> {
+    let [atoms, set] = [all(), some()].map(|atoms| AtomSelection::from_sorted(atoms, 1000).unwrap());
+    let sets = [AtomMap::new(&set, &atoms)?];
+    let mut state = transform.state(&atoms, &sets)?;
+    let width = 3 * ATOMS;
+    for row in 0..block.rows() {
+        let vectors = [&mut block.positions, &mut block.velocities, &mut block.forces];
+        let vectors = vectors.map(|values| values.get_mut(row * width..(row + 1) * width).unwrap_or_default());
+        let ([positions, velocities, forces], stamp) = (vectors, &mut block.stamps[row]);
+        transform.apply(&mut FrameMut { number: 0, positions, velocities, forces, stamp, sets: &sets }, &mut state)?;
+    }
+    Ok(())
 }
 
 #[test]
 fn superposed_rows_need_no_further_superposition() {
-    let (transform, maps) = (superpose(), maps());
+    let transform = superpose(Superposition::RotationAndTranslation);
     let mut moved = block(4, ATOMS);
     let rmsd = |fit: &str, block: &Block| {
         let group = vec![all().into(), reference(ATOMS).into(), Argument::None];
@@ -211,9 +221,7 @@ fn superposed_rows_need_no_further_superposition() {
         run(&*kernel("rmsd", &arguments).unwrap(), block).unwrap()
     };
     let before = rmsd("superpose", &moved);
-    for row in moved.positions.chunks_exact_mut(ATOMS * 3) {
-        transform.apply(row, &maps, &mut Vec::new()).unwrap();
-    }
+    superposed(&transform, &mut moved).unwrap();
     for (before, after) in before.iter().zip(&rmsd("none", &moved)) {
         assert!((before - after).abs() < 1e-5, "{before} {after}");
     }
@@ -223,6 +231,43 @@ fn superposed_rows_need_no_further_superposition() {
 fn a_transform_refuses_positions_of_its_set_that_are_not_finite() {
     let mut bad = block(1, ATOMS);
     bad.positions[4 * 3] = f32::INFINITY;
-    let error = superpose().apply(&mut bad.positions, &maps(), &mut Vec::new()).unwrap_err();
+    let error = superposed(&superpose(Superposition::RotationAndTranslation), &mut bad).unwrap_err();
     assert_eq!(error.what(), "position of atom 19 (counted from 1) is not finite");
+}
+
+#[test]
+fn a_rotation_turns_velocities_forces_and_cell_and_a_translation_none_of_them() {
+    let lengths = [10.0, 20.0, 30.0];
+    let moved = |mode| {
+        let mut one = block(1, ATOMS);
+        // a quarter turn about z
+        for atom in one.positions.as_chunks_mut::<3>().0 {
+            *atom = [-atom[1], atom[0], atom[2]];
+        }
+        (one.velocities, one.forces) = (one.positions.clone(), one.positions.clone());
+        one.stamps[0].cell = [[lengths[0], 0.0, 0.0], [0.0, lengths[1], 0.0], [0.0, 0.0, lengths[2]]];
+        one.stamps[0].present = Fields::ALL;
+        let before = one.clone();
+        superposed(&superpose(mode), &mut one).unwrap();
+        (before, one)
+    };
+    let difference = |of: &[f32]| [0, 1, 2].map(|axis| f64::from(of[3 + axis]) - f64::from(of[axis]));
+    let (before, after) = moved(Superposition::RotationAndTranslation);
+    let cell = after.stamps[0].cell;
+    // rows of the cell are the columns of the rotation, times their lengths
+    let turned = |of: [f64; 3]| [0, 1, 2].map(|axis| (0..3).map(|i| cell[i][axis] / lengths[i] * of[i]).sum::<f64>());
+    for (values, earlier) in [
+        (&after.positions, &before.positions),
+        (&after.velocities, &before.velocities),
+        (&after.forces, &before.forces),
+    ] {
+        for (value, expected) in difference(values).into_iter().zip(turned(difference(earlier))) {
+            assert!((value - expected).abs() < 1e-4, "{value} {expected}");
+        }
+    }
+    assert!(cell[0][0] < 9.0, "{cell:?}");
+    assert_ne!(after.velocities, after.positions, "vectors have no place");
+    let (before, after) = moved(Superposition::Translation);
+    assert_ne!(after.positions, before.positions);
+    assert_eq!((&after.velocities, &after.forces, &after.stamps), (&before.velocities, &before.forces, &before.stamps));
 }

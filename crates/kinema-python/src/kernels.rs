@@ -1,9 +1,9 @@
-//! `Kernel`, `Transform` and `Partial`: the analyses, pickled as the calls that made them.
+//! `Kernel` and `Partial`: the analyses, pickled as the calls that made them.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use kinema_analysis::{Arguments, AtomsAndReference, KERNELS, Superpose, registry};
-use kinema_core::reduce::{AnyKernel, AnyPartial, ResultArray, Transform};
+use kinema_analysis::{Arguments, KERNELS, registry};
+use kinema_core::reduce::{AnyKernel, AnyPartial, ResultArray};
 use kinema_core::{Error, Result};
 use numpy::ndarray::{ArrayD, IxDyn};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray2};
@@ -23,13 +23,13 @@ fn checked<T>(result: Result<T>) -> PyResult<T> {
 /// The name of kernels that are written in Python, whose arguments are objects of Python's.
 const PYTHON: &str = "python";
 
-/// How a kernel or transform is made again in another process: its name and its arguments.
+/// How a kernel is made again in another process: its name and its arguments.
 struct Recipe {
     name: String,
     arguments: Py<PyDict>,
 }
 
-/// What pickle calls: `restore("Kernel", "rmsd", arguments)`.
+/// What pickle calls for kernels and transforms: `restore("Kernel", "rmsd", arguments)`.
 #[pyfunction]
 pub fn restore<'py>(
     py: Python<'py>,
@@ -37,15 +37,15 @@ pub fn restore<'py>(
     name: &str,
     arguments: &Bound<'py, PyDict>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let class = py.import("kinema._core")?.getattr(kind)?;
-    if kind == "Kernel" { class.call((name,), Some(arguments)) } else { class.call_method(name, (), Some(arguments)) }
+    py.import("kinema._core")?.getattr(kind)?.call((name,), Some(arguments))
 }
 
-type Reduced<'py> = (Bound<'py, PyAny>, (&'static str, String, Py<PyDict>));
+/// `restore`, and what it is called with.
+pub type Reduced<'py> = (Bound<'py, PyAny>, (&'static str, String, Py<PyDict>));
 
-fn reduce<'py>(py: Python<'py>, class: &'static str, recipe: &Recipe) -> PyResult<Reduced<'py>> {
-    let arguments = (class, recipe.name.clone(), recipe.arguments.clone_ref(py));
-    Ok((py.import("kinema._core")?.getattr("restore")?, arguments))
+/// What pickle stores of an object of that class.
+pub fn reduced<'py>(py: Python<'py>, class: &'static str, name: &str, arguments: Py<PyDict>) -> PyResult<Reduced<'py>> {
+    Ok((py.import("kinema._core")?.getattr("restore")?, (class, name.to_owned(), arguments)))
 }
 
 /// The kernels that there are: name and version.
@@ -126,7 +126,7 @@ impl PyKernel {
     }
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Reduced<'py>> {
-        reduce(py, "Kernel", &self.recipe)
+        reduced(py, "Kernel", &self.recipe.name, self.recipe.arguments.clone_ref(py))
     }
 
     fn empty(&self) -> PyPartial {
@@ -148,42 +148,6 @@ fn python_kernel(n_atoms: u32, given: &Bound<'_, PyDict>) -> PyResult<PythonKern
     let atoms = argument("atoms")?.cast::<PyArray1<u32>>().map(|atoms| arguments::atoms(atoms, n_atoms))??;
     let fields = arguments::fields(&argument("fields")?.extract::<Vec<String>>()?)?;
     Ok(PythonKernel::new(argument("adapter")?.unbind(), atoms, fields))
-}
-
-/// Changes frames before a kernel sees them.
-#[pyclass(name = "Transform", module = "kinema._core", frozen)]
-pub struct PyTransform {
-    pub(crate) inner: Arc<dyn Transform>,
-    recipe: Recipe,
-}
-
-#[pymethods]
-impl PyTransform {
-    #[staticmethod]
-    #[pyo3(signature = (n_atoms, atoms, reference, weights=None))]
-    fn superpose<'py>(
-        py: Python<'py>,
-        n_atoms: u32,
-        atoms: &Bound<'py, PyAny>,
-        reference: &Bound<'py, PyAny>,
-        weights: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<Self> {
-        let arguments = PyDict::new(py);
-        arguments.set_item("n_atoms", n_atoms)?;
-        let mut given = Arguments::new(n_atoms);
-        let weights = weights.map(|weights| ("weights", weights));
-        for (name, value) in [("atoms", atoms), ("reference", reference)].into_iter().chain(weights) {
-            arguments.set_item(name, value)?;
-            given = given.with(name, from_python(name, value)?);
-        }
-        let fitted = checked(AtomsAndReference::from_arguments(&given))?;
-        let recipe = Recipe { name: "superpose".to_owned(), arguments: arguments.unbind() };
-        Ok(Self { inner: Arc::new(Superpose::new(fitted)), recipe })
-    }
-
-    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Reduced<'py>> {
-        reduce(py, "Transform", &self.recipe)
-    }
 }
 
 /// What a kernel has gathered; empty once it was merged into another or finished.

@@ -1,48 +1,114 @@
-//! Moves each frame by the best superposition of an atom set on its reference, before a kernel sees it.
+//! Moves each frame by the best superposition of an atom set on its reference.
 //!
 //! It does not report the deviation: that is [`crate::analyses::rmsd`]. All atoms of the row move, not only those of the set;
-//! positions are `f32` as before, the motion is found and applied in `f64`. A position outside the set that is not finite
-//! stays so: the kernel behind it refuses it, or nobody asked for it.
+//! velocities, forces and the cell turn with them. Values are `f32` as before, the motion is found and applied in `f64`. A
+//! position outside the set that is not finite stays so: the kernel behind it refuses it, or nobody asked for it.
+
+use std::sync::Arc;
 
 use kinema_core::frame::Fields;
-use kinema_core::reduce::{AtomMap, Needs, Transform};
+use kinema_core::reduce::{AtomMap, FrameMut, Needs, Transform};
+use kinema_core::selection::AtomSelection;
 use kinema_core::{Error, ErrorKind, Result};
 
+use super::TransformInfo;
 use crate::superposition::AtomsAndReference;
+use crate::superposition::qcp::Motion;
+
+/// `atoms`, `reference`, `weights`, and `mode`: "rot+trans" or "trans".
+pub(super) const TRANSFORM: TransformInfo = TransformInfo {
+    id: "superpose/1",
+    make: |arguments| {
+        let fitted = AtomsAndReference::from_arguments(arguments)?;
+        let modes = [("rot+trans", Superposition::RotationAndTranslation), ("trans", Superposition::Translation)];
+        Ok(Arc::new(Superpose::new(fitted, arguments.choice("mode", &modes)?)))
+    },
+};
+
+/// What is done to a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Superposition {
+    /// The rotation and translation after which the set is nearest to its reference.
+    RotationAndTranslation,
+    /// The translation that brings the centre of the set to that of its reference.
+    Translation,
+}
 
 /// Superposes each frame; the set may hold more atoms than the kernel behind it, or others.
 #[derive(Debug, Clone)]
 pub struct Superpose {
     fitted: AtomsAndReference,
+    mode: Superposition,
 }
 
 impl Superpose {
     /// On the reference (and with the weights) of `fitted`.
-    pub fn new(fitted: AtomsAndReference) -> Self {
-        Self { fitted }
-    }
-
-    #[cold]
-    fn not_finite(&self, gathered: &[f32]) -> Error {
-        let bad = gathered.as_chunks::<3>().0.iter().position(|atom| atom.iter().any(|x| !x.is_finite()));
-        let atom = bad.and_then(|at| self.fitted.atoms().iter().nth(at)).map_or(0, |atom| atom + 1);
-        Error::new(ErrorKind::Corrupt, format!("position of atom {atom} (counted from 1) is not finite"))
+    pub fn new(fitted: AtomsAndReference, mode: Superposition) -> Self {
+        Self { fitted, mode }
     }
 }
 
 impl Transform for Superpose {
+    /// Positions of the set.
+    type State = Vec<f32>;
+
+    fn id(&self) -> &'static str {
+        TRANSFORM.id
+    }
+
     fn needs(&self) -> Needs {
         Needs { fields: Fields::POSITIONS, atom_sets: vec![self.fitted.atoms().clone()] }
     }
 
-    fn apply(&self, row: &mut [f32], maps: &[AtomMap], buffer: &mut Vec<f32>) -> Result<()> {
-        for map in maps {
-            let gathered = map.gather(row, buffer);
-            let motion = self.fitted.reference().best_motion(gathered).ok_or_else(|| self.not_finite(gathered))?;
-            for atom in row.as_chunks_mut::<3>().0 {
-                *atom = motion.apply(atom.map(f64::from)).map(|x| x as f32);
-            }
+    fn state(&self, _: &AtomSelection, sets: &[AtomMap]) -> Result<Vec<f32>> {
+        let (expected, found) = (self.fitted.atoms().len(), sets.first().map_or(0, AtomMap::len));
+        if expected == found {
+            return Ok(Vec::new());
         }
+        let what = format!("{}: wrong number of atoms, expected {expected}, found {found}", TRANSFORM.id);
+        Err(Error::new(ErrorKind::Internal, what))
+    }
+
+    fn apply(&self, frame: &mut FrameMut<'_>, gathered: &mut Vec<f32>) -> Result<()> {
+        let positions = frame.set(0)?.gather(frame.positions, gathered);
+        let reference = self.fitted.reference();
+        let motion = match self.mode {
+            Superposition::RotationAndTranslation => reference.best_motion(positions),
+            Superposition::Translation => reference.centring(positions),
+        };
+        let motion = motion.ok_or_else(|| not_finite(self.fitted.atoms(), positions))?;
+        move_frame(frame, &motion, self.mode == Superposition::RotationAndTranslation);
         Ok(())
+    }
+}
+
+/// The error for positions of a set that are not finite, which names the first such atom.
+#[cold]
+pub(crate) fn not_finite(set: &AtomSelection, positions: &[f32]) -> Error {
+    let bad = positions.as_chunks::<3>().0.iter().position(|atom| atom.iter().any(|x| !x.is_finite()));
+    let what = match bad.and_then(|at| set.iter().nth(at)) {
+        Some(atom) => format!("position of atom {} (counted from 1) is not finite", atom + 1),
+        None => "sums over positions are not finite".to_owned(),
+    };
+    Error::new(ErrorKind::Corrupt, what)
+}
+
+/// Moves positions; where `turns` velocities, forces and the cell turn with them.
+pub(crate) fn move_frame(frame: &mut FrameMut<'_>, motion: &Motion, turns: bool) {
+    for atom in frame.positions.as_chunks_mut::<3>().0 {
+        *atom = motion.apply(atom.map(f64::from)).map(|x| x as f32);
+    }
+    if !turns {
+        return;
+    }
+    for vectors in [&mut *frame.velocities, &mut *frame.forces] {
+        for vector in vectors.as_chunks_mut::<3>().0 {
+            *vector = motion.turn(vector.map(f64::from)).map(|x| x as f32);
+        }
+    }
+    if frame.stamp.present.contains(Fields::CELL) {
+        for vector in &mut frame.stamp.cell {
+            *vector = motion.turn(*vector);
+        }
     }
 }

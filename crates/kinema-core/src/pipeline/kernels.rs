@@ -4,17 +4,19 @@
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use crate::clock::{BlockTiming, RunTimings, Stopwatch, Work, WorkerTiming, thread_cpu_time};
-use crate::error::{Error, Result};
-use crate::frame::{AtomGather, Block, BlockView, Fields, Units};
+use crate::clock::{BlockTiming, RunTimings, Work, WorkerTiming, thread_cpu_time};
+use crate::error::Result;
+use crate::frame::{AtomGather, Block, Fields, Units};
 use crate::pipeline::absent::lacks;
+use crate::pipeline::applied::placed;
+use crate::pipeline::job_stacks::JobStacks;
 use crate::pipeline::pool::{Pool, Progress};
 use crate::pipeline::reader::Reader;
 use crate::plan::redecoded_frames;
 use crate::plan::{Job, Plan};
-use crate::reduce::{AnyKernel, AtomMap, BoundKernel, Lattices, LeafPartial, MergeTree, Needs, Node};
+use crate::reduce::{AnyKernel, BoundKernel, Lattices, LeafPartial, MergeTree, Node};
 use crate::trace;
 use crate::trace::activity::{COMPUTE, MERGE, TRANSFORM};
 use crate::trajectory::Trajectory;
@@ -117,13 +119,6 @@ impl Shared<'_> {
     }
 }
 
-/// A job bound to the atoms of the worker's blocks.
-struct Bound<'a> {
-    job: &'a Job,
-    kernel: BoundKernel<'a>,
-    transform_maps: Vec<Vec<AtomMap>>,
-}
-
 /// The leaf that a worker accumulates.
 struct OpenLeaf {
     number: u64,
@@ -135,12 +130,13 @@ struct Worker<'a> {
     shared: &'a Shared<'a>,
     number: u32,
     reader: Reader<'a>,
-    bound: Vec<Bound<'a>>,
+    /// Of each job.
+    kernels: Vec<BoundKernel<'a>>,
     block: Block,
     /// Gathers the needed atoms, where more were read.
     gather: Option<AtomGather>,
-    transformed: Vec<f32>,
-    buffer: Vec<f32>,
+    /// What is done to frames for some jobs.
+    stacks: JobStacks,
     lattices: Lattices,
     record: WorkerRecord,
 }
@@ -148,22 +144,15 @@ struct Worker<'a> {
 impl<'a> Worker<'a> {
     fn new(shared: &'a Shared<'a>, number: u32) -> Result<Self> {
         let plan = shared.plan;
-        let maps = |needs: Needs| -> Result<Vec<AtomMap>> {
-            needs.atom_sets.iter().map(|set| AtomMap::new(set, &plan.atoms)).collect()
-        };
-        let bind = |job: &'a Job| -> Result<Bound<'a>> {
-            let transform_maps = job.transforms.iter().map(|t| maps(t.needs())).collect::<Result<_>>()?;
-            Ok(Bound { job, kernel: BoundKernel::new(&*job.kernel, &plan.atoms)?, transform_maps })
-        };
+        let bind = |job: &'a Job| BoundKernel::new(&*job.kernel, &plan.atoms);
         Ok(Self {
             shared,
             number,
             reader: Reader::new(shared.trajectory, plan.fields, plan.read_atoms.clone(), Units::Public)?,
-            bound: shared.jobs.iter().map(bind).collect::<Result<_>>()?,
+            kernels: shared.jobs.iter().map(bind).collect::<Result<_>>()?,
             block: Block::default(),
             gather: plan.atoms.positions_in(&plan.read_atoms)?.map(AtomGather::new),
-            transformed: Vec::new(),
-            buffer: Vec::new(),
+            stacks: JobStacks::new(plan, shared.jobs)?,
             lattices: Lattices::default(),
             record: WorkerRecord::default(),
         })
@@ -194,7 +183,7 @@ impl<'a> Worker<'a> {
     }
 
     fn empty_partials(&self) -> Vec<LeafPartial> {
-        self.bound.iter().map(|_| LeafPartial::default()).collect()
+        self.kernels.iter().map(|_| LeafPartial::default()).collect()
     }
 
     /// The end of the block that begins at a position of the selection: where frames share a chunk, at the end of a chunk
@@ -235,8 +224,12 @@ impl<'a> Worker<'a> {
         read?;
         self.check_present()?;
         let mut watch = self.reader.meter().watch;
-        let mut compute = Duration::ZERO;
+        let mut compute = self.reader.take_transforming();
         let rows = self.block.rows();
+        let at = |error| placed(self.shared.trajectory, error);
+        if self.gather.is_none() && self.stacks.apply_in_place(&mut self.block).map_err(at)? {
+            compute += watch.lap(&TRANSFORM, Work::frames(rows as u64));
+        }
         let mut row = 0;
         while row < rows {
             // kernels in Python may take long over a leaf
@@ -251,24 +244,28 @@ impl<'a> Worker<'a> {
                 None => read,
             };
             let before = (first + row as u64 - begin) as usize;
-            let bound = self.bound.iter_mut().zip(&mut open.partials);
-            for ((bound, partial), &frames) in bound.zip(&plan.kernel_leaf_frames) {
-                let (transformed, buffer) = (&mut self.transformed, &mut self.buffer);
-                let kernel = &*bound.job.kernel;
-                partial
-                    .accumulate(kernel, &view, before, frames as usize, |partial, rows| {
-                        let rows = transform(bound, rows, transformed, buffer, (&mut watch, &mut compute))?;
-                        bound.kernel.accumulate(partial, &rows, &self.lattices)?;
-                        compute += watch.lap(&COMPUTE, Work::frames(rows.frames.len() as u64));
-                        Ok(())
-                    })
-                    .map_err(|error| place(self.shared.trajectory, error))?;
+            for group in 0..self.stacks.len() {
+                let moved = self.stacks.apply(group, view).map_err(at)?;
+                if moved.is_copy {
+                    compute += watch.lap(&TRANSFORM, Work::frames(view.rows() as u64));
+                }
+                for &job in moved.jobs {
+                    let (bound, partial) = (&mut self.kernels[job], &mut open.partials[job]);
+                    let frames = plan.kernel_leaf_frames[job] as usize;
+                    let accumulated =
+                        partial.accumulate(bound.kernel(), &moved.view, before, frames, |partial, rows| {
+                            bound.accumulate(partial, rows, &self.lattices)?;
+                            compute += watch.lap(&COMPUTE, Work::frames(rows.frames.len() as u64));
+                            Ok(())
+                        });
+                    accumulated.map_err(at)?;
+                }
             }
             if first + until as u64 == end {
                 let partials = std::mem::replace(&mut open.partials, self.empty_partials());
-                let partials = partials.into_iter().zip(&self.bound);
+                let partials = partials.into_iter().zip(&self.kernels);
                 let partials =
-                    partials.map(|(partial, bound)| partial.finish(&*bound.job.kernel)).collect::<Result<_>>()?;
+                    partials.map(|(partial, bound)| partial.finish(bound.kernel())).collect::<Result<_>>()?;
                 (self.shared.deliver)(Node { level: 0, index: open.number, partials })?;
                 open.number += 1;
                 compute += watch.lap(&MERGE, Work::frames((until - row) as u64));
@@ -308,42 +305,8 @@ impl Worker<'_> {
             if !scanned.parts[scanned.concatenation.span_of(frame).part].decoder.may_lack_fields() {
                 continue;
             }
-            return Err(place(trajectory, lacks(needed - stamp.present).at_frame(frame)));
+            return Err(placed(trajectory, lacks(needed - stamp.present).at_frame(frame)));
         }
         Ok(())
     }
-}
-
-/// The block after the job's transforms.
-fn transform<'a>(
-    bound: &Bound<'_>,
-    block: &BlockView<'a>,
-    transformed: &'a mut Vec<f32>,
-    buffer: &mut Vec<f32>,
-    (watch, compute): (&mut Stopwatch, &mut Duration),
-) -> Result<BlockView<'a>> {
-    if bound.job.transforms.is_empty() {
-        return Ok(*block);
-    }
-    transformed.clear();
-    transformed.extend_from_slice(block.positions);
-    let width = block.n_selected * 3;
-    for (row, &frame) in transformed.chunks_exact_mut(width.max(1)).zip(block.frames) {
-        for (transform, maps) in bound.job.transforms.iter().zip(&bound.transform_maps) {
-            transform.apply(row, maps, buffer).map_err(|error| error.at_frame(frame))?;
-        }
-    }
-    *compute += watch.lap(&TRANSFORM, Work::frames(block.frames.len() as u64));
-    Ok(BlockView { positions: transformed, ..*block })
-}
-
-/// Turns a trajectory's frame number in a kernel's error into file and frame.
-fn place(trajectory: &Trajectory, error: Error) -> Error {
-    let (Some(frame), Some(scanned)) = (error.frame(), trajectory.scanned()) else { return error };
-    let span = scanned.concatenation.span_of(frame);
-    let part = &scanned.parts[span.part];
-    error
-        .moved_to_frame(span.kept.start + (frame - span.first_frame))
-        .in_format(part.format.info().name)
-        .at_path(&part.path)
 }

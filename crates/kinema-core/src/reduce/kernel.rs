@@ -3,53 +3,11 @@
 //! Kernels see blocks, never paths; they live in `kinema-analysis`.
 
 use std::any::Any;
-use std::sync::Arc;
 
 use super::Frames;
 use crate::error::{Error, ErrorKind, Result};
 use crate::frame::Fields;
 use crate::selection::AtomSelection;
-
-/// The atoms that a transform works on.
-///
-/// `positions` says where each of them stands in the block; `None` means that the block is the set itself.
-#[derive(Debug, Clone)]
-pub struct AtomMap {
-    positions: Option<Arc<[u32]>>,
-    len: usize,
-}
-
-impl AtomMap {
-    /// The map from `set` into a block that holds `block`.
-    ///
-    /// # Errors
-    /// `InvalidArgument` when the block lacks an atom of the set.
-    pub fn new(set: &AtomSelection, block: &AtomSelection) -> Result<Self> {
-        Ok(Self { positions: set.positions_in(block)?.map(Into::into), len: set.len() })
-    }
-
-    /// Number of atoms in the set.
-    pub fn len(&self) -> usize {
-        self.len
-    }
-    /// Whether the set is empty.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    /// The set's coordinates in one row of the block: the row itself, or gathered into `buffer`.
-    pub fn gather<'a>(&self, row: &'a [f32], buffer: &'a mut Vec<f32>) -> &'a [f32] {
-        let Some(positions) = &self.positions else {
-            return row;
-        };
-        buffer.resize(positions.len() * 3, 0.0);
-        let triples = row.as_chunks::<3>().0;
-        for (out, &position) in buffer.as_chunks_mut::<3>().0.iter_mut().zip(positions.iter()) {
-            *out = triples[position as usize];
-        }
-        buffer
-    }
-}
 
 /// What a kernel or transform asks of the reader.
 #[derive(Debug, Clone)]
@@ -205,17 +163,4 @@ impl<K: Kernel> AnyKernel for K {
     fn from_bytes(&self, bytes: &[u8]) -> Result<AnyPartial> {
         Ok(Box::new(Kernel::from_bytes(self, bytes)?))
     }
-}
-
-/// Changes the coordinates of each frame before a kernel sees them (align, wrap, centre).
-///
-/// It may ask for more atoms than the kernel does.
-pub trait Transform: Send + Sync {
-    /// Fields and atom sets that it reads.
-    fn needs(&self) -> Needs;
-    /// Changes one row of a block (`n_selected * 3` values) in place; `buffer` is for atoms that are gathered.
-    ///
-    /// # Errors
-    /// `Corrupt` for values that it cannot work with.
-    fn apply(&self, row: &mut [f32], maps: &[AtomMap], buffer: &mut Vec<f32>) -> Result<()>;
 }

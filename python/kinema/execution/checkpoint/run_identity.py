@@ -5,15 +5,18 @@ Workers, memory and runner are no items: results do not depend on them.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
-
-import numpy as np
+from collections.abc import Iterator, Sequence
 
 from kinema import _core
 from kinema.execution.checkpoint.file import IdentityItem
-from kinema.execution.checkpoint.identity_items import array, digest_of, item_of_frames, items_of_files, plain
+from kinema.execution.checkpoint.identity_items import (
+    digest_of,
+    item_of_frames,
+    items_of_files,
+    items_of_transform,
+    items_of_value,
+    plain,
+)
 from kinema.execution.computation import Computation
 from kinema.runners.base import Job
 from kinema.selection.frames import FrameSelection
@@ -51,10 +54,10 @@ def items_of_pass(
     for (name, _), (kernel, transforms) in zip(_named(analyses), jobs, strict=True):
         where = f"of {name}, round {number + 1}"
         items.append(plain(f"the partial {where}", kernel.id))
-        items += _items_of_recipe(kernel, where)
+        items += _items_of_kernel(kernel, where)
         items.append(plain(f"the number of transforms {where}", str(len(transforms))))
         for place, transform in enumerate(transforms):
-            items += _items_of_recipe(transform, f"in transform {place + 1} {where}")
+            items += items_of_transform(transform, f"in transform {place + 1} {where}")
     return items
 
 
@@ -64,26 +67,9 @@ def _named(analyses: Sequence[Computation]) -> Iterator[tuple[str, Computation]]
         yield (f"{name} (analysis {number + 1})" if names.count(name) > 1 else name), analysis
 
 
-def _items_of_recipe(made: _core.Kernel | _core.Transform, where: str) -> Iterator[IdentityItem]:
-    """The call that made a kernel or transform, argument by argument."""
+def _items_of_kernel(made: _core.Kernel, where: str) -> Iterator[IdentityItem]:
+    """The call that made a kernel, argument by argument."""
     _, (_, name_of_kind, arguments) = made.__reduce__()
     yield plain(f"the kind {where}", name_of_kind)
     for name, value in arguments.items():
-        yield from _items_of_value(f"{name} {where}", value)
-
-
-def _items_of_value(what: str, value: Any) -> Iterator[IdentityItem]:
-    if value is None or isinstance(value, (bool, int, float, str)):
-        yield plain(what, repr(value))
-    elif isinstance(value, np.ndarray):
-        yield array(what, value)
-    elif isinstance(value, (list, tuple)):
-        yield plain(f"the number of {what}", str(len(value)))
-        for number, item in enumerate(value):
-            yield from _items_of_value(f"{what}, number {number + 1}", item)
-    else:
-        # code of the user's, which gives its identity itself
-        identity: Mapping[str, tuple[str, str]] = value.identity()
-        yield plain("the version of Python", f"{sys.version_info.major}.{sys.version_info.minor}")
-        for name, (exact, label) in identity.items():
-            yield IdentityItem(f"{name} {what}", exact, label)
+        yield from items_of_value(f"{name} {where}", value)
