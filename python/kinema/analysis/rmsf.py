@@ -37,9 +37,10 @@ class RMSF(Analysis):
     trajectory : Trajectory
     select : as `Trajectory.select`
         Atoms to take the RMSF of; None: all.
-    align : None, "reference" or "average"
+    align : None, "reference", "average" or "iterative"
         What each frame is superposed on first: nothing, the reference, or the average structure. The average is
-        taken in a first pass, over frames superposed on the reference.
+        taken in a first pass, over frames superposed on the reference. "iterative": passes go on, each over frames
+        superposed on the average before, until the average stands still: then the reference does not matter.
     align_select : as `select`, optional
         Atoms to superpose; by default `select`.
     ref_frame, reference :
@@ -48,6 +49,10 @@ class RMSF(Analysis):
         For the superposition.
     match, tol_mass :
         As in `RMSD`; only with `reference`.
+    tolerance : float, angstrom
+        With align="iterative": the average stands still where its RMSD from the one before is not above this.
+    most_passes : int
+        With align="iterative": so many averages are taken at most; a run that needs more ends in an ArgumentError.
     by : {"atom", "residue"}
         What the rows of tables and pictures are. A residue has the root of the mean square of its atoms' RMSF, those of
         `select` alone, all weighted alike. Results are by atom.
@@ -72,12 +77,18 @@ class RMSF(Analysis):
         match: str = "masses",
         tol_mass: float = 0.1,
         by: str = "atom",
+        tolerance: float = 1e-4,
+        most_passes: int = 100,
     ) -> None:
         check_choice("by", by, BY)
-        if align not in (None, "average", "reference"):
-            raise ArgumentError(f"align must be None, 'average' or 'reference', found {align!r}")
+        if align not in (None, "average", "iterative", "reference"):
+            raise ArgumentError(f"align must be None, 'average', 'iterative' or 'reference', found {align!r}")
         if align is None and (align_select is not None or reference is not None or align_weights is not None):
-            raise ArgumentError("align_select, reference and align_weights need align='average' or 'reference'")
+            raise ArgumentError("align_select, reference and align_weights need align=")
+        if align != "iterative" and (tolerance, most_passes) != (1e-4, 100):
+            raise ArgumentError("tolerance and most_passes need align='iterative'")
+        if not tolerance > 0 or most_passes < 1:
+            raise ArgumentError(f"tolerance is above 0 and most_passes at least 1, found {tolerance}, {most_passes}")
         selection = select_atoms(trajectory, select)
         arguments = {"select": describe(selection), "align": describe(align)}
         self.align_selection = selection if align_select is None else trajectory.select(align_select)
@@ -86,12 +97,15 @@ class RMSF(Analysis):
             arguments |= {"reference": describe(reference), "align_weights": describe(align_weights)}
         if reference is not None:
             arguments |= {"match": describe(match), "tol_mass": describe(tol_mass)}
+        if align == "iterative":
+            arguments |= {"tolerance": describe(tolerance), "most_passes": describe(most_passes)}
         if by == "residue":
             arguments |= {"by": describe(by)}
         super().__init__(trajectory, selection, arguments)
         self._by_residue = self._residues() if by == "residue" else None
-        self.n_passes = 2 if align == "average" else 1
+        self.n_passes = {"average": 2, "iterative": None}.get(str(align), 1)
         self._align = align
+        self._tolerance, self._most_passes = (tolerance, most_passes) if align == "iterative" else (np.inf, 1)
         selection.check_unique()
         self.align_selection.check_unique()
         with collected() as notes:
@@ -117,14 +131,26 @@ class RMSF(Analysis):
             atoms, weights = self.align_selection.indices, self._align_weights
             target = self._reference.positions(self.align_selection)
             transforms = (_core.Transform.superpose(n_atoms, atoms, target, weights),)
-            if self._align == "average":
-                average = yield Pass(_core.Kernel.average(n_atoms, atoms), transforms)
-                target = np.ascontiguousarray(average["mean_positions"])
+            moved, taken = np.inf, 0
+            while self._align != "reference" and (moved > self._tolerance or not taken):
+                if taken == self._most_passes:
+                    raise self._still_moving(moved)
+                state = f"the average moved by {moved:.2g} angstrom" if taken else ""
+                average = yield Pass(_core.Kernel.average(n_atoms, atoms), transforms, state=state)
+                before, target = target, np.ascontiguousarray(average["mean_positions"])
+                # of frames superposed on the one before, which superposes their average on it as well
+                moved, taken = float(np.sqrt(np.mean(np.sum((target - before) ** 2, axis=1)))), taken + 1
                 transforms = (_core.Transform.superpose(n_atoms, atoms, target, weights),)
         results = yield Pass(_core.Kernel.rmsf(n_atoms, self.selection.indices), transforms)
         rmsf = results["rmsf"]
         mean = results["mean_positions"]
         return Results(rmsf=rmsf, mean_positions=mean, indices=self.selection.indices, values=rmsf)
+
+    def _still_moving(self, moved: float) -> ArgumentError:
+        return ArgumentError(
+            f"the average structure does not stand still after {self._most_passes} passes: the last one moved it by "
+            f"{moved:.3g} angstrom, expected at most {self._tolerance:g}; raise tolerance or most_passes"
+        )
 
     def _residues(self) -> tuple[NDArray[np.int64], tuple[Column, ...]]:
         """(atoms,) row of each atom, and columns that name the rows; ArgumentError without residues."""
