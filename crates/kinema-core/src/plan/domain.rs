@@ -84,7 +84,7 @@ mod tests {
         for n in 1..30 {
             assert_eq!(covered(&Atoms(n)), (0..n).collect::<Vec<_>>(), "{n}");
             for leaf_frames in [1, 2, 8] {
-                let frames = FrameSelection::strided(5, 3, n);
+                let frames = FrameSelection::Stride { start: 5, step: 3, count: n };
                 let domain = FrameDomain { frames, leaf_frames };
                 assert_eq!(covered(&domain), (0..n).collect::<Vec<_>>(), "{n} {leaf_frames}");
                 assert!((0..domain.n_leaves() - 1).all(|leaf| domain.leaf(leaf).count() as u64 == leaf_frames));
