@@ -13,6 +13,7 @@ from kinema import _core
 from kinema.errors import ArgumentError
 
 __all__ = [
+    "ALIGN",
     "BY",
     "GATHER",
     "INDEX",
@@ -60,6 +61,9 @@ OUTPUT_UNIT: tuple[str, ...] = ("angstrom", "nm")
 OUTPUT_TIME_UNIT: tuple[str, ...] = ("ps", "ns")
 # what the rows of an RMSF are
 BY: tuple[str, ...] = ("atom", "residue")
+
+# what frames are superposed on first; Python has None for "none"
+ALIGN: tuple[str, ...] = ("none", "average", "iterative", "reference")
 
 # what an atom counts on the command line; Python has None for "none"
 WEIGHTS: tuple[str, ...] = ("none", "mass")

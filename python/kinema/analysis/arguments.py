@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,10 @@ from numpy.typing import NDArray
 
 from kinema.errors import ArgumentError
 from kinema.selection.atoms import AtomChoice, Selection
+from kinema.selection.topology import is_atom_group
 from kinema.trajectory import Trajectory
 
-__all__ = ["describe", "select_atoms", "weights_of"]
+__all__ = ["describe", "select_atoms", "selections_of", "weights_of"]
 
 
 def select_atoms(trajectory: Trajectory, select: AtomChoice) -> Selection:
@@ -22,6 +24,17 @@ def select_atoms(trajectory: Trajectory, select: AtomChoice) -> Selection:
             "or a Universe, and select= names atoms"
         )
     return trajectory.select(select)
+
+
+def selections_of(trajectory: Trajectory, given: Any, what: str) -> tuple[Selection, ...]:
+    """The selections that a list of what `select` takes names, or one alone, or none; ArgumentError for all else."""
+    if given is None:
+        return ()
+    if isinstance(given, (str, Selection)) or is_atom_group(given):
+        given = (given,)
+    if not isinstance(given, Sequence):
+        raise ArgumentError(f"{what} is a list of selections, found {type(given).__name__}")
+    return tuple(trajectory.select(one) for one in given)
 
 
 def weights_of(
@@ -41,7 +54,7 @@ def weights_of(
         topology = trajectory.topology
         if topology is None:
             raise ArgumentError(
-                f"{what}='mass' needs a topology: open the trajectory with topology=, or give {what}=None or an array"
+                f"{what}='mass' needs a topology, from which masses come: give one with topology=, or {what}=None"
             )
         return topology.atoms[selection.indices].mass_weights()
     try:

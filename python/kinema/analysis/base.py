@@ -1,13 +1,15 @@
 """`Analysis`, the base class of all analyses: running, saving, plotting, provenance.
 
-How passes are carried out, and how several analyses share one, is in `kinema.execution.run`.
+How passes are carried out, and how several analyses share one, is in `kinema.execution.run`. What a method needs is
+imported when it is called.
 """
 
 from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
@@ -15,15 +17,8 @@ import numpy as np
 from kinema import _core
 from kinema.errors import ArgumentError
 from kinema.execution.computation import Computation, KernelResults, Pass, Passes, Results
-from kinema.execution.following import follow, frames_by_number
-from kinema.execution.results_file import ResultDataset
-from kinema.execution.run import CheckpointChoice, run
-from kinema.following import FollowOptions
-from kinema.notes import emit
+from kinema.notes import collected, emit
 from kinema.printable import are_float32
-from kinema.progress import ProgressChoice
-from kinema.runners import Runner, RunnerOptions
-from kinema.selection.frames import FrameChoice, FrameSelection
 from kinema.writing.output_checks import check_not_input, check_plot_path
 from kinema.writing.output_file import write_whole
 from kinema.writing.provenance import Input, Provenance
@@ -32,7 +27,13 @@ from kinema.writing.tables import Column, Table, check_writable, write_table
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from kinema.execution.checkpoint import CheckpointChoice
+    from kinema.execution.results_file import ResultDataset
+    from kinema.following import FollowOptions
     from kinema.profile import Report
+    from kinema.progress import ProgressChoice
+    from kinema.runners import Runner, RunnerOptions
+    from kinema.selection.frames import FrameChoice, FrameSelection
 
 __all__ = ["Analysis", "Pass", "Passes", "Results", "results_per_frame"]
 
@@ -141,6 +142,8 @@ class Analysis(Computation):
         TruncatedFileError, MemoryLimitError; with processes also WorkerError. ArgumentError for a checkpoint of
         another run, saying what differs; CorruptFileError for a damaged one.
         """
+        from kinema.execution.run import run
+
         run(
             [self],
             start=start,
@@ -191,6 +194,8 @@ class Analysis(Computation):
         ------
         ArgumentError (also for an analysis of several passes), and as `Trajectory.follow` and `run`.
         """
+        from kinema.execution.following import follow, frames_by_number
+
         follow(
             [self],
             until,
@@ -209,6 +214,8 @@ class Analysis(Computation):
         self, name: str, unit: str, columns: Sequence[str], title: str, frames: FrameSelection
     ) -> ResultDataset:
         """A data set for results per frame, with the provenance of this analysis."""
+        from kinema.execution.results_file import ResultDataset
+
         return ResultDataset(name, unit, tuple(columns), title, self._provenance(None, frames).json())
 
     def _frames_and_times(self) -> tuple[Column, Column]:
@@ -302,6 +309,13 @@ class Analysis(Computation):
         new = [note for note in dict.fromkeys(notes) if note not in self._notes]
         self._notes += new
         emit(new)
+
+    @contextmanager
+    def _noting(self) -> Iterator[None]:
+        """Within the block notes are those of this analysis, and are emitted behind it."""
+        with collected() as notes:
+            yield
+        self._add_notes(notes)
 
     def _provenance(self, command: str | None, frames: FrameSelection | None) -> Provenance:
         command = command or self.command

@@ -9,24 +9,20 @@ user guide ("Writing your own trajectory analysis") and of `gmx gyrate`.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from kinema import _core
-from kinema.analysis.arguments import describe, select_atoms, weights_of
-from kinema.analysis.base import Analysis, Pass, Passes, results_per_frame
-from kinema.errors import ArgumentError
-from kinema.execution.results_file import ResultDataset
-from kinema.notes import collected
-from kinema.runners.base import Rows
-from kinema.selection.atoms import AtomChoice
-from kinema.selection.frames import FrameSelection
-from kinema.trajectory import Trajectory
-from kinema.writing.tables import Column, Table
+from kinema.analysis.declaration import MassWeights, Option, Quantity
+from kinema.analysis.declared import PerFrameAnalysis
+
+if TYPE_CHECKING:
+    from kinema.selection.atoms import AtomChoice
+    from kinema.trajectory import Trajectory
 
 __all__ = ["RadiusOfGyration"]
 
 
-class RadiusOfGyration(Analysis):
+class RadiusOfGyration(PerFrameAnalysis):
     """Radius of gyration over time.
 
     Parameters
@@ -47,34 +43,32 @@ class RadiusOfGyration(Analysis):
     results.values : (frames, 1), with axes (frames, 4)
     """
 
+    command_name = "rgyr"
+    summary = "Radius of gyration of the atoms, for each frame."
+    quantities = (Quantity("rgyr", "angstrom", "radius of gyration", "with axes four: the radius, about x, y, z"),)
+    reference = "definition of the MDAnalysis user guide and of gmx gyrate"
+
     def __init__(
-        self, trajectory: Trajectory, select: AtomChoice = None, weights: Any = "mass", axes: bool = False
+        self,
+        trajectory: Trajectory,
+        select: AtomChoice = None,
+        weights: MassWeights = "mass",
+        axes: Annotated[bool, Option("--axes", "Also the radii about the x, y and z axis.")] = False,
     ) -> None:
-        selection = select_atoms(trajectory, select)
-        if isinstance(weights, str) and weights == "mass" and trajectory.topology_name is None:
-            raise ArgumentError(
-                "the radius of gyration needs masses: open the trajectory with topology=, or say weights=None for "
-                "atoms that weigh alike"
-            )
-        arguments = {"select": describe(selection), "weights": describe(weights), "axes": describe(axes)}
-        super().__init__(trajectory, selection, arguments)
-        with collected() as notes:
-            self._weights = weights_of(weights, selection, trajectory)
-        self._add_notes(notes)
+        super().__init__(trajectory, select, weights=weights, axes=axes)
+        with self._noting():
+            self._weights = self._weights_of(weights)
         self._axes = bool(axes)
-        selection.check_unique()
+        self.selection.check_unique()
 
-    def _passes(self, frames: FrameSelection) -> Passes:
-        kernel = _core.Kernel.rgyr(self.trajectory.n_atoms, self.selection.indices, self._weights, self._axes)
-        results = yield Pass(kernel, rows=Rows(4 if self._axes else 1))
-        return results_per_frame("rgyr", frames, results)
+    @classmethod
+    def examples(cls, n_atoms: int) -> list[dict[str, Any]]:
+        """See `DeclaredAnalysis`."""
+        return [{"weights": None}, {"select": [0, n_atoms - 1], "weights": [1.0, 2.5], "axes": True}]
 
-    def _table(self) -> Table:
-        columns = [Column(name, self.results.values[:, i], "angstrom") for i, name in enumerate(self._names())]
-        return Table("Radius of gyration", (*self._frames_and_times(), *columns))
+    def _kernel(self) -> _core.Kernel:
+        return _core.Kernel.rgyr(self.trajectory.n_atoms, self.selection.indices, self._weights, self._axes)
 
-    def _per_frame(self, frames: FrameSelection) -> ResultDataset:
-        return self._dataset("rgyr", "angstrom", self._names(), "Radius of gyration", frames)
-
-    def _names(self) -> tuple[str, ...]:
-        return ("rgyr", "rgyr_x", "rgyr_y", "rgyr_z") if self._axes else ("rgyr",)
+    def _columns(self) -> list[tuple[str, Quantity]]:
+        names = ("rgyr", "rgyr_x", "rgyr_y", "rgyr_z") if self._axes else ("rgyr",)
+        return [(name, self.quantities[0]) for name in names]

@@ -10,29 +10,24 @@ those of MDAnalysis.analysis.rms.RMSD.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Annotated, Any
 
 from kinema import _core
-from kinema.analysis.arguments import describe, select_atoms, weights_of
-from kinema.analysis.base import Analysis, Pass, Passes, results_per_frame
-from kinema.analysis.reference import Reference
+from kinema.analysis.declaration import Match, Option, Quantity, ReferenceFrame, ReferenceStructure, Weights
+from kinema.analysis.declared import PerFrameAnalysis
 from kinema.errors import ArgumentError
-from kinema.execution.results_file import ResultDataset
-from kinema.notes import collected
-from kinema.runners.base import Rows
-from kinema.selection.atoms import AtomChoice, Selection
-from kinema.selection.frames import FrameSelection
-from kinema.selection.topology import is_atom_group
-from kinema.trajectory import Trajectory
-from kinema.writing.tables import Column, Table
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from kinema.selection.atoms import AtomChoice, Selection
+    from kinema.trajectory import Trajectory
 
 __all__ = ["RMSD"]
 
 
-class RMSD(Analysis):
+class RMSD(PerFrameAnalysis):
     """Root-mean-square deviation from a reference structure over time.
 
     Parameters
@@ -67,42 +62,66 @@ class RMSD(Analysis):
     results.values : (frames, 1 + groups)
     """
 
+    command_name = "rmsd"
+    summary = "RMSD of the atoms to a reference frame or structure, for each frame."
+    quantities = (Quantity("rmsd", "angstrom", "RMSD", "of the selection, and of each of the groups"),)
+    reference = "D. L. Theobald, Acta Cryst. A61 (2005) 478, doi:10.1107/S0108767305015266"
+
     def __init__(
         self,
         trajectory: Trajectory,
         select: AtomChoice = None,
-        ref_frame: int = 0,
-        reference: Any = None,
-        groups: Sequence[AtomChoice] | None = None,
-        weights: Any = None,
+        ref_frame: ReferenceFrame = 0,
+        reference: ReferenceStructure = None,
+        groups: Annotated[
+            Sequence[Any] | None,
+            Option(
+                "--rmsd-select",
+                "More atoms to take the RMSD of, after superposition on --select.",
+                takes="list of atoms",
+                by_group="--groups",
+            ),
+        ] = None,
+        weights: Weights = None,
         group_weights: Any = "same",
-        superposition: bool = True,
-        match: str = "masses",
+        superposition: Annotated[
+            bool, Option("--superposition/--no-superposition", "Superpose before the RMSD is taken.")
+        ] = True,
+        match: Match = "masses",
         tol_mass: float = 0.1,
     ) -> None:
+        from kinema.analysis.arguments import select_atoms, selections_of
+        from kinema.analysis.reference import Reference
+
         selection = select_atoms(trajectory, select)
         if isinstance(group_weights, str) and group_weights == "same":
             group_weights = "mass" if isinstance(weights, str) else None
-        self.groups = tuple(trajectory.select(group) for group in _listed(groups))
-        arguments = {"select": describe(selection), "ref_frame": describe(ref_frame), "reference": describe(reference)}
-        arguments |= {
-            "groups": describe(self.groups),
-            "weights": describe(weights),
-            "group_weights": describe(group_weights),
-        }
-        arguments |= {"superposition": describe(superposition)}
-        if reference is not None:
-            arguments |= {"match": describe(match), "tol_mass": describe(tol_mass)}
-        super().__init__(trajectory, selection, arguments)
+        self.groups = selections_of(trajectory, groups, "groups")
         self._superposition = bool(superposition)
-        with collected() as notes:
+        super().__init__(
+            trajectory,
+            selection,
+            ref_frame=ref_frame,
+            reference=reference,
+            groups=self.groups,
+            weights=weights,
+            group_weights=group_weights,
+            superposition=superposition,
+            **({} if reference is None else {"match": match, "tol_mass": tol_mass}),
+        )
+        with self._noting():
             self._reference = Reference(trajectory, ref_frame, reference, match, tol_mass)
-            self._weights = weights_of(weights, selection, trajectory)
-            self._group_weights = _each_weights(group_weights, self.groups, trajectory)
+            self._weights = self._weights_of(weights)
+            self._group_weights = self._each_weights(group_weights)
             for one in self.selections:
                 one.check_unique()
                 self._reference.check(one)
-        self._add_notes(notes)
+
+    @classmethod
+    def examples(cls, n_atoms: int) -> list[dict[str, Any]]:
+        """See `DeclaredAnalysis`."""
+        groups = [range(n_atoms), [n_atoms - 1]]
+        return [{}, {"select": range(0, n_atoms, 2), "groups": groups, "ref_frame": 1}, {"superposition": False}]
 
     @property
     def selections(self) -> Sequence[Selection]:
@@ -114,13 +133,17 @@ class RMSD(Analysis):
         """See `Computation`."""
         return tuple(dict.fromkeys((*super().other_files, *self._reference.files)))
 
-    def _passes(self, frames: FrameSelection) -> Passes:
+    def _kernel(self) -> _core.Kernel:
         atoms, reference, weights = self._arguments_of(self.selection, self._weights)
         groups = [self._arguments_of(*pair) for pair in zip(self.groups, self._group_weights, strict=True)]
         n_atoms = self.trajectory.n_atoms
-        kernel = _core.Kernel.rmsd(n_atoms, atoms, reference, weights, groups, self._superposition)
-        results = yield Pass(kernel, rows=Rows(1 + len(groups)))
-        return results_per_frame("rmsd", frames, results)
+        return _core.Kernel.rmsd(n_atoms, atoms, reference, weights, groups, self._superposition)
+
+    def _columns(self) -> list[tuple[str, Quantity]]:
+        names = ["rmsd", *(f"rmsd of {group.description}" for group in self.groups)]
+        # two groups of one description
+        names = [f"{name} #{i}" if names.count(name) > 1 else name for i, name in enumerate(names)]
+        return [(name, self.quantities[0]) for name in names]
 
     def _arguments_of(
         self, selection: Selection, weights: NDArray[np.float64] | None
@@ -128,34 +151,11 @@ class RMSD(Analysis):
         """Atoms, reference and weights of a kernel, in the selection's order."""
         return selection.indices, self._reference.positions(selection), weights
 
-    def _table(self) -> Table:
-        columns = [Column(name, self.results.values[:, i], "angstrom") for i, name in enumerate(self._names())]
-        return Table("RMSD", (*self._frames_and_times(), *columns))
-
-    def _per_frame(self, frames: FrameSelection) -> ResultDataset:
-        return self._dataset("rmsd", "angstrom", self._names(), "RMSD", frames)
-
-    def _names(self) -> list[str]:
-        names = ["rmsd", *(f"rmsd of {group.description}" for group in self.groups)]
-        # two groups of one description
-        return [f"{name} #{i}" if names.count(name) > 1 else name for i, name in enumerate(names)]
-
-
-def _listed(groups: Any) -> Sequence[AtomChoice]:
-    if groups is None:
-        return ()
-    if isinstance(groups, (str, Selection)) or is_atom_group(groups):
-        return (groups,)
-    if not isinstance(groups, Sequence):
-        raise ArgumentError(f"groups is a list of selections, found {type(groups).__name__}")
-    return groups
-
-
-def _each_weights(
-    weights: Any, groups: tuple[Selection, ...], trajectory: Trajectory
-) -> list[NDArray[np.float64] | None]:
-    if weights is None or isinstance(weights, str):
-        weights = [weights] * len(groups)
-    if not isinstance(weights, Sequence) or len(weights) != len(groups):
-        raise ArgumentError(f"group_weights is None, 'mass' or a list, one entry for each of {len(groups)} groups")
-    return [weights_of(one, group, trajectory, "group_weights") for one, group in zip(weights, groups, strict=True)]
+    def _each_weights(self, weights: Any) -> list[NDArray[np.float64] | None]:
+        n_groups = len(self.groups)
+        if weights is None or isinstance(weights, str):
+            weights = [weights] * n_groups
+        if not isinstance(weights, Sequence) or len(weights) != n_groups:
+            raise ArgumentError(f"group_weights is None, 'mass' or a list, one entry for each of {n_groups} groups")
+        pairs = zip(weights, self.groups, strict=True)
+        return [self._weights_of(one, group, "group_weights") for one, group in pairs]

@@ -9,27 +9,35 @@ as they are. It gives no B factors.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.analysis.arguments import describe, select_atoms, weights_of
-from kinema.analysis.base import Analysis, Pass, Passes, Results
-from kinema.analysis.reference import Reference
-from kinema.choices import BY, check_choice
+from kinema.analysis.base import Pass, Passes, Results
+from kinema.analysis.declaration import Match, Option, Quantity, ReferenceFrame, ReferenceStructure
+from kinema.analysis.declared import DeclaredAnalysis
+from kinema.choices import ALIGN, BY, check_choice
 from kinema.errors import ArgumentError
-from kinema.notes import collected
-from kinema.selection.atoms import AtomChoice
-from kinema.selection.frames import FrameSelection
-from kinema.trajectory import Trajectory
+from kinema.notes import emit
 from kinema.writing.tables import Column, Table
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from kinema.selection.atoms import AtomChoice
+    from kinema.selection.frames import FrameSelection
+    from kinema.trajectory import Trajectory
 __all__ = ["RMSF"]
 
+_NOT_SUPERPOSED = (
+    "nothing was superposed before the RMSF: it holds the motion of the whole molecule as well; "
+    "align='average' or align='reference' superposes"
+)
 
-class RMSF(Analysis):
+
+class RMSF(DeclaredAnalysis):
     """Root-mean-square fluctuation of each atom.
 
     Parameters
@@ -65,59 +73,107 @@ class RMSF(Analysis):
     results.values : the same as rmsf
     """
 
+    command_name = "rmsf"
+    summary = "Root-mean-square fluctuation of each atom."
+    quantities = (
+        Quantity("rmsf", "angstrom", "RMSF", "one value for each atom"),
+        Quantity("mean_positions", "angstrom", "mean positions", "x, y, z of each atom"),
+    )
+    reference = "T. F. Chan, G. H. Golub, R. J. LeVeque, 1979, Updating formulae and a pairwise algorithm"
+
     def __init__(
         self,
         trajectory: Trajectory,
         select: AtomChoice = None,
-        align: str | None = None,
-        align_select: AtomChoice = None,
-        ref_frame: int = 0,
-        reference: Any = None,
+        align: Annotated[
+            str | None,
+            Option(
+                "--align",
+                "Superpose frames first: on the reference, on the average, or on averages until these stand still.",
+                choices=ALIGN,
+            ),
+        ] = None,
+        align_select: Annotated[
+            Any, Option("--align-select", "Atoms to superpose on; those of --select by default.", takes="atoms")
+        ] = None,
+        ref_frame: ReferenceFrame = 0,
+        reference: ReferenceStructure = None,
         align_weights: Any = None,
-        match: str = "masses",
+        match: Match = "masses",
         tol_mass: float = 0.1,
-        by: str = "atom",
-        tolerance: float = 1e-4,
-        most_passes: int = 100,
+        by: Annotated[
+            str,
+            Option(
+                "--by",
+                "Rows of values and picture: atoms, or residues by the mean square of their atoms.",
+                choices=BY,
+                panel="Output",
+            ),
+        ] = "atom",
+        tolerance: Annotated[
+            float,
+            Option("--tolerance", "With --align iterative: how far the average may still move.", unit="angstrom"),
+        ] = 1e-4,
+        most_passes: Annotated[
+            int, Option("--most-passes", "With --align iterative: how many averages are taken at most.", least=1)
+        ] = 100,
     ) -> None:
+        from kinema.analysis.arguments import select_atoms
+        from kinema.analysis.reference import Reference
+
         check_choice("by", by, BY)
-        if align not in (None, "average", "iterative", "reference"):
+        if align not in (None, *ALIGN[1:]):
             raise ArgumentError(f"align must be None, 'average', 'iterative' or 'reference', found {align!r}")
-        if align is None and (align_select is not None or reference is not None or align_weights is not None):
-            raise ArgumentError("align_select, reference and align_weights need align=")
         if align != "iterative" and (tolerance, most_passes) != (1e-4, 100):
             raise ArgumentError("tolerance and most_passes need align='iterative'")
         if not tolerance > 0 or most_passes < 1:
             raise ArgumentError(f"tolerance is above 0 and most_passes at least 1, found {tolerance}, {most_passes}")
         selection = select_atoms(trajectory, select)
-        arguments = {"select": describe(selection), "align": describe(align)}
+        self._align = align
         self.align_selection = selection if align_select is None else trajectory.select(align_select)
+        arguments: dict[str, Any] = {"align": align}
         if align is not None:
-            arguments |= {"align_select": describe(self.align_selection), "ref_frame": describe(ref_frame)}
-            arguments |= {"reference": describe(reference), "align_weights": describe(align_weights)}
-        if reference is not None:
-            arguments |= {"match": describe(match), "tol_mass": describe(tol_mass)}
-        if align == "iterative":
-            arguments |= {"tolerance": describe(tolerance), "most_passes": describe(most_passes)}
-        if by == "residue":
-            arguments |= {"by": describe(by)}
-        super().__init__(trajectory, selection, arguments)
+            arguments |= {"align_select": self.align_selection, "ref_frame": ref_frame}
+            arguments |= {"reference": reference, "align_weights": align_weights}
+        elif align_select is not None or reference is not None or align_weights is not None:
+            raise ArgumentError("align_select, reference and align_weights need align=")
+        arguments |= {} if reference is None else {"match": match, "tol_mass": tol_mass}
+        arguments |= {"tolerance": tolerance, "most_passes": most_passes} if align == "iterative" else {}
+        arguments |= {"by": by} if by == "residue" else {}
+        super().__init__(trajectory, selection, **arguments)
         self._by_residue = self._residues() if by == "residue" else None
         self.n_passes = {"average": 2, "iterative": None}.get(str(align), 1)
-        self._align = align
         self._tolerance, self._most_passes = (tolerance, most_passes) if align == "iterative" else (np.inf, 1)
-        selection.check_unique()
+        self.selection.check_unique()
         self.align_selection.check_unique()
-        with collected() as notes:
+        with self._noting():
             self._reference = Reference(trajectory, ref_frame, reference, match, tol_mass)
-            self._align_weights = weights_of(align_weights, self.align_selection, trajectory, "align_weights")
+            self._align_weights = self._weights_of(align_weights, self.align_selection, "align_weights")
             self._reference.check(self.align_selection)
-        if align is None:
-            notes.append(
-                "nothing was superposed before the RMSF: it holds the motion of the whole molecule as well; "
-                "align='average' or align='reference' superposes"
+            if align is None:
+                emit([_NOT_SUPERPOSED])
+
+    @classmethod
+    def examples(cls, n_atoms: int) -> list[dict[str, Any]]:
+        """See `DeclaredAnalysis`."""
+        some = range(0, n_atoms, 2)
+        iterative = {"align": "iterative", "tolerance": 1e-3}
+        return [{}, {"select": some, "align": "reference"}, {"align": "average", "align_select": some}, iterative]
+
+    @classmethod
+    def check_arguments(cls, given: Mapping[str, Any], *, followed: bool = False) -> None:
+        """See `DeclaredAnalysis`."""
+        if followed and given.get("align") in ("average", "iterative"):
+            times = "twice" if given["align"] == "average" else "until the average stands still"
+            raise ArgumentError(
+                f"align={given['align']!r} reads all frames {times}, which --follow cannot; use align='reference', or "
+                "run it when all frames are there"
             )
-        self._add_notes(notes)
+        of_align = {"align_select", "ref_frame", "reference", "match"} & {*given}
+        if "align" not in given and of_align:
+            raise ArgumentError(
+                "align_select=, ref_frame=, reference= and match= need align='average', 'iterative' or 'reference'"
+            )
 
     @property
     def other_files(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The options that `kinema rmsd`, `rmsf` and `rgyr` share, in groups, and how a command takes a group as one parameter.
+"""The options that analyses share, in groups, and how a command takes a group as one parameter.
 
 What a group needs to run is imported when it is used, so that --help is printed at once.
 """
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
 
 from kinema.cli import options
 from kinema.cli.stopping import Terminated
@@ -30,6 +30,7 @@ __all__ = [
     "Stated",
     "StatedTimes",
     "TrajectoryFiles",
+    "UnselectedInputs",
     "Workers",
     "parse_units",
     "takes_groups",
@@ -100,6 +101,17 @@ class Inputs(TrajectoryFiles):
     select: options.Select = None
     index_file: options.IndexFile = None
     group: options.Group = None
+
+
+@dataclass(frozen=True)
+class UnselectedInputs(TrajectoryFiles):
+    """The same for analyses whose atoms have options of their own."""
+
+    topology: options.Topology = None
+    index_file: options.IndexFile = None
+
+    select: ClassVar[None] = None
+    group: ClassVar[None] = None
 
 
 @dataclass(frozen=True)

@@ -1,17 +1,18 @@
-"""The common part of `kinema rmsd`, `rmsf` and `rgyr`: open, choose frames, run, save, plot, print a summary.
+"""What all commands that are analyses do: open, choose frames, run, save, plot, print a summary.
 
-The commands make the analysis object.
+`kinema.cli.commands.analyses` makes the analysis object.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import kinema as kn
+from kinema.analysis.declared import DeclaredAnalysis
 from kinema.analysis.growing_outputs import GrowingOutputs
-from kinema.cli.analysis_options import FollowedFiles, FrameOptions, Inputs, Opening, Outputs, Workers
+from kinema.cli.analysis_options import FollowedFiles, FrameOptions, Inputs, Opening, Outputs, UnselectedInputs, Workers
 from kinema.cli.command_line import Command
 from kinema.cli.stopping import Terminated
 from kinema.errors import ArgumentError
@@ -27,37 +28,31 @@ from kinema.writing.tables import PER_UNIT
 _DECIMALS = {"angstrom": 4, "nm": 5}
 
 
-@dataclass(frozen=True)
-class Summarised:
-    """What the summary is about: name of the values, which are lengths, and their column where they have several."""
-
-    name: str
-    column: int | None = None
-
-    def statistics(self, analysis: Any, unit: str) -> dict[str, float]:
-        """Mean, least and largest value in a unit; of values in a file some are in memory at a time."""
-        values = analysis.results.values
-        mean, least, largest = 0.0, np.inf, -np.inf
-        for chunk in values.chunks() if isinstance(values, ResultArray) else [values]:
-            column = chunk if self.column is None else chunk[:, self.column]
-            mean += float(np.mean(column)) * (len(column) / len(values))
-            least, largest = min(least, float(np.min(column))), max(largest, float(np.max(column)))
-        per_unit = PER_UNIT.get(("angstrom", unit), 1.0)
-        return {"mean": mean / per_unit, "min": least / per_unit, "max": largest / per_unit}
+def statistics(analysis: DeclaredAnalysis, output_unit: str) -> tuple[str, dict[str, float]]:
+    """A unit, and mean, least and largest value in it; of values in a file some are in memory at a time."""
+    values, own = analysis.results.values, analysis.quantities[0].unit
+    mean, least, largest = 0.0, np.inf, -np.inf
+    for chunk in values.chunks() if isinstance(values, ResultArray) else [values]:
+        chosen = chunk if analysis.summarised_column is None else chunk[:, analysis.summarised_column]
+        mean += float(np.mean(chosen)) * (len(chosen) / len(values))
+        least, largest = min(least, float(np.min(chosen))), max(largest, float(np.max(chosen)))
+    per_unit = PER_UNIT.get((own, output_unit), 1.0)
+    unit = output_unit if own == "angstrom" else own
+    return unit, {"mean": mean / per_unit, "min": least / per_unit, "max": largest / per_unit}
 
 
 def open_inputs(
     command: Command,
-    inputs: Inputs,
+    inputs: Inputs | UnselectedInputs,
     opening: Opening,
     outputs: Outputs,
     workers: Workers,
     following: FollowedFiles,
-    reference: Path | None = None,
+    files: Sequence[Path | None] = (),
 ) -> tuple[kn.Trajectory, kn.Selection]:
     """The trajectory and its atoms; outputs that cannot be written are refused before anything is read.
 
-    Files that are to be followed are waited for.
+    `files` are those that the analysis reads besides. Files that are to be followed are waited for.
     """
 
     def opened() -> kn.Trajectory:
@@ -66,7 +61,7 @@ def open_inputs(
 
     following.check(outputs, workers, opening)
     with outputs.checkpoint_noted():
-        outputs.check([*inputs.paths, inputs.topology, inputs.index_file, reference])
+        outputs.check([*inputs.paths, inputs.topology, inputs.index_file, *files])
         if following.follow:
             trajectory = when_there(opened, following.follow_timeout, command.print_progress)
         else:
@@ -83,8 +78,9 @@ def open_inputs(
 def run(
     command: Command,
     trajectory: kn.Trajectory,
-    analysis: Any,
-    quantity: Summarised,
+    analysis: DeclaredAnalysis,
+    *,
+    inputs: Inputs | UnselectedInputs,
     opening: Opening,
     window: FrameOptions,
     outputs: Outputs,
@@ -95,7 +91,7 @@ def run(
     if following.follow:
         analysis.command = command.typed
         _follow(analysis, window, outputs, workers, following)
-        _print_summary(command, trajectory, analysis, quantity, outputs)
+        _print_summary(command, trajectory, analysis, outputs)
         return
     progress = False if command.quiet else None
     runner = workers.chosen(command)
@@ -124,10 +120,12 @@ def run(
             analysis.report().save(outputs.report)
         if kept is not None:
             kept.remove()
-    _print_summary(command, trajectory, analysis, quantity, outputs)
+    _print_summary(command, trajectory, analysis, outputs)
 
 
-def _follow(analysis: Any, window: FrameOptions, outputs: Outputs, workers: Workers, following: FollowedFiles) -> None:
+def _follow(
+    analysis: DeclaredAnalysis, window: FrameOptions, outputs: Outputs, workers: Workers, following: FollowedFiles
+) -> None:
     """Runs the analysis on frames as they come; what is written of it grows."""
     choose = None
     if _is_by_time(window):
@@ -156,12 +154,10 @@ def _follow(analysis: Any, window: FrameOptions, outputs: Outputs, workers: Work
         growing.close()
 
 
-def _print_summary(
-    command: Command, trajectory: kn.Trajectory, analysis: Any, quantity: Summarised, outputs: Outputs
-) -> None:
+def _print_summary(command: Command, trajectory: kn.Trajectory, analysis: DeclaredAnalysis, outputs: Outputs) -> None:
     command.print_result(
-        lambda: _facts(command, trajectory, analysis, quantity, outputs),
-        lambda: "\n".join(map(printable, _lines(trajectory, analysis, quantity, outputs))),
+        lambda: _facts(command, trajectory, analysis, outputs),
+        lambda: "\n".join(map(printable, _lines(trajectory, analysis, outputs))),
         on_stderr=outputs.use_stdout,
     )
 
@@ -182,11 +178,10 @@ def chosen_frames(trajectory: kn.Trajectory, window: FrameOptions) -> dict[str, 
     return {"start": window.start, "stop": window.stop, "step": window.step}
 
 
-def _facts(
-    command: Command, trajectory: kn.Trajectory, analysis: Any, quantity: Summarised, outputs: Outputs
-) -> dict[str, Any]:
+def _facts(command: Command, trajectory: kn.Trajectory, analysis: DeclaredAnalysis, outputs: Outputs) -> dict[str, Any]:
     """The summary that --json prints."""
     timings = analysis.timings
+    unit, values = statistics(analysis, outputs.output_unit)
     return {
         "command": command.typed,
         "version": kn.__version__,
@@ -195,9 +190,9 @@ def _facts(
         "n_atoms": trajectory.n_atoms,
         "n_frames": trajectory.n_frames,
         "frames_used": timings.frames,
-        "quantity": quantity.name,
-        "unit": outputs.output_unit,
-        **quantity.statistics(analysis, outputs.output_unit),
+        "quantity": analysis.subject,
+        "unit": unit,
+        **values,
         "workers": timings.n_workers,
         "access": timings.access,
         "frames_restored": timings.frames_restored,
@@ -211,15 +206,15 @@ def _facts(
     }
 
 
-def _lines(trajectory: kn.Trajectory, analysis: Any, quantity: Summarised, outputs: Outputs) -> list[str]:
+def _lines(trajectory: kn.Trajectory, analysis: DeclaredAnalysis, outputs: Outputs) -> list[str]:
     """The summary for a person: the values in one line, the speed in another, the files."""
-    values, unit = quantity.statistics(analysis, outputs.output_unit), outputs.output_unit
+    unit, values = statistics(analysis, outputs.output_unit)
     timings = analysis.timings
     # each frame is read in every round
     rounds = f", {len(timings.passes)} rounds" if len(timings.passes) > 1 else ""
     lines = [
-        f"{quantity.name}: "
-        + ", ".join(f"{name} {value:.{_DECIMALS[unit]}f}" for name, value in values.items())
+        f"{analysis.subject}: "
+        + ", ".join(f"{name} {value:.{_DECIMALS.get(unit, 4)}f}" for name, value in values.items())
         + f" {unit}",
         f"{counted(timings.frames, 'frame')} of {counted(trajectory.n_atoms, 'atom')} ({trajectory.format}){rounds} in "
         f"{timings.wall:.2f} s, {timings.frames_per_second:,.0f} frames/s on {counted(timings.n_workers, 'worker')}",

@@ -1,7 +1,7 @@
 """The typer application: which commands there are, and what all of them share.
 
-The commands themselves are a file each, those of a group (`kinema ml ...`) and those of one kind in a folder; only the
-one that is called is imported, as typer takes its time for each.
+The commands themselves are a file each, those of a group (`kinema ml ...`) in a folder; analyses are made of what they
+declare, by one file. Only the one that is called is imported, as typer takes its time for each.
 """
 
 from collections.abc import Sequence
@@ -10,20 +10,17 @@ from typing import Annotated
 
 import typer
 
+from kinema.analysis.registry import ANALYSES
 from kinema.cli.single_options import SingleOptionsCommand
 from kinema.errors import ArgumentError
 
-# in the order of --help; each is a function in a module of its name, with _ for -
+# in the order of --help; each is a function in a module of its name, with _ for -, but for analyses
 COMMANDS = (
-    "info", "rmsd", "rmsf", "rgyr", "check", "index", "convert", "repack", "split", "join", "formats", "demo",
+    "info", *ANALYSES, "check", "index", "convert", "repack", "split", "join", "formats", "demo",
     "report", "trace", "scaling", "bench-write", "cache", "ml",
 )  # fmt: skip
 # those of them that are groups: packages with COMMANDS of their own, and a docstring for --help
 GROUPS = ("cache", "ml")
-# folders of the modules of commands that are of one kind, and no group of the command line
-_FOLDERS = {"rmsd": "analyses", "rmsf": "analyses", "rgyr": "analyses"}
-
-
 # options that have another name now
 _RENAMED = {(command, "--group"): "--particles" for command in ("info", "repack", "split", "join")} | {
     ("scaling", "--cache"): "--page-cache"
@@ -69,8 +66,11 @@ def _add_commands(app: typer.Typer, package: str, commands: Sequence[str], words
     """Adds the command that the first word names, or all of them where it names none."""
     for name in words[:1] if words[:1] and words[0] in commands else commands:
         python_name = name.replace("-", "_")
-        folder = _FOLDERS.get(name) if commands is COMMANDS else None
-        module = import_module(".".join(filter(None, (package, folder, python_name))))
+        if commands is COMMANDS and name in ANALYSES:
+            command = import_module(f"{package}.analyses").command_of(name)
+            app.command(name, cls=SingleOptionsCommand)(command)
+            continue
+        module = import_module(f"{package}.{python_name}")
         if name in GROUPS:
             group = typer.Typer(no_args_is_help=True, help=module.__doc__)
             # without a callback typer would take a group of one command for that command

@@ -11,9 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from kinema.choices import (
-    BY,
     GATHER,
-    MATCH,
     ON_REWIND,
     ON_TRUNCATED,
     OUTPUT_TIME_UNIT,
@@ -148,22 +146,6 @@ Force = Annotated[bool, typer.Option("--force", help="Replace files that are the
 Verify = Annotated[
     bool,
     typer.Option("--verify/--no-verify", help="Read back what was written, and compare (H5MD; others are copied)."),
-]
-ReferenceFrame = Annotated[
-    int | None,
-    typer.Option("--ref-frame", **numbers.FRAME, help="Frame to superpose on; 0 by default.", show_default=False),
-]
-Reference = Annotated[
-    Path | None, typer.Option("--reference", help="Structure file to superpose on, instead of a frame.")
-]
-Match = Annotated[
-    str | None,
-    typer.Option(
-        "--match",
-        **one_of(MATCH),
-        help="What must agree with the atoms of --reference; masses by default, where both have them.",
-        show_default=False,
-    ),
 ]
 Begin = Annotated[
     float | None, typer.Option("-b", "--begin", **numbers.TIME, help="First time, ps.", rich_help_panel=_FRAMES)
@@ -368,15 +350,6 @@ OutputTimeUnit = Annotated[
         "--output-time-unit",
         **one_of(OUTPUT_TIME_UNIT),
         help="Unit of times in values and picture.",
-        rich_help_panel=_OUTPUT,
-    ),
-]
-By = Annotated[
-    str,
-    typer.Option(
-        "--by",
-        **one_of(BY),
-        help="Rows of values and picture: atoms, or residues by the mean square of their atoms.",
         rich_help_panel=_OUTPUT,
     ),
 ]

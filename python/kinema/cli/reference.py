@@ -1,17 +1,14 @@
-"""The reference of a superposition from --ref-frame, --reference and --match."""
+"""The options that name the reference of a superposition: --ref-frame, --reference and --match."""
 
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 from kinema.errors import ArgumentError
 
 
-def reference_arguments(ref_frame: int | None, reference: Path | None, match: str | None) -> dict[str, Any]:
-    """The analysis' arguments that name a reference; a structure file and a frame exclude each other."""
-    if reference is None:
-        if match is not None:
-            raise ArgumentError("--match says how atoms are compared with those of --reference; name that file")
-        return {"ref_frame": ref_frame or 0}
-    if ref_frame is not None:
+def check_reference(given: Mapping[str, Any]) -> None:
+    """ArgumentError for options without which another one means nothing: a file and a frame exclude each other."""
+    if "match" in given and "reference" not in given:
+        raise ArgumentError("--match says how atoms are compared with those of --reference; name that file")
+    if "ref_frame" in given and "reference" in given:
         raise ArgumentError("--ref-frame and --reference exclude each other; give one of them")
-    return {"reference": str(reference)} | ({} if match is None else {"match": match})

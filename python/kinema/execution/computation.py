@@ -1,4 +1,7 @@
-"""`Computation`: what `run` carries out, an analysis as passes over frames; and the results of one."""
+"""`Computation`: what `run` carries out, an analysis as passes over frames; and the results of one.
+
+It imports little, as does what is derived from it: the command line asks analyses what they declare.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +10,17 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kinema import _core
 from kinema.errors import ArgumentError
-from kinema.runners import Timings
-from kinema.runners.base import Rows
-from kinema.selection.atoms import Selection
-from kinema.selection.frames import FrameSelection
-from kinema.trajectory import Trajectory
 
 if TYPE_CHECKING:
+    from kinema import _core
     from kinema.execution.record import RunRecord
     from kinema.execution.results_file import ResultDataset
+    from kinema.runners import Timings
+    from kinema.runners.base import Rows
+    from kinema.selection.atoms import Selection
+    from kinema.selection.frames import FrameSelection
+    from kinema.trajectory import Trajectory
 
 __all__ = ["Computation", "KernelResults", "Pass", "Passes", "Results", "ResultsOnRoot"]
 
@@ -166,6 +169,8 @@ class Computation(ABC):
     @property
     def timings(self) -> Timings:
         """Where the time of the last run went; empty before `run`."""
+        from kinema.timings import Timings
+
         return Timings(()) if self.record is None else self.record.timings
 
     @property

@@ -39,7 +39,16 @@ from kinema.selection.frames import FrameSelection
 from kinema.writing.output_checks import check_target, is_stream
 from kinema.writing.output_file import OutputFile, publish
 
-__all__ = ["SUFFIXES", "ResultArray", "ResultDataset", "ResultFile", "ResultTable", "check_result_path"]
+__all__ = [
+    "SUFFIXES",
+    "ResultArray",
+    "ResultColumns",
+    "ResultDataset",
+    "ResultFile",
+    "ResultTable",
+    "check_result_path",
+    "columns_of",
+]
 
 SUFFIXES = (".h5", ".hdf5")
 
@@ -144,6 +153,40 @@ class ResultTable:
 
     def __repr__(self) -> str:
         return f"<ResultTable {self.shape} in {self._arrays[0].path}>"
+
+
+class ResultColumns:
+    """Some columns of an array that is not in memory, read with their rows; one column has no dimension of its own."""
+
+    def __init__(self, array: Any, places: int | list[int]) -> None:
+        self._array = array
+        self._places = places
+        self.shape = (len(array),) if isinstance(places, int) else (len(array), len(places))
+        self.dtype = array.dtype
+        self.ndim = len(self.shape)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, key: Any) -> Any:
+        rows, rest = (key[0], key[1:]) if isinstance(key, tuple) and key else (key, ())
+        if rows is Ellipsis or rows is None:
+            return self.__array__()[key]
+        part = np.asarray(self._array[rows])[..., self._places]
+        return part[(..., *rest)] if rest else part
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        if copy is False:
+            raise ValueError("an array in a file can only be copied into memory")
+        return np.asarray(self._array)[..., self._places].astype(dtype or self.dtype)
+
+    def __repr__(self) -> str:
+        return f"<ResultColumns {self.shape} of {self._array!r}>"
+
+
+def columns_of(array: Any, places: int | list[int]) -> Any:
+    """Some columns of (rows, columns) values; where these are not in memory they stay where they are."""
+    return array[:, places] if isinstance(array, np.ndarray) else ResultColumns(array, places)
 
 
 def check_result_path(path: str | os.PathLike[str]) -> str:

@@ -374,7 +374,7 @@ class _RecordReader:
     def _not_ours(self, found: str) -> FileAccessError:
         return FileAccessError(
             f"{self._path}: the checkpoint holds pickled values, which can run any code, expected the proof that they "
-            f"were written with the key {key_file()}, found {found}; copy the key from where it was written, or {_ADVICE}",
+            f"were written with the key {key_file()}, found {found}; copy the key from where it was made, or {_ADVICE}",
             path=self._path,
         )
 

@@ -1,0 +1,218 @@
+"""What an analysis declares of itself: its arguments as options, and its quantities. Nothing is imported for it.
+
+A constructor argument is declared where it is written:
+
+    axes: Annotated[bool, Option("--axes", help="Also the radii about the x, y and z axis.")] = False
+
+From this come the command, its --help, job files and the documents; `arguments_of` gives all that is declared as data.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Annotated, Any, Literal, get_args, get_type_hints
+
+from kinema.choices import MATCH, WEIGHTS
+
+__all__ = [
+    "Argument",
+    "Kind",
+    "MassWeights",
+    "Match",
+    "Option",
+    "Quantity",
+    "ReferenceFrame",
+    "ReferenceStructure",
+    "Weights",
+    "arguments_of",
+    "takes_select",
+]
+
+# what a frame or an atom is counted in
+_LARGEST = (1 << 63) - 1
+
+#: What an argument takes, as words: a flag, numbers, one of several names, the name of a file that is read, atoms as
+#: `select` takes them, a list of these, or tuples of so many atoms each (an array of atom numbers, or a file of them).
+Kind = Literal["flag", "integer", "number", "choice", "file", "atoms", "list of atoms", "tuples"]
+_PANEL = Literal["Frames", "Reading", "Output"]
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """One result of an analysis.
+
+    Attributes
+    ----------
+    name : str
+        Of the result and of its column: "rgyr".
+    unit : str
+        "angstrom", "degree"; "1" for a number without one.
+    description : str
+        In words, as they stand within a sentence: "radius of gyration".
+    columns : str
+        What its columns are where it has several, or may have: "one for each pair".
+    """
+
+    name: str
+    unit: str
+    description: str
+    columns: str = ""
+
+    @property
+    def title(self) -> str:
+        """The words as a title."""
+        return self.description[:1].upper() + self.description[1:]
+
+
+@dataclass(frozen=True)
+class Option:
+    """How a constructor argument is given on the command line; stands in `Annotated`.
+
+    Attributes
+    ----------
+    flag : str
+        "--axes"; of a flag that is on by default "--superposition/--no-superposition".
+    help : str
+    choices : tuple of str
+        Names of which it takes one. "none" is None in Python.
+    takes : str
+        What it takes (`Kind`), where neither the type nor choices say it.
+    by_group : str
+        Of a list of atoms: the option that names groups of the index file instead, "--groups".
+    atoms_each : int
+        Of tuples: how many atoms each has, 2 for pairs.
+    least, most : float
+        Range of a number.
+    unit : str
+        Of a number: "angstrom".
+    show_default : bool
+        False: the help says it in words.
+    panel : str
+        The part of the help that it stands in, if it is none of its own.
+    """
+
+    flag: str
+    help: str
+    choices: tuple[str, ...] = ()
+    takes: Kind | None = None
+    by_group: str = ""
+    atoms_each: int = 0
+    least: float = -_LARGEST
+    most: float = _LARGEST
+    unit: str = ""
+    show_default: bool = True
+    panel: _PANEL | None = None
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument of an analysis as data.
+
+    Attributes
+    ----------
+    name : str
+        In Python, and in job files.
+    kind : str
+        What it takes, as words (`Kind`).
+    default : the value in Python where it is not given; `inspect.Parameter.empty` where it must be
+    option : Option
+    """
+
+    name: str
+    kind: Kind
+    default: Any
+    option: Option
+
+    @property
+    def flag(self) -> str:
+        """ "--superposition" of "--superposition/--no-superposition"."""
+        return self.option.flag.partition("/")[0]
+
+    @property
+    def help(self) -> str:
+        """What the command says of it."""
+        return self.option.help
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """Names of which it takes one, as written on the command line: "none" is None in Python."""
+        return self.option.choices
+
+    @property
+    def required(self) -> bool:
+        """Whether it must be given."""
+        return self.default is inspect.Parameter.empty
+
+    @property
+    def written_default(self) -> Any:
+        """The default as it is written on the command line."""
+        return "none" if self.default is None and "none" in self.choices else None if self.required else self.default
+
+
+#: Arguments that several analyses have: weights of atoms, by default their masses or none ...
+MassWeights = Annotated[
+    Any,
+    Option(
+        "--weights",
+        "Weight of an atom; mass by default where there is a topology.",
+        choices=WEIGHTS,
+        show_default=False,
+    ),
+]
+Weights = Annotated[Any, Option("--weights", "Weight of an atom.", choices=WEIGHTS)]
+#: ... and the reference structure of a superposition.
+ReferenceFrame = Annotated[int, Option("--ref-frame", "Frame to superpose on; 0 by default.", show_default=False)]
+ReferenceStructure = Annotated[
+    Any, Option("--reference", "Structure file to superpose on, instead of a frame.", takes="file")
+]
+Match = Annotated[
+    str,
+    Option(
+        "--match",
+        "What must agree with the atoms of --reference; masses by default, where both have them.",
+        choices=MATCH,
+        show_default=False,
+    ),
+]
+# names of those above
+_SHARED = ("MassWeights", "Match", "ReferenceFrame", "ReferenceStructure", "Weights")
+
+
+def arguments_of(analysis: type) -> list[Argument]:
+    """The declared arguments of an analysis, in the order of its constructor."""
+    found = []
+    for name, parameter in inspect.signature(analysis.__init__).parameters.items():  # type: ignore[misc]
+        option, of_type = _declared(parameter.annotation, analysis.__module__)
+        if option is not None:
+            found.append(
+                Argument(name, _kind(option, of_type, f"{analysis.__name__}.{name}"), parameter.default, option)
+            )
+    return found
+
+
+def takes_select(analysis: type) -> bool:
+    """Whether its atoms are given by `select=`: --select, or -n and --group."""
+    return "select" in inspect.signature(analysis.__init__).parameters  # type: ignore[misc]
+
+
+def _declared(annotation: Any, module: str) -> tuple[Option | None, Any]:
+    """The option of an annotation and its type. Of others nothing is evaluated: they may name what is not imported."""
+    if isinstance(annotation, str):
+        if not (annotation.startswith("Annotated[") or annotation in _SHARED):
+            return None, None
+        holder = SimpleNamespace(__annotations__={"it": annotation})
+        annotation = get_type_hints(holder, vars(sys.modules[module]), include_extras=True)["it"]
+    of_type, *extras = get_args(annotation) or (annotation,)
+    return next((one for one in extras if isinstance(one, Option)), None), of_type
+
+
+def _kind(option: Option, of_type: Any, where: str) -> Kind:
+    if option.takes is not None or option.choices:
+        return option.takes or "choice"
+    kinds: dict[Any, Kind] = {bool: "flag", int: "integer", float: "number"}
+    if of_type not in kinds:
+        raise TypeError(f"{where}: an option of type {of_type} says by takes= or choices= what it takes")
+    return kinds[of_type]

@@ -1,0 +1,156 @@
+"""`DeclaredAnalysis`: an analysis that says of itself what the command line, the documents and the tests are made of.
+
+`PerFrameAnalysis` is one whose results are one row a frame: it names its kernel and its columns, and has all else.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from kinema.analysis.base import Analysis, Pass, Passes, Results, results_per_frame
+from kinema.analysis.declaration import Quantity
+from kinema.writing.tables import Column, Table
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from kinema import _core
+    from kinema.execution.results_file import ResultDataset
+    from kinema.selection.atoms import AtomChoice, Selection
+    from kinema.selection.frames import FrameSelection
+    from kinema.trajectory import Trajectory
+
+__all__ = ["DeclaredAnalysis", "PerFrameAnalysis"]
+
+
+class DeclaredAnalysis(Analysis):
+    """An analysis that a command is made of. A subclass declares, besides the options of its constructor:
+
+    Attributes
+    ----------
+    command_name : str
+        The command, `kinema rgyr`; its module is called so, with _ for -.
+    summary : str
+        What the command says of itself, one sentence.
+    quantities : tuple of Quantity
+        Its results; the first one is what it is about.
+    reference : str
+        The publication or program that defines them.
+    """
+
+    command_name: ClassVar[str]
+    summary: ClassVar[str]
+    quantities: ClassVar[tuple[Quantity, ...]]
+    reference: ClassVar[str]
+
+    #: whether results are one row a frame
+    is_per_frame: ClassVar[bool] = False
+    #: the column of `results.values` that the summary of a command is of; None: all
+    summarised_column: ClassVar[int | None] = None
+
+    def __init__(self, trajectory: Trajectory, select: AtomChoice, **arguments: Any) -> None:
+        """`arguments` are those of the constructor that decide the results: provenance and checkpoints name them."""
+        from kinema.analysis.arguments import describe, select_atoms
+
+        selection = select_atoms(trajectory, select)
+        described = {name: describe(value) for name, value in {"select": selection, **arguments}.items()}
+        super().__init__(trajectory, selection, described)
+
+    @classmethod
+    @abstractmethod
+    def examples(cls, n_atoms: int) -> Sequence[Mapping[str, Any]]:
+        """Constructor arguments that tests of all analyses use, for so many atoms; they need no topology."""
+
+    @classmethod
+    def check_arguments(cls, given: Mapping[str, Any], *, followed: bool = False) -> None:
+        """ArgumentError for arguments that exclude each other; `given` has those that are not their defaults.
+
+        It is asked before files are opened. `followed`: for frames that are still being written.
+        """
+
+    @property
+    def subject(self) -> str:
+        """What the summary of a command is of: "radius of gyration of 214 atoms"."""
+        return f"{self.quantities[0].description} of {self.selection.count(self.trajectory.n_atoms)}"
+
+    @property
+    def _title(self) -> str:
+        """Of tables and pictures."""
+        return self.quantities[0].title
+
+    def _weights_of(
+        self, weights: Any, selection: Selection | None = None, what: str = "weights"
+    ) -> NDArray[np.float64] | None:
+        """(n,) weights of the atoms of a selection, by default of `self.selection`, or None for equal ones."""
+        from kinema.analysis.arguments import weights_of
+
+        return weights_of(weights, self.selection if selection is None else selection, self.trajectory, what)
+
+
+class PerFrameAnalysis(DeclaredAnalysis):
+    """An analysis whose results are one row a frame. A subclass gives `_kernel`, and `_columns` if there are several.
+
+    After `run`
+    -----------
+    results.<command_name> : (frames, 2 + columns) float64
+        Frame number, time (ps), values.
+    results.frames, results.time : (frames,)
+    results.values : (frames, columns)
+    results.<quantity> : where there are several quantities, the columns of each
+    """
+
+    is_per_frame = True
+    summarised_column: ClassVar[int | None] = 0
+
+    @abstractmethod
+    def _kernel(self) -> _core.Kernel:
+        """The kernel; its results are "time" (frames,) and "values" (frames, columns)."""
+
+    def _columns(self) -> Sequence[tuple[str, Quantity]]:
+        """Name and quantity of each column of the values; by default one for each quantity, of its name."""
+        return [(one.name, one) for one in self.quantities]
+
+    def _transforms(self) -> Sequence[_core.Transform]:
+        """What each frame goes through before the kernel sees it."""
+        return ()
+
+    def _passes(self, frames: FrameSelection) -> Passes:
+        from kinema.runners.base import Rows
+
+        columns = self._columns()
+        results = yield Pass(self._kernel(), self._transforms(), rows=Rows(len(columns)))
+        found = results_per_frame(self._result_name, frames, results)
+        if len(self.quantities) == 1:
+            return found
+        return Results(**dict(found), **self._of_quantities(found.values, columns))
+
+    @staticmethod
+    def _of_quantities(values: Any, columns: Sequence[tuple[str, Quantity]]) -> dict[str, Any]:
+        """The values of each quantity, (frames, columns) or, of one column, (frames,)."""
+        from kinema.execution.results_file import columns_of
+
+        found: dict[str, Any] = {}
+        for quantity in dict.fromkeys(quantity for _, quantity in columns):
+            places = [place for place, (_, of) in enumerate(columns) if of == quantity]
+            found[quantity.name] = columns_of(values, places[0] if len(places) == 1 else places)
+        return found
+
+    @property
+    def _result_name(self) -> str:
+        """Of the table of results, and of the data set in a file."""
+        return self.command_name.replace("-", "_")
+
+    def _table(self) -> Table:
+        columns = self._columns()
+        values = self.results.values
+        made = [Column(name, values[:, i], one.unit) for i, (name, one) in enumerate(columns)]
+        return Table(self._title, (*self._frames_and_times(), *made))
+
+    def _per_frame(self, frames: FrameSelection) -> ResultDataset:
+        columns = self._columns()
+        units = list(dict.fromkeys(one.unit for _, one in columns))
+        unit = units[0] if len(units) == 1 else ", ".join(one.unit for _, one in columns)
+        return self._dataset(self._result_name, unit, [name for name, _ in columns], self._title, frames)

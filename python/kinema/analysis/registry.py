@@ -1,0 +1,47 @@
+"""`ANALYSES`: the analyses that are commands, by the name of the command, each imported when it is asked for.
+
+Which there are stands in `analyses.pyi`, one a line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kinema.analysis.declared import DeclaredAnalysis
+
+__all__ = ["ANALYSES", "AnalysisRegistry"]
+
+_LINE = re.compile(r"^from kinema\.analysis\.(\w+) import (\w+) as \2$", re.MULTILINE)
+
+
+class AnalysisRegistry(Mapping[str, "type[DeclaredAnalysis]"]):
+    """Classes of analyses by their command, as "end-to-end": all names are known, and a class is imported for its own.
+
+    Attributes
+    ----------
+    class_names : dict of str to str
+        The command of each class.
+    """
+
+    def __init__(self, lines: str) -> None:
+        self.class_names = {name: module.replace("_", "-") for module, name in _LINE.findall(lines)}
+        self._classes = {command: name for name, command in self.class_names.items()}
+
+    def __getitem__(self, command: str) -> type[DeclaredAnalysis]:
+        name = self._classes[command]
+        found: type[DeclaredAnalysis] = getattr(import_module(f"{__package__}.{command.replace('-', '_')}"), name)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._classes)
+
+    def __len__(self) -> int:
+        return len(self._classes)
+
+
+ANALYSES = AnalysisRegistry(Path(__file__).with_name("analyses.pyi").read_text(encoding="utf-8"))

@@ -1,1 +1,0 @@
-"""The commands that are analyses, each a file: `kinema rmsd`, `kinema rmsf`, `kinema rgyr`."""
