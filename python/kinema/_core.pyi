@@ -1012,6 +1012,9 @@ class Plan:
     ) -> None:
         """`access`: "direct", "frame", "subset", "in-memory"; the last loads all leaves in `pieces`, 0: one a worker."""
     @property
+    def domain(self) -> str:
+        """What is divided into leaves: "frames"."""
+    @property
     def n_frames(self) -> int: ...
     @property
     def n_leaves(self) -> int: ...

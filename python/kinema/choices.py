@@ -67,7 +67,7 @@ COMPOUND: tuple[str, ...] = ("group", "residues", "segments", "molecules")
 BY: tuple[str, ...] = ("atom", "residue")
 
 # what frames are superposed on first; Python has None for "none"
-ALIGN: tuple[str, ...] = ("none", "average", "reference")
+ALIGN: tuple[str, ...] = ("none", "average", "iterative", "reference")
 
 # what an atom counts on the command line; Python has None for "none"
 WEIGHTS: tuple[str, ...] = ("none", "mass")

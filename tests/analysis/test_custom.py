@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 import subprocess
 import sys
 import threading
@@ -18,6 +17,7 @@ from MDAnalysisTests.datafiles import DCD, PSF
 import kinema as kn
 from kinema import _core
 from kinema.analysis.custom import Adapter
+from kinema.execution.checkpoint.values import to_bytes
 
 RUNNERS = [("serial", None), ("threads", 2), ("threads", 5)]
 
@@ -111,7 +111,7 @@ def test_an_exception_while_merging_is_raised(traj: kn.Trajectory) -> None:
 def test_an_exception_while_partials_merge_leaves_none_that_seems_empty(traj: kn.Trajectory) -> None:
     atoms = np.array([0], np.uint32)
     kernel = _core.Kernel("python", traj.n_atoms, atoms=atoms, fields=["positions"], adapter=Adapter(FailsToMerge()))
-    left, right = (kernel.from_bytes(pickle.dumps([number, 0.0, 0.0])) for number in (1, 2))
+    left, right = (kernel.from_bytes(to_bytes([number, 0.0, 0.0])) for number in (1, 2))
     with pytest.raises(RuntimeError, match="cannot merge"):
         left.merge(right)
     with pytest.raises(kn.ArgumentError, match="used up"):

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use kinema_core::clock::RunTimings;
 use kinema_core::pipeline::kernels;
-use kinema_core::plan::{Access, Job, Plan};
+use kinema_core::plan::{Access, Domain, FrameDomain, Job, Plan};
 use kinema_core::plan::{Partition, TaskRequest};
 use numpy::PyArray2;
 use numpy::ndarray::Array2;
@@ -59,9 +59,15 @@ impl PyPlan {
         Ok(Self { inner: inner.map_err(|error| to_python(&error))? })
     }
 
+    /// What is divided into leaves.
+    #[getter]
+    fn domain(&self) -> &'static str {
+        FrameDomain::ITEMS
+    }
+
     #[getter]
     fn n_frames(&self) -> u64 {
-        self.inner.frames.len()
+        self.inner.domain.len()
     }
 
     #[getter]
@@ -71,7 +77,7 @@ impl PyPlan {
 
     #[getter]
     fn leaf_frames(&self) -> u64 {
-        self.inner.leaf_frames
+        self.inner.domain.leaf_frames
     }
 
     #[getter]

@@ -19,6 +19,7 @@ from kinema import _core
 from kinema.analysis.arguments import describe, select_atoms
 from kinema.analysis.base import Analysis, Pass, Passes, Results
 from kinema.errors import ArgumentError
+from kinema.execution.checkpoint.values import from_bytes, to_bytes
 from kinema.execution.results_file import ResultDataset
 from kinema.frame import Block
 from kinema.runners.base import Rows
@@ -36,7 +37,8 @@ class PythonKernel(ABC):
 
     What is gathered, the partial, is any object that pickle can store. It must hold sums and counts, never means, so
     that merging partials is exact; then the results are the same for any number of workers. Several workers may use one
-    kernel object at a time: methods must not change it.
+    kernel object at a time: methods must not change it. A checkpoint holds numbers, text, arrays, and lists, tuples and
+    mappings of them as they are, any other partial pickled and signed with the user's key.
 
     `fields` names the vectors that `accumulate` gets: "positions", "velocities", "forces".
     """
@@ -278,15 +280,11 @@ class Adapter:
 
     def to_bytes(self, partial: Any) -> bytes:
         """The partial for another process, or for a checkpoint."""
-        try:
-            return pickle.dumps(partial, protocol=pickle.HIGHEST_PROTOCOL)
-        except (pickle.PicklingError, AttributeError):
-            # of a class of the script, which workers cannot import: it is sent with its code
-            return serialize(partial)
+        return to_bytes(partial)
 
     def from_bytes(self, data: bytes) -> Any:
-        """The partial of another process of this run."""
-        return pickle.loads(data)
+        """The partial of another process of this run, or of a checkpoint, which was checked when it was read."""
+        return from_bytes(data)
 
     def identity(self) -> dict[str, tuple[str, str]]:
         """What a checkpoint compares: name, exact value, words; see `code_identity`."""

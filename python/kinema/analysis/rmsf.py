@@ -45,9 +45,10 @@ class RMSF(DeclaredAnalysis):
     trajectory : Trajectory
     select : as `Trajectory.select`
         Atoms to take the RMSF of; None: all.
-    align : None, "reference" or "average"
+    align : None, "reference", "average" or "iterative"
         What each frame is superposed on first: nothing, the reference, or the average structure. The average is
-        taken in a first pass, over frames superposed on the reference.
+        taken in a first pass, over frames superposed on the reference. "iterative": passes go on, each over frames
+        superposed on the average before, until the average stands still: then the reference does not matter.
     align_select : as `select`, optional
         Atoms to superpose; by default `select`.
     ref_frame, reference :
@@ -56,6 +57,10 @@ class RMSF(DeclaredAnalysis):
         For the superposition.
     match, tol_mass :
         As in `RMSD`; only with `reference`.
+    tolerance : float, angstrom
+        With align="iterative": the average stands still where its RMSD from the one before is not above this.
+    most_passes : int
+        With align="iterative": so many averages are taken at most; a run that needs more ends in an ArgumentError.
     by : {"atom", "residue"}
         What the rows of tables and pictures are. A residue has the root of the mean square of its atoms' RMSF, those of
         `select` alone, all weighted alike. Results are by atom.
@@ -82,7 +87,11 @@ class RMSF(DeclaredAnalysis):
         select: AtomChoice = None,
         align: Annotated[
             str | None,
-            Option("--align", "Superpose frames on the average structure or on the reference first.", choices=ALIGN),
+            Option(
+                "--align",
+                "Superpose frames first: on the reference, on the average, or on averages until these stand still.",
+                choices=ALIGN,
+            ),
         ] = None,
         align_select: Annotated[
             Any, Option("--align-select", "Atoms to superpose on; those of --select by default.", takes="atoms")
@@ -101,13 +110,24 @@ class RMSF(DeclaredAnalysis):
                 panel="Output",
             ),
         ] = "atom",
+        tolerance: Annotated[
+            float,
+            Option("--tolerance", "With --align iterative: how far the average may still move.", unit="angstrom"),
+        ] = 1e-4,
+        most_passes: Annotated[
+            int, Option("--most-passes", "With --align iterative: how many averages are taken at most.", least=1)
+        ] = 100,
     ) -> None:
         from kinema.analysis.arguments import select_atoms
         from kinema.analysis.reference import Reference
 
         check_choice("by", by, BY)
-        if align not in (None, "average", "reference"):
-            raise ArgumentError(f"align must be None, 'average' or 'reference', found {align!r}")
+        if align not in (None, *ALIGN[1:]):
+            raise ArgumentError(f"align must be None, 'average', 'iterative' or 'reference', found {align!r}")
+        if align != "iterative" and (tolerance, most_passes) != (1e-4, 100):
+            raise ArgumentError("tolerance and most_passes need align='iterative'")
+        if not tolerance > 0 or most_passes < 1:
+            raise ArgumentError(f"tolerance is above 0 and most_passes at least 1, found {tolerance}, {most_passes}")
         selection = select_atoms(trajectory, select)
         self._align = align
         self.align_selection = selection if align_select is None else trajectory.select(align_select)
@@ -116,12 +136,14 @@ class RMSF(DeclaredAnalysis):
             arguments |= {"align_select": self.align_selection, "ref_frame": ref_frame}
             arguments |= {"reference": reference, "align_weights": align_weights}
         elif align_select is not None or reference is not None or align_weights is not None:
-            raise ArgumentError("align_select, reference and align_weights need align='average' or 'reference'")
+            raise ArgumentError("align_select, reference and align_weights need align=")
         arguments |= {} if reference is None else {"match": match, "tol_mass": tol_mass}
+        arguments |= {"tolerance": tolerance, "most_passes": most_passes} if align == "iterative" else {}
         arguments |= {"by": by} if by == "residue" else {}
         super().__init__(trajectory, selection, **arguments)
         self._by_residue = self._residues() if by == "residue" else None
-        self.n_passes = 2 if align == "average" else 1
+        self.n_passes = {"average": 2, "iterative": None}.get(str(align), 1)
+        self._tolerance, self._most_passes = (tolerance, most_passes) if align == "iterative" else (np.inf, 1)
         self.selection.check_unique()
         self.align_selection.check_unique()
         with self._noting():
@@ -134,14 +156,15 @@ class RMSF(DeclaredAnalysis):
     @classmethod
     def check_arguments(cls, given: Mapping[str, Any], *, followed: bool = False) -> None:
         """See `DeclaredAnalysis`."""
-        if followed and given.get("align") == "average":
+        if followed and given.get("align") in ("average", "iterative"):
+            times = "twice" if given["align"] == "average" else "until the average stands still"
             raise ArgumentError(
-                "align='average' reads all frames twice, which --follow cannot; use align='reference', or run it "
-                "when all frames are there"
+                f"align={given['align']!r} reads all frames {times}, which --follow cannot; use align='reference', or "
+                "run it when all frames are there"
             )
         if "align" not in given and {"align_select", "ref_frame", "reference", "match"} & {*given}:
             raise ArgumentError(
-                "align_select=, ref_frame=, reference= and match= need align='average' or align='reference'"
+                "align_select=, ref_frame=, reference= and match= need align='average', 'iterative' or 'reference'"
             )
         super().check_arguments(given, followed=followed)
 
@@ -162,14 +185,26 @@ class RMSF(DeclaredAnalysis):
                 return (_core.Transform("superpose", n_atoms, label="superpose", **made),)
 
             transforms = superposed(target)
-            if self._align == "average":
-                average = yield Pass(_core.Kernel("average", n_atoms, atoms=atoms), transforms)
-                target = np.ascontiguousarray(average["mean_positions"])
+            moved, taken = np.inf, 0
+            while self._align != "reference" and (moved > self._tolerance or not taken):
+                if taken == self._most_passes:
+                    raise self._still_moving(moved)
+                state = f"the average moved by {moved:.2g} angstrom" if taken else ""
+                average = yield Pass(_core.Kernel("average", n_atoms, atoms=atoms), transforms, state=state)
+                before, target = target, np.ascontiguousarray(average["mean_positions"])
+                # of frames superposed on the one before, which superposes their average on it as well
+                moved, taken = float(np.sqrt(np.mean(np.sum((target - before) ** 2, axis=1)))), taken + 1
                 transforms = superposed(target)
         results = yield Pass(_core.Kernel("rmsf", n_atoms, atoms=self.selection.indices), transforms)
         rmsf = results["rmsf"]
         mean = results["mean_positions"]
         return Results(rmsf=rmsf, mean_positions=mean, indices=self.selection.indices, values=rmsf)
+
+    def _still_moving(self, moved: float) -> ArgumentError:
+        return ArgumentError(
+            f"the average structure does not stand still after {self._most_passes} passes: the last one moved it by "
+            f"{moved:.3g} angstrom, expected at most {self._tolerance:g}; raise tolerance or most_passes"
+        )
 
     def _residues(self) -> tuple[NDArray[np.int64], tuple[Column, ...]]:
         """(atoms,) row of each atom, and columns that name the rows; ArgumentError without residues."""

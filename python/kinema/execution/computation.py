@@ -102,11 +102,15 @@ class ResultsOnRoot(Results):
 
 @dataclass(frozen=True)
 class Pass:
-    """One pass over the frames: a kernel and the transforms of each frame; `rows` where results are one row a frame."""
+    """One pass over the frames: a kernel and the transforms of each frame; `rows` where results are one row a frame.
+
+    `state` is what the progress title says of it: how far passes whose number is not known have come.
+    """
 
     kernel: _core.Kernel
     transforms: Sequence[_core.Transform] = ()
     rows: Rows | None = None
+    state: str = ""
 
 
 # yields passes, is sent the results of each, returns those of all
@@ -130,8 +134,8 @@ class Computation(ABC):
         The call as provenance and reports give it, where it was not made from Python.
     """
 
-    #: passes over the frames, for the progress bar
-    n_passes = 1
+    #: passes over the frames; None where their number is not known before they are done
+    n_passes: int | None = 1
 
     def __init__(self, trajectory: Trajectory, selection: Selection, arguments: dict[str, Any]) -> None:
         self.trajectory = trajectory
@@ -176,7 +180,11 @@ class Computation(ABC):
 
     @abstractmethod
     def _passes(self, frames: FrameSelection) -> Passes:
-        """Yields each pass, is sent its results, returns the results of all. `frames` are those of the run."""
+        """Yields each pass, is sent its results, returns the results of all. `frames` are those of the run.
+
+        A run that goes on from a checkpoint is sent the stored results of the passes that were done: each pass must
+        follow from the arguments and the results before it, and be the same to the bit. Another one is refused.
+        """
 
     def _per_frame(self, frames: FrameSelection) -> ResultDataset | None:
         """The data set of a file for results that are one row a frame; None where they are not.

@@ -56,10 +56,11 @@ def follow(
     """
     check_analyses(analyses)
     for analysis in analyses:
-        if analysis.n_passes > 1:
+        if analysis.n_passes != 1:
             arguments = ", ".join(f"{name}={value}" for name, value in analysis.arguments.items())
+            times = "until its results stand still" if analysis.n_passes is None else f"{analysis.n_passes} times"
             raise ArgumentError(
-                f"{type(analysis).__name__}({arguments}) reads all frames {analysis.n_passes} times, so that it cannot "
+                f"{type(analysis).__name__}({arguments}) reads all frames {times}, so that it cannot "
                 "follow frames that are still coming; run it when they are there"
             )
     given = dict(options or {})

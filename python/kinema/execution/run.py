@@ -202,7 +202,9 @@ class _Passes:
 
     def all(self, persistence: Persistence | None) -> tuple[list[Results], list[PassResult]]:
         """The results of each analysis, and the outcome of each pass."""
-        n_passes = max(analysis.n_passes for analysis in self.analyses)
+        counts = [analysis.n_passes for analysis in self.analyses]
+        known = [count for count in counts if count is not None]
+        n_passes = max(known) if len(known) == len(counts) else None
         generators: list[Passes] = [analysis._passes(self.frames) for analysis in self.analyses]
         waiting: dict[int, Pass] = {number: next(generator) for number, generator in enumerate(generators)}
         results: dict[int, Results] = {}
@@ -213,7 +215,7 @@ class _Passes:
             if persistence is None:
                 of_pass = outcome.results()
             else:
-                of_pass = persistence.end_pass(outcome.partials, last=len(outcomes) >= n_passes)
+                of_pass = persistence.end_pass(outcome.partials, last=len(outcomes) == n_passes)
             following: dict[int, Pass] = {}
             for number, one in zip(waiting, of_pass, strict=True):
                 try:
@@ -224,10 +226,12 @@ class _Passes:
         return [results[number] for number in range(len(self.analyses))], outcomes
 
     def _run_pass(
-        self, number: int, n_passes: int, waiting: dict[int, Pass], persistence: Persistence | None
+        self, number: int, n_passes: int | None, waiting: dict[int, Pass], persistence: Persistence | None
     ) -> PassResult:
-        names = ", ".join(type(analysis).__name__ for analysis in self.analyses)
-        title = f"{names}, round {number + 1} of {n_passes}" if n_passes > 1 else names
+        title = ", ".join(type(self.analyses[at]).__name__ for at in waiting)
+        if n_passes != 1:
+            title += f", round {number + 1}" + ("" if n_passes is None else f" of {n_passes}")
+        title = "; ".join([title, *(one.state for one in waiting.values() if one.state)])
         jobs = [(one.kernel, tuple(one.transforms)) for one in waiting.values()]
         core = self.analyses[0].trajectory.core
         with reporting(self.progress, title, len(self.frames), launched=self.runner.launched) as report:

@@ -62,6 +62,8 @@ class Selection:
 
     def check_unique(self) -> None:
         """Raises ArgumentError where an atom is named twice."""
+        if self.ascending:
+            return
         counts = np.bincount(self.indices)
         if counts.max() > 1:
             named = _named(int(np.argmax(counts > 1)), self.file)

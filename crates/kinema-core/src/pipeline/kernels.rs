@@ -197,7 +197,7 @@ impl<'a> Worker<'a> {
         let Some(scanned) = self.shared.trajectory.scanned() else { return stop };
         let mut best = (u64::MAX, stop);
         for position in (start + 1..=stop).rev() {
-            let cost = redecoded_frames(scanned, &plan.frames, plan.fields, position);
+            let cost = redecoded_frames(scanned, &plan.domain.frames, plan.fields, position);
             if cost < best.0 {
                 best = (cost, position);
             }
@@ -215,7 +215,7 @@ impl<'a> Worker<'a> {
         meter.watch.restart();
         let (begun, before) = (meter.watch.begun() - self.shared.start, meter.phases);
         self.block.reserve(false, (positions.end - first) as usize, plan.read_atoms.len(), plan.fields)?;
-        self.block.reset(positions.map(|i| plan.frames.get(i)), plan.read_atoms.len(), plan.fields);
+        self.block.reset(positions.map(|i| plan.domain.frames.get(i)), plan.read_atoms.len(), plan.fields);
         // room for many frames is worth some time: the first to touch it has the system clear it
         self.reader.meter().decoded(Work::default());
         let frames = std::mem::take(&mut self.block.frames);

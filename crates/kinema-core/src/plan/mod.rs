@@ -3,6 +3,7 @@
 //! A plan is a recipe of a few kilobytes without handles or indices; the pipeline carries it out.
 
 mod access;
+mod domain;
 mod leaves;
 mod memory;
 mod partition;
@@ -13,6 +14,7 @@ use std::ops::Range;
 
 pub use self::access::Access;
 use self::access::{Load, LoadCost};
+pub use self::domain::{Domain, FrameDomain};
 pub use self::leaves::leaf_frames;
 use self::memory::Budget;
 pub use self::memory::DEFAULT_MEMORY;
@@ -71,8 +73,8 @@ pub(crate) fn grouped(jobs: &[Job]) -> Vec<(&Stack, Vec<usize>)> {
 /// What to read, in which units of work.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// The frames, in the order of the results.
-    pub frames: FrameSelection,
+    /// The frames and their leaves.
+    pub domain: FrameDomain,
     /// All atoms that some kernel or transform needs.
     pub atoms: AtomSelection,
     /// How frames are read.
@@ -81,9 +83,7 @@ pub struct Plan {
     pub read_atoms: AtomSelection,
     /// Fields to decode.
     pub fields: Fields,
-    /// Frames of every leaf but the last: those of the kernel with the longest leaves.
-    pub leaf_frames: u64,
-    /// Frames of the leaves of each kernel; `leaf_frames` is a multiple of each.
+    /// Frames of the leaves of each kernel; those of the domain's leaves are a multiple of each.
     pub kernel_leaf_frames: Vec<u64>,
     /// Frames of a block: read and decoded in one batch. It may hold several leaves, or a part of one.
     pub block_frames: u64,
@@ -159,7 +159,6 @@ impl Plan {
             access,
             read_atoms,
             fields,
-            leaf_frames,
             kernel_leaf_frames,
             block_frames: 1,
             coupled_frames: if coupling.decoded_whole && access == Access::Direct { coupling.frames } else { 1 },
@@ -172,11 +171,11 @@ impl Plan {
             kernels: jobs.iter().map(|job| job.kernel.id().to_owned()).collect(),
             transforms: [trajectory.stack().labels(), transforms],
             notes: Vec::new(),
-            frames,
+            domain: FrameDomain { frames, leaf_frames },
         };
         plan.read_per_useful = reading::bytes_per_useful_byte(
             scanned,
-            &plan.frames,
+            &plan.domain.frames,
             &plan.read_atoms,
             &plan.atoms,
             fields,
@@ -190,7 +189,7 @@ impl Plan {
             let leaf = leaf_frames * copies * row;
             let beside = budget.reading + budget.partials;
             let cost = LoadCost { row: read_row, leaf, beside, shared: budget.tree };
-            let load = Load::new(pieces, plan.workers, plan.n_leaves(), leaf_frames, plan.frames.len());
+            let load = Load::new(pieces, plan.workers, plan.n_leaves(), leaf_frames, plan.domain.len());
             load.check(&cost, plan.workers, plan.memory, trajectory.n_atoms())?;
             (plan.block_frames, plan.task_leaves) = (load.frames, load.leaves);
         }
@@ -236,10 +235,10 @@ impl Plan {
     /// Blocks of as many frames as memory and cache allow, and tasks, where `coupled` frames of a file share segments.
     fn size_blocks(&mut self, budget: &Budget, coupled: u64) {
         let mut wanted = budget.fast_frames();
-        let mut tasks = self.frames.len().div_ceil(wanted);
+        let mut tasks = self.domain.len().div_ceil(wanted);
         if coupled > 1 {
             wanted = wanted.max(2 * coupled);
-            tasks = self.frames.reach() / coupled / 8;
+            tasks = self.domain.frames.reach() / coupled / 8;
         }
         self.block_frames = budget.most_frames(self.memory, self.workers).min(wanted);
         let tasks = match self.workers as u64 {
@@ -262,13 +261,12 @@ impl Plan {
 
     /// Number of leaves.
     pub fn n_leaves(&self) -> u64 {
-        self.frames.len().div_ceil(self.leaf_frames)
+        self.domain.n_leaves()
     }
 
     /// The selected frames of a leaf, as positions in the selection.
     pub fn leaf(&self, leaf: u64) -> Range<u64> {
-        let start = leaf * self.leaf_frames;
-        start..(start + self.leaf_frames).min(self.frames.len())
+        self.domain.leaf(leaf)
     }
 
     /// The cost of task boundaries between leaves.
@@ -277,7 +275,7 @@ impl Plan {
     /// `Internal` where the trajectory has not been scanned.
     pub fn partition(&self, trajectory: &Trajectory) -> Result<Partition> {
         let scanned = trajectory.scanned().ok_or_else(not_scanned)?;
-        Ok(Partition::of(scanned, &self.frames, self.fields, self.leaf_frames))
+        Ok(Partition::of(scanned, &self.domain, self.fields))
     }
 
     /// Whether tasks end where chunks or files do; else each has `task_leaves` leaves.
@@ -301,9 +299,9 @@ impl Plan {
             self.atoms.n_atoms(),
             self.fields.names().join(", "),
             self.access.in_words(),
-            self.frames.len(),
+            self.domain.len(),
             self.n_leaves(),
-            self.leaf_frames,
+            self.domain.leaf_frames,
             self.block_frames,
             self.workers,
             if self.workers == 1 { "" } else { "s" },
@@ -333,7 +331,7 @@ impl Plan {
                 "\nnote: compressed chunks of {} frames lie across the leaves at which work is divided; those are \
                  decoded twice, frames {:.2} times on average",
                 self.coupled_frames,
-                1.0 + redecoded as f64 / self.frames.len() as f64,
+                1.0 + redecoded as f64 / self.domain.len() as f64,
             );
         }
         text

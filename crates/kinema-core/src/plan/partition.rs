@@ -5,6 +5,7 @@
 use std::cmp::Reverse;
 use std::ops::Range;
 
+use super::{Domain, FrameDomain};
 use crate::frame::Fields;
 use crate::selection::FrameSelection;
 use crate::trajectory::Scanned;
@@ -67,8 +68,9 @@ impl Partition {
     }
 
     /// The partition of a selection of a trajectory's frames.
-    pub(crate) fn of(scanned: &Scanned, frames: &FrameSelection, fields: Fields, leaf_frames: u64) -> Self {
-        let n_leaves = frames.len().div_ceil(leaf_frames);
+    pub(crate) fn of(scanned: &Scanned, domain: &FrameDomain, fields: Fields) -> Self {
+        let FrameDomain { frames, leaf_frames } = domain;
+        let (n_leaves, leaf_frames) = (domain.n_leaves(), *leaf_frames);
         let part = |position: u64| scanned.concatenation.span_of(frames.get(position)).part;
         // nearest to where the next file begins: it does so within half a leaf on either side
         let begins = |leaf: &u64| {

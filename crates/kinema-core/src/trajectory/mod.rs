@@ -235,6 +235,7 @@ impl TrajectoryFiles {
                 let mut watch = Stopwatch::start();
                 let source = handles.get((0, 0), path)?;
                 let opened = (status_before(&*source, &options)?, open_decoder(&*source, &options)?);
+                check_claim(&*source, &opened.1)?;
                 watch.lap(&HEADER, Work { file: Some(path), ..Work::default() });
                 opened
             }
@@ -339,6 +340,26 @@ fn status_before(source: &dyn Source, options: &OpenOptions) -> Result<Option<Fi
         IndexPolicy::Memory => source.status(),
         IndexPolicy::Auto | IndexPolicy::Rebuild => FileStatus::settled_of(source),
     }
+}
+
+/// Atoms from which on a file is asked whether it can hold a frame of so many.
+const MANY_ATOMS: u32 = 1 << 24;
+/// Atoms of a byte at the most: of a format that stores frames one by one, XTC at its best has four.
+const ATOMS_A_BYTE: u64 = 4;
+
+/// Checks that a file is long enough for one frame of the atoms that its header claims, as much is made for each of them
+/// before a frame is read. HDF5 compresses further, and has its bytes in other files.
+fn check_claim(source: &dyn Source, (format, decoder): &(&'static dyn Format, Arc<dyn Decoder>)) -> Result<()> {
+    let n_atoms = decoder.header().n_atoms;
+    if n_atoms <= MANY_ATOMS || decoder.stored_format().is_some() {
+        return Ok(());
+    }
+    let (size, least) = (source.len()?, u64::from(n_atoms) / ATOMS_A_BYTE);
+    if size >= least {
+        return Ok(());
+    }
+    let what = format!("the file has no whole frame of {n_atoms} atoms, expected at least {least} bytes, found {size}");
+    Err(Error::new(ErrorKind::Truncated, what).in_format(format.info().name).at_path(source.path()))
 }
 
 fn open_decoder(source: &dyn Source, options: &OpenOptions) -> Result<(&'static dyn Format, Arc<dyn Decoder>)> {

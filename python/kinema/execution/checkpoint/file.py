@@ -4,16 +4,19 @@ When to save, and whether a file is of this run, is decided in `manager`. Layout
 
     bytes 0-7    "KINEMACK"
     bytes 8-15   version of this layout, uint64
-    records      tag (4 bytes), length of the payload (uint64), payload, BLAKE2b-128 of all three
+    records      tag (4 bytes), length of the payload (uint64), payload, BLAKE2b-256 of all three
         "RUN "   the items of the run, JSON
         "ROWS"   the file of results that the nodes rely on, its name relative to the folder of this one; may be missing
         "RND "   a pass: its items, JSON; the nodes that follow are its
         "NODE"   level, index, number of partials n (uint64 each), n lengths (uint64), the bytes of the partials
+        "SIGN"   where a partial is pickled, which could run any code: the proof by the user's key (HMAC-SHA256 in
+                 hexadecimal digits) of the checksums of all records before; without it nothing of the file is used
         "END "   nothing; the file is whole
 """
 
 from __future__ import annotations
 
+import hmac
 import json
 import math
 import os
@@ -24,14 +27,17 @@ from dataclasses import field, replace
 from typing import IO, NamedTuple, TypeAlias
 
 from kinema import _core
+from kinema.cache.keys import key_file, prove, user_key
 from kinema.errors import (
     ArgumentError,
     CorruptFileError,
     Error,
+    FileAccessError,
     TruncatedFileError,
     UnsupportedFormatError,
     from_os,
 )
+from kinema.execution.checkpoint.values import is_pickled
 from kinema.files import open_regular
 from kinema.values import dataclass
 from kinema.writing.output_file import remove_leftovers
@@ -50,12 +56,13 @@ __all__ = [
 DEFAULT_INTERVAL = 30.0
 
 _MAGIC = b"KINEMACK"
-# 3: leaves depend on the number of frames alone; 4: files by their FileIdentity
-_VERSION = 4
+# 3: leaves depend on the number of frames alone; 4: files by their FileIdentity; 5: no pickles without a proof
+_VERSION = 5
 _START = struct.Struct("<8sQ")
 _HEAD = struct.Struct("<4sQ")
 _NODE = struct.Struct("<QQQ")
-_DIGEST = 16
+_DIGEST = 32
+_PURPOSE = "checkpoint"
 # words about a run take some KiB; nodes hold results and may have any size
 _MOST_ITEMS_BYTES = 64 << 20
 _ADVICE = "remove it to begin anew"
@@ -175,10 +182,14 @@ class CheckpointWriter:
     ----------
     n_nodes : int
         Nodes written so far, of all passes.
+    is_pickled : bool
+        Whether a partial in them is pickled: then the file is signed with the user's key.
     """
 
     def __init__(self, file: IO[bytes]) -> None:
         self.n_nodes = 0
+        self.is_pickled = False
+        self._digests = bytearray()
         self._file = file
         file.write(_START.pack(_MAGIC, _VERSION))
 
@@ -199,9 +210,12 @@ class CheckpointWriter:
         lengths = struct.pack(f"<{len(partials)}Q", *map(len, partials))
         self._record(b"NODE", [_NODE.pack(level, index, len(partials)), lengths, *partials])
         self.n_nodes += 1
+        self.is_pickled = self.is_pickled or any(map(is_pickled, partials))
 
     def end(self) -> None:
-        """Marks the file as whole."""
+        """Marks the file as whole; what `user_key` raises where it is to be signed and cannot be."""
+        if self.is_pickled:
+            self._record(b"SIGN", [prove(user_key(), _PURPOSE, bytes(self._digests)).encode()])
         self._record(b"END ", [])
 
     def _record(self, tag: bytes, payload: Sequence[bytes]) -> None:
@@ -212,13 +226,15 @@ class CheckpointWriter:
             digest.update(part)
             self._file.write(part)
         self._file.write(digest.digest())
+        self._digests += digest.digest()
 
 
 def load(path: str) -> Content | None:
     """What a file holds; None where there is no file.
 
     Raises CorruptFileError (with the byte) for a file that is damaged or no checkpoint, TruncatedFileError for one that
-    ends too early, UnsupportedFormatError for one of another version of the layout.
+    ends too early, UnsupportedFormatError for one of another version of the layout, FileAccessError for one with
+    pickled values that were not written with this user's key.
     """
     try:
         with open_regular(path, "checkpoint") as file:
@@ -247,6 +263,8 @@ class _RecordReader:
         self._file = file
         self._size = os.fstat(file.fileno()).st_size
         self._at = 0
+        self._digests = bytearray()
+        self._proof = ""
 
     def content(self) -> Content:
         start = self._file.read(_START.size)
@@ -267,8 +285,10 @@ class _RecordReader:
         self._at = _START.size
         content: Content | None = None
         while True:
-            at = self._at
+            at, signed = self._at, len(self._digests)
             tag, payload = self._record()
+            if self._proof and tag != b"END ":
+                raise self._damaged(at, f"a record {tag!r} has no place behind the proof")
             if tag == b"RUN " and content is None:
                 content = Content(self._items(payload, at), [])
             elif tag == b"ROWS" and content is not None and not content.passes:
@@ -277,7 +297,14 @@ class _RecordReader:
                 content.passes.append(PassContent(self._items(payload, at), at))
             elif tag == b"NODE" and content is not None and content.passes:
                 content.passes[-1].nodes.append(self._node(payload, at))
+            elif tag == b"SIGN" and content is not None:
+                self._proof = prove(user_key(), _PURPOSE, bytes(self._digests[:signed]))
+                if not hmac.compare_digest(payload, self._proof.encode()):
+                    raise self._not_ours("another proof")
             elif tag == b"END " and content is not None and self._at == self._size:
+                nodes = (node for one in content.passes for node in one.nodes)
+                if not self._proof and any(is_pickled(partial) for _, _, partials in nodes for partial in partials):
+                    raise self._not_ours("no proof")
                 return content
             else:
                 raise self._damaged(at, f"a record {tag!r} has no place here")
@@ -305,6 +332,7 @@ class _RecordReader:
                 at, f"the checksum of a record is wrong, expected {expected.hexdigest()}, found {digest.hex()}"
             )
         self._at = at + needed
+        self._digests += digest
         return tag, payload
 
     def _items_payload(self, length: int, at: int) -> bytes:
@@ -326,7 +354,7 @@ class _RecordReader:
     def _items(self, payload: bytes, at: int) -> list[IdentityItem]:
         try:
             return [IdentityItem(*map(str, item)) for item in json.loads(payload)]
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, RecursionError):
             raise self._damaged(at, "a record is not what its tag says") from None
 
     def _node(self, payload: bytes, at: int) -> Node:
@@ -343,6 +371,13 @@ class _RecordReader:
             partials.append(payload[begin : begin + length])
             begin += length
         return level, index, partials
+
+    def _not_ours(self, found: str) -> FileAccessError:
+        return FileAccessError(
+            f"{self._path}: the checkpoint holds pickled values, which can run any code, expected the proof that they "
+            f"were written with the key {key_file()}, found {found}; copy the key from where it was made, or {_ADVICE}",
+            path=self._path,
+        )
 
     def _damaged(self, at: int, what: str) -> CorruptFileError:
         message = f"{self._path}: byte {at}: the checkpoint is damaged: {what}; {_ADVICE}"

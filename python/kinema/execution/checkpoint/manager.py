@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import IO, Protocol, TypeAlias
 
+from kinema.cache.keys import key_file
 from kinema.errors import ArgumentError, CorruptFileError, Error, FileIOError
 from kinema.execution.checkpoint.file import Checkpoint, CheckpointWriter, IdentityItem, Node, PassContent, load
 from kinema.execution.checkpoint.signals import save_on_signals
+from kinema.notes import emit
 from kinema.writing.output_checks import check_target
 from kinema.writing.output_file import OutputFile
 
@@ -64,7 +66,7 @@ class CheckpointManager:
     CorruptFileError, TruncatedFileError, UnsupportedFormatError
         For a file that is damaged or no checkpoint.
     FileNotFound, FileAccessError, FileIOError
-        For a folder that cannot be written, or a full disk.
+        For a folder that cannot be written, or a full disk; FileAccessError also for pickled values without the proof.
     """
 
     def __init__(self, checkpoint: Checkpoint, items: Sequence[IdentityItem]) -> None:
@@ -79,6 +81,7 @@ class CheckpointManager:
         # the file that gets its name next, and whether it is worth resuming: an interrupt may come behind the renaming
         self._next_file: tuple[_FileState | None, bool] | None = None
         self._output: OutputFile | None = None
+        self._is_noted = False
         self.is_running = False
         check_target(self.path)
         stored = load(self.path)
@@ -194,10 +197,8 @@ class CheckpointManager:
                 f"{self.path}: the checkpoint was changed by somebody else; give every run a checkpoint of its own",
                 path=self.path,
             )
-        n_nodes = 0
 
-        def write(file: IO[bytes]) -> None:
-            nonlocal n_nodes
+        def write(file: IO[bytes]) -> CheckpointWriter:
             writer = CheckpointWriter(file)
             writer.run(self._items)
             if self.rows_file is not None:
@@ -210,18 +211,26 @@ class CheckpointManager:
             if tree is not None:
                 tree.serialize(writer.node)
             writer.end()
-            n_nodes = writer.n_nodes
             if self.before_save is not None:
                 self.before_save()
+            return writer
 
         output = self._output or OutputFile(self.path)
         self._output = None
         with output:
             with open(output.temporary, "wb") as stream:
-                write(stream)
-            self._next_file = _state_of(output.temporary), n_nodes > 0
+                writer = write(stream)
+            self._next_file = _state_of(output.temporary), writer.n_nodes > 0
         self._settle()
         self._output = OutputFile(self.path)
+        if writer.is_pickled and not self._is_noted:
+            self._is_noted = True
+            emit(
+                [
+                    f"{self.path}: the checkpoint holds pickled values, signed with the key {key_file()}: where a run "
+                    "goes on from it, that key is needed; numbers, text, arrays, lists and mappings of them need none"
+                ]
+            )
 
     def _settle(self) -> None:
         """Takes note of a file that was written, if it has got its name."""

@@ -48,7 +48,8 @@ def items_of_pass(
 ) -> list[IdentityItem]:
     """Of one pass: leaves, and for each analysis the kernel with its version and every argument, and transforms."""
     items = [
-        plain("the frames of a leaf", str(plan.leaf_frames)),
+        plain("what is divided into leaves", plan.domain),
+        plain(f"the {plan.domain} of a leaf", str(plan.leaf_frames)),
         plain("the number of leaves", str(plan.n_leaves)),
     ]
     for (name, _), (kernel, transforms) in zip(_named(analyses), jobs, strict=True):

@@ -2,6 +2,9 @@
 
 It is used where no cluster is named. Unlike those of distributed's LocalCluster, workers do not run the user's script
 again; unlike those of its SubprocessCluster, they leave Ctrl-C to this process and end with it, killed or not.
+
+Whoever connects to a scheduler or worker can run code there. So both take TLS connections alone, from who has the
+credentials of this one cluster: they lie, as all its temporary files, in a folder that no other user can enter.
 """
 
 from __future__ import annotations
@@ -11,21 +14,24 @@ import contextlib
 import logging
 import os
 import subprocess
+import sys
 import tempfile
 import threading
 import warnings
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from distributed import Client, Scheduler, SpecCluster, Worker
+from distributed.node import ServerNode
+from distributed.security import Security
 
-from kinema.errors import WorkerError, from_os
+from kinema.errors import WorkerError, from_os, missing_package
 from kinema.runners.local.interpreter import ignore_job_signals, start_interpreter
 
 __all__ = ["OwnCluster", "work_for"]
 
 _LOGGER = logging.getLogger("distributed")
-# the scheduler runs any code that it is sent, so it is not reachable from other machines
+# not reachable from other machines
 _HOST = "127.0.0.1"
 # seconds to wait for the end of a killed process, and for workers to join
 _PATIENCE = 10.0
@@ -58,9 +64,12 @@ class OwnCluster:
             stack.enter_context(_QUIET)
             # runs after the scheduler is closed, which would report lost workers otherwise
             stack.callback(self._kill)
-            options = {"host": _HOST, "port": 0, "dashboard": False, "dashboard_address": f"{_HOST}:0"}
-            scheduler = SpecCluster(scheduler={"cls": Scheduler, "options": options}, name="kinema", silence_logs=False)
+            security = _new_credentials(folder)
+            options = _node_options(folder, security) | {"port": 0}
+            specification = {"cls": Scheduler, "options": options}
+            scheduler = SpecCluster(scheduler=specification, name="kinema", silence_logs=False, security=security)
             stack.callback(scheduler.close)
+            scheduler.sync(_seclude, scheduler.scheduler)
             for _ in range(self._n_workers):
                 address = scheduler.scheduler_address
                 call = f"from kinema.runners.dask.cluster import work_for; work_for({address!r}, {folder!r}, {watched})"
@@ -147,17 +156,46 @@ def _end_with(watched: int) -> None:
 
 async def _work(scheduler: str, folder: str) -> None:
     # Kinema bounds memory itself; a worker that spills or pauses would hide a wrong estimate
-    worker = Worker(
-        scheduler,
-        nthreads=1,
-        memory_limit=0,
-        local_directory=folder,
-        host=_HOST,
-        dashboard=False,
-        dashboard_address=f"{_HOST}:0",
-    )
+    worker = Worker(scheduler, nthreads=1, memory_limit=0, **_node_options(folder, _credentials_in(folder)))
     async with worker:
+        await _seclude(worker)
         await worker.finished()
+
+
+def _node_options(folder: str, security: Security) -> dict[str, Any]:
+    """What scheduler and workers are made with."""
+    return {
+        "host": _HOST,
+        "security": security,
+        "protocol": "tls://",
+        # by default one with a name that anybody could have made before in the folder for temporary files
+        "local_directory": folder,
+        "dashboard": False,
+        "dashboard_address": f"{_HOST}:0",
+    }
+
+
+async def _seclude(node: ServerNode) -> None:
+    """Ends the HTTP server of a scheduler or worker, which answers everybody; nothing is imported from its folder."""
+    node.http_server.stop()
+    sys.path[:] = [path for path in sys.path if path != node.local_directory]
+
+
+def _new_credentials(folder: str) -> Security:
+    """New ones, and the files of them for workers: what a command line says every user can read."""
+    try:
+        security = Security.temporary()
+    except ImportError as missing:
+        raise missing_package("a Dask cluster of the run's own", "cryptography", "dask", missing) from None
+    for name, content in (("certificate", security.tls_worker_cert), ("key", security.tls_worker_key)):
+        with open(os.open(os.path.join(folder, name), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(content)
+    return security
+
+
+def _credentials_in(folder: str) -> Security:
+    certificate, key = (os.path.join(folder, name) for name in ("certificate", "key"))
+    return Security(require_encryption=True, tls_ca_file=certificate, tls_worker_cert=certificate, tls_worker_key=key)
 
 
 def _temporary_folder() -> tempfile.TemporaryDirectory[str]:

@@ -105,11 +105,12 @@ fn packing_of(bytes: &[u8], offset: u64, magic: i32, n_atoms: u32) -> std::resul
     };
     // the least that an atom can take: one bit of position and the flag of its group
     let least = u64::from(n_atoms).div_ceil(4);
+    // the most: three numbers of 32 bits, the flag and the length of a run, which are 102 bits
+    let most = u64::from(n_atoms) * 13 + 64;
     match u64::try_from(n_bytes) {
-        // 2^48 bytes of coordinates are more than 2^31 atoms can have
-        Ok(found) if found >= least && found < 1 << 48 => Ok(Packing { precision, min, max, small, n_bytes: found }),
+        Ok(found) if found >= least && found <= most => Ok(Packing { precision, min, max, small, n_bytes: found }),
         _ => Err(HeaderFault::wrong(
-            Error::corrupt("wrong length of the compressed coordinates", format!("at least {least}"), n_bytes),
+            Error::corrupt("wrong length of the compressed coordinates", format!("{least} to {most}"), n_bytes),
             88,
             offset,
         )),
@@ -174,7 +175,7 @@ mod tests {
     fn both_magic_numbers_give_the_frame_length() {
         let classic = FrameHeader::parse(&packed(1995, 10, &[61]), 0, None).expect("sound");
         assert_eq!((classic.len(), classic.frame_len(), classic.step), (92, 92 + 64, 5));
-        let long = FrameHeader::parse(&packed(2023, 10, &[1, 61]), 0, Some(10)).expect("sound");
+        let long = FrameHeader::parse(&packed(2023, 1 << 30, &[1, 61]), 0, Some(1 << 30)).expect("sound");
         assert_eq!((long.len(), long.frame_len()), (96, 96 + (1 << 32) + 64));
     }
 
@@ -192,6 +193,9 @@ mod tests {
         assert_eq!(at(&packed(1995, 11, &[61]), Some(10)), (Corrupt, Some(1004)));
         assert_eq!(at(&packed(1995, 10, &[-1]), None), (Corrupt, Some(1088)));
         assert_eq!(at(&packed(1995, i32::MAX, &[61]), None), (Corrupt, Some(1088)));
+        assert_eq!(at(&packed(1995, 10, &[13 * 10 + 65]), None), (Corrupt, Some(1088)));
+        assert!(FrameHeader::parse(&packed(1995, 10, &[13 * 10 + 64]), 0, None).is_ok());
+        assert_eq!(at(&packed(2023, 10, &[1, 61]), None), (Corrupt, Some(1088)));
         assert_eq!(at(&packed(2023, 10, &[i32::MAX, -1]), None), (Corrupt, Some(1088)));
         let mut other = packed(1995, 10, &[61]);
         other[55] = 11;

@@ -1,0 +1,129 @@
+"""Small files that claim much: each command ends soon, with an error of its own, and takes no memory for a claim.
+
+One child forks a process for each command, so that time and memory are each command's own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import kinema as kn
+from kinema.testing import random_walk, write_dcd, write_xtc
+from kinema.testing.children import start_child
+
+pytestmark = pytest.mark.processes
+
+# of memory as of ps, MiB: a command that reads a small file takes less than half of it
+MOST_MEMORY = 400
+MOST_SECONDS = 60
+
+CHILD = f"""
+import json, os, resource, sys
+import kinema.analysis.rgyr, kinema.checking, kinema.cli.app
+from kinema.cli import main
+
+def run(words):
+    sys.stdout.flush()
+    child = os.fork()
+    if not child:
+        resource.setrlimit(resource.RLIMIT_CPU, ({MOST_SECONDS}, {MOST_SECONDS}))
+        resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
+        os.dup2(os.open("said", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.argv = ["kinema", *words]
+        code = 1
+        try:
+            main()
+            code = 0
+        except SystemExit as end:
+            code = end.code or 0
+        finally:
+            sys.stderr.flush()
+            os._exit(code)
+    _, status, used = os.wait4(child, 0)
+    said = open("said", errors="replace").read()
+    print(json.dumps([words, os.waitstatus_to_exitcode(status), used.ru_maxrss / 1024, said]), flush=True)
+
+for name in sys.argv[1:]:
+    for words in (["info", name], ["check", name], ["rgyr", "--weights", "none", "-f", name, "-o", "-"]):
+        run(words)
+"""
+
+
+def _with(data: bytes, at: int, form: str, value: int) -> bytes:
+    packed = struct.pack(form, value)
+    return data[:at] + packed + data[at + len(packed) :]
+
+
+def _large(name: str) -> Iterator[tuple[str, bytes]]:
+    data = Path(name).read_bytes()
+    largest = (1 << 31) - 1
+    if name.endswith(".dcd"):
+        atoms = data.find(struct.pack("<iii", 4, 12, 4)) + 4
+        yield from ((f"atoms{n}.dcd", _with(data, atoms, "<i", n)) for n in (10**8, largest, -5, 0))
+        yield "frames.dcd", _with(data, 8, "<i", largest)
+        yield "titles.dcd", _with(data, 96, "<i", largest)
+        yield "title.dcd", _with(data, 92, "<i", largest - 8)
+        yield "fixed.dcd", _with(data, 40, "<i", 11)
+    elif name.endswith(".xtc"):
+        for n in (10**8, largest, -1, 0, 9):
+            yield f"atoms{n}.xtc", _with(_with(data, 4, ">i", n), 52, ">i", n)
+        yield "packed.xtc", _with(data, 88, ">i", largest)
+        yield "none.xtc", struct.pack(">iiif9fi", 1995, 0, 0, 0.0, *[0.0] * 9, 0) * 20_000
+    elif name.endswith(".trr"):
+        for at in range(24, 76, 8):
+            yield f"word{at}.trr", _with(data, at, ">i", largest)
+        yield "nothing.trr", _with(_with(data, 64, ">i", largest), 52, ">i", 0)
+    elif name.endswith(".nc"):
+        for at in range(4, 400, 12):
+            yield f"word{at}.nc", _with(data, at, ">I", (1 << 32) - 2)
+        yield "records.nc", b"CDF\x05" + struct.pack(">Q", 1 << 40) + struct.pack(">IQ", 0, 0) * 3
+        yield "dimension.nc", b"CDF\x05" + struct.pack(">QIQQ", 0, 10, 1, 1 << 40) + b"a" * 64
+    else:
+        lines = data.splitlines(keepends=True)
+        for n in (10**9, largest, 10**9 * 10):
+            head = b"%10d%10d%10d%21d%21d\n" % (0, 3, n, 10**18, 10**18)
+            yield f"atoms{n}.history", b"".join([lines[0], head, *lines[2:]])
+        yield "line.history", data + b"timestep" + b" " * (4 << 20)
+        yield "first_line.history", b"a" * (4 << 20)
+        yield "ends.history", data + b"\n" * (1 << 20)
+
+
+def test_commands_end_soon_and_take_no_memory_for_claims(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_dcd(tmp_path / "a.dcd", random_walk(20, 12))
+    write_xtc(tmp_path / "a.xtc", random_walk(20, 12))
+    traj = kn.open("a.dcd", stored=False)
+    names = ["a.dcd", "a.xtc", "a.trr", "a.nc", "HISTORY"]
+    with pytest.warns(kn.Note):
+        for name in names[2:]:
+            kn.convert(traj, name)
+    made = []
+    for name in names:
+        for other, data in _large(name):
+            # a folder each: a HISTORY file is known by its name
+            folder = tmp_path / other
+            folder.mkdir()
+            file = folder / ("HISTORY" if name == "HISTORY" else other)
+            file.write_bytes(data)
+            made.append(str(file.relative_to(tmp_path)))
+    environment = {**os.environ, "PYTHONPATH": str(Path(kn.__file__).parent.parent)}
+    words = [sys.executable, "-c", CHILD, *names, *made]
+    process = start_child(words, env=environment, cwd=tmp_path, seconds=300)
+    told, said = process.communicate(timeout=300)
+    assert process.returncode == 0, said
+    found = [json.loads(line) for line in told.splitlines()]
+    assert len(found) == 3 * (len(names) + len(made))
+    for command, code, memory, words_said in found:
+        assert code in (0, 1, 2), (command, code, words_said[-500:])
+        assert memory < MOST_MEMORY, (command, memory)
+        assert "defect" not in words_said, (command, words_said[-500:])
+        if set(command) & set(names):
+            assert code == 0, (command, words_said)

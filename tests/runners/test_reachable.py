@@ -1,0 +1,56 @@
+"""What others can reach of a run on processes: no port, no socket with a name, no shared memory, no file."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+import psutil
+import pytest
+
+import kinema as kn
+from kinema.testing.runner_work import waiting_for, walk_in
+
+pytestmark = pytest.mark.processes
+
+
+def _reachable(folder: Path) -> dict[str, list[str]]:
+    """Of this process and its children: what has a name or an address; and what is in the temporary folder, with modes."""
+    me = psutil.Process()
+    family = [me, *me.children(recursive=True)]
+    found: dict[str, list[str]] = {"processes": [str(one.pid) for one in family], "ports": [], "sockets": []}
+    for process in family:
+        for one in process.net_connections("inet"):
+            if one.status == psutil.CONN_LISTEN or not one.raddr:
+                found["ports"].append(f"{process.pid} {one.laddr}")
+        # those of the abstract name space begin with "@"
+        found["sockets"] += [f"{process.pid} {one.laddr}" for one in process.net_connections("unix") if one.laddr]
+    found["memory"] = os.listdir("/dev/shm")
+    found["open"] = [f"{one.name} {stat.S_IMODE(one.stat().st_mode):o}" for one in folder.iterdir()]
+    return found
+
+
+@pytest.mark.skipif(not os.path.isdir("/dev/shm"), reason="of Linux")
+def test_nothing_of_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    temporary, go = tmp_path / "temporary", tmp_path / "go"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    before = _reachable(temporary)
+    seen: list[dict[str, list[str]]] = []
+
+    def look(done: int, total: int) -> None:
+        if 0 < done < total and not seen:
+            seen.append(_reachable(temporary))
+            go.touch()
+
+    kn.analysis.from_function(waiting_for(go), walk_in(tmp_path)).run(runner="processes", workers=2, progress=look)
+    (found,) = seen
+    assert len(set(found["processes"]) - set(before["processes"])) >= 2
+    for what in ("ports", "sockets", "memory"):
+        assert set(found[what]) <= set(before[what]), what
+    assert found["open"]
+    assert all(one.startswith("kinema-") and one.endswith(" 700") for one in found["open"])
+    assert list(temporary.iterdir()) == []
