@@ -114,6 +114,7 @@ def check(
     coordinates: bool = True,
     jump: float = 10.0,
     particles: str | None = None,
+    external: str = "folder",
     units: Mapping[str, str] | None = None,
     dt: float | None = None,
     time_offset: float | None = None,
@@ -136,7 +137,7 @@ def check(
     jump : float
         A step between frames is a jump where the root-mean-square displacement of the atoms, with the nearest
         periodic image, is more than this many times its median over the file.
-    particles, units, dt, time_offset, t0, stored, node_cache : as `kinema.open`
+    particles, external, units, dt, time_offset, t0, stored, node_cache : as `kinema.open`
         With `dt` times within a file are as they were stated, and what the file says of them is not judged.
     workers, memory, progress : as in `Trajectory.blocks` and `run`
 
@@ -154,7 +155,14 @@ def check(
     names = [os.fspath(path) for path in ([paths] if isinstance(paths, (str, os.PathLike)) else paths)]
     if not names:
         raise ArgumentError("there is no file to check; give at least one")
-    stated = {"particles": particles, "units": units, "dt": dt, "stored": stored, "node_cache": node_cache}
+    stated = {
+        "particles": particles,
+        "external": external,
+        "units": units,
+        "dt": dt,
+        "stored": stored,
+        "node_cache": node_cache,
+    }
     shift = {"time_offset": time_offset, "t0": t0}
     judged = _Judged(topology, coordinates, jump, workers, memory, progress)
     # of the notes of opening those about truncation and gaps are problems here
@@ -193,6 +201,11 @@ class _Judged:
             shift = {"time_offset": part.core.time_shift(), "t0": None}
         self.parts.append(part)
         self.notes += [f"{facts.path}: {warning}" for facts in part.parts for warning in facts.warnings]
+        if part.core.hdf5:
+            # it imports h5py
+            from kinema.formats.hdf5.trust.other_files import note_drawn_in
+
+            self.notes += note_drawn_in(name, stated["external"], stored=stated["stored"])
         self.problems += _headers(part)
         self.problems += _atom_counts(part, self.parts[0], self.topology)
         if self.coordinates and len(part):

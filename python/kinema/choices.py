@@ -16,6 +16,7 @@ __all__ = [
     "ALIGN",
     "BY",
     "COMPOUND",
+    "EXTERNAL",
     "GATHER",
     "INDEX",
     "MATCH",
@@ -42,6 +43,8 @@ OVERLAP: tuple[str, ...] = _core.OVERLAP_VALUES
 ON_TRUNCATED: tuple[str, ...] = _core.ON_TRUNCATED_VALUES
 # where frames that were given of a file that is followed are written anew
 ON_REWIND: tuple[str, ...] = ("error", "restart")
+# other files that an HDF5 file may draw in, by links and virtual data sets: none, those in its folder and below, any
+EXTERNAL: tuple[str, ...] = ("none", "folder", "any")
 # how a stored frame index is used, where stored things are
 INDEX: tuple[str, ...] = tuple(value for value in _core.INDEX_VALUES if value != "memory")
 

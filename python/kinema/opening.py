@@ -13,6 +13,7 @@ from dataclasses import fields as dataclass_fields
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, cast
 
 from kinema import _core
+from kinema.choices import EXTERNAL as EXTERNAL_FILES
 from kinema.choices import INDEX, ON_TRUNCATED, OVERLAP, check_choice, renamed
 from kinema.errors import ArgumentError, CorruptFileError, Error, UnsupportedFormatError
 from kinema.files import file_names, is_hdf5
@@ -93,6 +94,7 @@ def open(
     unwrap: bool = False,
     root: str | None = None,
     absent_particles: str = "mask",
+    external: str = "folder",
     reader_options: Mapping[str, Any] | None = None,
 ) -> Trajectory:
     """Opens one or several trajectory files as one trajectory. Only the first file's header is read now.
@@ -167,6 +169,10 @@ def open(
         The group that holds the H5MD structure, where it is not the file's root and there are several.
     absent_particles : {"mask", "error"}
         What particles give that are not there in some frames: NaN, or an error.
+    external : {"folder", "none", "any"}
+        Other files that a file may draw in by external links and virtual data sets: those in its own folder and below,
+        symbolic links of both resolved, none, or any. What these draw in counts as well. Raw files as storage of data
+        sets are refused always. See docs/trust.md.
 
     This one is for files that are read through MDAnalysis:
 
@@ -190,6 +196,7 @@ def open(
         ("axis", axis, (None, "positions", "velocities", "forces")),
         ("absent", absent, ("error", "nan", "hold")),
         ("absent_particles", absent_particles, ("mask", "error")),
+        ("external", external, EXTERNAL_FILES),
     ):
         check_choice(option, value, allowed)
     if max_open_files is None:
@@ -208,6 +215,8 @@ def open(
         unwrap=unwrap,
         root=root,
         absent_particles=cast('Literal["mask", "error"]', absent_particles),
+        external=external,
+        stored=policy != "memory",
     )
     core_format = check_stated(format)
     others = ExternalOptions(
@@ -248,7 +257,8 @@ def open(
             node_cache=None if cache is None else cache.core,
         )
     opening = {"trajectory": time.perf_counter() - began}
-    of_hdf5 = [f.name for f in dataclass_fields(options) if getattr(options, f.name) != f.default]
+    stated_fields = [f for f in dataclass_fields(options) if f.name != "stored"]
+    of_hdf5 = [f.name for f in stated_fields if getattr(options, f.name) != f.default]
     stated = {name: str(getattr(options, name)) for name in of_hdf5}
     stated |= {
         name: f"{value:g} ps"

@@ -122,11 +122,16 @@ class Stated:
 
     particles: options.Particles = None
     input_units: options.InputUnits = None
+    external: options.External = "folder"
 
     @property
     def arguments(self) -> dict[str, Any]:
         """The arguments of the functions that open files; ArgumentError for what is no unit."""
-        return {"particles": self.particles, "units": parse_units(self.input_units)}
+        return {
+            "particles": self.particles,
+            "units": parse_units(self.input_units),
+            "external": self.external,
+        }
 
 
 @dataclass(frozen=True, eq=False, repr=False)

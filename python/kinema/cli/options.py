@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from kinema.choices import (
+    EXTERNAL,
     GATHER,
     ON_REWIND,
     ON_TRUNCATED,
@@ -101,6 +102,15 @@ InputUnits = Annotated[
         metavar="length=nm,time=ps",
         help="Units of the files, where they do not say them or say others.",
         show_default=False,
+        rich_help_panel=_READING,
+    ),
+]
+External = Annotated[
+    str,
+    typer.Option(
+        "--external",
+        **one_of(EXTERNAL),
+        help="Other files that an H5MD file may draw in by links: none, those in its folder and below, any.",
         rich_help_panel=_READING,
     ),
 ]

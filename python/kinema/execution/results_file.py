@@ -527,6 +527,9 @@ def _opened(path: str, mode: str) -> Any:
 
     if mode != "w" and os.path.exists(path):
         check_regular(path, "file of results")
+        from kinema.formats.hdf5.file import check_structure
+
+        check_structure(path)
     if mode == "r":
         # as anybody opens it: a file that is open twice in one process must be opened alike
         return h5py.File(path, mode)

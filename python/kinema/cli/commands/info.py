@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -33,10 +34,11 @@ def info(
 
     command: Command = context.obj
     files = named.paths
-    h5md = [file for file in files if _is_h5md(file)]
+    found = {file: _groups(file, opening.arguments) for file in files}
+    h5md = [file for file in files if found[file]]
     traj = None
     group = opening.particles
-    if group is not None or not _has_several_groups(h5md):
+    if group is not None or all(sum(bool(one.fields) for one in found[file]) <= 1 for file in h5md):
         traj = kn.open(
             [str(file) for file in files],
             None if topology is None else str(topology),
@@ -47,8 +49,8 @@ def info(
         raise ArgumentError("--select is for one group of an H5MD file; name it with --particles")
     chosen = None if select is None or traj is None else _chosen(traj, traj.select(select))
     atoms = None if chosen is None else chosen.atoms
-    units = opening.arguments["units"]
-    layouts = [kn.layout_of(file, atoms=atoms, particles=group, units=units) for file in h5md]
+    stated = {name: opening.arguments[name] for name in ("particles", "units", "external", "stored")}
+    layouts = [kn.layout_of(file, atoms=atoms, **stated) for file in h5md]
     command.print_result(
         lambda: _facts(traj, chosen, layouts),
         lambda: "\n".join(map(printable, _lines(traj, chosen, layouts))).lstrip("\n"),
@@ -116,22 +118,17 @@ def _boxes(traj: Any) -> list[list[float] | None]:
     return boxes[:1] if len(boxes) == 2 and boxes[0] == boxes[1] else boxes or [None]
 
 
-def _is_h5md(file: Path) -> bool:
-    """Whether it is HDF5 with the structure of H5MD; False for a file with an error, which `kinema.open` raises."""
+def _groups(file: Path, stated: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Groups of particles of a file with the structure of H5MD; none of one with an error: `kinema.open` raises it."""
     from kinema.errors import Error
     from kinema.files import is_hdf5
-    from kinema.formats.h5md import groups_of
+    from kinema.formats.h5md import H5mdOptions, groups_of
 
     try:
-        return is_hdf5(file) and bool(groups_of(file))
+        options = H5mdOptions(external=stated["external"], stored=stated["stored"])
+        return groups_of(file, options) if is_hdf5(file) else ()
     except Error:
-        return False
-
-
-def _has_several_groups(files: list[Path]) -> bool:
-    from kinema.formats.h5md import groups_of
-
-    return any(sum(bool(one.fields) for one in groups_of(file)) > 1 for file in files)
+        return ()
 
 
 def _facts(traj: Any, chosen: _Chosen | None, layouts: list[Any]) -> dict[str, Any]:
@@ -236,6 +233,8 @@ def _layout_lines(layout: Any, *, with_notes: bool) -> list[str]:
             lines += _field_lines(field, layout.subset)
         if with_notes:
             lines += [f"    note   {warning}" for warning in group.warnings]
+    if layout.draws_in:
+        lines.append(f"  draws in other files: {', '.join(layout.draws_in)}")
     if layout.observables:
         lines.append(f"  observables: {', '.join(layout.observables)}")
     return [*lines, *(f"  advice   {advice}" for advice in layout.advice)]

@@ -56,11 +56,11 @@ def describe(
     return describe_file(os.fspath(path), options or H5mdOptions(), index)
 
 
-def groups_of(path: str | os.PathLike[str], *, root: str | None = None) -> tuple[GroupSummary, ...]:
+def groups_of(path: str | os.PathLike[str], options: H5mdOptions | None = None) -> tuple[GroupSummary, ...]:
     """The particles groups of an H5MD file; none where it is another HDF5 file. Raises as `describe`."""
     from kinema.formats.h5md.read.describe import groups_of_file
 
-    return groups_of_file(os.fspath(path), root)
+    return groups_of_file(os.fspath(path), options or H5mdOptions())
 
 
 def holds_frames(path: str | os.PathLike[str]) -> bool:

@@ -47,6 +47,11 @@ class H5mdOptions:
     """Where the H5MD structure starts; None: found by its group `h5md` with attribute `version`."""
     absent_particles: Literal["mask", "error"] = "mask"
     """Particles that are not there in some frames (fill value in `id`): NaN positions, or an error."""
+    external: str = "folder"
+    """Which other files links and virtual data sets may draw in: "none", those in the "folder" of the file and below
+    it, or "any"."""
+    stored: bool = True
+    """Whether what is kept of the structure of files is used, and kept."""
 
 
 @dataclass(frozen=True, slots=True)

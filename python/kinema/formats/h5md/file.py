@@ -33,8 +33,9 @@ def opened(path: str, options: H5mdOptions | None = None, index: str = "memory")
     """
     maps = ChunkMaps(index)
     maps.watch(path)
-    with reading(path), open_hdf5(path) as file:
-        yield H5mdFile(path, file, os.path.getsize(path), maps=maps, options=options or H5mdOptions())
+    options = options or H5mdOptions()
+    with reading(path), open_hdf5(path, external=options.external, stored=options.stored) as file:
+        yield H5mdFile(path, file, os.path.getsize(path), maps=maps, options=options)
 
 
 def check_hdf5(path: str, function: str) -> None:

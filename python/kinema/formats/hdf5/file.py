@@ -5,7 +5,6 @@ Without a lock a simulation may go on writing the file.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import traceback
 from collections.abc import Iterator
@@ -29,13 +28,18 @@ from kinema.errors import (
 )
 from kinema.files import check_regular
 from kinema.formats.hdf5.chunk_maps import ChunkMaps
+from kinema.formats.hdf5.trust.other_files import check_other_files
+from kinema.formats.hdf5.trust.verdicts import Status, status_of
+from kinema.formats.hdf5.trust.walk import open_h5py
 
 __all__ = [
     "OpenFile",
     "check_claim",
+    "check_structure",
     "is_link_broken",
     "numbers",
     "object_key",
+    "open_checked",
     "open_file",
     "open_hdf5",
     "reading",
@@ -119,35 +123,51 @@ def reading(path: str, what: str = "structure") -> Iterator[None]:
 
 
 @contextmanager
-def open_hdf5(path: str, *, cache: int | None = None) -> Iterator[Any]:
+def open_hdf5(path: str, *, cache: int | None = None, external: str = "folder", stored: bool = True) -> Iterator[Any]:
     """An `h5py.File` for reading, without a lock; `cache` is the size of the chunk cache in bytes.
 
-    Raises FileNotFound, FileAccessError, TruncatedFileError and CorruptFileError.
+    `external` and `stored`: which other files it may draw in, and whether what is kept of its structure is used.
+
+    Raises FileNotFound, FileAccessError, TruncatedFileError and CorruptFileError, and what `check_structure` raises.
     """
-    file = open_file(path, cache=cache)
+    file = open_file(path, cache=cache, external=external, stored=stored)
     try:
         yield file
     finally:
         file.close()
 
 
-def open_file(path: str, *, cache: int | None = None) -> Any:
+def open_file(path: str, *, cache: int | None = None, external: str = "folder", stored: bool = True) -> Any:
     """As `open_hdf5`; the caller closes it."""
+    status = check_structure(path, external=external, stored=stored)
+    file = open_checked(path, cache=cache)
+    # not another file under its name than the one that was looked at; one that grows may have grown
+    if status_of(file.id.get_vfd_handle())[:2] != status[:2]:
+        file.close()
+        raise FileIOError(f"{path}: is another file than a moment ago, when its structure was looked at", path=path)
+    return file
+
+
+def open_checked(path: str, *, cache: int | None = None) -> Any:
+    """As `open_file`, of a file that this run has looked at before, or made."""
     check_regular(path, "HDF5 file")
     more: dict[str, Any] = {} if cache is None else {"rdcc_nbytes": cache}
     try:
-        return h5py.File(path, "r", locking=False, **more)
+        return open_h5py(path, **more)
     except (OSError, RuntimeError, ValueError) as error:
-        message = str(error)
-        if "locking flag values" in message:  # this process has it open already, with locks
-            for locking in (None, True, "best-effort"):
-                with contextlib.suppress(OSError, RuntimeError, ValueError):
-                    return h5py.File(path, "r", locking=locking, **more)
-        if "SWMR" in message or "already open for write" in message:
-            # a file that is being written for single writer, multiple readers
-            with contextlib.suppress(OSError, RuntimeError, ValueError):
-                return h5py.File(path, "r", locking=False, swmr=True, **more)
         raise _open_error(path, error) from None
+
+
+def check_structure(path: str, *, external: str = "folder", stored: bool = True) -> Status:
+    """Has the structure of a file looked at, and of all that it draws in, before libhdf5 reads it in this process.
+
+    Its status then. Raises CorruptFileError for what libhdf5 crashes on or does not come to an end with,
+    UnsupportedFormatError and ArgumentError as `check_other_files`, and what `check_regular` raises.
+    """
+    check_regular(path, "HDF5 file")
+    status = status_of(path)
+    check_other_files(path, external, stored=stored)
+    return status
 
 
 def is_link_broken(group: Any, name: str) -> bool:

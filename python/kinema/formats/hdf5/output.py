@@ -11,6 +11,7 @@ from typing import Any
 import h5py
 
 from kinema.errors import CorruptFileError, Error, FileIOError
+from kinema.formats.hdf5.file import check_structure
 from kinema.formats.hdf5.journal import CommittedFile
 from kinema.writing.output_checks import check_target
 from kinema.writing.output_file import OutputFile, publish
@@ -140,6 +141,8 @@ class GrowingFile:
         self.path = path
         self._file = CommittedFile(path)
         try:
+            # what links lead to is not read here
+            check_structure(path, external="any")
             # registers filters, for chunks that are read back
             import hdf5plugin  # noqa: F401
 

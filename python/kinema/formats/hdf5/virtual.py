@@ -5,8 +5,7 @@ A missing source is an error: libhdf5 would give fill values in its place, silen
 
 from __future__ import annotations
 
-import os
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import Any
 
 import h5py
@@ -14,9 +13,10 @@ import h5py
 from kinema import _core
 from kinema.errors import CorruptFileError, FileNotFound, UnsupportedFormatError
 from kinema.formats.hdf5.chunks import NeedsLibrary, stored_array, take_rows
-from kinema.formats.hdf5.file import OpenFile, open_hdf5
+from kinema.formats.hdf5.file import OpenFile, open_checked
 from kinema.formats.hdf5.filters import missing_filters
 from kinema.formats.hdf5.stored_dataset import StoredDataset
+from kinema.formats.hdf5.trust.other_files import find_file
 
 __all__ = ["Pieces", "check_sources", "pieces_of"]
 
@@ -107,9 +107,16 @@ def _source(opened: OpenFile, dataset: Any, source: Any, files: ExitStack) -> An
     if source.file_name == ".":
         file, path = holder, holder.filename
     else:
-        path = _find(opened, dataset, source.file_name)
+        path = find_file(holder.filename, "virtual", source.file_name)
+        if path is None:
+            raise FileNotFound(
+                f"{opened.path}: {source.file_name} is missing, from which virtual data set {dataset.name} takes "
+                "values",
+                path=opened.path,
+            )
         opened.maps.watch(path)
-        file = files.enter_context(open_hdf5(path))
+        # it was looked at with the file that draws it in
+        file = files.enter_context(closing(open_checked(path)))
     node = file.get(source.dset_name)
     if not isinstance(node, h5py.Dataset):
         raise CorruptFileError(
@@ -119,23 +126,6 @@ def _source(opened: OpenFile, dataset: Any, source: Any, files: ExitStack) -> An
             format="H5MD",
         )
     return node
-
-
-def _find(opened: OpenFile, dataset: Any, name: str) -> str:
-    """A source file, looked for where libhdf5 does: by itself, and beside the file that names it."""
-    folder = os.path.dirname(os.path.realpath(dataset.file.filename))
-    prefixes = [part for part in os.environ.get("HDF5_VDS_PREFIX", "").split(":") if part]
-    candidates = [os.path.join(prefix.replace("${ORIGIN}", folder), name) for prefix in prefixes]
-    if os.path.isabs(name):
-        candidates += [name, os.path.join(folder, os.path.basename(name))]
-    else:
-        candidates += [os.path.join(folder, name), name]
-    for candidate in candidates:
-        if os.path.isfile(candidate):
-            return candidate
-    raise FileNotFound(
-        f"{opened.path}: {name} is missing, from which virtual data set {dataset.name} takes values", path=opened.path
-    )
 
 
 def _box(space: Any, shape: tuple[int, ...]) -> tuple[tuple[int, int], ...] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from kinema.formats.h5md.edit.workers import copying
 from kinema.formats.h5md.file import opened
 from kinema.formats.hdf5.filters import Filters
 from kinema.formats.hdf5.storage import Layout
+from kinema.formats.hdf5.trust.other_files import is_within
 from kinema.formats.whole_frames import (
     COPIED_FORMATS,
     FrameRange,
@@ -85,6 +86,7 @@ def join(
     particles: str | None = None,
     root: str | None = None,
     units: Mapping[str, str] | None = None,
+    external: str = "folder",
     on_truncated: str = "drop",
     stored: bool = True,
     overwrite: bool = False,
@@ -110,7 +112,7 @@ def join(
     overlap : {"last", "first", "all"}
         Which frames count where a part begins before its predecessor ends. "all" of DCD files, which hold no step for
         each frame: where the steps go on from part to part, or the headers say no time step.
-    particles, root, units, on_truncated, stored : as `kinema.open`
+    particles, root, units, external, on_truncated, stored : as `kinema.open`
     overwrite, verify, runner, workers, memory : as `repack`
 
     Raises
@@ -129,7 +131,7 @@ def join(
         limit = parse_memory(memory)
         check_not_input(out, *names)
         check_target(out, overwrite=overwrite)
-        stated: dict[str, Any] = {"particles": particles, "root": root, "units": units}
+        stated: dict[str, Any] = {"particles": particles, "root": root, "units": units, "external": external}
         traj = opening.open(names, overlap=overlap, on_truncated=on_truncated, stored=stored, **stated)
         kinds = sorted({part.format for part in traj.parts})
         if len(kinds) > 1:
@@ -138,9 +140,10 @@ def join(
         if kinds[0] in COPIED_FORMATS:
             _join_bytes(traj, out, on, progress)
             return Joined(out, traj.n_frames, traj.n_atoms, os.path.getsize(out))
-        options = h5md.H5mdOptions(particles=particles, root=root, units=units)
+        options = h5md.H5mdOptions(particles=particles, root=root, units=units, external=external, stored=stored)
         if not copy:
             refers_to = _refer(traj, out, options, overwrite=overwrite)
+            _note_outside(out, refers_to)
             return Joined(out, traj.n_frames, traj.n_atoms, os.path.getsize(out), refers_to)
         stem, suffix = os.path.splitext(os.path.abspath(out))
         with temporary_folder(f"{stem}.virtual{suffix}") as folder:
@@ -148,8 +151,8 @@ def join(
             _refer(traj, virtual, options, overwrite=False)
             layout = Layout("frames", _compression_of(names[0], options))
             repack_with(
-                virtual, out, layout, options, overwrite=overwrite, verify=verify, on=on, memory=limit,
-                progress=progress,
+                virtual, out, layout, replace(options, external="any"), overwrite=overwrite, verify=verify, on=on,
+                memory=limit, progress=progress,
             )  # fmt: skip
         return Joined(out, traj.n_frames, traj.n_atoms, os.path.getsize(out))
 
@@ -255,10 +258,26 @@ def _refer(traj: trajectory.Trajectory, out: str, options: h5md.H5mdOptions, *, 
             memory=1 << 26,
             advance=lambda _: None,
         )  # fmt: skip
-    whole = opening.open(out, particles=options.particles, root=options.root, units=options.units, stored=False)
+    # it draws in what the user named
+    whole = opening.open(
+        out, particles=options.particles, root=options.root, units=options.units, external="any", stored=False
+    )
     if whole.n_frames != traj.n_frames or not np.array_equal(whole.steps, traj.steps):
         raise CorruptFileError(f"{out}: has other frames than its parts, expected {traj.n_frames}", path=out)
     return tuple(dict.fromkeys(part.path for part in described))
+
+
+def _note_outside(out: str, parts: tuple[str, ...]) -> None:
+    """Notes what a file refers to that is not in its folder: others read it with external="any" alone."""
+    outside = [part for part in parts if not is_within(os.path.dirname(os.path.realpath(out)), part)]
+    if outside:
+        more = f" and {len(outside) - 1} more" if len(outside) > 1 else ""
+        emit(
+            [
+                f'{out}: refers to {outside[0]}{more}, outside of its folder, which is read with external="any" '
+                "(--external any) alone; copy=True (--copy) makes a file that needs no other"
+            ]
+        )
 
 
 def _compression_of(path: str, options: h5md.H5mdOptions) -> Filters:

@@ -9,7 +9,7 @@ import math
 import os
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from kinema.formats.hdf5.filters import filters_of
 from kinema.formats.hdf5.storage import has_tiny_chunks
 from kinema.formats.hdf5.stored_dataset import NOT_STORED, StoredDataset
 from kinema.formats.hdf5.text import text_attribute
+from kinema.formats.hdf5.trust.other_files import drawn_in
 
 __all__ = ["PATTERNS", "FieldLayout", "FileLayout", "GroupLayout", "layout_of"]
 
@@ -109,6 +110,7 @@ class FileLayout:
     observables : names
     subset : what "some atoms" of the access patterns are, in words
     advice : sentences, with the command where there is one
+    draws_in : other files whose data sets it holds, by external links and virtual data sets
     """
 
     path: str
@@ -119,6 +121,7 @@ class FileLayout:
     observables: tuple[str, ...]
     subset: str
     advice: tuple[str, ...]
+    draws_in: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """All of it as plain values, for JSON."""
@@ -133,6 +136,8 @@ def layout_of(
     particles: str | None = None,
     root: str | None = None,
     units: Mapping[str, str] | None = None,
+    external: str = "folder",
+    stored: bool = True,
 ) -> FileLayout:
     """How an H5MD file lies on the disk, and what that costs.
 
@@ -143,7 +148,7 @@ def layout_of(
         Of the access pattern "some atoms"; by default the first tenth of them.
     particles : str, optional
         This particles group alone.
-    root, units : as `kinema.open`
+    root, units, external, stored : as `kinema.open`
 
     Notes
     -----
@@ -154,15 +159,14 @@ def layout_of(
     """
     name = os.fspath(path)
     check_hdf5(name, "layout_of")
-    with opened(name, h5md.H5mdOptions(root=root)) as source:
+    options = h5md.H5mdOptions(root=root, units=units, external=external, stored=stored)
+    with opened(name, options) as source:
         contents = contents_of(source)
         metadata = contents.root[METADATA]
         creator = " ".join(filter(None, (_text(metadata, "creator", part) for part in ("name", "version"))))
         author = _text(metadata, "author", "name")
         chosen = contents.groups if particles is None else (group_of(source, contents, particles),)
-        groups = tuple(
-            _group(name, contents, one.path, one.n_atoms, one.n_frames, atoms, root, units) for one in chosen
-        )
+        groups = tuple(_group(name, contents, one.path, one.n_atoms, one.n_frames, atoms, options) for one in chosen)
         prefix = f"{contents.root.name.rstrip('/')}/{OBSERVABLES}/"
         observables = tuple(one.path.removeprefix(prefix) for one in contents.elements if one.path.startswith(prefix))
         tiny = [
@@ -172,8 +176,9 @@ def layout_of(
             if node is not None and has_tiny_chunks(node)
         ]
     subset = f"the first {_SUBSET_SHARE} %" if atoms is None else f"{len(atoms):,} selected"
+    others = drawn_in(name, external, stored=stored)
     advice = tuple(_advice(name, groups, sorted(set(tiny))))
-    return FileLayout(name, os.path.getsize(name), creator, author or "", groups, observables, subset, advice)
+    return FileLayout(name, os.path.getsize(name), creator, author or "", groups, observables, subset, advice, others)
 
 
 def _text(metadata: Any, group: str, name: str) -> str:
@@ -182,12 +187,12 @@ def _text(metadata: Any, group: str, name: str) -> str:
 
 
 def _group(
-    path: str, contents: Contents, group: str, n_atoms: int, n_frames: int, atoms: Any, root: str | None, units: Any
+    path: str, contents: Contents, group: str, n_atoms: int, n_frames: int, atoms: Any, options: h5md.H5mdOptions
 ) -> GroupLayout:
     short = group.rsplit("/", 1)[1]
     name = f"{PARTICLES}/{short}"
     try:
-        described = h5md.describe(path, h5md.H5mdOptions(particles=short, root=root, units=units, absent="nan"))
+        described = h5md.describe(path, replace(options, particles=short, absent="nan"))
     except Error as error:
         return GroupLayout(name, n_atoms, n_frames, (), (), str(error))
     fields = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from kinema.formats.hdf5.filters import Compression
 from kinema.formats.hdf5.rounding import Rounding, rounding_within
 from kinema.formats.hdf5.storage import CHUNK_BYTES, KEEP, LAYOUTS, Layout
 from kinema.formats.hdf5.text import text_attribute
+from kinema.formats.hdf5.trust.other_files import note_drawn_in
 from kinema.notes import returns_notes
 from kinema.printable import counted, printable
 from kinema.progress import ProgressChoice
@@ -94,6 +95,7 @@ def repack(
     particles: str | None = None,
     root: str | None = None,
     units: Mapping[str, str] | None = None,
+    external: str = "folder",
     chunk_bytes: int = CHUNK_BYTES,
     align: int | None = None,
     overwrite: bool = False,
@@ -109,7 +111,7 @@ def repack(
     all particles groups, or of `particles`, is stored anew; numbers keep their type and, unless rounded, every bit.
     Series in tiny chunks (steps in chunks of one element, as GROMACS writes) are stored in chunks of 32 KiB. All else
     is copied as it is: observables, parameters, unknown groups, attributes, hard, soft and external links. Virtual data
-    sets and external storage become data of the new file, which needs no other one then.
+    sets become data of the new file. A note lists the files that are drawn in.
 
     Parameters
     ----------
@@ -133,7 +135,7 @@ def repack(
     topology : path or MDAnalysis Universe, optional
         For a selection string, where the file has no names itself. What it says of the selected atoms (names,
         residues; masses, charges and elements that are not guessed) is written into the new file.
-    particles, root, units : as `kinema.open`
+    particles, root, units, external : as `kinema.open`
     chunk_bytes, align : int
         About how large chunks are, and at multiples of how many bytes they begin.
     overwrite : bool
@@ -154,7 +156,7 @@ def repack(
     """
     path, out = os.fspath(source), os.fspath(target)
     wanted = _layout(layout, compression, level, chunk_bytes, shuffle=shuffle, checksum=checksum)
-    options = h5md.H5mdOptions(particles=particles, root=root, units=units)
+    options = h5md.H5mdOptions(particles=particles, root=root, units=units, external=external)
     rounding = None
     if max_error is not None:
         rounding = max_error, unit or "angstrom"
@@ -224,9 +226,8 @@ def repack_with(
             )  # fmt: skip
         first = chosen[0]
         n_atoms = len(columns[first.path]) if columns else first.n_atoms
-        return Repacked(
-            out, first.n_frames, n_atoms, source.size, done.size, done.verified, done.largest_change, done.notes
-        )
+        notes = (*note_drawn_in(path, options.external, stored=options.stored), *done.notes)
+        return Repacked(out, first.n_frames, n_atoms, source.size, done.size, done.verified, done.largest_change, notes)
 
 
 def _layout(
@@ -283,7 +284,13 @@ def _selected(
 ) -> tuple[dict[str, NDArray[np.int64]], Finish | None]:
     """The atoms by path of their group, and what is to be written of them besides."""
     traj = opening.open(
-        path, topology, stored=False, particles=options.particles, root=options.root, units=options.units
+        path,
+        topology,
+        stored=False,
+        particles=options.particles,
+        root=options.root,
+        units=options.units,
+        external=options.external,
     )
     check_columns(h5md.describe(path, options).positions, path)
     atoms = traj.select(select).indices.astype(np.int64)
@@ -320,7 +327,7 @@ def _roundings(
     """How the positions of each group are rounded, and what is noted there."""
     result = {}
     for group in groups:
-        one = h5md.H5mdOptions(particles=group.path.rsplit("/", 1)[1], root=options.root, units=options.units)
+        one = replace(options, particles=group.path.rsplit("/", 1)[1])
         positions = h5md.describe(source.path, one).positions
         if positions is None:
             raise ArgumentError(

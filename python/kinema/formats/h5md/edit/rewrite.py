@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +20,7 @@ from kinema.formats.h5md.edit.transfer import MovedDataset, move, read_back
 from kinema.formats.h5md.edit.values import Values
 from kinema.formats.h5md.file import H5mdFile
 from kinema.formats.hdf5.copying import DROPPED, copy_attributes, copy_structure
-from kinema.formats.hdf5.file import object_key, open_hdf5, reading
+from kinema.formats.hdf5.file import object_key, open_checked, reading
 from kinema.formats.hdf5.output import NewFile, hdf5_errors
 from kinema.formats.hdf5.storage import create_dataset, write_dataset
 from kinema.progress import Report
@@ -147,7 +148,7 @@ class _Rewriter:
 
     def compare(self, temporary: str, path: str) -> None:
         """Reads everything back from the finished file, under its temporary name."""
-        with reading(path), open_hdf5(temporary) as file:
+        with reading(path), closing(open_checked(temporary)) as file:
             for moved, _ in self.moved:
                 values = self._values(file[moved.path], temporary)
                 read_back(values, moved, path, on=self.on, memory=self.memory, advance=self.advance)

@@ -79,6 +79,7 @@ def split(
     axis: str | None = None,
     root: str | None = None,
     units: Mapping[str, str] | None = None,
+    external: str = "folder",
     on_truncated: str = "drop",
     stored: bool = True,
     overwrite: bool = False,
@@ -108,7 +109,7 @@ def split(
         how many frames each has, the last one perhaps fewer.
     particles : str, optional
         Of an H5MD file with several particles groups, the one whose frames are counted.
-    axis, root, units, on_truncated, stored : as `kinema.open`
+    axis, root, units, external, on_truncated, stored : as `kinema.open`
     overwrite : bool
         Replace files of these names that are there.
     verify : bool
@@ -128,7 +129,14 @@ def split(
         path, out = os.fspath(source), os.fspath(folder).rstrip("/") or "/"
         limit = max(_LEAST_MEMORY, parse_memory(memory))
         traj = opening.open(
-            path, particles=particles, axis=axis, root=root, units=units, on_truncated=on_truncated, stored=stored
+            path,
+            particles=particles,
+            axis=axis,
+            root=root,
+            units=units,
+            external=external,
+            on_truncated=on_truncated,
+            stored=stored,
         )
         runs = _runs(traj.n_frames, parts, frames_per_part)
         names = _names(path, traj.format, len(runs))
@@ -141,7 +149,9 @@ def split(
                 notes: tuple[str, ...] = ()
             else:
                 quantity = cast("h5md.Quantity | None", axis)
-                options = h5md.H5mdOptions(particles=particles, axis=quantity, root=root, units=units)
+                options = h5md.H5mdOptions(
+                    particles=particles, axis=quantity, root=root, units=units, external=external, stored=stored
+                )
                 check_columns(h5md.describe(path, options).positions, path)
                 notes = _cut_h5md(path, options, traj.n_frames, runs, targets, verify, on, limit, progress)
         return Split(tuple(os.path.join(out, name) for name in names), runs, notes)

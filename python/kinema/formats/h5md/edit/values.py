@@ -45,7 +45,8 @@ class Values:
 
     def _open(self, path: str, name: str) -> None:
         # the unit is of no consequence, as values are taken as they are, but one must be known
-        options = h5md.H5mdOptions(dataset=name, units={"length": "angstrom"})
+        # who has opened the data set has had the file looked at
+        options = h5md.H5mdOptions(dataset=name, units={"length": "angstrom"}, external="any")
         core = _core.Trajectory(
             [path], format="H5MD", index="memory", describe=functools.partial(h5md.describe, options=options)
         )

@@ -19,7 +19,7 @@ from kinema import _core
 from kinema.errors import FileNotFound, TruncatedFileError
 from kinema.files import open_regular
 from kinema.formats.h5md.edit.values import Values
-from kinema.formats.hdf5.file import open_file, reading
+from kinema.formats.hdf5.file import open_checked, reading
 from kinema.formats.hdf5.filters import Filters
 from kinema.formats.hdf5.rounding import Rounding
 from kinema.formats.whole_frames import FrameRange
@@ -186,7 +186,7 @@ class TileReader:
         with self._lock:
             if self._values is None:
                 with reading(self._path):
-                    self._file = open_file(self._path)
+                    self._file = open_checked(self._path)
                     self._values = Values(
                         self._file[self._name], self._path, workers=self._threads, memory=self._memory
                     )

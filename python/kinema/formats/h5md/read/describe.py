@@ -35,9 +35,9 @@ def describe_file(path: str, options: H5mdOptions, index: str) -> H5mdDescriptio
         return _described(source)
 
 
-def groups_of_file(path: str, root: str | None = None) -> tuple[GroupSummary, ...]:
+def groups_of_file(path: str, options: H5mdOptions) -> tuple[GroupSummary, ...]:
     """See `kinema.formats.h5md.groups_of`."""
-    with span("structure", "reader", path), opened(path, H5mdOptions(root=root)) as source:
+    with span("structure", "reader", path), opened(path, options) as source:
         start = find_root(source)
         return () if start is None else list_groups(start)
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema.errors import CorruptFileError
-from kinema.formats.hdf5.file import open_file, reading
+from kinema.formats.hdf5.file import open_checked, reading
 
 __all__ = ["CellRows", "IdOrder", "Rows", "StoredRows", "Unwrapped", "from_lengths_and_angles"]
 
@@ -26,6 +26,8 @@ _CHUNK_CACHE = 8 << 20
 
 class StoredRows:
     """Rows of a data set, (n,) -> (n, ...) in the file's own numbers; opens the file at the first call.
+
+    The description that it belongs to has had the file looked at.
 
     Calls from several threads take turns. It is not picklable: another process describes the file anew.
     """
@@ -42,7 +44,7 @@ class StoredRows:
         """The rows, in any order and repeated as asked; of a fixed data set the same for every row."""
         with self._lock, reading(self.path):
             if self._file is None:
-                self._file = open_file(self.path, cache=self.cache)
+                self._file = open_checked(self.path, cache=self.cache)
             dataset = self._file[self.name]
             if self.fixed:
                 return np.broadcast_to(dataset[()], (len(rows), *dataset.shape))

@@ -15,8 +15,9 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import ArgumentError, from_os
+from kinema.errors import ArgumentError, Error, from_os
 from kinema.formats.h5md.schema import ELEMENTS, PARTICLES
+from kinema.formats.hdf5.file import open_hdf5
 
 __all__ = [
     "MOST_RUNS",
@@ -122,11 +123,11 @@ class SubfileNames:
         kept = {self.tag}
         for name in glob.glob(f"{glob.escape(stem)}.part-*{glob.escape(suffix)}"):
             try:
-                with h5py.File(name, "r", locking=False) as h5:
+                with open_hdf5(name, external="any") as h5:
                     for group in h5[PARTICLES].values():
                         found = [_NAME.fullmatch(os.path.basename(part)) for part in parts_of_fields(group)]
                         kept |= {one["tag"] for one in found if one}
-            except (OSError, KeyError, AttributeError):
+            except (Error, OSError, KeyError, AttributeError):
                 return
         with suppress(FileNotFoundError):
             for name in os.listdir(self.folder):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema.errors import CorruptFileError, Error, from_os
-from kinema.formats.hdf5.file import open_hdf5
+from kinema.formats.hdf5.file import open_checked
 from kinema.writing.parallel.agreement import Agreement
 from kinema.writing.parallel.placers import bytes_of
 from kinema.writing.parallel.rank_file import FileRequest
@@ -72,7 +73,7 @@ class RowVerification:
             return None
         try:
             _drop_pages(path)
-            with open_hdf5(path) as h5:
+            with closing(open_checked(path)) as h5:
                 for one in rows:
                     error = self._compared(h5[places[one.field]], one, written_by)
                     if error is not None:

@@ -1,0 +1,157 @@
+"""Files that an HDF5 file draws in, by external links and virtual data sets: where they lie, and which are allowed.
+
+A file from a stranger may name any file of the user. Raw bytes of other files as values (external storage) and links of
+classes that somebody has defined are refused always; others by `external`, of which "folder" allows files in the folder
+of the HDF5 file and below it, after symbolic links of both are resolved. What a file that is drawn in names counts as
+well. A name is looked for where libhdf5 looks for it, and the first file there is decides.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator
+
+from kinema.choices import EXTERNAL, check_choice
+from kinema.errors import ArgumentError, CorruptFileError, UnsupportedFormatError
+from kinema.formats.hdf5.trust.verdicts import Named, verdict_on
+from kinema.printable import printable
+
+__all__ = ["check_other_files", "drawn_in", "find_file", "is_within", "note_drawn_in"]
+
+# prefixes of names, as libhdf5 takes them
+_PREFIXES = {"link": "HDF5_EXT_PREFIX", "virtual": "HDF5_VDS_PREFIX"}
+_WORDS = {"link": "external link", "virtual": "virtual data set"}
+# files that one may draw in
+_MOST_FILES = 1 << 20
+# files that a note lists
+_LISTED = 20
+
+
+def check_other_files(path: str, external: str, *, stored: bool = True) -> None:
+    """Raises for a file that names others which `external` does not allow.
+
+    UnsupportedFormatError for external storage and user-defined links, ArgumentError for what `external` refuses,
+    CorruptFileError as `verdict_on`, for this file or one that it draws in. What is not there is not refused: it cannot
+    be read.
+    """
+    drawn_in(path, external, stored=stored)
+
+
+def drawn_in(path: str, external: str, *, stored: bool = True) -> tuple[str, ...]:
+    """The files that a file draws in, by their real names, in the order in which they are met. Raises as
+    `check_other_files`."""
+    check_choice("external", external, EXTERNAL)
+    folder = os.path.dirname(os.path.realpath(path))
+    known = {os.path.realpath(path): None}
+    # by the name that they are opened with: names within are looked for beside it
+    waiting = [path]
+    while waiting:
+        holder = waiting.pop()
+        for named in verdict_on(holder, stored=stored).names:
+            for found in _files(path, holder, named):
+                real = os.path.realpath(found)
+                if real == os.path.realpath(holder):
+                    continue
+                _check_allowed(path, holder, named, real, folder, external)
+                if real not in known:
+                    known[real] = None
+                    waiting.append(found)
+                if len(known) > _MOST_FILES:
+                    raise CorruptFileError(f"{path}: draws in more than {_MOST_FILES} files", path=path, format="H5MD")
+    return tuple(known)[1:]
+
+
+def note_drawn_in(path: str, external: str, *, stored: bool = True) -> tuple[str, ...]:
+    """A note that lists the files that a file draws in; none where it draws in none."""
+    others = drawn_in(path, external, stored=stored)
+    if not others:
+        return ()
+    more = f" and {len(others) - _LISTED} more" if len(others) > _LISTED else ""
+    listed = ", ".join(map(printable, others[:_LISTED]))
+    return (f"{path}: draws in other files by links or virtual data sets: {listed}{more}",)
+
+
+def find_file(holder: str, kind: str, name: str) -> str | None:
+    """The file that libhdf5 opens where `holder`, by the name that it was opened with, has a link or a virtual data set
+    (`kind`) to `name`; None where there is none."""
+    return next((one for one in _places(holder, kind, name) if os.path.exists(one)), None)
+
+
+def _places(holder: str, kind: str, name: str) -> Iterator[str]:
+    """Names by which libhdf5 tries to open a file, in its order (H5F_prefix_open_file)."""
+    opened = os.path.abspath(holder)
+    beside = os.path.dirname(opened)
+    if os.path.isabs(name):
+        yield name
+        name = os.path.basename(name)
+    prefixes = os.environ.get(_PREFIXES[kind], "")
+    for prefix in prefixes.split(":"):
+        if prefix:
+            yield os.path.join(prefix, name)
+            yield os.path.join(prefix.replace("${ORIGIN}", beside), name)
+    yield os.path.join(beside, name)
+    yield os.path.abspath(name)
+    yield os.path.join(os.path.dirname(os.path.realpath(opened)), name)
+
+
+def _files(path: str, holder: str, named: Named) -> Iterator[str]:
+    """The files that a name leads to: several where it is a pattern of virtual data sets."""
+    if named.kind == "storage":
+        raise UnsupportedFormatError(
+            f"{path}: {_of(path, holder)}{named.at} is kept in external storage ({named.file}), which is not read; "
+            "h5repack copies it into the file",
+            path=path,
+            format="H5MD",
+        )
+    if named.kind == "user-defined":
+        raise UnsupportedFormatError(
+            f"{path}: {_of(path, holder)}{named.at} is a user-defined link (class {named.file}), and none is followed",
+            path=path,
+            format="H5MD",
+        )
+    if named.kind == "virtual" and named.file == ".":
+        return
+    if named.kind == "virtual" and "%" in named.file:
+        for number in itertools.count():
+            name = _numbered(named.file, number)
+            found = find_file(holder, named.kind, name)
+            if found is None:
+                return
+            yield found
+            if name == _numbered(named.file, number + 1):
+                return
+    found = find_file(holder, named.kind, named.file)
+    if found is not None:
+        yield found
+
+
+def _numbered(pattern: str, number: int) -> str:
+    """The name of a block of a virtual data set: `%b` is its number, `%%` a percent sign."""
+    return "%".join(part.replace("%b", str(number)) for part in pattern.split("%%"))
+
+
+def _check_allowed(path: str, holder: str, named: Named, real: str, folder: str, external: str) -> None:
+    if external == "any" or (external == "folder" and is_within(folder, real)):
+        return
+    where = f"{_of(path, holder)}{_WORDS[named.kind]} {named.at} leads to {real}"
+    if external == "none":
+        raise ArgumentError(
+            f'{path}: {where}, and external="none" allows no other files; external="folder" allows those in {folder} '
+            "and below",
+            path=path,
+        )
+    raise ArgumentError(
+        f'{path}: {where}, expected files in {folder} or below; external="any" reads it',
+        path=path,
+    )
+
+
+def is_within(folder: str, path: str) -> bool:
+    """Whether a file is in a folder, by its real name, or below it, after its symbolic links are resolved."""
+    return os.path.commonpath([folder, os.path.realpath(path)]) == folder
+
+
+def _of(path: str, holder: str) -> str:
+    """Which file it is about, where it is not the one that was opened."""
+    return "" if holder == path else f"{holder}: "

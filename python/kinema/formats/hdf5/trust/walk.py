@@ -1,0 +1,342 @@
+"""The process that walks through the structure of HDF5 files, in forks of bounded time and memory, before others do.
+
+libhdf5 may crash on a damaged file, or never return from it. The walk makes every call that readers of the file make:
+all objects that hard links and references lead to, all attributes, texts and small data sets with their values. Links
+to other files are not followed, and values in other files not read; they are listed.
+
+This module imports nothing of the package: it is run by its path, so that the process has nothing to import but h5py.
+Requests and answers are lines of JSON; `verdicts` is what its parent uses.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import math
+import os
+import resource
+import select
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+__all__ = ["main", "open_h5py"]
+
+# seconds without a request after which the process ends
+_IDLE = 10.0
+# values of data sets of up to so many bytes, and chunks of so many, are read
+_SMALL, _LARGEST_CHUNK = 1 << 20, 4 << 20
+# rows that are read at once where values lie in the heap of the file, and how many in all are looked at
+_ROWS, _MOST_ROWS = 1 << 12, 1 << 22
+# names of other files that are listed
+_MOST_NAMES = 1 << 20
+# in messages; codes with which a fork ends
+_NO_MEMORY = ("alloc", "memory")
+_NO_MEMORY_LEFT, _NEXT = 3, 4
+# of one fork: it starts with the memory of a new process again
+_MOST_WALKS = 500
+
+
+def open_h5py(path: str, **options: Any) -> Any:
+    """An `h5py.File` for reading without a lock, also where it is open here with one, or being written."""
+    import h5py
+
+    try:
+        return h5py.File(path, "r", locking=False, **options)
+    except (OSError, RuntimeError, ValueError) as error:
+        message = str(error)
+        if "locking flag values" in message:  # this process has it open already, with locks
+            for locking in (None, True, "best-effort"):
+                with suppress(OSError, RuntimeError, ValueError):
+                    return h5py.File(path, "r", locking=locking, **options)
+        if "SWMR" in message or "already open for write" in message:
+            # a file that is being written for single writer, multiple readers
+            with suppress(OSError, RuntimeError, ValueError):
+                return h5py.File(path, "r", locking=False, swmr=True, **options)
+        raise
+
+
+class _TooMuchMemory(Exception):
+    """The memory of the walk did not do."""
+
+
+class _Broken(Exception):
+    """A part of the structure cannot be read."""
+
+
+class _Walk:
+    """One walk; `found` is what it says of the file."""
+
+    def __init__(self, file: Any) -> None:
+        import h5py
+
+        self._h5py = h5py
+        self._file = file
+        self._seen: set[Any] = set()
+        # objects to be looked at: their group, or the object itself, the name of the link, and the names that lead
+        # there as (name, those before)
+        self._waiting: list[tuple[Any, bytes | None, Any]] = []
+        self._kinds: dict[tuple[str, str], str] = {}
+        self.found: dict[str, Any] = {}
+        self.met_errors = False
+        """Whether there was anything that cannot be read."""
+
+    def run(self) -> None:
+        self._waiting.append((self._file.id, b"/", ("", None)))
+        while self._waiting:
+            holder, link, name = self._waiting.pop()
+            try:
+                self._object(holder if link is None else self._h5py.h5o.open(holder, link), name)
+            except (_TooMuchMemory, _Broken):
+                raise
+            except Exception as error:
+                _check_memory(error)
+                raise _Broken(f"{_text(name)} cannot be read: {_reason(error)}") from None
+        self.found["names"] = [[kind, file, at] for (kind, file), at in self._kinds.items()]
+
+    def _object(self, node: Any, name: Any) -> None:
+        info = self._h5py.h5g.get_objinfo(node)
+        key = (*info.fileno, *info.objno)
+        if key in self._seen:
+            return
+        self._seen.add(key)
+        h5py = self._h5py
+        if isinstance(node, h5py.h5d.DatasetID):
+            self._dataset(node, name)
+            self._attributes(h5py.Dataset(node), name)
+        elif isinstance(node, h5py.h5t.TypeID):
+            with self._tolerant():
+                _ = node.dtype
+            self._attributes(h5py.Datatype(node), name)
+        else:
+            _ = node.get_create_plist().get_link_creation_order()
+            self._attributes(h5py.Group(node), name)
+            self._members(node, name)
+
+    def _members(self, group: Any, name: Any) -> None:
+        links: list[tuple[bytes, int]] = []
+        group.links.iterate(lambda one, info: links.append((one, info.type)), info=True)
+        h5py = self._h5py
+        for one, kind in reversed(links):
+            if kind == h5py.h5l.TYPE_HARD:
+                self._waiting.append((group, one, (one, name)))
+            elif kind == h5py.h5l.TYPE_SOFT:
+                group.links.get_val(one)
+            elif kind == h5py.h5l.TYPE_EXTERNAL:
+                self._names("link", group.links.get_val(one)[0], (one, name))
+            else:
+                self._names("user-defined", str(kind), (one, name))
+
+    def _attributes(self, node: Any, name: Any) -> None:
+        h5a = self._h5py.h5a
+        names: list[bytes] = []
+        h5a.iterate(node.id, lambda one, *_: names.append(one))
+        for one in names:
+            attribute = h5a.open(node.id, one)
+            attribute.get_space().get_simple_extent_type()
+            with self._tolerant():
+                if attribute.get_storage_size() >= 0 and math.prod(attribute.shape) * attribute.dtype.itemsize:
+                    self._refer(node, node.attrs[_decoded(one)], (one, name))
+
+    def _dataset(self, node: Any, name: Any) -> None:
+        h5py = self._h5py
+        plist = node.get_create_plist()
+        for number in range(plist.get_external_count()):
+            self._names("storage", plist.get_external(number)[0], name)
+            return
+        for number in range(plist.get_nfilters()):
+            plist.get_filter(number)
+        layout = plist.get_layout()
+        with self._tolerant():
+            _ = node.dtype
+        if layout == h5py.h5d.VIRTUAL:
+            for number in range(plist.get_virtual_count()):
+                self._names("virtual", plist.get_virtual_filename(number), name)
+                plist.get_virtual_dsetname(number)
+                plist.get_virtual_vspace(number).get_select_type()
+                plist.get_virtual_srcspace(number).get_select_type()
+            return
+        space = node.get_space()
+        if space.get_simple_extent_type() != h5py.h5s.SIMPLE and space.get_simple_extent_type() != h5py.h5s.SCALAR:
+            return
+        _ = space.get_simple_extent_dims(True), plist.fill_value_defined()
+        if layout == h5py.h5d.CHUNKED:
+            if node.get_num_chunks() and math.prod(node.shape):
+                node.get_chunk_info_by_coord((0,) * len(node.shape))
+            if math.prod(plist.get_chunk()) * node.get_type().get_size() > _LARGEST_CHUNK:
+                return
+        if node.get_storage_size():
+            with self._tolerant():
+                self._values(h5py.Dataset(node), name)
+
+    def _values(self, dataset: Any, name: Any) -> None:
+        """Reads a data set whose values are in the heap of the file, or that is small."""
+        if not dataset.dtype.hasobject:
+            if dataset.size * dataset.dtype.itemsize <= _SMALL:
+                _ = dataset[()]
+        elif not dataset.shape:
+            self._refer(dataset, dataset[()], name)
+        else:
+            step = max(1, _ROWS // max(1, math.prod(dataset.shape[1:])))
+            for first in range(0, min(dataset.shape[0], _MOST_ROWS), step):
+                self._refer(dataset, dataset[first : first + step], name)
+
+    @contextmanager
+    def _tolerant(self) -> Iterator[None]:
+        """Passes over what libhdf5 or h5py refuse: whoever reads it gets the same error. Not what memory was lacking
+        for."""
+        try:
+            yield
+        except (_TooMuchMemory, _Broken):
+            raise
+        except Exception as error:
+            _check_memory(error)
+            self.met_errors = True
+
+    def _refer(self, node: Any, value: Any, name: Any) -> None:
+        """What references in a value lead to is looked at as well."""
+        h5py = self._h5py
+        if isinstance(value, (h5py.Reference, h5py.RegionReference)):
+            if value:
+                with self._tolerant():
+                    if isinstance(value, h5py.RegionReference):
+                        h5py.h5r.get_region(value, node.id)
+                    self._waiting.append((h5py.h5r.dereference(value, node.id), None, ("(reference)", name)))
+        elif getattr(getattr(value, "dtype", None), "hasobject", False):
+            names = value.dtype.names
+            for one in [value[field] for field in names] if names else value.reshape(-1).tolist():
+                if not isinstance(one, (str, bytes)):
+                    self._refer(node, one, name)
+
+    def _names(self, kind: str, file: bytes | str, at: Any) -> None:
+        """Notes the name of another file, and the first object that names it."""
+        key = (kind, _decoded(file))
+        if key not in self._kinds:
+            if len(self._kinds) == _MOST_NAMES:
+                raise _Broken(f"more than {_MOST_NAMES} other files are named")
+            self._kinds[key] = _text(at)
+
+
+def _check_memory(error: Exception) -> None:
+    if isinstance(error, MemoryError) or any(word in str(error).lower() for word in _NO_MEMORY):
+        raise _TooMuchMemory(_reason(error))
+
+
+def _reason(error: Exception) -> str:
+    return " ".join(str(error.args[0] if error.args else error).split())[:160] or type(error).__name__
+
+
+def _text(name: Any) -> str:
+    """The path of an object."""
+    parts: list[str] = []
+    while name is not None and len(parts) < 64:
+        part, name = name
+        parts.append(_decoded(part))
+    return ("..." if name is not None else "") + "/".join(reversed(parts)) or "/"
+
+
+def _decoded(name: bytes | str) -> str:
+    return name if isinstance(name, str) else name.decode("utf-8", "surrogateescape")
+
+
+def _verdict(path: str) -> tuple[dict[str, Any], bool]:
+    """What a walk says: "names", files that the file names, or "fault", what is wrong; whether libhdf5 met no error."""
+    try:
+        file = open_h5py(path)
+    except Exception as error:
+        if isinstance(error, MemoryError) or any(word in str(error).lower() for word in _NO_MEMORY):
+            return {"fault": "memory"}, False
+        return {"closed": _reason(error)}, False  # its reader gets the same error
+    walk = _Walk(file)
+    try:
+        walk.run()
+    except (_TooMuchMemory, MemoryError):
+        return {"fault": "memory"}, False
+    except _Broken as error:
+        return {"fault": str(error)}, False
+    file.close()
+    return walk.found, not walk.met_errors
+
+
+def _bound(request: dict[str, Any]) -> None:
+    """Bounds this process: by signals that end it wherever it is, and by what it may allocate."""
+    memory = _memory() + request["memory"]
+    resource.setrlimit(resource.RLIMIT_AS, (memory, resource.RLIM_INFINITY))
+    signal.setitimer(signal.ITIMER_PROF, request["seconds"])
+    signal.setitimer(signal.ITIMER_REAL, request["wall"])
+
+
+def _serve(left: bytes) -> int:
+    """Answers requests in a fork; the code to end with. Whatever a file was wrong with, the next has another fork."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    for _ in range(_MOST_WALKS):
+        while not left.endswith(b"\n"):
+            if not select.select([0], [], [], _IDLE)[0]:
+                return 0
+            block = os.read(0, 1 << 16)
+            if not block:
+                return 0
+            left += block
+        request = json.loads(left)
+        left = b""
+        _bound(request)
+        found, clean = _verdict(request["path"])
+        answer = json.dumps(found).encode() + b"\n"
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        while answer:
+            answer = answer[os.write(1, answer) :]
+        if not clean:
+            break
+    return _NEXT
+
+
+def _memory() -> int:
+    """Bytes of the address space of this process."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[0]) * resource.getpagesize()
+
+
+def _fault(code: int) -> dict[str, Any]:
+    """The answer in the place of a fork that ended with that code."""
+    if code == _NO_MEMORY_LEFT:
+        return {"fault": "memory"}
+    which = {-signal.SIGPROF: "time", -signal.SIGALRM: "wall", -signal.SIGKILL: "memory"}
+    return {"fault": which.get(code, "crash"), "code": code}
+
+
+def main() -> None:
+    """Has forks answer requests from stdin on stdout, one by one, until there are no more."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    for number in (signal.SIGPROF, signal.SIGALRM):
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    import h5py
+
+    # what is imported at the first use
+    h5py.File("warm", "w", driver="core", backing_store=False).close()
+    # pages of objects that stay are shared with the forks
+    gc.disable()
+    gc.freeze()
+    while True:
+        pid = os.fork()
+        if not pid:
+            code = 1
+            try:
+                code = _serve(b"")
+            except MemoryError:
+                code = _NO_MEMORY_LEFT
+            finally:
+                os._exit(code)
+        _, status = os.waitpid(pid, 0)
+        code = os.waitstatus_to_exitcode(status)
+        if code == 0:
+            return
+        if code != _NEXT:
+            os.write(1, json.dumps(_fault(code)).encode() + b"\n")
+
+
+if __name__ == "__main__":
+    main()

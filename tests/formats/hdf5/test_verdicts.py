@@ -1,0 +1,151 @@
+"""Damaged HDF5 files that libhdf5 crashes on or never returns from, and what is kept of walks through their structure."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+import kinema as kn
+from kinema.errors import CorruptFileError
+from kinema.formats.hdf5.trust import verdicts
+from kinema.testing.h5md_files.building import add_element, start_h5md
+
+HOSTILE = Path(__file__).parents[2] / "data" / "hostile"
+# every way in, in one process that would crash or hang; memory in MB of it and of the processes that it started
+SCRIPT = """
+import sys, resource
+import kinema as kn
+from kinema.errors import CorruptFileError, Error
+from kinema.ml import samples
+for path in sys.argv[2:]:
+    calls = [
+        lambda: kn.open(path).scan(),
+        lambda: kn.layout_of(path),
+        lambda: kn.repack(path, sys.argv[1]),
+        lambda: kn.join([path], sys.argv[1]),
+        lambda: kn.split(path, sys.argv[1], parts=2),
+        lambda: kn.convert(path, sys.argv[1] + ".xtc"),
+        lambda: kn.read_atoms(path),
+        lambda: kn.open(path, dataset="particles/all/position/value").scan(),
+    ]
+    for call in calls:
+        try:
+            call()
+        except CorruptFileError as error:
+            assert str(error).startswith(f"{path}: ") and "structure is damaged" in str(error), error
+        else:
+            raise SystemExit(f"{path}: no error")
+    (problem,) = kn.check(path).problems
+    assert problem.kind == "corrupt", problem
+from kinema.formats.hdf5.trust import verdicts
+verdicts._walkers.clear()
+for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN):
+    print(resource.getrusage(who).ru_maxrss >> 10)
+"""
+
+
+@pytest.mark.processes
+def test_damaged_files_end_in_an_error_wherever_they_are_opened(tmp_path: Path) -> None:
+    files = [HOSTILE / name for name in ("segv.h5md", "hang.h5md", "keep678.h5md")]
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(tmp_path / "out.h5md"), *map(str, files)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=environment,
+    )
+    assert done.returncode == 0, done.stderr
+    own, walks = map(int, done.stdout.split())
+    assert own < 400 and walks < 200, "megabytes"
+    assert os.listdir(tmp_path) == ["cache"]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """An H5MD file."""
+    steps = np.arange(5)
+    with h5py.File(tmp_path / "a.h5md", "w") as file:
+        group = start_h5md(file).create_group("particles/all")
+        add_element(group, "position", np.ones((5, 4, 3), "f4"), steps=steps, times=steps * 0.5, unit="nm")
+    return tmp_path / "a.h5md"
+
+
+@pytest.fixture
+def walks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+    """The files that are walked through; the cache folder is empty."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    made: list[str] = []
+    ask = verdicts._ask
+    monkeypatch.setattr(verdicts, "_ask", lambda request: (made.append(request["path"]), ask(request))[1])
+    verdicts._known.clear()
+    return made
+
+
+def test_a_file_is_walked_through_once(path: Path, walks: list[str]) -> None:
+    for _ in range(2):
+        traj = kn.open(path)
+        assert len(traj) == 5 and not traj.observables
+    assert walks == [str(path)]
+    # another process has the record alone
+    verdicts._known.clear()
+    kn.open(path).scan()
+    kn.layout_of(path)
+    assert walks == [str(path)]
+    # a file that has changed
+    with h5py.File(path, "r+") as file:
+        file.attrs["more"] = 1
+    kn.open(path).scan()
+    assert walks == [str(path)] * 2
+
+
+def test_a_verdict_on_damage_is_kept(tmp_path: Path, walks: list[str]) -> None:
+    damaged = tmp_path / "a.h5md"
+    shutil.copy(HOSTILE / "segv.h5md", damaged)
+    for _ in range(2):
+        with pytest.raises(CorruptFileError, match=r"libhdf5 crashes on it \(SIGSEGV\)"):
+            kn.open(damaged).scan()
+        verdicts._known.clear()
+    assert walks == [str(damaged)]
+
+
+def test_nothing_is_stored_where_nothing_shall_be(path: Path, walks: list[str], tmp_path: Path) -> None:
+    kn.open(path, stored=False).scan()
+    kn.open(path, stored=False).scan()
+    assert walks == [str(path)] and not (tmp_path / "cache").exists()
+    verdicts._known.clear()
+    kn.open(path).scan()
+    verdicts._known.clear()
+    kn.open(path, stored=False).scan()
+    assert walks == [str(path)] * 3
+    # beside the data there is nothing: whoever sends a file does not send its verdict
+    assert sorted(os.listdir(tmp_path)) == ["a.h5md", "cache"]
+
+
+def test_records_of_others_are_not_used(path: Path, walks: list[str], tmp_path: Path) -> None:
+    kn.open(path).scan()
+    os.chmod(tmp_path / "cache" / "kinema" / "structures", 0o777)
+    verdicts._known.clear()
+    kn.open(path).scan()
+    assert len(walks) == 2
+
+
+def test_the_process_that_walks_is_started_again(path: Path, tmp_path: Path) -> None:
+    kn.open(path, stored=False).scan()
+    walker = verdicts._walkers[0]
+    walker._process.kill()
+    walker._process.wait()
+    shutil.copy(path, tmp_path / "b.h5md")
+    assert len(kn.open(tmp_path / "b.h5md", stored=False)) == 5
+
+
+def test_what_libhdf5_refuses_is_left_to_its_reader(path: Path) -> None:
+    """An attribute of a type that NumPy has not, which nobody asks for, is no damage."""
+    with h5py.File(path, "r+") as file:
+        h5py.h5a.create(file.id, b"odd", h5py.h5t.UNIX_D32LE, h5py.h5s.create(h5py.h5s.SCALAR))
+    assert len(kn.open(path, stored=False)) == 5
