@@ -62,7 +62,8 @@ class RadiusOfGyration(PerFrameAnalysis):
         self.selection.check_unique()
 
     def _kernel(self) -> _core.Kernel:
-        return _core.Kernel.rgyr(self.trajectory.n_atoms, self.selection.indices, self._weights, self._axes)
+        atoms, masses = self.selection.indices, self._weights
+        return _core.Kernel("rgyr", self.trajectory.n_atoms, atoms=atoms, masses=masses, axes=self._axes)
 
     def _columns(self) -> list[tuple[str, Quantity]]:
         names = ("rgyr", "rgyr_x", "rgyr_y", "rgyr_z") if self._axes else ("rgyr",)

@@ -131,7 +131,8 @@ class RMSD(PerFrameAnalysis):
         atoms, reference, weights = self._arguments_of(self.selection, self._weights)
         groups = [self._arguments_of(*pair) for pair in zip(self.groups, self._group_weights, strict=True)]
         n_atoms = self.trajectory.n_atoms
-        return _core.Kernel.rmsd(n_atoms, atoms, reference, weights, groups, self._superposition)
+        fit = "superpose" if self._superposition else "none"
+        return _core.Kernel("rmsd", n_atoms, atoms=atoms, reference=reference, weights=weights, groups=groups, fit=fit)
 
     def _columns(self) -> list[tuple[str, Quantity]]:
         names = ["rmsd", *(f"rmsd of {group.description}" for group in self.groups)]

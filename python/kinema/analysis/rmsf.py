@@ -158,10 +158,10 @@ class RMSF(DeclaredAnalysis):
             target = self._reference.positions(self.align_selection)
             transforms = (_core.Transform.superpose(n_atoms, atoms, target, weights),)
             if self._align == "average":
-                average = yield Pass(_core.Kernel.average(n_atoms, atoms), transforms)
+                average = yield Pass(_core.Kernel("average", n_atoms, atoms=atoms), transforms)
                 target = np.ascontiguousarray(average["mean_positions"])
                 transforms = (_core.Transform.superpose(n_atoms, atoms, target, weights),)
-        results = yield Pass(_core.Kernel.rmsf(n_atoms, self.selection.indices), transforms)
+        results = yield Pass(_core.Kernel("rmsf", n_atoms, atoms=self.selection.indices), transforms)
         rmsf = results["rmsf"]
         mean = results["mean_positions"]
         return Results(rmsf=rmsf, mean_positions=mean, indices=self.selection.indices, values=rmsf)
