@@ -6,13 +6,10 @@ use super::reader::Reader;
 use crate::clock::Work;
 use crate::error::{Error, Result};
 use crate::frame::{Block, BlockMut, Fields, Real, RowsMut, Scales, Stamp, Units, VectorsMut};
-use crate::plan::{row_bytes, trajectory_coupling};
+use crate::plan::{transform_room, transform_rows};
 use crate::selection::AtomSelection;
 use crate::trace::activity::TRANSFORM;
 use crate::trajectory::{Scanned, Trajectory};
-
-/// Decoded bytes of frames that are changed together in room of a reader.
-const ROOM_BYTES: u64 = 1 << 20;
 
 /// The transforms of a trajectory, made ready for one reader.
 pub(super) struct Applied {
@@ -44,7 +41,7 @@ impl Applied {
             return Ok(None);
         }
         let (decoded, all_fields) = stack.united(atoms, fields)?;
-        let room_rows = room_rows(scanned, &decoded, all_fields);
+        let room_rows = transform_rows(scanned, &decoded, all_fields);
         let applied = Self {
             stack: BoundStack::new(stack, &decoded)?,
             columns: atoms.positions_in(&decoded)?,
@@ -71,9 +68,7 @@ impl Applied {
             return Ok(0);
         }
         let (decoded, all_fields) = stack.united(atoms, fields)?;
-        let rows = room_rows(scanned, &decoded, all_fields) as u64;
-        let rooms = 1 + u64::from(stack.looks_back());
-        Ok(rooms * rows * row_bytes(decoded.len(), all_fields))
+        Ok(transform_room(scanned, &decoded, all_fields, 1 + u64::from(stack.looks_back())))
     }
 
     /// As [`Reader::read`].
@@ -230,12 +225,6 @@ impl Applied {
             }
         }
     }
-}
-
-/// Frames that are changed together: a few, but no fewer than are decoded as one.
-fn room_rows(scanned: &Scanned, atoms: &AtomSelection, fields: Fields) -> usize {
-    let (_, coupling) = trajectory_coupling(scanned, fields);
-    (ROOM_BYTES / row_bytes(atoms.len(), fields)).max(coupling.frames).max(1) as usize
 }
 
 /// The vectors of a row; empty where they are not read.
