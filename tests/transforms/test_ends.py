@@ -3,13 +3,13 @@
 import MDAnalysis as mda
 import numpy as np
 import pytest
+from tests.transforms.lifting import lifted
 
 import kinema as kn
 from kinema import ml
 from kinema.execution.checkpoint.identity_items import items_of_files
 from kinema.interop.mdanalysis import KinemaReader
 from kinema.ml.statistics.fingerprint import fingerprint
-from tests.transforms.lifting import lifted
 
 CA = "tests/data/golden/ca.dcd"
 SUPERPOSED = list(range(0, 100, 3))
