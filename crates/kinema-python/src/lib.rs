@@ -25,6 +25,7 @@ mod netcdf;
 mod node_cache;
 mod peer;
 mod python_kernel;
+mod python_transform;
 mod read_arrays;
 mod record_file;
 mod rows;

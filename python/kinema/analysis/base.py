@@ -19,6 +19,7 @@ from kinema.errors import ArgumentError
 from kinema.execution.computation import Computation, KernelResults, Pass, Passes, Results
 from kinema.notes import collected, emit
 from kinema.printable import are_float32
+from kinema.transforms.base import transforms_in_words
 from kinema.writing.output_checks import check_not_input, check_plot_path
 from kinema.writing.output_file import write_whole
 from kinema.writing.provenance import Input, Provenance

@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any
 from kinema.transforms.base import Transform
 
 if TYPE_CHECKING:
+    from kinema.transforms.functions import FunctionTransform, function
     from kinema.transforms.superposition import Superpose, fit, superpose
 
-__all__ = ["Superpose", "Transform", "fit", "superpose"]
+__all__ = ["FunctionTransform", "Superpose", "Transform", "fit", "function", "superpose"]
 
 _MODULE_OF = {
+    "FunctionTransform": "kinema.transforms.functions",
+    "function": "kinema.transforms.functions",
     "Superpose": "kinema.transforms.superposition",
     "fit": "kinema.transforms.superposition",
     "superpose": "kinema.transforms.superposition",
