@@ -13,7 +13,7 @@ use kinema_core::frame::Cell;
 /// Beyond so many cells from the origin reduced coordinates are no longer rounded to whole numbers.
 pub const REACH: f64 = (1_u64 << 50) as f64;
 /// Adding and subtracting it rounds to a whole number; every processor does that for several values at once.
-pub(super) const ROUNDING: f64 = 1.5 * (1_u64 << 52) as f64;
+pub(crate) const ROUNDING: f64 = 1.5 * (1_u64 << 52) as f64;
 /// A height of the cell up to this share of its longest edge is none: positions are of single precision.
 const FLAT: f64 = 1e-9;
 /// Steps of the reduction: it needs some ten for the worst cells that double precision can hold.
@@ -33,13 +33,13 @@ pub struct Lattice {
     /// Reduced coordinates by the periodic edges as they were given; zero rows for open ones.
     dual_of_edges: [Vector; 3],
     /// Sums of basis vectors that a rounded displacement is compared with; of v and -v one.
-    pub(super) neighbours: Vec<Neighbour>,
+    pub(crate) neighbours: Vec<Neighbour>,
     /// A displacement up to this length, squared, is its own nearest image.
     pub(super) sure: f64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Neighbour {
+pub(crate) struct Neighbour {
     vector: Vector,
     squared: f64,
     /// In vectors of the basis.
@@ -102,13 +102,23 @@ impl Lattice {
         self.sure.is_infinite()
     }
 
+    /// Products with it are reduced coordinates; zero for open edges.
+    pub fn dual_of_edges(&self) -> [Vector; 3] {
+        self.dual_of_edges
+    }
+
+    /// The square of half the shortest lattice vector: a displacement up to it is its own nearest image.
+    pub fn sure(&self) -> f64 {
+        self.sure
+    }
+
     /// Whether the reduced basis is at right angles, so that rounding alone finds the nearest image.
     pub fn is_right_angled(&self) -> bool {
         self.neighbours.is_empty()
     }
 
     /// The edges, and their inverse, of a lattice with each edge on an axis, by axis; zero for open ones.
-    pub(super) fn along_axes(&self) -> Option<[Vector; 2]> {
+    pub(crate) fn along_axes(&self) -> Option<[Vector; 2]> {
         let mut found = [[0.0; 3]; 2];
         for (basis, dual) in self.basis.iter().zip(&self.dual) {
             for axis in 0..3 {

@@ -10,9 +10,9 @@ mod dihedrals;
 mod distances;
 mod gyration_tensor;
 mod lattice;
-mod nearest_images;
+pub(crate) mod nearest_images;
 mod points;
-mod vectors;
+pub(crate) mod vectors;
 
 pub use angles::angles;
 pub use bonds::Results;
@@ -20,5 +20,6 @@ pub use centers::Center;
 pub use dihedrals::dihedrals;
 pub use distances::distances;
 pub use gyration_tensor::{Gyration, Shape};
+pub(crate) use lattice::ROUNDING;
 pub use lattice::{Lattice, REACH};
 pub use points::{Column, Points};

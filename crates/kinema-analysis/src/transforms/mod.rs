@@ -1,3 +1,13 @@
 //! Transforms: what is done to a frame before a kernel sees it.
 
+pub mod center;
+mod groups;
+mod images;
+mod molecules;
 pub mod superpose;
+pub mod whole;
+pub mod wrap;
+
+pub use groups::Groups;
+pub use images::{Fault, PeriodicCell};
+pub use molecules::Molecules;
