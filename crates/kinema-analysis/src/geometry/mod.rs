@@ -1,4 +1,4 @@
-//! Geometry of atoms in periodic systems: lattices, and numbers of pairs, triples, quadruples and sets of atoms.
+//! Geometry of atoms in periodic systems: numbers of pairs, triples, quadruples and sets of atoms.
 //!
 //! Pure functions over rows of gathered positions; kernels know frames, names and results.
 
@@ -9,7 +9,6 @@ mod centers;
 mod dihedrals;
 mod distances;
 mod gyration_tensor;
-mod lattice;
 pub(crate) mod nearest_images;
 mod points;
 pub(crate) mod vectors;
@@ -20,6 +19,5 @@ pub use centers::Center;
 pub use dihedrals::dihedrals;
 pub use distances::distances;
 pub use gyration_tensor::{Gyration, Shape};
-pub(crate) use lattice::ROUNDING;
-pub use lattice::{Lattice, REACH};
+pub use kinema_core::frame::lattice::{Lattice, REACH};
 pub use points::{Column, Points};

@@ -9,8 +9,8 @@ use super::images::{Fault, MOST_CELLS, PeriodicCell, Vector, dot, minus, shift};
 use crate::cpu::{Cpu, dispatch};
 use crate::geometry::nearest_images::{AlongAxes, General, Images};
 use crate::geometry::vectors::{Vectors, all, difference, dot as dot4, plus_times};
-use crate::geometry::{Lattice, ROUNDING};
 use crate::lanes::Quad;
+use kinema_core::frame::lattice::{Lattice, ROUNDING};
 
 /// How far outside, in reduced coordinates, a centre may lie that is not moved: what was moved once stays. Atoms in cells along
 /// the axes are inside exactly.
