@@ -1,9 +1,9 @@
-//! Whole molecules, wrapping and centring in cells of all kinds.
+//! WholeRow molecules, wrapping and centring in cells of all kinds.
 
 use kinema_analysis::Cpu;
 use kinema_analysis::transforms::center::{Center, middle};
-use kinema_analysis::transforms::whole::{Whole, WholeScratch};
-use kinema_analysis::transforms::wrap::{UnitCell, Wrap};
+use kinema_analysis::transforms::whole::{WholeRow, WholeScratch};
+use kinema_analysis::transforms::wrap::{UnitCell, WrapRow};
 use kinema_analysis::transforms::{Fault, Groups, Molecules, PeriodicCell};
 
 type Vector = [f64; 3];
@@ -53,8 +53,8 @@ fn row(positions: &[Vector]) -> Vec<f32> {
     positions.iter().flatten().map(|&x| x as f32).collect()
 }
 
-fn whole(n_atoms: usize, bonds: &[[u32; 2]], cpu: Cpu) -> Whole {
-    Whole::new(cpu, Molecules::new(n_atoms, bonds).unwrap())
+fn whole(n_atoms: usize, bonds: &[[u32; 2]], cpu: Cpu) -> WholeRow {
+    WholeRow::new(cpu, Molecules::new(n_atoms, bonds).unwrap())
 }
 
 fn periodic(cell: &Cell) -> PeriodicCell {
@@ -148,7 +148,7 @@ fn what_has_no_place_is_named() {
     assert!(PeriodicCell::new(&CELLS[0], [false; 3]).is_err());
     assert!(PeriodicCell::new(&[[1.0, 0.0, 0.0], [2.0, 0.0, 0.0], [0.0, 0.0, 1.0]], [true; 3]).is_err());
     for shape in [UnitCell::Compact, UnitCell::Rect, UnitCell::Tric] {
-        let wrap = Wrap::new(Cpu::detect(), Groups::new(&[0, 0, 0, 1, 2, 3], None).unwrap(), shape);
+        let wrap = WrapRow::new(Cpu::detect(), Groups::new(&[0, 0, 0, 1, 2, 3], None).unwrap(), shape);
         for (atom, value, fault) in [(2, f32::NAN, Fault::NotFinite(2)), (4, 1e12, Fault::TooFar(4))] {
             let mut positions = vec![1.0; 18];
             positions[atom * 3 + 2] = value;
@@ -182,7 +182,7 @@ fn atoms_come_home_by_whole_edges_and_stay() {
         for shape in [UnitCell::Compact, UnitCell::Rect, UnitCell::Tric] {
             let mut found = row(&positions);
             let groups = Groups::new(&labels, None).unwrap();
-            let wrap = Wrap::new(Cpu::detect(), groups.clone(), shape);
+            let wrap = WrapRow::new(Cpu::detect(), groups.clone(), shape);
             wrap.apply(&mut found, &periodic(cell), &mut Vec::new()).unwrap();
             let half = combined([0.5; 3], cell);
             for (atom, &from) in positions.iter().enumerate() {
@@ -209,7 +209,7 @@ fn atoms_come_home_by_whole_edges_and_stay() {
             wrap.apply(&mut again, &periodic(cell), &mut Vec::new()).unwrap();
             assert!(again == found, "{shape:?} {cell:?}");
             let mut plain = row(&positions);
-            Wrap::new(Cpu::baseline(), groups, shape).apply(&mut plain, &periodic(cell), &mut Vec::new()).unwrap();
+            WrapRow::new(Cpu::baseline(), groups, shape).apply(&mut plain, &periodic(cell), &mut Vec::new()).unwrap();
             assert!(plain == found);
         }
     }
@@ -232,7 +232,7 @@ fn groups_come_home_together_by_their_centres() {
         }
         for shape in [UnitCell::Compact, UnitCell::Rect, UnitCell::Tric] {
             let groups = Groups::new(&labels, Some(&masses)).unwrap();
-            let wrap = Wrap::new(Cpu::detect(), groups.clone(), shape);
+            let wrap = WrapRow::new(Cpu::detect(), groups.clone(), shape);
             let mut found = row(&positions);
             wrap.apply(&mut found, &periodic(cell), &mut Vec::new()).unwrap();
             let rows = found.as_chunks::<3>().0;
@@ -254,7 +254,7 @@ fn groups_come_home_together_by_their_centres() {
             wrap.apply(&mut again, &periodic(cell), &mut Vec::new()).unwrap();
             assert!(again == found, "{shape:?}");
             let mut plain = row(&positions);
-            Wrap::new(Cpu::baseline(), groups, shape).apply(&mut plain, &periodic(cell), &mut Vec::new()).unwrap();
+            WrapRow::new(Cpu::baseline(), groups, shape).apply(&mut plain, &periodic(cell), &mut Vec::new()).unwrap();
             assert!(plain == found);
         }
     }
@@ -266,7 +266,7 @@ fn open_edges_are_not_crossed() {
     let far = combined([5.5, -3.5, 3.25], &CELLS[2]);
     for shape in [UnitCell::Compact, UnitCell::Rect, UnitCell::Tric] {
         let mut found = row(&[far; 5]);
-        let wrap = Wrap::new(Cpu::detect(), Groups::new(&[0, 1, 2, 3, 4], None).unwrap(), shape);
+        let wrap = WrapRow::new(Cpu::detect(), Groups::new(&[0, 1, 2, 3, 4], None).unwrap(), shape);
         wrap.apply(&mut found, &slab, &mut Vec::new()).unwrap();
         let counts = coordinates(plus(at(&found, 0), far.map(|x| -x)), &CELLS[2]);
         assert!(counts[2].abs() < 1e-5 && counts[0].abs() > 0.5, "{shape:?} {counts:?}");

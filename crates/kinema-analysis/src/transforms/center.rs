@@ -2,41 +2,80 @@
 //!
 //! The middle is half of the sum of the edges, as with MDAnalysis' `center_in_box` and `gmx trjconv -boxcenter tric`.
 
-use super::groups::Groups;
-use super::images::{Fault, PeriodicCell, Vector};
+use kinema_core::Result;
+use kinema_core::frame::Fields;
+use kinema_core::reduce::{AtomMap, FrameMut, Needs, Transform};
+use kinema_core::selection::AtomSelection;
 
-/// Moves the centre of the atoms of the first group.
+use super::images::{CellOfFrame, minus, shift};
+use crate::blocks;
+use crate::cpu::Cpu;
+use crate::geometry;
+
+const ID: &str = "center/1";
+
+/// Moves the centre of some atoms, and all others with it.
 #[derive(Debug, Clone)]
 pub struct Center {
-    group: Groups,
+    atoms: AtomSelection,
+    center: geometry::Center,
+    point: Option<[f64; 3]>,
 }
 
 impl Center {
-    /// Of all groups the first one counts.
-    pub fn new(group: Groups) -> Self {
-        Self { group }
-    }
-
-    /// Moves all atoms of a row, `atoms x 3`, angstrom, by one vector, so that the centre comes to a point.
+    /// Of mass where there are masses, one for each of `atoms` in the requested order, else of geometry; to a point
+    /// (angstrom), or the middle of the cell.
     ///
     /// # Errors
-    /// [`Fault`]
-    pub fn apply(&self, positions: &mut [f32], point: Vector) -> Result<(), Fault> {
-        let rows = positions.as_chunks::<3>().0;
-        let centre = self.group.center(0, rows);
-        if !centre.iter().all(|x| x.is_finite()) {
-            return Err(Fault::not_finite(positions, self.group.atoms(0).iter().copied()));
-        }
-        let by = [0, 1, 2].map(|x| point[x] - centre[x]);
-        for position in positions.as_chunks_mut::<3>().0 {
-            super::images::shift(position, by);
-        }
-        Ok(())
+    /// `InvalidArgument` for no atoms, and for masses that are negative, not finite or all zero.
+    pub fn new(atoms: AtomSelection, masses: Option<&[f64]>, point: Option<[f64; 3]>) -> Result<Self> {
+        blocks::check_set(&atoms, "group to be centred")?;
+        let center = match masses {
+            Some(masses) => geometry::Center::of_mass(Cpu::detect(), &atoms.in_set_order(masses, 1)?)?,
+            None => geometry::Center::of_geometry(Cpu::detect(), atoms.len())?,
+        };
+        Ok(Self { atoms, center, point })
     }
 }
 
-/// The middle of a cell.
-pub fn middle(cell: &PeriodicCell) -> Vector {
-    let [a, b, c] = cell.edges();
-    [0, 1, 2].map(|x| 0.5 * (a[x] + b[x] + c[x]))
+/// What a worker has for its rows.
+#[derive(Debug, Default)]
+pub struct CenterState {
+    cell: CellOfFrame,
+    gathered: Vec<f32>,
+}
+
+impl Transform for Center {
+    type State = CenterState;
+
+    fn id(&self) -> &'static str {
+        ID
+    }
+
+    fn needs(&self) -> Needs {
+        let cell = if self.point.is_some() { Fields::NONE } else { Fields::CELL };
+        Needs { fields: Fields::POSITIONS | cell, atom_sets: vec![self.atoms.clone()] }
+    }
+
+    fn state(&self, _: &AtomSelection, sets: &[AtomMap]) -> Result<CenterState> {
+        blocks::check_maps(ID, sets, &[&self.atoms])?;
+        Ok(CenterState::default())
+    }
+
+    fn apply(&self, frame: &mut FrameMut<'_>, state: &mut CenterState) -> Result<()> {
+        let gathered = blocks::gather(ID, frame.set(0)?, frame.positions, &mut state.gathered)?;
+        let center = self.center.of(gathered)?;
+        if !center.iter().all(|x| x.is_finite()) {
+            return Err(blocks::not_finite(&self.atoms, gathered));
+        }
+        let point = match self.point {
+            Some(point) => point,
+            None => state.cell.of(frame.stamp)?.middle(),
+        };
+        let by = minus(point, center);
+        for position in frame.positions.as_chunks_mut::<3>().0 {
+            shift(position, by);
+        }
+        Ok(())
+    }
 }

@@ -1,9 +1,84 @@
 //! Groups of atoms that move together: residues, molecules, or each atom alone; and their centres.
 
+use std::sync::Arc;
+
+use kinema_core::selection::AtomSelection;
 use kinema_core::{Error, ErrorKind, Result};
 
 use super::images::Vector;
 use crate::weights::check_each;
+
+/// For each atom of a trajectory the group that it moves with: its residue, or the first atom of its molecule;
+/// [`Groups::NONE`] for atoms that do not move.
+#[derive(Debug, Clone)]
+pub struct Labels(Arc<[u32]>);
+
+impl Labels {
+    /// One for each atom, below their number or [`Groups::NONE`].
+    ///
+    /// # Errors
+    /// `OutOfRange` for others.
+    pub fn new(labels: Vec<u32>) -> Result<Self> {
+        let n_atoms = labels.len();
+        match labels.iter().find(|&&label| label as usize >= n_atoms && label != Groups::NONE) {
+            Some(label) => Err(Error::new(ErrorKind::OutOfRange, format!("there is no group {label}, expected below {n_atoms}"))),
+            None => Ok(Self(labels.into())),
+        }
+    }
+
+    /// Number of atoms.
+    pub fn n_atoms(&self) -> u32 {
+        self.0.len() as u32
+    }
+
+    /// Of an atom.
+    pub fn of(&self, atom: u32) -> u32 {
+        self.0[atom as usize]
+    }
+
+    /// Of the atoms of a row.
+    pub fn of_row(&self, atoms: &AtomSelection) -> Vec<u32> {
+        atoms.iter().map(|atom| self.of(atom)).collect()
+    }
+
+    /// The same with groups in which no atom is chosen as no groups.
+    #[must_use]
+    pub fn with_some_of(&self, chosen: &AtomSelection) -> Self {
+        let there = self.there(chosen);
+        Self(self.0.iter().map(|&label| if there[slot(label)] { label } else { Groups::NONE }).collect())
+    }
+
+    /// All atoms of the groups that have one of these; `None` where these are all atoms of the trajectory.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for atoms of another trajectory.
+    pub fn together_with(&self, users: &AtomSelection) -> Result<Option<AtomSelection>> {
+        let (expected, found) = (self.n_atoms(), users.n_atoms());
+        if expected != found {
+            let what = format!("the selection is of another number of atoms than the transform, expected {expected}, found {found}");
+            return Err(Error::new(ErrorKind::InvalidArgument, what));
+        }
+        if users.len() == self.0.len() {
+            return Ok(None);
+        }
+        let there = self.there(users);
+        let atoms = (0..expected).filter(|&atom| there[slot(self.of(atom))]).collect();
+        AtomSelection::from_sorted(atoms, expected).map(Some)
+    }
+
+    /// Whether an atom of each group is chosen; the first place is that of no group.
+    fn there(&self, chosen: &AtomSelection) -> Vec<bool> {
+        let mut there = vec![false; self.0.len() + 1];
+        chosen.iter().for_each(|atom| there[slot(self.of(atom))] = true);
+        there[slot(Groups::NONE)] = false;
+        there
+    }
+}
+
+/// The place of a label, of which the first is that of no group.
+fn slot(label: u32) -> usize {
+    label.wrapping_add(1) as usize
+}
 
 /// Groups of atoms that move together.
 #[derive(Debug, Clone)]
@@ -44,25 +119,6 @@ impl Groups {
         starts.push(atoms.len() as u32);
         let weights = weights.map(|weights| atoms.iter().map(|&atom| weights[atom as usize]).collect::<Vec<_>>());
         Ok(Self { n_atoms: labels.len(), starts, atoms, weights: Vec::new() }.weighted(weights.as_deref()))
-    }
-
-    /// One group of these atoms, in their order, of rows of `n_atoms`; weights as of [`Groups::new`], one for each of them.
-    ///
-    /// # Errors
-    /// `InvalidArgument` as [`Groups::new`] and for no atoms, `OutOfRange` for an atom that is not there.
-    pub fn of(atoms: &[u32], weights: Option<&[f64]>, n_atoms: usize) -> Result<Self> {
-        if let Some(weights) = weights {
-            check_each(weights, atoms.len())?;
-        }
-        if let Some(atom) = atoms.iter().find(|&&atom| atom as usize >= n_atoms) {
-            let what = format!("a group has atom {atom} (counted from 0), expected below {n_atoms}");
-            return Err(Error::new(ErrorKind::OutOfRange, what));
-        }
-        if atoms.is_empty() {
-            return Err(Error::new(ErrorKind::InvalidArgument, "a group has no atoms, expected at least one"));
-        }
-        let starts = vec![0, atoms.len() as u32];
-        Ok(Self { n_atoms, starts, atoms: atoms.to_vec(), weights: Vec::new() }.weighted(weights))
     }
 
     /// With weights, one for each of `atoms`, divided by the sum of its group.

@@ -2,7 +2,8 @@
 //!
 //! Atoms move by whole edges only, in double precision and rounded once, so that no error adds up along a molecule.
 
-use kinema_core::frame::Cell;
+use kinema_core::frame::{Cell, Stamp};
+use kinema_core::selection::AtomSelection;
 use kinema_core::{Error, ErrorKind};
 
 use crate::geometry::Lattice;
@@ -59,6 +60,12 @@ impl Fault {
             }
         };
         Error::new(kind, what)
+    }
+
+    /// As an error of a frame whose rows have these atoms.
+    #[cold]
+    pub(super) fn of_atoms(self, atoms: &AtomSelection) -> Error {
+        self.into_error(|column| atoms.iter().nth(column as usize).map_or(u64::from(column), u64::from))
     }
 
     /// Checks the number of atoms of a row.
@@ -130,6 +137,12 @@ impl PeriodicCell {
         &self.edges
     }
 
+    /// Half of the sum of the edges.
+    pub fn middle(&self) -> Vector {
+        let [a, b, c] = &self.edges;
+        [0, 1, 2].map(|x| 0.5 * (a[x] + b[x] + c[x]))
+    }
+
     /// How many of each edge are to be added to a displacement so that it is its nearest image; none where it is as near.
     /// `atom` is the one that a fault names.
     #[inline]
@@ -151,6 +164,27 @@ impl PeriodicCell {
         let [a, b, c] = counts.map(|count| count as f64);
         let [ea, eb, ec] = &self.edges;
         [0, 1, 2].map(|x| a * ea[x] + b * eb[x] + c * ec[x])
+    }
+}
+
+/// The cells of frames, each made once where it does not change.
+#[derive(Debug, Default)]
+pub(super) struct CellOfFrame {
+    last: Option<(Cell, PeriodicCell)>,
+}
+
+impl CellOfFrame {
+    /// Of a frame.
+    ///
+    /// # Errors
+    /// As [`PeriodicCell::new`].
+    pub(super) fn of(&mut self, stamp: &Stamp) -> kinema_core::Result<&PeriodicCell> {
+        let known = self.last.take().filter(|(cell, _)| *cell == stamp.cell);
+        let made = match known {
+            Some(made) => made,
+            None => (stamp.cell, PeriodicCell::new(&stamp.cell, [true; 3])?),
+        };
+        Ok(&self.last.insert(made).1)
     }
 }
 

@@ -8,6 +8,6 @@ pub mod superpose;
 pub mod whole;
 pub mod wrap;
 
-pub use groups::Groups;
+pub use groups::{Groups, Labels};
 pub use images::{Fault, PeriodicCell};
 pub use molecules::Molecules;

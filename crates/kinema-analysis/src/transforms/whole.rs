@@ -4,12 +4,85 @@
 //! the cell alone, so a molecule that is whole keeps its bits. Molecules are examined bond by bond, four at once; only those
 //! with a bond longer than half of the shortest lattice vector are walked.
 
-use super::images::{Fault, PeriodicCell, between, shift};
+use std::sync::Arc;
+
+use kinema_core::Result;
+use kinema_core::frame::Fields;
+use kinema_core::reduce::{AtomMap, FrameMut, Needs, Transform};
+use kinema_core::selection::AtomSelection;
+
+use super::groups::{Groups, Labels};
+use super::images::{CellOfFrame, Fault, PeriodicCell, between, shift};
 use super::molecules::{Molecule, Molecules};
 use crate::cpu::{Cpu, dispatch};
 use crate::geometry::Points;
 use crate::geometry::vectors::{difference, dot as dot4};
 use crate::lanes::Quad;
+
+/// Makes the molecules of a trajectory whole, all or those that have an atom of some.
+#[derive(Debug, Clone)]
+pub struct Whole {
+    bonds: Arc<[[u32; 2]]>,
+    /// The molecules that are made whole.
+    labels: Labels,
+}
+
+impl Whole {
+    /// Of a trajectory of `n_atoms`, by its bonds.
+    ///
+    /// # Errors
+    /// As [`Molecules::new`]; `InvalidArgument` for atoms of another trajectory.
+    pub fn new(n_atoms: u32, bonds: Vec<[u32; 2]>, atoms: Option<&AtomSelection>) -> Result<Self> {
+        let mut labels = Labels::new(Molecules::new(n_atoms as usize, &bonds)?.first_atoms())?;
+        if let Some(atoms) = atoms {
+            labels.together_with(atoms)?;
+            labels = labels.with_some_of(atoms);
+        }
+        Ok(Self { bonds: bonds.into(), labels })
+    }
+}
+
+/// What a worker has for its rows.
+#[derive(Debug)]
+pub struct WholeState {
+    atoms: AtomSelection,
+    row: WholeRow,
+    cell: CellOfFrame,
+    scratch: WholeScratch,
+}
+
+impl Transform for Whole {
+    type State = WholeState;
+
+    fn id(&self) -> &'static str {
+        "whole/1"
+    }
+
+    fn needs(&self) -> Needs {
+        Needs { fields: Fields::POSITIONS | Fields::CELL, atom_sets: Vec::new() }
+    }
+
+    fn beside(&self, users: &AtomSelection) -> Result<Option<AtomSelection>> {
+        self.labels.together_with(users)
+    }
+
+    fn state(&self, atoms: &AtomSelection, _: &[AtomMap]) -> Result<WholeState> {
+        let mut columns = vec![Groups::NONE; self.labels.n_atoms() as usize];
+        for (column, atom) in atoms.iter().enumerate().filter(|(_, atom)| self.labels.of(*atom) != Groups::NONE) {
+            columns[atom as usize] = column as u32;
+        }
+        let in_row = self.bonds.iter().map(|bond| bond.map(|atom| columns[atom as usize]));
+        let bonds: Vec<[u32; 2]> = in_row.filter(|bond| !bond.contains(&Groups::NONE)).collect();
+        let row = WholeRow::new(Cpu::detect(), Molecules::new(atoms.len(), &bonds)?);
+        Ok(WholeState { atoms: atoms.clone(), row, cell: CellOfFrame::default(), scratch: WholeScratch::default() })
+    }
+
+    fn apply(&self, frame: &mut FrameMut<'_>, state: &mut WholeState) -> Result<()> {
+        let cell = state.cell.of(frame.stamp)?;
+        let done = state.row.apply(frame.positions, cell, &mut state.scratch);
+        done.map(|_| ()).map_err(|fault| fault.of_atoms(&state.atoms))
+    }
+}
 
 /// What one worker uses again from frame to frame.
 #[derive(Debug, Default, Clone)]
@@ -20,14 +93,14 @@ pub struct WholeScratch {
     counts: Vec<[i64; 3]>,
 }
 
-/// Makes molecules whole.
+/// Makes the molecules of rows whole.
 #[derive(Debug, Clone)]
-pub struct Whole {
+pub struct WholeRow {
     cpu: Cpu,
     molecules: Molecules,
 }
 
-impl Whole {
+impl WholeRow {
     /// All molecules of some atoms.
     pub fn new(cpu: Cpu, molecules: Molecules) -> Self {
         Self { cpu, molecules }
@@ -47,7 +120,7 @@ impl Whole {
         positions: &mut [f32],
         cell: &PeriodicCell,
         scratch: &mut WholeScratch,
-    ) -> Result<usize, Fault> {
+    ) -> std::result::Result<usize, Fault> {
         let WholeScratch { long, counts } = scratch;
         self.find_long(positions, cell, long)?;
         let rows = positions.as_chunks_mut::<3>().0;
@@ -68,13 +141,13 @@ impl Whole {
     /// How many molecules are not whole in a row. Nothing is moved.
     ///
     /// # Errors
-    /// As [`Whole::apply`].
+    /// As [`WholeRow::apply`].
     pub fn count_broken(
         &self,
         positions: &[f32],
         cell: &PeriodicCell,
         scratch: &mut WholeScratch,
-    ) -> Result<usize, Fault> {
+    ) -> std::result::Result<usize, Fault> {
         let WholeScratch { long, .. } = scratch;
         self.find_long(positions, cell, long)?;
         let rows = positions.as_chunks::<3>().0;
@@ -90,7 +163,7 @@ impl Whole {
         Ok(broken)
     }
 
-    fn find_long(&self, positions: &[f32], cell: &PeriodicCell, long: &mut Vec<usize>) -> Result<(), Fault> {
+    fn find_long(&self, positions: &[f32], cell: &PeriodicCell, long: &mut Vec<usize>) -> std::result::Result<(), Fault> {
         Fault::check_row(positions, self.molecules.n_atoms())?;
         let row = |_| Fault::Row { expected: self.molecules.n_atoms(), found: positions.len() / 3 };
         let [children, parents] = self.molecules.columns();
@@ -120,7 +193,7 @@ impl Whole {
         positions: &mut [[f32; 3]],
         cell: &PeriodicCell,
         counts: &mut [[i64; 3]],
-    ) -> Result<bool, Fault> {
+    ) -> std::result::Result<bool, Fault> {
         let first = self.molecules.bond(molecule.tree.start).1;
         counts[first as usize] = [0; 3];
         let mut moved = false;

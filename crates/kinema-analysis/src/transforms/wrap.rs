@@ -4,12 +4,20 @@
 //! edges (`tric`), the brick of the same volume (`rect`), and all points that are nearest to its middle (`compact`). Atoms
 //! move by whole edges alone; what lies inside keeps its bits.
 
-use super::groups::Groups;
-use super::images::{Fault, MOST_CELLS, PeriodicCell, Vector, dot, minus, shift};
+use std::sync::Arc;
+
+use kinema_core::frame::Fields;
+use kinema_core::reduce::{AtomMap, FrameMut, Needs, Transform};
+use kinema_core::selection::AtomSelection;
+
+use super::groups::{Groups, Labels};
+use super::images::{CellOfFrame, Fault, MOST_CELLS, PeriodicCell, Vector, dot, minus, shift};
 use crate::cpu::{Cpu, dispatch};
 use crate::geometry::nearest_images::{AlongAxes, General, Images};
 use crate::geometry::vectors::{Vectors, all, difference, dot as dot4, plus_times};
 use crate::lanes::Quad;
+use crate::weights::check_each;
+use kinema_core::Result;
 use kinema_core::frame::lattice::{Lattice, ROUNDING};
 
 /// How far outside, in reduced coordinates, a centre may lie that is not moved: what was moved once stays. Atoms in cells along
@@ -43,17 +51,15 @@ pub struct Home {
 impl Home {
     /// Of a cell.
     pub fn new(shape: UnitCell, cell: &PeriodicCell) -> Self {
-        let edges = cell.edges();
-        let middle = [0, 1, 2].map(|x| 0.5 * (edges[0][x] + edges[1][x] + edges[2][x]));
         let coordinates = match shape {
-            UnitCell::Rect => of_brick(edges),
+            UnitCell::Rect => of_brick(cell.edges()),
             _ => cell.lattice().dual_of_edges(),
         };
-        Self { shape, coordinates, middle }
+        Self { shape, coordinates, middle: cell.middle() }
     }
 
     /// How many of each edge bring a point home. Up to `margin` outside, in reduced coordinates, is inside.
-    pub(super) fn counts(&self, point: Vector, cell: &PeriodicCell, margin: f64, atom: u32) -> Result<[i64; 3], Fault> {
+    pub(super) fn counts(&self, point: Vector, cell: &PeriodicCell, margin: f64, atom: u32) -> std::result::Result<[i64; 3], Fault> {
         let counts = match self.shape {
             UnitCell::Compact => return cell.to_nearest(minus(point, self.middle), atom),
             UnitCell::Tric => self.coordinates.map(|row| cells_below(dot(row, point), margin)),
@@ -112,9 +118,69 @@ fn of_brick(edges: &[Vector; 3]) -> [Vector; 3] {
     coordinates
 }
 
-/// Wraps groups of atoms.
+/// Brings the groups of a trajectory home; without labels each atom by itself.
 #[derive(Debug, Clone)]
 pub struct Wrap {
+    labels: Option<Labels>,
+    masses: Option<Arc<[f64]>>,
+    shape: UnitCell,
+}
+
+impl Wrap {
+    /// By centres of mass where there are masses, one for each atom of the trajectory, else of geometry.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for masses that are not finite or negative, or of another number.
+    pub fn new(labels: Option<Labels>, masses: Option<Vec<f64>>, shape: UnitCell) -> Result<Self> {
+        if let (Some(masses), Some(labels)) = (&masses, &labels) {
+            check_each(masses, labels.n_atoms() as usize)?;
+        }
+        Ok(Self { labels, masses: masses.map(Into::into), shape })
+    }
+}
+
+/// What a worker has for its rows.
+#[derive(Debug)]
+pub struct WrapState {
+    atoms: AtomSelection,
+    row: WrapRow,
+    cell: CellOfFrame,
+    outside: Vec<usize>,
+}
+
+impl Transform for Wrap {
+    type State = WrapState;
+
+    fn id(&self) -> &'static str {
+        "wrap/1"
+    }
+
+    fn needs(&self) -> Needs {
+        Needs { fields: Fields::POSITIONS | Fields::CELL, atom_sets: Vec::new() }
+    }
+
+    fn beside(&self, users: &AtomSelection) -> Result<Option<AtomSelection>> {
+        self.labels.as_ref().map_or(Ok(None), |labels| labels.together_with(users))
+    }
+
+    fn state(&self, atoms: &AtomSelection, _: &[AtomMap]) -> Result<WrapState> {
+        let labels = self.labels.as_ref().map_or_else(|| (0..atoms.len() as u32).collect(), |labels| labels.of_row(atoms));
+        let masses = self.masses.as_ref().filter(|_| self.labels.is_some());
+        let masses: Option<Vec<f64>> = masses.map(|masses| atoms.iter().map(|atom| masses[atom as usize]).collect());
+        let row = WrapRow::new(Cpu::detect(), Groups::new(&labels, masses.as_deref())?, self.shape);
+        Ok(WrapState { atoms: atoms.clone(), row, cell: CellOfFrame::default(), outside: Vec::new() })
+    }
+
+    fn apply(&self, frame: &mut FrameMut<'_>, state: &mut WrapState) -> Result<()> {
+        let cell = state.cell.of(frame.stamp)?;
+        let done = state.row.apply(frame.positions, cell, &mut state.outside);
+        done.map_err(|fault| fault.of_atoms(&state.atoms))
+    }
+}
+
+/// Wraps the groups of rows.
+#[derive(Debug, Clone)]
+pub struct WrapRow {
     cpu: Cpu,
     groups: Groups,
     shape: UnitCell,
@@ -139,7 +205,7 @@ struct Four {
     weights: [f64; 4],
 }
 
-impl Wrap {
+impl WrapRow {
     /// Of groups whose centres are brought home.
     pub fn new(cpu: Cpu, groups: Groups, shape: UnitCell) -> Self {
         let (mut batches, mut fours) = (Vec::new(), Vec::new());
@@ -166,7 +232,7 @@ impl Wrap {
     ///
     /// # Errors
     /// [`Fault`]
-    pub fn apply(&self, positions: &mut [f32], cell: &PeriodicCell, outside: &mut Vec<usize>) -> Result<(), Fault> {
+    pub fn apply(&self, positions: &mut [f32], cell: &PeriodicCell, outside: &mut Vec<usize>) -> std::result::Result<(), Fault> {
         Fault::check_row(positions, self.groups.n_atoms())?;
         let home = Home::new(self.shape, cell);
         let rows = positions.as_chunks_mut::<3>().0;
@@ -176,7 +242,7 @@ impl Wrap {
             (),
             find_outside,
             (
-                wrap: &Wrap = self,
+                wrap: &WrapRow = self,
                 rows: &[[f32; 3]] = rows,
                 home: &Home = &home,
                 lattice: &Lattice = cell.lattice(),
@@ -200,7 +266,7 @@ impl Wrap {
         rows: &mut [[f32; 3]],
         home: &Home,
         (cell, margin): (&PeriodicCell, f64),
-    ) -> Result<(), Fault> {
+    ) -> std::result::Result<(), Fault> {
         let atoms = self.groups.atoms(group);
         // an atom that is rounded to the face of a cell along the axes goes on to the other one
         loop {
@@ -222,7 +288,7 @@ impl Wrap {
 
 /// Finds the batches of groups of which one may have its centre outside, or nowhere.
 #[inline(always)]
-fn find_outside<Q: Quad>(wrap: &Wrap, rows: &[[f32; 3]], home: &Home, lattice: &Lattice, outside: &mut Vec<usize>) {
+fn find_outside<Q: Quad>(wrap: &WrapRow, rows: &[[f32; 3]], home: &Home, lattice: &Lattice, outside: &mut Vec<usize>) {
     match home.shape {
         UnitCell::Compact => match lattice.along_axes() {
             Some([edges, inverse]) => {
@@ -290,7 +356,7 @@ impl<Q: Quad, I: Images<Q>> Within<Q> for Nearest<Q, I> {
 }
 
 #[inline(always)]
-fn examine<Q: Quad, W: Within<Q>>(wrap: &Wrap, rows: &[[f32; 3]], within: &W, outside: &mut Vec<usize>) {
+fn examine<Q: Quad, W: Within<Q>>(wrap: &WrapRow, rows: &[[f32; 3]], within: &W, outside: &mut Vec<usize>) {
     let zero = Q::all(0.0);
     for (number, batch) in wrap.batches.iter().enumerate() {
         if batch.fours.is_empty() {
