@@ -32,7 +32,7 @@ CORE_MODULES: dict[str, set[str]] = {
     # decoders that read through another library say how long that took
     "format": {"clock", "container", "source", "index"},
     "reduce": set(),
-    "trajectory": {"clock", "source", "index", "format"},
+    "trajectory": {"clock", "source", "index", "format", "reduce"},
     "plan": {"format", "index", "reduce", "trajectory"},
     "peer": {"source", "pipeline"},
     # rows of archives are those of HDF5 data sets, without a format between

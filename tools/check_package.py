@@ -42,6 +42,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     # blocks of files on a disk of the node; published files, and what nodes give each other
     ("cache",),
     ("following",),
+    # what is done to frames; the transforms themselves know references of analyses, and come later
+    ("transforms.base",),
     ("trajectory",),
     ("opening", "selection.time_range"),
     # who computes
@@ -67,6 +69,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("execution",),
     ("profile",),
     ("analysis",),
+    ("transforms",),
     ("studies",),
     ("__init__",),
     # samples for training

@@ -19,7 +19,7 @@ from kinema._core import TRACE_ERROR, __version__, trace_enabled
 from kinema.formats.registry import FormatInfo, formats
 
 if TYPE_CHECKING:
-    from kinema import analysis, cache, errors, runners, studies
+    from kinema import analysis, cache, errors, runners, studies, transforms
     from kinema.analysis import RMSD, RMSF, Analysis, RadiusOfGyration
     from kinema.checking import CheckReport, Problem, check
     from kinema.errors import (
@@ -121,6 +121,7 @@ __all__ = [
     "split",
     "studies",
     "trace",
+    "transforms",
 ]
 
 _MODULES = {
@@ -130,6 +131,7 @@ _MODULES = {
     "output": "kinema.writing.tables",
     "runners": "kinema.runners",
     "studies": "kinema.studies",
+    "transforms": "kinema.transforms",
 }
 # by the module that has them
 _NAMES = {

@@ -304,7 +304,14 @@ class Trajectory:
         growing: bool = False,  # the files are being written: what may still be filled is no damage; nothing is stored
         settled: bool = False,  # they have stood still for long: few zeros at the end of a frame are numbers
         previous: Trajectory | None = None,  # of some of the files as they were: their frames are known; growing
+        transforms: Sequence[Transform] = (),  # what is done to each frame that is read
     ) -> None: ...
+    def with_transforms(self, transforms: Sequence[Transform]) -> Trajectory:
+        """The same opened files with these transforms, in place of those that it has."""
+    @property
+    def transforms(self) -> tuple[Transform, ...]: ...
+    def is_same(self, other: Trajectory) -> bool:
+        """Whether both give the same frames: of the same opened files, with the same transforms."""
     def unindexed(self) -> list[tuple[int, int, int]]:
         """The parts that must be scanned, as no stored index fits: number, first byte, byte after the last."""
     def scan_range(self, part: int, start: int, stop: int, progress: Progress | None = None) -> bytes:
@@ -967,15 +974,29 @@ class Kernel:
     def from_bytes(self, data: bytes) -> Partial: ...
 
 class Transform:
-    @staticmethod
-    def superpose(
-        n_atoms: int,
-        atoms: NDArray[np.uint32],
-        reference: NDArray[np.float64],
-        weights: NDArray[np.float64] | None = None,
-    ) -> Transform:
-        """Superposes every frame on the reference; the rotation moves all atoms that the kernel looks at."""
-    def __reduce__(self) -> tuple[Any, tuple[str, str, tuple[Any, ...]]]: ...
+    """What is done to each frame before anybody sees it; pickled as the call that made it."""
+
+    def __init__(self, name: str, n_atoms: int, *, label: str | None = None, **arguments: Any) -> None:
+        """`label`: the call in words, for provenance; by default the name.
+
+        superpose: atoms (n,) uint32, reference (n, 3) float64, weights (n,) float64 or None, mode "rot+trans" or "trans".
+        """
+    @property
+    def name(self) -> str: ...
+    @property
+    def id(self) -> str:
+        """Name and version: "superpose/1"."""
+    @property
+    def label(self) -> str: ...
+    @property
+    def arguments(self) -> dict[str, Any]: ...
+    @property
+    def looks_back(self) -> bool:
+        """Whether it must have seen other frames before one."""
+    def __reduce__(self) -> tuple[Any, tuple[str, int, str, dict[str, Any]]]: ...
+
+def restore_transform(name: str, n_atoms: int, label: str, arguments: dict[str, Any]) -> Transform:
+    """What pickle calls for transforms."""
 
 class Partial:
     """What a kernel has gathered from some leaves."""
@@ -1126,7 +1147,7 @@ def run_into(
     error ends the others."""
 
 def restore(kind: str, name: str, arguments: tuple[Any, ...]) -> Any:
-    """What pickle calls for kernels and transforms."""
+    """What pickle calls for kernels."""
 
 # HDF5 filters in the order of writing: (filter id, client values as stored)
 Filters = Sequence[tuple[int, Sequence[int]]]

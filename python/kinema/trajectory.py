@@ -46,6 +46,7 @@ from kinema.selection.gromacs_index import group_of_file
 from kinema.selection.topology import Topology
 from kinema.snapshot import TrajectorySnapshot, opened_again
 from kinema.timings import Timings
+from kinema.transforms.base import Transform
 
 if TYPE_CHECKING:
     from kinema.formats.h5md.read.observables import Observable
@@ -377,7 +378,8 @@ class Trajectory:
         more = f" and {len(self.paths) - 1} more" if len(self.paths) > 1 else ""
         known = self._view is not None or self._core.scanned
         number = f"{self.n_frames} frames of " if known else ""
-        return f"<Trajectory {self.paths[0]}{more}: {self.format}, {number}{self.n_atoms} atoms>"
+        changed = f", {', '.join(self.transforms)}" if self.transforms else ""
+        return f"<Trajectory {self.paths[0]}{more}: {self.format}, {number}{self.n_atoms} atoms{changed}>"
 
     # -- atoms --------------------------------------------------------------------------------------------------
 
@@ -579,6 +581,38 @@ class Trajectory:
         finally:
             self._timings = Timings.of_reads(found, opening=self.opening)
 
+    # -- transforms ---------------------------------------------------------------------------------------------
+
+    def with_transform(self, *transforms: Transform) -> Trajectory:
+        """A trajectory of the same frames of the same files, each changed by these transforms, in this order.
+
+            aligned = traj.with_transform(kn.transforms.superpose("name CA"))
+
+        They come behind those that the trajectory has. Whatever reads the frames gets them changed: analyses, `read`,
+        `blocks`, loops over frames, data sets, `convert`, MDAnalysis.
+
+        Parameters
+        ----------
+        *transforms : kinema.transforms.Transform
+
+        Raises
+        ------
+        ArgumentError
+            Where one cannot be applied to this trajectory.
+        """
+        made = self
+        for transform in transforms:
+            if not isinstance(transform, Transform):
+                raise ArgumentError(f"a transform is one of kinema.transforms, found {type(transform).__name__}")
+            bound = transform.bind(made)
+            made = made._with(made._core.with_transforms([*made._core.transforms, bound]), made._view)
+        return made
+
+    @property
+    def transforms(self) -> tuple[str, ...]:
+        """What is done to each frame, in words; empty where frames are those of the files."""
+        return tuple(transform.label for transform in self._core.transforms)
+
     # -- inside -------------------------------------------------------------------------------------------------
 
     def _with(self, core: _core.Trajectory, view: FrameSelection | None) -> Trajectory:
@@ -602,8 +636,8 @@ class Trajectory:
         return inner if self._view is None else self._view.compose(inner)
 
     def same_frames(self, other: Trajectory) -> bool:
-        """Whether both are the same frames of the same opened files."""
-        return self._core is other._core and self._frames(None) == other._frames(None)
+        """Whether both are the same frames of the same opened files, with the same transforms."""
+        return self._core.is_same(other._core) and self._frames(None) == other._frames(None)
 
     def _atoms(self, select: AtomChoice) -> NDArray[np.uint32] | None:
         return None if select is None else self.select(select).indices
@@ -612,8 +646,9 @@ class Trajectory:
         return values if self._view is None else values[self._view.numbers()]
 
     def _read_stamps(self) -> dict[str, NDArray[Any]]:
-        first_atom = np.zeros(1, dtype=np.uint32)
-        return self._core.read(
+        # no transform changes them
+        stored, first_atom = self._core.with_transforms([]), np.zeros(1, dtype=np.uint32)
+        return stored.read(
             self._frames(None), atoms=first_atom, fields=("positions",), workers=worker_count(None), mark_absent=True
         )
 

@@ -6,10 +6,11 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use kinema_analysis::superposition::qcp::Reference;
-use kinema_analysis::{AtomsAndReference, Average, Cpu, Fit, Rgyr, Rmsd, Rmsf, Superpose};
+use kinema_analysis::{AtomsAndReference, Average, Cpu, Fit, Rgyr, Rmsd, Rmsf, Superpose, Superposition};
 use kinema_core::Result;
+use kinema_core::frame::Stamp;
 use kinema_core::frame::{Block, Fields};
-use kinema_core::reduce::{AtomMap, Buffers, Kernel, Transform};
+use kinema_core::reduce::{AtomMap, Buffers, FrameMut, Kernel, Transform};
 use kinema_core::selection::AtomSelection;
 
 /// A wandering chain with a step of 3.8 angstrom, and small differences from frame to frame.
@@ -114,12 +115,15 @@ fn kernels() -> Result<()> {
         kernel_time("rgyr", &Rgyr::new(set.clone(), Some(&vec![12.0; set.len()]), true)?, held)?;
         kernel_time("rmsf", &Rmsf::new(set.clone())?, held)?;
         kernel_time("average", &Average::new(set.clone())?, held)?;
-        let (transform, maps) = (Superpose::new(fitted), [AtomMap::new(set, held)?]);
-        let (mut row, mut buffers) = (chain(held.len(), 1), Buffers::default());
+        let (transform, sets) =
+            (Superpose::new(fitted, Superposition::RotationAndTranslation), [AtomMap::new(set, held)?]);
+        let (mut row, mut state, mut stamp) = (chain(held.len(), 1), transform.state(held, &sets)?, Stamp::default());
         let mut failure = None;
         let time = best(1000, || {
             for _ in 0..1000 {
-                let done = transform.apply(black_box(&mut row), &maps, &mut buffers);
+                let (positions, velocities, forces) = (black_box(&mut row[..]), &mut [][..], &mut [][..]);
+                let mut frame = FrameMut { number: 0, positions, velocities, forces, stamp: &mut stamp, sets: &sets };
+                let done = transform.apply(&mut frame, &mut state);
                 failure = failure.take().or(done.err());
             }
         });

@@ -23,7 +23,7 @@ pub use cpu::Cpu;
 pub use partials::moments::{Moments, Order};
 pub use partials::series::Series;
 pub use superposition::{AtomsAndReference, Matrix3};
-pub use transforms::superpose::Superpose;
+pub use transforms::superpose::{Superpose, Superposition};
 
 /// The how-to page, so that its code is compiled and run with the tests.
 #[cfg(doctest)]

@@ -1,8 +1,8 @@
 //! Kernels against golden values of MDAnalysis and of an independent fit (`tests/data/PROVENANCE.md`).
 
-use kinema_analysis::{AtomsAndReference, Average, Fit, Rgyr, Rmsd, Rmsf, Superpose};
+use kinema_analysis::{AtomsAndReference, Average, Fit, Rgyr, Rmsd, Rmsf, Superpose, Superposition};
 use kinema_core::frame::{Block, Fields};
-use kinema_core::reduce::{AtomMap, Buffers, Kernel, ResultArray, Transform};
+use kinema_core::reduce::{AtomMap, Buffers, FrameMut, Kernel, ResultArray, Transform};
 use kinema_core::selection::AtomSelection;
 
 const ATOMS: usize = 214;
@@ -139,11 +139,14 @@ fn fluctuations_are_those_of_mdanalysis() {
 fn two_rounds_give_fluctuations_about_the_aligned_average() {
     let average = run(&Average::new(all()).unwrap(), &trajectory());
     let fitted = AtomsAndReference::new(all(), &average[0].values, Some(&OF_ATOMS.column("weight"))).unwrap();
-    let transform = Superpose::new(fitted);
+    let transform = Superpose::new(fitted, Superposition::RotationAndTranslation);
     let maps = [AtomMap::new(&all(), &all()).unwrap()];
     let mut block = trajectory();
-    for row in block.positions.chunks_exact_mut(ATOMS * 3) {
-        transform.apply(row, &maps, &mut Buffers::default()).unwrap();
+    let mut state = transform.state(&all(), &maps).unwrap();
+    for (positions, stamp) in block.positions.chunks_exact_mut(ATOMS * 3).zip(&mut block.stamps) {
+        let (velocities, forces) = (&mut [][..], &mut [][..]);
+        let mut frame = FrameMut { number: 0, positions, velocities, forces, stamp, sets: &maps };
+        transform.apply(&mut frame, &mut state).unwrap();
     }
     let results = run(&Rmsf::new(all()).unwrap(), &block);
     // Aligned positions are rounded to f32.

@@ -1,8 +1,8 @@
 //! The laws of every kernel, and what kernels answer to arguments and blocks that do not fit.
 
-use kinema_analysis::{AtomsAndReference, Average, Fit, Rgyr, Rmsd, Rmsf, Superpose, laws};
-use kinema_core::frame::{Block, Fields};
-use kinema_core::reduce::{AtomMap, Buffers, Kernel, Transform};
+use kinema_analysis::{AtomsAndReference, Average, Fit, Rgyr, Rmsd, Rmsf, Superpose, Superposition, laws};
+use kinema_core::frame::{Block, Fields, Stamp};
+use kinema_core::reduce::{AtomMap, Buffers, FrameMut, Kernel, Transform};
 use kinema_core::selection::AtomSelection;
 use kinema_core::{Error, ErrorKind, Result};
 
@@ -159,16 +159,25 @@ fn blocks_that_do_not_fit_are_refused() {
     assert_eq!(error.kind(), ErrorKind::Internal);
 }
 
+/// Applies a transform of the set `some` to all rows, which are of all atoms.
+fn superpose(transform: &Superpose, block: &mut Block) -> kinema_core::Result<()> {
+    let sets = [AtomMap::new(&some(), &all())?];
+    let mut state = transform.state(&all(), &sets)?;
+    let rows = block.positions.chunks_exact_mut(ATOMS * 3).zip(&mut block.stamps);
+    for (number, (positions, stamp)) in rows.enumerate() {
+        let (velocities, forces, number) = (&mut [][..], &mut [][..], number as u64);
+        transform.apply(&mut FrameMut { number, positions, velocities, forces, stamp, sets: &sets }, &mut state)?;
+    }
+    Ok(())
+}
+
 #[test]
 fn superposed_rows_need_no_further_superposition() {
     let fitted = with_reference(some(), true);
-    let transform = Superpose::new(fitted.clone());
-    let maps = [AtomMap::new(&some(), &all()).unwrap()];
+    let transform = Superpose::new(fitted.clone(), Superposition::RotationAndTranslation);
     let mut moved = block(4);
     let before = run(&Rmsd::new(fitted.clone(), vec![with_reference(all(), false)], Fit::Superpose), &moved).unwrap();
-    for row in moved.positions.chunks_exact_mut(ATOMS * 3) {
-        transform.apply(row, &maps, &mut Buffers::default()).unwrap();
-    }
+    superpose(&transform, &mut moved).unwrap();
     let after = run(&Rmsd::new(fitted, vec![with_reference(all(), false)], Fit::None), &moved).unwrap();
     for (before, after) in before.iter().zip(&after) {
         assert!((before - after).abs() < 1e-5, "{before} {after}");
@@ -177,10 +186,47 @@ fn superposed_rows_need_no_further_superposition() {
 
 #[test]
 fn a_transform_refuses_positions_of_its_set_that_are_not_finite() {
-    let transform = Superpose::new(with_reference(some(), true));
-    let maps = [AtomMap::new(&some(), &all()).unwrap()];
+    let transform = Superpose::new(with_reference(some(), true), Superposition::RotationAndTranslation);
     let mut bad = block(1);
     bad.positions[4 * 3] = f32::INFINITY;
-    let error = transform.apply(&mut bad.positions, &maps, &mut Buffers::default()).unwrap_err();
+    let error = superpose(&transform, &mut bad).unwrap_err();
     assert_eq!(error.what(), "position of atom 19 (counted from 1) is not finite");
+}
+
+#[test]
+fn a_rotation_turns_velocities_forces_and_cell_and_a_translation_none_of_them() {
+    let turned = |mode| {
+        let transform = Superpose::new(with_reference(all(), false), mode);
+        let sets = [AtomMap::new(&all(), &all()).unwrap()];
+        let mut state = transform.state(&all(), &sets).unwrap();
+        let (mut positions, mut stamp) = (block(1).positions, Stamp::default());
+        // a quarter turn about z
+        for atom in positions.as_chunks_mut::<3>().0 {
+            *atom = [-atom[1], atom[0], atom[2]];
+        }
+        (stamp.cell, stamp.present) = ([[10.0, 0.0, 0.0], [0.0, 20.0, 0.0], [0.0, 0.0, 30.0]], Fields::CELL);
+        let before = positions.clone();
+        let (mut velocities, mut forces) = (positions.clone(), positions.clone());
+        let (v, f) = (&mut velocities, &mut forces);
+        let mut frame =
+            FrameMut { number: 0, positions: &mut positions, velocities: v, forces: f, stamp: &mut stamp, sets: &sets };
+        transform.apply(&mut frame, &mut state).unwrap();
+        (before, positions, velocities, forces, stamp.cell)
+    };
+    let (before, positions, velocities, forces, cell) = turned(Superposition::RotationAndTranslation);
+    // differences of positions turn as vectors do
+    let difference = |of: &[f32], axis: usize| f64::from(of[3 + axis]) - f64::from(of[axis]);
+    let rotate = |of: [f64; 3]| {
+        let first_row: Vec<f64> = cell.iter().zip([10.0, 20.0, 30.0]).map(|(row, length)| row[0] / length).collect();
+        first_row.iter().zip(of).map(|(a, b)| a * b).sum::<f64>()
+    };
+    let expected = rotate([0, 1, 2].map(|axis| difference(&before, axis)));
+    assert!((difference(&positions, 0) - expected).abs() < 1e-4);
+    assert!((difference(&velocities, 0) - expected).abs() < 1e-4);
+    assert_eq!(velocities, forces);
+    assert!(cell[0][0].abs() < 9.0, "{cell:?}");
+    let (before, positions, velocities, forces, cell) = turned(Superposition::Translation);
+    assert!((difference(&positions, 0) - difference(&before, 0)).abs() < 1e-5);
+    assert_eq!((&velocities, &forces), (&before, &before));
+    assert_eq!(cell, [[10.0, 0.0, 0.0], [0.0, 20.0, 0.0], [0.0, 0.0, 30.0]]);
 }

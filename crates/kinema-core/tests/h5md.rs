@@ -16,7 +16,7 @@ use kinema_core::pipeline::Progress;
 use kinema_core::pipeline::arrays::{self, ArrayRequest};
 use kinema_core::pipeline::kernels;
 use kinema_core::plan::{Job, Plan};
-use kinema_core::reduce::{AtomMap, Buffers, Kernel, Needs, ResultArray};
+use kinema_core::reduce::{AtomMap, Buffers, Kernel, Needs, ResultArray, Stack};
 use kinema_core::selection::{AtomSelection, FrameSelection};
 use kinema_core::source::{Extent, Files, Gather, MemorySource, OpenSource, ReadLog};
 use kinema_core::trajectory::{OpenOptions, Trajectory};
@@ -369,7 +369,7 @@ fn blocks_over_several_leaves_give_the_bits_of_frames_that_stand_alone() {
             let trajectory = open(folder.join("a.h5md"), &file, described, None).unwrap();
             let jobs = [Job {
                 kernel: Arc::new(Chain(AtomSelection::from_sorted(vec![1, 2, 11], 17).unwrap())),
-                transforms: Vec::new(),
+                stack: Stack::default(),
             }];
             for (workers, memory) in [(1, 0), (3, 0), (1, 2_105_000)] {
                 for frames in [

@@ -13,7 +13,7 @@ use kinema_core::pipeline::Progress;
 use kinema_core::pipeline::arrays::{self, ArrayRequest};
 use kinema_core::pipeline::kernels::{self, Outcome};
 use kinema_core::plan::{Access, Job, Plan};
-use kinema_core::reduce::{AnyKernel, AtomMap, Buffers, Kernel, Needs, ResultArray, Transform};
+use kinema_core::reduce::{AnyKernel, AtomMap, Buffers, FrameMut, Kernel, Needs, ResultArray, Stack, Stage, Transform};
 use kinema_core::reduce::{MergeTree, Node};
 use kinema_core::selection::{AtomSelection, FrameSelection};
 use kinema_core::trajectory::Overlap;
@@ -79,13 +79,26 @@ impl Kernel for OrderSensitive {
 struct Double;
 
 impl Transform for Double {
+    type State = ();
+
+    fn id(&self) -> &'static str {
+        "double/1"
+    }
     fn needs(&self) -> Needs {
         Needs { fields: Fields::POSITIONS, atom_sets: Vec::new() }
     }
-    fn apply(&self, row: &mut [f32], _: &[AtomMap], _: &mut Buffers) -> Result<()> {
-        row.iter_mut().for_each(|value| *value *= 2.0);
+    fn state(&self, _: &AtomSelection, _: &[AtomMap]) -> Result<()> {
         Ok(())
     }
+    fn apply(&self, frame: &mut FrameMut<'_>, (): &mut ()) -> Result<()> {
+        frame.positions.iter_mut().for_each(|value| *value *= 2.0);
+        Ok(())
+    }
+}
+
+fn doubled() -> Stack {
+    let stage = Stage { transform: Arc::new(Double), label: "double".into(), arguments: Arc::new([]) };
+    Stack::new(vec![stage]).unwrap()
 }
 
 fn kernel(atoms: &[u32], n_atoms: u32) -> OrderSensitive {
@@ -94,7 +107,7 @@ fn kernel(atoms: &[u32], n_atoms: u32) -> OrderSensitive {
 }
 
 fn job(kernel: OrderSensitive) -> Job {
-    Job { kernel: Arc::new(kernel), transforms: Vec::new() }
+    Job { kernel: Arc::new(kernel), stack: Stack::default() }
 }
 
 /// Writes parts of `frames` frames each and opens them as one trajectory, one after the other.
@@ -133,7 +146,7 @@ fn the_same_bits_for_any_number_of_workers_and_any_memory() {
         let jobs = [
             job(kernel(&[1, 5, 40], 50)),
             job(kernel(&[0, 49], 50)),
-            Job { kernel: Arc::new(kernel(&[5], 50)), transforms: vec![Arc::new(Double)] },
+            Job { kernel: Arc::new(kernel(&[5], 50)), stack: doubled() },
         ];
         let mut expected = None;
         for (workers, memory) in [(1, 0), (2, 0), (3, 8 << 20), (7, 0), (1, 2_100_000)] {
@@ -160,10 +173,7 @@ fn the_same_bits_for_any_access_and_blocks_as_it_says() {
     let (trajectory, folder) = trajectory("access", 50, &[700, 1, 299], 64);
     let frames: Arc<[u64]> = (0..1000).map(|i| i * 7 % 1000).collect();
     for selection in [all(&trajectory), FrameSelection::List(frames.clone())] {
-        let jobs = [
-            job(kernel(&[1, 5, 40], 50)),
-            Job { kernel: Arc::new(kernel(&[5], 50)), transforms: vec![Arc::new(Double)] },
-        ];
+        let jobs = [job(kernel(&[1, 5, 40], 50)), Job { kernel: Arc::new(kernel(&[5], 50)), stack: doubled() }];
         let mut expected = None;
         let every = [Access::Direct, Access::Frame, Access::Subset];
         let loads = [0, 1, 3, 10, 2000].map(|pieces| Access::InMemory { pieces });
@@ -196,7 +206,7 @@ fn the_same_bits_for_any_access_and_blocks_as_it_says() {
 #[test]
 fn what_is_loaded_must_fit_and_one_byte_less_is_refused() {
     let (trajectory, folder) = trajectory("loads", 1000, &[64], 64);
-    let jobs = [Job { kernel: Arc::new(kernel(&[1], 1000)), transforms: vec![Arc::new(Double)] }];
+    let jobs = [Job { kernel: Arc::new(kernel(&[1], 1000)), stack: doubled() }];
     let plan = |workers, pieces, memory| {
         let access = Access::InMemory { pieces };
         Plan::with_access(&trajectory, all(&trajectory), &jobs, workers, memory, access)

@@ -1,9 +1,9 @@
-//! `Kernel`, `Transform` and `Partial`: the analyses, pickled as the calls that made them.
+//! `Kernel` and `Partial`: the analyses, pickled as the calls that made them.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use kinema_analysis::{AtomsAndReference, Average, Fit, Rgyr, Rmsd, Rmsf, Superpose};
-use kinema_core::reduce::{AnyKernel, AnyPartial, ResultArray, Transform};
+use kinema_analysis::{AtomsAndReference, Average, Fit, Rgyr, Rmsd, Rmsf};
+use kinema_core::reduce::{AnyKernel, AnyPartial, ResultArray};
 use kinema_core::{Error, Result};
 use numpy::ndarray::{ArrayD, IxDyn};
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
@@ -38,7 +38,7 @@ fn fitted(
     checked(AtomsAndReference::new(arguments::atoms(atoms, n_atoms)?, &coordinates, weights.as_deref()))
 }
 
-/// How a kernel or transform is made again in another process: a static method's name and its arguments.
+/// How a kernel is made again in another process: a static method's name and its arguments.
 type Recipe = (&'static str, Py<PyTuple>);
 
 fn recipe<'py>(
@@ -161,33 +161,6 @@ impl PyKernel {
     fn from_bytes(&self, data: &[u8]) -> PyResult<PyPartial> {
         let partial = or_raised(self.adapter.as_deref(), checked(self.inner.from_bytes(data)))?;
         Ok(PyPartial::new(self.inner.clone(), partial))
-    }
-}
-
-/// Changes frames before a kernel sees them.
-#[pyclass(name = "Transform", module = "kinema._core", frozen)]
-pub struct PyTransform {
-    pub(crate) inner: Arc<dyn Transform>,
-    recipe: Recipe,
-}
-
-#[pymethods]
-impl PyTransform {
-    #[staticmethod]
-    #[pyo3(signature = (n_atoms, atoms, reference, weights=None))]
-    fn superpose<'py>(
-        py: Python<'py>,
-        n_atoms: u32,
-        atoms: &Indices<'py>,
-        reference: &Coordinates<'py>,
-        weights: Option<&Values<'py>>,
-    ) -> PyResult<Self> {
-        let recipe = recipe(py, "superpose", (n_atoms, atoms, reference, weights))?;
-        Ok(Self { inner: Arc::new(Superpose::new(fitted(n_atoms, atoms, reference, weights)?)), recipe })
-    }
-
-    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Reduced<'py>> {
-        reduce(py, "Transform", &self.recipe)
     }
 }
 

@@ -24,12 +24,14 @@ mod netcdf;
 mod node_cache;
 mod peer;
 mod python_kernel;
+mod read_arrays;
 mod record_file;
 mod rows;
 mod run;
 mod signals;
 mod trace;
 mod trajectory;
+mod transforms;
 mod xtc;
 
 use kinema_core::container::hdf5::filters::COMPRESSIONS;
@@ -153,7 +155,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(atom_exchange::place_atoms, module)?)?;
     module.add_function(wrap_pyfunction!(atom_exchange::scatter_atoms, module)?)?;
     module.add_class::<kernels::PyKernel>()?;
-    module.add_class::<kernels::PyTransform>()?;
+    module.add_class::<transforms::PyTransform>()?;
+    module.add_function(wrap_pyfunction!(transforms::restore_transform, module)?)?;
     module.add_class::<kernels::PyPartial>()?;
     module.add_class::<run::PyPlan>()?;
     module.add_class::<run::PyPartition>()?;

@@ -15,7 +15,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
 use crate::callback::PythonCallback;
-use crate::trajectory::set_stamps;
+use crate::read_arrays::set_stamps;
 
 const ID: &str = "python/1";
 

@@ -14,20 +14,17 @@ use pyo3::types::{PyDict, PyList};
 use crate::arguments;
 use crate::callback::or_raised;
 use crate::errors::{invalid, to_python};
-use crate::kernels::{PyKernel, PyTransform};
+use crate::kernels::PyKernel;
 use crate::merge_tree::{PyMergeTree, PyNode, to_python_node};
 use crate::signals::run_interruptible;
 use crate::trajectory::PyTrajectory;
+use crate::transforms::{PyTransform, stack_of};
 
 type PyJob<'py> = (PyRef<'py, PyKernel>, Vec<PyRef<'py, PyTransform>>);
 
-fn jobs(jobs: &[PyJob<'_>]) -> Vec<Job> {
-    jobs.iter()
-        .map(|(kernel, transforms)| Job {
-            kernel: kernel.inner.clone(),
-            transforms: transforms.iter().map(|transform| transform.inner.clone()).collect(),
-        })
-        .collect()
+fn jobs(jobs: &[PyJob<'_>]) -> PyResult<Vec<Job>> {
+    let job = |(kernel, transforms): &PyJob<'_>| Ok(Job { kernel: kernel.inner.clone(), stack: stack_of(transforms)? });
+    jobs.iter().map(job).collect()
 }
 
 /// What to read, in which units of work.
@@ -58,7 +55,7 @@ impl PyPlan {
         trajectory.scanned(py)?;
         let frames = arguments::frames(frames)?;
         let workers = arguments::workers(workers);
-        let inner = Plan::with_access(&trajectory.inner, frames, &self::jobs(&jobs), workers, memory, access);
+        let inner = Plan::with_access(&trajectory.inner, frames, &self::jobs(&jobs)?, workers, memory, access);
         Ok(Self { inner: inner.map_err(|error| to_python(&error))? })
     }
 
@@ -211,7 +208,7 @@ pub fn run_into<'py>(
 
 /// The jobs, which must be those of the plan.
 fn planned(plan: &Plan, jobs: &[PyJob<'_>]) -> PyResult<Vec<Job>> {
-    let work = self::jobs(jobs);
+    let work = self::jobs(jobs)?;
     let names: Vec<&str> = work.iter().map(|job| job.kernel.id()).collect();
     if names == plan.kernels {
         return Ok(work);

@@ -7,31 +7,27 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use kinema_core::format::{self, Decoder, Format, ReadStructure};
-use kinema_core::frame::{BlockMut, Fields, Real, RowsMut, Scales, Stamp, Units, VectorsMut};
+use kinema_core::frame::{Scales, Units};
 use kinema_core::index::identity::FileIdentity;
 use kinema_core::named::Named;
 use kinema_core::pipeline::Progress;
-use kinema_core::pipeline::arrays::{self, ArrayRequest};
+use kinema_core::pipeline::arrays::ArrayRequest;
 use kinema_core::selection::AtomSelection;
 use kinema_core::source::{Files, ReadLog};
 use kinema_core::trajectory::{IndexPolicy, OpenOptions, Scanned, StatedTimes, StatedUnits, Trajectory};
-use numpy::ndarray::Array;
-use numpy::{Element, IntoPyArray, PyArray1, PyArray3, PyArrayMethods, PyReadonlyArray1, PyUntypedArrayMethods};
+use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList};
+use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 
 use crate::arguments::{self, named};
 use crate::errors::{invalid, to_python};
 use crate::h5md::Describe;
 use crate::identity::PyFileIdentity;
 use crate::node_cache::{PyNodeCache, cached};
+use crate::read_arrays::Fill;
 use crate::rows::PyFilePool;
-use crate::run::timings_dict;
-use crate::signals::{Stops, run_inline, run_interruptible};
-
-/// So many vectors (frames x atoms of the files) are read on the calling thread, which would wait for another longer than
-/// for them.
-const BRIEF_VECTORS: u64 = 1 << 21;
+use crate::signals::{Stops, run_interruptible};
+use crate::transforms::{PyTransform, stack_of};
 
 /// Offsets and lengths.
 type PyExtents<'py> = (Bound<'py, PyArray1<u64>>, Bound<'py, PyArray1<u64>>);
@@ -54,6 +50,7 @@ pub struct PyTrajectory {
     node_cache: Option<Py<PyNodeCache>>,
     log: Option<ReadLog>,
     stops: Stops,
+    transforms: Py<PyTuple>,
 }
 
 impl PyTrajectory {
@@ -72,7 +69,7 @@ impl PyTrajectory {
     #[expect(clippy::too_many_arguments, reason = "the arguments of the Python class")]
     #[pyo3(signature = (paths, *, format=None, overlap="last", on_truncated="drop", absent="error", index="auto", max_open_files=64,
         units=None, dt=None, time_offset=None, first_time=None, describe=None, external=None, write_index=None, snapshot=None,
-        record_reads=false, pool=None, catalogue=None, node_cache=None, growing=false, settled=false, previous=None))]
+        record_reads=false, pool=None, catalogue=None, node_cache=None, growing=false, settled=false, previous=None, transforms=Vec::new()))]
     fn new(
         py: Python<'_>,
         paths: Vec<PathBuf>,
@@ -97,6 +94,7 @@ impl PyTrajectory {
         growing: bool,
         settled: bool,
         previous: Option<PyRef<'_, Self>>,
+        transforms: Vec<PyRef<'_, PyTransform>>,
     ) -> PyResult<Self> {
         let format = format
             .map(|name| {
@@ -147,8 +145,9 @@ impl PyTrajectory {
                 None => Trajectory::open_again(paths, options, previous.as_deref()),
             }
         })?;
+        let stack = stack_of(&transforms)?;
         Ok(Self {
-            inner: Arc::new(inner),
+            inner: Arc::new(inner.with_stack(stack)),
             stated_format: format.map(|format| format.info().name),
             overlap: overlap.to_owned(),
             on_truncated: on_truncated.to_owned(),
@@ -163,7 +162,42 @@ impl PyTrajectory {
             node_cache,
             log,
             stops,
+            transforms: PyTuple::new(py, transforms)?.unbind(),
         })
+    }
+
+    /// The same opened files with these transforms, in place of those that it has.
+    fn with_transforms(&self, py: Python<'_>, transforms: Vec<PyRef<'_, PyTransform>>) -> PyResult<Self> {
+        let again = |shared: &Option<Py<PyAny>>| shared.as_ref().map(|shared| shared.clone_ref(py));
+        Ok(Self {
+            inner: Arc::new(self.inner.with_stack(stack_of(&transforms)?)),
+            stated_format: self.stated_format,
+            overlap: self.overlap.clone(),
+            on_truncated: self.on_truncated.clone(),
+            absent: self.absent.clone(),
+            index: self.index.clone(),
+            max_open_files: self.max_open_files,
+            units: self.units,
+            times: self.times,
+            describe: again(&self.describe),
+            external: again(&self.external),
+            write_index: again(&self.write_index),
+            node_cache: self.node_cache.as_ref().map(|cache| cache.clone_ref(py)),
+            log: self.log.clone(),
+            stops: self.stops.clone(),
+            transforms: PyTuple::new(py, transforms)?.unbind(),
+        })
+    }
+
+    /// What is done to each frame that is read.
+    #[getter]
+    fn transforms<'py>(&self, py: Python<'py>) -> Bound<'py, PyTuple> {
+        self.transforms.bind(py).clone()
+    }
+
+    /// Whether both give the same frames: of the same opened files, with the same transforms.
+    fn is_same(&self, other: &Self) -> bool {
+        self.inner.is_same(&other.inner)
     }
 
     /// What was read since the last call, where `record_reads` was asked for: path, offset, length.
@@ -265,6 +299,7 @@ impl PyTrajectory {
         recipe.set_item("external", &self.external)?;
         recipe.set_item("write_index", &self.write_index)?;
         recipe.set_item("node_cache", &self.node_cache)?;
+        recipe.set_item("transforms", &self.transforms)?;
         Ok(recipe)
     }
 
@@ -530,94 +565,6 @@ fn factors_of(units: &StatedUnits) -> [Option<f64>; 4] {
 fn column<T>(scanned: &Scanned, value: impl Fn(usize, u64) -> Option<T>) -> Option<Vec<T>> {
     let frames = scanned.concatenation.spans.iter().flat_map(|span| span.kept.clone().map(move |frame| (span, frame)));
     frames.map(|(span, frame)| value(span.part, frame)).collect()
-}
-
-struct Fill<'a, 'py> {
-    trajectory: &'a Trajectory,
-    request: &'a ArrayRequest,
-    asked: Fields,
-    out: Option<&'a Bound<'py, PyAny>>,
-    timings: Option<&'a Bound<'py, PyList>>,
-}
-
-impl<'py> Fill<'_, 'py> {
-    fn read<T: Element + Default + Real>(self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let rows = usize::try_from(self.request.frames.len()).map_err(|_| invalid("too many frames"))?;
-        let shape = [rows, self.request.atoms.n_requested(), 3];
-        let mut out = self.out;
-        let arrays: Vec<Option<Bound<'py, PyArray3<T>>>> = Fields::VECTORS
-            .iter()
-            .map(|&field| match (self.asked.contains(field), out.take()) {
-                (false, given) => {
-                    out = given;
-                    Ok(None)
-                }
-                (true, None) => Ok(Some(PyArray3::zeros(py, shape, false))),
-                (true, Some(given)) => callers_array(given, shape).map(Some),
-            })
-            .collect::<PyResult<_>>()?;
-        let mut stamps = vec![Stamp::default(); rows];
-        {
-            let mut guards = arrays
-                .iter()
-                .map(|array| array.as_ref().map(|array| array.try_readwrite()).transpose())
-                .collect::<Result<Vec<_>, _>>()
-                .map_err(|error| invalid(format!("out cannot be written: {error}")))?;
-            let mut vectors = [VectorsMut::Absent, VectorsMut::Absent, VectorsMut::Absent];
-            for (vectors, guard) in vectors.iter_mut().zip(&mut guards) {
-                if let Some(guard) = guard {
-                    let values = guard.as_slice_mut().map_err(|_| invalid("out must be C-contiguous"))?;
-                    *vectors = T::vectors(RowsMut::Adjacent(values, 3 * shape[1]));
-                }
-            }
-            let n_selected = self.request.atoms.len();
-            let arrays = BlockMut { n_selected, vectors, stamps: RowsMut::Adjacent(&mut stamps, 1) };
-            let (trajectory, request) = (self.trajectory, self.request);
-            let work = move |progress: &Progress| arrays::read(trajectory, request, arrays, progress);
-            let timings = if rows as u64 * u64::from(trajectory.n_atoms()) <= BRIEF_VECTORS {
-                run_inline(py, work)?
-            } else {
-                run_interruptible(py, None, rows as u64, work)?
-            };
-            if let Some(list) = self.timings {
-                list.append(timings_dict(py, &timings)?)?;
-            }
-        }
-        let result = PyDict::new(py);
-        for (array, field) in arrays.into_iter().zip(Fields::VECTORS) {
-            if let Some(array) = array {
-                result.set_item(field.names()[0], array)?;
-            }
-        }
-        set_stamps(py, &stamps, self.asked, &result)?;
-        let frames: Vec<u64> = (0..rows as u64).map(|row| self.request.frames.get(row)).collect();
-        result.set_item("frames", frames.into_pyarray(py))?;
-        Ok(result)
-    }
-}
-
-/// Cells, steps and times into the dict, and of which frames there is what: `present`, an array with a field for each.
-pub(crate) fn set_stamps(py: Python<'_>, stamps: &[Stamp], asked: Fields, result: &Bound<'_, PyDict>) -> PyResult<()> {
-    let cells: Vec<f64> = stamps.iter().flat_map(|stamp| stamp.cell).flatten().collect();
-    let cells = Array::from_shape_vec((stamps.len(), 3, 3), cells).map_err(|error| invalid(error.to_string()))?;
-    result.set_item("cells", cells.into_pyarray(py))?;
-    result.set_item("steps", PyArray1::from_iter(py, stamps.iter().map(|stamp| stamp.step)))?;
-    result.set_item("times", PyArray1::from_iter(py, stamps.iter().map(|stamp| stamp.time)))?;
-    let vectors = Fields::VECTORS.into_iter().filter(|&field| asked.contains(field));
-    let columns: Vec<_> = vectors.map(|field| (field.names()[0], field)).chain([("cells", Fields::CELL)]).collect();
-    let flags = stamps.iter().flat_map(|stamp| columns.iter().map(|(_, field)| stamp.present.contains(*field)));
-    let record: Vec<_> = columns.iter().map(|(name, _)| (*name, "?")).collect();
-    result.set_item("present", PyArray1::from_vec(py, flags.collect()).call_method1("view", (record,))?)
-}
-
-fn callers_array<'py, T: Element>(given: &Bound<'py, PyAny>, shape: [usize; 3]) -> PyResult<Bound<'py, PyArray3<T>>> {
-    let array = given
-        .cast::<PyArray3<T>>()
-        .map_err(|_| invalid("out must be a three-dimensional array of the dtype asked for (float32 unless stated)"))?;
-    if array.shape() != shape {
-        return Err(invalid(format!("out has the wrong shape, expected {shape:?}, found {:?}", array.shape())));
-    }
-    Ok(array.clone())
 }
 
 /// Whether a file is HDF5, whatever its format.

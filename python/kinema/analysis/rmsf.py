@@ -116,11 +116,16 @@ class RMSF(Analysis):
         if self._align is not None:
             atoms, weights = self.align_selection.indices, self._align_weights
             target = self._reference.positions(self.align_selection)
-            transforms = (_core.Transform.superpose(n_atoms, atoms, target, weights),)
+
+            def superposed(target: NDArray[np.float64]) -> tuple[_core.Transform]:
+                made = {"atoms": atoms, "reference": target, "weights": weights, "mode": "rot+trans"}
+                return (_core.Transform("superpose", n_atoms, label="superpose", **made),)
+
+            transforms = superposed(target)
             if self._align == "average":
                 average = yield Pass(_core.Kernel.average(n_atoms, atoms), transforms)
                 target = np.ascontiguousarray(average["mean_positions"])
-                transforms = (_core.Transform.superpose(n_atoms, atoms, target, weights),)
+                transforms = superposed(target)
         results = yield Pass(_core.Kernel.rmsf(n_atoms, self.selection.indices), transforms)
         rmsf = results["rmsf"]
         mean = results["mean_positions"]

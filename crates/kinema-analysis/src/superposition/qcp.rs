@@ -44,6 +44,12 @@ impl Motion {
             c[0] * d[0] + c[1] * d[1] + c[2] * d[2] + self.to[2],
         ]
     }
+
+    /// How the motion turns a vector that has no place.
+    #[inline(always)]
+    pub fn turn(&self, vector: [f64; 3]) -> [f64; 3] {
+        self.rotation.map(|row| row[0] * vector[0] + row[1] * vector[1] + row[2] * vector[2])
+    }
 }
 
 /// What one pass over a frame's atoms gathers.

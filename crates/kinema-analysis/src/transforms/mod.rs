@@ -1,4 +1,4 @@
-//! Transforms: what is done to a frame before a kernel sees it.
+//! Transforms: what is done to a frame before anybody sees it, see [`kinema_core::reduce::Transform`].
 
 pub mod center;
 mod groups;

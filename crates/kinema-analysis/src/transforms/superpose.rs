@@ -1,46 +1,89 @@
-//! Moves each frame by the best superposition of an atom set on its reference, before a kernel sees it.
+//! Moves each frame by the best superposition of an atom set on its reference.
 //!
 //! It does not report the deviation: that is [`crate::analyses::rmsd`]. All atoms of the row move, not only those of the set;
-//! positions are `f32` as before, the motion is found and applied in `f64`. A position outside the set that is not finite
-//! stays so: the kernel behind it refuses it, or nobody asked for it.
+//! velocities, forces and the cell turn with them. Values are `f32` as before, the motion is found and applied in `f64`. A
+//! position outside the set that is not finite stays so: the kernel behind it refuses it, or nobody asked for it.
 
 use kinema_core::Result;
 use kinema_core::frame::Fields;
-use kinema_core::reduce::{AtomMap, Buffers, Needs, Transform};
+use kinema_core::reduce::{AtomMap, FrameMut, Needs, Transform};
+use kinema_core::selection::AtomSelection;
 
 use crate::blocks;
 use crate::superposition::AtomsAndReference;
+use crate::superposition::qcp::Motion;
 
-const ID: &str = "superpose";
+const ID: &str = "superpose/1";
+
+/// What is done to a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Superposition {
+    /// The rotation and translation after which the set is nearest to its reference.
+    RotationAndTranslation,
+    /// The translation that brings the centre of the set to that of its reference.
+    Translation,
+}
 
 /// Superposes each frame; the set may hold more atoms than the kernel behind it, or others.
 #[derive(Debug, Clone)]
 pub struct Superpose {
     fitted: AtomsAndReference,
+    mode: Superposition,
 }
 
 impl Superpose {
     /// On the reference (and with the weights) of `fitted`.
-    pub fn new(fitted: AtomsAndReference) -> Self {
-        Self { fitted }
+    pub fn new(fitted: AtomsAndReference, mode: Superposition) -> Self {
+        Self { fitted, mode }
     }
 }
 
 impl Transform for Superpose {
+    /// Positions of the set.
+    type State = Vec<f32>;
+
+    fn id(&self) -> &'static str {
+        ID
+    }
+
     fn needs(&self) -> Needs {
         Needs { fields: Fields::POSITIONS, atom_sets: vec![self.fitted.atoms().clone()] }
     }
 
-    fn apply(&self, row: &mut [f32], maps: &[AtomMap], buffers: &mut Buffers) -> Result<()> {
-        blocks::check_maps(ID, maps, &[self.fitted.atoms()])?;
-        for map in maps {
-            let gathered = blocks::gather(ID, map, row, &mut buffers.first)?;
-            let motion = self.fitted.reference().best_motion(gathered);
-            let motion = motion.ok_or_else(|| blocks::not_finite(self.fitted.atoms(), gathered))?;
-            for atom in row.as_chunks_mut::<3>().0 {
-                *atom = motion.apply(atom.map(f64::from)).map(|x| x as f32);
-            }
-        }
+    fn state(&self, _: &AtomSelection, sets: &[AtomMap]) -> Result<Vec<f32>> {
+        blocks::check_maps(ID, sets, &[self.fitted.atoms()])?;
+        Ok(Vec::new())
+    }
+
+    fn apply(&self, frame: &mut FrameMut<'_>, gathered: &mut Vec<f32>) -> Result<()> {
+        let positions = blocks::gather(ID, frame.set(0)?, frame.positions, gathered)?;
+        let reference = self.fitted.reference();
+        let motion = match self.mode {
+            Superposition::RotationAndTranslation => reference.best_motion(positions),
+            Superposition::Translation => reference.centring(positions),
+        };
+        let motion = motion.ok_or_else(|| blocks::not_finite(self.fitted.atoms(), positions))?;
+        move_frame(frame, &motion, self.mode == Superposition::RotationAndTranslation);
         Ok(())
+    }
+}
+
+/// Moves positions; where `turns` velocities, forces and the cell turn with them.
+pub(crate) fn move_frame(frame: &mut FrameMut<'_>, motion: &Motion, turns: bool) {
+    for atom in frame.positions.as_chunks_mut::<3>().0 {
+        *atom = motion.apply(atom.map(f64::from)).map(|x| x as f32);
+    }
+    if !turns {
+        return;
+    }
+    for vectors in [&mut *frame.velocities, &mut *frame.forces] {
+        for vector in vectors.as_chunks_mut::<3>().0 {
+            *vector = motion.turn(vector.map(f64::from)).map(|x| x as f32);
+        }
+    }
+    if frame.stamp.present.contains(Fields::CELL) {
+        for vector in &mut frame.stamp.cell {
+            *vector = motion.turn(*vector);
+        }
     }
 }

@@ -116,9 +116,33 @@ impl Block {
         Ok(())
     }
 
+    /// Makes it a copy of a block in float32; buffers keep their capacity.
+    pub fn copy_from(&mut self, other: &BlockView<'_>) {
+        self.n_selected = other.n_selected;
+        let vectors = [
+            (&mut self.positions, other.positions),
+            (&mut self.velocities, other.velocities),
+            (&mut self.forces, other.forces),
+        ];
+        for (own, values) in vectors {
+            own.clear();
+            own.extend_from_slice(values);
+        }
+        self.doubles.iter_mut().for_each(Vec::clear);
+        self.frames.clear();
+        self.frames.extend_from_slice(other.frames);
+        self.stamps.clear();
+        self.stamps.extend_from_slice(other.stamps);
+    }
+
     /// Number of frames.
     pub fn rows(&self) -> usize {
         self.frames.len()
+    }
+
+    /// Atoms of a row.
+    pub fn n_selected(&self) -> usize {
+        self.n_selected
     }
 
     /// The block as a decoder sees it.

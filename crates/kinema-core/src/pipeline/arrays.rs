@@ -7,6 +7,7 @@ use crate::clock::{RunTimings, Work, WorkerTiming, thread_cpu_time};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Request, Wanted};
 use crate::frame::{BlockMut, Fields, RowsMut, Scales, Units, VectorsMut};
+use crate::pipeline::applied::Applied;
 use crate::pipeline::pool::{Pool, Progress};
 use crate::pipeline::reader::Reader;
 use crate::plan::{BATCH_BYTES, DEFAULT_MEMORY, redecoded_frames, trajectory_coupling};
@@ -81,7 +82,7 @@ pub fn read_parts(parts: Vec<ArrayPart<'_>>, workers: usize, progress: &Progress
     for part in parts {
         let scanned = part.trajectory.scanned().ok_or_else(not_scanned)?;
         let (fields, frames, arrays) = checked(scanned, part.request, part.arrays)?;
-        workers = workers.min(fitting_workers(scanned, part.request, fields)?);
+        workers = workers.min(fitting_workers(part.trajectory, scanned, part.request, fields)?);
         sources.push(Source { trajectory: part.trajectory, request: part.request, fields });
         prepared.push((scanned, frames, arrays));
     }
@@ -133,7 +134,7 @@ pub fn plan(trajectory: &Trajectory, request: &ArrayRequest, fields: Fields) -> 
     let mut frames: Vec<u64> = (0..request.frames.len()).map(|row| request.frames.get(row)).collect();
     frames.sort_unstable();
     frames.dedup();
-    let atoms = request.atoms.clone();
+    let (atoms, fields) = trajectory.stack().united(&request.atoms, fields)?;
     let request = Request { fields, atoms, scales: Scales::NATIVE };
     let (mut bytes, mut decoded, mut rest) = (0, 0, frames.as_slice());
     while let Some(&first) = rest.first() {
@@ -192,10 +193,16 @@ pub(super) fn task_end(scanned: &Scanned, frames: &FrameSelection, fields: Field
 }
 
 /// The most workers that the memory of a request is enough for.
-fn fitting_workers(scanned: &Scanned, request: &ArrayRequest, fields: Fields) -> Result<usize> {
+fn fitting_workers(
+    trajectory: &Trajectory,
+    scanned: &Scanned,
+    request: &ArrayRequest,
+    fields: Fields,
+) -> Result<usize> {
     let memory = if request.memory == 0 { DEFAULT_MEMORY } else { request.memory };
     let (largest, _) = trajectory_coupling(scanned, fields);
-    let each = 2 * largest.max(BATCH_BYTES);
+    let room = Applied::room_bytes(trajectory, scanned, &request.atoms, fields)?;
+    let each = room.saturating_add(2 * largest.max(BATCH_BYTES));
     let fit = memory / each;
     if fit == 0 {
         return Err(Error::new(
@@ -256,6 +263,7 @@ impl Call<'_> {
                 }
             };
             reader.read(&frames, &mut rows)?;
+            timing.compute += reader.take_transforming();
             if let Some(columns) = self.sources[part].request.atoms.columns() {
                 for vectors in &mut rows.vectors {
                     match vectors {

@@ -92,9 +92,10 @@ pub fn making(
         n_atoms,
         source_atoms: trajectory.n_atoms(),
         source_precision: precisions.reduce(f64::max),
-        same_format: parts().all(as_it_is) && scanned.has_stored_times(),
+        // frames that are changed are other ones than those of the files
+        same_format: parts().all(as_it_is) && scanned.has_stored_times() && trajectory.stack().is_empty(),
         all_atoms: atoms.indices().is_none() && atoms.columns().is_none(),
-        recoded_version: version.filter(|_| of_format),
+        recoded_version: version.filter(|_| of_format && trajectory.stack().is_empty()),
         title: parts().next().filter(|_| of_format).and_then(|part| part.header().remarks.first().cloned()),
         held: held | cell,
         extras,
@@ -338,6 +339,7 @@ impl Call<'_> {
         let encoded = self.encoder.encode(&room.block.view(), first, &mut room.scratch, bytes);
         encoded.map_err(|error| error.in_format(self.format.info().name).at_path(self.sink.path()))?;
         let size = (bytes.len() - before) as u64;
+        timing.compute += reader.take_transforming();
         timing.compute += reader.meter().watch.lap(&ENCODE, Work { size, frames, ..Work::default() });
         Ok(())
     }
@@ -351,6 +353,12 @@ impl Call<'_> {
         bytes: &mut Vec<u8>,
     ) -> Result<()> {
         let scanned = self.trajectory.scanned().ok_or_else(not_scanned)?;
+        if !self.trajectory.stack().is_empty() {
+            return Err(Error::new(
+                ErrorKind::Internal,
+                "records of frames that are changed cannot be those of the source",
+            ));
+        }
         let located: Vec<(usize, u64)> = positions
             .map(|position| {
                 let frame = self.request.frames.get(position);

@@ -5,6 +5,7 @@ use std::ops::Range;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Encoder, Placing};
 use crate::frame::Fields;
+use crate::pipeline::applied::Applied;
 use crate::pipeline::arrays::task_end;
 use crate::pipeline::encode::EncodeRequest;
 use crate::plan::{BATCH_BYTES, DEFAULT_MEMORY, row_bytes, trajectory_coupling};
@@ -45,7 +46,7 @@ pub fn pieces(
 /// `InvalidArgument` for a trajectory that was not scanned.
 pub fn least_memory(trajectory: &Trajectory, request: &EncodeRequest, encoder: &dyn Encoder) -> Result<u64> {
     let scanned = trajectory.scanned().ok_or_else(not_scanned)?;
-    let [reading, frame] = Sizes::of_worker(scanned, request, needed(encoder), encoder);
+    let [reading, frame] = Sizes::of_worker(trajectory, scanned, request, needed(encoder), encoder)?;
     Ok(Sizes::least(reading.saturating_add(frame), encoder))
 }
 
@@ -71,7 +72,7 @@ impl<'a> RecordsPlan<'a> {
         let scanned = trajectory.scanned().ok_or_else(not_scanned)?;
         request.frames.check(scanned.concatenation.n_frames)?;
         let fields = needed(encoder);
-        Ok(Self { scanned, fields, sizes: Sizes::new(scanned, request, fields, encoder, n_frames)? })
+        Ok(Self { scanned, fields, sizes: Sizes::new(trajectory, scanned, request, fields, encoder, n_frames)? })
     }
 }
 
@@ -106,6 +107,7 @@ pub(crate) struct Sizes {
 
 impl Sizes {
     fn new(
+        trajectory: &Trajectory,
         scanned: &Scanned,
         request: &EncodeRequest,
         fields: Fields,
@@ -114,7 +116,7 @@ impl Sizes {
     ) -> Result<Self> {
         let memory = if request.memory == 0 { DEFAULT_MEMORY } else { request.memory };
         let (_, coupling) = trajectory_coupling(scanned, fields);
-        let [reading, frame] = Self::of_worker(scanned, request, fields, encoder);
+        let [reading, frame] = Self::of_worker(trajectory, scanned, request, fields, encoder)?;
         let window = if encoder.placing() == Placing::Ordered { memory / WINDOW_SHARE } else { 0 };
         let each = reading.saturating_add(frame);
         let fit = (memory - window) / each;
@@ -135,10 +137,17 @@ impl Sizes {
     }
 
     /// Bytes that a worker needs for reading, and for a frame.
-    fn of_worker(scanned: &Scanned, request: &EncodeRequest, fields: Fields, encoder: &dyn Encoder) -> [u64; 2] {
+    fn of_worker(
+        trajectory: &Trajectory,
+        scanned: &Scanned,
+        request: &EncodeRequest,
+        fields: Fields,
+        encoder: &dyn Encoder,
+    ) -> Result<[u64; 2]> {
         let row = row_bytes(request.atoms.n_requested(), fields);
         let frame = if encoder.takes_doubles() { 2 * row } else { row } + encoder.most_bytes();
-        [2 * trajectory_coupling(scanned, fields).0.max(BATCH_BYTES), frame]
+        let reading = 2 * trajectory_coupling(scanned, fields).0.max(BATCH_BYTES);
+        Ok([reading + Applied::room_bytes(trajectory, scanned, &request.atoms, fields)?, frame])
     }
 
     /// The smallest memory in which a worker that needs `each` has its place, beside the window.

@@ -4,17 +4,19 @@
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use crate::clock::{BlockTiming, RunTimings, Stopwatch, Work, WorkerTiming, thread_cpu_time};
-use crate::error::{Error, Result};
-use crate::frame::{AtomGather, Block, BlockView, Fields, Units};
+use crate::clock::{BlockTiming, RunTimings, Work, WorkerTiming, thread_cpu_time};
+use crate::error::Result;
+use crate::frame::{AtomGather, Block, Fields, Units};
 use crate::pipeline::absent::lacks;
+use crate::pipeline::applied::placed;
+use crate::pipeline::job_stacks::JobStacks;
 use crate::pipeline::pool::{Pool, Progress};
 use crate::pipeline::reader::Reader;
 use crate::plan::redecoded_frames;
 use crate::plan::{Job, Plan};
-use crate::reduce::{AnyKernel, AnyPartial, AtomMap, Buffers, LeafPartial, MergeTree, Needs, Node};
+use crate::reduce::{AnyKernel, AtomMap, Buffers, LeafPartial, MergeTree, Needs, Node};
 use crate::trace;
 use crate::trace::activity::{COMPUTE, MERGE, TRANSFORM};
 use crate::trajectory::Trajectory;
@@ -121,7 +123,6 @@ impl Shared<'_> {
 struct Bound<'a> {
     job: &'a Job,
     maps: Vec<AtomMap>,
-    transform_maps: Vec<Vec<AtomMap>>,
 }
 
 /// The leaf that a worker accumulates.
@@ -139,7 +140,8 @@ struct Worker<'a> {
     block: Block,
     /// Gathers the needed atoms, where more were read.
     gather: Option<AtomGather>,
-    transformed: Vec<f32>,
+    /// What is done to frames for some jobs.
+    stacks: JobStacks,
     buffers: Buffers,
     record: WorkerRecord,
 }
@@ -150,10 +152,7 @@ impl<'a> Worker<'a> {
         let maps = |needs: Needs| -> Result<Vec<AtomMap>> {
             needs.atom_sets.iter().map(|set| AtomMap::new(set, &plan.atoms)).collect()
         };
-        let bind = |job: &'a Job| -> Result<Bound<'a>> {
-            let transform_maps = job.transforms.iter().map(|t| maps(t.needs())).collect::<Result<_>>()?;
-            Ok(Bound { job, maps: maps(job.kernel.needs())?, transform_maps })
-        };
+        let bind = |job: &'a Job| -> Result<Bound<'a>> { Ok(Bound { job, maps: maps(job.kernel.needs())? }) };
         Ok(Self {
             shared,
             number,
@@ -161,7 +160,7 @@ impl<'a> Worker<'a> {
             bound: shared.jobs.iter().map(bind).collect::<Result<_>>()?,
             block: Block::default(),
             gather: plan.atoms.positions_in(&plan.read_atoms)?.map(AtomGather::new),
-            transformed: Vec::new(),
+            stacks: JobStacks::new(plan, shared.jobs)?,
             buffers: Buffers::default(),
             record: WorkerRecord::default(),
         })
@@ -233,8 +232,13 @@ impl<'a> Worker<'a> {
         read?;
         self.check_present()?;
         let mut watch = self.reader.meter().watch;
-        let mut compute = Duration::ZERO;
+        let mut compute = self.reader.take_transforming();
         let rows = self.block.rows();
+        if self.gather.is_none()
+            && self.stacks.apply_in_place(&mut self.block).map_err(|error| placed(self.shared.trajectory, error))?
+        {
+            compute += watch.lap(&TRANSFORM, Work::frames(rows as u64));
+        }
         let mut row = 0;
         while row < rows {
             // kernels in Python may take long over a leaf
@@ -249,13 +253,22 @@ impl<'a> Worker<'a> {
                 None => read,
             };
             let before = (first + row as u64 - begin) as usize;
-            for ((bound, partial), &frames) in self.bound.iter().zip(&mut open.partials).zip(&plan.kernel_leaf_frames) {
-                let (transformed, buffers) = (&mut self.transformed, &mut self.buffers);
-                partial
-                    .accumulate(&*bound.job.kernel, &view, before, frames as usize, |partial, rows| {
-                        accumulate(bound, rows, partial, transformed, buffers, (&mut watch, &mut compute))
-                    })
-                    .map_err(|error| place(self.shared.trajectory, error))?;
+            for group in 0..self.stacks.len() {
+                let moved = self.stacks.apply(group, view).map_err(|error| placed(self.shared.trajectory, error))?;
+                if moved.is_copy {
+                    compute += watch.lap(&TRANSFORM, Work::frames(view.rows() as u64));
+                }
+                for &job in moved.jobs {
+                    let (bound, partial, buffers) = (&self.bound[job], &mut open.partials[job], &mut self.buffers);
+                    let frames = plan.kernel_leaf_frames[job] as usize;
+                    let kernel = &*bound.job.kernel;
+                    let accumulated = partial.accumulate(kernel, &moved.view, before, frames, |partial, rows| {
+                        kernel.accumulate(partial, rows, &bound.maps, buffers)?;
+                        compute += watch.lap(&COMPUTE, Work::frames(rows.frames.len() as u64));
+                        Ok(())
+                    });
+                    accumulated.map_err(|error| placed(self.shared.trajectory, error))?;
+                }
             }
             if first + until as u64 == end {
                 let partials = std::mem::replace(&mut open.partials, self.empty_partials());
@@ -301,47 +314,8 @@ impl Worker<'_> {
             if !scanned.parts[scanned.concatenation.span_of(frame).part].decoder.may_lack_fields() {
                 continue;
             }
-            return Err(place(trajectory, lacks(needed - stamp.present).at_frame(frame)));
+            return Err(placed(trajectory, lacks(needed - stamp.present).at_frame(frame)));
         }
         Ok(())
     }
-}
-
-fn accumulate(
-    bound: &Bound<'_>,
-    block: &BlockView<'_>,
-    partial: &mut AnyPartial,
-    transformed: &mut Vec<f32>,
-    buffers: &mut Buffers,
-    (watch, compute): (&mut Stopwatch, &mut Duration),
-) -> Result<()> {
-    let (kernel, work) = (&bound.job.kernel, Work::frames(block.frames.len() as u64));
-    if bound.job.transforms.is_empty() {
-        kernel.accumulate(partial, block, &bound.maps, buffers)?;
-        *compute += watch.lap(&COMPUTE, work);
-        return Ok(());
-    }
-    transformed.clear();
-    transformed.extend_from_slice(block.positions);
-    let width = block.n_selected * 3;
-    for (row, &frame) in transformed.chunks_exact_mut(width.max(1)).zip(block.frames) {
-        for (transform, maps) in bound.job.transforms.iter().zip(&bound.transform_maps) {
-            transform.apply(row, maps, buffers).map_err(|error| error.at_frame(frame))?;
-        }
-    }
-    *compute += watch.lap(&TRANSFORM, work);
-    kernel.accumulate(partial, &BlockView { positions: transformed, ..*block }, &bound.maps, buffers)?;
-    *compute += watch.lap(&COMPUTE, work);
-    Ok(())
-}
-
-/// Turns a trajectory's frame number in a kernel's error into file and frame.
-fn place(trajectory: &Trajectory, error: Error) -> Error {
-    let (Some(frame), Some(scanned)) = (error.frame(), trajectory.scanned()) else { return error };
-    let span = scanned.concatenation.span_of(frame);
-    let part = &scanned.parts[span.part];
-    error
-        .moved_to_frame(span.kept.start + (frame - span.first_frame))
-        .in_format(part.format.info().name)
-        .at_path(&part.path)
 }

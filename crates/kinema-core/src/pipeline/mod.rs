@@ -2,14 +2,17 @@
 
 mod absent;
 pub mod append;
+mod applied;
 pub mod arrays;
 pub mod atom_exchange;
 pub mod atom_records;
+mod bound_stack;
 mod commit;
 pub mod encode;
 mod encode_plan;
 mod encode_rows;
 pub mod extended_xyz;
+mod job_stacks;
 pub mod kernels;
 pub mod moments;
 mod pool;

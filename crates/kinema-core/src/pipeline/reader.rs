@@ -4,8 +4,10 @@
 
 use std::ops::Range;
 use std::path::Path;
+use std::time::Duration;
 
 use super::absent::Held;
+use super::applied::Applied;
 use crate::clock::{Meter, Phases, Work};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Decoded, Request, Segment, Wanted};
@@ -17,10 +19,16 @@ use crate::trajectory::{Absent, Part, ReaderBuffers, Scanned, Trajectory, not_sc
 
 /// Reads frames for one worker; its buffers are those of the last reader of the trajectory.
 pub struct Reader<'a> {
-    trajectory: &'a Trajectory,
-    scanned: &'a Scanned,
+    pub(super) trajectory: &'a Trajectory,
+    pub(super) scanned: &'a Scanned,
+    /// What is decoded: with what the trajectory's transforms need.
     pub(super) request: Request,
-    units: Units,
+    pub(super) units: Units,
+    /// Whether frames are changed before they are handed on, and by what, but while that is at work.
+    is_transformed: bool,
+    applied: Option<Applied>,
+    /// Time that this took.
+    pub(super) transforming: Duration,
     pub(super) buffers: ReaderBuffers,
     /// What is given of fields that frames lack.
     pub(super) absent: Absent,
@@ -53,12 +61,16 @@ impl InPlace {
 }
 
 impl<'a> Reader<'a> {
-    /// A reader of these fields and atoms.
+    /// A reader of these fields and atoms, as the transforms of the trajectory make them.
     ///
     /// # Errors
-    /// `InvalidArgument` when the trajectory has not been scanned, or a part lacks a field.
+    /// `InvalidArgument` when the trajectory has not been scanned, a part lacks a field, or transforms cannot be applied.
     pub fn new(trajectory: &'a Trajectory, fields: Fields, atoms: AtomSelection, units: Units) -> Result<Self> {
         let scanned = trajectory.scanned().ok_or_else(not_scanned)?;
+        let (applied, atoms, fields) = match Applied::of(trajectory, scanned, &atoms, fields)? {
+            None => (None, atoms, fields),
+            Some((applied, atoms, fields)) => (Some(applied), atoms, fields),
+        };
         for span in &scanned.concatenation.spans {
             let part = &scanned.parts[span.part];
             let absent = fields - part.header().fields - Fields::CELL - Fields::STEP - Fields::TIME;
@@ -79,6 +91,9 @@ impl<'a> Reader<'a> {
             scanned,
             request: Request { fields, atoms, scales: Scales::NATIVE },
             units,
+            is_transformed: applied.is_some(),
+            applied,
+            transforming: Duration::ZERO,
             buffers,
             absent: trajectory.absent(),
             held: Default::default(),
@@ -102,11 +117,24 @@ impl<'a> Reader<'a> {
         &mut self.buffers.scratch.meter
     }
 
+    /// Time in transforms since the last call, for the ends' timings.
+    pub(super) fn take_transforming(&mut self) -> Duration {
+        std::mem::take(&mut self.transforming)
+    }
+
     /// Reads `frames` (numbers in the trajectory, any order) into the rows of `out`, in the order given.
     ///
     /// # Errors
-    /// Of the source and the format, with path, format, frame and byte.
+    /// Of the source, the format and the trajectory's transforms, with path, format, frame and byte.
     pub fn read(&mut self, frames: &[u64], out: &mut BlockMut<'_>) -> Result<()> {
+        let Some(mut applied) = self.applied.take() else { return self.read_stored(frames, out) };
+        let outcome = applied.read(self, frames, out);
+        self.applied = Some(applied);
+        outcome
+    }
+
+    /// The same without transforms: what is decoded, in angstrom and ps where there are some.
+    pub(super) fn read_stored(&mut self, frames: &[u64], out: &mut BlockMut<'_>) -> Result<()> {
         self.meter().watch.restart();
         self.buffers.order.clear();
         for (row, &frame) in frames.iter().enumerate() {
@@ -140,6 +168,10 @@ impl<'a> Reader<'a> {
             Units::Native => Scales::NATIVE,
             Units::Of(target) => part.scales.to_units_of(target),
         };
+        if self.is_transformed {
+            // vectors are given in the reader's units when they have been changed
+            self.request.scales = Scales { time: self.request.scales.time, ..part.scales };
+        }
         // frames that share segments are read in one batch, or their segments would be read once for each batch
         let coupled = part.decoder.coupling(self.request.fields).frames > 1;
         let mut rest = run;

@@ -22,7 +22,7 @@ pub use self::partition::{Partition, TaskRequest};
 use crate::error::{Error, ErrorKind, Result, printed};
 use crate::format::FrameCoupling;
 use crate::frame::Fields;
-use crate::reduce::{AnyKernel, Needs, Transform};
+use crate::reduce::{AnyKernel, Needs, Stack};
 use crate::selection::{AtomSelection, FrameSelection};
 use crate::trajectory::{Scanned, Trajectory, not_scanned};
 
@@ -30,14 +30,42 @@ use crate::trajectory::{Scanned, Trajectory, not_scanned};
 pub struct Job {
     /// The analysis.
     pub kernel: std::sync::Arc<dyn AnyKernel>,
-    /// Applied in this order.
-    pub transforms: Vec<std::sync::Arc<dyn Transform>>,
+    /// Applied behind the transforms of the trajectory, to each frame by itself.
+    pub stack: Stack,
 }
 
 impl Job {
-    fn needs(&self) -> impl Iterator<Item = Needs> + '_ {
-        std::iter::once(self.kernel.needs()).chain(self.transforms.iter().map(|transform| transform.needs()))
+    /// Atoms and fields that must be read, but for the trajectory's transforms.
+    fn needs(&self, n_atoms: u32) -> Result<(AtomSelection, Fields)> {
+        if self.stack.looks_back() {
+            let what = format!(
+                "{} must see other frames first: it is a transform of the trajectory, not of a single analysis",
+                self.stack.labels().join(", ")
+            );
+            return Err(Error::new(ErrorKind::InvalidArgument, what));
+        }
+        let Needs { fields, atom_sets } = self.kernel.needs();
+        if let Some(other) = atom_sets.iter().find(|set| set.n_atoms() != n_atoms) {
+            let what = "the selection is of another number of atoms than the trajectory";
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                format!("{what}, expected {n_atoms}, found {}", other.n_atoms()),
+            ));
+        }
+        self.stack.united(&AtomSelection::union(n_atoms, &atom_sets), fields)
     }
+}
+
+/// Jobs with the same stack, by their numbers, each group once.
+pub(crate) fn grouped(jobs: &[Job]) -> Vec<(&Stack, Vec<usize>)> {
+    let mut groups: Vec<(&Stack, Vec<usize>)> = Vec::new();
+    for (number, job) in jobs.iter().enumerate() {
+        match groups.iter_mut().find(|(stack, _)| **stack == job.stack) {
+            Some((_, members)) => members.push(number),
+            None => groups.push((&job.stack, vec![number])),
+        }
+    }
+    groups
 }
 
 /// What to read, in which units of work.
@@ -77,6 +105,8 @@ pub struct Plan {
     pub read_per_useful: f64,
     /// The kernels' names and versions.
     pub kernels: Vec<String>,
+    /// What is done to all frames, and then for some jobs, in words.
+    pub transforms: [Vec<String>; 2],
     /// What the plan could not give, in words.
     pub notes: Vec<String>,
 }
@@ -118,7 +148,12 @@ impl Plan {
         let (largest, coupling) = trajectory_coupling(scanned, fields);
         let read_atoms = access.atoms(&atoms);
         let read_row = row_bytes(read_atoms.len(), fields);
-        let copies = u64::from(read_atoms != atoms) + u64::from(jobs.iter().any(|job| !job.transforms.is_empty()));
+        let groups = grouped(jobs);
+        let transforms = groups.iter().flat_map(|(stack, _)| stack.labels()).collect();
+        // one stack for all is applied where frames are decoded
+        let is_copied = groups.len() > 1 || read_atoms != atoms;
+        let copies =
+            u64::from(read_atoms != atoms) + u64::from(is_copied && groups.iter().any(|(stack, _)| !stack.is_empty()));
         let mut plan = Self {
             atoms,
             access,
@@ -135,6 +170,7 @@ impl Plan {
             partial_bytes: 0,
             read_per_useful: 0.0,
             kernels: jobs.iter().map(|job| job.kernel.id().to_owned()).collect(),
+            transforms: [trajectory.stack().labels(), transforms],
             notes: Vec::new(),
             frames,
         };
@@ -282,6 +318,11 @@ impl Plan {
             },
         );
         // writing to a String cannot fail
+        for (labels, of) in
+            self.transforms.iter().zip(["", " of single analyses"]).filter(|(labels, _)| !labels.is_empty())
+        {
+            let _ = write!(text, "\ntransforms{of}: {}", labels.join(", then "));
+        }
         for note in &self.notes {
             let _ = write!(text, "\nnote: {note}");
         }
@@ -317,17 +358,16 @@ fn united_needs(
         return Err(Error::new(ErrorKind::InvalidArgument, "no analysis given"));
     }
     frames.check(scanned.concatenation.n_frames)?;
-    let needs: Vec<Needs> = jobs.iter().flat_map(Job::needs).collect();
-    let sets = needs.iter().flat_map(|needs| &needs.atom_sets);
-    if let Some(other) = sets.clone().find(|set| set.n_atoms() != trajectory.n_atoms()) {
-        let what = "the selection is of another number of atoms than the trajectory";
-        return Err(Error::new(
-            ErrorKind::InvalidArgument,
-            format!("{what}, expected {}, found {}", trajectory.n_atoms(), other.n_atoms()),
-        ));
+    let mut all: Option<(AtomSelection, Fields)> = None;
+    for job in jobs {
+        let (atoms, fields) = job.needs(trajectory.n_atoms())?;
+        all = Some(match all {
+            None => (atoms, fields),
+            Some((others, known)) => (AtomSelection::union(trajectory.n_atoms(), [&others, &atoms]), known | fields),
+        });
     }
-    let fields = needs.iter().fold(Fields::NONE, |all, needs| all | needs.fields);
-    Ok((AtomSelection::union(trajectory.n_atoms(), sets), fields))
+    let (atoms, fields) = all.unwrap_or((AtomSelection::all(0), Fields::NONE));
+    trajectory.stack().united(&atoms, fields)
 }
 
 /// Bytes of the largest frame of the parts, and the coupling of their frames.

@@ -221,16 +221,3 @@ impl<K: Kernel> AnyKernel for K {
         Ok(Box::new(Kernel::from_bytes(self, bytes)?))
     }
 }
-
-/// Changes the coordinates of each frame before a kernel sees them (align, wrap, centre).
-///
-/// It may ask for more atoms than the kernel does.
-pub trait Transform: Send + Sync {
-    /// Fields and atom sets that it reads.
-    fn needs(&self) -> Needs;
-    /// Changes one row of a block (`n_selected * 3` values) in place.
-    ///
-    /// # Errors
-    /// `Corrupt` for values that it cannot work with.
-    fn apply(&self, row: &mut [f32], maps: &[AtomMap], buffers: &mut Buffers) -> Result<()>;
-}

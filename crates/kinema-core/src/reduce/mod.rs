@@ -1,9 +1,11 @@
-//! Kernels and the reduction of their partials: the kernel interface and the fixed merge tree.
+//! Kernels, what is done to frames before them, and the reduction of their partials by a fixed merge tree.
 
 mod kernel;
 mod leaf_partial;
 mod merge_tree;
+mod transform;
 
-pub use self::kernel::{AnyKernel, AnyPartial, AtomMap, Buffers, Kernel, Needs, ResultArray, Transform};
+pub use self::kernel::{AnyKernel, AnyPartial, AtomMap, Buffers, Kernel, Needs, ResultArray};
 pub(crate) use self::leaf_partial::LeafPartial;
 pub use self::merge_tree::{MergeTree, Node, Partials};
+pub use self::transform::{AnyTransform, FrameMut, RunUp, Stack, Stage, Transform, TransformState};

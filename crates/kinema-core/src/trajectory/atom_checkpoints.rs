@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{IndexPolicy, Part, Trajectory, not_scanned};
+use super::{IndexPolicy, Part, TrajectoryFiles, not_scanned};
 use crate::error::{Error, ErrorKind, Result, catch_panics};
 use crate::index::atom_checkpoints::{self, AtomCheckpoints};
 use crate::index::{Index, TableIndex};
@@ -41,7 +41,7 @@ struct Task<'a> {
     progress: &'a (dyn Fn(u64) -> Result<()> + Sync),
 }
 
-impl Trajectory {
+impl TrajectoryFiles {
     /// Makes and stores checkpoints of every `every`-th atom of all frames of all parts; trajectories that are opened
     /// later use them. `None` for a part that has no use for them: of another format, or of few atoms. `progress` gets
     /// the bytes that were read.

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::{Part, Trajectory};
+use super::{Part, TrajectoryFiles};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Decoder, Request, Scan, ScanOptions, Wanted};
 use crate::frame::Scales;
@@ -35,8 +35,9 @@ pub(super) struct KnownParts {
 }
 
 impl KnownParts {
-    pub fn of(previous: Option<&Trajectory>) -> Self {
-        let parts = previous.and_then(Trajectory::scanned).map(|scanned| scanned.parts.as_slice()).unwrap_or_default();
+    pub fn of(previous: Option<&TrajectoryFiles>) -> Self {
+        let parts =
+            previous.and_then(TrajectoryFiles::scanned).map(|scanned| scanned.parts.as_slice()).unwrap_or_default();
         let growing = previous.is_some_and(|previous| previous.options.growing);
         Self { parts: parts.iter().map(|part| (part.path.clone(), part.clone())).collect(), growing }
     }

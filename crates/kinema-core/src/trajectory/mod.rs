@@ -1,10 +1,11 @@
-//! A trajectory: one or more files (parts), opened lazily, with their indices and their concatenation.
+//! A trajectory: one or more files (parts), opened lazily, with their indices, their concatenation and transforms.
 //!
 //! It reads no frames itself (see `reader`) and knows nothing of HDF5 structure or topologies.
 
 mod atom_checkpoints;
 mod concatenation;
 mod growing;
+mod handle;
 mod open_files;
 mod options;
 mod parts;
@@ -21,6 +22,7 @@ pub use self::atom_checkpoints::MadeCheckpoints;
 pub use self::concatenation::{Concatenation, Gap, Overlap, PartSpan};
 use self::concatenation::{OrderedPart, concatenate};
 use self::growing::KnownParts;
+pub use self::handle::Trajectory;
 use self::open_files::Handles;
 pub use self::options::{Absent, IndexPolicy, OnTruncated, OpenOptions};
 use self::ranged_scan::ScannedRanges;
@@ -176,8 +178,8 @@ impl Scanned {
     }
 }
 
-/// A trajectory of one or more files.
-pub struct Trajectory {
+/// The files of a trajectory, opened: what all handles on them share.
+pub struct TrajectoryFiles {
     paths: Vec<PathBuf>,
     options: OpenOptions,
     handles: Arc<Handles>,
@@ -197,7 +199,7 @@ pub struct Trajectory {
     known: Mutex<KnownParts>,
 }
 
-impl Trajectory {
+impl TrajectoryFiles {
     /// Whether frames may lack fields of the file: [`crate::format::Decoder::may_lack_fields`] of the first part.
     pub fn may_lack_fields(&self) -> bool {
         self.first.1.may_lack_fields()
@@ -216,11 +218,11 @@ impl Trajectory {
         Self::open_again(paths, options, None)
     }
 
-    /// As [`Trajectory::open`]; parts of a trajectory that was opened before and are unchanged are as they are there, those
+    /// As [`TrajectoryFiles::open`]; parts of a trajectory that was opened before and are unchanged are as they are there, those
     /// that have grown are scanned from their former end. [`OpenOptions::growing`] holds where there is one.
     ///
     /// # Errors
-    /// As [`Trajectory::open`].
+    /// As [`TrajectoryFiles::open`].
     pub fn open_again(paths: Vec<PathBuf>, options: OpenOptions, previous: Option<&Self>) -> Result<Self> {
         let Some(path) = paths.first() else {
             return Err(Error::new(ErrorKind::InvalidArgument, "no trajectory file given"));
@@ -295,7 +297,7 @@ impl Trajectory {
     /// between has another status later on.
     ///
     /// # Errors
-    /// `Internal` before the scan; those of [`Trajectory::source`] and of reading.
+    /// `Internal` before the scan; those of [`TrajectoryFiles::source`] and of reading.
     pub fn identity(&self, part: usize, places: u64) -> Result<FileIdentity> {
         let scanned = self.scanned().and_then(|scanned| scanned.parts.get(part)).ok_or_else(not_scanned)?;
         let (known, source) = (&scanned.identity, self.source(part)?);

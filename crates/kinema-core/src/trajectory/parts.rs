@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError};
 
 use super::growing::{self, KnownParts};
-use super::{IndexOrigin, IndexPolicy, OnTruncated, Part, Scanned, Trajectory, open_decoder, scales_of, status_before};
+use super::{
+    IndexOrigin, IndexPolicy, OnTruncated, Part, Scanned, TrajectoryFiles, open_decoder, scales_of, status_before,
+};
 use crate::clock::{Stopwatch, Work};
 use crate::error::{Error, ErrorKind, Result, printed};
 use crate::format::{Decoder, Format, Scan, ScanOptions};
@@ -17,7 +19,7 @@ use crate::index::{Index, TableIndex};
 use crate::source::{FileStatus, Source};
 use crate::trace::activity::SCAN;
 
-impl Trajectory {
+impl TrajectoryFiles {
     /// Finds all frames of all parts and concatenates them; does nothing the second time. `progress` gets scanned bytes.
     ///
     /// # Errors
@@ -26,10 +28,10 @@ impl Trajectory {
         self.scan_with(workers, false, progress)
     }
 
-    /// As [`Trajectory::scan`]; with `skip_damaged` damage that hides frames is no error but in [`Part::damaged`].
+    /// As [`TrajectoryFiles::scan`]; with `skip_damaged` damage that hides frames is no error but in [`Part::damaged`].
     ///
     /// # Errors
-    /// As [`Trajectory::scan`].
+    /// As [`TrajectoryFiles::scan`].
     pub fn scan_with(
         &self,
         workers: usize,

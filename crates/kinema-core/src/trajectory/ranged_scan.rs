@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::PoisonError;
 
-use super::{IndexPolicy, Trajectory, open_decoder};
+use super::{IndexPolicy, TrajectoryFiles, open_decoder};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::TableIndex;
 use crate::index::identity::FileIdentity;
 use crate::index::store::{self, LoadOutcome};
 use crate::source::FileStatus;
 
-impl Trajectory {
+impl TrajectoryFiles {
     /// The parts that must be scanned, as no stored index fits: number, and the bytes behind the frames indexed so far.
     ///
     /// # Errors
@@ -47,7 +47,7 @@ impl Trajectory {
         Ok(ranges)
     }
 
-    /// Scans the frames of a part that start in a byte range; the index as bytes for [`Trajectory::add_scanned_ranges`] of another process.
+    /// Scans the frames of a part that start in a byte range; the index as bytes for [`TrajectoryFiles::add_scanned_ranges`] of another process.
     ///
     /// # Errors
     /// Those of the source, and what `progress` returns; `InvalidArgument` for a part that is not there.
@@ -65,10 +65,10 @@ impl Trajectory {
         Ok(store::encode(&table, &identity, format.info().name, decoder.header().n_atoms))
     }
 
-    /// Adds the indices of ascending byte ranges of a part; the next [`Trajectory::scan`] uses them.
+    /// Adds the indices of ascending byte ranges of a part; the next [`TrajectoryFiles::scan`] uses them.
     ///
     /// # Errors
-    /// `Corrupt` for other bytes than those of [`Trajectory::scan_range`]; `InvalidArgument` for a part that is not
+    /// `Corrupt` for other bytes than those of [`TrajectoryFiles::scan_range`]; `InvalidArgument` for a part that is not
     /// there.
     pub fn add_scanned_ranges(&self, part: usize, indices: &[Vec<u8>]) -> Result<()> {
         let path = self.paths.get(part).ok_or_else(|| no_part(part))?;
@@ -113,7 +113,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::trajectory::OpenOptions;
+    use crate::trajectory::{OpenOptions, Trajectory};
 
     #[test]
     fn ranges_of_another_process_give_the_same_index() {

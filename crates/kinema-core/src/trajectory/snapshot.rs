@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::open_files::Handles;
 use super::{
-    IndexOrigin, OpenOptions, Part, Scanned, StatedUnits, Threads, Trajectory, not_scanned, open_decoder, scales_of,
+    IndexOrigin, OpenOptions, Part, Scanned, StatedUnits, Threads, TrajectoryFiles, not_scanned, open_decoder,
+    scales_of,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Decoder, Format, ScanOptions};
@@ -21,8 +22,8 @@ const MAGIC: &[u8; 8] = b"KINEMAKO";
 /// Bytes that were read of a file, with their offsets.
 type Reads = Vec<(u64, Vec<u8>)>;
 
-impl Trajectory {
-    /// Serializes headers, identities and indices of all parts, for [`Trajectory::from_snapshot`].
+impl TrajectoryFiles {
+    /// Serializes headers, identities and indices of all parts, for [`TrajectoryFiles::from_snapshot`].
     ///
     /// # Errors
     /// `Internal` before the scan; those of reading the headers once more.
@@ -66,7 +67,7 @@ impl Trajectory {
     /// A trajectory of the same files, scanned already, without touching any of them.
     ///
     /// # Errors
-    /// `Corrupt` for other bytes than those of [`Trajectory::snapshot`] with the same paths and options.
+    /// `Corrupt` for other bytes than those of [`TrajectoryFiles::snapshot`] with the same paths and options.
     pub fn from_snapshot(paths: Vec<PathBuf>, options: OpenOptions, snapshot: &[u8]) -> Result<Self> {
         let wrong = || Error::new(ErrorKind::Corrupt, "the trajectory snapshot cannot be used: it ends early");
         let mut rest = snapshot.strip_prefix(MAGIC).ok_or_else(wrong)?;
@@ -331,6 +332,7 @@ impl Source for SnapshotSource {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trajectory::Trajectory;
 
     fn dcd_like(name: &str) -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/golden").join(name)

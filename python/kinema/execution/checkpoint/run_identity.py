@@ -36,6 +36,10 @@ def items_of_run(analyses: Sequence[Computation], frames: FrameSelection, result
         arguments = analysis.arguments.items()
         items += [plain(f"{argument} of {name}", str(value)) for argument, value in arguments if argument != "select"]
     items += items_of_files(analyses[0].trajectory)
+    transforms = analyses[0].trajectory.core.transforms
+    items.append(plain("the number of transforms of the trajectory", str(len(transforms))))
+    for place, transform in enumerate(transforms):
+        items += _items_of_transform(transform, f"in transform {place + 1} of the trajectory")
     items.append(item_of_frames(frames))
     items.append(plain("the results", results))
     return items
@@ -52,10 +56,10 @@ def items_of_pass(
     for (name, _), (kernel, transforms) in zip(_named(analyses), jobs, strict=True):
         where = f"of {name}, round {number + 1}"
         items.append(plain(f"the partial {where}", kernel.id))
-        items += _items_of_recipe(kernel, where)
+        items += _items_of_kernel(kernel, where)
         items.append(plain(f"the number of transforms {where}", str(len(transforms))))
         for place, transform in enumerate(transforms):
-            items += _items_of_recipe(transform, f"in transform {place + 1} {where}")
+            items += _items_of_transform(transform, f"in transform {place + 1} {where}")
     return items
 
 
@@ -65,8 +69,15 @@ def _named(analyses: Sequence[Computation]) -> Iterator[tuple[str, Computation]]
         yield (f"{name} (analysis {number + 1})" if names.count(name) > 1 else name), analysis
 
 
-def _items_of_recipe(made: _core.Kernel | _core.Transform, where: str) -> Iterator[IdentityItem]:
-    """The call that made a kernel or transform, argument by argument."""
+def _items_of_transform(made: _core.Transform, where: str) -> Iterator[IdentityItem]:
+    """The call that made a transform, argument by argument."""
+    yield plain(f"the kind {where}", made.id)
+    for name, value in sorted(made.arguments.items()):
+        yield from _items_of_value(f"{name} {where}", value)
+
+
+def _items_of_kernel(made: _core.Kernel, where: str) -> Iterator[IdentityItem]:
+    """The call that made a kernel, argument by argument."""
     _, (kind, function, arguments) = made.__reduce__()
     yield plain(f"the kind {where}", function)
     names = inspect.signature(getattr(getattr(_core, kind), function)).parameters

@@ -1,0 +1,283 @@
+//! Frames as the transforms of a trajectory make them: what a reader has decoded is changed in the rows of whoever reads, where
+//! those have all atoms and fields that are needed, else in room of its own.
+
+use super::bound_stack::{BoundStack, Row, Step};
+use super::reader::Reader;
+use crate::clock::Work;
+use crate::error::{Error, Result};
+use crate::frame::{Block, BlockMut, Fields, Real, RowsMut, Scales, Stamp, Units, VectorsMut};
+use crate::plan::{row_bytes, trajectory_coupling};
+use crate::selection::AtomSelection;
+use crate::trace::activity::TRANSFORM;
+use crate::trajectory::{Scanned, Trajectory};
+
+/// Decoded bytes of frames that are changed together in room of a reader.
+const ROOM_BYTES: u64 = 1 << 20;
+
+/// The transforms of a trajectory, made ready for one reader.
+pub(super) struct Applied {
+    stack: BoundStack,
+    /// Of the atoms that are asked for among those that are decoded; `None` where they are the same.
+    columns: Option<Vec<u32>>,
+    /// Vectors that are asked for.
+    asked: Fields,
+    /// Most frames in `room`.
+    room_rows: usize,
+    room: Block,
+    /// Frames that transforms must see before those that are asked for.
+    before: Block,
+}
+
+impl Applied {
+    /// Those of `trajectory`, if any, with the atoms and fields that must be decoded for what is asked for.
+    ///
+    /// # Errors
+    /// `InvalidArgument` where transforms cannot be applied to these atoms.
+    pub fn of(
+        trajectory: &Trajectory,
+        scanned: &Scanned,
+        atoms: &AtomSelection,
+        fields: Fields,
+    ) -> Result<Option<(Self, AtomSelection, Fields)>> {
+        let stack = trajectory.stack();
+        if stack.is_empty() {
+            return Ok(None);
+        }
+        let (decoded, all_fields) = stack.united(atoms, fields)?;
+        let room_rows = room_rows(scanned, &decoded, all_fields);
+        let applied = Self {
+            stack: BoundStack::new(stack, &decoded)?,
+            columns: atoms.positions_in(&decoded)?,
+            asked: fields,
+            room_rows,
+            room: Block::default(),
+            before: Block::default(),
+        };
+        Ok(Some((applied, decoded, all_fields)))
+    }
+
+    /// Bytes of the room that a reader of a trajectory with transforms may take; 0 without.
+    ///
+    /// # Errors
+    /// As [`Applied::of`].
+    pub fn room_bytes(
+        trajectory: &Trajectory,
+        scanned: &Scanned,
+        atoms: &AtomSelection,
+        fields: Fields,
+    ) -> Result<u64> {
+        let stack = trajectory.stack();
+        if stack.is_empty() {
+            return Ok(0);
+        }
+        let (decoded, all_fields) = stack.united(atoms, fields)?;
+        let rows = room_rows(scanned, &decoded, all_fields) as u64;
+        let rooms = 1 + u64::from(stack.looks_back());
+        Ok(rooms * rows * row_bytes(decoded.len(), all_fields))
+    }
+
+    /// As [`Reader::read`].
+    ///
+    /// # Errors
+    /// Those of [`Reader::read`] and of the transforms, with path, format and frame.
+    pub fn read(&mut self, reader: &mut Reader<'_>, frames: &[u64], out: &mut BlockMut<'_>) -> Result<()> {
+        let mut order: Vec<usize> = (0..frames.len()).collect();
+        if self.stack.looks_back() {
+            order.sort_by_key(|&row| frames[row]);
+        }
+        if self.fits(reader, out) {
+            reader.read_stored(frames, out)?;
+            return self.apply(reader, frames, &order, out);
+        }
+        let mut room = std::mem::take(&mut self.room);
+        let mut outcome = Ok(());
+        for rows in order.chunks(self.room_rows) {
+            outcome = self.read_in_room(reader, frames, rows, &mut room, out);
+            if outcome.is_err() {
+                break;
+            }
+        }
+        self.room = room;
+        outcome
+    }
+
+    /// Whether the rows of `out` hold what is decoded, so that it is changed there.
+    fn fits(&self, reader: &Reader<'_>, out: &BlockMut<'_>) -> bool {
+        let has = |(vectors, field): (&VectorsMut<'_>, Fields)| match vectors {
+            VectorsMut::Absent => !reader.request.fields.contains(field),
+            VectorsMut::F32(_) => true,
+            VectorsMut::F64(_) => false,
+        };
+        self.columns.is_none() && reader.units == Units::Public && out.vectors.iter().zip(Fields::VECTORS).all(has)
+    }
+
+    fn read_in_room(
+        &mut self,
+        reader: &mut Reader<'_>,
+        frames: &[u64],
+        rows: &[usize],
+        room: &mut Block,
+        out: &mut BlockMut<'_>,
+    ) -> Result<()> {
+        let n_decoded = reader.request.atoms.len();
+        room.reset(rows.iter().map(|&row| frames[row]), n_decoded, reader.request.fields);
+        let numbers = std::mem::take(&mut room.frames);
+        let order: Vec<usize> = (0..rows.len()).collect();
+        let read = reader.read_stored(&numbers, &mut room.as_mut());
+        let applied = read.and_then(|()| self.apply(reader, &numbers, &order, &mut room.as_mut()));
+        room.frames = numbers;
+        applied?;
+        for (from, &to) in rows.iter().enumerate() {
+            self.put(reader, room, from, out, to)?;
+        }
+        reader.transformed(rows.len());
+        Ok(())
+    }
+
+    /// Applies the transforms to decoded rows, in that order.
+    fn apply(
+        &mut self,
+        reader: &mut Reader<'_>,
+        frames: &[u64],
+        order: &[usize],
+        out: &mut BlockMut<'_>,
+    ) -> Result<()> {
+        for &row in order {
+            let step = if self.stack.looks_back() {
+                let steps = self.stack.steps(frames[row]);
+                let Some((step, before)) = steps.split_last() else { continue };
+                self.see(reader, before)?;
+                *step
+            } else {
+                self.stack.step(frames[row])
+            };
+            self.apply_row(reader, step, row, out)?;
+        }
+        reader.transformed(frames.len());
+        Ok(())
+    }
+
+    /// Reads frames that transforms must see, and applies these.
+    fn see(&mut self, reader: &mut Reader<'_>, steps: &[Step]) -> Result<()> {
+        if steps.is_empty() {
+            return Ok(());
+        }
+        reader.transformed(0);
+        let mut before = std::mem::take(&mut self.before);
+        for steps in steps.chunks(self.room_rows) {
+            before.reset(steps.iter().map(|step| step.frame), reader.request.atoms.len(), reader.request.fields);
+            let numbers = std::mem::take(&mut before.frames);
+            reader.read_stored(&numbers, &mut before.as_mut())?;
+            before.frames = numbers;
+            for (row, step) in steps.iter().enumerate() {
+                self.apply_row(reader, *step, row, &mut before.as_mut())?;
+            }
+            reader.transformed(steps.len());
+        }
+        self.before = before;
+        Ok(())
+    }
+
+    fn apply_row(&mut self, reader: &Reader<'_>, step: Step, row: usize, out: &mut BlockMut<'_>) -> Result<()> {
+        let len = 3 * reader.request.atoms.len();
+        let [positions, velocities, forces] = &mut out.vectors;
+        let vectors = [single(positions, row, len)?, single(velocities, row, len)?, single(forces, row, len)?];
+        let stamp = &mut out.stamps.row(row, 1)?[0];
+        // times are those of the reader's units
+        let time = stamp.time;
+        stamp.time = reader.picoseconds(step.frame, time);
+        let applied = self.stack.apply(step, Row { number: step.frame, vectors, stamp });
+        stamp.time = time;
+        applied.map_err(|error| placed(reader.trajectory, error))
+    }
+
+    /// Puts what is asked for of a row of the room into one of the user's, in its units.
+    fn put(&self, reader: &Reader<'_>, room: &Block, from: usize, out: &mut BlockMut<'_>, to: usize) -> Result<()> {
+        let scales = reader.scales_of_units(room.frames[from]);
+        let len = 3 * reader.request.atoms.len();
+        let factors = [scales.length, scales.velocity, scales.force];
+        let decoded = [&room.positions, &room.velocities, &room.forces];
+        let n_asked = self.columns.as_ref().map_or(reader.request.atoms.len(), Vec::len);
+        for ((values, factor), vectors) in decoded.into_iter().zip(factors).zip(&mut out.vectors) {
+            let row = values.get(from * len..).and_then(|values| values.get(..len)).unwrap_or_default();
+            match vectors {
+                VectorsMut::Absent => {}
+                VectorsMut::F32(rows) => self.put_row(row, factor, rows.row(to, 3 * n_asked)?),
+                VectorsMut::F64(rows) => self.put_row(row, factor, rows.row(to, 3 * n_asked)?),
+            }
+        }
+        let stamp = room.stamps[from];
+        let mut cell = stamp.cell;
+        if scales.length != 1.0 {
+            cell.iter_mut().flatten().for_each(|value| *value /= scales.length);
+        }
+        let unasked = Fields::VECTORS.into_iter().filter(|&field| !self.asked.contains(field));
+        let present = unasked.fold(stamp.present, |present, field| present - field);
+        *out.stamp(to)? = Stamp { cell, present, ..stamp };
+        Ok(())
+    }
+
+    fn put_row<R: Real>(&self, row: &[f32], factor: f64, out: &mut [R]) {
+        let atoms = row.as_chunks::<3>().0;
+        let places = out.as_chunks_mut::<3>().0;
+        let value = |value: f32| {
+            if factor == 1.0 { R::scaled_f32(value, 1.0) } else { R::scaled(f64::from(value) / factor, 1.0) }
+        };
+        match &self.columns {
+            None => places.iter_mut().zip(atoms).for_each(|(place, atom)| *place = atom.map(value)),
+            Some(columns) => {
+                places.iter_mut().zip(columns).for_each(|(place, &column)| *place = atoms[column as usize].map(value));
+            }
+        }
+    }
+}
+
+/// Frames that are changed together: a few, but no fewer than are decoded as one.
+fn room_rows(scanned: &Scanned, atoms: &AtomSelection, fields: Fields) -> usize {
+    let (_, coupling) = trajectory_coupling(scanned, fields);
+    (ROOM_BYTES / row_bytes(atoms.len(), fields)).max(coupling.frames).max(1) as usize
+}
+
+/// The vectors of a row; empty where they are not read.
+fn single<'b>(vectors: &'b mut VectorsMut<'_>, row: usize, len: usize) -> Result<&'b mut [f32]> {
+    match vectors {
+        VectorsMut::F32(rows) => RowsMut::row(rows, row, len),
+        VectorsMut::Absent | VectorsMut::F64(_) => Ok(&mut []),
+    }
+}
+
+impl Reader<'_> {
+    /// Time until now went into transforms.
+    fn transformed(&mut self, frames: usize) {
+        let lap = self.meter().watch.lap(&TRANSFORM, Work::frames(frames as u64));
+        self.transforming += lap;
+    }
+
+    /// A time in the reader's units, of that frame of the trajectory, in ps.
+    fn picoseconds(&self, frame: u64, time: f64) -> f64 {
+        match self.units {
+            Units::Public => time,
+            Units::Native | Units::Of(_) => time * self.scales_of_units(frame).time,
+        }
+    }
+
+    /// Factors from the reader's units to angstrom and ps, for a frame of the trajectory.
+    fn scales_of_units(&self, frame: u64) -> Scales {
+        match self.units {
+            Units::Public => Scales::NATIVE,
+            Units::Native => self.scanned.parts[self.scanned.concatenation.span_of(frame).part].scales,
+            Units::Of(target) => target,
+        }
+    }
+}
+
+/// The error of a kernel or transform, whose frame is one of the trajectory, with the file and the frame in it.
+pub(super) fn placed(trajectory: &Trajectory, error: Error) -> Error {
+    let (Some(frame), Some(scanned)) = (error.frame(), trajectory.scanned()) else { return error };
+    let span = scanned.concatenation.span_of(frame);
+    let part = &scanned.parts[span.part];
+    error
+        .moved_to_frame(span.kept.start + (frame - span.first_frame))
+        .in_format(part.format.info().name)
+        .at_path(&part.path)
+}

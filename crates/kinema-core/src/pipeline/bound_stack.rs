@@ -1,0 +1,130 @@
+//! A stack of transforms made ready for the rows of one worker: states, places of atom sets, and what must be seen first.
+
+use crate::error::Result;
+use crate::frame::{Fields, NO_CELL, Stamp};
+use crate::pipeline::absent::lacks;
+use crate::reduce::{AtomMap, FrameMut, Stack, Stage, TransformState};
+use crate::selection::AtomSelection;
+
+/// The vectors of one frame, empty where they are not read, and its stamp.
+pub(super) struct Row<'a> {
+    pub number: u64,
+    /// Positions, velocities, forces.
+    pub vectors: [&'a mut [f32]; 3],
+    pub stamp: &'a mut Stamp,
+}
+
+/// A frame that some transforms must see.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Step {
+    pub frame: u64,
+    /// How many transforms, from the first on.
+    pub depth: usize,
+    /// Bit `i`: transform `i` begins anew with this frame.
+    anew: u64,
+}
+
+struct BoundStage {
+    stage: Stage,
+    /// Vectors that must be in a frame.
+    required: Fields,
+    sets: Vec<AtomMap>,
+    state: TransformState,
+    /// The frame that its state is behind; `None`: it must begin anew.
+    seen: Option<u64>,
+}
+
+pub(super) struct BoundStack {
+    stages: Vec<BoundStage>,
+    looks_back: bool,
+}
+
+impl BoundStack {
+    /// For rows of `atoms`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` where the atoms lack some that are needed; those of the transforms.
+    pub fn new(stack: &Stack, atoms: &AtomSelection) -> Result<Self> {
+        let vectors = Fields::VECTORS.into_iter().fold(Fields::NONE, |all, field| all | field);
+        let bind = |stage: &Stage| -> Result<BoundStage> {
+            let needs = stage.transform.needs();
+            let sets: Vec<AtomMap> =
+                needs.atom_sets.iter().map(|set| AtomMap::new(set, atoms)).collect::<Result<_>>()?;
+            let state = stage.transform.state(atoms, &sets)?;
+            let required = needs.fields - (needs.fields - vectors);
+            Ok(BoundStage { stage: stage.clone(), required, sets, state, seen: None })
+        };
+        let stages = stack.stages().iter().map(bind).collect::<Result<_>>()?;
+        Ok(Self { stages, looks_back: stack.looks_back() })
+    }
+
+    /// Whether some transform must have seen other frames first: then rows are asked for by [`BoundStack::steps`].
+    pub fn looks_back(&self) -> bool {
+        self.looks_back
+    }
+
+    /// All transforms, of which none looks back.
+    pub fn step(&self, frame: u64) -> Step {
+        Step { frame, depth: self.stages.len(), anew: 0 }
+    }
+
+    /// What must be applied now, ascending: the last is `frame`, before it those that transforms must see first.
+    pub fn steps(&self, frame: u64) -> Vec<Step> {
+        let mut steps = vec![self.step(frame)];
+        // what a transform must see is what those before it have made of it
+        for (number, bound) in self.stages.iter().enumerate().rev() {
+            if !bound.stage.transform.looks_back() {
+                continue;
+            }
+            let (mut seen, mut grown) = (bound.seen, Vec::with_capacity(steps.len()));
+            for mut step in steps {
+                let run_up = bound.stage.transform.run_up(step.frame, seen.filter(|&seen| seen < step.frame));
+                let mut anew = u64::from(run_up.anew) << number;
+                for i in 0..run_up.frames.len() {
+                    let frame = run_up.frames.get(i);
+                    grown.push(Step { frame, depth: number + 1, anew: std::mem::take(&mut anew) });
+                }
+                step.anew |= anew;
+                seen = Some(step.frame);
+                grown.push(step);
+            }
+            steps = grown;
+        }
+        steps
+    }
+
+    /// Applies the transforms of a step to its row.
+    ///
+    /// # Errors
+    /// Those of the transforms, with the frame's number in the trajectory.
+    pub fn apply(&mut self, step: Step, row: Row<'_>) -> Result<()> {
+        let Row { number: frame, vectors: [positions, velocities, forces], stamp } = row;
+        if !stamp.present.contains(Fields::CELL) {
+            // decoders may leave anything in the cell of a frame without one
+            stamp.cell = NO_CELL;
+        }
+        for (number, bound) in self.stages[..step.depth].iter_mut().enumerate() {
+            let absent = bound.required - stamp.present;
+            if !absent.is_empty() {
+                return Err(lacks(absent).at_frame(frame));
+            }
+            let transform = &bound.stage.transform;
+            // of a transform that fails nothing is known
+            bound.seen = None;
+            let seen = &mut FrameMut {
+                number: frame,
+                positions: &mut *positions,
+                velocities: &mut *velocities,
+                forces: &mut *forces,
+                stamp: &mut *stamp,
+                sets: &bound.sets,
+            };
+            let time = seen.stamp.time;
+            let begun = if step.anew & 1 << number == 0 { Ok(()) } else { transform.begin(&mut bound.state, frame) };
+            begun.and_then(|()| transform.apply(seen, &mut bound.state)).map_err(|error| error.at_frame(frame))?;
+            stamp.time = time;
+            bound.seen = Some(frame);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,267 @@
+//! The transform interface: what is done to each frame before anybody sees it, and the stack of several.
+//!
+//! Transforms see one frame after the other, never paths; they live in `kinema-analysis`.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use super::{AtomMap, Needs};
+use crate::error::{Error, ErrorKind, Result};
+use crate::frame::{Fields, Stamp};
+use crate::selection::{AtomSelection, FrameSelection};
+
+/// A frame, of the atoms that the users of a stack and the stack itself need. Vectors are `atoms x 3`, in angstrom, angstrom/ps
+/// and kJ/(mol angstrom), and empty where they are not read; of a field that the frame lacks (`stamp.present`) they are NaN.
+#[derive(Debug)]
+pub struct FrameMut<'a> {
+    /// Its number in the trajectory.
+    pub number: u64,
+    /// Positions.
+    pub positions: &'a mut [f32],
+    /// Velocities.
+    pub velocities: &'a mut [f32],
+    /// Forces.
+    pub forces: &'a mut [f32],
+    /// Cell (angstrom; all zero where there is none), step, time in ps (which no transform changes), and what is present.
+    pub stamp: &'a mut Stamp,
+    /// Where the atoms of each set of [`Transform::needs`] are.
+    pub sets: &'a [AtomMap],
+}
+
+impl FrameMut<'_> {
+    /// Where the atoms of a set of [`Transform::needs`] are.
+    ///
+    /// # Errors
+    /// `Internal` where the transform has no such set.
+    pub fn set(&self, number: usize) -> Result<&AtomMap> {
+        self.sets.get(number).ok_or_else(|| Error::new(ErrorKind::Internal, format!("there is no atom set {number}")))
+    }
+}
+
+/// Frames that a transform must see before another one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunUp {
+    /// Whether its state begins anew, with the first of them.
+    pub anew: bool,
+    /// The frames, ascending, all before the one that they are for.
+    pub frames: FrameSelection,
+}
+
+impl RunUp {
+    /// For a frame whose state is known: none.
+    pub fn none() -> Self {
+        Self { anew: true, frames: FrameSelection::Stride { start: 0, step: 1, count: 0 } }
+    }
+
+    /// All frames from `first` to before `frame`, where all up to `seen` were seen: those that were not yet, or from `first`
+    /// on anew, if that is later.
+    pub fn since(first: u64, frame: u64, seen: Option<u64>) -> Self {
+        let seen = seen.filter(|&seen| seen < frame && seen.saturating_add(1) >= first);
+        let start = seen.map_or(first.min(frame), |seen| seen + 1);
+        Self { anew: seen.is_none(), frames: FrameSelection::Stride { start, step: 1, count: frame - start } }
+    }
+}
+
+/// What is done to each frame. Laws, tested for each: a frame comes out with the same bits whichever frames were asked for
+/// before, and whichever atoms beside; applying it to more atoms changes none of the others.
+pub trait Transform: Send + Sync + 'static {
+    /// What one worker holds from frame to frame: tables for the atoms of its rows, room, and of a transform that looks back
+    /// what it has seen.
+    type State: Send + 'static;
+
+    /// Name and version: "superpose/1".
+    fn id(&self) -> &'static str;
+
+    /// Fields and atom sets that it reads. Vectors among the fields must be in every frame; a cell need not be.
+    fn needs(&self) -> Needs;
+
+    /// Atoms that it must see beside its sets so that `users` come out right: the rest of their molecules.
+    ///
+    /// # Errors
+    /// `InvalidArgument` where it cannot be applied to them.
+    fn beside(&self, users: &AtomSelection) -> Result<Option<AtomSelection>> {
+        let _ = users;
+        Ok(None)
+    }
+
+    /// The state of one worker, for rows of `atoms`; `sets` are the places of the sets of `needs` in them.
+    ///
+    /// # Errors
+    /// `InvalidArgument` where it cannot be applied to them.
+    fn state(&self, atoms: &AtomSelection, sets: &[AtomMap]) -> Result<Self::State>;
+
+    /// Whether it must have seen other frames first. Then [`Transform::run_up`] is asked before each frame.
+    fn looks_back(&self) -> bool {
+        false
+    }
+
+    /// What it must see before `frame`, where its state is that behind frame `seen`, which is an earlier one; `None`: it has
+    /// none, and must begin anew. The state behind a frame must not depend on where it began.
+    fn run_up(&self, frame: u64, seen: Option<u64>) -> RunUp {
+        let _ = (frame, seen);
+        RunUp::none()
+    }
+
+    /// Begins anew: `frame` is the next one that it sees.
+    ///
+    /// # Errors
+    /// Where nothing is known at that frame.
+    fn begin(&self, state: &mut Self::State, frame: u64) -> Result<()> {
+        let _ = (state, frame);
+        Ok(())
+    }
+
+    /// Changes a frame in place.
+    ///
+    /// # Errors
+    /// `Corrupt` or `InvalidArgument` for values that it cannot work with; frame and file are added.
+    fn apply(&self, frame: &mut FrameMut<'_>, state: &mut Self::State) -> Result<()>;
+}
+
+/// A state whose type is known to its transform only.
+pub type TransformState = Box<dyn Any + Send>;
+
+/// [`Transform`] with its state's type hidden.
+pub trait AnyTransform: Send + Sync {
+    /// As [`Transform::id`].
+    fn id(&self) -> &'static str;
+    /// As [`Transform::needs`].
+    fn needs(&self) -> Needs;
+    /// As [`Transform::beside`].
+    ///
+    /// # Errors
+    /// As there.
+    fn beside(&self, users: &AtomSelection) -> Result<Option<AtomSelection>>;
+    /// As [`Transform::state`].
+    ///
+    /// # Errors
+    /// As there.
+    fn state(&self, atoms: &AtomSelection, sets: &[AtomMap]) -> Result<TransformState>;
+    /// As [`Transform::looks_back`].
+    fn looks_back(&self) -> bool;
+    /// As [`Transform::run_up`].
+    fn run_up(&self, frame: u64, seen: Option<u64>) -> RunUp;
+    /// As [`Transform::begin`].
+    ///
+    /// # Errors
+    /// As there; `Internal` when the state is of another transform.
+    fn begin(&self, state: &mut TransformState, frame: u64) -> Result<()>;
+    /// As [`Transform::apply`].
+    ///
+    /// # Errors
+    /// As there; `Internal` when the state is of another transform.
+    fn apply(&self, frame: &mut FrameMut<'_>, state: &mut TransformState) -> Result<()>;
+}
+
+fn wrong_state(id: &str) -> Error {
+    Error::new(ErrorKind::Internal, format!("the state of another transform was given to {id}"))
+}
+
+impl<T: Transform> AnyTransform for T {
+    fn id(&self) -> &'static str {
+        Transform::id(self)
+    }
+    fn needs(&self) -> Needs {
+        Transform::needs(self)
+    }
+    fn beside(&self, users: &AtomSelection) -> Result<Option<AtomSelection>> {
+        Transform::beside(self, users)
+    }
+    fn state(&self, atoms: &AtomSelection, sets: &[AtomMap]) -> Result<TransformState> {
+        Ok(Box::new(Transform::state(self, atoms, sets)?))
+    }
+    fn looks_back(&self) -> bool {
+        Transform::looks_back(self)
+    }
+    fn run_up(&self, frame: u64, seen: Option<u64>) -> RunUp {
+        Transform::run_up(self, frame, seen)
+    }
+    fn begin(&self, state: &mut TransformState, frame: u64) -> Result<()> {
+        let state = state.downcast_mut().ok_or_else(|| wrong_state(Transform::id(self)))?;
+        Transform::begin(self, state, frame)
+    }
+    fn apply(&self, frame: &mut FrameMut<'_>, state: &mut TransformState) -> Result<()> {
+        let state = state.downcast_mut().ok_or_else(|| wrong_state(Transform::id(self)))?;
+        Transform::apply(self, frame, state)
+    }
+}
+
+/// One transform of a stack, with what tells it from others.
+#[derive(Clone)]
+pub struct Stage {
+    /// The transform.
+    pub transform: Arc<dyn AnyTransform>,
+    /// The call that made it, in words.
+    pub label: Arc<str>,
+    /// All arguments of that call as bytes: stages with the same are the same.
+    pub arguments: Arc<[u8]>,
+}
+
+impl PartialEq for Stage {
+    fn eq(&self, other: &Self) -> bool {
+        self.transform.id() == other.transform.id() && self.arguments == other.arguments
+    }
+}
+
+/// Transforms that are applied one after the other.
+#[derive(Clone, PartialEq, Default)]
+pub struct Stack(Arc<[Stage]>);
+
+impl Stack {
+    /// Most transforms of a stack.
+    pub const MOST: usize = 64;
+
+    /// These, in this order.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for more than [`Stack::MOST`].
+    pub fn new(stages: Vec<Stage>) -> Result<Self> {
+        if stages.len() > Self::MOST {
+            let what = format!("a stack of transforms has at most {}, found {}", Self::MOST, stages.len());
+            return Err(Error::new(ErrorKind::InvalidArgument, what));
+        }
+        Ok(Self(stages.into()))
+    }
+
+    /// The transforms.
+    pub fn stages(&self) -> &[Stage] {
+        &self.0
+    }
+    /// Whether nothing is done.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+    /// Whether some transform must have seen other frames first.
+    pub fn looks_back(&self) -> bool {
+        self.0.iter().any(|stage| stage.transform.looks_back())
+    }
+    /// The transforms in words.
+    pub fn labels(&self) -> Vec<String> {
+        self.0.iter().map(|stage| stage.label.to_string()).collect()
+    }
+
+    /// All atoms and fields that must be read so that `atoms` and `fields` come out right.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for sets of another number of atoms; those of [`Transform::beside`].
+    pub fn united(&self, atoms: &AtomSelection, fields: Fields) -> Result<(AtomSelection, Fields)> {
+        let (mut atoms, mut fields) = (atoms.clone(), fields);
+        for stage in self.0.iter().rev() {
+            let needs = stage.transform.needs();
+            fields = fields | needs.fields;
+            let mut sets = needs.atom_sets;
+            sets.extend(stage.transform.beside(&atoms)?);
+            let n_atoms = atoms.n_atoms();
+            if let Some(other) = sets.iter().find(|set| set.n_atoms() != n_atoms) {
+                let what = format!("{} is of another number of atoms than the trajectory", stage.label);
+                let what = format!("{what}, expected {n_atoms}, found {}", other.n_atoms());
+                return Err(Error::new(ErrorKind::InvalidArgument, what));
+            }
+            // the order in which users want their atoms is theirs
+            if sets.iter().any(|set| set.positions_in(&atoms).is_err()) {
+                atoms = AtomSelection::union(n_atoms, sets.iter().chain([&atoms]));
+            }
+        }
+        Ok((atoms, fields))
+    }
+}

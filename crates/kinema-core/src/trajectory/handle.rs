@@ -1,0 +1,71 @@
+//! `Trajectory`: a handle on opened files, with the transforms that every reader of its frames applies.
+
+use std::ops::Deref;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::{OpenOptions, TrajectoryFiles};
+use crate::error::Result;
+use crate::reduce::Stack;
+
+/// A trajectory of one or more files, and what is done to each of its frames. Handles on the same files share their index,
+/// open files and threads.
+#[derive(Clone)]
+pub struct Trajectory {
+    files: Arc<TrajectoryFiles>,
+    stack: Stack,
+}
+
+impl Trajectory {
+    /// As [`TrajectoryFiles::open`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn open(paths: Vec<PathBuf>, options: OpenOptions) -> Result<Self> {
+        TrajectoryFiles::open(paths, options).map(Self::of)
+    }
+
+    /// As [`TrajectoryFiles::open_again`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn open_again(paths: Vec<PathBuf>, options: OpenOptions, previous: Option<&Self>) -> Result<Self> {
+        TrajectoryFiles::open_again(paths, options, previous.map(|previous| &*previous.files)).map(Self::of)
+    }
+
+    /// As [`TrajectoryFiles::from_snapshot`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn from_snapshot(paths: Vec<PathBuf>, options: OpenOptions, snapshot: &[u8]) -> Result<Self> {
+        TrajectoryFiles::from_snapshot(paths, options, snapshot).map(Self::of)
+    }
+
+    fn of(files: TrajectoryFiles) -> Self {
+        Self { files: Arc::new(files), stack: Stack::default() }
+    }
+
+    /// The same files, with these transforms in place of its own.
+    #[must_use]
+    pub fn with_stack(&self, stack: Stack) -> Self {
+        Self { files: self.files.clone(), stack }
+    }
+
+    /// What is done to each frame that is read.
+    pub fn stack(&self) -> &Stack {
+        &self.stack
+    }
+
+    /// Whether both give the same frames: those of the same opened files, with the same transforms.
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.files, &other.files) && self.stack == other.stack
+    }
+}
+
+impl Deref for Trajectory {
+    type Target = TrajectoryFiles;
+
+    fn deref(&self) -> &TrajectoryFiles {
+        &self.files
+    }
+}
