@@ -14,6 +14,7 @@ from kinema.errors import ArgumentError
 
 __all__ = [
     "BY",
+    "FITS",
     "GATHER",
     "INDEX",
     "MATCH",
@@ -24,6 +25,7 @@ __all__ = [
     "OVERLAP",
     "SCHEDULE",
     "TABLE_FORMATS",
+    "UNIT_CELLS",
     "WEIGHTS",
     "Gather",
     "Schedule",
@@ -60,6 +62,11 @@ OUTPUT_UNIT: tuple[str, ...] = ("angstrom", "nm")
 OUTPUT_TIME_UNIT: tuple[str, ...] = ("ps", "ns")
 # what the rows of an RMSF are
 BY: tuple[str, ...] = ("atom", "residue")
+
+# what frames are superposed by
+FITS: tuple[str, ...] = ("rot+trans", "trans")
+# shapes of the cell that atoms are wrapped into
+UNIT_CELLS: tuple[str, ...] = ("rect", "tric", "compact")
 
 # what an atom counts on the command line; Python has None for "none"
 WEIGHTS: tuple[str, ...] = ("none", "mass")

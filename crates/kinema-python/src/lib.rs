@@ -23,6 +23,7 @@ mod moments;
 mod netcdf;
 mod node_cache;
 mod peer;
+mod periodic_transforms;
 mod python_kernel;
 mod read_arrays;
 mod record_file;
@@ -157,6 +158,9 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<kernels::PyKernel>()?;
     module.add_class::<transforms::PyTransform>()?;
     module.add_function(wrap_pyfunction!(transforms::restore_transform, module)?)?;
+    module.add_function(wrap_pyfunction!(periodic_transforms::first_atoms_of_molecules, module)?)?;
+    module.add_function(wrap_pyfunction!(periodic_transforms::count_broken, module)?)?;
+    module.add_class::<periodic_transforms::PyJumpCounter>()?;
     module.add_class::<kernels::PyPartial>()?;
     module.add_class::<run::PyPlan>()?;
     module.add_class::<run::PyPartition>()?;

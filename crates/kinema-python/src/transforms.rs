@@ -10,6 +10,7 @@ use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyT
 
 use crate::arguments;
 use crate::errors::{invalid, to_python};
+use crate::periodic_transforms::{self, Given};
 
 /// Changes frames before anybody sees them.
 #[pyclass(name = "Transform", module = "kinema._core", frozen)]
@@ -101,13 +102,19 @@ pub fn stack_of(transforms: &[PyRef<'_, PyTransform>]) -> PyResult<Stack> {
 fn made(name: &str, n_atoms: u32, arguments: &Bound<'_, PyDict>) -> PyResult<Arc<dyn AnyTransform>> {
     let known: &[&str] = match name {
         "superpose" => &["atoms", "reference", "weights", "mode"],
-        _ => return Err(invalid(format!("there is no transform \"{name}\"; there are: superpose"))),
+        _ => match periodic_transforms::known(name) {
+            Some(known) => known,
+            None => return Err(invalid(format!("there is no transform \"{name}\""))),
+        },
     };
     for key in arguments.keys() {
         let key: String = key.extract()?;
         if !known.contains(&key.as_str()) {
             return Err(invalid(format!("transform \"{name}\" has no argument {key}; it has {}", known.join(", "))));
         }
+    }
+    if name != "superpose" {
+        return periodic_transforms::made(&Given { name, n_atoms, arguments });
     }
     let required = |key: &str| {
         let value = arguments.get_item(key)?;

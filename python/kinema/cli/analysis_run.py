@@ -73,11 +73,13 @@ def open_inputs(
             trajectory = opened()
         if inputs.topology is not None:
             _ = trajectory.topology  # its number of atoms is checked, whether or not a name is asked for
-        if inputs.group is not None and inputs.index_file is None:
-            raise ArgumentError("--group names a group of an index file; give the file with -n")
-        if inputs.index_file is None:
-            return trajectory, trajectory.select(inputs.select)
-        return trajectory, trajectory.select(inputs.select, index_file=str(inputs.index_file), group=inputs.group)
+
+        def scan() -> None:
+            progress = False if command.quiet else None
+            find = workers.chosen(command).find_frames
+            trajectory.scan(workers=workers.workers, progress=progress, search=find, skip_damaged=opening.skip_damaged)
+
+        return inputs.transformed(trajectory, scan), inputs.chosen(trajectory)
 
 
 def run(

@@ -1,4 +1,4 @@
-"""Bonds of a system for transforms that keep molecules together: of its topology, of another file, guessed, or by residues.
+"""Bonds, for transforms that keep molecules together: of the topology, of another file, guessed, or by residues.
 
 Where nothing is known each atom is taken as bonded to the one before it in its residue, and a note says so.
 """
@@ -52,8 +52,8 @@ def bonds_of(trajectory: Trajectory, bonds: Any = None) -> Bonds:
     ----------
     trajectory : Trajectory
     bonds : None, "guess", a file, or (n_bonds, 2) pairs of atoms
-        None: those of the topology. "guess": by distances in the first frame, as MDAnalysis guesses them, but within each
-        water from its first atom to the others. A file: a topology of the same atoms that has bonds.
+        None: those of the topology. "guess": by distances in the first frame, as MDAnalysis guesses them, but within
+        each water from its first atom to the others. A file: a topology of the same atoms that has bonds.
 
     Raises
     ------
@@ -87,9 +87,7 @@ def _checked(bonds: Any, n_atoms: int) -> NDArray[np.uint32]:
             f"bonds are pairs of atoms, (n_bonds, 2) whole numbers, found shape {pairs.shape} of {pairs.dtype}"
         )
     if pairs.min() < 0 or pairs.max() >= n_atoms:
-        raise ArgumentError(
-            f"bonds name atoms from 0 to {n_atoms - 1}, found {int(pairs.min())} to {int(pairs.max())}"
-        )
+        raise ArgumentError(f"bonds name atoms from 0 to {n_atoms - 1}, found {int(pairs.min())} to {int(pairs.max())}")
     return pairs.astype(np.uint32)
 
 
@@ -124,8 +122,9 @@ def _by_residues(trajectory: Trajectory, table: Atoms | None) -> Bonds:
             "topology= (-s), or the bonds with bonds= (--bonds FILE)"
         )
     note = (
-        f"{table.name} has no bonds: each atom is placed next to the one before it in its residue, and residues are not "
-        "kept together; --bonds guess (bonds='guess') finds bonds by distances, --bonds FILE takes them of another topology"
+        f"{table.name} has no bonds: each atom is placed next to the one before it in its residue, and residues are "
+        "not kept together; --bonds guess (bonds='guess') finds bonds by distances, --bonds FILE takes them of another "
+        "topology"
     )
     return Bonds(_in_residues(_residues(table)), (note,), known=False)
 
@@ -145,10 +144,9 @@ def _guessed(trajectory: Trajectory) -> Bonds:
     table = trajectory.atoms
     resnames = table.get("resnames")
     water = np.zeros(table.n_atoms, bool) if resnames is None else np.isin(resnames, WATERS)
-    frame = trajectory.read(frames=[0], fields=("positions",))
-    assert frame.positions is not None, "positions were asked for"
+    frame = trajectory.read(frames=[0], fields=["positions"])
     others = np.flatnonzero(~water)
-    pairs = [_guessed_by_distance(trajectory, others, frame.positions[0], frame.cells[0])]
+    pairs = [_guessed_by_distance(trajectory, others, frame["positions"][0], frame["cells"][0])]
     if water.any():
         residues = _residues(table)
         waters = np.flatnonzero(water)

@@ -21,7 +21,9 @@ impl Labels {
     pub fn new(labels: Vec<u32>) -> Result<Self> {
         let n_atoms = labels.len();
         match labels.iter().find(|&&label| label as usize >= n_atoms && label != Groups::NONE) {
-            Some(label) => Err(Error::new(ErrorKind::OutOfRange, format!("there is no group {label}, expected below {n_atoms}"))),
+            Some(label) => {
+                Err(Error::new(ErrorKind::OutOfRange, format!("there is no group {label}, expected below {n_atoms}")))
+            }
             None => Ok(Self(labels.into())),
         }
     }
@@ -55,7 +57,9 @@ impl Labels {
     pub fn together_with(&self, users: &AtomSelection) -> Result<Option<AtomSelection>> {
         let (expected, found) = (self.n_atoms(), users.n_atoms());
         if expected != found {
-            let what = format!("the selection is of another number of atoms than the transform, expected {expected}, found {found}");
+            let what = format!(
+                "the selection is of another number of atoms than the transform, expected {expected}, found {found}"
+            );
             return Err(Error::new(ErrorKind::InvalidArgument, what));
         }
         if users.len() == self.0.len() {

@@ -1,9 +1,11 @@
 //! Transforms: what is done to a frame before anybody sees it, see [`kinema_core::reduce::Transform`].
 
 pub mod center;
+pub mod cluster;
 mod groups;
 mod images;
 mod molecules;
+pub mod nojump;
 pub mod superpose;
 pub mod whole;
 pub mod wrap;

@@ -163,7 +163,12 @@ impl WholeRow {
         Ok(broken)
     }
 
-    fn find_long(&self, positions: &[f32], cell: &PeriodicCell, long: &mut Vec<usize>) -> std::result::Result<(), Fault> {
+    fn find_long(
+        &self,
+        positions: &[f32],
+        cell: &PeriodicCell,
+        long: &mut Vec<usize>,
+    ) -> std::result::Result<(), Fault> {
         Fault::check_row(positions, self.molecules.n_atoms())?;
         let row = |_| Fault::Row { expected: self.molecules.n_atoms(), found: positions.len() / 3 };
         let [children, parents] = self.molecules.columns();

@@ -59,7 +59,13 @@ impl Home {
     }
 
     /// How many of each edge bring a point home. Up to `margin` outside, in reduced coordinates, is inside.
-    pub(super) fn counts(&self, point: Vector, cell: &PeriodicCell, margin: f64, atom: u32) -> std::result::Result<[i64; 3], Fault> {
+    pub(super) fn counts(
+        &self,
+        point: Vector,
+        cell: &PeriodicCell,
+        margin: f64,
+        atom: u32,
+    ) -> std::result::Result<[i64; 3], Fault> {
         let counts = match self.shape {
             UnitCell::Compact => return cell.to_nearest(minus(point, self.middle), atom),
             UnitCell::Tric => self.coordinates.map(|row| cells_below(dot(row, point), margin)),
@@ -164,7 +170,8 @@ impl Transform for Wrap {
     }
 
     fn state(&self, atoms: &AtomSelection, _: &[AtomMap]) -> Result<WrapState> {
-        let labels = self.labels.as_ref().map_or_else(|| (0..atoms.len() as u32).collect(), |labels| labels.of_row(atoms));
+        let labels =
+            self.labels.as_ref().map_or_else(|| (0..atoms.len() as u32).collect(), |labels| labels.of_row(atoms));
         let masses = self.masses.as_ref().filter(|_| self.labels.is_some());
         let masses: Option<Vec<f64>> = masses.map(|masses| atoms.iter().map(|atom| masses[atom as usize]).collect());
         let row = WrapRow::new(Cpu::detect(), Groups::new(&labels, masses.as_deref())?, self.shape);
@@ -232,7 +239,12 @@ impl WrapRow {
     ///
     /// # Errors
     /// [`Fault`]
-    pub fn apply(&self, positions: &mut [f32], cell: &PeriodicCell, outside: &mut Vec<usize>) -> std::result::Result<(), Fault> {
+    pub fn apply(
+        &self,
+        positions: &mut [f32],
+        cell: &PeriodicCell,
+        outside: &mut Vec<usize>,
+    ) -> std::result::Result<(), Fault> {
         Fault::check_row(positions, self.groups.n_atoms())?;
         let home = Home::new(self.shape, cell);
         let rows = positions.as_chunks_mut::<3>().0;

@@ -68,7 +68,7 @@ def center(select: AtomChoice = None, *, weights: Any = None, point: Sequence[fl
     Returns
     -------
     Center
-        For `Trajectory.with_transform`. `gmx trjconv -center` takes the middle between the least and greatest coordinates
-        instead of a centre.
+        For `Trajectory.with_transform`. `gmx trjconv -center` takes the middle between the least and greatest
+        coordinates instead of a centre.
     """
     return Center(select, weights, point)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.analysis.arguments import describe
-from kinema.choices import check_choice
+from kinema.choices import UNIT_CELLS, check_choice
 from kinema.errors import ArgumentError
 from kinema.notes import emit
 from kinema.selection.atoms import AtomChoice
@@ -21,10 +21,9 @@ from kinema.transforms.order import check_order
 if TYPE_CHECKING:
     from kinema.trajectory import Trajectory
 
-__all__ = ["COMPOUNDS", "NO_GROUP", "UNIT_CELLS", "Wrap", "labels_of", "masses_of", "wrap"]
+__all__ = ["COMPOUNDS", "NO_GROUP", "Wrap", "labels_of", "masses_of", "wrap"]
 
 COMPOUNDS = ("atoms", "residues", "molecules")
-UNIT_CELLS = ("rect", "tric", "compact")
 # of atoms that do not move
 NO_GROUP = np.uint32(0xFFFF_FFFF)
 

@@ -1,0 +1,219 @@
+//! Transforms of periodic systems as Python makes them, and what is known of molecules.
+
+use std::sync::Arc;
+
+use kinema_analysis::Cpu;
+use kinema_analysis::transforms::center::Center;
+use kinema_analysis::transforms::cluster::Cluster;
+use kinema_analysis::transforms::nojump::{NoJump, Tracks};
+use kinema_analysis::transforms::whole::{Whole, WholeRow, WholeScratch};
+use kinema_analysis::transforms::wrap::{UnitCell, Wrap};
+use kinema_analysis::transforms::{Labels, Molecules, PeriodicCell};
+use kinema_core::reduce::AnyTransform;
+use kinema_core::selection::AtomSelection;
+use numpy::ndarray::{Array2, Axis};
+use numpy::{IntoPyArray, PyArray1, PyArray2, PyArray3, PyArrayMethods, PyReadonlyArray2, PyReadonlyArray3};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::arguments;
+use crate::errors::{invalid, to_python};
+
+fn checked<T>(made: kinema_core::Result<T>) -> PyResult<T> {
+    made.map_err(|error| to_python(&error))
+}
+
+/// The arguments of a transform by name.
+pub struct Given<'a, 'py> {
+    /// The transform.
+    pub name: &'a str,
+    /// Atoms of the trajectory.
+    pub n_atoms: u32,
+    /// Without those that are None.
+    pub arguments: &'a Bound<'py, PyDict>,
+}
+
+impl<'py> Given<'_, 'py> {
+    fn get(&self, key: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
+        Ok(self.arguments.get_item(key)?.filter(|value| !value.is_none()))
+    }
+
+    fn required(&self, key: &str) -> PyResult<Bound<'py, PyAny>> {
+        let name = self.name;
+        self.get(key)?.ok_or_else(|| invalid(format!("transform \"{name}\" needs the argument {key}")))
+    }
+
+    fn atoms(&self, key: &str) -> PyResult<Option<AtomSelection>> {
+        let given = self.get(key)?;
+        given.map(|atoms| arguments::atoms(atoms.cast::<PyArray1<u32>>()?, self.n_atoms)).transpose()
+    }
+
+    fn numbers(&self, key: &str) -> PyResult<Option<Vec<f64>>> {
+        let given = self.get(key)?;
+        given.map(|values| Ok(values.cast::<PyArray1<f64>>()?.readonly().as_array().to_vec())).transpose()
+    }
+
+    fn point(&self, key: &str) -> PyResult<Option<[f64; 3]>> {
+        let three = |values: Vec<f64>| values.try_into().map_err(|_| invalid(format!("{key} must be three numbers")));
+        self.numbers(key)?.map(three).transpose()
+    }
+
+    fn labels(&self, key: &str) -> PyResult<Option<Labels>> {
+        let Some(labels) = self.get(key)? else { return Ok(None) };
+        let labels = labels.cast::<PyArray1<u32>>()?.readonly().as_array().to_vec();
+        if labels.len() != self.n_atoms as usize {
+            let (expected, found) = (self.n_atoms, labels.len());
+            return Err(invalid(format!("{key} must be one for each atom, expected {expected}, found {found}")));
+        }
+        checked(Labels::new(labels)).map(Some)
+    }
+}
+
+/// The names of the arguments of a transform; none where there is no such transform.
+pub fn known(name: &str) -> Option<&'static [&'static str]> {
+    match name {
+        "whole" => Some(&["bonds", "atoms"]),
+        "wrap" => Some(&["labels", "masses", "shape"]),
+        "center" => Some(&["atoms", "masses", "point"]),
+        "cluster" => Some(&["labels", "masses", "anchor"]),
+        "nojump" => Some(&["atoms", "every", "stations"]),
+        _ => None,
+    }
+}
+
+/// Makes one of those.
+pub fn made(given: &Given<'_, '_>) -> PyResult<Arc<dyn AnyTransform>> {
+    match given.name {
+        "whole" => {
+            let bonds = given.required("bonds")?;
+            let bonds = pairs(&bonds.cast::<PyArray2<u32>>()?.readonly())?;
+            Ok(Arc::new(checked(Whole::new(given.n_atoms, bonds, given.atoms("atoms")?.as_ref()))?))
+        }
+        "wrap" => {
+            let shape = given.required("shape")?.extract::<String>()?;
+            let shape = match shape.as_str() {
+                "compact" => UnitCell::Compact,
+                "rect" => UnitCell::Rect,
+                "tric" => UnitCell::Tric,
+                _ => return Err(invalid(format!("shape must be compact, rect or tric, found \"{shape}\""))),
+            };
+            Ok(Arc::new(checked(Wrap::new(given.labels("labels")?, given.numbers("masses")?, shape))?))
+        }
+        "cluster" => {
+            let labels = given.labels("labels")?.ok_or_else(|| invalid("cluster needs the argument labels"))?;
+            let anchor = given.required("anchor")?.extract()?;
+            Ok(Arc::new(checked(Cluster::new(labels, given.numbers("masses")?, anchor))?))
+        }
+        "nojump" => {
+            let atoms = given.atoms("atoms")?.unwrap_or_else(|| AtomSelection::all(given.n_atoms));
+            let stations = given.required("stations")?;
+            let stations = stations.cast::<PyArray3<i32>>()?.readonly();
+            let sums = stations.as_array().iter().copied().collect();
+            Ok(Arc::new(checked(NoJump::new(atoms, given.required("every")?.extract()?, sums))?))
+        }
+        _ => {
+            let atoms =
+                given.atoms("atoms")?.ok_or_else(|| invalid("transform \"center\" needs the argument atoms"))?;
+            let masses = given.numbers("masses")?;
+            Ok(Arc::new(checked(Center::new(atoms, masses.as_deref(), given.point("point")?))?))
+        }
+    }
+}
+
+/// Pairs of atoms.
+fn pairs(bonds: &PyReadonlyArray2<'_, u32>) -> PyResult<Vec<[u32; 2]>> {
+    let bonds = bonds.as_array();
+    if bonds.ncols() != 2 {
+        return Err(invalid(format!("bonds must be pairs of atoms, found {} a row", bonds.ncols())));
+    }
+    Ok(bonds.rows().into_iter().map(|row| [row[0], row[1]]).collect())
+}
+
+/// For each atom the first atom of its molecule.
+#[pyfunction]
+pub fn first_atoms_of_molecules<'py>(
+    py: Python<'py>,
+    n_atoms: usize,
+    bonds: PyReadonlyArray2<'py, u32>,
+) -> PyResult<Bound<'py, PyArray1<u32>>> {
+    Ok(checked(Molecules::new(n_atoms, &pairs(&bonds)?))?.first_atoms().into_pyarray(py))
+}
+
+/// How many molecules are broken in each frame of positions (frames, atoms, 3) and cells (frames, 3, 3); -1 in frames without
+/// a cell.
+#[pyfunction]
+pub fn count_broken<'py>(
+    py: Python<'py>,
+    bonds: PyReadonlyArray2<'py, u32>,
+    positions: PyReadonlyArray3<'py, f32>,
+    cells: PyReadonlyArray3<'py, f64>,
+) -> PyResult<Bound<'py, PyArray1<i64>>> {
+    let (positions, cells) = (positions.as_array(), cells.as_array());
+    let [rows, n_atoms, _] = *positions.shape() else { return Err(invalid("positions must be frames x atoms x 3")) };
+    if cells.shape() != [rows, 3, 3] || positions.shape()[2] != 3 {
+        return Err(invalid("there must be a cell for each frame"));
+    }
+    let row = WholeRow::new(Cpu::detect(), checked(Molecules::new(n_atoms, &pairs(&bonds)?))?);
+    let mut scratch = WholeScratch::default();
+    let mut counts = Vec::with_capacity(rows);
+    for (positions, cell) in positions.outer_iter().zip(cells.outer_iter()) {
+        let cell = std::array::from_fn(|i| std::array::from_fn(|x| cell[[i, x]]));
+        let Ok(cell) = PeriodicCell::new(&cell, [true; 3]) else {
+            counts.push(-1);
+            continue;
+        };
+        let values: Vec<f32> = positions.iter().copied().collect();
+        let found = row.count_broken(&values, &cell, &mut scratch);
+        counts.push(checked(found.map_err(|fault| fault.into_error(u64::from)))? as i64);
+    }
+    Ok(counts.into_pyarray(py))
+}
+
+/// Counts jumps of all atoms from frame to frame.
+#[pyclass(name = "JumpCounter", module = "kinema._core")]
+pub struct PyJumpCounter {
+    tracks: Tracks,
+    seen: u64,
+}
+
+#[pymethods]
+impl PyJumpCounter {
+    #[new]
+    fn new(n_atoms: u32) -> Self {
+        let columns: Vec<u32> = (0..n_atoms).collect();
+        Self { tracks: Tracks::new(Cpu::detect(), &columns, n_atoms as usize), seen: 0 }
+    }
+
+    /// Sees the next frames; gives the longest step of a reduced coordinate in each, without its jump.
+    fn add<'py>(
+        &mut self,
+        py: Python<'py>,
+        positions: PyReadonlyArray3<'py, f32>,
+        cells: PyReadonlyArray3<'py, f64>,
+    ) -> PyResult<Bound<'py, PyArray1<f64>>> {
+        let values = positions.as_slice().map_err(|_| invalid("positions must be C-contiguous"))?;
+        let (positions, cells) = (positions.as_array(), cells.as_array());
+        let width = positions.len_of(Axis(1)) * positions.len_of(Axis(2));
+        if cells.shape() != [positions.len_of(Axis(0)), 3, 3] {
+            return Err(invalid("there must be a cell for each frame"));
+        }
+        let mut longest = Vec::with_capacity(cells.len_of(Axis(0)));
+        for (row, cell) in values.chunks_exact(width.max(1)).zip(cells.outer_iter()) {
+            let number = self.seen;
+            let at = |error: kinema_core::Error| to_python(&error.at_frame(number));
+            let cell = std::array::from_fn(|i| std::array::from_fn(|x| cell[[i, x]]));
+            let cell = PeriodicCell::new(&cell, [true; 3]).map_err(at)?;
+            let seen = self.tracks.see(row, &cell, self.seen == 0);
+            longest.push(seen.map_err(|fault| at(fault.into_error(u64::from)))?);
+            self.seen += 1;
+        }
+        Ok(longest.into_pyarray(py))
+    }
+
+    /// The edges that are added to each atom in the last frame that was seen: (atoms, 3).
+    fn counts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<i32>>> {
+        let counts: Vec<i32> = self.tracks.counts().flatten().collect();
+        let made = Array2::from_shape_vec((counts.len() / 3, 3), counts);
+        Ok(made.map_err(|error| invalid(error.to_string()))?.into_pyarray(py))
+    }
+}
