@@ -18,9 +18,11 @@ from kinema.errors import ArgumentError
 from kinema.execution.following import follow, frames_by_number, frames_in_time
 from kinema.execution.results_file import ResultArray
 from kinema.following import when_there
+from kinema.notes import emit
 from kinema.printable import counted, printable
 from kinema.resources import peak_memory
 from kinema.selection.time_range import frames_between
+from kinema.transforms.broken import find_broken
 from kinema.writing.tables import PER_UNIT
 
 # coordinates are stored with three decimals of a nm, or better
@@ -106,6 +108,9 @@ def run(
             workers=workers.workers, progress=progress, search=runner.find_frames, skip_damaged=opening.skip_damaged
         )
         analysis.command = command.typed
+        broken = find_broken(trajectory, analysis.selection)
+        if broken is not None:
+            emit([f"{trajectory.paths[0]}: {broken}"])
         kept = outputs.kept
         analysis.run(
             **chosen_frames(trajectory, window),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from kinema import _core
+from kinema.errors import CorruptFileError, TruncatedFileError
 from kinema.selection.bonds import bonds_of, first_atoms
 
 if TYPE_CHECKING:
@@ -55,7 +56,8 @@ def sampled_frames(n_frames: int) -> list[int]:
 def find_broken(trajectory: Trajectory, selection: Selection | None, frames: list[int] | None = None) -> Broken | None:
     """Looks for broken molecules of selected atoms, or of all; None where none is, or no bonds are stated.
 
-    `frames` are those that are looked at, by default `sampled_frames`. Frames without a periodic cell have none.
+    `frames` are those that are looked at, by default `sampled_frames`. Frames without a periodic cell have none;
+    those that cannot be decoded are passed over.
     """
     if trajectory.topology is None or any(transform.name == "whole" for transform in trajectory.core.transforms):
         return None
@@ -76,8 +78,11 @@ def find_broken(trajectory: Trajectory, selection: Selection | None, frames: lis
     looked_at = sampled_frames(len(trajectory)) if frames is None else frames
     first_found, found, seen = None, 0, 0
     for frame in looked_at:
-        # one at a time: they may be large
-        read = trajectory.read([frame], atoms, ["positions"])
+        try:
+            # one at a time: they may be large
+            read = trajectory.read([frame], atoms, ["positions"])
+        except (CorruptFileError, TruncatedFileError):
+            continue  # for whoever asks for the frame
         if not read["present"]["positions"][0] or not np.isfinite(read["positions"]).all():
             continue
         broken = int(_core.count_broken(pairs, read["positions"], read["cells"])[0])
