@@ -17,6 +17,7 @@ mod frames;
 mod h5md;
 mod hdf5;
 mod identity;
+mod kernel_arguments;
 mod kernels;
 mod merge_tree;
 mod moments;
@@ -157,7 +158,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(atom_exchange::scatter_atoms, module)?)?;
     module.add_class::<kernels::PyKernel>()?;
     module.add_class::<transforms::PyTransform>()?;
-    module.add_function(wrap_pyfunction!(transforms::restore_transform, module)?)?;
     module.add_function(wrap_pyfunction!(periodic_transforms::first_atoms_of_molecules, module)?)?;
     module.add_function(wrap_pyfunction!(periodic_transforms::count_broken, module)?)?;
     module.add_class::<periodic_transforms::PyJumpCounter>()?;
@@ -168,6 +168,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(run::run_leaves, module)?)?;
     module.add_function(wrap_pyfunction!(run::run_into, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::restore, module)?)?;
+    module.add_function(wrap_pyfunction!(kernels::kernels, module)?)?;
+    module.add_function(wrap_pyfunction!(kernels::kernel_examples, module)?)?;
     module.add_function(wrap_pyfunction!(h5md::read_series, module)?)?;
     module.add_function(wrap_pyfunction!(hdf5::start_writeback, module)?)?;
     module.add_function(wrap_pyfunction!(hdf5::encode_chunks, module)?)?;

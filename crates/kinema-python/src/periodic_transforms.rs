@@ -1,123 +1,17 @@
-//! Transforms of periodic systems as Python makes them, and what is known of molecules.
-
-use std::sync::Arc;
+//! What transforms of periodic systems are made of: molecules, and jumps that are counted.
 
 use kinema_analysis::Cpu;
-use kinema_analysis::transforms::center::Center;
-use kinema_analysis::transforms::cluster::Cluster;
-use kinema_analysis::transforms::nojump::{NoJump, Tracks};
-use kinema_analysis::transforms::whole::{Whole, WholeRow, WholeScratch};
-use kinema_analysis::transforms::wrap::{UnitCell, Wrap};
-use kinema_analysis::transforms::{Labels, Molecules, PeriodicCell};
-use kinema_core::reduce::AnyTransform;
-use kinema_core::selection::AtomSelection;
+use kinema_analysis::transforms::nojump::Tracks;
+use kinema_analysis::transforms::whole::{WholeRow, WholeScratch};
+use kinema_analysis::transforms::{Molecules, PeriodicCell};
 use numpy::ndarray::{Array2, Axis};
-use numpy::{IntoPyArray, PyArray1, PyArray2, PyArray3, PyArrayMethods, PyReadonlyArray2, PyReadonlyArray3};
+use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray2, PyReadonlyArray3};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
 
-use crate::arguments;
 use crate::errors::{invalid, to_python};
 
 fn checked<T>(made: kinema_core::Result<T>) -> PyResult<T> {
     made.map_err(|error| to_python(&error))
-}
-
-/// The arguments of a transform by name.
-pub struct Given<'a, 'py> {
-    /// The transform.
-    pub name: &'a str,
-    /// Atoms of the trajectory.
-    pub n_atoms: u32,
-    /// Without those that are None.
-    pub arguments: &'a Bound<'py, PyDict>,
-}
-
-impl<'py> Given<'_, 'py> {
-    fn get(&self, key: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
-        Ok(self.arguments.get_item(key)?.filter(|value| !value.is_none()))
-    }
-
-    fn required(&self, key: &str) -> PyResult<Bound<'py, PyAny>> {
-        let name = self.name;
-        self.get(key)?.ok_or_else(|| invalid(format!("transform \"{name}\" needs the argument {key}")))
-    }
-
-    fn atoms(&self, key: &str) -> PyResult<Option<AtomSelection>> {
-        let given = self.get(key)?;
-        given.map(|atoms| arguments::atoms(atoms.cast::<PyArray1<u32>>()?, self.n_atoms)).transpose()
-    }
-
-    fn numbers(&self, key: &str) -> PyResult<Option<Vec<f64>>> {
-        let given = self.get(key)?;
-        given.map(|values| Ok(values.cast::<PyArray1<f64>>()?.readonly().as_array().to_vec())).transpose()
-    }
-
-    fn point(&self, key: &str) -> PyResult<Option<[f64; 3]>> {
-        let three = |values: Vec<f64>| values.try_into().map_err(|_| invalid(format!("{key} must be three numbers")));
-        self.numbers(key)?.map(three).transpose()
-    }
-
-    fn labels(&self, key: &str) -> PyResult<Option<Labels>> {
-        let Some(labels) = self.get(key)? else { return Ok(None) };
-        let labels = labels.cast::<PyArray1<u32>>()?.readonly().as_array().to_vec();
-        if labels.len() != self.n_atoms as usize {
-            let (expected, found) = (self.n_atoms, labels.len());
-            return Err(invalid(format!("{key} must be one for each atom, expected {expected}, found {found}")));
-        }
-        checked(Labels::new(labels)).map(Some)
-    }
-}
-
-/// The names of the arguments of a transform; none where there is no such transform.
-pub fn known(name: &str) -> Option<&'static [&'static str]> {
-    match name {
-        "whole" => Some(&["bonds", "atoms"]),
-        "wrap" => Some(&["labels", "masses", "shape"]),
-        "center" => Some(&["atoms", "masses", "point"]),
-        "cluster" => Some(&["labels", "masses", "anchor"]),
-        "nojump" => Some(&["atoms", "every", "stations"]),
-        _ => None,
-    }
-}
-
-/// Makes one of those.
-pub fn made(given: &Given<'_, '_>) -> PyResult<Arc<dyn AnyTransform>> {
-    match given.name {
-        "whole" => {
-            let bonds = given.required("bonds")?;
-            let bonds = pairs(&bonds.cast::<PyArray2<u32>>()?.readonly())?;
-            Ok(Arc::new(checked(Whole::new(given.n_atoms, bonds, given.atoms("atoms")?.as_ref()))?))
-        }
-        "wrap" => {
-            let shape = given.required("shape")?.extract::<String>()?;
-            let shape = match shape.as_str() {
-                "compact" => UnitCell::Compact,
-                "rect" => UnitCell::Rect,
-                "tric" => UnitCell::Tric,
-                _ => return Err(invalid(format!("shape must be compact, rect or tric, found \"{shape}\""))),
-            };
-            Ok(Arc::new(checked(Wrap::new(given.labels("labels")?, given.numbers("masses")?, shape))?))
-        }
-        "cluster" => {
-            let labels = given.labels("labels")?.ok_or_else(|| invalid("cluster needs the argument labels"))?;
-            let anchor = given.required("anchor")?.extract()?;
-            Ok(Arc::new(checked(Cluster::new(labels, given.numbers("masses")?, anchor))?))
-        }
-        "nojump" => {
-            let atoms = given.atoms("atoms")?.unwrap_or_else(|| AtomSelection::all(given.n_atoms));
-            let stations = given.required("stations")?;
-            let stations = stations.cast::<PyArray3<i32>>()?.readonly();
-            let sums = stations.as_array().iter().copied().collect();
-            Ok(Arc::new(checked(NoJump::new(atoms, given.required("every")?.extract()?, sums))?))
-        }
-        _ => {
-            let atoms =
-                given.atoms("atoms")?.ok_or_else(|| invalid("transform \"center\" needs the argument atoms"))?;
-            let masses = given.numbers("masses")?;
-            Ok(Arc::new(checked(Center::new(atoms, masses.as_deref(), given.point("point")?))?))
-        }
-    }
 }
 
 /// Pairs of atoms.

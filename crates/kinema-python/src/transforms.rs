@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use kinema_analysis::{AtomsAndReference, Superpose, Superposition};
+use kinema_analysis::{Arguments, transforms};
+use kinema_core::Error;
 use kinema_core::reduce::{AnyTransform, Stack, Stage};
-use numpy::{PyArray1, PyArray2, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods};
+use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 
-use crate::arguments;
-use crate::errors::{invalid, to_python};
-use crate::periodic_transforms::{self, Given};
+use crate::errors::to_python;
+use crate::kernel_arguments::from_python;
+use crate::kernels::{Reduced, reduced};
 
 /// Changes frames before anybody sees them.
 #[pyclass(name = "Transform", module = "kinema._core", frozen)]
@@ -63,6 +64,15 @@ impl PyTransform {
         self.arguments.bind(py).copy()
     }
 
+    /// Bytes that only the same transform with the same arguments has.
+    #[getter]
+    fn identity<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        let mut bytes = self.stage.transform.id().as_bytes().to_vec();
+        bytes.push(0);
+        bytes.extend_from_slice(&self.stage.arguments);
+        PyBytes::new(py, &bytes)
+    }
+
     /// Whether it must have seen other frames before one.
     #[getter]
     fn looks_back(&self) -> bool {
@@ -73,24 +83,12 @@ impl PyTransform {
         format!("<Transform {}>", self.stage.label)
     }
 
-    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Call<'py>)> {
-        let restore = py.import("kinema._core")?.getattr("restore_transform")?;
-        Ok((restore, (self.name.clone(), self.n_atoms, self.stage.label.to_string(), self.arguments(py)?)))
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Reduced<'py>> {
+        let arguments = self.arguments(py)?;
+        arguments.set_item("n_atoms", self.n_atoms)?;
+        arguments.set_item("label", &*self.stage.label)?;
+        reduced(py, "Transform", &self.name, arguments.unbind())
     }
-}
-
-type Call<'py> = (String, u32, String, Bound<'py, PyDict>);
-
-/// What pickle calls.
-#[pyfunction]
-pub fn restore_transform(
-    py: Python<'_>,
-    name: &str,
-    n_atoms: u32,
-    label: &str,
-    arguments: Bound<'_, PyDict>,
-) -> PyResult<PyTransform> {
-    PyTransform::new(py, name, n_atoms, Some(label), Some(arguments))
 }
 
 /// The stack of these.
@@ -100,43 +98,15 @@ pub fn stack_of(transforms: &[PyRef<'_, PyTransform>]) -> PyResult<Stack> {
 }
 
 fn made(name: &str, n_atoms: u32, arguments: &Bound<'_, PyDict>) -> PyResult<Arc<dyn AnyTransform>> {
-    let known: &[&str] = match name {
-        "superpose" => &["atoms", "reference", "weights", "mode"],
-        _ => match periodic_transforms::known(name) {
-            Some(known) => known,
-            None => return Err(invalid(format!("there is no transform \"{name}\""))),
-        },
-    };
-    for key in arguments.keys() {
+    let checked = |error: Error| to_python(&error);
+    let info = transforms::named(name).map_err(checked)?;
+    let mut given = Arguments::new(n_atoms);
+    for (key, value) in arguments.iter() {
         let key: String = key.extract()?;
-        if !known.contains(&key.as_str()) {
-            return Err(invalid(format!("transform \"{name}\" has no argument {key}; it has {}", known.join(", "))));
-        }
+        let argument = from_python(&key, &value)?;
+        given = given.with(&key, argument);
     }
-    if name != "superpose" {
-        return periodic_transforms::made(&Given { name, n_atoms, arguments });
-    }
-    let required = |key: &str| {
-        let value = arguments.get_item(key)?;
-        value.ok_or_else(|| invalid(format!("transform \"{name}\" needs the argument {key}")))
-    };
-    let atoms = required("atoms")?;
-    let atoms = atoms.cast::<PyArray1<u32>>()?;
-    let reference = required("reference")?;
-    let reference: Vec<f64> = reference.cast::<PyArray2<f64>>()?.readonly().as_array().iter().copied().collect();
-    let weights = arguments.get_item("weights")?.filter(|value| !value.is_none());
-    let weights = weights.map(|values| Ok::<_, PyErr>(values.cast::<PyArray1<f64>>()?.readonly().as_array().to_vec()));
-    let weights = weights.transpose()?;
-    let mode = match arguments.get_item("mode")? {
-        None => Superposition::RotationAndTranslation,
-        Some(mode) => match mode.extract::<String>()?.as_str() {
-            "rot+trans" => Superposition::RotationAndTranslation,
-            "trans" => Superposition::Translation,
-            other => return Err(invalid(format!("mode must be \"rot+trans\" or \"trans\", found \"{other}\""))),
-        },
-    };
-    let fitted = AtomsAndReference::new(arguments::atoms(atoms, n_atoms)?, &reference, weights.as_deref());
-    Ok(Arc::new(Superpose::new(fitted.map_err(|error| to_python(&error))?, mode)))
+    info.transform(&given).map_err(checked)
 }
 
 /// Appends bytes that only equal values have.

@@ -315,6 +315,7 @@ class Analysis(Computation):
             selection=f"{self.selection.description} ({self.selection.n_atoms} atoms)",
             frames="" if frames is None else str(frames),
             parameters={f"stated {name}": value for name, value in self.trajectory.stated.items()}
+            | transforms_in_words(self.trajectory)
             | ({} if command is None else {name: str(value) for name, value in self.arguments.items()}),
             notes=self.notes,
         )

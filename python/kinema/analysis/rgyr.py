@@ -65,7 +65,8 @@ class RadiusOfGyration(Analysis):
         selection.check_unique()
 
     def _passes(self, frames: FrameSelection) -> Passes:
-        kernel = _core.Kernel.rgyr(self.trajectory.n_atoms, self.selection.indices, self._weights, self._axes)
+        atoms, masses = self.selection.indices, self._weights
+        kernel = _core.Kernel("rgyr", self.trajectory.n_atoms, atoms=atoms, masses=masses, axes=self._axes)
         results = yield Pass(kernel, rows=Rows(4 if self._axes else 1))
         return results_per_frame("rgyr", frames, results)
 

@@ -118,7 +118,10 @@ class RMSD(Analysis):
         atoms, reference, weights = self._arguments_of(self.selection, self._weights)
         groups = [self._arguments_of(*pair) for pair in zip(self.groups, self._group_weights, strict=True)]
         n_atoms = self.trajectory.n_atoms
-        kernel = _core.Kernel.rmsd(n_atoms, atoms, reference, weights, groups, self._superposition)
+        fit = "superpose" if self._superposition else "none"
+        kernel = _core.Kernel(
+            "rmsd", n_atoms, atoms=atoms, reference=reference, weights=weights, groups=groups, fit=fit
+        )
         results = yield Pass(kernel, rows=Rows(1 + len(groups)))
         return results_per_frame("rmsd", frames, results)
 

@@ -123,10 +123,10 @@ class RMSF(Analysis):
 
             transforms = superposed(target)
             if self._align == "average":
-                average = yield Pass(_core.Kernel.average(n_atoms, atoms), transforms)
+                average = yield Pass(_core.Kernel("average", n_atoms, atoms=atoms), transforms)
                 target = np.ascontiguousarray(average["mean_positions"])
                 transforms = superposed(target)
-        results = yield Pass(_core.Kernel.rmsf(n_atoms, self.selection.indices), transforms)
+        results = yield Pass(_core.Kernel("rmsf", n_atoms, atoms=self.selection.indices), transforms)
         rmsf = results["rmsf"]
         mean = results["mean_positions"]
         return Results(rmsf=rmsf, mean_positions=mean, indices=self.selection.indices, values=rmsf)

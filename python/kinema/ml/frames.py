@@ -216,7 +216,7 @@ class FrameDataset(Dataset):
         for system in self._systems:
             atoms = b"" if system.atoms is None else system.atoms.tobytes()
             frames = _digest(np.ascontiguousarray(system.frames.numbers()).tobytes())
-            facts += [system.group, frames, _digest(atoms)]
+            facts += [system.group, frames, _digest(atoms), *map(_digest, system.transforms)]
         for name, values in sorted(self._labels.items()):
             facts += [name, _digest(np.ascontiguousarray(values).tobytes())]
         if self._first is not None:

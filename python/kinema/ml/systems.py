@@ -71,6 +71,8 @@ class System:
     """Of particles, where one was named."""
     node_cache: NodeCache | None = None
     """That its files are read through."""
+    transforms: tuple[bytes, ...] = ()
+    """What tells the transforms of its frames from others."""
 
     def numbers(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """Frame numbers in the whole trajectory, of positions among `frames`."""
@@ -217,6 +219,7 @@ def _system(
         entry=entry,
         group=trajectory.stated.get("particles", ""),
         node_cache=own,
+        transforms=tuple(transform.identity for transform in trajectory.core.transforms),
     )
     return system, trajectory
 

@@ -98,6 +98,8 @@ def decode_frames(
     `stored=False` all are decoded and nothing is kept. `memory` in bytes; 0 for the default. What a bit flip made of
     coordinates may be decoded. Raises what reading raises, but CorruptFileError and TruncatedFileError of a frame.
     """
+    # what is found is of the files, whatever is done to their frames
+    trajectory = trajectory.with_transforms([])
     verdicts = Verdicts(trajectory) if stored else None
     parts = trajectory.parts()
     wanted = frames.numbers()

@@ -11,7 +11,7 @@ from kinema import _core
 if TYPE_CHECKING:
     from kinema.trajectory import Trajectory
 
-__all__ = ["Transform"]
+__all__ = ["Transform", "transforms_in_words"]
 
 
 class Transform(ABC):
@@ -46,3 +46,9 @@ class Transform(ABC):
 
     def __repr__(self) -> str:
         return f"<Transform {self.label}>"
+
+
+def transforms_in_words(trajectory: Trajectory) -> dict[str, str]:
+    """The transforms of a trajectory as a parameter of provenance; empty without."""
+    labels = trajectory.transforms
+    return {"transforms": ", then ".join(labels)} if labels else {}

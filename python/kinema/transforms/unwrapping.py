@@ -78,7 +78,7 @@ class NoJump(Transform):
             label=self.label,
             atoms=atoms,
             every=jumps.every,
-            stations=jumps.stations,
+            stations=jumps.stations.reshape(-1, 3).view(np.uint32),
         )
 
 

@@ -82,11 +82,13 @@ def labels_of(trajectory: Trajectory, compound: str, bonds: Any = None) -> NDArr
 
 def masses_of(trajectory: Trajectory) -> NDArray[np.float64] | None:
     """The masses of all atoms in u; None, noted, where they are not known."""
-    masses = trajectory.atoms.get("masses")
-    if masses is None or not np.isfinite(masses).all() or (masses < 0).any():
-        emit([f"{trajectory.atoms.name} has no masses: centres are of geometry"])
+    atoms = None if trajectory.topology is None else trajectory.atoms
+    masses = None if atoms is None else atoms.get("masses")
+    if atoms is None or masses is None or not np.isfinite(masses).all() or (masses < 0).any():
+        name = trajectory.paths[0] if atoms is None else atoms.name
+        emit([f"{name} has no masses: centres of molecules and residues are of geometry"])
         return None
-    emit(trajectory.atoms.mass_notes())
+    emit(atoms.mass_notes())
     return masses
 
 

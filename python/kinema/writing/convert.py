@@ -31,6 +31,7 @@ from kinema.selection.atoms import AtomChoice
 from kinema.selection.frames import FrameChoice, FrameSelection
 from kinema.selection.readable import decode_frames
 from kinema.trajectory import Trajectory
+from kinema.transforms.base import transforms_in_words
 from kinema.writing.conversion.blocks import write_blocks
 from kinema.writing.conversion.compare import Verification, check_verification
 from kinema.writing.conversion.frames import SourceFrames
@@ -445,7 +446,7 @@ def _provenance(
         call="kinema.convert",
         inputs=tuple(files),
         selection="all atoms" if everything else named,
-        parameters={**trajectory.stated, **plain},
+        parameters={**trajectory.stated, **transforms_in_words(trajectory), **plain},
         date="",
     )
 

@@ -2,17 +2,31 @@
 //!
 //! The middle is half of the sum of the edges, as with MDAnalysis' `center_in_box` and `gmx trjconv -boxcenter tric`.
 
+use std::sync::Arc;
+
 use kinema_core::Result;
 use kinema_core::frame::Fields;
 use kinema_core::reduce::{AtomMap, FrameMut, Needs, Transform};
 use kinema_core::selection::AtomSelection;
 
+use super::TransformInfo;
 use super::images::{CellOfFrame, minus, shift};
-use crate::blocks;
+use super::superpose::not_finite;
 use crate::cpu::Cpu;
 use crate::geometry;
 
-const ID: &str = "center/1";
+/// `atoms`, `masses`, one for each of them, and `point`, x, y and z.
+pub(super) const TRANSFORM: TransformInfo = TransformInfo {
+    id: "center/1",
+    make: |arguments| {
+        let point = match arguments.optional_numbers("point")? {
+            None => None,
+            Some(&[x, y, z]) => Some([x, y, z]),
+            Some(_) => return Err(arguments.wrong("point", "x, y and z")),
+        };
+        Ok(Arc::new(Center::new(arguments.unique_atoms("atoms")?, arguments.optional_numbers("masses")?, point)?))
+    },
+};
 
 /// Moves the centre of some atoms, and all others with it.
 #[derive(Debug, Clone)]
@@ -29,7 +43,6 @@ impl Center {
     /// # Errors
     /// `InvalidArgument` for no atoms, and for masses that are negative, not finite or all zero.
     pub fn new(atoms: AtomSelection, masses: Option<&[f64]>, point: Option<[f64; 3]>) -> Result<Self> {
-        blocks::check_set(&atoms, "group to be centred")?;
         let center = match masses {
             Some(masses) => geometry::Center::of_mass(Cpu::detect(), &atoms.in_set_order(masses, 1)?)?,
             None => geometry::Center::of_geometry(Cpu::detect(), atoms.len())?,
@@ -49,7 +62,7 @@ impl Transform for Center {
     type State = CenterState;
 
     fn id(&self) -> &'static str {
-        ID
+        TRANSFORM.id
     }
 
     fn needs(&self) -> Needs {
@@ -57,16 +70,15 @@ impl Transform for Center {
         Needs { fields: Fields::POSITIONS | cell, atom_sets: vec![self.atoms.clone()] }
     }
 
-    fn state(&self, _: &AtomSelection, sets: &[AtomMap]) -> Result<CenterState> {
-        blocks::check_maps(ID, sets, &[&self.atoms])?;
+    fn state(&self, _: &AtomSelection, _: &[AtomMap]) -> Result<CenterState> {
         Ok(CenterState::default())
     }
 
     fn apply(&self, frame: &mut FrameMut<'_>, state: &mut CenterState) -> Result<()> {
-        let gathered = blocks::gather(ID, frame.set(0)?, frame.positions, &mut state.gathered)?;
+        let gathered = frame.set(0)?.gather(frame.positions, &mut state.gathered);
         let center = self.center.of(gathered)?;
         if !center.iter().all(|x| x.is_finite()) {
-            return Err(blocks::not_finite(&self.atoms, gathered));
+            return Err(not_finite(&self.atoms, gathered));
         }
         let point = match self.point {
             Some(point) => point,

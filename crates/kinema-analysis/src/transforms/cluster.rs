@@ -10,9 +10,20 @@ use kinema_core::reduce::{AtomMap, FrameMut, Needs, Transform};
 use kinema_core::selection::AtomSelection;
 use kinema_core::{Error, ErrorKind, Result};
 
+use super::TransformInfo;
 use super::groups::{Groups, Labels};
 use super::images::{CellOfFrame, Fault, PeriodicCell, dot, minus, shift};
 use crate::weights::check_each;
+
+/// `labels` of the molecules that stay together, `masses`, one for each atom, and `anchor`, an atom.
+pub(super) const TRANSFORM: TransformInfo = TransformInfo {
+    id: "cluster/1",
+    make: |arguments| {
+        let masses = arguments.optional_numbers("masses")?.map(<[f64]>::to_vec);
+        let anchor = u32::try_from(arguments.count("anchor", 0)?).unwrap_or(u32::MAX);
+        Ok(Arc::new(Cluster::new(Labels::from_arguments(arguments)?, masses, anchor)?))
+    },
+};
 
 /// Keeps the molecules of a trajectory together that have labels.
 #[derive(Debug, Clone)]
@@ -128,7 +139,7 @@ impl Transform for Cluster {
     type State = ClusterState;
 
     fn id(&self) -> &'static str {
-        "cluster/1"
+        TRANSFORM.id
     }
 
     fn needs(&self) -> Needs {

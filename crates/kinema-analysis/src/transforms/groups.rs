@@ -6,6 +6,7 @@ use kinema_core::selection::AtomSelection;
 use kinema_core::{Error, ErrorKind, Result};
 
 use super::images::Vector;
+use crate::arguments::Arguments;
 use crate::weights::check_each;
 
 /// For each atom of a trajectory the group that it moves with: its residue, or the first atom of its molecule;
@@ -26,6 +27,18 @@ impl Labels {
             }
             None => Ok(Self(labels.into())),
         }
+    }
+
+    /// Of the argument `labels`.
+    ///
+    /// # Errors
+    /// As [`Labels::new`]; `InvalidArgument` where there is not one for each atom.
+    pub(super) fn from_arguments(arguments: &Arguments) -> Result<Self> {
+        let labels = arguments.index_rows::<1>("labels")?.as_flattened().to_vec();
+        if labels.len() != arguments.n_atoms() as usize {
+            return Err(arguments.wrong("labels", "one number for each atom"));
+        }
+        Self::new(labels)
     }
 
     /// Number of atoms.

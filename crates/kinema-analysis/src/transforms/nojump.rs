@@ -13,6 +13,7 @@ use kinema_core::reduce::{AtomMap, FrameMut, Needs, RunUp, Transform};
 use kinema_core::selection::AtomSelection;
 use kinema_core::{Error, ErrorKind, Result};
 
+use super::TransformInfo;
 use super::images::{CellOfFrame, Fault, PeriodicCell, shift};
 use crate::cpu::{Cpu, dispatch};
 use crate::geometry::vectors::{all, dot};
@@ -136,6 +137,18 @@ fn step<Q: Quad>(fours: &mut [Four], rows: &[[f32; 3]], dual: [[f64; 3]; 3], fir
     if ((a + b) + (c + d)).is_finite() { most } else { f64::NAN }
 }
 
+/// `atoms` (all where they are left out), `every`, frames from station to station, and `stations`: whole numbers of
+/// 32 bits with a sign, as those without one, (stations x atoms, 3).
+pub(super) const TRANSFORM: TransformInfo = TransformInfo {
+    id: "nojump/1",
+    make: |arguments| {
+        let all = AtomSelection::all(arguments.n_atoms());
+        let atoms = if arguments.has("atoms") { arguments.unique_atoms("atoms")? } else { all };
+        let stations = arguments.index_rows::<3>("stations")?.as_flattened().iter().map(|&sum| sum as i32).collect();
+        Ok(Arc::new(NoJump::new(atoms, arguments.count("every", 1)? as u64, stations)?))
+    },
+};
+
 /// Unwraps some atoms of a trajectory.
 #[derive(Debug, Clone)]
 pub struct NoJump {
@@ -176,7 +189,7 @@ impl Transform for NoJump {
     type State = NoJumpState;
 
     fn id(&self) -> &'static str {
-        "nojump/1"
+        TRANSFORM.id
     }
 
     fn needs(&self) -> Needs {

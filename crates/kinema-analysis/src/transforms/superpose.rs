@@ -4,16 +4,26 @@
 //! velocities, forces and the cell turn with them. Values are `f32` as before, the motion is found and applied in `f64`. A
 //! position outside the set that is not finite stays so: the kernel behind it refuses it, or nobody asked for it.
 
-use kinema_core::Result;
+use std::sync::Arc;
+
 use kinema_core::frame::Fields;
 use kinema_core::reduce::{AtomMap, FrameMut, Needs, Transform};
 use kinema_core::selection::AtomSelection;
+use kinema_core::{Error, ErrorKind, Result};
 
-use crate::blocks;
+use super::TransformInfo;
 use crate::superposition::AtomsAndReference;
 use crate::superposition::qcp::Motion;
 
-const ID: &str = "superpose/1";
+/// `atoms`, `reference`, `weights`, and `mode`: "rot+trans" or "trans".
+pub(super) const TRANSFORM: TransformInfo = TransformInfo {
+    id: "superpose/1",
+    make: |arguments| {
+        let fitted = AtomsAndReference::from_arguments(arguments)?;
+        let modes = [("rot+trans", Superposition::RotationAndTranslation), ("trans", Superposition::Translation)];
+        Ok(Arc::new(Superpose::new(fitted, arguments.choice("mode", &modes)?)))
+    },
+};
 
 /// What is done to a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +53,7 @@ impl Transform for Superpose {
     type State = Vec<f32>;
 
     fn id(&self) -> &'static str {
-        ID
+        TRANSFORM.id
     }
 
     fn needs(&self) -> Needs {
@@ -51,21 +61,36 @@ impl Transform for Superpose {
     }
 
     fn state(&self, _: &AtomSelection, sets: &[AtomMap]) -> Result<Vec<f32>> {
-        blocks::check_maps(ID, sets, &[self.fitted.atoms()])?;
-        Ok(Vec::new())
+        let (expected, found) = (self.fitted.atoms().len(), sets.first().map_or(0, AtomMap::len));
+        if expected == found {
+            return Ok(Vec::new());
+        }
+        let what = format!("{}: wrong number of atoms, expected {expected}, found {found}", TRANSFORM.id);
+        Err(Error::new(ErrorKind::Internal, what))
     }
 
     fn apply(&self, frame: &mut FrameMut<'_>, gathered: &mut Vec<f32>) -> Result<()> {
-        let positions = blocks::gather(ID, frame.set(0)?, frame.positions, gathered)?;
+        let positions = frame.set(0)?.gather(frame.positions, gathered);
         let reference = self.fitted.reference();
         let motion = match self.mode {
             Superposition::RotationAndTranslation => reference.best_motion(positions),
             Superposition::Translation => reference.centring(positions),
         };
-        let motion = motion.ok_or_else(|| blocks::not_finite(self.fitted.atoms(), positions))?;
+        let motion = motion.ok_or_else(|| not_finite(self.fitted.atoms(), positions))?;
         move_frame(frame, &motion, self.mode == Superposition::RotationAndTranslation);
         Ok(())
     }
+}
+
+/// The error for positions of a set that are not finite, which names the first such atom.
+#[cold]
+pub(crate) fn not_finite(set: &AtomSelection, positions: &[f32]) -> Error {
+    let bad = positions.as_chunks::<3>().0.iter().position(|atom| atom.iter().any(|x| !x.is_finite()));
+    let what = match bad.and_then(|at| set.iter().nth(at)) {
+        Some(atom) => format!("position of atom {} (counted from 1) is not finite", atom + 1),
+        None => "sums over positions are not finite".to_owned(),
+    };
+    Error::new(ErrorKind::Corrupt, what)
 }
 
 /// Moves positions; where `turns` velocities, forces and the cell turn with them.

@@ -11,6 +11,7 @@ use kinema_core::frame::Fields;
 use kinema_core::reduce::{AtomMap, FrameMut, Needs, Transform};
 use kinema_core::selection::AtomSelection;
 
+use super::TransformInfo;
 use super::groups::{Groups, Labels};
 use super::images::{CellOfFrame, Fault, PeriodicCell, between, shift};
 use super::molecules::{Molecule, Molecules};
@@ -18,6 +19,16 @@ use crate::cpu::{Cpu, dispatch};
 use crate::geometry::Points;
 use crate::geometry::vectors::{difference, dot as dot4};
 use crate::lanes::Quad;
+
+/// `bonds`, pairs of atoms; `atoms`, of which one must be in a molecule that is made whole.
+pub(super) const TRANSFORM: TransformInfo = TransformInfo {
+    id: "whole/1",
+    make: |arguments| {
+        let atoms = if arguments.has("atoms") { Some(arguments.atoms("atoms")?) } else { None };
+        let bonds = arguments.index_rows("bonds")?.to_vec();
+        Ok(Arc::new(Whole::new(arguments.n_atoms(), bonds, atoms.as_ref())?))
+    },
+};
 
 /// Makes the molecules of a trajectory whole, all or those that have an atom of some.
 #[derive(Debug, Clone)]
@@ -55,7 +66,7 @@ impl Transform for Whole {
     type State = WholeState;
 
     fn id(&self) -> &'static str {
-        "whole/1"
+        TRANSFORM.id
     }
 
     fn needs(&self) -> Needs {

@@ -10,6 +10,7 @@ use kinema_core::frame::Fields;
 use kinema_core::reduce::{AtomMap, FrameMut, Needs, Transform};
 use kinema_core::selection::AtomSelection;
 
+use super::TransformInfo;
 use super::groups::{Groups, Labels};
 use super::images::{CellOfFrame, Fault, MOST_CELLS, PeriodicCell, Vector, dot, minus, shift};
 use crate::cpu::{Cpu, dispatch};
@@ -124,6 +125,17 @@ fn of_brick(edges: &[Vector; 3]) -> [Vector; 3] {
     coordinates
 }
 
+/// `labels` of what moves together, `masses`, one for each atom, and `shape`: "rect", "tric" or "compact".
+pub(super) const TRANSFORM: TransformInfo = TransformInfo {
+    id: "wrap/1",
+    make: |arguments| {
+        let shapes = [("rect", UnitCell::Rect), ("tric", UnitCell::Tric), ("compact", UnitCell::Compact)];
+        let labels = if arguments.has("labels") { Some(Labels::from_arguments(arguments)?) } else { None };
+        let masses = arguments.optional_numbers("masses")?.map(<[f64]>::to_vec);
+        Ok(Arc::new(Wrap::new(labels, masses, arguments.choice("shape", &shapes)?)?))
+    },
+};
+
 /// Brings the groups of a trajectory home; without labels each atom by itself.
 #[derive(Debug, Clone)]
 pub struct Wrap {
@@ -158,7 +170,7 @@ impl Transform for Wrap {
     type State = WrapState;
 
     fn id(&self) -> &'static str {
-        "wrap/1"
+        TRANSFORM.id
     }
 
     fn needs(&self) -> Needs {

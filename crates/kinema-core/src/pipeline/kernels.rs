@@ -16,7 +16,7 @@ use crate::pipeline::pool::{Pool, Progress};
 use crate::pipeline::reader::Reader;
 use crate::plan::redecoded_frames;
 use crate::plan::{Job, Plan};
-use crate::reduce::{AnyKernel, AtomMap, Buffers, LeafPartial, MergeTree, Needs, Node};
+use crate::reduce::{AnyKernel, BoundKernel, Lattices, LeafPartial, MergeTree, Node};
 use crate::trace;
 use crate::trace::activity::{COMPUTE, MERGE, TRANSFORM};
 use crate::trajectory::Trajectory;
@@ -119,12 +119,6 @@ impl Shared<'_> {
     }
 }
 
-/// A job with the positions of its atom sets in the block.
-struct Bound<'a> {
-    job: &'a Job,
-    maps: Vec<AtomMap>,
-}
-
 /// The leaf that a worker accumulates.
 struct OpenLeaf {
     number: u64,
@@ -136,32 +130,30 @@ struct Worker<'a> {
     shared: &'a Shared<'a>,
     number: u32,
     reader: Reader<'a>,
-    bound: Vec<Bound<'a>>,
+    /// Of each job.
+    kernels: Vec<BoundKernel<'a>>,
     block: Block,
     /// Gathers the needed atoms, where more were read.
     gather: Option<AtomGather>,
     /// What is done to frames for some jobs.
     stacks: JobStacks,
-    buffers: Buffers,
+    lattices: Lattices,
     record: WorkerRecord,
 }
 
 impl<'a> Worker<'a> {
     fn new(shared: &'a Shared<'a>, number: u32) -> Result<Self> {
         let plan = shared.plan;
-        let maps = |needs: Needs| -> Result<Vec<AtomMap>> {
-            needs.atom_sets.iter().map(|set| AtomMap::new(set, &plan.atoms)).collect()
-        };
-        let bind = |job: &'a Job| -> Result<Bound<'a>> { Ok(Bound { job, maps: maps(job.kernel.needs())? }) };
+        let bind = |job: &'a Job| BoundKernel::new(&*job.kernel, &plan.atoms);
         Ok(Self {
             shared,
             number,
             reader: Reader::new(shared.trajectory, plan.fields, plan.read_atoms.clone(), Units::Public)?,
-            bound: shared.jobs.iter().map(bind).collect::<Result<_>>()?,
+            kernels: shared.jobs.iter().map(bind).collect::<Result<_>>()?,
             block: Block::default(),
             gather: plan.atoms.positions_in(&plan.read_atoms)?.map(AtomGather::new),
             stacks: JobStacks::new(plan, shared.jobs)?,
-            buffers: Buffers::default(),
+            lattices: Lattices::default(),
             record: WorkerRecord::default(),
         })
     }
@@ -191,7 +183,7 @@ impl<'a> Worker<'a> {
     }
 
     fn empty_partials(&self) -> Vec<LeafPartial> {
-        self.bound.iter().map(|_| LeafPartial::default()).collect()
+        self.kernels.iter().map(|_| LeafPartial::default()).collect()
     }
 
     /// The end of the block that begins at a position of the selection: where frames share a chunk, at the end of a chunk
@@ -234,9 +226,8 @@ impl<'a> Worker<'a> {
         let mut watch = self.reader.meter().watch;
         let mut compute = self.reader.take_transforming();
         let rows = self.block.rows();
-        if self.gather.is_none()
-            && self.stacks.apply_in_place(&mut self.block).map_err(|error| placed(self.shared.trajectory, error))?
-        {
+        let at = |error| placed(self.shared.trajectory, error);
+        if self.gather.is_none() && self.stacks.apply_in_place(&mut self.block).map_err(at)? {
             compute += watch.lap(&TRANSFORM, Work::frames(rows as u64));
         }
         let mut row = 0;
@@ -254,27 +245,27 @@ impl<'a> Worker<'a> {
             };
             let before = (first + row as u64 - begin) as usize;
             for group in 0..self.stacks.len() {
-                let moved = self.stacks.apply(group, view).map_err(|error| placed(self.shared.trajectory, error))?;
+                let moved = self.stacks.apply(group, view).map_err(at)?;
                 if moved.is_copy {
                     compute += watch.lap(&TRANSFORM, Work::frames(view.rows() as u64));
                 }
                 for &job in moved.jobs {
-                    let (bound, partial, buffers) = (&self.bound[job], &mut open.partials[job], &mut self.buffers);
+                    let (bound, partial) = (&mut self.kernels[job], &mut open.partials[job]);
                     let frames = plan.kernel_leaf_frames[job] as usize;
-                    let kernel = &*bound.job.kernel;
-                    let accumulated = partial.accumulate(kernel, &moved.view, before, frames, |partial, rows| {
-                        kernel.accumulate(partial, rows, &bound.maps, buffers)?;
-                        compute += watch.lap(&COMPUTE, Work::frames(rows.frames.len() as u64));
-                        Ok(())
-                    });
-                    accumulated.map_err(|error| placed(self.shared.trajectory, error))?;
+                    let accumulated =
+                        partial.accumulate(bound.kernel(), &moved.view, before, frames, |partial, rows| {
+                            bound.accumulate(partial, rows, &self.lattices)?;
+                            compute += watch.lap(&COMPUTE, Work::frames(rows.frames.len() as u64));
+                            Ok(())
+                        });
+                    accumulated.map_err(at)?;
                 }
             }
             if first + until as u64 == end {
                 let partials = std::mem::replace(&mut open.partials, self.empty_partials());
-                let partials = partials.into_iter().zip(&self.bound);
+                let partials = partials.into_iter().zip(&self.kernels);
                 let partials =
-                    partials.map(|(partial, bound)| partial.finish(&*bound.job.kernel)).collect::<Result<_>>()?;
+                    partials.map(|(partial, bound)| partial.finish(bound.kernel())).collect::<Result<_>>()?;
                 (self.shared.deliver)(Node { level: 0, index: open.number, partials })?;
                 open.number += 1;
                 compute += watch.lap(&MERGE, Work::frames((until - row) as u64));

@@ -1,11 +1,15 @@
 //! Kernels, what is done to frames before them, and the reduction of their partials by a fixed merge tree.
 
+mod bound_kernel;
+mod frames;
 mod kernel;
 mod leaf_partial;
 mod merge_tree;
 mod transform;
 
-pub use self::kernel::{AnyKernel, AnyPartial, AtomMap, Buffers, Kernel, Needs, ResultArray};
+pub use self::bound_kernel::BoundKernel;
+pub use self::frames::{AtomSets, Frame, Frames, Lattices};
+pub use self::kernel::{AnyKernel, AnyPartial, AnyScratch, Kernel, Needs, ResultArray};
 pub(crate) use self::leaf_partial::LeafPartial;
 pub use self::merge_tree::{MergeTree, Node, Partials};
-pub use self::transform::{AnyTransform, FrameMut, RunUp, Stack, Stage, Transform, TransformState};
+pub use self::transform::{AnyTransform, AtomMap, FrameMut, RunUp, Stack, Stage, Transform, TransformState};

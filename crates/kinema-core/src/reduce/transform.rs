@@ -5,10 +5,56 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use super::{AtomMap, Needs};
+use super::Needs;
 use crate::error::{Error, ErrorKind, Result};
 use crate::frame::{Fields, Stamp};
 use crate::selection::{AtomSelection, FrameSelection};
+
+/// The atoms that a transform works on.
+///
+/// `positions` says where each of them stands in the block; `None` means that the block is the set itself.
+#[derive(Debug, Clone)]
+pub struct AtomMap {
+    positions: Option<Arc<[u32]>>,
+    len: usize,
+}
+
+impl AtomMap {
+    /// The map from `set` into a block that holds `block`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when the block lacks an atom of the set.
+    pub fn new(set: &AtomSelection, block: &AtomSelection) -> Result<Self> {
+        Ok(Self { positions: set.positions_in(block)?.map(Into::into), len: set.len() })
+    }
+
+    /// Number of atoms in the set.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+    /// Whether the set is empty.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Where its atoms stand in a row; `None` where the row is the set.
+    pub fn places(&self) -> Option<&[u32]> {
+        self.positions.as_deref()
+    }
+
+    /// The set's coordinates in one row of the block: the row itself, or gathered into `buffer`.
+    pub fn gather<'a>(&self, row: &'a [f32], buffer: &'a mut Vec<f32>) -> &'a [f32] {
+        let Some(positions) = &self.positions else {
+            return row;
+        };
+        buffer.resize(positions.len() * 3, 0.0);
+        let triples = row.as_chunks::<3>().0;
+        for (out, &position) in buffer.as_chunks_mut::<3>().0.iter_mut().zip(positions.iter()) {
+            *out = triples[position as usize];
+        }
+        buffer
+    }
+}
 
 /// A frame, of the atoms that the users of a stack and the stack itself need. Vectors are `atoms x 3`, in angstrom, angstrom/ps
 /// and kJ/(mol angstrom), and empty where they are not read; of a field that the frame lacks (`stamp.present`) they are NaN.

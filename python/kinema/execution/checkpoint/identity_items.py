@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 from typing import Any
@@ -9,11 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kinema import _core
 from kinema.execution.checkpoint.file import IdentityItem
 from kinema.selection.frames import FrameSelection
 from kinema.trajectory import Trajectory
 
-__all__ = ["array", "digest_of", "item_of_frames", "items_of_files", "plain"]
+__all__ = ["array", "digest_of", "item_of_frames", "items_of_files", "items_of_transform", "items_of_value", "plain"]
 
 # places at which content is read, 4 KiB each, of all files and at least of each: a fraction of a second from a disk
 _PLACES = 1024
@@ -21,7 +23,8 @@ _PLACES_A_FILE_AT_LEAST = 16
 
 
 def items_of_files(trajectory: Trajectory) -> Iterator[IdentityItem]:
-    """Of the files: their identities, with content sampled at more places than those of indices are.
+    """Of the files and of what is done to their frames: identities of files, with content sampled at more places than
+    those of indices are, and each transform.
 
     What is saved is made of all coordinates, and nothing checks it later; copies are compared by the samples alone.
     """
@@ -35,6 +38,10 @@ def items_of_files(trajectory: Trajectory) -> Iterator[IdentityItem]:
         label = f"{part.path} of {part.size} bytes, fingerprint {part.fingerprint}"
         yield IdentityItem.of_file(f"file {number + 1} of {len(parts)}", identity, label)
         yield plain(f"the frames used of file {number + 1}", f"{part.kept[0]} to {part.kept[1]}")
+    transforms = trajectory.core.transforms
+    yield plain("the number of transforms of the trajectory", str(len(transforms)))
+    for number, transform in enumerate(transforms):
+        yield from items_of_transform(transform, f"in transform {number + 1} of the trajectory")
 
 
 def _stated(stated: Mapping[str, str]) -> str:
@@ -47,6 +54,31 @@ def item_of_frames(frames: FrameSelection) -> IdentityItem:
         start, step, length = frames.stride
         return plain("the frames", f"{length} from {start}, every {step}")
     return array("the frames", frames.numbers(), f"{len(frames)} chosen")
+
+
+def items_of_transform(made: _core.Transform, where: str) -> Iterator[IdentityItem]:
+    """The call that made a transform, argument by argument."""
+    yield plain(f"the kind {where}", made.id)
+    for name, value in sorted(made.arguments.items()):
+        yield from items_of_value(f"{name} {where}", value)
+
+
+def items_of_value(what: str, value: Any) -> Iterator[IdentityItem]:
+    """Of an argument of a kernel or transform."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        yield plain(what, repr(value))
+    elif isinstance(value, np.ndarray):
+        yield array(what, value)
+    elif isinstance(value, (list, tuple)):
+        yield plain(f"the number of {what}", str(len(value)))
+        for number, item in enumerate(value):
+            yield from items_of_value(f"{what}, number {number + 1}", item)
+    else:
+        # code of the user's, which gives its identity itself
+        identity: Mapping[str, tuple[str, str]] = value.identity()
+        yield plain("the version of Python", f"{sys.version_info.major}.{sys.version_info.minor}")
+        for name, (exact, label) in identity.items():
+            yield IdentityItem(f"{name} {what}", exact, label)
 
 
 def plain(what: str, label: str) -> IdentityItem:

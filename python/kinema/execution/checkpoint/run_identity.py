@@ -5,16 +5,18 @@ Workers, memory and runner are no items: results do not depend on them.
 
 from __future__ import annotations
 
-import inspect
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
-
-import numpy as np
+from collections.abc import Iterator, Sequence
 
 from kinema import _core
 from kinema.execution.checkpoint.file import IdentityItem
-from kinema.execution.checkpoint.identity_items import array, digest_of, item_of_frames, items_of_files, plain
+from kinema.execution.checkpoint.identity_items import (
+    digest_of,
+    item_of_frames,
+    items_of_files,
+    items_of_transform,
+    items_of_value,
+    plain,
+)
 from kinema.execution.computation import Computation
 from kinema.runners.base import Job
 from kinema.selection.frames import FrameSelection
@@ -36,10 +38,6 @@ def items_of_run(analyses: Sequence[Computation], frames: FrameSelection, result
         arguments = analysis.arguments.items()
         items += [plain(f"{argument} of {name}", str(value)) for argument, value in arguments if argument != "select"]
     items += items_of_files(analyses[0].trajectory)
-    transforms = analyses[0].trajectory.core.transforms
-    items.append(plain("the number of transforms of the trajectory", str(len(transforms))))
-    for place, transform in enumerate(transforms):
-        items += _items_of_transform(transform, f"in transform {place + 1} of the trajectory")
     items.append(item_of_frames(frames))
     items.append(plain("the results", results))
     return items
@@ -59,7 +57,7 @@ def items_of_pass(
         items += _items_of_kernel(kernel, where)
         items.append(plain(f"the number of transforms {where}", str(len(transforms))))
         for place, transform in enumerate(transforms):
-            items += _items_of_transform(transform, f"in transform {place + 1} {where}")
+            items += items_of_transform(transform, f"in transform {place + 1} {where}")
     return items
 
 
@@ -69,34 +67,9 @@ def _named(analyses: Sequence[Computation]) -> Iterator[tuple[str, Computation]]
         yield (f"{name} (analysis {number + 1})" if names.count(name) > 1 else name), analysis
 
 
-def _items_of_transform(made: _core.Transform, where: str) -> Iterator[IdentityItem]:
-    """The call that made a transform, argument by argument."""
-    yield plain(f"the kind {where}", made.id)
-    for name, value in sorted(made.arguments.items()):
-        yield from _items_of_value(f"{name} {where}", value)
-
-
 def _items_of_kernel(made: _core.Kernel, where: str) -> Iterator[IdentityItem]:
     """The call that made a kernel, argument by argument."""
-    _, (kind, function, arguments) = made.__reduce__()
-    yield plain(f"the kind {where}", function)
-    names = inspect.signature(getattr(getattr(_core, kind), function)).parameters
-    for name, value in zip(names, arguments, strict=True):
-        yield from _items_of_value(f"{name} {where}", value)
-
-
-def _items_of_value(what: str, value: Any) -> Iterator[IdentityItem]:
-    if value is None or isinstance(value, (bool, int, float, str)):
-        yield plain(what, repr(value))
-    elif isinstance(value, np.ndarray):
-        yield array(what, value)
-    elif isinstance(value, (list, tuple)):
-        yield plain(f"the number of {what}", str(len(value)))
-        for number, item in enumerate(value):
-            yield from _items_of_value(f"{what}, number {number + 1}", item)
-    else:
-        # code of the user's, which gives its identity itself
-        identity: Mapping[str, tuple[str, str]] = value.identity()
-        yield plain("the version of Python", f"{sys.version_info.major}.{sys.version_info.minor}")
-        for name, (exact, label) in identity.items():
-            yield IdentityItem(f"{name} {what}", exact, label)
+    _, (_, name_of_kind, arguments) = made.__reduce__()
+    yield plain(f"the kind {where}", name_of_kind)
+    for name, value in arguments.items():
+        yield from items_of_value(f"{name} {where}", value)

@@ -162,6 +162,11 @@ class Entry:
         trajectory.scan()
         if trajectory.choose() != FrameSelection(range(core.n_frames)):
             raise ArgumentError(f"{trajectory.paths[0]}: a catalogue has whole trajectories, found a view")
+        if trajectory.transforms:
+            raise ArgumentError(
+                f"{trajectory.paths[0]}: a catalogue keeps files as they are, found the transforms "
+                f"{', '.join(trajectory.transforms)}; apply them when an entry is opened, with with_transform"
+            )
         if core.format == EXTERNAL:
             raise ArgumentError(f"{trajectory.paths[0]}: {_WHY_NOT}", path=trajectory.paths[0])
         recipe, parts = core.recipe(), core.parts()

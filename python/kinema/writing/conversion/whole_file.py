@@ -26,7 +26,7 @@ _MEMORY = 512 << 20
 
 
 def is_whole_file(source: SourceFrames, format: str, options: Mapping[str, Any]) -> bool:
-    """Whether all of one H5MD file is written as H5MD, as it is, with options that `repack` has."""
+    """Whether all of one H5MD file is written as H5MD, as it is, no transforms, with options that `repack` has."""
     trajectory = source.trajectory
     parts = trajectory.parts
     return (
@@ -35,6 +35,7 @@ def is_whole_file(source: SourceFrames, format: str, options: Mapping[str, Any])
         and parts[0].variant.startswith("H5MD")
         and parts[0].truncation is None
         and not trajectory.stated
+        and not trajectory.transforms
         and source.atoms is None
         and source.fields is None
         and source.frames == FrameSelection(range(trajectory.core.n_frames))
