@@ -1,10 +1,15 @@
 //! WholeRow molecules, wrapping and centring in cells of all kinds.
 
 use kinema_analysis::Cpu;
-use kinema_analysis::transforms::center::{Center, middle};
+use kinema_analysis::transforms::center::Center;
+use kinema_analysis::transforms::cluster::Cluster;
 use kinema_analysis::transforms::whole::{WholeRow, WholeScratch};
 use kinema_analysis::transforms::wrap::{UnitCell, WrapRow};
-use kinema_analysis::transforms::{Fault, Groups, Molecules, PeriodicCell};
+use kinema_analysis::transforms::{Fault, Groups, Labels, Molecules, PeriodicCell};
+use kinema_core::frame::Stamp;
+use kinema_core::reduce::{AtomMap, FrameMut, Transform};
+use kinema_core::selection::AtomSelection;
+use kinema_core::{Error, ErrorKind};
 
 type Vector = [f64; 3];
 type Cell = [Vector; 3];
@@ -136,7 +141,7 @@ fn a_molecule_that_goes_on_in_its_image_is_an_error() {
 fn what_has_no_place_is_named() {
     let cell = periodic(&CELLS[2]);
     let made = whole(6, &[[0, 1], [2, 3], [4, 5]], Cpu::detect());
-    let mut apply = |atom: usize, value: f32| {
+    let apply = |atom: usize, value: f32| {
         let mut positions = vec![1.0; 18];
         positions[atom * 3 + 1] = value;
         made.apply(&mut positions, &cell, &mut WholeScratch::default()).unwrap_err()
@@ -274,15 +279,57 @@ fn open_edges_are_not_crossed() {
     }
 }
 
+/// A stack of one transform, on all atoms of frames.
+fn apply<T: Transform>(transform: &T, positions: &mut [f32], cell: Cell) -> Result<(), Error> {
+    let all = AtomSelection::all(positions.len() as u32 / 3);
+    let sets: Vec<AtomMap> =
+        transform.needs().atom_sets.iter().map(|set| AtomMap::new(set, &all)).collect::<Result<_, _>>()?;
+    let mut state = transform.state(&all, &sets)?;
+    let mut stamp = Stamp { cell, ..Stamp::default() };
+    let (velocities, forces) = (&mut [][..], &mut [][..]);
+    let frame = &mut FrameMut { number: 0, positions, velocities, forces, stamp: &mut stamp, sets: &sets };
+    transform.apply(frame, &mut state)
+}
+
 #[test]
 fn all_atoms_move_with_the_centre_of_some() {
     let mut positions = row(&[[1.0, 2.0, 3.0], [3.0, 2.0, 5.0], [-7.0, 0.0, 1.0]]);
-    let pair = |masses| Groups::of(&[0, 1], masses, 3).unwrap();
-    let cell = periodic(&CELLS[2]);
-    Center::new(pair(None)).apply(&mut positions, middle(&cell)).unwrap();
+    let pair =
+        |masses: Option<&[f64]>, point| Center::new(AtomSelection::new(vec![1, 0], 3).unwrap(), masses, point).unwrap();
+    apply(&pair(None, None), &mut positions, CELLS[2]).unwrap();
     assert_eq!(positions, row(&[[19.0, 26.25, 14.0], [21.0, 26.25, 16.0], [11.0, 24.25, 12.0]]));
-    Center::new(pair(Some(&[3.0, 1.0]))).apply(&mut positions, [0.0; 3]).unwrap();
+    apply(&pair(Some(&[1.0, 3.0]), Some([0.0; 3])), &mut positions, [[0.0; 3]; 3]).unwrap();
     assert_eq!(positions[..3], [-0.5, 0.0, -0.5]);
+    assert_eq!(apply(&pair(None, None), &mut positions, [[0.0; 3]; 3]).unwrap_err().kind(), ErrorKind::InvalidArgument);
     positions[4] = f32::NAN;
-    assert_eq!(Center::new(pair(None)).apply(&mut positions, [0.0; 3]), Err(Fault::NotFinite(1)));
+    assert_eq!(apply(&pair(None, None), &mut positions, CELLS[2]).unwrap_err().kind(), ErrorKind::Corrupt);
+}
+
+#[test]
+fn molecules_stay_together_around_the_anchor_in_any_cell() {
+    let mut numbers = Numbers(17);
+    for cell in &CELLS {
+        // a chain of molecules that is longer than the cell, each near the one before
+        let positions: Vec<Vector> =
+            (0..24).map(|i| [2.0 * f64::from(i), f64::from(i % 3), 0.5 * f64::from(i)]).collect();
+        let mut found: Vec<f32> = Vec::new();
+        for pair in positions.chunks(2) {
+            let by = combined(numbers.counts(3.0), cell);
+            found.extend(row(&[plus(pair[0], by), plus(pair[1], by)]));
+        }
+        let labels = Labels::new((0..24).map(|atom| atom / 2 * 2).collect()).unwrap();
+        let anchor = found[12..18].to_vec();
+        let together = Cluster::new(labels, None, 5).unwrap();
+        apply(&together, &mut found, *cell).unwrap();
+        assert_eq!(found[12..18], anchor, "the anchor stays");
+        for (atom, position) in positions.iter().enumerate() {
+            for x in 0..3 {
+                let apart = f64::from(found[3 * atom + x]) - f64::from(found[12 + x]);
+                assert!((apart - (position[x] - positions[4][x])).abs() < 1e-4, "{cell:?} atom {atom}");
+            }
+        }
+        let again = found.clone();
+        apply(&together, &mut found, *cell).unwrap();
+        assert!(found == again);
+    }
 }

@@ -24,6 +24,7 @@ from kinema.printable import are_float32
 from kinema.progress import ProgressChoice
 from kinema.runners import Runner, RunnerOptions
 from kinema.selection.frames import FrameChoice, FrameSelection
+from kinema.transforms.base import transforms_in_words
 from kinema.writing.output_checks import check_not_input, check_plot_path
 from kinema.writing.output_file import write_whole
 from kinema.writing.provenance import Input, Provenance

@@ -50,7 +50,8 @@ class Broken(NamedTuple):
 
 def sampled_frames(n_frames: int) -> list[int]:
     """The first frame, the last, and 16 between."""
-    return np.unique(np.linspace(0, max(0, n_frames - 1), min(n_frames, _BETWEEN + 2)).astype(np.int64)).tolist()
+    numbers = np.linspace(0, max(0, n_frames - 1), min(n_frames, _BETWEEN + 2)).astype(np.int64)
+    return [int(number) for number in np.unique(numbers)]
 
 
 def find_broken(trajectory: Trajectory, selection: Selection | None, frames: list[int] | None = None) -> Broken | None:
@@ -80,7 +81,7 @@ def find_broken(trajectory: Trajectory, selection: Selection | None, frames: lis
     for frame in looked_at:
         try:
             # one at a time: they may be large
-            read = trajectory.read([frame], atoms, ["positions"])
+            read = trajectory.read([frame], atoms, fields=["positions"])
         except (CorruptFileError, TruncatedFileError):
             continue  # for whoever asks for the frame
         if not read["present"]["positions"][0] or not np.isfinite(read["positions"]).all():

@@ -24,6 +24,7 @@ from kinema.selection.atoms import AtomChoice
 from kinema.selection.frames import FrameSelection
 from kinema.stored.records import Record, RecordFolder
 from kinema.transforms.base import Transform
+from kinema.transforms.clustering import Cluster
 from kinema.transforms.order import ORDER, check_order
 
 if TYPE_CHECKING:
@@ -54,12 +55,15 @@ class NoJump(Transform):
 
     name: ClassVar[str] = "nojump"
 
-    def __init__(self, select: AtomChoice) -> None:
-        self._select = select
+    def __init__(self, select: AtomChoice, first: Transform | None) -> None:
+        if first is not None and not isinstance(first, Cluster):
+            raise ArgumentError(f"first is a cluster(...) that the first frame begins with, found {first!r}")
+        self._select, self._first = select, first
 
     @property
     def arguments(self) -> Mapping[str, str]:
-        return {} if self._select is None else {"select": describe(self._select)}
+        arguments = {} if self._select is None else {"select": describe(self._select)}
+        return arguments if self._first is None else arguments | {"first": self._first.label}
 
     def bind(self, trajectory: Trajectory) -> _core.Transform:
         check_order(self.name, trajectory)
@@ -72,17 +76,32 @@ class NoJump(Transform):
                     f"{jumps.frame}; beyond 0.5 a jump cannot be told from motion, as frames lie too far apart"
                 ]
             )
+        stations = jumps.stations
+        if self._first is not None:
+            stations = stations + _moved(trajectory.core, self._first.bind(trajectory), atoms)
         return _core.Transform(
             self.name,
             trajectory.n_atoms,
             label=self.label,
             atoms=atoms,
             every=jumps.every,
-            stations=jumps.stations.reshape(-1, 3).view(np.uint32),
+            stations=stations.reshape(-1, 3).view(np.uint32),
         )
 
 
-def nojump(select: AtomChoice = None) -> NoJump:
+def _moved(core: _core.Trajectory, first: _core.Transform, atoms: NDArray[np.uint32] | None) -> NDArray[np.int32]:
+    """By how many edges a transform moves the atoms of the first frame: (atoms, 3)."""
+    frame = FrameSelection(range(1))
+    before, after = (
+        one.read(frame, atoms=atoms, fields=("positions",), workers=1)
+        for one in (core, core.with_transforms([*core.transforms, first]))
+    )
+    by = (after["positions"][0].astype(np.float64) - before["positions"][0]) @ np.linalg.inv(before["cells"][0])
+    counts: NDArray[np.int32] = np.round(by).astype(np.int32)
+    return counts
+
+
+def nojump(select: AtomChoice = None, *, first: Transform | None = None) -> NoJump:
     """Unwraps a trajectory: atoms never jump to the other side of the cell.
 
     The first frame of the file stays as it is (after the transforms before). In each later one an atom is put at the
@@ -93,6 +112,8 @@ def nojump(select: AtomChoice = None) -> NoJump:
     ----------
     select : as `Trajectory.select`
         Atoms that are unwrapped; others stay as they are. By default all.
+    first : Cluster, optional
+        `cluster(...)` of the first frame, from which all others go on: molecules that were together in it stay so.
 
     Returns
     -------
@@ -100,7 +121,7 @@ def nojump(select: AtomChoice = None) -> NoJump:
         For `Trajectory.with_transform`, which reads the file once, unless jumps of these atoms were counted before. A
         step of more than 0.4 of the cell is noted. Files that grow are refused.
     """
-    return NoJump(select)
+    return NoJump(select, first)
 
 
 def _spacing(n_frames: int, n_atoms: int) -> int:
@@ -188,7 +209,7 @@ def _named(
     if any(part["hdf5"] for part in parts):
         return None  # it may name other files
     stack = pickle.dumps(list(core.transforms), protocol=4)
-    facts = {
+    facts: dict[str, Any] = {
         "version": _core.__version__,
         "frames": core.n_frames,
         "atoms": "all" if atoms is None else blake2b(atoms.tobytes(), digest_size=16).hexdigest(),

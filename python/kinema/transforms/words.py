@@ -106,11 +106,14 @@ class Asked:
         made: list[Transform] = []
         if self.words & {"whole", "mol", "res", "cluster"}:
             made.append(whole(bonds=self.bonds))
+        together = None if clustered is None else cluster(clustered, bonds=self.bonds)
         if "nojump" in self.words:
             used = [one.indices for one in (selected, clustered, fitted, centered) if one is not None]
-            made.append(nojump(None if selected is None else np.unique(np.concatenate(used))))
-        if clustered is not None:
-            made.append(cluster(clustered, bonds=self.bonds))
+            tracked = None if selected is None else np.unique(np.concatenate(used))
+            # what is together in the first frame goes on from there
+            made.append(nojump(tracked, first=together))
+        elif together is not None:
+            made.append(together)
         if centered is not None:
             made.append(center(centered))
         for word in self.words & _WRAPS.keys():

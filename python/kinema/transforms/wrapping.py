@@ -88,7 +88,9 @@ def masses_of(trajectory: Trajectory) -> NDArray[np.float64] | None:
         name = trajectory.paths[0] if atoms is None else atoms.name
         emit([f"{name} has no masses: centres of molecules and residues are of geometry"])
         return None
-    emit(atoms.mass_notes())
+    if "masses" in atoms.guessed:
+        # that some are zero changes no centre
+        emit(atoms.mass_notes())
     return masses
 
 
