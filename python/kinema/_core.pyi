@@ -985,6 +985,24 @@ class Transform:
         """Whether it must have seen other frames before one."""
     def __reduce__(self) -> tuple[Any, tuple[str, str, dict[str, Any]]]: ...
 
+def first_atoms_of_molecules(n_atoms: int, bonds: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """For each atom the first atom of its molecule, of (n_bonds, 2) pairs."""
+
+def count_broken(
+    bonds: NDArray[np.uint32], positions: NDArray[np.float32], cells: NDArray[np.float64]
+) -> NDArray[np.int64]:
+    """How many molecules are broken in each of some frames; -1 in frames without a cell."""
+
+class JumpCounter:
+    """Counts jumps of all atoms of rows from frame to frame."""
+
+    def __new__(cls, n_atoms: int) -> JumpCounter: ...
+    def add(self, positions: NDArray[np.float32], cells: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Sees the next frames; the longest step of a reduced coordinate in each, without its jump."""
+
+    def counts(self) -> NDArray[np.int32]:
+        """The edges that are added to each atom in the last frame that was seen, (atoms, 3)."""
+
 class Partial:
     """What a kernel has gathered from some leaves."""
 

@@ -26,6 +26,7 @@ from kinema.selection.frames import FrameSelection
 from kinema.selection.readable import DamagedFrame, DecodedFrames, decode_frames, keep_verdicts, not_finite_rows
 from kinema.selection.verdicts import Verdicts
 from kinema.trajectory import Trajectory
+from kinema.transforms.broken import find_broken
 
 __all__ = ["CheckReport", "Problem", "check"]
 
@@ -212,6 +213,8 @@ class _Judged:
             self.problems += _coordinates(part, self.jump, self.workers, self.memory, self.progress, self.notes)
         else:
             self.problems += _damaged_headers(part)
+        if self.coordinates and self.topology is not None and part.n_atoms == self.parts[0].n_atoms:
+            self.notes += _broken(part)
         return shift
 
     def compare_parts(self, opened: Mapping[str, Any]) -> None:
@@ -228,6 +231,16 @@ class _Judged:
             problems=tuple(self.problems),
             notes=tuple(dict.fromkeys(self.notes)),
         )
+
+
+def _broken(part: Trajectory) -> Iterator[str]:
+    """A note where molecules are broken at the faces of the cell, in a sample of frames."""
+    try:
+        found = find_broken(part, None)
+    except ArgumentError:
+        return  # the topology is of other atoms, which is a problem of its own
+    if found is not None:
+        yield f"{part.paths[0]}: {found}"
 
 
 def _kind(error: Exception) -> str:

@@ -17,6 +17,7 @@ __all__ = [
     "BY",
     "COMPOUND",
     "EXTERNAL",
+    "FITS",
     "GATHER",
     "INDEX",
     "MATCH",
@@ -27,6 +28,7 @@ __all__ = [
     "OVERLAP",
     "SCHEDULE",
     "TABLE_FORMATS",
+    "UNIT_CELLS",
     "WEIGHTS",
     "Gather",
     "Schedule",
@@ -71,6 +73,10 @@ BY: tuple[str, ...] = ("atom", "residue")
 
 # what frames are superposed on first; Python has None for "none"
 ALIGN: tuple[str, ...] = ("none", "average", "iterative", "reference")
+# what frames are superposed by
+FITS: tuple[str, ...] = ("rot+trans", "trans")
+# shapes of the cell that atoms are wrapped into
+UNIT_CELLS: tuple[str, ...] = ("rect", "tric", "compact")
 
 # what an atom counts on the command line; Python has None for "none"
 WEIGHTS: tuple[str, ...] = ("none", "mass")

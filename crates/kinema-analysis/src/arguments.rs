@@ -234,6 +234,19 @@ impl Arguments {
         Ok(AtomTuples { atoms, columns, len: tuples.len() })
     }
 
+    /// Whole numbers, (n, N), or (n) where N is 1; n may be 0.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for anything else.
+    pub fn index_rows<const N: usize>(&self, name: &'static str) -> Result<&[[u32; N]]> {
+        match self.get(name) {
+            Argument::Atoms { shape, indices } if shape.get(1..) == Some(&[N]) || (N == 1 && shape.len() == 1) => {
+                Ok(indices.as_chunks::<N>().0)
+            }
+            _ => Err(self.wrong(name, &format!("whole numbers (n, {N})"))),
+        }
+    }
+
     /// Numbers, one dimension.
     ///
     /// # Errors

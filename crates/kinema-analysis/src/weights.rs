@@ -8,17 +8,26 @@ fn invalid(what: String) -> Error {
     Error::new(ErrorKind::InvalidArgument, what)
 }
 
-/// Checks that there is one finite, non-negative weight for each of `n_atoms` atoms, and that not all are zero.
+/// Checks that there is one finite, non-negative weight for each of `n_atoms` atoms.
 ///
 /// # Errors
 /// `InvalidArgument`, naming the first weight that does not fit.
-pub(crate) fn check_weights(weights: &[f64], n_atoms: usize) -> Result<()> {
+pub(crate) fn check_each(weights: &[f64], n_atoms: usize) -> Result<()> {
     if weights.len() != n_atoms {
         return Err(invalid(format!("wrong number of weights, expected {n_atoms}, found {}", weights.len())));
     }
     if let Some((index, weight)) = weights.iter().enumerate().find(|(_, w)| !(w.is_finite() && **w >= 0.0)) {
         return Err(invalid(format!("weight at index {index} must be finite and not negative, found {weight}")));
     }
+    Ok(())
+}
+
+/// Checks that there is one finite, non-negative weight for each of `n_atoms` atoms, and that not all are zero.
+///
+/// # Errors
+/// As [`check_each`].
+pub(crate) fn check_weights(weights: &[f64], n_atoms: usize) -> Result<()> {
+    check_each(weights, n_atoms)?;
     let sum: f64 = weights.iter().sum();
     if !(sum > 0.0 && sum.is_finite()) {
         return Err(invalid(format!("sum of weights must be positive and finite, found {sum}")));

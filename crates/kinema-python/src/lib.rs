@@ -24,6 +24,7 @@ mod moments;
 mod netcdf;
 mod node_cache;
 mod peer;
+mod periodic_transforms;
 mod python_kernel;
 mod python_transform;
 mod read_arrays;
@@ -158,6 +159,9 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(atom_exchange::scatter_atoms, module)?)?;
     module.add_class::<kernels::PyKernel>()?;
     module.add_class::<transforms::PyTransform>()?;
+    module.add_function(wrap_pyfunction!(periodic_transforms::first_atoms_of_molecules, module)?)?;
+    module.add_function(wrap_pyfunction!(periodic_transforms::count_broken, module)?)?;
+    module.add_class::<periodic_transforms::PyJumpCounter>()?;
     module.add_class::<kernels::PyPartial>()?;
     module.add_class::<run::PyPlan>()?;
     module.add_class::<run::PyPartition>()?;

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from kinema.cli.command_line import Command
     from kinema.execution.checkpoint import Checkpoint
     from kinema.runners import Runner, RunnerOptions
+    from kinema.selection.atoms import Selection
+    from kinema.trajectory import Trajectory
 
 __all__ = [
     "FileWorkers",
@@ -97,12 +99,58 @@ class TrajectoryFiles:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Inputs(TrajectoryFiles):
-    """Files and atoms."""
+    """Files, atoms, and what is done about periodic boundaries."""
 
     topology: options.Topology = None
     select: options.Select = None
     index_file: options.IndexFile = None
     group: options.Group = None
+    pbc: options.Pbc = None
+    ur: options.UnitCell = None
+    cluster_group: options.ClusterGroup = None
+    center: options.Centered = False
+    center_group: options.CenterGroup = None
+    fit: options.FitMode = None
+    fit_group: options.FitGroup = None
+    bonds: options.BondsOption = None
+
+    def transformed(self, trajectory: "Trajectory", scan: Callable[[], None]) -> "Trajectory":
+        """The trajectory with the transforms that are asked for; `scan` finds its frames, if one is needed for that."""
+        names = ("pbc", "ur", "bonds", "cluster_group", "center", "center_group", "fit", "fit_group")
+        given = {name: getattr(self, name) for name in names if getattr(self, name)}
+        if not given:
+            return trajectory
+        from kinema.transforms.words import Asked
+
+        asked = Asked(**given)
+        asked.check()
+        if asked.needs_frames:
+            scan()
+        selected = None
+        if self.select is not None or self.group is not None:
+            selected = self.chosen(trajectory)
+        return trajectory.with_transform(
+            *asked.transforms(trajectory, selected, lambda text: self.named(trajectory, text))
+        )
+
+    def chosen(self, trajectory: "Trajectory") -> "Selection":
+        """The atoms of the command; ArgumentError for a group without a file."""
+        from kinema.errors import ArgumentError
+
+        if self.group is not None and self.index_file is None:
+            raise ArgumentError("--group names a group of an index file; give the file with -n")
+        if self.index_file is None:
+            return trajectory.select(self.select)
+        return trajectory.select(self.select, index_file=str(self.index_file), group=self.group)
+
+    def named(self, trajectory: "Trajectory", text: str) -> "Selection":
+        """A group of the index file by its name, or a selection."""
+        if self.index_file is not None:
+            from kinema.selection.gromacs_index import read_groups
+
+            if text in read_groups(str(self.index_file)):
+                return trajectory.select(index_file=str(self.index_file), group=text)
+        return trajectory.select(text)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

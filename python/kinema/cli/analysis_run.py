@@ -15,9 +15,11 @@ from kinema.cli.analysis_options import FollowedFiles, FrameOptions, Inputs, Ope
 from kinema.cli.command_line import Command
 from kinema.cli.stopping import Terminated
 from kinema.errors import ArgumentError
+from kinema.notes import emit
 from kinema.printable import counted, printable
 from kinema.resources import peak_memory
 from kinema.selection.time_range import frames_between
+from kinema.transforms.broken import find_broken
 from kinema.writing.tables import PER_UNIT
 
 # coordinates are stored with three decimals of a nm, or better
@@ -77,11 +79,13 @@ def open_inputs(
             trajectory = opened()
         if inputs.topology is not None:
             _ = trajectory.topology  # its number of atoms is checked, whether or not a name is asked for
-        if inputs.group is not None and inputs.index_file is None:
-            raise ArgumentError("--group names a group of an index file; give the file with -n")
-        if inputs.index_file is None:
-            return trajectory, trajectory.select(inputs.select)
-        return trajectory, trajectory.select(inputs.select, index_file=str(inputs.index_file), group=inputs.group)
+
+        def scan() -> None:
+            progress = False if command.quiet else None
+            find = workers.chosen(command).find_frames
+            trajectory.scan(workers=workers.workers, progress=progress, search=find, skip_damaged=opening.skip_damaged)
+
+        return inputs.transformed(trajectory, scan), inputs.chosen(trajectory)
 
 
 def run(
@@ -109,6 +113,9 @@ def run(
             workers=workers.workers, progress=progress, search=runner.find_frames, skip_damaged=opening.skip_damaged
         )
         analysis.command = command.typed
+        broken = find_broken(trajectory, analysis.selection)
+        if broken is not None:
+            emit([f"{trajectory.paths[0]}: {broken}"])
         kept = outputs.kept
         analysis.run(
             **chosen_frames(trajectory, window),

@@ -12,6 +12,7 @@ import typer
 
 from kinema.choices import (
     EXTERNAL,
+    FITS,
     GATHER,
     ON_REWIND,
     ON_TRUNCATED,
@@ -20,6 +21,7 @@ from kinema.choices import (
     OVERLAP,
     SCHEDULE,
     TABLE_FORMATS,
+    UNIT_CELLS,
 )
 from kinema.cli import numbers
 from kinema.runners.access import access_names
@@ -65,6 +67,7 @@ _FRAMES = "Frames"
 _READING = "Reading"
 _OUTPUT = "Output"
 _FOLLOWING = "Following"
+_PERIODIC = "Periodic boundaries"
 
 Files = Annotated[
     list[Path] | None,
@@ -86,6 +89,79 @@ Trajectories = Annotated[
 Select = Annotated[str | None, typer.Option("--select", help='Atoms, in MDAnalysis\' words: "protein and name CA".')]
 IndexFile = Annotated[Path | None, typer.Option("-n", "--index-file", help="GROMACS index file (.ndx).")]
 Group = Annotated[str | None, typer.Option("--group", help="Group of the index file.")]
+Pbc = Annotated[
+    str | None,
+    typer.Option(
+        "--pbc",
+        metavar="LIST",
+        help="Of whole, nojump, cluster, and one of mol, res, atom (what is put into the cell), with commas between.",
+        show_default=False,
+        rich_help_panel=_PERIODIC,
+    ),
+]
+UnitCell = Annotated[
+    str | None,
+    typer.Option(
+        "--ur",
+        **one_of(UNIT_CELLS),
+        help="Shape of the cell that --pbc mol, res and atom fill: rect by default.",
+        show_default=False,
+        rich_help_panel=_PERIODIC,
+    ),
+]
+Centered = Annotated[
+    bool, typer.Option("--center", help="Move a group to the middle of the cell.", rich_help_panel=_PERIODIC)
+]
+CenterGroup = Annotated[
+    str | None,
+    typer.Option(
+        "--center-group",
+        metavar="TEXT",
+        help="The group: a selection, or a group of -n; by default that of the fit, or the largest molecule.",
+        show_default=False,
+        rich_help_panel=_PERIODIC,
+    ),
+]
+ClusterGroup = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster-group",
+        metavar="TEXT",
+        help="Molecules that stay together: a selection, or a group of -n.",
+        show_default=False,
+        rich_help_panel=_PERIODIC,
+    ),
+]
+FitMode = Annotated[
+    str | None,
+    typer.Option(
+        "--fit",
+        **one_of(FITS),
+        help="Superpose frames on the first one.",
+        show_default=False,
+        rich_help_panel=_PERIODIC,
+    ),
+]
+FitGroup = Annotated[
+    str | None,
+    typer.Option(
+        "--fit-group",
+        metavar="TEXT",
+        help="By which atoms: a selection, or a group of -n; by default those of --select, or the largest molecule.",
+        show_default=False,
+        rich_help_panel=_PERIODIC,
+    ),
+]
+BondsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--bonds",
+        metavar="guess|FILE",
+        help="Bonds where the topology has none: by distances, or of another topology.",
+        show_default=False,
+        rich_help_panel=_PERIODIC,
+    ),
+]
 Particles = Annotated[
     str | None,
     typer.Option(

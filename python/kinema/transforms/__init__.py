@@ -9,14 +9,40 @@ from typing import TYPE_CHECKING, Any
 from kinema.transforms.base import Transform
 
 if TYPE_CHECKING:
+    from kinema.transforms.centering import Center, center
+    from kinema.transforms.clustering import Cluster, cluster
     from kinema.transforms.functions import FunctionTransform, function
     from kinema.transforms.superposition import Superpose, fit, superpose
+    from kinema.transforms.unwrapping import NoJump, nojump
+    from kinema.transforms.whole_molecules import Whole, whole
+    from kinema.transforms.wrapping import Wrap, wrap
 
-__all__ = ["FunctionTransform", "Superpose", "Transform", "fit", "function", "superpose"]
+__all__ = [
+    "Center",
+    "Cluster",
+    "FunctionTransform",
+    "NoJump",
+    "Superpose",
+    "Transform",
+    "Whole",
+    "Wrap",
+    "center",
+    "cluster",
+    "fit",
+    "function",
+    "nojump",
+    "superpose",
+    "whole",
+    "wrap",
+]
 
 _MODULE_OF = {
-    "FunctionTransform": "kinema.transforms.functions",
-    "function": "kinema.transforms.functions",
+    **dict.fromkeys(("Center", "center"), "kinema.transforms.centering"),
+    **dict.fromkeys(("Cluster", "cluster"), "kinema.transforms.clustering"),
+    **dict.fromkeys(("NoJump", "nojump"), "kinema.transforms.unwrapping"),
+    **dict.fromkeys(("Whole", "whole"), "kinema.transforms.whole_molecules"),
+    **dict.fromkeys(("Wrap", "wrap"), "kinema.transforms.wrapping"),
+    **dict.fromkeys(("FunctionTransform", "function"), "kinema.transforms.functions"),
     "Superpose": "kinema.transforms.superposition",
     "fit": "kinema.transforms.superposition",
     "superpose": "kinema.transforms.superposition",

@@ -9,9 +9,9 @@ mod centers;
 mod dihedrals;
 mod distances;
 mod gyration_tensor;
-mod nearest_images;
+pub(crate) mod nearest_images;
 mod points;
-mod vectors;
+pub(crate) mod vectors;
 
 pub use angles::angles;
 pub use bonds::Results;

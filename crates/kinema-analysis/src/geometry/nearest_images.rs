@@ -7,7 +7,7 @@ use crate::lanes::Quad;
 use kinema_core::frame::lattice::{Lattice, Neighbour, ROUNDING};
 
 /// A way to the nearest images of displacements.
-pub(super) trait Images<Q: Quad>: Copy {
+pub(crate) trait Images<Q: Quad>: Copy {
     fn nearest(&self, displacements: Vectors<Q>) -> Vectors<Q>;
     /// The squared length of the nearest images.
     #[inline(always)]
@@ -19,7 +19,7 @@ pub(super) trait Images<Q: Quad>: Copy {
 
 /// Nothing is periodic.
 #[derive(Clone, Copy)]
-pub(super) struct Open;
+pub(crate) struct Open;
 
 impl<Q: Quad> Images<Q> for Open {
     #[inline(always)]
@@ -30,7 +30,7 @@ impl<Q: Quad> Images<Q> for Open {
 
 /// Each edge lies on an axis.
 #[derive(Clone, Copy)]
-pub(super) struct AlongAxes<Q> {
+pub(crate) struct AlongAxes<Q> {
     minus_edges: Vectors<Q>,
     /// Zero where the axis is open.
     inverse: Vectors<Q>,
@@ -38,7 +38,7 @@ pub(super) struct AlongAxes<Q> {
 
 impl<Q: Quad> AlongAxes<Q> {
     #[inline(always)]
-    pub(super) fn new(edges: [f64; 3], inverse: [f64; 3]) -> Self {
+    pub(crate) fn new(edges: [f64; 3], inverse: [f64; 3]) -> Self {
         Self { minus_edges: all(edges.map(|edge| -edge)), inverse: all(inverse) }
     }
 }
@@ -56,7 +56,7 @@ impl<Q: Quad> Images<Q> for AlongAxes<Q> {
 
 /// Any lattice.
 #[derive(Clone, Copy)]
-pub(super) struct General<'a, Q> {
+pub(crate) struct General<'a, Q> {
     minus_basis: [Vectors<Q>; 3],
     dual: [Vectors<Q>; 3],
     neighbours: &'a [Neighbour],
@@ -66,7 +66,7 @@ pub(super) struct General<'a, Q> {
 
 impl<'a, Q: Quad> General<'a, Q> {
     #[inline(always)]
-    pub(super) fn new(lattice: &'a Lattice) -> Self {
+    pub(crate) fn new(lattice: &'a Lattice) -> Self {
         let minus = lattice.basis().map(|vector| vector.map(|x| -x));
         Self {
             minus_basis: [all(minus[0]), all(minus[1]), all(minus[2])],

@@ -72,7 +72,7 @@ impl<'a> Points<'a> {
     /// # Panics
     /// Where there is no item at `at`.
     #[inline(always)]
-    pub(super) fn four<Q: Quad>(&self, at: usize) -> [Q; 3] {
+    pub(crate) fn four<Q: Quad>(&self, at: usize) -> [Q; 3] {
         match self.atoms {
             None => match self.positions.get(at..).and_then(|rest| rest.first_chunk()) {
                 Some([a, b, c, d]) => Q::xyz([a, b, c, d]),

@@ -1,11 +1,23 @@
 //! Transforms by name: what is done to a frame before anybody sees it, see [`kinema_core::reduce::Transform`].
 
+pub mod center;
+pub mod cluster;
+mod groups;
+mod images;
+mod molecules;
+pub mod nojump;
 pub mod superpose;
+pub mod whole;
+pub mod wrap;
 
 use std::sync::Arc;
 
 use kinema_core::reduce::AnyTransform;
 use kinema_core::{Error, ErrorKind, Result};
+
+pub use groups::{Groups, Labels};
+pub use images::{Fault, PeriodicCell};
+pub use molecules::Molecules;
 
 use crate::arguments::Arguments;
 
@@ -36,7 +48,14 @@ impl TransformInfo {
 }
 
 /// All transforms.
-pub static TRANSFORMS: &[TransformInfo] = &[superpose::TRANSFORM];
+pub static TRANSFORMS: &[TransformInfo] = &[
+    center::TRANSFORM,
+    cluster::TRANSFORM,
+    nojump::TRANSFORM,
+    superpose::TRANSFORM,
+    whole::TRANSFORM,
+    wrap::TRANSFORM,
+];
 
 /// The transform of that name.
 ///

@@ -116,6 +116,11 @@ impl Lattice {
         self.sure.is_infinite()
     }
 
+    /// Products with it are reduced coordinates; zero for open edges.
+    pub fn dual_of_edges(&self) -> [Vector; 3] {
+        self.dual_of_edges
+    }
+
     /// Whether the reduced basis is at right angles, so that rounding alone finds the nearest image.
     pub fn is_right_angled(&self) -> bool {
         self.neighbours.is_empty()

@@ -181,7 +181,7 @@ def convert(
         skip_damaged=opened.skip_damaged,
     )
     done = kn.convert(
-        trajectory,
+        inputs.transformed(trajectory, lambda: None),
         output,
         **_frames(trajectory, window, dump),
         **made,

@@ -1,0 +1,214 @@
+//! A periodic cell as transforms need it: the lattice, the edges as they were given, and images of whole edges.
+//!
+//! Atoms move by whole edges only, in double precision and rounded once, so that no error adds up along a molecule.
+
+use kinema_core::frame::{Cell, Stamp};
+use kinema_core::selection::AtomSelection;
+use kinema_core::{Error, ErrorKind};
+
+use crate::geometry::Lattice;
+
+/// An image is another one only if it is shorter by more than this share, squared: what has been moved once stays.
+const SHORTER: f64 = 1.0 - 1e-5;
+/// Positions farther than so many cells from where they belong have lost the digits that say where that is.
+pub(super) const MOST_CELLS: i64 = 1 << 20;
+
+pub(super) type Vector = [f64; 3];
+
+/// Why a row cannot be worked with. Atoms are columns of the row, whose numbers in the trajectory others know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fault {
+    /// A position that is not finite.
+    NotFinite(u32),
+    /// A position too many cells away from where it belongs.
+    TooFar(u32),
+    /// The molecule of an atom is bonded to its own image, by the bond between two others.
+    OwnImage(u32, [u32; 2]),
+    /// The caller has given a row of another size.
+    Row {
+        /// Atoms that it must have.
+        expected: usize,
+        /// Atoms that it has.
+        found: usize,
+    },
+}
+
+impl Fault {
+    /// As an error; `number` gives the atom of a column, counted from 0.
+    pub fn into_error(self, number: impl Fn(u32) -> u64) -> Error {
+        let atom = |column: u32| number(column) + 1;
+        let (kind, what) = match self {
+            Self::NotFinite(column) => {
+                (ErrorKind::Corrupt, format!("position of atom {} (counted from 1) is not finite", atom(column)))
+            }
+            Self::TooFar(column) => (
+                ErrorKind::Corrupt,
+                format!("position of atom {} (counted from 1) is more than {MOST_CELLS} cells away", atom(column)),
+            ),
+            Self::OwnImage(first, [one, other]) => (
+                ErrorKind::InvalidArgument,
+                format!(
+                    "the molecule of atom {} is bonded to its own image (a periodic polymer), by the bond of atoms {} and {} \
+                     (counted from 1): it cannot be made whole",
+                    atom(first),
+                    atom(one),
+                    atom(other)
+                ),
+            ),
+            Self::Row { expected, found } => {
+                (ErrorKind::Internal, format!("wrong number of atoms in a row, expected {expected}, found {found}"))
+            }
+        };
+        Error::new(kind, what)
+    }
+
+    /// As an error of a frame whose rows have these atoms.
+    #[cold]
+    pub(super) fn of_atoms(self, atoms: &AtomSelection) -> Error {
+        self.into_error(|column| atoms.iter().nth(column as usize).map_or(u64::from(column), u64::from))
+    }
+
+    /// Checks the number of atoms of a row.
+    pub(super) fn check_row(positions: &[f32], expected: usize) -> Result<(), Self> {
+        if positions.len() == 3 * expected {
+            return Ok(());
+        }
+        Err(Self::Row { expected, found: positions.len() / 3 })
+    }
+
+    /// Of a displacement of an atom that has no image.
+    #[cold]
+    pub(super) fn of_displacement(displacement: Vector, atom: u32) -> Self {
+        if displacement.iter().all(|x| x.is_finite()) { Self::TooFar(atom) } else { Self::NotFinite(atom) }
+    }
+
+    /// The same of a group of atoms, for one of them that is not finite.
+    #[cold]
+    pub(super) fn at_one_of(self, atoms: &[u32], rows: &[[f32; 3]]) -> Self {
+        match self {
+            Self::NotFinite(_) => Self::not_finite(rows.as_flattened(), atoms.iter().copied()),
+            other => other,
+        }
+    }
+
+    /// The first atom of some that is not finite.
+    #[cold]
+    pub(super) fn not_finite(positions: &[f32], mut atoms: impl Iterator<Item = u32>) -> Self {
+        let rows = positions.as_chunks::<3>().0;
+        let found = atoms.find(|&atom| rows[atom as usize].iter().any(|x| !x.is_finite()));
+        Self::NotFinite(found.unwrap_or_default())
+    }
+}
+
+/// A cell with at least one periodic edge.
+#[derive(Debug, Clone)]
+pub struct PeriodicCell {
+    lattice: Lattice,
+    /// Zero where it is open.
+    edges: Cell,
+}
+
+impl PeriodicCell {
+    /// Of row vectors, angstrom, and which of them are periodic.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a cell that is none: no periodic edge, no volume, not finite.
+    pub fn new(cell: &Cell, periodic: [bool; 3]) -> kinema_core::Result<Self> {
+        let lattice = Lattice::new(cell, periodic)?;
+        if lattice.is_open() {
+            return Err(Error::new(ErrorKind::InvalidArgument, "the frame has no periodic cell"));
+        }
+        let mut edges = *cell;
+        for (edge, periodic) in edges.iter_mut().zip(periodic) {
+            if !periodic {
+                *edge = [0.0; 3];
+            }
+        }
+        Ok(Self { lattice, edges })
+    }
+
+    /// The lattice.
+    pub fn lattice(&self) -> &Lattice {
+        &self.lattice
+    }
+
+    /// The edges, zero where they are open.
+    pub(super) fn edges(&self) -> &Cell {
+        &self.edges
+    }
+
+    /// Half of the sum of the edges.
+    pub fn middle(&self) -> Vector {
+        let [a, b, c] = &self.edges;
+        [0, 1, 2].map(|x| 0.5 * (a[x] + b[x] + c[x]))
+    }
+
+    /// How many of each edge are to be added to a displacement so that it is its nearest image; none where it is as near.
+    /// `atom` is the one that a fault names.
+    #[inline]
+    pub(super) fn to_nearest(&self, displacement: Vector, atom: u32) -> Result<[i64; 3], Fault> {
+        let squared = dot(displacement, displacement);
+        if squared <= self.lattice.sure() {
+            return Ok([0; 3]);
+        }
+        let (nearest, counts) = self.lattice.nearest_image(displacement);
+        if !squared.is_finite() || counts.iter().any(|&count| count.abs() > MOST_CELLS) {
+            return Err(Fault::of_displacement(displacement, atom));
+        }
+        Ok(if dot(nearest, nearest) < SHORTER * squared { counts } else { [0; 3] })
+    }
+
+    /// So many of each edge.
+    #[inline(always)]
+    pub(super) fn sum(&self, counts: [i64; 3]) -> Vector {
+        let [a, b, c] = counts.map(|count| count as f64);
+        let [ea, eb, ec] = &self.edges;
+        [0, 1, 2].map(|x| a * ea[x] + b * eb[x] + c * ec[x])
+    }
+}
+
+/// The cells of frames, each made once where it does not change.
+#[derive(Debug, Default)]
+pub(super) struct CellOfFrame {
+    last: Option<(Cell, PeriodicCell)>,
+}
+
+impl CellOfFrame {
+    /// Of a frame.
+    ///
+    /// # Errors
+    /// As [`PeriodicCell::new`].
+    pub(super) fn of(&mut self, stamp: &Stamp) -> kinema_core::Result<&PeriodicCell> {
+        let known = self.last.take().filter(|(cell, _)| *cell == stamp.cell);
+        let made = match known {
+            Some(made) => made,
+            None => (stamp.cell, PeriodicCell::new(&stamp.cell, [true; 3])?),
+        };
+        Ok(&self.last.insert(made).1)
+    }
+}
+
+#[inline(always)]
+pub(super) fn dot(u: Vector, v: Vector) -> f64 {
+    u[0] * v[0] + u[1] * v[1] + u[2] * v[2]
+}
+
+#[inline(always)]
+pub(super) fn minus(u: Vector, v: Vector) -> Vector {
+    [u[0] - v[0], u[1] - v[1], u[2] - v[2]]
+}
+
+/// From one atom of a row to another.
+#[inline(always)]
+pub(super) fn between(positions: &[[f32; 3]], from: u32, to: u32) -> Vector {
+    let (from, to) = (positions[from as usize], positions[to as usize]);
+    [0, 1, 2].map(|x| f64::from(to[x]) - f64::from(from[x]))
+}
+
+/// Moves an atom, rounded once.
+#[inline(always)]
+pub(super) fn shift(position: &mut [f32; 3], by: Vector) {
+    for (x, by) in position.iter_mut().zip(by) {
+        *x = (f64::from(*x) + by) as f32;
+    }
+}

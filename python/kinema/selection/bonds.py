@@ -1,0 +1,182 @@
+"""Bonds, for transforms that keep molecules together: of the topology, of another file, guessed, or by residues.
+
+Where nothing is known each atom is taken as bonded to the one before it in its residue, and a note says so.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema import _core
+from kinema.errors import ArgumentError
+from kinema.selection.atom_table import Atoms
+
+if TYPE_CHECKING:
+    from kinema.trajectory import Trajectory
+
+__all__ = ["GUESS", "WATERS", "Bonds", "bonds_of", "first_atoms"]
+
+GUESS = "guess"
+# as MDAnalysis' selection "water" has them
+WATERS = (
+    *("H2O", "HOH", "OH2", "HHO", "OHH", "T3P", "T4P", "T5P", "SOL", "WAT"),
+    *("TIP", "TIP2", "TIP3", "TIP4", "TP3", "TP4", "TP5", "SPC"),
+)
+
+
+class Bonds(NamedTuple):
+    """Bonds, and how they are known.
+
+    Attributes
+    ----------
+    pairs : (n_bonds, 2) uint32
+        Atoms, counted from 0.
+    notes : what a user must know of them
+    known : bool
+        Whether a topology states them.
+    """
+
+    pairs: NDArray[np.uint32]
+    notes: tuple[str, ...]
+    known: bool
+
+
+def bonds_of(trajectory: Trajectory, bonds: Any = None) -> Bonds:
+    """The bonds of a trajectory's atoms.
+
+    Parameters
+    ----------
+    trajectory : Trajectory
+    bonds : None, "guess", a file, or (n_bonds, 2) pairs of atoms
+        None: those of the topology. "guess": by distances in the first frame, as MDAnalysis guesses them, but within
+        each water from its first atom to the others. A file: a topology of the same atoms that has bonds.
+
+    Raises
+    ------
+    ArgumentError
+        For a file without bonds or of other atoms, pairs that are none, and where nothing is known of residues.
+    """
+    if bonds is None:
+        table = None if trajectory.topology is None else trajectory.atoms
+        stated = None if table is None else table.get("bonds")
+        if stated is not None and len(stated):
+            return Bonds(stated.astype(np.uint32), (), known=True)
+        return _by_residues(trajectory, table)
+    if isinstance(bonds, str) and bonds == GUESS:
+        return _guessed(trajectory)
+    if isinstance(bonds, (str, os.PathLike)):
+        return _of_file(trajectory, os.fspath(bonds))
+    return Bonds(_checked(bonds, trajectory.n_atoms), (), known=True)
+
+
+def first_atoms(n_atoms: int, pairs: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """For each atom the first atom of its molecule: (n_atoms,)."""
+    return _core.first_atoms_of_molecules(n_atoms, pairs)
+
+
+def _checked(bonds: Any, n_atoms: int) -> NDArray[np.uint32]:
+    pairs = np.asarray(bonds)
+    if pairs.size == 0:
+        return np.zeros((0, 2), np.uint32)
+    if pairs.ndim != 2 or pairs.shape[1] != 2 or not np.issubdtype(pairs.dtype, np.integer):
+        raise ArgumentError(
+            f"bonds are pairs of atoms, (n_bonds, 2) whole numbers, found shape {pairs.shape} of {pairs.dtype}"
+        )
+    if pairs.min() < 0 or pairs.max() >= n_atoms:
+        raise ArgumentError(f"bonds name atoms from 0 to {n_atoms - 1}, found {int(pairs.min())} to {int(pairs.max())}")
+    return pairs.astype(np.uint32)
+
+
+def _of_file(trajectory: Trajectory, path: str) -> Bonds:
+    from kinema.selection.topology import Topology
+
+    table = Topology(path).atoms
+    if table.n_atoms != trajectory.n_atoms:
+        raise ArgumentError(
+            f"{path}: bonds are of {table.n_atoms} atoms, expected {trajectory.n_atoms} as in the trajectory", path=path
+        )
+    stated = table.get("bonds")
+    if stated is None or not len(stated):
+        raise ArgumentError(f"{path}: this topology has no bonds; give one that has them, or bonds='guess'", path=path)
+    return Bonds(stated.astype(np.uint32), (), known=True)
+
+
+def _residues(table: Atoms) -> NDArray[np.int64]:
+    residues = table.get("resindices")
+    if residues is None:
+        raise ArgumentError(
+            f"{table.name} has neither bonds nor residues, so that nothing says which atoms are a molecule; give a "
+            "topology that has them with topology= (-s), or bonds= (--bonds guess|FILE)"
+        )
+    return residues
+
+
+def _by_residues(trajectory: Trajectory, table: Atoms | None) -> Bonds:
+    if table is None:
+        raise ArgumentError(
+            f"{trajectory.paths[0]}: which atoms are a molecule is known of a topology with bonds; give one with "
+            "topology= (-s), or the bonds with bonds= (--bonds FILE)"
+        )
+    note = (
+        f"{table.name} has no bonds: each atom is placed next to the one before it in its residue, and residues are "
+        "not kept together; --bonds guess (bonds='guess') finds bonds by distances, --bonds FILE takes them of another "
+        "topology"
+    )
+    return Bonds(_in_residues(_residues(table)), (note,), known=False)
+
+
+def _in_residues(residues: NDArray[np.int64]) -> NDArray[np.uint32]:
+    """Each atom and the one before it of the same residue, whose atoms need not be neighbours."""
+    order = np.argsort(residues, kind="stable")
+    same = residues[order[1:]] == residues[order[:-1]]
+    return np.stack([order[:-1][same], order[1:][same]], axis=1).astype(np.uint32)
+
+
+def _guessed(trajectory: Trajectory) -> Bonds:
+    if trajectory.topology is None:
+        raise ArgumentError(
+            f"{trajectory.paths[0]}: bonds are guessed of the types of atoms; give a topology with topology= (-s)"
+        )
+    table = trajectory.atoms
+    resnames = table.get("resnames")
+    water = np.zeros(table.n_atoms, bool) if resnames is None else np.isin(resnames, WATERS)
+    frame = trajectory.read(frames=[0], fields=["positions"])
+    others = np.flatnonzero(~water)
+    pairs = [_guessed_by_distance(trajectory, others, frame["positions"][0], frame["cells"][0])]
+    if water.any():
+        residues = _residues(table)
+        waters = np.flatnonzero(water)
+        of_waters = residues[waters]
+        _, first, number = np.unique(of_waters, return_index=True, return_inverse=True)
+        heads = waters[first][number]
+        pairs.append(np.stack([heads, waters], axis=1)[heads != waters])
+    found = np.concatenate(pairs).astype(np.uint32)
+    note = f"{table.name} has no bonds: {len(found):,} bonds were guessed, by distances in the first frame"
+    return Bonds(found, (note,), known=False)
+
+
+def _guessed_by_distance(
+    trajectory: Trajectory, atoms: NDArray[np.int64], positions: NDArray[Any], cell: NDArray[Any]
+) -> NDArray[np.int64]:
+    """Pairs of MDAnalysis' `guess_bonds`, with nearest images."""
+    from kinema.selection.universe import import_mdanalysis
+
+    topology = trajectory.topology
+    assert topology is not None, "its types are what bonds are guessed of"
+    import_mdanalysis()
+    from MDAnalysis.guesser.default_guesser import DefaultGuesser
+    from MDAnalysis.lib.mdamath import triclinic_box
+
+    if not len(atoms):
+        return np.zeros((0, 2), np.int64)
+    box = triclinic_box(*cell) if np.any(cell) else None
+    group = topology.universe.atoms[atoms]
+    try:
+        found = DefaultGuesser(None).guess_bonds(group, positions[atoms], box=box)
+    except ValueError as error:
+        raise ArgumentError(f"{topology.name}: bonds cannot be guessed: {error}") from None
+    return np.array(found, np.int64).reshape(-1, 2)

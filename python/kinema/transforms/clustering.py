@@ -1,0 +1,78 @@
+"""`cluster`: several molecules stay together, such as the two halves of a dimer, or a ligand and its protein."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from kinema import _core
+from kinema.analysis.arguments import describe
+from kinema.errors import ArgumentError
+from kinema.selection.atoms import AtomChoice
+from kinema.transforms.base import Transform
+from kinema.transforms.order import check_order
+from kinema.transforms.wrapping import NO_GROUP, labels_of, masses_of
+
+if TYPE_CHECKING:
+    from kinema.trajectory import Trajectory
+
+__all__ = ["Cluster", "cluster"]
+
+
+class Cluster(Transform):
+    """See `cluster`."""
+
+    name: ClassVar[str] = "cluster"
+
+    def __init__(self, select: AtomChoice, anchor: AtomChoice, bonds: Any) -> None:
+        self._select, self._anchor, self._bonds = select, anchor, bonds
+
+    @property
+    def arguments(self) -> Mapping[str, str]:
+        arguments = {"select": describe(self._select)}
+        if self._anchor is not None:
+            arguments |= {"anchor": describe(self._anchor)}
+        return arguments if self._bonds is None else arguments | {"bonds": describe(self._bonds)}
+
+    def bind(self, trajectory: Trajectory) -> _core.Transform:
+        check_order(self.name, trajectory)
+        labels = labels_of(trajectory, "molecules", self._bonds)
+        chosen = labels[trajectory.select(self._select).indices]
+        members, sizes = np.unique(labels[np.isin(labels, chosen)], return_counts=True)
+        if self._anchor is None:
+            anchor = int(members[np.argmax(sizes)])
+        else:
+            anchor = int(trajectory.select(self._anchor).indices[0])
+            if labels[anchor] not in members:
+                raise ArgumentError(f"the anchor {describe(self._anchor)} is none of the molecules that stay together")
+        return _core.Transform(
+            self.name,
+            trajectory.n_atoms,
+            label=self.label,
+            labels=np.where(np.isin(labels, members), labels, NO_GROUP).astype(np.uint32),
+            masses=masses_of(trajectory),
+            anchor=anchor,
+        )
+
+
+def cluster(select: AtomChoice, *, anchor: AtomChoice = None, bonds: Any = None) -> Cluster:
+    """Keeps molecules together: each is moved to the image nearest to those that are in place.
+
+    The anchor stays; then the molecule whose centre of mass is nearest to one in place comes next, until all are.
+
+    Parameters
+    ----------
+    select : as `Trajectory.select`
+        Molecules with an atom among these. `whole` comes first.
+    anchor : as `Trajectory.select`
+        The molecule with the first of these atoms stays; by default the largest.
+    bonds : as in `whole`
+
+    Returns
+    -------
+    Cluster
+        For `Trajectory.with_transform`.
+    """
+    return Cluster(select, anchor, bonds)

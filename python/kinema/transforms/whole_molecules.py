@@ -1,0 +1,67 @@
+"""`whole`: molecules that are broken at the faces of the cell are made whole.
+
+Each atom is put at the image that is nearest to the atom that it is bonded to, from the first atom of its molecule on,
+which stays. Atoms move by whole edges of the cell alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from kinema import _core
+from kinema.analysis.arguments import describe
+from kinema.notes import emit
+from kinema.selection.atoms import AtomChoice
+from kinema.selection.bonds import bonds_of
+from kinema.transforms.base import Transform
+from kinema.transforms.order import check_order
+
+if TYPE_CHECKING:
+    from kinema.trajectory import Trajectory
+
+__all__ = ["Whole", "whole"]
+
+
+class Whole(Transform):
+    """See `whole`."""
+
+    name: ClassVar[str] = "whole"
+
+    def __init__(self, select: AtomChoice, bonds: Any) -> None:
+        self._select, self._bonds = select, bonds
+
+    @property
+    def arguments(self) -> Mapping[str, str]:
+        arguments = {} if self._select is None else {"select": describe(self._select)}
+        return arguments if self._bonds is None else arguments | {"bonds": describe(self._bonds)}
+
+    def bind(self, trajectory: Trajectory) -> _core.Transform:
+        check_order(self.name, trajectory)
+        bonds = bonds_of(trajectory, self._bonds)
+        emit(bonds.notes)
+        atoms = None if self._select is None else trajectory.select(self._select).indices
+        return _core.Transform(self.name, trajectory.n_atoms, label=self.label, bonds=bonds.pairs, atoms=atoms)
+
+
+def whole(select: AtomChoice = None, *, bonds: Any = None) -> Whole:
+    """Makes molecules whole that are broken at the faces of the periodic cell.
+
+        rmsd = kn.analysis.RMSD(traj.with_transform(kn.transforms.whole("protein")), "name CA")
+
+    Parameters
+    ----------
+    select : as `Trajectory.select`
+        Molecules with an atom among these; all by default. What nobody asks for is neither read nor moved.
+    bonds : None, "guess", a file, or (n_bonds, 2) pairs of atoms
+        None: those of the topology; where it has none each atom is placed next to the one before it in its residue,
+        which is noted. "guess": by distances in the first frame, as MDAnalysis guesses them; in water from the first
+        atom of each residue. A file: a topology of the same atoms with bonds.
+
+    Returns
+    -------
+    Whole
+        For `Trajectory.with_transform`. Frames without a periodic cell, with positions that are not finite, and
+        molecules that are bonded to their own image (periodic polymers) are errors that name the frame.
+    """
+    return Whole(select, bonds)

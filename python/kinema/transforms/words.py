@@ -1,0 +1,137 @@
+"""The transforms that the words of `--pbc` and the options beside it name, in the one order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kinema.errors import ArgumentError
+from kinema.notes import emit
+from kinema.selection.atoms import Selection
+from kinema.selection.bonds import GUESS, bonds_of, first_atoms
+from kinema.transforms.base import Transform
+from kinema.transforms.centering import center
+from kinema.transforms.clustering import cluster
+from kinema.transforms.superposition import superpose
+from kinema.transforms.unwrapping import nojump
+from kinema.transforms.whole_molecules import whole
+from kinema.transforms.wrapping import wrap
+
+if TYPE_CHECKING:
+    from kinema.trajectory import Trajectory
+
+__all__ = ["WORDS", "Asked", "largest_molecule"]
+
+# what each word of a wrap puts into the cell
+_WRAPS = {"mol": "molecules", "res": "residues", "atom": "atoms"}
+WORDS = ("whole", "nojump", "cluster", *_WRAPS)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What was asked for on the command line.
+
+    Attributes
+    ----------
+    pbc : str or None
+        Words of `WORDS` with commas between; those that wrap residues or molecules, or keep them
+        together, make molecules whole first.
+    ur, bonds, fit : as of `wrap`, `whole` and `superpose`
+    center : bool
+    cluster_group, center_group, fit_group : str or None
+        Selections, or names of groups.
+    """
+
+    pbc: str | None = None
+    ur: str | None = None
+    bonds: str | None = None
+    cluster_group: str | None = None
+    center: bool = False
+    center_group: str | None = None
+    fit: str | None = None
+    fit_group: str | None = None
+
+    @property
+    def words(self) -> frozenset[str]:
+        """Those of `pbc`; ArgumentError for others."""
+        words = [] if self.pbc is None else [word.strip() for word in self.pbc.split(",")]
+        for word in words:
+            if word not in WORDS:
+                raise ArgumentError(f"--pbc takes {', '.join(WORDS)}, with commas between, found {word!r}")
+        wraps = [word for word in words if word in _WRAPS]
+        if len(wraps) > 1:
+            raise ArgumentError(f"--pbc puts one of {', '.join(_WRAPS)} into the cell, found {' and '.join(wraps)}")
+        return frozenset(words)
+
+    def check(self) -> None:
+        """ArgumentError for words that are none, and options without the one that they belong to."""
+        wraps = self.words & _WRAPS.keys()
+        if self.ur is not None and not wraps:
+            raise ArgumentError("--ur is the shape of the cell that --pbc mol, res or atom fills; add one of these")
+        if self.bonds is not None and not self.words & {"whole", "mol", "res", "cluster"}:
+            raise ArgumentError(
+                "--bonds says which atoms are a molecule, for --pbc whole, cluster, mol or res; add one of these"
+            )
+        if ("cluster" in self.words) != (self.cluster_group is not None):
+            raise ArgumentError("--pbc cluster keeps the molecules of --cluster-group together; give both")
+        if self.center_group is not None and not self.center:
+            raise ArgumentError("--center-group is the group that --center moves; add --center")
+        if self.fit_group is not None and self.fit is None:
+            raise ArgumentError("--fit-group is the group that --fit superposes; add --fit rot+trans or trans")
+
+    @property
+    def needs_frames(self) -> bool:
+        """Whether frames are read to make the transforms."""
+        return self.fit is not None or self.bonds == GUESS or "nojump" in self.words
+
+    def transforms(
+        self, trajectory: Trajectory, selected: Selection | None, group: Callable[[str], Selection]
+    ) -> list[Transform]:
+        """Those that were asked for.
+
+        `selected`: the atoms of the command, unless these are all; `group` finds a group by its text.
+        """
+        clustered = None if self.cluster_group is None else group(self.cluster_group)
+        fitted: Selection | None = None
+        if self.fit is not None:
+            fitted = selected if self.fit_group is None else group(self.fit_group)
+            fitted = fitted or self._largest(trajectory, "--fit-group")
+        centered: Selection | None = None
+        if self.center:
+            centered = fitted if self.center_group is None else group(self.center_group)
+            centered = centered or self._largest(trajectory, "--center-group")
+        made: list[Transform] = []
+        if self.words & {"whole", "mol", "res", "cluster"}:
+            made.append(whole(bonds=self.bonds))
+        together = None if clustered is None else cluster(clustered, bonds=self.bonds)
+        if "nojump" in self.words:
+            used = [one.indices for one in (selected, clustered, fitted, centered) if one is not None]
+            tracked = None if selected is None else np.unique(np.concatenate(used))
+            # what is together in the first frame goes on from there
+            made.append(nojump(tracked, first=together))
+        elif together is not None:
+            made.append(together)
+        if centered is not None:
+            made.append(center(centered))
+        for word in self.words & _WRAPS.keys():
+            made.append(wrap(compound=_WRAPS[word], ur=self.ur or "rect", bonds=self.bonds))
+        if fitted is not None:
+            made.append(superpose(fitted, mode=self.fit or "rot+trans"))
+        return made
+
+    def _largest(self, trajectory: Trajectory, option: str) -> Selection:
+        found = largest_molecule(trajectory, self.bonds)
+        emit([f"{option} is not given: it is the largest molecule, {found.description}"])
+        return found
+
+
+def largest_molecule(trajectory: Trajectory, bonds: Any = None) -> Selection:
+    """The atoms of the molecule with most atoms; of several the first."""
+    known = bonds_of(trajectory, bonds)
+    first = first_atoms(trajectory.n_atoms, known.pairs)
+    number = int(np.argmax(np.bincount(first)))
+    atoms = np.flatnonzero(first == number).astype(np.uint32)
+    return Selection(atoms, f"{len(atoms)} atoms from atom {number + 1} on")

@@ -1,0 +1,126 @@
+"""`wrap`: atoms, residues or molecules are put into the unit cell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema import _core
+from kinema.analysis.arguments import describe
+from kinema.choices import UNIT_CELLS, check_choice
+from kinema.errors import ArgumentError
+from kinema.notes import emit
+from kinema.selection.atoms import AtomChoice
+from kinema.selection.bonds import bonds_of, first_atoms
+from kinema.transforms.base import Transform
+from kinema.transforms.order import check_order
+
+if TYPE_CHECKING:
+    from kinema.trajectory import Trajectory
+
+__all__ = ["COMPOUNDS", "NO_GROUP", "Wrap", "labels_of", "masses_of", "wrap"]
+
+COMPOUNDS = ("atoms", "residues", "molecules")
+# of atoms that do not move
+NO_GROUP = np.uint32(0xFFFF_FFFF)
+
+
+class Wrap(Transform):
+    """See `wrap`."""
+
+    name: ClassVar[str] = "wrap"
+
+    def __init__(self, select: AtomChoice, compound: str, ur: str, weights: str | None, bonds: Any) -> None:
+        check_choice("compound", compound, COMPOUNDS)
+        check_choice("ur", ur, UNIT_CELLS)
+        if weights is not None and weights != "mass":
+            raise ArgumentError(f"weights is None or 'mass', found {weights!r}")
+        self._select, self._compound, self._ur = select, compound, ur
+        self._weights, self._bonds = weights, bonds
+
+    @property
+    def arguments(self) -> Mapping[str, str]:
+        arguments = {} if self._select is None else {"select": describe(self._select)}
+        arguments |= {"compound": describe(self._compound), "ur": describe(self._ur)}
+        if self._compound != "atoms":
+            arguments |= {"weights": describe(self._weights)}
+        return arguments if self._bonds is None else arguments | {"bonds": describe(self._bonds)}
+
+    def bind(self, trajectory: Trajectory) -> _core.Transform:
+        check_order(self.name, trajectory)
+        labels = labels_of(trajectory, self._compound, self._bonds)
+        if self._select is not None:
+            chosen = np.isin(labels, labels[trajectory.select(self._select).indices])
+            labels = np.where(chosen, labels, NO_GROUP)
+        masses = masses_of(trajectory) if self._weights == "mass" and self._compound != "atoms" else None
+        every_atom = self._compound == "atoms" and self._select is None
+        return _core.Transform(
+            self.name,
+            trajectory.n_atoms,
+            label=self.label,
+            labels=None if every_atom else labels,
+            masses=masses,
+            shape=self._ur,
+        )
+
+
+def labels_of(trajectory: Trajectory, compound: str, bonds: Any = None) -> NDArray[np.uint32]:
+    """For each atom the first atom of what it moves with, (n_atoms,). Emits notes on bonds."""
+    if compound == "atoms":
+        return np.arange(trajectory.n_atoms, dtype=np.uint32)
+    if compound == "molecules":
+        known = bonds_of(trajectory, bonds)
+        emit(known.notes)
+        return first_atoms(trajectory.n_atoms, known.pairs)
+    residues = trajectory.atoms.resindices
+    _, first, number = np.unique(residues, return_index=True, return_inverse=True)
+    return first[number].astype(np.uint32)
+
+
+def masses_of(trajectory: Trajectory) -> NDArray[np.float64] | None:
+    """The masses of all atoms in u; None, noted, where they are not known."""
+    atoms = None if trajectory.topology is None else trajectory.atoms
+    masses = None if atoms is None else atoms.get("masses")
+    if atoms is None or masses is None or not np.isfinite(masses).all() or (masses < 0).any():
+        name = trajectory.paths[0] if atoms is None else atoms.name
+        emit([f"{name} has no masses: centres of molecules and residues are of geometry"])
+        return None
+    if "masses" in atoms.guessed:
+        # that some are zero changes no centre
+        emit(atoms.mass_notes())
+    return masses
+
+
+def wrap(
+    select: AtomChoice = None,
+    *,
+    compound: str = "atoms",
+    ur: str = "rect",
+    weights: str | None = "mass",
+    bonds: Any = None,
+) -> Wrap:
+    """Puts atoms, or residues or molecules by their centres, into the unit cell.
+
+    Parameters
+    ----------
+    select : as `Trajectory.select`
+        Those that are put there, with all of their residue or molecule; by default all.
+    compound : {"atoms", "residues", "molecules"}
+        What moves together. Centres are taken of atoms where they stand: `whole` comes first.
+    ur : {"rect", "tric", "compact"}
+        Shape of the unit cell, as `gmx trjconv -ur` has it: a brick, the parallelepiped of the edges (which MDAnalysis'
+        `wrap` gives), or the points that are nearest to its middle. They are one where the cell has right angles, but
+        for `compact`, which differs where edges are open.
+    weights : {"mass", None}
+        Centres of mass, or of geometry. Where masses are not known they are of geometry, noted.
+    bonds : as in `whole`
+
+    Returns
+    -------
+    Wrap
+        For `Trajectory.with_transform`.
+    """
+    return Wrap(select, compound, ur, weights, bonds)
