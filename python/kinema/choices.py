@@ -66,7 +66,7 @@ MATCH: tuple[str, ...] = ("masses", "names", "order")
 OUTPUT_UNIT: tuple[str, ...] = ("angstrom", "nm")
 OUTPUT_TIME_UNIT: tuple[str, ...] = ("ps", "ns")
 # of what there is a centre, or what is a chain; as in MDAnalysis
-COMPOUND: tuple[str, ...] = ("group", "residues", "segments", "molecules")
+COMPOUND: tuple[str, ...] = ("group", "residues", "segments")
 
 # what the rows of an RMSF are
 BY: tuple[str, ...] = ("atom", "residue")

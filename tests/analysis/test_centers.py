@@ -48,8 +48,6 @@ def test_weights_follow_their_atoms(small):
 def test_refused(small, damaged, adk):
     with pytest.raises(kn.ArgumentError, match="needs a topology"):
         kn.analysis.Centers(small, weights=None, compound="residues")
-    with pytest.raises(kn.ArgumentError, match="has no molnums"):
-        kn.analysis.Centers(adk.ours, compound="molecules")
     with pytest.raises(kn.ArgumentError, match="compound"):
         kn.analysis.Centers(adk.ours, compound="atoms")
     with pytest.raises(kn.CorruptFileError, match=r"frame 2.*position of atom 4"):

@@ -16,7 +16,6 @@ from kinema.analysis.of_tuples import TupleAnalysis, groups_or_tuples, tuples_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kinema.selection.atoms import AtomChoice
     from kinema.trajectory import Trajectory
 
 __all__ = ["Angles"]
@@ -56,13 +55,13 @@ class Angles(TupleAnalysis):
         triples: Annotated[
             Any, Option("--triples", "File of triples, three atom numbers from 1 a line.", takes="tuples", atoms_each=3)
         ] = None,
-        ag1: Annotated[AtomChoice, Option("--ag1", "First atoms of the triples, instead.", takes="atoms")] = None,
-        ag2: Annotated[AtomChoice, Option("--ag2", "Second atoms, with the angles, as many.", takes="atoms")] = None,
-        ag3: Annotated[AtomChoice, Option("--ag3", "Third atoms of the triples, as many.", takes="atoms")] = None,
+        ag1: Annotated[Any, Option("--ag1", "First atoms of the triples, instead.", takes="atoms")] = None,
+        ag2: Annotated[Any, Option("--ag2", "Second atoms, with the angles, as many.", takes="atoms")] = None,
+        ag3: Annotated[Any, Option("--ag3", "Third atoms of the triples, as many.", takes="atoms")] = None,
         pbc: Annotated[bool, Option("--pbc/--no-pbc", "Of the nearest images in the cell.")] = True,
     ) -> None:
         given = {"triples": triples, "ag1": ag1, "ag2": ag2, "ag3": ag3}
-        super().__init__(trajectory, tuples_of(trajectory, given, "triples", 3, _GROUPS), pbc)
+        super().__init__(trajectory, tuples_of(trajectory, given, "triples", 3, _GROUPS), pbc, **given)
 
     @classmethod
     def check_arguments(cls, given: Mapping[str, Any], *, followed: bool = False) -> None:

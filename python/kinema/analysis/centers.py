@@ -1,4 +1,4 @@
-"""Centres of atoms per frame: of mass or of geometry, of all atoms or of each residue, segment or molecule.
+"""Centres of atoms per frame: of mass or of geometry, of all atoms, or of each residue or segment.
 
     c(t) = sum_i m_i x_i(t) / sum_i m_i
 
@@ -36,7 +36,7 @@ class Centers(PerFrameAnalysis):
         None: all atoms.
     weights : "mass", None or (atoms,) array
         Masses of the topology by default: centres of mass; None: centres of geometry.
-    compound : {"group", "residues", "segments", "molecules"}
+    compound : {"group", "residues", "segments"}
         Of what there is a centre: of all atoms together, or of the selected atoms of each.
 
     After `run`

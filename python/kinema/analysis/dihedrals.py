@@ -88,16 +88,21 @@ class Dihedrals(TupleAnalysis):
             tuples, labels, notes = named_dihedrals(trajectory, select, names)
             self._labels = [(f"{name} {residue}", of[name]) for name, residue in labels]
         else:
-            if select is not None and trajectory.select(select).n_atoms < trajectory.n_atoms:
-                raise ArgumentError("select chooses residues for angles by name, not quadruples; give one of both")
+            if select is not None:
+                # all atoms are no choice
+                self.check_arguments(
+                    {"quadruples": quadruples, "select": trajectory.select(select).n_atoms < trajectory.n_atoms}
+                )
             tuples = tuples_of(trajectory, {"quadruples": quadruples}, "quadruples", 4)
-        super().__init__(trajectory, tuples, pbc, dihedrals=names)
+        super().__init__(trajectory, tuples, pbc, select=select, quadruples=quadruples, **dict.fromkeys(names, True))
         self._add_notes(notes)
 
     @classmethod
     def check_arguments(cls, given: Mapping[str, Any], *, followed: bool = False) -> None:
         """See `DeclaredAnalysis`."""
         named = [name for name in _NAMES if given.get(name)]
+        if given.get("quadruples") is not None and given.get("select"):
+            raise ArgumentError("select chooses residues for angles by name, not quadruples; give one of both")
         if bool(named) == (given.get("quadruples") is not None):
             found = f"quadruples and {', '.join(named)}" if named else "neither"
             raise ArgumentError(f"dihedrals are given by quadruples, or by names, {', '.join(_NAMES)}, found {found}")

@@ -16,7 +16,6 @@ from kinema.analysis.of_tuples import TupleAnalysis, groups_or_tuples, tuples_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kinema.selection.atoms import AtomChoice
     from kinema.trajectory import Trajectory
 
 __all__ = ["Distances"]
@@ -57,12 +56,12 @@ class Distances(TupleAnalysis):
         pairs: Annotated[
             Any, Option("--pairs", "File of pairs, two atom numbers from 1 a line.", takes="tuples", atoms_each=2)
         ] = None,
-        ag1: Annotated[AtomChoice, Option("--ag1", "First atoms of the pairs, instead.", takes="atoms")] = None,
-        ag2: Annotated[AtomChoice, Option("--ag2", "Second atoms of the pairs, as many.", takes="atoms")] = None,
+        ag1: Annotated[Any, Option("--ag1", "First atoms of the pairs, instead.", takes="atoms")] = None,
+        ag2: Annotated[Any, Option("--ag2", "Second atoms of the pairs, as many.", takes="atoms")] = None,
         pbc: Annotated[bool, Option("--pbc/--no-pbc", "Of the nearest images in the cell.")] = True,
     ) -> None:
         given = {"pairs": pairs, "ag1": ag1, "ag2": ag2}
-        super().__init__(trajectory, tuples_of(trajectory, given, "pairs", 2, _GROUPS), pbc)
+        super().__init__(trajectory, tuples_of(trajectory, given, "pairs", 2, _GROUPS), pbc, **given)
 
     @classmethod
     def check_arguments(cls, given: Mapping[str, Any], *, followed: bool = False) -> None:

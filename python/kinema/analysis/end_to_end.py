@@ -35,7 +35,7 @@ class EndToEnd(TupleAnalysis):
     trajectory : Trajectory
     select : as `Trajectory.select`
         Atoms of the chain, from end to end; None: all.
-    compound : {"group", "residues", "segments", "molecules"}
+    compound : {"group", "residues", "segments"}
         What is a chain: all atoms together, or the selected atoms of each; a column for each.
     pbc : bool
         Of the nearest images of both ends in the cell; by default as the atoms stand.
@@ -74,7 +74,9 @@ class EndToEnd(TupleAnalysis):
         short = [one.label or "the selection" for one in groups if len(one.indices) < 2]
         if short:
             raise ArgumentError(f"an end-to-end distance is of two atoms or more, found one in {short[0]}")
-        super().__init__(trajectory, np.array([one.indices[[0, -1]] for one in groups]), pbc, compound=compound)
+        super().__init__(
+            trajectory, np.array([one.indices[[0, -1]] for one in groups]), pbc, select=select, compound=compound
+        )
         self._labels = [one.label or "end_to_end" for one in groups]
 
     @property

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
+from kinema.analysis.arguments import describe, select_atoms
 from kinema.analysis.declared import PerFrameAnalysis
 from kinema.errors import ArgumentError
 
@@ -34,7 +35,6 @@ def tuples_of(
     trajectory: Trajectory, given: Mapping[str, Any], tuples: str, atoms_each: int, groups: Sequence[str] = ()
 ) -> NDArray[np.uint32]:
     """(n, atoms_each) atoms of an array of tuples, of a list of atom groups with as many atoms, or of `groups`."""
-    from kinema.analysis.arguments import select_atoms
     from kinema.selection.atom_tuples import atom_tuples
     from kinema.selection.topology import is_atom_group
 
@@ -61,7 +61,6 @@ def named_dihedrals(
     trajectory: Trajectory, select: AtomChoice, names: Sequence[str]
 ) -> tuple[NDArray[np.uint32], list[tuple[str, str]], list[str]]:
     """(n, 4) atoms of dihedral angles of residues, one name after the other; name and residue of each; notes."""
-    from kinema.analysis.arguments import select_atoms
     from kinema.notes import collected
     from kinema.selection.residue_dihedrals import residue_dihedrals, residue_labels
 
@@ -80,8 +79,10 @@ class TupleAnalysis(PerFrameAnalysis):
     summarised_column = None
 
     def __init__(self, trajectory: Trajectory, tuples: NDArray[np.uint32], pbc: bool, **arguments: Any) -> None:
-        """`arguments` are those that provenance names besides."""
-        super().__init__(trajectory, np.unique(tuples), **arguments, pbc=pbc)
+        """`arguments` are those of the constructor that say which tuples they are, for provenance."""
+        super().__init__(trajectory, np.unique(tuples))
+        self.arguments = {name: describe(value) for name, value in arguments.items() if value is not None}
+        self.arguments |= {"pbc": describe(pbc)}
         #: (n, k) atoms of each number
         self.tuples = tuples
         self._pbc = bool(pbc)

@@ -19,6 +19,8 @@ __all__ = ["draw", "draw_plane"]
 _MANY_POINTS = 2000
 # more lines than colours
 _MOST_LINES = 10
+# more names than there is room for beside the lines
+_FEW_NAMES = 4
 # so few that each is marked: one alone would make no line
 _FEW_POINTS = 30
 
@@ -37,7 +39,7 @@ def draw(table: Table) -> Figure:
     for axes, unit in zip(panels, units, strict=False):
         columns = [column for column in curves if column.unit == unit]
         label = (columns[0].label if len(columns) == 1 else unit) if len(units) > 1 else table.label(curves)
-        label = label.replace(f" ({NO_UNIT})", "").replace("angstrom^2", "Å²").replace("angstrom", "Å")
+        label = label.replace(f" ({NO_UNIT})", "").replace("^2", "²").replace("angstrom", "Å")
         if len(columns) > _MOST_LINES and table.names is None and len(x.values) > 1:
             _draw_image(figure, axes, x, columns, label)
         else:
@@ -67,9 +69,9 @@ def draw_plane(
     else:
         known = np.isfinite(x) & np.isfinite(y)
         *_, image = axes.hist2d(
-            x[known], y[known], bins=180, range=[[-limit, limit]] * 2, norm="log", cmap="viridis", rasterized=True
+            x[known], y[known], bins=120, range=[[-limit, limit]] * 2, norm="log", cmap="viridis", rasterized=True
         )
-        figure.colorbar(image, ax=axes, label="occurrences")
+        figure.colorbar(image, ax=axes, label="occurrences", shrink=0.8)
     ticks = np.linspace(-limit, limit, 7)
     axes.set(xlabel=labels[0], ylabel=labels[1], title=title, xlim=(-limit, limit), ylim=(-limit, limit))
     axes.set(xticks=ticks, yticks=ticks, aspect="equal")
@@ -89,7 +91,9 @@ def _draw_lines(axes: Axes, x: Column, columns: list[Column]) -> None:
         axes.plot(*pieces, linewidth=width, marker=marker, markersize=4, label=column.name)
     axes.margins(x=0.01)
     axes.grid(alpha=0.3)
-    if len(columns) > 1:
+    if len(columns) > _FEW_NAMES:
+        axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize="small")
+    elif len(columns) > 1:
         axes.legend(frameon=False)
 
 

@@ -77,10 +77,16 @@ class Ramachandran(TupleAnalysis):
             raise ArgumentError(f"{trajectory.atoms.name}: no residue of the selection has both phi and psi")
         places = {label: place for place, label in enumerate(labels)}
         chosen = [(name, label) for label in both for name in ("phi", "psi")]
-        super().__init__(trajectory, tuples[[places[one] for one in chosen]], pbc)
+        super().__init__(trajectory, tuples[[places[one] for one in chosen]], pbc, select=select)
         of = {one.name: one for one in self.quantities}
         self._labels = [(f"{name} {label}", of[name]) for name, label in chosen]
         self._add_notes(notes)
+
+    @property
+    def subject(self) -> str:
+        """See `DeclaredAnalysis`."""
+        residues = len(self.tuples) // 2
+        return f"phi and psi of {residues} residue{'' if residues == 1 else 's'}"
 
     def _columns(self) -> Sequence[tuple[str, Quantity]]:
         return self._labels

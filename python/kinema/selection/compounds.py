@@ -1,4 +1,4 @@
-"""Groups of selected atoms: all of them, or those of each residue, segment or molecule, with labels for columns."""
+"""Groups of selected atoms: all of them, or those of each residue or segment, with labels for columns."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AtomsOfGroup", "groups_of"]
 
-_COLUMNS = {"residues": "resindices", "segments": "segids", "molecules": "molnums"}
+_COLUMNS = {"residues": "resindices", "segments": "segids"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,8 +33,8 @@ class AtomsOfGroup:
 def groups_of(selection: Selection, atoms: Atoms | None, compound: str) -> list[AtomsOfGroup]:
     """The groups of a selection, in the order in which it names their first atoms; atoms of each in its order.
 
-    `compound` is "group" (all atoms are one), "residues", "segments" or "molecules", as in MDAnalysis; `atoms` may be
-    None for "group". ArgumentError for another word, and where the table has not what is asked for.
+    `compound` is "group" (all atoms are one), "residues" or "segments", as in MDAnalysis; `atoms` may be None for
+    "group". ArgumentError for another word, and where the table has not what is asked for.
     """
     check_choice("compound", compound, COMPOUND)
     if compound == "group":

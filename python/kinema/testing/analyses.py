@@ -46,7 +46,9 @@ def examples_of(analysis: type[DeclaredAnalysis]) -> list[dict[str, Any]]:
     given |= needed
     found = [given, *({**given, **one} for one in choices if one != needed and _may_be({**given, **one}, analysis))]
     found += [one for one in choices if needed and one != needed and _may_be(one, analysis)]
-    return [*found, {**given, "select": SOME_ATOMS}] if takes_select(analysis) else found
+    if takes_select(analysis):
+        found += [one for one in ({**given, "select": SOME_ATOMS} for given in found) if _may_be(one, analysis)][:1]
+    return found
 
 
 def _may_be(given: dict[str, Any], analysis: type[DeclaredAnalysis]) -> bool:
