@@ -51,26 +51,34 @@ def open_inputs(
     `files` are those that the analysis reads besides. Files that are to be followed are waited for.
     """
 
-    def opened() -> kn.Trajectory:
-        topology = None if inputs.topology is None else str(inputs.topology)
-        return kn.open([str(path) for path in inputs.paths], topology, **opening.arguments)
-
     following.check(outputs, workers, opening)
     with outputs.checkpoint_noted():
         outputs.check([*inputs.paths, inputs.topology, inputs.index_file, *files])
         if following.follow:
             from kinema.following import when_there
 
-            trajectory = when_there(opened, following.follow_timeout, command.print_progress)
+            trajectory = when_there(lambda: opened(inputs, opening), following.follow_timeout, command.print_progress)
         else:
-            trajectory = opened()
-        if inputs.topology is not None:
-            _ = trajectory.topology  # its number of atoms is checked, whether or not a name is asked for
-        if inputs.group is not None and inputs.index_file is None:
-            raise ArgumentError("--group names a group of an index file; give the file with -n")
-        if inputs.index_file is None:
-            return trajectory, trajectory.select(inputs.select)
-        return trajectory, trajectory.select(inputs.select, index_file=str(inputs.index_file), group=inputs.group)
+            trajectory = opened(inputs, opening)
+        return trajectory, selected(trajectory, inputs)
+
+
+def opened(inputs: Inputs | UnselectedInputs, opening: Opening) -> kn.Trajectory:
+    """The trajectory."""
+    topology = None if inputs.topology is None else str(inputs.topology)
+    trajectory = kn.open([str(path) for path in inputs.paths], topology, **opening.arguments)
+    if topology is not None:
+        _ = trajectory.topology  # its number of atoms is checked, whether or not a name is asked for
+    return trajectory
+
+
+def selected(trajectory: kn.Trajectory, inputs: Inputs | UnselectedInputs) -> kn.Selection:
+    """The atoms that are named."""
+    if inputs.group is not None and inputs.index_file is None:
+        raise ArgumentError("--group names a group of an index file; give the file with -n")
+    if inputs.index_file is None:
+        return trajectory.select(inputs.select)
+    return trajectory.select(inputs.select, index_file=str(inputs.index_file), group=inputs.group)
 
 
 def run(
@@ -91,15 +99,32 @@ def run(
         _follow(analysis, window, outputs, workers, following)
         _print_summary(command, trajectory, analysis, outputs)
         return
+    run_together(command, trajectory, [(analysis, outputs)], outputs, opening=opening, window=window, workers=workers)
+    _print_summary(command, trajectory, analysis, outputs)
+
+
+def run_together(
+    command: Command,
+    trajectory: kn.Trajectory,
+    analyses: Sequence[tuple[DeclaredAnalysis, Outputs]],
+    outputs: Outputs,
+    *,
+    opening: Opening,
+    window: FrameOptions,
+    workers: Workers,
+) -> None:
+    """Runs analyses in one pass and writes the values and pictures of each; checkpoint, rows, report are of them all."""
     progress = False if command.quiet else None
     runner = workers.chosen(command)
     with outputs.checkpoint_noted():
         trajectory.scan(
             workers=workers.workers, progress=progress, search=runner.find_frames, skip_damaged=opening.skip_damaged
         )
-        analysis.command = command.typed
+        for analysis, _ in analyses:
+            analysis.command = command.typed
         kept = outputs.kept
-        analysis.run(
+        kn.run(
+            [analysis for analysis, _ in analyses],
             **chosen_frames(trajectory, window),
             workers=workers.workers,
             runner=runner,
@@ -110,15 +135,15 @@ def run(
             access=workers.access,
             skip_damaged=opening.skip_damaged,
         )
-        if outputs.output is not None and outputs.rows is None:
-            analysis.save(outputs.output, format=outputs.output_format, **outputs.units)
-        if outputs.plot is not None:
-            analysis.plot(outputs.plot, **outputs.units)
+        for analysis, own in analyses:
+            if own.output is not None and own.rows is None:
+                analysis.save(own.output, format=own.output_format, **own.units)
+            if own.plot is not None:
+                analysis.plot(own.plot, **own.units)
         if outputs.report is not None:
-            analysis.report().save(outputs.report)
+            analyses[0][0].report().save(outputs.report)
         if kept is not None:
             kept.remove()
-    _print_summary(command, trajectory, analysis, outputs)
 
 
 def _follow(
@@ -157,8 +182,8 @@ def _follow(
 
 def _print_summary(command: Command, trajectory: kn.Trajectory, analysis: DeclaredAnalysis, outputs: Outputs) -> None:
     command.print_result(
-        lambda: _facts(command, trajectory, analysis, outputs),
-        lambda: "\n".join(map(printable, _lines(trajectory, analysis, outputs))),
+        lambda: facts(command, trajectory, analysis, outputs),
+        lambda: "\n".join(map(printable, lines_of(trajectory, analysis, outputs))),
         on_stderr=outputs.use_stdout,
     )
 
@@ -179,7 +204,7 @@ def chosen_frames(trajectory: kn.Trajectory, window: FrameOptions) -> dict[str, 
     return {"start": window.start, "stop": window.stop, "step": window.step}
 
 
-def _facts(command: Command, trajectory: kn.Trajectory, analysis: DeclaredAnalysis, outputs: Outputs) -> dict[str, Any]:
+def facts(command: Command, trajectory: kn.Trajectory, analysis: DeclaredAnalysis, outputs: Outputs) -> dict[str, Any]:
     """The summary that --json prints."""
     timings = analysis.timings
     unit, values = statistics(analysis, outputs.output_unit)
@@ -207,7 +232,7 @@ def _facts(command: Command, trajectory: kn.Trajectory, analysis: DeclaredAnalys
     }
 
 
-def _lines(trajectory: kn.Trajectory, analysis: DeclaredAnalysis, outputs: Outputs) -> list[str]:
+def lines_of(trajectory: kn.Trajectory, analysis: DeclaredAnalysis, outputs: Outputs) -> list[str]:
     """The summary for a person: the values in one line, the speed in another, the files."""
     unit, values = statistics(analysis, outputs.output_unit)
     timings = analysis.timings
