@@ -113,7 +113,7 @@ def run_together(
     window: FrameOptions,
     workers: Workers,
 ) -> None:
-    """Runs analyses in one pass and writes the values and pictures of each; checkpoint, rows, report are of them all."""
+    """Runs analyses in one pass and writes values and pictures of each; checkpoint, rows and report are of all."""
     progress = False if command.quiet else None
     runner = workers.chosen(command)
     with outputs.checkpoint_noted():
@@ -183,7 +183,7 @@ def _follow(
 def _print_summary(command: Command, trajectory: kn.Trajectory, analysis: DeclaredAnalysis, outputs: Outputs) -> None:
     command.print_result(
         lambda: facts(command, trajectory, analysis, outputs),
-        lambda: "\n".join(map(printable, lines_of(trajectory, analysis, outputs))),
+        lambda: "\n".join(map(printable, lines_of(trajectory, analysis, outputs, outputs.checkpoint))),
         on_stderr=outputs.use_stdout,
     )
 
@@ -232,7 +232,9 @@ def facts(command: Command, trajectory: kn.Trajectory, analysis: DeclaredAnalysi
     }
 
 
-def lines_of(trajectory: kn.Trajectory, analysis: DeclaredAnalysis, outputs: Outputs) -> list[str]:
+def lines_of(
+    trajectory: kn.Trajectory, analysis: DeclaredAnalysis, outputs: Outputs, checkpoint: Path | None
+) -> list[str]:
     """The summary for a person: the values in one line, the speed in another, the files."""
     unit, values = statistics(analysis, outputs.output_unit)
     timings = analysis.timings
@@ -246,6 +248,6 @@ def lines_of(trajectory: kn.Trajectory, analysis: DeclaredAnalysis, outputs: Out
         f"{timings.wall:.2f} s, {timings.frames_per_second:,.0f} frames/s on {counted(timings.n_workers, 'worker')}",
     ]
     if timings.frames_restored:
-        lines.append(f"{timings.frames_restored:,} frames were done already: {outputs.checkpoint}")
+        lines.append(f"{timings.frames_restored:,} frames were done already: {checkpoint}")
     written = ", ".join("stdout" if name == "-" else name for name in outputs.written)
     return [*lines, f"written: {written}" if written else "values are written with -o FILE, a picture with --plot FILE"]

@@ -95,7 +95,7 @@ def _run(command: "Command", job: "Job") -> None:
         lambda: "\n".join(
             printable(line)
             for number, one in enumerate(together)
-            for line in _summary(lines_of(trajectory, *one), number == 0, one[1])
+            for line in _summary(lines_of(trajectory, *one, whole.checkpoint), number == 0, one[1])
         ),
         on_stderr=any(one.use_stdout for one in outputs),
     )

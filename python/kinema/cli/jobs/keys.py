@@ -142,8 +142,8 @@ _BY_TYPE: dict[Any, tuple[Callable[[Any], Any], Any]] = {
 _EXAMPLES: dict[str, Any] = {
     "topology": "top.psf", "index_file": "index.ndx", "select": "protein and name CA", "group": "C-alpha",
     "input_units": "length=nm,time=ps", "memory": "1 GiB", "node_cache": "/tmp/kinema-cache",
-    "scheduler": "scheduler.json", "checkpoint": "job.checkpoint", "report": "report.json", "output": "NAME.csv", "plot": "NAME.png", "stop": -1,
-    "particles": "all", "workers": 2,
+    "scheduler": "scheduler.json", "checkpoint": "job.checkpoint", "report": "report.json", "output": "NAME.csv",
+    "plot": "NAME.png", "stop": -1, "particles": "all", "workers": 2,
 }  # fmt: skip
 
 

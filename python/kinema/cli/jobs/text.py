@@ -40,21 +40,18 @@ class JobText:
     data : dict
         Its tables.
     lines : dict
-        The line of each table and key, by the words that lead to it: ("analysis", 0, "select").
+        "line 3" of each table and key, by the words that lead to it: ("analysis", 0, "select").
     """
 
     name: str
     data: dict[str, Any]
-    lines: dict[Place, int] = field(default_factory=dict)
+    lines: dict[Place, str] = field(default_factory=dict)
 
     def error(self, place: Place, what: str) -> ArgumentError:
         """An error at a key, or at the table that lacks one."""
         while place and place not in self.lines:
             place = place[:-1]
-        line = self.lines.get(place, 1)
-        return ArgumentError(
-            f"{self.name}: {line if isinstance(line, str) else f'line {line}'}: {what}", path=self.name
-        )
+        return ArgumentError(f"{self.name}: {self.lines.get(place, 'line 1')}: {what}", path=self.name)
 
 
 def read_text(path: str) -> JobText:
@@ -81,7 +78,7 @@ def read_text(path: str) -> JobText:
 
 def with_settings(text: JobText, settings: list[str]) -> JobText:
     """The same with values of `--set run.workers=4`, `--set analysis.0.select='name CA'`: TOML, or else text."""
-    lines: dict[Place, Any] = dict(text.lines)
+    lines = dict(text.lines)
     for setting in settings:
         name, equals, value = setting.partition("=")
         place: Place = tuple(int(word) if word.isdecimal() else word for word in name.strip().split("."))
@@ -141,8 +138,8 @@ def _refused(name: str, line: int, expected: str) -> ArgumentError:
     return ArgumentError(f"{name}: line {line}: expected {expected}", path=name)
 
 
-def _lines(statements: list[tuple[int, str, bool]]) -> dict[Place, int]:
-    lines: dict[Place, int] = {}
+def _lines(statements: list[tuple[int, str, bool]]) -> dict[Place, str]:
+    lines: dict[Place, str] = {}
     table: Place = ()
     numbers: dict[Place, int] = {}
 
@@ -161,12 +158,12 @@ def _lines(statements: list[tuple[int, str, bool]]) -> dict[Place, int]:
             names = _names(words.strip().strip("[]"))
             if is_list:
                 whole = (*counted(names[:-1]), names[-1])
-                lines.setdefault(whole, line)
+                lines.setdefault(whole, f"line {line}")
                 numbers[whole] = numbers.get(whole, -1) + 1
             table = counted(names)
-            lines.setdefault(table, line)
+            lines.setdefault(table, f"line {line}")
         else:
-            lines.setdefault((*table, *_names(words)), line)
+            lines.setdefault((*table, *_names(words)), f"line {line}")
     return lines
 
 
