@@ -7,19 +7,21 @@ import re
 import signal
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import h5py
 import numpy as np
 import pytest
+from tests.cli.test_checkpoints import SCRIPT
 
 from kinema.analysis import ANALYSES
 from kinema.cli.jobs.job import Job, checked_job
+from kinema.cli.jobs.keys import keys_of
 from kinema.cli.jobs.template import template
 from kinema.cli.jobs.text import MOST_BYTES, read_text, with_settings
 from kinema.errors import ArgumentError, Error
-
 
 JOB = """\
 [trajectory]
@@ -90,7 +92,8 @@ def test_results_are_those_of_the_single_commands(files: Any, tmp_path: Path, ru
         assert done.returncode == 0, done.stderr
         alone[name] = json.loads(done.stdout)
         assert (out / f"{name}.npy").read_bytes() == (single / f"{name}.npy").read_bytes()
-    assert {path.name for path in out.iterdir()} == {"rmsd.npy", "rmsf.npy", "rgyr.npy", "rmsf.svg", "report.json"}
+    made = {path.name for path in out.iterdir()}
+    assert made == {f"{name}.npy{end}" for name in own for end in ("", ".json")} | {"rmsf.svg", "report.json"}
     for found in together["analyses"]:
         name = next(name for name, one in alone.items() if one["quantity"] == found["quantity"])
         assert {key: found[key] for key in ("mean", "min", "max", "unit", "frames_used")} == {
@@ -105,9 +108,7 @@ def test_stdin_settings_and_rows(files: Any, tmp_path: Path, environment: dict[s
     text += '[[analysis]]\nname = "rgyr"\nweights = "none"\n[[analysis]]\nname = "rmsd"\noutput = "-"\n'
     words = [sys.executable, "-m", "kinema", "run", "-", "--set", "trajectory.stop=7", "--set", "run.runner=serial"]
     words += ["--set", "analysis.1.superposition=false"]
-    done = subprocess.run(
-        words, input=text, capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=120
-    )
+    done = subprocess.run(words, input=text, capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=120)
     assert done.returncode == 0, done.stderr
     rows = [line for line in done.stdout.splitlines() if line[0].isdigit()]
     assert len(rows) == 7
@@ -175,7 +176,8 @@ MISTAKES = {
     "many brackets": ("[" * 60_000 + "\n", 1, "expected a name of at most 1000 characters"),
     "long number": (TOP + f"stop = {'9' * 5000}\n", 3, "expected a word of at most 1000 characters"),
     "beyond integers": (TOP + f"stop = {'9' * 900}\n", 3, "stop in [trajectory]: expected a whole number from"),
-    "quotes": (TOP + '"""' * 30_001 + "\n", 3, "expected TOML"),
+    "quotes": (TOP + '"""' * 30_001 + "\n", 3, "expected a name of at most 1000 characters"),
+    "quotes in a value": (TOP + 'topology = ""' + '"""' * 30_000 + "\n", 3, "expected TOML"),
 }
 
 
@@ -232,7 +234,14 @@ def test_a_template_passes_the_schema(tmp_path: Path, name: str) -> None:
     lines = text.splitlines()
     keys = [number for number, line in enumerate(lines) if re.match(r"#\w+ = ", line)]
     assert len(keys) > 30
+    own = keys_of(ANALYSES[name])
     for number in keys:
+        written = tomllib.loads(lines[number].removeprefix("#"))
+        ((key, value),) = written.items()
+        if key in own and own[key].argument is not None:
+            # some are for others alone, which the analysis says
+            own[key].convert(value)
+            continue
         one = [*lines]
         one[number] = one[number].removeprefix("#")
         found = checked(tmp_path / "job.toml", "\n".join(one))
@@ -253,7 +262,9 @@ def test_templates_and_what_a_command_refuses(files: Any, tmp_path: Path, run_ki
     assert "none/x.csv" in done.stderr
     done = run_kinema("run", job, "--set", "analysis.1.output='rgyr.csv'", cwd=tmp_path)
     assert "rgyr.csv: is named twice, give each output a file of its own" in done.stderr
-    done = run_kinema("run", job, "--set", f"trajectory.files='{files.dcd}'", "--set", "analysis.0.select=nome", cwd=tmp_path)
+    done = run_kinema(
+        "run", job, "--set", f"trajectory.files='{files.dcd}'", "--set", "analysis.0.select=nome", cwd=tmp_path
+    )
     assert (done.returncode, done.stdout) == (2, "")
     line = template(["rgyr", "rmsf"]).splitlines().index("[[analysis]]") + 1
     assert done.stderr.startswith(f"kinema: {job}: line {line}: [[analysis]] of rgyr: ")
@@ -284,8 +295,18 @@ def test_a_job_that_was_stopped_goes_on(
     done = run_kinema("run", job)
     assert done.returncode == 0, done.stderr
     assert f"frames were done already: {folder}/job.checkpoint" in done.stdout
-    assert {path.name for path in folder.iterdir()} == {"rmsd.npy", "rgyr.npy"}
+    assert {path.suffix for path in folder.iterdir()} == {".npy", ".json"}
     for name in ("rmsd", "rgyr"):
         found = np.load(folder / f"{name}.npy")
         values = (found[found.dtype.names[-1]] if found.dtype.names else found[:, -1]).reshape(1000, 98)
         np.testing.assert_array_equal(values, np.tile(values[0], (1000, 1)))
+
+
+def test_the_job_of_the_documents_passes_the_schema(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[2] / "docs/jobs.md").read_text(encoding="utf-8")
+    (found,) = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    assert [one.name for one in checked(tmp_path / "job.toml", found).analyses] == ["rmsd", "rmsf", "rgyr"]
+    misspelt = found.replace("weights", "weigths")
+    (message,) = re.findall(r"kinema: job\.toml: (line \d+: '.*?), expected", text)
+    with pytest.raises(ArgumentError, match=re.escape(message)):
+        checked(tmp_path / "job.toml", misspelt)
