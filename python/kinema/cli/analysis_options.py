@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from kinema.cli import options
 from kinema.cli.stopping import Terminated
@@ -98,13 +98,11 @@ class TrajectoryFiles:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Inputs(TrajectoryFiles):
-    """Files, atoms, and what is done about periodic boundaries."""
+class UnselectedInputs(TrajectoryFiles):
+    """Files, and what is done about periodic boundaries; of analyses whose atoms have options of their own."""
 
     topology: options.Topology = None
-    select: options.Select = None
     index_file: options.IndexFile = None
-    group: options.Group = None
     pbc: options.Pbc = None
     ur: options.UnitCell = None
     cluster_group: options.ClusterGroup = None
@@ -113,6 +111,15 @@ class Inputs(TrajectoryFiles):
     fit: options.FitMode = None
     fit_group: options.FitGroup = None
     bonds: options.BondsOption = None
+
+    @property
+    def selects(self) -> bool:
+        """Whether atoms of the command are named."""
+        return False
+
+    def chosen(self, trajectory: "Trajectory") -> "Selection":
+        """The atoms of the command; all, where none are named."""
+        return trajectory.select(None)
 
     def transformed(self, trajectory: "Trajectory", scan: Callable[[], None]) -> "Trajectory":
         """The trajectory with the transforms that are asked for; `scan` finds its frames, if one is needed for that."""
@@ -126,22 +133,10 @@ class Inputs(TrajectoryFiles):
         asked.check()
         if asked.needs_frames:
             scan()
-        selected = None
-        if self.select is not None or self.group is not None:
-            selected = self.chosen(trajectory)
+        selected = self.chosen(trajectory) if self.selects else None
         return trajectory.with_transform(
             *asked.transforms(trajectory, selected, lambda text: self.named(trajectory, text))
         )
-
-    def chosen(self, trajectory: "Trajectory") -> "Selection":
-        """The atoms of the command; ArgumentError for a group without a file."""
-        from kinema.errors import ArgumentError
-
-        if self.group is not None and self.index_file is None:
-            raise ArgumentError("--group names a group of an index file; give the file with -n")
-        if self.index_file is None:
-            return trajectory.select(self.select)
-        return trajectory.select(self.select, index_file=str(self.index_file), group=self.group)
 
     def named(self, trajectory: "Trajectory", text: str) -> "Selection":
         """A group of the index file by its name, or a selection."""
@@ -154,14 +149,26 @@ class Inputs(TrajectoryFiles):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class UnselectedInputs(TrajectoryFiles):
-    """The same for analyses whose atoms have options of their own."""
+class Inputs(UnselectedInputs):
+    """The same with the atoms of the command."""
 
-    topology: options.Topology = None
-    index_file: options.IndexFile = None
+    select: options.Select = None
+    group: options.Group = None
 
-    select: ClassVar[None] = None
-    group: ClassVar[None] = None
+    @property
+    def selects(self) -> bool:
+        """See `UnselectedInputs`."""
+        return self.select is not None or self.group is not None
+
+    def chosen(self, trajectory: "Trajectory") -> "Selection":
+        """See `UnselectedInputs`; ArgumentError for a group without a file."""
+        from kinema.errors import ArgumentError
+
+        if self.group is not None and self.index_file is None:
+            raise ArgumentError("--group names a group of an index file; give the file with -n")
+        if self.index_file is None:
+            return trajectory.select(self.select)
+        return trajectory.select(self.select, index_file=str(self.index_file), group=self.group)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

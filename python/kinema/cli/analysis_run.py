@@ -11,7 +11,7 @@ import numpy as np
 
 import kinema as kn
 from kinema.analysis.declared import DeclaredAnalysis
-from kinema.cli.analysis_options import FollowedFiles, FrameOptions, Inputs, Opening, Outputs, UnselectedInputs, Workers
+from kinema.cli.analysis_options import FollowedFiles, FrameOptions, Opening, Outputs, UnselectedInputs, Workers
 from kinema.cli.command_line import Command
 from kinema.cli.stopping import Terminated
 from kinema.errors import ArgumentError
@@ -52,7 +52,7 @@ def statistics(analysis: DeclaredAnalysis, output_unit: str) -> tuple[str, dict[
 
 def open_inputs(
     command: Command,
-    inputs: Inputs | UnselectedInputs,
+    inputs: UnselectedInputs,
     opening: Opening,
     outputs: Outputs,
     workers: Workers,
@@ -64,28 +64,39 @@ def open_inputs(
     `files` are those that the analysis reads besides. Files that are to be followed are waited for.
     """
 
-    def opened() -> kn.Trajectory:
-        topology = None if inputs.topology is None else str(inputs.topology)
-        return kn.open([str(path) for path in inputs.paths], topology, **opening.arguments)
-
     following.check(outputs, workers, opening)
     with outputs.checkpoint_noted():
         outputs.check([*inputs.paths, inputs.topology, inputs.index_file, *files])
         if following.follow:
             from kinema.following import when_there
 
-            trajectory = when_there(opened, following.follow_timeout, command.print_progress)
+            trajectory = when_there(lambda: opened(inputs, opening), following.follow_timeout, command.print_progress)
         else:
-            trajectory = opened()
-        if inputs.topology is not None:
-            _ = trajectory.topology  # its number of atoms is checked, whether or not a name is asked for
+            trajectory = opened(inputs, opening)
+        trajectory = transformed(command, trajectory, inputs, opening, workers)
+        return trajectory, inputs.chosen(trajectory)
 
-        def scan() -> None:
-            progress = False if command.quiet else None
-            find = workers.chosen(command).find_frames
-            trajectory.scan(workers=workers.workers, progress=progress, search=find, skip_damaged=opening.skip_damaged)
 
-        return inputs.transformed(trajectory, scan), inputs.chosen(trajectory)
+def opened(inputs: UnselectedInputs, opening: Opening) -> kn.Trajectory:
+    """The trajectory as its files have it."""
+    topology = None if inputs.topology is None else str(inputs.topology)
+    trajectory = kn.open([str(path) for path in inputs.paths], topology, **opening.arguments)
+    if topology is not None:
+        _ = trajectory.topology  # its number of atoms is checked, whether or not a name is asked for
+    return trajectory
+
+
+def transformed(
+    command: Command, trajectory: kn.Trajectory, inputs: UnselectedInputs, opening: Opening, workers: Workers
+) -> kn.Trajectory:
+    """The trajectory with the transforms that the options ask for; its frames are found first where these need them."""
+
+    def scan() -> None:
+        progress = False if command.quiet else None
+        find = workers.chosen(command).find_frames
+        trajectory.scan(workers=workers.workers, progress=progress, search=find, skip_damaged=opening.skip_damaged)
+
+    return inputs.transformed(trajectory, scan)
 
 
 def run(
@@ -93,7 +104,7 @@ def run(
     trajectory: kn.Trajectory,
     analysis: DeclaredAnalysis,
     *,
-    inputs: Inputs | UnselectedInputs,
+    inputs: UnselectedInputs,
     opening: Opening,
     window: FrameOptions,
     outputs: Outputs,
@@ -106,18 +117,35 @@ def run(
         _follow(analysis, window, outputs, workers, following)
         _print_summary(command, trajectory, analysis, outputs)
         return
+    run_together(command, trajectory, [(analysis, outputs)], outputs, opening=opening, window=window, workers=workers)
+    _print_summary(command, trajectory, analysis, outputs)
+
+
+def run_together(
+    command: Command,
+    trajectory: kn.Trajectory,
+    analyses: Sequence[tuple[DeclaredAnalysis, Outputs]],
+    outputs: Outputs,
+    *,
+    opening: Opening,
+    window: FrameOptions,
+    workers: Workers,
+) -> None:
+    """Runs analyses in one pass and writes values and pictures of each; checkpoint, rows and report are of all."""
     progress = False if command.quiet else None
     runner = workers.chosen(command)
     with outputs.checkpoint_noted():
         trajectory.scan(
             workers=workers.workers, progress=progress, search=runner.find_frames, skip_damaged=opening.skip_damaged
         )
-        analysis.command = command.typed
-        broken = find_broken(trajectory, analysis.selection)
-        if broken is not None:
-            emit([f"{trajectory.paths[0]}: {broken}"])
+        for analysis, _ in analyses:
+            analysis.command = command.typed
+            broken = find_broken(trajectory, analysis.selection)
+            if broken is not None:
+                emit([f"{trajectory.paths[0]}: {broken}"])
         kept = outputs.kept
-        analysis.run(
+        kn.run(
+            [analysis for analysis, _ in analyses],
             **chosen_frames(trajectory, window),
             workers=workers.workers,
             runner=runner,
@@ -128,15 +156,15 @@ def run(
             access=workers.access,
             skip_damaged=opening.skip_damaged,
         )
-        if outputs.output is not None and outputs.rows is None:
-            analysis.save(outputs.output, format=outputs.output_format, **outputs.units)
-        if outputs.plot is not None:
-            analysis.plot(outputs.plot, **outputs.units)
+        for analysis, own in analyses:
+            if own.output is not None and own.rows is None:
+                analysis.save(own.output, format=own.output_format, **own.units)
+            if own.plot is not None:
+                analysis.plot(own.plot, **own.units)
         if outputs.report is not None:
-            analysis.report().save(outputs.report)
+            analyses[0][0].report().save(outputs.report)
         if kept is not None:
             kept.remove()
-    _print_summary(command, trajectory, analysis, outputs)
 
 
 def _follow(
@@ -175,8 +203,8 @@ def _follow(
 
 def _print_summary(command: Command, trajectory: kn.Trajectory, analysis: DeclaredAnalysis, outputs: Outputs) -> None:
     command.print_result(
-        lambda: _facts(command, trajectory, analysis, outputs),
-        lambda: "\n".join(map(printable, _lines(trajectory, analysis, outputs))),
+        lambda: facts(command, trajectory, analysis, outputs),
+        lambda: "\n".join(map(printable, lines_of(trajectory, analysis, outputs, outputs.checkpoint))),
         on_stderr=outputs.use_stdout,
     )
 
@@ -197,7 +225,7 @@ def chosen_frames(trajectory: kn.Trajectory, window: FrameOptions) -> dict[str, 
     return {"start": window.start, "stop": window.stop, "step": window.step}
 
 
-def _facts(command: Command, trajectory: kn.Trajectory, analysis: DeclaredAnalysis, outputs: Outputs) -> dict[str, Any]:
+def facts(command: Command, trajectory: kn.Trajectory, analysis: DeclaredAnalysis, outputs: Outputs) -> dict[str, Any]:
     """The summary that --json prints."""
     timings = analysis.timings
     unit, values = statistics(analysis, outputs.output_unit)
@@ -225,7 +253,9 @@ def _facts(command: Command, trajectory: kn.Trajectory, analysis: DeclaredAnalys
     }
 
 
-def _lines(trajectory: kn.Trajectory, analysis: DeclaredAnalysis, outputs: Outputs) -> list[str]:
+def lines_of(
+    trajectory: kn.Trajectory, analysis: DeclaredAnalysis, outputs: Outputs, checkpoint: Path | None
+) -> list[str]:
     """The summary for a person: the values in one line, the speed in another, the files."""
     unit, values = statistics(analysis, outputs.output_unit)
     timings = analysis.timings
@@ -239,6 +269,6 @@ def _lines(trajectory: kn.Trajectory, analysis: DeclaredAnalysis, outputs: Outpu
         f"{timings.wall:.2f} s, {timings.frames_per_second:,.0f} frames/s on {counted(timings.n_workers, 'worker')}",
     ]
     if timings.frames_restored:
-        lines.append(f"{timings.frames_restored:,} frames were done already: {outputs.checkpoint}")
+        lines.append(f"{timings.frames_restored:,} frames were done already: {checkpoint}")
     written = ", ".join("stdout" if name == "-" else name for name in outputs.written)
     return [*lines, f"written: {written}" if written else "values are written with -o FILE, a picture with --plot FILE"]

@@ -17,7 +17,7 @@ from kinema.errors import ArgumentError
 
 # in the order of --help; each is a function in a module of its name, with _ for -, but for analyses
 COMMANDS = (
-    "info", *ANALYSES, "check", "index", "convert", "repack", "split", "join", "formats", "demo",
+    "info", *ANALYSES, "run", "check", "index", "convert", "repack", "split", "join", "formats", "demo",
     "report", "trace", "scaling", "bench-write", "cache", "ml",
 )  # fmt: skip
 # those of them that are groups: packages with COMMANDS of their own, and a docstring for --help

@@ -1,0 +1,201 @@
+"""`kinema run`: several analyses in one pass over one trajectory, as a job file says."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    import kinema as kn
+    from kinema.analysis.declared import DeclaredAnalysis
+    from kinema.cli.analysis_options import Inputs, Outputs
+    from kinema.cli.command_line import Command
+    from kinema.cli.jobs.job import Job, JobAnalysis
+    from kinema.cli.jobs.text import Place
+
+
+def run(
+    context: typer.Context,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="JOB.toml", help="The job; - for stdin. With --template names of analyses.", show_default=False
+        ),
+    ] = None,
+    template: Annotated[
+        bool, typer.Option("--template", help="Print a job file of the named analyses, or of all, to begin with.")
+    ] = False,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="TABLE.KEY=VALUE",
+            help="A value instead of that of the file: run.workers=4, analysis.0.select='name CA'.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Several analyses in one pass over one trajectory, as a job file (TOML) says."""
+    from kinema.cli.jobs.job import checked_job
+    from kinema.cli.jobs.text import read_text, with_settings
+    from kinema.errors import ArgumentError
+
+    if template:
+        _print_template(names or [], settings or [])
+        return
+    if len(names or []) != 1:
+        raise ArgumentError("kinema run takes one job file; kinema run --template prints one to begin with")
+    (path,) = names or [""]
+    _run(context.obj, checked_job(with_settings(read_text(path), settings or [])))
+
+
+def _print_template(names: list[str], settings: list[str]) -> None:
+    from kinema.analysis.registry import ANALYSES
+    from kinema.cli.jobs.template import template
+    from kinema.cli.streams import print_out
+    from kinema.errors import ArgumentError
+
+    if settings:
+        raise ArgumentError("--set is for a job that is run, not for --template")
+    for name in names:
+        if name not in ANALYSES:
+            raise ArgumentError(f"{name} is no analysis, expected one of {', '.join(ANALYSES)}")
+    print_out(template(names or list(ANALYSES)).rstrip("\n"))
+
+
+def _run(command: "Command", job: "Job") -> None:
+    from kinema.cli.analysis_options import FrameOptions, Opening, Outputs, SeriesOutputs, UnselectedInputs, Workers
+    from kinema.cli.analysis_run import facts, lines_of, opened, run_together, transformed
+    from kinema.printable import printable
+
+    given = {**job.trajectory, **job.run}
+    whole = SeriesOutputs(output=given.get("out"), **_of(Outputs, job.run))
+    workers, opening = _of(Workers, given), _of(Opening, given)
+    outputs = [_outputs(one) for one in job.analyses]
+    inputs = [_inputs(job, one) for one in job.analyses]
+    with whole.checkpoint_noted():
+        _check_outputs(job, whole, outputs, inputs)
+        whole_inputs = UnselectedInputs(**_of(UnselectedInputs, job.trajectory))
+        trajectory = opened(whole_inputs, Opening(**opening))
+        trajectory = transformed(command, trajectory, whole_inputs, Opening(**opening), Workers(**workers))
+        analyses = [_made(job, one, trajectory, named) for one, named in zip(job.analyses, inputs, strict=True)]
+        run_together(
+            command,
+            trajectory,
+            list(zip(analyses, outputs, strict=True)),
+            whole,
+            opening=Opening(**opening),
+            window=FrameOptions(**_of(FrameOptions, given)),
+            workers=Workers(**workers),
+        )
+    together = list(zip(analyses, outputs, strict=True))
+    common = [str(path) for path in (whole.output, whole.report) if path is not None]
+    command.print_result(
+        lambda: {
+            "analyses": [facts(command, trajectory, *one) for one in together],
+            "outputs": [*(name for one in outputs for name in one.written), *common],
+        },
+        lambda: "\n".join(
+            printable(line)
+            for number, one in enumerate(together)
+            for line in _summary(lines_of(trajectory, *one, whole.checkpoint), number == 0, one[1])
+        ),
+        on_stderr=any(one.use_stdout for one in outputs),
+    )
+
+
+def _summary(lines: list[str], is_first: bool, outputs: "Outputs") -> list[str]:
+    """Of the lines of an analysis those that say something new: the speed is that of all of them."""
+    return [lines[0], *(lines[1:-1] if is_first else []), *(lines[-1:] if outputs.written else [])]
+
+
+def _of(group: type, given: Any) -> dict[str, Any]:
+    """What is given of the fields of a group of options."""
+    return {name: given[name] for name in group.__dataclass_fields__ if name in given}  # type: ignore[attr-defined]
+
+
+def _outputs(one: "JobAnalysis") -> "Outputs":
+    from kinema.cli.analysis_options import Outputs, SeriesOutputs
+
+    group = SeriesOutputs if one.analysis.is_per_frame else Outputs
+    return group(**_of(group, one.given))
+
+
+def _inputs(job: "Job", one: "JobAnalysis") -> "Inputs":
+    from kinema.cli.analysis_options import Inputs
+
+    group = one.given.get("group")
+    if group is not None and "index_file" not in job.trajectory:
+        raise job.error(one.number, "group", "group names a group of an index file; give index_file in [trajectory]")
+    # it names groups alone
+    named = {**_of(Inputs, job.trajectory), **({} if group is not None else {"index_file": None})}
+    return Inputs(**named, **{name: one.given.get(name) for name in ("select", "group")})
+
+
+def _check_outputs(job: "Job", whole: "Outputs", outputs: "list[Outputs]", inputs: "list[Inputs]") -> None:
+    """Refuses what cannot be written, and files that are named twice, before anything is read."""
+    from pathlib import Path
+
+    from kinema.analysis.declaration import arguments_of
+    from kinema.errors import Error
+
+    read = [*inputs[0].paths, inputs[0].topology, job.trajectory.get("index_file")]
+    for one in job.analyses:
+        files = [argument.name for argument in arguments_of(one.analysis) if argument.kind in ("file", "tuples")]
+        read += [Path(one.given[name]) for name in files if isinstance(one.given.get(name), (str, Path))]
+    tables: list[tuple[Place, Outputs]] = [(("run",), whole)]
+    tables += [(("analysis", one.number), own) for one, own in zip(job.analyses, outputs, strict=True)]
+    named: set[Path] = set()
+    for place, own in tables:
+        if own is not whole and own.rows is not None:
+            what = f"{own.rows}: values of all analyses are written as they come to one file; name it as out in [run]"
+            raise job.text.error((*place, "output"), what)
+        for key in ("output", "plot", "checkpoint", "report"):
+            path = getattr(own, key)
+            if path is not None and path.resolve() in named and not (path.exists() and not path.is_file()):
+                key = "out" if own is whole and key == "output" else key
+                raise job.text.error((*place, key), f"{path}: is named twice, give each output a file of its own")
+            if path is not None:
+                named.add(path.resolve())
+        try:
+            own.check(read)
+        except Error as error:
+            raise job.text.error(place, str(error)) from None
+
+
+def _made(job: "Job", one: "JobAnalysis", trajectory: "kn.Trajectory", inputs: "Inputs") -> "DeclaredAnalysis":
+    """The analysis of a table; errors of its arguments name the line of the table."""
+    from kinema.analysis.declaration import arguments_of, takes_select
+    from kinema.errors import Error
+
+    try:
+        values = {}
+        for argument in arguments_of(one.analysis):
+            if argument.name in one.given:
+                values[argument.name] = _value(argument, one.given[argument.name], trajectory, job)
+        if takes_select(one.analysis):
+            values["select"] = inputs.chosen(trajectory)
+        return one.analysis(trajectory, **values)
+    except Error as error:
+        raise job.error(one.number, "", f"[[analysis]] of {one.name}: {error}") from None
+
+
+def _value(argument: Any, given: Any, trajectory: "kn.Trajectory", job: "Job") -> Any:
+    """An argument as Python takes it."""
+    from pathlib import Path
+
+    from kinema.errors import ArgumentError
+    from kinema.selection.atom_tuples import read_atom_tuples
+
+    if argument.kind == "list of atoms":
+        index_file = job.trajectory.get("index_file")
+        if index_file is None and any(isinstance(one, dict) for one in given):
+            raise ArgumentError(f"{argument.name} names a group of an index file; give index_file in [trajectory]")
+        return [
+            trajectory.select(index_file=str(index_file), group=one["group"])
+            if isinstance(one, dict)
+            else trajectory.select(one)
+            for one in given
+        ]
+    if argument.kind == "tuples" and isinstance(given, Path):
+        return read_atom_tuples(given, argument.option.atoms_each)
+    return None if argument.kind == "choice" and given == "none" else given

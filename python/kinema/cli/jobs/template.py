@@ -1,0 +1,53 @@
+"""Templates of job files: every key with its meaning, made of what options and analyses say of themselves."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from kinema.analysis.registry import ANALYSES
+from kinema.cli.jobs.keys import RUN, TRAJECTORY, Key, keys_of
+
+__all__ = ["template"]
+
+_TOP = """\
+# Job of `kinema run`: these analyses in one pass over the trajectory. Paths are relative to the folder in which the
+# command is called. Keys that are commented out have their defaults, or nothing.
+"""
+
+
+def template(names: Sequence[str]) -> str:
+    """A job file of these analyses, which can be run once its files are named."""
+    lines = [_TOP, "[trajectory]", *_lines(TRAJECTORY, ""), "", "[run]", *_lines(RUN, "")]
+    for name in names:
+        analysis = ANALYSES[name]
+        lines += ["", f"# {analysis.summary}", "[[analysis]]", f'name = "{name}"', *_lines(keys_of(analysis), name)]
+    return "\n".join(lines) + "\n"
+
+
+def _lines(keys: Mapping[str, Key], analysis: str) -> Iterator[str]:
+    for key in keys.values():
+        example = key.example
+        if key.name in ("output", "plot"):
+            example = example.replace("NAME", analysis)
+        # values are what one wants of an analysis
+        given = key.required or key.name == "output"
+        # as it says it of options
+        text = re.sub(r"--([a-z][a-z-]*)", lambda flag: flag[1].replace("-", "_"), " ".join(key.help.split()))
+        yield f"# {text}"
+        yield f"{'' if given else '#'}{key.name} = {_written(example)}"
+
+
+def _written(value: Any) -> str:
+    """A value as TOML."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return str(value)
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(_written, value))}]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name} = {_written(one)}" for name, one in value.items()) + "}"
+    return str(value) if isinstance(value, int) else json.dumps(str(value), ensure_ascii=False)
