@@ -53,7 +53,7 @@ class Spread(PerFrameAnalysis):
         return (self.selection, *self.others)
 
     def _kernel(self) -> _core.Kernel:
-        return _core.Kernel.rgyr(self.trajectory.n_atoms, self.selection.indices, None, True)
+        return _core.Kernel("rgyr", self.trajectory.n_atoms, atoms=self.selection.indices, axes=True)
 
     def _columns(self) -> list[tuple[str, Quantity]]:
         radius, about = self.quantities

@@ -15,8 +15,8 @@ _HEAD = """\
 # Analyses
 
 Written by `python tools/write_analyses_page.py` from what the classes of `kinema.analysis` declare; a test keeps it
-current. Each is a class in Python and a command; `kinema COMMAND --help` has the options that all commands share: files,
-frames, workers, outputs. Lengths are in angstrom, times in ps, angles in degrees; `output_unit="nm"` and
+current. Each is a class in Python and a command; `kinema COMMAND --help` has the options that all commands share:
+files, frames, workers, outputs. Lengths are in angstrom, times in ps, angles in degrees; `output_unit="nm"` and
 `--output-unit nm` change what is written. Those of one row a frame can be written as they are computed (`out=`,
 `-o values.h5`) and followed (`--follow`). [add-a-kernel.md](add-a-kernel.md) shows how one is added.
 """
