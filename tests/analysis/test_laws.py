@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import pickle
 import re
 import signal
 import sys
@@ -20,6 +21,7 @@ import kinema as kn
 from kinema.analysis import ANALYSES
 from kinema.analysis.declaration import arguments_of, takes_select
 from kinema.cli import main
+from kinema.execution.following import follow
 from kinema.execution.results_file import ResultArray
 from kinema.notes import collected
 from kinema.testing.analyses import every_analysis, examples_of, option_words, write_peptide
@@ -145,6 +147,21 @@ def test_rows_in_a_file_are_those_in_memory(folder: Path, expected: list[Any], t
         for name in other.results:
             np.testing.assert_array_equal(np.asarray(one.results[name]), other.results[name], err_msg=name)
             np.testing.assert_array_equal(one.results[name][5:9], other.results[name][5:9], err_msg=name)
+
+
+def test_pickled_before_and_after_a_run(folder: Path, expected: list[Any]) -> None:
+    for one, made in zip(expected, every_analysis(opened(folder)), strict=True):
+        before, after = pickle.loads(pickle.dumps(made)), pickle.loads(pickle.dumps(one))
+        assert not before.results and (repr(after), after.notes) == (repr(one), one.notes)
+        assert after.provenance().json() == one.provenance().json()
+        assert_same(after, one)
+        assert_same(before.run(step=100, runner="serial"), made.run(step=100, runner="serial"))
+
+
+def test_followed_as_they_are_run(folder: Path) -> None:
+    followed, run = ([one for one in every_analysis(opened(folder)) if one.n_passes == 1] for _ in range(2))
+    follow(followed, 200, 60.0, options={"workers": 2})
+    assert_all_same(followed, kn.run(run, stop=200))
 
 
 # -- commands ----------------------------------------------------------------------------------------------------------

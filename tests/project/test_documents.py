@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import runpy
 import tomllib
 from pathlib import Path
 
@@ -24,6 +25,27 @@ def test_formats_page_is_current() -> None:
 def test_analyses_page_is_current() -> None:
     current = (ROOT / "docs/analyses.md").read_text(encoding="utf-8")
     assert current == analyses_page(), "run: python tools/write_analyses_page.py"
+
+
+def test_quotes_of_files_are_current() -> None:
+    texts = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("*.md")}
+    tool = runpy.run_path(str(ROOT / "tools/write_quotes.py"))
+    quotes = {quote for text in texts.values() for _, quote, _ in tool["QUOTE"].findall(text)}
+    assert {"python/kinema/analysis/rgyr.py", "crates/kinema-analysis/src/analyses/rgyr.rs"} <= quotes
+    assert [name for name, text in texts.items() if text != tool["quoted"](text)] == [], (
+        "run: python tools/write_quotes.py"
+    )
+    # the lines that the page adds to lists are in them
+    page = texts["add-a-kernel.md"]
+    for line, file in (
+        (
+            "from kinema.analysis.rgyr import RadiusOfGyration as RadiusOfGyration",
+            "python/kinema/analysis/analyses.pyi",
+        ),
+        ("mod rgyr;", "crates/kinema-analysis/src/analyses/mod.rs"),
+        ("rgyr::KERNEL", "crates/kinema-analysis/src/registry.rs"),
+    ):
+        assert line in page and line in (ROOT / file).read_text(encoding="utf-8")
 
 
 def test_readme_lists_the_formats() -> None:

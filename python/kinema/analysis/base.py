@@ -16,7 +16,7 @@ import numpy as np
 
 from kinema import _core
 from kinema.errors import ArgumentError
-from kinema.execution.computation import Computation, KernelResults, Pass, Passes, Results
+from kinema.execution.computation import Computation, KernelResults, Pass, Passes, Results, SideBySide
 from kinema.notes import collected, emit
 from kinema.printable import are_float32
 from kinema.transforms.base import transforms_in_words
@@ -48,7 +48,7 @@ def results_per_frame(name: str, frames: FrameSelection, kernel_results: KernelR
     if "table" in kernel_results:
         return Results(**{name: kernel_results["table"]}, frames=kernel_results["frames"], time=time, values=values)
     frame_numbers = frames.numbers()
-    table = np.column_stack([frame_numbers.astype(np.float64), time, values])
+    table = SideBySide((frame_numbers, time, values))
     return Results(**{name: table}, frames=frame_numbers.astype(np.int64), time=time, values=values)
 
 

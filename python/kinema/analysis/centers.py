@@ -84,4 +84,4 @@ class Centers(PerFrameAnalysis):
         from kinema.execution.results_file import vectors_of
 
         found = yield from super()._passes(frames)
-        return type(found)(**dict(found), positions=vectors_of(found.values, 3))
+        return found.and_more(positions=vectors_of(found.values, 3))

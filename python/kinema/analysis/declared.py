@@ -9,7 +9,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from kinema.analysis.base import Analysis, Pass, Passes, Results, results_per_frame
+from kinema.analysis.base import Analysis, Pass, Passes, results_per_frame
 from kinema.analysis.declaration import Quantity
 from kinema.errors import ArgumentError
 from kinema.writing.tables import Column, Table
@@ -126,7 +126,7 @@ class PerFrameAnalysis(DeclaredAnalysis):
         found = results_per_frame(self._result_name, frames, results)
         if len(self.quantities) == 1:
             return found
-        return Results(**dict(found), **self._of_quantities(found.values, columns))
+        return found.and_more(**self._of_quantities(found.values, columns))
 
     @staticmethod
     def _of_quantities(values: Any, columns: Sequence[tuple[str, Quantity]]) -> dict[str, Any]:

@@ -57,6 +57,7 @@ class EndToEnd(TupleAnalysis):
     quantities = (Quantity("end_to_end", "angstrom", "end-to-end distance", "one for each chain"),)
     reference = "Flory, Statistical Mechanics of Chain Molecules (1969)"
     kernel_name, kernel_tuples = "distances", "pairs"
+    always_defined = True
 
     def __init__(
         self,

@@ -76,6 +76,8 @@ class TupleAnalysis(PerFrameAnalysis):
 
     kernel_name: ClassVar[str]
     kernel_tuples: ClassVar[str]
+    #: False: a number may be nan
+    always_defined: ClassVar[bool] = False
     summarised_column = None
 
     def __init__(self, trajectory: Trajectory, tuples: NDArray[np.uint32], pbc: bool, **arguments: Any) -> None:
@@ -101,9 +103,12 @@ class TupleAnalysis(PerFrameAnalysis):
 
     def _passes(self, frames: FrameSelection) -> Passes:
         found = yield from super()._passes(frames)
-        values = found.values
-        start = 0
-        for rows in values.chunks() if hasattr(values, "chunks") else [np.asarray(values)]:
+        if self.always_defined:
+            return found
+        values, start = found.values, 0
+        # what is spread over ranks stays there
+        in_memory = [values] if isinstance(values, np.ndarray) else []
+        for rows in values.chunks() if hasattr(values, "chunks") else in_memory:
             # of the sum: it is one number, and not a number where one of all is none
             if np.isnan(np.sum(rows)):
                 row, column = np.argwhere(np.isnan(rows))[0]

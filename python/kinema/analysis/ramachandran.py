@@ -95,7 +95,7 @@ class Ramachandran(TupleAnalysis):
         from kinema.execution.results_file import vectors_of
 
         found = yield from super()._passes(frames)
-        return type(found)(**dict(found), angles=vectors_of(found.values, 2))
+        return found.and_more(angles=vectors_of(found.values, 2))
 
     def _figure(self, table: Table) -> Figure:
         from kinema.analysis.plotting import draw_plane

@@ -9,6 +9,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from kinema.errors import ArgumentError
 from kinema.values import dataclass
 
@@ -22,10 +25,21 @@ if TYPE_CHECKING:
     from kinema.selection.frames import FrameSelection
     from kinema.trajectory import Trajectory
 
-__all__ = ["Computation", "KernelResults", "Pass", "Passes", "Results", "ResultsOnRoot"]
+__all__ = ["Computation", "KernelResults", "Pass", "Passes", "Results", "ResultsOnRoot", "SideBySide"]
 
 # what a kernel's partial gives when it is finished; arrays, which may stay in a file
 KernelResults = dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class SideBySide:
+    """A result that is made of others when it is first asked for: arrays side by side, as float64 columns."""
+
+    arrays: tuple[NDArray[Any], ...]
+
+    def made(self) -> NDArray[np.float64]:
+        """(rows, columns) of all."""
+        return np.column_stack([array.astype(np.float64, copy=False) for array in self.arrays])
 
 
 class Results:
@@ -42,10 +56,13 @@ class Results:
         values = self.__dict__.get("_values", {})
         if name not in values:
             raise AttributeError(f"no result {name!r}, there are: {', '.join(values) or 'none, call run() first'}")
-        return values[name]
+        return self[name]
 
     def __getitem__(self, name: str) -> Any:
-        return self._values[name]
+        value = self._values[name]
+        if isinstance(value, SideBySide):
+            value = self._values[name] = value.made()
+        return value
 
     def __contains__(self, name: object) -> bool:
         return name in self._values
@@ -62,6 +79,10 @@ class Results:
     def keys(self) -> list[str]:
         """Names of the results, so that `dict(results)` works."""
         return list(self._values)
+
+    def and_more(self, **values: Any) -> Results:
+        """These and others."""
+        return Results(**self._values, **values)
 
     def __repr__(self) -> str:
         return f"<Results: {', '.join(self._values) or 'none yet'}>"

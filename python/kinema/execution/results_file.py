@@ -219,7 +219,14 @@ def vectors_of(array: Any, n_components: int) -> Any:
 
 def columns_of(array: Any, places: int | list[int]) -> Any:
     """Some columns of (rows, columns) values; where these are not in memory they stay where they are."""
-    return array[:, places] if isinstance(array, np.ndarray) else ResultColumns(array, places)
+    if not isinstance(array, np.ndarray):
+        return ResultColumns(array, places)
+    if isinstance(places, list):
+        steps = np.unique(np.diff(places))
+        if len(steps) == 1 and steps[0] > 0:
+            # a view
+            return array[:, places[0] : places[-1] + 1 : steps[0]]
+    return array[:, places]
 
 
 def check_result_path(path: str | os.PathLike[str]) -> str:
