@@ -177,5 +177,5 @@ def test_a_split_takes_no_memory_for_samples_that_it_claims(tmp_path: Path) -> N
     split = json.loads(path.read_text())
     for n, runs in ((10**12, [[0, 10**12]]), (10**6, [[0, 10**6]] * 10**4)):
         path.write_text(json.dumps(split | {"n_samples": n, "parts": {"train": runs}}))
-        with pytest.raises(kn.CorruptFileError, match="a part of .* samples, expected at most"):
+        with pytest.raises(kn.CorruptFileError, match=r"a part of .* samples, expected at most"):
             DataSplit.load(path)
