@@ -2,37 +2,29 @@
 //!
 //! It checks no value: a partial may hold any numbers.
 
-use kinema_analysis::{AtomsAndReference, Average, Fit, Rgyr, Rmsd, Rmsf};
+use kinema_analysis::KERNELS;
 use kinema_core::ErrorKind;
-use kinema_core::reduce::Kernel;
-use kinema_core::selection::AtomSelection;
+use kinema_core::reduce::{AnyKernel, AnyPartial};
 
 /// Atoms of each kernel.
 const ATOMS: u32 = 3;
 /// Bit of the first byte: the kernel's name is put in front of the rest.
 const NAMED: u8 = 0x80;
 
-/// The first byte chooses the kernel, the rest is the partial.
+/// The first byte chooses one of the examples of all kernels, the rest is the partial.
 pub fn load(data: &[u8]) {
     let Some((&choice, bytes)) = data.split_first() else { return };
-    let atoms = AtomSelection::all(ATOMS);
-    let fitted = || {
-        let coordinates = [0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 2.0, 0.5];
-        AtomsAndReference::new(AtomSelection::all(ATOMS), &coordinates, None).expect("a sound reference")
-    };
-    let named = choice & NAMED != 0;
-    match choice & !NAMED {
-        0 => check(&Rmsd::new(fitted(), vec![], Fit::Superpose), named, bytes),
-        1 => check(&Rmsd::new(fitted(), vec![fitted(), fitted()], Fit::None), named, bytes),
-        2 => check(&Rgyr::new(atoms, None, false).expect("sound"), named, bytes),
-        3 => check(&Rgyr::new(atoms, None, true).expect("sound"), named, bytes),
-        4 => check(&Rmsf::new(atoms).expect("sound"), named, bytes),
-        5 => check(&Average::new(atoms).expect("sound"), named, bytes),
-        _ => {}
+    let structure = [[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 2.0, 0.5]];
+    let mut examples = KERNELS.iter().flat_map(|info| {
+        let examples = (info.examples)(ATOMS, &structure);
+        examples.into_iter().map(move |arguments| (info, arguments))
+    });
+    if let Some((info, arguments)) = examples.nth(usize::from(choice & !NAMED)) {
+        check(&*info.kernel(&arguments).expect("a sound example"), choice & NAMED != 0, bytes);
     }
 }
 
-fn check<K: Kernel>(kernel: &K, named: bool, bytes: &[u8]) {
+fn check(kernel: &dyn AnyKernel, named: bool, bytes: &[u8]) {
     let id = kernel.id();
     let name = [&[id.len() as u8], id.as_bytes()].concat();
     let bytes = if named { [&name, bytes].concat() } else { bytes.to_vec() };
@@ -43,10 +35,10 @@ fn check<K: Kernel>(kernel: &K, named: bool, bytes: &[u8]) {
             return;
         }
     };
-    let packed = |partial: &K::Partial| kernel.to_bytes(partial).expect("it only copies");
+    let packed = |partial: &AnyPartial| kernel.to_bytes(partial).expect("it only copies");
     assert_eq!(packed(&partial), bytes, "{id}: other bytes than it was made of");
     let again = || kernel.from_bytes(&bytes).expect("it was accepted before");
-    let merge = |left: &mut K::Partial, right| kernel.merge(left, right).expect("it only adds");
+    let merge = |left: &mut AnyPartial, right| kernel.merge(left, right).expect("it only adds");
     let mut left = kernel.empty();
     merge(&mut left, again());
     assert_eq!(packed(&left), bytes, "{id}: the empty partial is not neutral on the left");

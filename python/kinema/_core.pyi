@@ -929,40 +929,27 @@ def scatter_atoms(
     ArgumentError, before anything is put, for atoms of other ranges."""
 
 class Kernel:
-    """An analysis kernel; it is pickled as the call that made it.
+    """An analysis kernel of `kernels()`; it is pickled as the call that made it.
 
-    `atoms` are in any order, in which references, float64 (n, 3), weights, float64 (n,), and results per atom are as
-    well. An atom that is named twice is refused by `rmsd` and `rgyr`.
+    Atoms, uint32, are in any order, in which references, float64 (n, 3), weights, float64 (n,), and results per atom are as
+    well. `InvalidArgument` for an argument that does not fit, or that the kernel does not know.
+
+    - "rmsd": atoms, reference, weights=None, groups=[(atoms, reference, weights)], fit="superpose", "center" or "none".
+      Results: time (n,), values (n, 1 + len(groups)).
+    - "rmsf": atoms. Results: rmsf (n_selected,), mean_positions (n_selected, 3).
+    - "rgyr": atoms, masses=None, axes=False. Results: time (n,), values (n, 1), with axes (n, 4).
+    - "average": atoms. Results: mean_positions (n_selected, 3).
+    - "python": a kernel written in Python, which sees `fields` of `atoms` in their order, and cells: `adapter` has empty,
+      accumulate, merge, finish, to_bytes, from_bytes (kinema.analysis.custom). What it raises is raised where the run was started.
     """
 
-    @staticmethod
-    def rmsd(
-        n_atoms: int,
-        atoms: NDArray[np.uint32],
-        reference: NDArray[np.float64],
-        weights: NDArray[np.float64] | None = None,
-        groups: Sequence[tuple[NDArray[np.uint32], NDArray[np.float64], NDArray[np.float64] | None]] = (),
-        superposition: bool = True,
-    ) -> Kernel:
-        """Results: time (n,), values (n, 1 + len(groups))."""
-    @staticmethod
-    def rmsf(n_atoms: int, atoms: NDArray[np.uint32]) -> Kernel:
-        """Results: rmsf (n_selected,), mean_positions (n_selected, 3)."""
-    @staticmethod
-    def rgyr(n_atoms: int, atoms: NDArray[np.uint32], masses: NDArray[np.float64] | None = None, axes: bool = False) -> Kernel:
-        """Results: time (n,), values (n, 1), with axes (n, 4)."""
-    @staticmethod
-    def average(n_atoms: int, atoms: NDArray[np.uint32]) -> Kernel:
-        """Results: mean_positions (n_selected, 3)."""
-    @staticmethod
-    def python(n_atoms: int, atoms: NDArray[np.uint32], fields: Sequence[str], adapter: Any) -> Kernel:
-        """A kernel written in Python, which sees `fields` of `atoms` in their order, and cells: `adapter` has empty, accumulate, merge, finish, to_bytes, from_bytes
-        (kinema.analysis.custom). What it raises is raised where the run was started."""
+    def __init__(self, name: str, n_atoms: int, **arguments: Any) -> None: ...
+
     @property
     def id(self) -> str:
         """Name and version of the partial: "rmsd/1"."""
-    def __reduce__(self) -> tuple[Any, tuple[str, str, tuple[Any, ...]]]:
-        """`restore`, and what it is to be called with: class, static method, its arguments."""
+    def __reduce__(self) -> tuple[Any, tuple[str, str, dict[str, Any]]]:
+        """`restore`, and what it is to be called with: class, name, arguments by name."""
     def empty(self) -> Partial: ...
     def from_bytes(self, data: bytes) -> Partial: ...
 
@@ -975,7 +962,7 @@ class Transform:
         weights: NDArray[np.float64] | None = None,
     ) -> Transform:
         """Superposes every frame on the reference; the rotation moves all atoms that the kernel looks at."""
-    def __reduce__(self) -> tuple[Any, tuple[str, str, tuple[Any, ...]]]: ...
+    def __reduce__(self) -> tuple[Any, tuple[str, str, dict[str, Any]]]: ...
 
 class Partial:
     """What a kernel has gathered from some leaves."""
@@ -1128,8 +1115,14 @@ def run_into(
     """Maps ranges of leaves on the threads of this process; each is in the tree as soon as it is done, also when an
     error ends the others."""
 
-def restore(kind: str, name: str, arguments: tuple[Any, ...]) -> Any:
+def restore(kind: str, name: str, arguments: dict[str, Any]) -> Any:
     """What pickle calls for kernels and transforms."""
+
+def kernels() -> list[dict[str, str]]:
+    """"name" and "version" of the kernels that there are."""
+
+def kernel_examples(name: str, n_atoms: int, reference: NDArray[np.float64]) -> list[dict[str, Any]]:
+    """Arguments that show all that a kernel can do, for tests; `reference` (n_atoms, 3), angstrom."""
 
 # HDF5 filters in the order of writing: (filter id, client values as stored)
 Filters = Sequence[tuple[int, Sequence[int]]]

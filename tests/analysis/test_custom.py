@@ -110,7 +110,7 @@ def test_an_exception_while_merging_is_raised(traj: kn.Trajectory) -> None:
 
 def test_an_exception_while_partials_merge_leaves_none_that_seems_empty(traj: kn.Trajectory) -> None:
     atoms = np.array([0], np.uint32)
-    kernel = _core.Kernel.python(traj.n_atoms, atoms, ["positions"], Adapter(FailsToMerge()))
+    kernel = _core.Kernel("python", traj.n_atoms, atoms=atoms, fields=["positions"], adapter=Adapter(FailsToMerge()))
     left, right = (kernel.from_bytes(to_bytes([number, 0.0, 0.0])) for number in (1, 2))
     with pytest.raises(RuntimeError, match="cannot merge"):
         left.merge(right)

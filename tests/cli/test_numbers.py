@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import typer
 
+from kinema.analysis import ANALYSES
 from kinema.cli import main
 from kinema.cli.app import COMMANDS, application
 from kinema.testing import random_walk, write_dcd, write_h5md
@@ -17,9 +18,7 @@ from kinema.testing.synthetic import synthetic
 # what each command needs besides the option
 NEEDED = {
     "info": ["a.dcd"],
-    "rmsd": ["-f", "a.dcd"],
-    "rmsf": ["-f", "a.dcd", "--align", "reference"],
-    "rgyr": ["-f", "a.dcd", "--weights", "none"],
+    **{name: ["-f", "a.dcd"] for name in ANALYSES},
     "check": ["a.dcd"],
     "index": ["a.dcd"],
     "convert": ["-f", "a.dcd", "-o", "out.xtc"],

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import kinema as kn
+from kinema.analysis.page import analyses_page
 from kinema.formats.registry import formats, formats_page
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -18,6 +19,11 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_formats_page_is_current() -> None:
     current = (ROOT / "docs/formats.md").read_text(encoding="utf-8")
     assert current == formats_page(), "run: python tools/write_formats_page.py"
+
+
+def test_analyses_page_is_current() -> None:
+    current = (ROOT / "docs/analyses.md").read_text(encoding="utf-8")
+    assert current == analyses_page(), "run: python tools/write_analyses_page.py"
 
 
 def test_readme_lists_the_formats() -> None:
@@ -55,7 +61,8 @@ def test_links_and_folders_exist(name: str) -> None:
 
 
 def test_options_in_documents_exist() -> None:
-    code = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "python/kinema/cli").rglob("*.py"))
+    rooms = (ROOT / "python/kinema/cli", ROOT / "python/kinema/analysis")
+    code = "".join(file.read_text(encoding="utf-8") for room in rooms for file in room.rglob("*.py"))
     known = set(re.findall(r'(?<=["/])--?[a-z][a-z0-9-]*(?=["/])', code))
     for name in ("README.md", "docs/tutorial.md", "docs/phrasebook.md", "docs/repair.md", "docs/convert.md"):
         text = (ROOT / name).read_text(encoding="utf-8")

@@ -5,7 +5,7 @@
 use std::ops::Range;
 
 use kinema_core::frame::BlockView;
-use kinema_core::reduce::{AtomMap, Buffers, Kernel};
+use kinema_core::reduce::{AnyKernel, AnyPartial, BoundKernel, Lattices};
 use kinema_core::selection::AtomSelection;
 use kinema_core::{Error, ErrorKind, Result};
 
@@ -24,13 +24,12 @@ fn broken(id: &str, law: &str) -> Error {
 ///
 /// # Errors
 /// `Internal`, naming the broken law; and whatever the kernel answers.
-pub fn check<K: Kernel>(kernel: &K, block: &BlockView<'_>, atoms: &AtomSelection) -> Result<()> {
-    let maps = kernel.needs().atom_sets.iter().map(|set| AtomMap::new(set, atoms)).collect::<Result<Vec<_>>>()?;
-    let gather = |parts: &[Range<usize>]| -> Result<K::Partial> {
-        let mut buffers = Buffers::default();
+pub fn check(kernel: &dyn AnyKernel, block: &BlockView<'_>, atoms: &AtomSelection) -> Result<()> {
+    let gather = |parts: &[Range<usize>]| -> Result<AnyPartial> {
+        let (mut bound, lattices) = (BoundKernel::new(kernel, atoms)?, Lattices::default());
         let mut partial = kernel.empty();
         for range in parts {
-            kernel.accumulate(&mut partial, &block.rows_in(range.clone()), &maps, &mut buffers)?;
+            bound.accumulate(&mut partial, &block.rows_in(range.clone()), &lattices)?;
         }
         Ok(partial)
     };
@@ -90,7 +89,7 @@ fn splits(rows: usize) -> Vec<Vec<Range<usize>>> {
         .collect()
 }
 
-fn check_corrupt<K: Kernel>(kernel: &K, whole: &[u8]) -> Result<()> {
+fn check_corrupt(kernel: &dyn AnyKernel, whole: &[u8]) -> Result<()> {
     let refuses = |bytes: &[u8]| kernel.from_bytes(bytes).err().is_some_and(|error| error.kind() == ErrorKind::Corrupt);
     let mut bad: Vec<Vec<u8>> = (0..whole.len().min(200)).map(|end| whole[..end].to_vec()).collect();
     bad.push(whole[..whole.len().saturating_sub(1)].to_vec());

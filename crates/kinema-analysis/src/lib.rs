@@ -3,25 +3,25 @@
 //! Each kernel states its formula, units and source; none knows a path, a thread or a Python object.
 
 pub mod analyses;
-mod blocks;
+pub mod arguments;
 pub mod cpu;
 pub mod geometry;
 mod lanes;
 #[doc(hidden)]
 pub mod laws;
 mod partials;
+pub mod registry;
 pub mod superposition;
 mod symmetric_matrix;
 pub mod transforms;
 mod weights;
 
-pub use analyses::average::Average;
-pub use analyses::rgyr::Rgyr;
-pub use analyses::rmsd::{Fit, Rmsd};
-pub use analyses::rmsf::Rmsf;
+pub use analyses::per_frame::{PerFrame, Rows};
+pub use arguments::{Argument, Arguments};
 pub use cpu::Cpu;
 pub use partials::moments::{Moments, Order};
 pub use partials::series::Series;
+pub use registry::{KERNELS, KernelInfo};
 pub use superposition::{AtomsAndReference, Matrix3};
 pub use transforms::superpose::Superpose;
 

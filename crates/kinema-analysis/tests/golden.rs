@@ -1,8 +1,9 @@
 //! Kernels against golden values of MDAnalysis and of an independent fit (`tests/data/PROVENANCE.md`).
 
-use kinema_analysis::{AtomsAndReference, Average, Fit, Rgyr, Rmsd, Rmsf, Superpose};
+use kinema_analysis::superposition::AtomsAndReference;
+use kinema_analysis::{Argument, Arguments, Superpose, registry};
 use kinema_core::frame::{Block, Fields};
-use kinema_core::reduce::{AtomMap, Buffers, Kernel, ResultArray, Transform};
+use kinema_core::reduce::{AtomMap, BoundKernel, Lattices, ResultArray, Transform};
 use kinema_core::selection::AtomSelection;
 
 const ATOMS: usize = 214;
@@ -36,29 +37,44 @@ fn trajectory() -> Block {
     block
 }
 
-fn members(name: &str) -> AtomSelection {
-    let list = (0_u32..).zip(OF_ATOMS.column(name)).filter(|(_, member)| *member == 1.0).map(|(i, _)| i);
-    AtomSelection::from_sorted(list.collect(), ATOMS as u32).unwrap()
+fn members(name: &str) -> Vec<u32> {
+    (0_u32..).zip(OF_ATOMS.column(name)).filter(|(_, member)| *member == 1.0).map(|(i, _)| i).collect()
 }
 
-fn all() -> AtomSelection {
-    AtomSelection::all(ATOMS as u32)
+fn all() -> Vec<u32> {
+    (0..ATOMS as u32).collect()
 }
 
-/// A set with the first frame as reference.
-fn on_first(set: AtomSelection, weighted: bool) -> AtomsAndReference {
+fn of(atoms: Vec<u32>) -> Arguments {
+    Arguments::new(ATOMS as u32).with("atoms", atoms)
+}
+
+/// A set's positions in the first frame, and its weights.
+fn on_first(set: &[u32], weighted: bool) -> (Vec<[f64; 3]>, Option<Vec<f64>>) {
     let block = trajectory();
-    let xyz = |atom: u32| (0..3).map(move |c| atom as usize * 3 + c);
-    let reference: Vec<f64> = set.iter().flat_map(xyz).map(|i| f64::from(block.positions[i])).collect();
+    let atoms = block.positions.as_chunks::<3>().0;
+    let reference = set.iter().map(|&atom| atoms[atom as usize].map(f64::from)).collect();
     let weights = OF_ATOMS.column("weight");
-    let weights: Vec<f64> = set.iter().map(|atom| weights[atom as usize]).collect();
-    AtomsAndReference::new(set, &reference, weighted.then_some(&weights[..])).unwrap()
+    (reference, weighted.then(|| set.iter().map(|&atom| weights[atom as usize]).collect()))
 }
 
-fn run<K: Kernel>(kernel: &K, block: &Block) -> Vec<ResultArray> {
-    let maps: Vec<_> = kernel.needs().atom_sets.iter().map(|set| AtomMap::new(set, &all()).unwrap()).collect();
+fn rmsd(set: Vec<u32>, weighted: bool, groups: &[Vec<u32>], fit: &str) -> Vec<ResultArray> {
+    let (reference, weights) = on_first(&set, weighted);
+    let group = |group: &Vec<u32>| {
+        let (reference, weights) = on_first(group, true);
+        Argument::List(vec![group.clone().into(), reference.into(), weights.into()])
+    };
+    let groups: Vec<_> = groups.iter().map(group).collect();
+    let arguments =
+        of(set).with("reference", reference).with("weights", weights).with("groups", groups).with("fit", fit);
+    run("rmsd", &arguments, &trajectory())
+}
+
+fn run(name: &str, arguments: &Arguments, block: &Block) -> Vec<ResultArray> {
+    let kernel = registry::named(name).unwrap().kernel(arguments).unwrap();
     let mut partial = kernel.empty();
-    kernel.accumulate(&mut partial, &block.view(), &maps, &mut Buffers::default()).unwrap();
+    let mut bound = BoundKernel::new(&*kernel, &AtomSelection::all(ATOMS as u32)).unwrap();
+    bound.accumulate(&mut partial, &block.view(), &Lattices::default()).unwrap();
     kernel.finish(partial).unwrap()
 }
 
@@ -78,7 +94,7 @@ fn nth_column(array: &ResultArray, at: usize) -> Vec<f64> {
 #[test]
 fn rmsd_is_that_of_mdanalysis() {
     for (weighted, name) in [(false, "plain"), (true, "weighted")] {
-        let results = run(&Rmsd::new(on_first(all(), weighted), vec![], Fit::Superpose), &trajectory());
+        let results = rmsd(all(), weighted, &[], "superpose");
         assert_eq!(results[0].values, OF_FRAMES.column("time"));
         compare(&format!("svd {name}"), &results[1].values, &OF_FRAMES.column(&format!("svd_{name}")), 1e-11);
         let golden = OF_FRAMES.column(&format!("mda_{name}"));
@@ -89,8 +105,7 @@ fn rmsd_is_that_of_mdanalysis() {
 
 #[test]
 fn groups_follow_the_motion_of_the_fitted_set() {
-    let groups = ["lid", "nmp"].map(|name| on_first(members(name), true)).into();
-    let results = run(&Rmsd::new(on_first(members("core"), true), groups, Fit::Superpose), &trajectory());
+    let results = rmsd(members("core"), true, &["lid", "nmp"].map(members), "superpose");
     assert_eq!(results[1].shape, [FRAMES, 3]);
     for (at, name) in ["core", "lid", "nmp"].into_iter().enumerate() {
         let values = nth_column(&results[1], at);
@@ -101,8 +116,8 @@ fn groups_follow_the_motion_of_the_fitted_set() {
 
 #[test]
 fn rmsd_without_rotation_is_that_of_mdanalysis() {
-    for (fit, name) in [(Fit::Centre, "centred"), (Fit::None, "as_is")] {
-        let results = run(&Rmsd::new(on_first(all(), true), vec![on_first(all(), true)], fit), &trajectory());
+    for (fit, name) in [("center", "centred"), ("none", "as_is")] {
+        let results = rmsd(all(), true, &[all()], fit);
         for column in [0, 1] {
             compare(name, &nth_column(&results[1], column), &OF_FRAMES.column(name), 1e-11);
         }
@@ -112,7 +127,7 @@ fn rmsd_without_rotation_is_that_of_mdanalysis() {
 #[test]
 fn radius_of_gyration_is_that_of_mdanalysis() {
     let weights = OF_ATOMS.column("weight");
-    let results = run(&Rgyr::new(all(), Some(&weights), true).unwrap(), &trajectory());
+    let results = run("rgyr", &of(all()).with("masses", weights).with("axes", true), &trajectory());
     let total = nth_column(&results[1], 0);
     compare("rgyr", &total, &OF_FRAMES.column("mda_rgyr"), 1e-11);
     // Each square is counted in two of the three axes.
@@ -126,9 +141,9 @@ fn radius_of_gyration_is_that_of_mdanalysis() {
 
 #[test]
 fn fluctuations_are_those_of_mdanalysis() {
-    let results = run(&Rmsf::new(all()).unwrap(), &trajectory());
+    let results = run("rmsf", &of(all()), &trajectory());
     compare("rmsf", &results[0].values, &FLUCTUATIONS.column("mda_rmsf"), 1e-11);
-    let average = run(&Average::new(all()).unwrap(), &trajectory());
+    let average = run("average", &of(all()), &trajectory());
     assert_eq!(average[0], results[1], "both kernels sum alike");
     for (at, name) in ["x", "y", "z"].into_iter().enumerate() {
         compare(name, &nth_column(&average[0], at), &FLUCTUATIONS.column(name), 1e-11);
@@ -137,15 +152,17 @@ fn fluctuations_are_those_of_mdanalysis() {
 
 #[test]
 fn two_rounds_give_fluctuations_about_the_aligned_average() {
-    let average = run(&Average::new(all()).unwrap(), &trajectory());
-    let fitted = AtomsAndReference::new(all(), &average[0].values, Some(&OF_ATOMS.column("weight"))).unwrap();
-    let transform = Superpose::new(fitted);
-    let maps = [AtomMap::new(&all(), &all()).unwrap()];
+    let average = run("average", &of(all()), &trajectory());
+    let reference = average[0].values.as_chunks::<3>().0.to_vec();
+    let arguments = of(all()).with("reference", reference).with("weights", OF_ATOMS.column("weight"));
+    let transform = Superpose::new(AtomsAndReference::from_arguments(&arguments).unwrap());
+    let atoms = AtomSelection::all(ATOMS as u32);
+    let maps = [AtomMap::new(&atoms, &atoms).unwrap()];
     let mut block = trajectory();
     for row in block.positions.chunks_exact_mut(ATOMS * 3) {
-        transform.apply(row, &maps, &mut Buffers::default()).unwrap();
+        transform.apply(row, &maps, &mut Vec::new()).unwrap();
     }
-    let results = run(&Rmsf::new(all()).unwrap(), &block);
+    let results = run("rmsf", &of(all()), &block);
     // Aligned positions are rounded to f32.
     compare("aligned rmsf", &results[0].values, &FLUCTUATIONS.column("aligned_rmsf"), 1e-6);
 }

@@ -1,186 +1,228 @@
 //! The laws of every kernel, and what kernels answer to arguments and blocks that do not fit.
 
-use kinema_analysis::{AtomsAndReference, Average, Fit, Rgyr, Rmsd, Rmsf, Superpose, laws};
-use kinema_core::frame::{Block, Fields};
-use kinema_core::reduce::{AtomMap, Buffers, Kernel, Transform};
+use std::sync::Arc;
+
+use kinema_analysis::superposition::AtomsAndReference;
+use kinema_analysis::{Argument, Arguments, Cpu, KERNELS, Superpose, laws, registry};
+use kinema_core::frame::{Block, Fields, Stamp};
+use kinema_core::reduce::{AnyKernel, AtomMap, BoundKernel, Lattices, Transform};
 use kinema_core::selection::AtomSelection;
 use kinema_core::{Error, ErrorKind, Result};
 
+const N_ATOMS: u32 = 40;
+/// Atoms of a block: every second of the trajectory's from 10, and what lies before.
 const ATOMS: usize = 23;
 
-fn block(rows: usize) -> Block {
+fn block(rows: usize, n_atoms: usize) -> Block {
     let mut block = Block::default();
-    block.reset((0..rows as u64).map(|i| 100 + 3 * i), ATOMS, Fields::POSITIONS);
+    block.reset((0..rows as u64).map(|i| 100 + 3 * i), n_atoms, Fields::POSITIONS);
     let mut state = 99_u64;
     for x in &mut block.positions {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         *x = (state >> 40) as f32 / 4e5 + 50.0;
     }
-    for (i, time) in block.stamps.iter_mut().map(|stamp| &mut stamp.time).enumerate() {
-        *time = i as f64 * 0.1;
+    for (i, stamp) in block.stamps.iter_mut().enumerate() {
+        let edge = 20.0 + 0.1 * i as f64;
+        *stamp = Stamp { time: i as f64 * 0.1, cell: [[edge, 0.0, 0.0], [3.0, edge, 0.0], [0.0, 0.0, edge]], ..*stamp };
     }
     block
 }
 
-/// The block's atoms are every second of the trajectory's, from 10.
-fn all() -> AtomSelection {
-    AtomSelection::from_sorted((0..ATOMS as u32).map(|i| 10 + 2 * i).collect(), 1000).unwrap()
+/// Every second atom from 10.
+fn all() -> Vec<u32> {
+    (0..ATOMS as u32).map(|i| 10 + 2 * i).collect()
 }
 
-fn some() -> AtomSelection {
-    AtomSelection::from_sorted(vec![12, 16, 18, 30, 52], 1000).unwrap()
+fn some() -> Vec<u32> {
+    vec![12, 16, 18, 30, 52]
 }
 
-fn with_reference(atoms: AtomSelection, weighted: bool) -> AtomsAndReference {
-    let reference: Vec<f64> = (0..atoms.len() * 3).map(|i| ((i * 7) % 11) as f64 * 1.3).collect();
-    let weights: Vec<f64> = (0..atoms.len()).map(|i| 1.0 + i as f64).collect();
-    AtomsAndReference::new(atoms, &reference, weighted.then_some(&weights[..])).unwrap()
+fn kernel(name: &str, arguments: &Arguments) -> Result<Arc<dyn AnyKernel>> {
+    registry::named(name)?.kernel(arguments)
 }
 
-fn check<K: Kernel>(kernel: &K) {
-    for rows in [2, 6, 19] {
-        laws::check(kernel, &block(rows).view(), &all()).unwrap();
-    }
+fn of(atoms: Vec<u32>) -> Arguments {
+    Arguments::new(1000).with("atoms", atoms)
+}
+
+fn reference(n_atoms: usize) -> Vec<[f64; 3]> {
+    (0..n_atoms).map(|i| [0, 1, 2].map(|c| ((3 * i + c) * 7 % 11) as f64 * 1.3)).collect()
+}
+
+fn with_reference(atoms: Vec<u32>, weighted: bool) -> Arguments {
+    let n_atoms = atoms.len();
+    let weights: Vec<f64> = (0..n_atoms).map(|i| 1.0 + i as f64).collect();
+    of(atoms).with("reference", reference(n_atoms)).with("weights", weighted.then_some(weights))
 }
 
 #[test]
 fn every_kernel_keeps_the_laws() {
-    for atoms in [all(), some()] {
-        check(&Rmsf::new(atoms.clone()).unwrap());
-        check(&Average::new(atoms.clone()).unwrap());
-        check(&Rgyr::new(atoms.clone(), None, false).unwrap());
-        check(&Rgyr::new(atoms.clone(), Some(&vec![2.0; atoms.len()]), true).unwrap());
-        for fit in [Fit::None, Fit::Centre, Fit::Superpose] {
-            check(&Rmsd::new(with_reference(atoms.clone(), true), vec![], fit));
-            check(&Rmsd::new(
-                with_reference(some(), false),
-                vec![with_reference(atoms.clone(), true), with_reference(some(), false)],
-                fit,
-            ));
+    // all atoms, and others in between and around
+    for (n_atoms, more) in [(1, 0), (7, 0), (N_ATOMS, 0), (N_ATOMS, 5)] {
+        let of_block = AtomSelection::all(n_atoms + more);
+        let structure = reference(n_atoms as usize);
+        for info in KERNELS {
+            for arguments in (info.examples)(n_atoms, &structure) {
+                let given = arguments
+                    .iter()
+                    .fold(Arguments::new(n_atoms + more), |given, (name, argument)| given.with(name, argument.clone()));
+                let kernels = [Cpu::detect(), Cpu::baseline()].map(|cpu| info.kernel(&given.clone().on(cpu)).unwrap());
+                for rows in [2, 6, 19] {
+                    let block = block(rows, of_block.len());
+                    laws::check(&*kernels[0], &block.view(), &of_block).unwrap();
+                    let bytes = kernels.each_ref().map(|kernel| {
+                        let mut partial = kernel.empty();
+                        let mut bound = BoundKernel::new(&**kernel, &of_block).unwrap();
+                        bound.accumulate(&mut partial, &block.view(), &Lattices::default()).unwrap();
+                        kernel.to_bytes(&partial).unwrap()
+                    });
+                    assert!(bytes[0] == bytes[1], "{}: another build gives other bits", info.id);
+                }
+            }
         }
     }
 }
 
-fn run<K: Kernel>(kernel: &K, block: &Block) -> Result<Vec<f64>> {
-    let maps = kernel.needs().atom_sets.iter().map(|set| AtomMap::new(set, &all())).collect::<Result<Vec<_>>>()?;
+#[test]
+fn every_kernel_has_a_name_of_its_own_and_its_own_id() {
+    let names: std::collections::BTreeSet<_> = KERNELS.iter().map(|info| info.name()).collect();
+    assert_eq!(names.len(), KERNELS.len());
+    for info in KERNELS {
+        assert!(info.version().parse::<u32>().is_ok(), "{}", info.id);
+        let examples = (info.examples)(12, &reference(12));
+        assert!(!examples.is_empty(), "{}", info.id);
+        for arguments in examples {
+            assert_eq!(info.kernel(&arguments).unwrap().id(), info.id);
+        }
+    }
+}
+
+fn run(kernel: &dyn AnyKernel, block: &Block) -> Result<Vec<f64>> {
+    let atoms = AtomSelection::from_sorted(all(), 1000)?;
     let mut partial = kernel.empty();
-    kernel.accumulate(&mut partial, &block.view(), &maps, &mut Buffers::default())?;
+    BoundKernel::new(kernel, &atoms)?.accumulate(&mut partial, &block.view(), &Lattices::default())?;
     Ok(kernel.finish(partial)?.pop().map(|array| array.values).unwrap_or_default())
 }
 
 #[test]
 fn atoms_in_any_order_give_the_same_bits_in_that_order() {
-    let block = block(6);
+    let block = block(6, ATOMS);
     let order = [3, 0, 4, 1, 2];
-    let sorted: Vec<u32> = some().iter().collect();
-    let mixed = AtomSelection::new(order.map(|i| sorted[i]).to_vec(), 1000).unwrap();
+    let mixed: Vec<u32> = order.map(|i| some()[i]).to_vec();
     let rows = |values: &[f64], width: usize| -> Vec<f64> {
         order.iter().flat_map(|&i| values[i * width..][..width].to_vec()).collect()
     };
-    let expected = run(&Average::new(some()).unwrap(), &block).unwrap();
-    assert_eq!(run(&Average::new(mixed.clone()).unwrap(), &block).unwrap(), rows(&expected, 3));
+    let result = |name: &str, arguments: &Arguments| run(&*kernel(name, arguments).unwrap(), &block).unwrap();
+    assert_eq!(result("average", &of(mixed.clone())), rows(&result("average", &of(some())), 3));
     let masses = [1.0, 12.0, 14.0, 16.0, 32.0];
-    let expected = run(&Rgyr::new(some(), Some(&masses), true).unwrap(), &block).unwrap();
-    assert_eq!(run(&Rgyr::new(mixed.clone(), Some(&rows(&masses, 1)), true).unwrap(), &block).unwrap(), expected);
-    let reference: Vec<f64> = (0..15).map(|i| f64::from(i * 7 % 11) * 1.3).collect();
-    let rmsd = |atoms: &AtomSelection, reference: &[f64], weights: &[f64]| {
-        let fitted = AtomsAndReference::new(atoms.clone(), reference, Some(weights)).unwrap();
-        run(&Rmsd::new(fitted, vec![], Fit::Superpose), &block).unwrap()
+    let rgyr =
+        |atoms: &[u32], masses: &[f64]| result("rgyr", &of(atoms.to_vec()).with("masses", masses).with("axes", true));
+    assert_eq!(rgyr(&mixed, &rows(&masses, 1)), rgyr(&some(), &masses));
+    let rmsd = |atoms: &[u32], reference: &[f64], weights: &[f64]| {
+        let reference = reference.as_chunks::<3>().0.to_vec();
+        result("rmsd", &of(atoms.to_vec()).with("reference", reference).with("weights", weights))
     };
-    assert_eq!(rmsd(&mixed, &rows(&reference, 3), &rows(&masses, 1)), rmsd(&some(), &reference, &masses));
+    let flat = reference(5).as_flattened().to_vec();
+    assert_eq!(rmsd(&mixed, &rows(&flat, 3), &rows(&masses, 1)), rmsd(&some(), &flat, &masses));
     // a repeated atom: a repeated row of results, but no atom that counts twice
-    let twice = AtomSelection::new(vec![30, 12, 30], 1000).unwrap();
-    assert_eq!(run(&Average::new(twice.clone()).unwrap(), &block).unwrap().len(), 9);
-    for error in [
-        Rgyr::new(twice.clone(), None, false).unwrap_err(),
-        AtomsAndReference::new(twice, &[0.0; 9], None).unwrap_err(),
-    ] {
-        assert_eq!(error.to_string(), "atom index 30 is selected twice, expected each atom once");
+    let twice = vec![30, 12, 30];
+    assert_eq!(result("average", &of(twice.clone())).len(), 9);
+    for error in [kernel("rgyr", &of(twice.clone())).err(), kernel("rmsd", &with_reference(twice, false)).err()] {
+        assert_eq!(error.unwrap().to_string(), "atom index 30 is selected twice, expected each atom once");
     }
 }
 
 #[test]
 fn a_position_that_is_not_finite_is_named_with_its_frame() {
-    let mut bad = block(5);
+    let mut bad = block(5, ATOMS);
     // The fifth atom of the block is atom 18 of the trajectory.
     bad.positions[3 * ATOMS * 3 + 4 * 3 + 1] = f32::NAN;
-    let expect = |error: Error| {
+    let expect = |name: &str, arguments: &Arguments| {
+        let error: Error = run(&*kernel(name, arguments).unwrap(), &bad).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt);
         assert_eq!(error.to_string(), "frame 109: position of atom 19 (counted from 1) is not finite");
     };
     for atoms in [all(), some()] {
-        expect(run(&Rmsf::new(atoms.clone()).unwrap(), &bad).unwrap_err());
-        expect(run(&Average::new(atoms.clone()).unwrap(), &bad).unwrap_err());
-        expect(run(&Rgyr::new(atoms.clone(), None, true).unwrap(), &bad).unwrap_err());
-        expect(run(&Rmsd::new(with_reference(atoms.clone(), true), vec![], Fit::Superpose), &bad).unwrap_err());
-        expect(run(&Rmsd::new(with_reference(atoms, true), vec![], Fit::None), &bad).unwrap_err());
+        expect("rmsf", &of(atoms.clone()));
+        expect("average", &of(atoms.clone()));
+        expect("rgyr", &of(atoms.clone()).with("axes", true));
+        for fit in ["superpose", "center", "none"] {
+            expect("rmsd", &with_reference(atoms.clone(), true).with("fit", fit));
+        }
     }
-    let others = AtomSelection::from_sorted(vec![10, 12, 50], 1000).unwrap();
-    run(&Rmsd::new(with_reference(others.clone(), false), vec![], Fit::Superpose), &bad).unwrap();
-    let grouped = Rmsd::new(with_reference(others, false), vec![with_reference(some(), false)], Fit::Superpose);
-    expect(run(&grouped, &bad).unwrap_err());
+    let others = with_reference(vec![10, 12, 50], false);
+    run(&*kernel("rmsd", &others).unwrap(), &bad).unwrap();
+    let group = vec![some().into(), reference(5).into(), Argument::None];
+    expect("rmsd", &others.with("groups", vec![Argument::List(group)]));
 }
 
 #[test]
 fn useless_arguments_are_refused_in_words() {
-    let none = AtomSelection::from_sorted(vec![], 1000).unwrap();
+    let weights = |weights: &[f64]| of(some()).with("masses", weights);
     let refused = [
-        Rmsf::new(none.clone()).err(),
-        Average::new(none.clone()).err(),
-        Rgyr::new(none.clone(), None, false).err(),
-        Rgyr::new(some(), Some(&[1.0; 4]), false).err(),
-        Rgyr::new(some(), Some(&[0.0; 5]), false).err(),
-        AtomsAndReference::new(none, &[], None).err(),
-        AtomsAndReference::new(some(), &[0.0; 14], None).err(),
-        AtomsAndReference::new(some(), &[f64::NAN; 15], None).err(),
-        AtomsAndReference::new(some(), &[0.0; 15], Some(&[1.0, 1.0, -1.0, 1.0, 1.0])).err(),
+        kernel("rmsf", &of(vec![])).err(),
+        kernel("average", &of(vec![])).err(),
+        kernel("rgyr", &of(vec![])).err(),
+        kernel("rgyr", &weights(&[1.0; 4])).err(),
+        kernel("rgyr", &weights(&[0.0; 5])).err(),
+        kernel("rmsd", &with_reference(vec![], false)).err(),
+        kernel("rmsd", &of(some()).with("reference", reference(4))).err(),
+        kernel("rmsd", &of(some()).with("reference", vec![[f64::NAN; 3]; 5])).err(),
+        kernel("rmsd", &with_reference(some(), false).with("weights", vec![1.0, 1.0, -1.0, 1.0, 1.0])).err(),
+        kernel("gyration", &of(some())).err(),
     ];
     for (i, error) in refused.into_iter().enumerate() {
         assert_eq!(error.unwrap_or_else(|| panic!("case {i}")).kind(), ErrorKind::InvalidArgument, "case {i}");
     }
-    let error = AtomsAndReference::new(some(), &[0.0; 14], None).unwrap_err();
-    assert_eq!(error.what(), "wrong size of the reference, expected 5 atoms x 3, found 14 values");
 }
 
 #[test]
 fn blocks_that_do_not_fit_are_refused() {
-    let kernel = Rmsf::new(some()).unwrap();
-    let block = block(3);
+    let kernel = kernel("rmsf", &of(some())).unwrap();
+    let atoms = AtomSelection::from_sorted(all(), 1000).unwrap();
     let mut partial = kernel.empty();
-    let wrong = AtomMap::new(&all(), &all()).unwrap();
-    for maps in [vec![], vec![wrong]] {
-        let error = kernel.accumulate(&mut partial, &block.view(), &maps, &mut Buffers::default()).unwrap_err();
+    let mut bound = BoundKernel::new(&*kernel, &atoms).unwrap();
+    let mut without = block(3, ATOMS);
+    without.reset([0, 1], ATOMS, Fields::NONE);
+    for block in [block(3, ATOMS - 1), without] {
+        let error = bound.accumulate(&mut partial, &block.view(), &Lattices::default()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Internal);
     }
-    let mut without = block.clone();
-    without.reset([0, 1], ATOMS, Fields::NONE);
-    let maps = [AtomMap::new(&some(), &all()).unwrap()];
-    let error = kernel.accumulate(&mut partial, &without.view(), &maps, &mut Buffers::default()).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Internal);
+    let fewer = AtomSelection::from_sorted(vec![12, 16], 1000).unwrap();
+    assert_eq!(BoundKernel::new(&*kernel, &fewer).err().unwrap().kind(), ErrorKind::InvalidArgument);
+}
+
+fn superpose() -> Superpose {
+    Superpose::new(AtomsAndReference::from_arguments(&with_reference(some(), true)).unwrap())
+}
+
+fn maps() -> [AtomMap; 1] {
+    let select = |atoms| AtomSelection::from_sorted(atoms, 1000).unwrap();
+    [AtomMap::new(&select(some()), &select(all())).unwrap()]
 }
 
 #[test]
 fn superposed_rows_need_no_further_superposition() {
-    let fitted = with_reference(some(), true);
-    let transform = Superpose::new(fitted.clone());
-    let maps = [AtomMap::new(&some(), &all()).unwrap()];
-    let mut moved = block(4);
-    let before = run(&Rmsd::new(fitted.clone(), vec![with_reference(all(), false)], Fit::Superpose), &moved).unwrap();
+    let (transform, maps) = (superpose(), maps());
+    let mut moved = block(4, ATOMS);
+    let rmsd = |fit: &str, block: &Block| {
+        let group = vec![all().into(), reference(ATOMS).into(), Argument::None];
+        let arguments = with_reference(some(), true).with("groups", vec![Argument::List(group)]).with("fit", fit);
+        run(&*kernel("rmsd", &arguments).unwrap(), block).unwrap()
+    };
+    let before = rmsd("superpose", &moved);
     for row in moved.positions.chunks_exact_mut(ATOMS * 3) {
-        transform.apply(row, &maps, &mut Buffers::default()).unwrap();
+        transform.apply(row, &maps, &mut Vec::new()).unwrap();
     }
-    let after = run(&Rmsd::new(fitted, vec![with_reference(all(), false)], Fit::None), &moved).unwrap();
-    for (before, after) in before.iter().zip(&after) {
+    for (before, after) in before.iter().zip(&rmsd("none", &moved)) {
         assert!((before - after).abs() < 1e-5, "{before} {after}");
     }
 }
 
 #[test]
 fn a_transform_refuses_positions_of_its_set_that_are_not_finite() {
-    let transform = Superpose::new(with_reference(some(), true));
-    let maps = [AtomMap::new(&some(), &all()).unwrap()];
-    let mut bad = block(1);
+    let mut bad = block(1, ATOMS);
     bad.positions[4 * 3] = f32::INFINITY;
-    let error = transform.apply(&mut bad.positions, &maps, &mut Buffers::default()).unwrap_err();
+    let error = superpose().apply(&mut bad.positions, &maps(), &mut Vec::new()).unwrap_err();
     assert_eq!(error.what(), "position of atom 19 (counted from 1) is not finite");
 }

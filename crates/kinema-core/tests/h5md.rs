@@ -11,12 +11,12 @@ use kinema_core::container::hdf5::filters::{FilterScratch, Pipeline, StoredFilte
 use kinema_core::container::hdf5::number::Number;
 use kinema_core::format::h5md::{Field, H5mdDecoder, H5mdDescription, Rows};
 use kinema_core::format::{Decoder, ReadStructure};
-use kinema_core::frame::{BlockMut, BlockView, Fields, RowsMut, Stamp, Units, VectorsMut};
+use kinema_core::frame::{BlockMut, Fields, RowsMut, Stamp, Units, VectorsMut};
 use kinema_core::pipeline::Progress;
 use kinema_core::pipeline::arrays::{self, ArrayRequest};
 use kinema_core::pipeline::kernels;
 use kinema_core::plan::{Job, Plan};
-use kinema_core::reduce::{AtomMap, Buffers, Kernel, Needs, ResultArray};
+use kinema_core::reduce::{Frames, Kernel, Needs, ResultArray};
 use kinema_core::selection::{AtomSelection, FrameSelection};
 use kinema_core::source::{Extent, Files, Gather, MemorySource, OpenSource, ReadLog};
 use kinema_core::trajectory::{OpenOptions, Trajectory};
@@ -307,6 +307,7 @@ struct Chain(AtomSelection);
 
 impl Kernel for Chain {
     type Partial = (f64, u64);
+    type Scratch = ();
     fn id(&self) -> &'static str {
         "chain/1"
     }
@@ -316,15 +317,9 @@ impl Kernel for Chain {
     fn empty(&self) -> (f64, u64) {
         (0.0, 0)
     }
-    fn accumulate(
-        &self,
-        partial: &mut (f64, u64),
-        block: &BlockView<'_>,
-        maps: &[AtomMap],
-        buffers: &mut Buffers,
-    ) -> Result<()> {
-        for row in 0..block.rows() {
-            for &value in maps[0].gather(block.positions_of(row), &mut buffers.first) {
+    fn accumulate(&self, partial: &mut (f64, u64), frames: &Frames<'_>, (): &mut ()) -> Result<()> {
+        for frame in frames.iter() {
+            for &value in frame.positions(0) {
                 partial.0 = partial.0 * 1.000_000_1 + f64::from(value).sqrt();
             }
             partial.1 += 1;

@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex};
 
 use common::dcd_builder::Builder;
 use common::folder;
-use kinema_core::frame::{BlockMut, BlockView, Fields, RowsMut, Stamp, Units, VectorsMut};
+use kinema_core::frame::{BlockMut, Fields, RowsMut, Stamp, Units, VectorsMut};
 use kinema_core::pipeline::Progress;
 use kinema_core::pipeline::arrays::{self, ArrayRequest};
 use kinema_core::pipeline::kernels::{self, Outcome};
 use kinema_core::plan::{Access, Job, Plan};
-use kinema_core::reduce::{AnyKernel, AtomMap, Buffers, Kernel, Needs, ResultArray, Transform};
+use kinema_core::reduce::{AnyKernel, AtomMap, Frames, Kernel, Needs, ResultArray, Transform};
 use kinema_core::reduce::{MergeTree, Node};
 use kinema_core::selection::{AtomSelection, FrameSelection};
 use kinema_core::trajectory::Overlap;
@@ -29,6 +29,7 @@ struct OrderSensitive {
 
 impl Kernel for OrderSensitive {
     type Partial = (f64, Vec<u64>);
+    type Scratch = ();
     fn id(&self) -> &'static str {
         "order/1"
     }
@@ -38,23 +39,16 @@ impl Kernel for OrderSensitive {
     fn empty(&self) -> Self::Partial {
         (0.0, Vec::new())
     }
-    fn accumulate(
-        &self,
-        partial: &mut Self::Partial,
-        block: &BlockView<'_>,
-        maps: &[AtomMap],
-        buffers: &mut Buffers,
-    ) -> Result<()> {
-        for (row, &frame) in block.frames.iter().enumerate() {
-            if self.fail_at == Some(frame) {
-                return Err(Error::new(ErrorKind::Corrupt, "no good").at_frame(frame));
+    fn accumulate(&self, partial: &mut Self::Partial, frames: &Frames<'_>, (): &mut ()) -> Result<()> {
+        for frame in frames.iter() {
+            if self.fail_at == Some(frame.number) {
+                return Err(Error::new(ErrorKind::Corrupt, "no good").at_frame(frame.number));
             }
-            assert_ne!(self.panic_at, Some(frame), "on purpose");
-            let row = maps[0].gather(block.positions_of(row), &mut buffers.first);
-            for &value in row {
+            assert_ne!(self.panic_at, Some(frame.number), "on purpose");
+            for &value in frame.positions(0) {
                 partial.0 = partial.0 * 1.000_000_1 + f64::from(value).sqrt();
             }
-            partial.1.push(frame);
+            partial.1.push(frame.number);
         }
         Ok(())
     }
@@ -82,7 +76,7 @@ impl Transform for Double {
     fn needs(&self) -> Needs {
         Needs { fields: Fields::POSITIONS, atom_sets: Vec::new() }
     }
-    fn apply(&self, row: &mut [f32], _: &[AtomMap], _: &mut Buffers) -> Result<()> {
+    fn apply(&self, row: &mut [f32], _: &[AtomMap], _: &mut Vec<f32>) -> Result<()> {
         row.iter_mut().for_each(|value| *value *= 2.0);
         Ok(())
     }

@@ -2,51 +2,31 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use kinema_analysis::{AtomsAndReference, Average, Fit, Rgyr, Rmsd, Rmsf, Superpose};
+use kinema_analysis::{Arguments, AtomsAndReference, KERNELS, Superpose, registry};
 use kinema_core::reduce::{AnyKernel, AnyPartial, ResultArray, Transform};
 use kinema_core::{Error, Result};
 use numpy::ndarray::{ArrayD, IxDyn};
-use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
+use numpy::{IntoPyArray, PyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyList};
 
 use crate::arguments;
 use crate::callback::{PythonCallback, or_raised};
 use crate::errors::{invalid, to_python};
+use crate::kernel_arguments::{from_python, to_python as argument_to_python};
 use crate::python_kernel::{PythonKernel, PythonPartial};
 
 fn checked<T>(result: Result<T>) -> PyResult<T> {
     result.map_err(|error: Error| to_python(&error))
 }
 
-type Indices<'py> = Bound<'py, PyArray1<u32>>;
-type Coordinates<'py> = Bound<'py, PyArray2<f64>>;
-type Values<'py> = Bound<'py, PyArray1<f64>>;
+/// The name of kernels that are written in Python, whose arguments are objects of Python's.
+const PYTHON: &str = "python";
 
-fn list(values: Option<&Values<'_>>) -> Option<Vec<f64>> {
-    values.map(|values| values.readonly().as_array().to_vec())
-}
-
-fn fitted(
-    n_atoms: u32,
-    atoms: &Indices<'_>,
-    reference: &Coordinates<'_>,
-    weights: Option<&Values<'_>>,
-) -> PyResult<AtomsAndReference> {
-    let coordinates: Vec<f64> = reference.readonly().as_array().iter().copied().collect();
-    let weights = list(weights);
-    checked(AtomsAndReference::new(arguments::atoms(atoms, n_atoms)?, &coordinates, weights.as_deref()))
-}
-
-/// How a kernel or transform is made again in another process: a static method's name and its arguments.
-type Recipe = (&'static str, Py<PyTuple>);
-
-fn recipe<'py>(
-    py: Python<'py>,
-    name: &'static str,
-    arguments: impl IntoPyObject<'py, Target = PyTuple, Output = Bound<'py, PyTuple>, Error = PyErr>,
-) -> PyResult<Recipe> {
-    Ok((name, arguments.into_pyobject(py)?.unbind()))
+/// How a kernel or transform is made again in another process: its name and its arguments.
+struct Recipe {
+    name: String,
+    arguments: Py<PyDict>,
 }
 
 /// What pickle calls: `restore("Kernel", "rmsd", arguments)`.
@@ -55,15 +35,55 @@ pub fn restore<'py>(
     py: Python<'py>,
     kind: &str,
     name: &str,
-    arguments: Bound<'py, PyTuple>,
+    arguments: &Bound<'py, PyDict>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    py.import("kinema._core")?.getattr(kind)?.getattr(name)?.call1(arguments)
+    let class = py.import("kinema._core")?.getattr(kind)?;
+    if kind == "Kernel" { class.call((name,), Some(arguments)) } else { class.call_method(name, (), Some(arguments)) }
 }
 
-type Reduced<'py> = (Bound<'py, PyAny>, (&'static str, &'static str, Py<PyTuple>));
+type Reduced<'py> = (Bound<'py, PyAny>, (&'static str, String, Py<PyDict>));
 
-fn reduce<'py>(py: Python<'py>, class: &'static str, (name, arguments): &Recipe) -> PyResult<Reduced<'py>> {
-    Ok((py.import("kinema._core")?.getattr("restore")?, (class, *name, arguments.clone_ref(py))))
+fn reduce<'py>(py: Python<'py>, class: &'static str, recipe: &Recipe) -> PyResult<Reduced<'py>> {
+    let arguments = (class, recipe.name.clone(), recipe.arguments.clone_ref(py));
+    Ok((py.import("kinema._core")?.getattr("restore")?, arguments))
+}
+
+/// The kernels that there are: name and version.
+#[pyfunction]
+pub fn kernels(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
+    let kernels = PyList::empty(py);
+    for info in KERNELS {
+        let row = PyDict::new(py);
+        row.set_item("name", info.name())?;
+        row.set_item("version", info.version())?;
+        kernels.append(row)?;
+    }
+    Ok(kernels)
+}
+
+/// Arguments of a kernel that show all it can do.
+#[pyfunction]
+pub fn kernel_examples<'py>(
+    py: Python<'py>,
+    name: &str,
+    n_atoms: u32,
+    reference: PyReadonlyArray2<'py, f64>,
+) -> PyResult<Bound<'py, PyList>> {
+    let info = checked(registry::named(name))?;
+    let structure: Vec<f64> = reference.as_array().iter().copied().collect();
+    let (structure, rest) = structure.as_chunks::<3>();
+    if structure.len() != n_atoms as usize || !rest.is_empty() {
+        return Err(invalid(format!("reference must be ({n_atoms}, 3), found {:?}", reference.as_array().shape())));
+    }
+    let examples = PyList::empty(py);
+    for arguments in (info.examples)(n_atoms, structure) {
+        let named = PyDict::new(py);
+        for (name, argument) in arguments.iter() {
+            named.set_item(name, argument_to_python(py, argument)?)?;
+        }
+        examples.append(named)?;
+    }
+    Ok(examples)
 }
 
 /// An analysis kernel.
@@ -75,78 +95,34 @@ pub struct PyKernel {
     recipe: Recipe,
 }
 
-impl PyKernel {
-    fn of(kernel: impl AnyKernel + 'static, recipe: Recipe) -> Self {
-        Self { inner: Arc::new(kernel), adapter: None, recipe }
-    }
-}
-
 #[pymethods]
 impl PyKernel {
-    #[staticmethod]
-    #[pyo3(signature = (n_atoms, atoms, reference, weights=None, groups=Vec::new(), superposition=true))]
-    fn rmsd<'py>(
-        py: Python<'py>,
-        n_atoms: u32,
-        atoms: &Indices<'py>,
-        reference: &Coordinates<'py>,
-        weights: Option<&Values<'py>>,
-        groups: Vec<(Indices<'py>, Coordinates<'py>, Option<Values<'py>>)>,
-        superposition: bool,
-    ) -> PyResult<Self> {
-        let recipe = recipe(py, "rmsd", (n_atoms, atoms, reference, weights, groups.clone(), superposition))?;
-        let groups = groups
-            .iter()
-            .map(|(atoms, reference, weights)| fitted(n_atoms, atoms, reference, weights.as_ref()))
-            .collect::<PyResult<_>>()?;
-        let fit = if superposition { Fit::Superpose } else { Fit::None };
-        Ok(Self::of(Rmsd::new(fitted(n_atoms, atoms, reference, weights)?, groups, fit), recipe))
-    }
-
-    #[staticmethod]
-    fn rmsf<'py>(py: Python<'py>, n_atoms: u32, atoms: &Indices<'py>) -> PyResult<Self> {
-        let kernel = checked(Rmsf::new(arguments::atoms(atoms, n_atoms)?))?;
-        Ok(Self::of(kernel, recipe(py, "rmsf", (n_atoms, atoms))?))
-    }
-
-    #[staticmethod]
-    #[pyo3(signature = (n_atoms, atoms, masses=None, axes=false))]
-    fn rgyr<'py>(
-        py: Python<'py>,
-        n_atoms: u32,
-        atoms: &Indices<'py>,
-        masses: Option<&Values<'py>>,
-        axes: bool,
-    ) -> PyResult<Self> {
-        let recipe = recipe(py, "rgyr", (n_atoms, atoms, masses, axes))?;
-        let masses = list(masses);
-        let kernel = checked(Rgyr::new(arguments::atoms(atoms, n_atoms)?, masses.as_deref(), axes))?;
-        Ok(Self::of(kernel, recipe))
-    }
-
-    #[staticmethod]
-    fn average<'py>(py: Python<'py>, n_atoms: u32, atoms: &Indices<'py>) -> PyResult<Self> {
-        let kernel = checked(Average::new(arguments::atoms(atoms, n_atoms)?))?;
-        Ok(Self::of(kernel, recipe(py, "average", (n_atoms, atoms))?))
+    #[new]
+    #[pyo3(signature = (name, n_atoms, **arguments))]
+    fn new(py: Python<'_>, name: String, n_atoms: u32, arguments: Option<Bound<'_, PyDict>>) -> PyResult<Self> {
+        let arguments = arguments.unwrap_or_else(|| PyDict::new(py));
+        let (inner, adapter): (Arc<dyn AnyKernel>, _) = if name == PYTHON {
+            let kernel = python_kernel(n_atoms, &arguments)?;
+            let adapter = kernel.adapter();
+            (Arc::new(kernel), Some(adapter))
+        } else {
+            let info = checked(registry::named(&name))?;
+            let mut given = Arguments::new(n_atoms);
+            for (name, value) in arguments.iter() {
+                let name: String = name.extract()?;
+                let argument = from_python(&name, &value)?;
+                given = given.with(&name, argument);
+            }
+            (checked(info.kernel(&given))?, None)
+        };
+        let recipe = arguments.copy()?;
+        recipe.set_item("n_atoms", n_atoms)?;
+        Ok(Self { inner, adapter, recipe: Recipe { name, arguments: recipe.unbind() } })
     }
 
     #[getter]
     fn id(&self) -> &'static str {
         self.inner.id()
-    }
-
-    #[staticmethod]
-    fn python<'py>(
-        py: Python<'py>,
-        n_atoms: u32,
-        atoms: &Indices<'py>,
-        fields: Vec<String>,
-        adapter: &Bound<'py, PyAny>,
-    ) -> PyResult<Self> {
-        let needed = arguments::fields(&fields)?;
-        let kernel = PythonKernel::new(adapter.clone().unbind(), arguments::atoms(atoms, n_atoms)?, needed);
-        let recipe = recipe(py, "python", (n_atoms, atoms, fields, adapter))?;
-        Ok(Self { adapter: Some(kernel.adapter()), ..Self::of(kernel, recipe) })
     }
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Reduced<'py>> {
@@ -164,6 +140,16 @@ impl PyKernel {
     }
 }
 
+/// A kernel written in Python: `atoms`, names of `fields`, and the `adapter` that is called.
+fn python_kernel(n_atoms: u32, given: &Bound<'_, PyDict>) -> PyResult<PythonKernel> {
+    let argument = |name: &str| {
+        given.get_item(name)?.ok_or_else(|| invalid(format!("a kernel written in Python needs the argument {name}")))
+    };
+    let atoms = argument("atoms")?.cast::<PyArray1<u32>>().map(|atoms| arguments::atoms(atoms, n_atoms))??;
+    let fields = arguments::fields(&argument("fields")?.extract::<Vec<String>>()?)?;
+    Ok(PythonKernel::new(argument("adapter")?.unbind(), atoms, fields))
+}
+
 /// Changes frames before a kernel sees them.
 #[pyclass(name = "Transform", module = "kinema._core", frozen)]
 pub struct PyTransform {
@@ -178,12 +164,21 @@ impl PyTransform {
     fn superpose<'py>(
         py: Python<'py>,
         n_atoms: u32,
-        atoms: &Indices<'py>,
-        reference: &Coordinates<'py>,
-        weights: Option<&Values<'py>>,
+        atoms: &Bound<'py, PyAny>,
+        reference: &Bound<'py, PyAny>,
+        weights: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Self> {
-        let recipe = recipe(py, "superpose", (n_atoms, atoms, reference, weights))?;
-        Ok(Self { inner: Arc::new(Superpose::new(fitted(n_atoms, atoms, reference, weights)?)), recipe })
+        let arguments = PyDict::new(py);
+        arguments.set_item("n_atoms", n_atoms)?;
+        let mut given = Arguments::new(n_atoms);
+        let weights = weights.map(|weights| ("weights", weights));
+        for (name, value) in [("atoms", atoms), ("reference", reference)].into_iter().chain(weights) {
+            arguments.set_item(name, value)?;
+            given = given.with(name, from_python(name, value)?);
+        }
+        let fitted = checked(AtomsAndReference::from_arguments(&given))?;
+        let recipe = Recipe { name: "superpose".to_owned(), arguments: arguments.unbind() };
+        Ok(Self { inner: Arc::new(Superpose::new(fitted)), recipe })
     }
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Reduced<'py>> {

@@ -17,6 +17,7 @@ mod frames;
 mod h5md;
 mod hdf5;
 mod identity;
+mod kernel_arguments;
 mod kernels;
 mod merge_tree;
 mod moments;
@@ -161,6 +162,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(run::run_leaves, module)?)?;
     module.add_function(wrap_pyfunction!(run::run_into, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::restore, module)?)?;
+    module.add_function(wrap_pyfunction!(kernels::kernels, module)?)?;
+    module.add_function(wrap_pyfunction!(kernels::kernel_examples, module)?)?;
     module.add_function(wrap_pyfunction!(h5md::read_series, module)?)?;
     module.add_function(wrap_pyfunction!(hdf5::start_writeback, module)?)?;
     module.add_function(wrap_pyfunction!(hdf5::encode_chunks, module)?)?;

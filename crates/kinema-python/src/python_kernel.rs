@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use kinema_core::frame::{BlockView, Fields};
-use kinema_core::reduce::{AtomMap, Buffers, Kernel, Needs, ResultArray};
+use kinema_core::frame::Fields;
+use kinema_core::reduce::{Frames, Kernel, Needs, ResultArray};
 use kinema_core::selection::AtomSelection;
 use kinema_core::{Error, ErrorKind, Result};
 use numpy::ndarray::Array3;
@@ -38,21 +38,11 @@ impl PythonKernel {
     }
 
     /// The kernel's atoms in all rows of a field, in their requested order.
-    fn gather(&self, values: &[f32], block: &BlockView<'_>, maps: &[AtomMap], buffer: &mut Vec<f32>) -> Vec<f32> {
-        let mut gathered = Vec::with_capacity(block.rows() * self.atoms.n_requested() * 3);
-        for row in values.chunks_exact((3 * block.n_selected).max(1)) {
-            for map in maps {
-                let atoms = map.gather(row, buffer);
-                match self.atoms.columns() {
-                    None => gathered.extend_from_slice(atoms),
-                    Some(columns) => {
-                        let atoms = atoms.as_chunks::<3>().0;
-                        gathered.extend(columns.iter().flat_map(|&column| atoms[column as usize]));
-                    }
-                }
-            }
-        }
-        gathered
+    fn requested(&self, frames: &Frames<'_>, field: Fields) -> Vec<f32> {
+        let all = frames.all(field, 0);
+        let Some(columns) = self.atoms.columns() else { return all.to_vec() };
+        let rows = all.as_chunks::<3>().0.chunks_exact(self.atoms.len().max(1));
+        rows.flat_map(|row| columns.iter().flat_map(|&column| row[column as usize])).collect()
     }
 }
 
@@ -90,6 +80,7 @@ impl PythonPartial {
 
 impl Kernel for PythonKernel {
     type Partial = PythonPartial;
+    type Scratch = ();
 
     fn id(&self) -> &'static str {
         ID
@@ -103,27 +94,19 @@ impl Kernel for PythonKernel {
         PythonPartial { adapter: self.adapter.clone(), gathered: None }
     }
 
-    fn accumulate(
-        &self,
-        partial: &mut PythonPartial,
-        block: &BlockView<'_>,
-        maps: &[AtomMap],
-        buffers: &mut Buffers,
-    ) -> Result<()> {
-        let needed = Fields::VECTORS.into_iter().zip([block.positions, block.velocities, block.forces]);
-        let needed = needed.filter(|(field, _)| self.vectors.contains(*field));
-        let vectors: Vec<(Fields, Vec<f32>)> =
-            needed.map(|(field, values)| (field, self.gather(values, block, maps, &mut buffers.first))).collect();
+    fn accumulate(&self, partial: &mut PythonPartial, frames: &Frames<'_>, (): &mut ()) -> Result<()> {
+        let needed = Fields::VECTORS.into_iter().filter(|field| self.vectors.contains(*field));
+        let vectors: Vec<(Fields, Vec<f32>)> = needed.map(|field| (field, self.requested(frames, field))).collect();
         let before = partial.gathered.take();
         let gathered = self.adapter.call(|py, object| {
             let arrays = PyDict::new(py);
             for (field, values) in vectors {
-                let shaped = Array3::from_shape_vec((block.rows(), self.atoms.n_requested(), 3), values)
+                let shaped = Array3::from_shape_vec((frames.rows(), self.atoms.n_requested(), 3), values)
                     .map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
                 arrays.set_item(field.names()[0], shaped.into_pyarray(py))?;
             }
-            set_stamps(py, block.stamps, self.vectors, &arrays)?;
-            arrays.set_item("frames", PyArray1::from_slice(py, block.frames))?;
+            set_stamps(py, frames.stamps(), self.vectors, &arrays)?;
+            arrays.set_item("frames", PyArray1::from_slice(py, frames.numbers()))?;
             let before = match before {
                 Some(before) => before.into_bound(py),
                 None => object.call_method0("empty")?,

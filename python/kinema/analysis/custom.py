@@ -102,7 +102,8 @@ class Custom(Analysis):
 
     def _pass(self) -> Pass:
         adapter = Adapter(self._kernel)
-        return Pass(_core.Kernel.python(self.trajectory.n_atoms, self.selection.indices, self._kernel.fields, adapter))
+        atoms, fields = self.selection.indices, self._kernel.fields
+        return Pass(_core.Kernel("python", self.trajectory.n_atoms, atoms=atoms, fields=fields, adapter=adapter))
 
     def _table(self) -> Table:
         raise ArgumentError(f"results of {type(self._kernel).__name__} have no columns; save the arrays of .results")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from kinema.analysis.base import Analysis, Pass, Passes, Results, results_per_frame
 from kinema.analysis.declaration import Quantity
+from kinema.errors import ArgumentError
 from kinema.writing.tables import Column, Table
 
 if TYPE_CHECKING:
@@ -60,16 +61,16 @@ class DeclaredAnalysis(Analysis):
         super().__init__(trajectory, selection, described)
 
     @classmethod
-    @abstractmethod
-    def examples(cls, n_atoms: int) -> Sequence[Mapping[str, Any]]:
-        """Constructor arguments that tests of all analyses use, for so many atoms; they need no topology."""
-
-    @classmethod
     def check_arguments(cls, given: Mapping[str, Any], *, followed: bool = False) -> None:
-        """ArgumentError for arguments that exclude each other; `given` has those that are not their defaults.
+        """ArgumentError for arguments of a command that exclude each other, or mean nothing without another one.
 
-        It is asked before files are opened. `followed`: for frames that are still being written.
+        It is asked before files are opened. `given` has those that are not their defaults; `followed`: of frames that
+        are still being written.
         """
+        if "match" in given and "reference" not in given:
+            raise ArgumentError("match= says how atoms are compared with those of reference=; name that file")
+        if "ref_frame" in given and "reference" in given:
+            raise ArgumentError("ref_frame= and reference= exclude each other; give one of them")
 
     @property
     def subject(self) -> str:

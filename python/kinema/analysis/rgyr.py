@@ -9,7 +9,7 @@ user guide ("Writing your own trajectory analysis") and of `gmx gyrate`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from kinema import _core
 from kinema.analysis.declaration import MassWeights, Option, Quantity
@@ -61,13 +61,9 @@ class RadiusOfGyration(PerFrameAnalysis):
         self._axes = bool(axes)
         self.selection.check_unique()
 
-    @classmethod
-    def examples(cls, n_atoms: int) -> list[dict[str, Any]]:
-        """See `DeclaredAnalysis`."""
-        return [{"weights": None}, {"select": [0, n_atoms - 1], "weights": [1.0, 2.5], "axes": True}]
-
     def _kernel(self) -> _core.Kernel:
-        return _core.Kernel.rgyr(self.trajectory.n_atoms, self.selection.indices, self._weights, self._axes)
+        atoms, masses = self.selection.indices, self._weights
+        return _core.Kernel("rgyr", self.trajectory.n_atoms, atoms=atoms, masses=masses, axes=self._axes)
 
     def _columns(self) -> list[tuple[str, Quantity]]:
         names = ("rgyr", "rgyr_x", "rgyr_y", "rgyr_z") if self._axes else ("rgyr",)

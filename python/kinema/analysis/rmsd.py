@@ -117,12 +117,6 @@ class RMSD(PerFrameAnalysis):
                 one.check_unique()
                 self._reference.check(one)
 
-    @classmethod
-    def examples(cls, n_atoms: int) -> list[dict[str, Any]]:
-        """See `DeclaredAnalysis`."""
-        groups = [range(n_atoms), [n_atoms - 1]]
-        return [{}, {"select": range(0, n_atoms, 2), "groups": groups, "ref_frame": 1}, {"superposition": False}]
-
     @property
     def selections(self) -> Sequence[Selection]:
         """The selection and the groups."""
@@ -137,7 +131,8 @@ class RMSD(PerFrameAnalysis):
         atoms, reference, weights = self._arguments_of(self.selection, self._weights)
         groups = [self._arguments_of(*pair) for pair in zip(self.groups, self._group_weights, strict=True)]
         n_atoms = self.trajectory.n_atoms
-        return _core.Kernel.rmsd(n_atoms, atoms, reference, weights, groups, self._superposition)
+        fit = "superpose" if self._superposition else "none"
+        return _core.Kernel("rmsd", n_atoms, atoms=atoms, reference=reference, weights=weights, groups=groups, fit=fit)
 
     def _columns(self) -> list[tuple[str, Quantity]]:
         names = ["rmsd", *(f"rmsd of {group.description}" for group in self.groups)]

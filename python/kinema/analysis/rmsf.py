@@ -154,13 +154,6 @@ class RMSF(DeclaredAnalysis):
                 emit([_NOT_SUPERPOSED])
 
     @classmethod
-    def examples(cls, n_atoms: int) -> list[dict[str, Any]]:
-        """See `DeclaredAnalysis`."""
-        some = range(0, n_atoms, 2)
-        iterative = {"align": "iterative", "tolerance": 1e-3}
-        return [{}, {"select": some, "align": "reference"}, {"align": "average", "align_select": some}, iterative]
-
-    @classmethod
     def check_arguments(cls, given: Mapping[str, Any], *, followed: bool = False) -> None:
         """See `DeclaredAnalysis`."""
         if followed and given.get("align") in ("average", "iterative"):
@@ -169,11 +162,13 @@ class RMSF(DeclaredAnalysis):
                 f"align={given['align']!r} reads all frames {times}, which --follow cannot; use align='reference', or "
                 "run it when all frames are there"
             )
-        of_align = {"align_select", "ref_frame", "reference", "match"} & {*given}
-        if "align" not in given and of_align:
+        if "align" not in given and {"align_select", "ref_frame", "reference", "match"} & {*given}:
             raise ArgumentError(
                 "align_select=, ref_frame=, reference= and match= need align='average', 'iterative' or 'reference'"
             )
+        if given.get("align") != "iterative" and {"tolerance", "most_passes"} & {*given}:
+            raise ArgumentError("tolerance= and most_passes= need align='iterative'")
+        super().check_arguments(given, followed=followed)
 
     @property
     def other_files(self) -> tuple[str, ...]:
@@ -192,12 +187,12 @@ class RMSF(DeclaredAnalysis):
                 if taken == self._most_passes:
                     raise self._still_moving(moved)
                 state = f"the average moved by {moved:.2g} angstrom" if taken else ""
-                average = yield Pass(_core.Kernel.average(n_atoms, atoms), transforms, state=state)
+                average = yield Pass(_core.Kernel("average", n_atoms, atoms=atoms), transforms, state=state)
                 before, target = target, np.ascontiguousarray(average["mean_positions"])
                 # of frames superposed on the one before, which superposes their average on it as well
                 moved, taken = float(np.sqrt(np.mean(np.sum((target - before) ** 2, axis=1)))), taken + 1
                 transforms = (_core.Transform.superpose(n_atoms, atoms, target, weights),)
-        results = yield Pass(_core.Kernel.rmsf(n_atoms, self.selection.indices), transforms)
+        results = yield Pass(_core.Kernel("rmsf", n_atoms, atoms=self.selection.indices), transforms)
         rmsf = results["rmsf"]
         mean = results["mean_positions"]
         return Results(rmsf=rmsf, mean_positions=mean, indices=self.selection.indices, values=rmsf)

@@ -67,7 +67,7 @@ def _add_commands(app: typer.Typer, package: str, commands: Sequence[str], words
     for name in words[:1] if words[:1] and words[0] in commands else commands:
         python_name = name.replace("-", "_")
         if commands is COMMANDS and name in ANALYSES:
-            command = import_module(f"{package}.analyses").command_of(name)
+            command = import_module(f"{package}.analyses").command_of(ANALYSES[name])
             app.command(name, cls=SingleOptionsCommand)(command)
             continue
         module = import_module(f"{package}.{python_name}")

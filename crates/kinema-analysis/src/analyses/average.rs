@@ -6,13 +6,13 @@ use kinema_core::reduce::ResultArray;
 
 use crate::analyses::moment_kernel::{MomentKernel, Quantity};
 use crate::partials::moments::{Moments, Order};
+use crate::registry::KernelInfo;
 
 /// The mean positions. Results: "mean_positions" (atoms, 3), angstrom.
-pub type Average = MomentKernel<Mean>;
+pub const KERNEL: KernelInfo = MomentKernel::<Mean>::KERNEL;
 
-/// What [`Average`] makes of moments.
-#[derive(Debug, Clone, Copy)]
-pub enum Mean {}
+/// What it makes of moments.
+enum Mean {}
 
 impl Quantity for Mean {
     const ID: &'static str = "average/1";

@@ -1,7 +1,8 @@
-//! Analysis kernels, one file a quantity.
+//! Analysis kernels, one file a quantity; `registry.rs` lists them.
 
 pub mod average;
-pub mod moment_kernel;
+mod moment_kernel;
+pub mod per_frame;
 pub mod rgyr;
 pub mod rmsd;
 pub mod rmsf;

@@ -3,16 +3,18 @@
 //! It knows no quantity: [`Quantity`] says which moments one needs and what it makes of them.
 
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use kinema_core::Result;
-use kinema_core::frame::{BlockView, Fields};
-use kinema_core::reduce::{AtomMap, Buffers, Kernel, Needs, ResultArray};
+use kinema_core::frame::Fields;
+use kinema_core::reduce::{Frames, Kernel, Needs, ResultArray};
 use kinema_core::selection::AtomSelection;
 
-use crate::blocks;
+use crate::arguments::Arguments;
 use crate::cpu::Cpu;
-use crate::partials::moments::{BlockMoments, Moments, Order};
+use crate::partials::moments::{Moments, Order};
 use crate::partials::series::nothing_gathered;
+use crate::registry::KernelInfo;
 
 /// A quantity that is read from moments.
 pub trait Quantity: Send + Sync + 'static {
@@ -24,27 +26,32 @@ pub trait Quantity: Send + Sync + 'static {
     fn results(moments: &Moments, n_atoms: usize) -> Vec<ResultArray>;
 }
 
-/// Gathers the moments of a set of atoms for a quantity.
-#[derive(Debug, Clone)]
-pub struct MomentKernel<Q> {
+/// Gathers the moments of `atoms` for a quantity.
+#[derive(Debug)]
+pub(super) struct MomentKernel<Q> {
     cpu: Cpu,
     atoms: AtomSelection,
     quantity: PhantomData<fn() -> Q>,
 }
 
 impl<Q: Quantity> MomentKernel<Q> {
-    /// Of `atoms`.
-    ///
-    /// # Errors
-    /// `InvalidArgument` for an empty set.
-    pub fn new(atoms: AtomSelection) -> Result<Self> {
-        blocks::check_set(&atoms, "atom set")?;
-        Ok(Self { cpu: Cpu::detect(), atoms, quantity: PhantomData })
-    }
+    /// The declaration of the kernel.
+    pub(super) const KERNEL: KernelInfo = KernelInfo {
+        id: Q::ID,
+        make: |arguments| {
+            let (cpu, atoms) = (arguments.cpu(), arguments.atoms("atoms")?);
+            Ok(Arc::new(Self { cpu, atoms, quantity: PhantomData }))
+        },
+        examples: |n_atoms, _| {
+            let every = |step| Arguments::new(n_atoms).with("atoms", (0..n_atoms).step_by(step).collect::<Vec<_>>());
+            vec![every(1), every(2)]
+        },
+    };
 }
 
 impl<Q: Quantity> Kernel for MomentKernel<Q> {
     type Partial = Moments;
+    type Scratch = ();
 
     fn id(&self) -> &'static str {
         Q::ID
@@ -66,17 +73,8 @@ impl<Q: Quantity> Kernel for MomentKernel<Q> {
         sums * size_of::<[f64; 3]>() as u64 * self.atoms.len() as u64
     }
 
-    fn accumulate(
-        &self,
-        partial: &mut Moments,
-        block: &BlockView<'_>,
-        maps: &[AtomMap],
-        buffers: &mut Buffers,
-    ) -> Result<()> {
-        blocks::check(Q::ID, block, maps, &[&self.atoms])?;
-        maps.iter().try_for_each(|map| {
-            partial.add_block(self.cpu, &BlockMoments { id: Q::ID, atoms: &self.atoms, map, block }, buffers)
-        })
+    fn accumulate(&self, partial: &mut Moments, frames: &Frames<'_>, (): &mut ()) -> Result<()> {
+        partial.add(self.cpu, frames, 0)
     }
 
     fn merge(&self, left: &mut Moments, right: Moments) -> Result<()> {

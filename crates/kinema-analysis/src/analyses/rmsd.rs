@@ -3,58 +3,70 @@
 //! It does not align the frames for others: that is [`crate::transforms::superpose`]. The formula, with weights relative to their
 //! mean, is `sqrt(sum_i w_i |R (x_i - c) + c_ref - y_i|^2 / n)`, angstrom, as in MDAnalysis.analysis.rms.RMSD.
 
-use kinema_core::Result;
-use kinema_core::frame::{BlockView, Fields};
-use kinema_core::reduce::{AtomMap, Buffers, Kernel, Needs, ResultArray};
+use std::sync::Arc;
 
-use crate::blocks;
-use crate::partials::series::Series;
+use kinema_core::Result;
+use kinema_core::frame::Fields;
+use kinema_core::reduce::{Frame, Needs};
+
+use super::per_frame::{PerFrame, Rows};
+use crate::arguments::{Argument, Arguments};
+use crate::registry::KernelInfo;
 use crate::superposition::AtomsAndReference;
 use crate::superposition::qcp::Motion;
 
-const ID: &str = "rmsd/1";
+/// Columns, angstrom: the RMSD of `atoms` from `reference`, with `weights`; and of each of `groups`, (atoms, reference, weights),
+/// after the same motion.
+pub const KERNEL: KernelInfo = KernelInfo {
+    id: Rmsd::ID,
+    make: |arguments| {
+        let fit =
+            arguments.choice("fit", &[("superpose", Fit::Superpose), ("center", Fit::Center), ("none", Fit::None)])?;
+        let groups = arguments.tuples("groups", &["atoms", "reference", "weights"])?;
+        let groups = groups.iter().map(AtomsAndReference::from_arguments).collect::<Result<_>>()?;
+        Ok(Arc::new(Rows(Rmsd { fitted: AtomsAndReference::from_arguments(arguments)?, groups, fit })))
+    },
+    examples,
+};
 
 /// How each frame is moved before its deviation is taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Fit {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fit {
     /// Not at all.
     None,
     /// The centre of the set is put on the centre of its reference.
-    Centre,
+    Center,
     /// The best superposition: centre and rotation.
-    #[default]
     Superpose,
 }
 
-impl Fit {
-    /// From the two switches of MDAnalysis.analysis.rms.rmsd; a superposition centres in any case.
-    pub fn from_switches(superposition: bool, centre: bool) -> Self {
-        match (superposition, centre) {
-            (true, _) => Self::Superpose,
-            (false, true) => Self::Centre,
-            (false, false) => Self::None,
-        }
+fn examples(n_atoms: u32, structure: &[[f64; 3]]) -> Vec<Arguments> {
+    let all: Vec<u32> = (0..n_atoms).collect();
+    let half: Vec<u32> = (0..n_atoms).step_by(2).collect();
+    let of_half: Vec<[f64; 3]> = structure.iter().step_by(2).copied().collect();
+    let weights: Vec<f64> = half.iter().map(|atom| 1.0 + f64::from(*atom)).collect();
+    let plain = Arguments::new(n_atoms).with("atoms", all.clone()).with("reference", structure.to_vec());
+    let mut examples = vec![plain.clone()];
+    for fit in ["superpose", "center", "none"] {
+        let weighted = vec![half.clone().into(), of_half.clone().into(), weights.clone().into()];
+        let groups = vec![
+            Argument::List(weighted),
+            Argument::List(vec![all.clone().into(), structure.to_vec().into(), Argument::None]),
+        ];
+        let some = Arguments::new(n_atoms).with("atoms", half.clone()).with("reference", of_half.clone());
+        examples.push(some.with("weights", weights.clone()).with("fit", fit).with("groups", groups));
+        examples.push(plain.clone().with("fit", fit));
     }
+    examples
 }
 
-/// The RMSD of each frame. Results: "time" (n), ps; "values" (n, 1 + groups), angstrom.
-#[derive(Debug, Clone)]
-pub struct Rmsd {
+struct Rmsd {
     fitted: AtomsAndReference,
     groups: Vec<AtomsAndReference>,
     fit: Fit,
 }
 
 impl Rmsd {
-    /// The RMSD of `fitted`, and of each of `groups` after the motion that was found for `fitted`.
-    pub fn new(fitted: AtomsAndReference, groups: Vec<AtomsAndReference>, fit: Fit) -> Self {
-        Self { fitted, groups, fit }
-    }
-
-    fn width(&self) -> usize {
-        1 + self.groups.len()
-    }
-
     /// The first set's RMSD, and the motion for the groups; `None` where a position is not finite.
     #[inline]
     fn deviation(&self, row: &[f32]) -> Option<(f64, Motion)> {
@@ -62,79 +74,36 @@ impl Rmsd {
         match self.fit {
             Fit::Superpose if self.groups.is_empty() => Some((reference.least_rmsd(row)?, Motion::NONE)),
             Fit::Superpose => reference.least_motion(row),
-            Fit::Centre => {
+            Fit::Center => {
                 let motion = reference.centring(row)?;
                 Some((reference.moved_rmsd(&motion, row)?, motion))
             }
             Fit::None => Some((reference.moved_rmsd(&Motion::NONE, row)?, Motion::NONE)),
         }
     }
-
-    fn add_row(&self, row: &[f32], maps: &[AtomMap], buffers: &mut Buffers, values: &mut Vec<f64>) -> Result<()> {
-        let [fitted_map, group_maps @ ..] = maps else {
-            return Ok(());
-        };
-        let fitted = blocks::gather(ID, fitted_map, row, &mut buffers.first)?;
-        let (rmsd, motion) = self.deviation(fitted).ok_or_else(|| blocks::not_finite(self.fitted.atoms(), fitted))?;
-        values.push(rmsd);
-        for (group, map) in self.groups.iter().zip(group_maps) {
-            let gathered = blocks::gather(ID, map, row, &mut buffers.second)?;
-            let rmsd = group.reference().moved_rmsd(&motion, gathered);
-            values.push(rmsd.ok_or_else(|| blocks::not_finite(group.atoms(), gathered))?);
-        }
-        Ok(())
-    }
 }
 
-impl Kernel for Rmsd {
-    type Partial = Series;
-
-    fn id(&self) -> &'static str {
-        ID
-    }
+impl PerFrame for Rmsd {
+    const ID: &'static str = "rmsd/1";
+    type Scratch = ();
 
     fn needs(&self) -> Needs {
-        let groups = self.groups.iter().map(|group| group.atoms().clone());
-        let atom_sets = std::iter::once(self.fitted.atoms().clone()).chain(groups).collect();
-        Needs { fields: Fields::POSITIONS, atom_sets }
+        let sets = std::iter::once(&self.fitted).chain(&self.groups).map(|set| set.atoms().clone());
+        Needs { fields: Fields::POSITIONS, atom_sets: sets.collect() }
     }
 
-    fn empty(&self) -> Series {
-        Series::default()
+    fn width(&self) -> usize {
+        1 + self.groups.len()
     }
 
-    fn accumulate(
-        &self,
-        partial: &mut Series,
-        block: &BlockView<'_>,
-        maps: &[AtomMap],
-        buffers: &mut Buffers,
-    ) -> Result<()> {
-        let sets: Vec<_> = std::iter::once(&self.fitted).chain(&self.groups).map(|group| group.atoms()).collect();
-        blocks::check(ID, block, maps, &sets)?;
-        let rows = partial.open(block.rows(), self.width());
-        for (row, (frame, stamp)) in block.frames.iter().zip(block.stamps).enumerate() {
-            self.add_row(block.positions_of(row), maps, buffers, &mut rows.values)
-                .map_err(|error| error.at_frame(*frame))?;
-            rows.times.push(stamp.time);
+    fn row(&self, frame: &Frame<'_>, (): &mut (), values: &mut [f64]) -> Result<()> {
+        let not_finite = |set| frame.not_finite(Fields::POSITIONS, set);
+        let (rmsd, motion) = self.deviation(frame.positions(0)).ok_or_else(|| not_finite(0))?;
+        values[0] = rmsd;
+        for (set, (group, value)) in (1..).zip(self.groups.iter().zip(&mut values[1..])) {
+            let rmsd = group.reference().moved_rmsd(&motion, frame.positions(set));
+            *value = rmsd.ok_or_else(|| not_finite(set))?;
         }
         Ok(())
-    }
-
-    fn merge(&self, left: &mut Series, right: Series) -> Result<()> {
-        left.append(right);
-        Ok(())
-    }
-
-    fn finish(&self, partial: Series) -> Result<Vec<ResultArray>> {
-        partial.results(ID, self.width())
-    }
-
-    fn to_bytes(&self, partial: &Series) -> Result<Vec<u8>> {
-        Ok(partial.to_bytes(ID, self.width()))
-    }
-
-    fn from_bytes(&self, bytes: &[u8]) -> Result<Series> {
-        Series::from_bytes(ID, self.width(), bytes)
     }
 }

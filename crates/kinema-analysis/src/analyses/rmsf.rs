@@ -7,13 +7,13 @@ use kinema_core::reduce::ResultArray;
 
 use crate::analyses::moment_kernel::{MomentKernel, Quantity};
 use crate::partials::moments::{Moments, Order};
+use crate::registry::KernelInfo;
 
 /// The fluctuation of each atom. Results, angstrom: "rmsf" (atoms), "mean_positions" (atoms, 3).
-pub type Rmsf = MomentKernel<Fluctuation>;
+pub const KERNEL: KernelInfo = MomentKernel::<Fluctuation>::KERNEL;
 
-/// What [`Rmsf`] makes of moments.
-#[derive(Debug, Clone, Copy)]
-pub enum Fluctuation {}
+/// What it makes of moments.
+enum Fluctuation {}
 
 impl Quantity for Fluctuation {
     const ID: &'static str = "rmsf/1";

@@ -2,11 +2,11 @@
 
 use kinema_core::{Error, ErrorKind, Result};
 
-use super::lattice::Lattice;
 use super::nearest_images::{AlongAxes, General, Images, Open};
 use super::points::Points;
 use super::vectors::{Vectors, difference};
 use crate::lanes::Quad;
+use kinema_core::frame::Lattice;
 
 /// Where results go, one for each item: they are computed in double precision, and rounded to the type asked for.
 #[derive(Debug)]

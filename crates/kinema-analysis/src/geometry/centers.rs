@@ -1,4 +1,5 @@
-//! Centres of a set of atoms: of mass, `sum m r / sum m`, or of geometry, all weights being alike; angstrom.
+//! Centres of a set of atoms: of mass, `sum m r / sum m`, or of geometry, all weights being alike, angstrom; and the mean
+//! squares of the distances from them along x, y and z.
 //!
 //! Atoms are taken where they stand: molecules are not made whole. As MDAnalysis' `center`. Sums are taken about the first
 //! atom, so that their accuracy does not depend on how far the set is from the origin.
@@ -51,6 +52,23 @@ impl Center {
         let mean = sum.map(|sum| sum / self.n_atoms as f64);
         Ok([0, 1, 2].map(|c| f64::from(first[c]) + mean[c]))
     }
+
+    /// Weighted mean squares of x, y and z about the centre, of one row, angstrom^2; not a number where a position is not
+    /// finite, below zero by rounding at most.
+    ///
+    /// # Errors
+    /// As [`Center::of`].
+    pub fn mean_squares(&self, row: &[f32]) -> Result<[f64; 3]> {
+        check_row(row, self.n_atoms)?;
+        let (sum, square) = dispatch!(
+            self.cpu,
+            ([f64; 3], [f64; 3]),
+            sums_and_squares,
+            (row: &[f32] = row, weights: &[Lanes] = &self.weights)
+        );
+        let total = self.n_atoms as f64;
+        Ok(std::array::from_fn(|c| (square[c] - sum[c] * (sum[c] / total)) / total))
+    }
 }
 
 /// Checks that a row holds x, y and z of a number of atoms.
@@ -79,4 +97,28 @@ fn weighted_sum<Q: Quad>(row: &[f32], first: [f32; 3], weights: &[Lanes]) -> [f6
         sum.add_product(&Registers::relative(&fill_up(tail, first), &origin), &Registers::load(weights));
     }
     sum.fold()
+}
+
+/// The same, and of their squares.
+#[inline(always)]
+fn sums_and_squares<Q: Quad>(row: &[f32], weights: &[Lanes]) -> ([f64; 3], [f64; 3]) {
+    let first = row.first_chunk::<3>().copied().unwrap_or_default();
+    let origin = Registers::<Q>::load(&Lanes::repeat(first.map(f64::from)));
+    let mut sums = [Registers::<Q>::zero(); 2];
+    let (groups, tail) = row.as_chunks::<12>();
+    for (group, weights) in groups.iter().zip(weights) {
+        add(&mut sums, group, &origin, weights);
+    }
+    if let (false, Some(weights)) = (tail.is_empty(), weights.last()) {
+        add(&mut sums, &fill_up(tail, first), &origin, weights);
+    }
+    (sums[0].fold(), sums[1].fold())
+}
+
+#[inline(always)]
+fn add<Q: Quad>(sums: &mut [Registers<Q>; 2], group: &[f32; 12], origin: &Registers<Q>, weights: &Lanes) {
+    let x = Registers::relative(group, origin);
+    let weighted = x.times(&Registers::load(weights));
+    sums[0].add(&weighted);
+    sums[1].add_product(&weighted, &x);
 }

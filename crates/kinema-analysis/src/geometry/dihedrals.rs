@@ -10,12 +10,12 @@ use kinema_core::Result;
 
 use super::arc_tangent::atan2;
 use super::bonds::{OfBonds, Results, check_lengths, nearest, of_bonds};
-use super::lattice::Lattice;
 use super::nearest_images::Images;
 use super::points::Points;
 use super::vectors::{Vectors, cross, dot, length};
 use crate::cpu::{Cpu, dispatch};
 use crate::lanes::Quad;
+use kinema_core::frame::Lattice;
 
 /// The dihedral angle of each quadruple, radians.
 ///

@@ -6,12 +6,12 @@
 use kinema_core::Result;
 
 use super::bonds::{OfBonds, Results, check_lengths, of_bonds};
-use super::lattice::Lattice;
 use super::nearest_images::Images;
 use super::points::Points;
 use super::vectors::Vectors;
 use crate::cpu::{Cpu, dispatch};
 use crate::lanes::Quad;
+use kinema_core::frame::Lattice;
 
 /// The distance between the two atoms of each pair, angstrom; not a number, or infinite, where a position is not finite.
 ///

@@ -1,4 +1,4 @@
-//! Geometry of atoms in periodic systems: lattices, and numbers of pairs, triples, quadruples and sets of atoms.
+//! Geometry of atoms in periodic systems: numbers of pairs, triples, quadruples and sets of atoms.
 //!
 //! Pure functions over rows of gathered positions; kernels know frames, names and results.
 
@@ -9,7 +9,6 @@ mod centers;
 mod dihedrals;
 mod distances;
 mod gyration_tensor;
-mod lattice;
 mod nearest_images;
 mod points;
 mod vectors;
@@ -20,5 +19,5 @@ pub use centers::Center;
 pub use dihedrals::dihedrals;
 pub use distances::distances;
 pub use gyration_tensor::{Gyration, Shape};
-pub use lattice::{Lattice, REACH};
+pub use kinema_core::frame::lattice::{Lattice, REACH};
 pub use points::{Column, Points};

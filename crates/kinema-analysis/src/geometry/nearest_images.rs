@@ -2,9 +2,9 @@
 //!
 //! They are those of [`Lattice::nearest`] to rounding: multiplications and additions are fused here.
 
-use super::lattice::{Lattice, Neighbour, ROUNDING};
 use super::vectors::{Vectors, all, dot, plus_times};
 use crate::lanes::Quad;
+use kinema_core::frame::lattice::{Lattice, Neighbour, ROUNDING};
 
 /// A way to the nearest images of displacements.
 pub(super) trait Images<Q: Quad>: Copy {
@@ -66,12 +66,12 @@ pub(super) struct General<'a, Q> {
 impl<'a, Q: Quad> General<'a, Q> {
     #[inline(always)]
     pub(super) fn new(lattice: &'a Lattice) -> Self {
-        let minus = lattice.basis.map(|vector| vector.map(|x| -x));
+        let minus = lattice.basis().map(|vector| vector.map(|x| -x));
         Self {
             minus_basis: [all(minus[0]), all(minus[1]), all(minus[2])],
-            dual: [all(lattice.dual[0]), all(lattice.dual[1]), all(lattice.dual[2])],
-            neighbours: &lattice.neighbours,
-            sure: Q::all(lattice.sure),
+            dual: [all(lattice.dual()[0]), all(lattice.dual()[1]), all(lattice.dual()[2])],
+            neighbours: lattice.neighbours(),
+            sure: Q::all(lattice.sure()),
         }
     }
 
@@ -87,7 +87,7 @@ impl<'a, Q: Quad> General<'a, Q> {
     /// Half of what the square of a length falls by with the neighbour or its opposite; and the product with it.
     #[inline(always)]
     fn half_gain(neighbour: &Neighbour, rest: Vectors<Q>) -> (Q, Q) {
-        let [x, y, z, half_squared] = &neighbour.lanes;
+        let [x, y, z, half_squared] = neighbour.lanes();
         let along = dot(rest, [Q::load(x), Q::load(y), Q::load(z)]);
         (along.magnitude().subtract(Q::load(half_squared)), along)
     }
@@ -102,7 +102,7 @@ impl<'a, Q: Quad> General<'a, Q> {
             let nearer = most.less(gain);
             most = Q::select(nearer, gain, most);
             sign = Q::select(nearer, along, sign);
-            for (found, x) in found.iter_mut().zip(&neighbour.lanes) {
+            for (found, x) in found.iter_mut().zip(neighbour.lanes()) {
                 *found = Q::select(nearer, Q::load(x), *found);
             }
         }

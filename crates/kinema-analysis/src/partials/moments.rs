@@ -6,20 +6,15 @@
 //! sums merge, the right one is moved to the left one's frame (as in Chan, Golub and LeVeque 1979, for sums).
 
 use kinema_core::Result;
-use kinema_core::frame::BlockView;
-use kinema_core::reduce::{AtomMap, Buffers};
-use kinema_core::selection::AtomSelection;
+use kinema_core::frame::Fields;
+use kinema_core::reduce::Frames;
 
 use super::bytes::{Reader, Writer};
-use crate::blocks;
 use crate::cpu::{Cpu, dispatch};
 use crate::lanes::Quad;
 
 /// Coordinates whose sums stay in registers while all rows of a block are added.
 const TILE: usize = 16;
-
-/// Rows that are gathered before they are added together, as each tile is loaded and stored once for all of them.
-const GATHERED_ROWS: usize = 16;
 
 /// Which sums are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,28 +60,14 @@ impl Moments {
         self.first.iter().zip(&self.second).map(about_mean).collect()
     }
 
-    /// Adds all rows of a block, checked by [`blocks::check`].
+    /// Adds the positions of an atom set in all frames.
     ///
     /// # Errors
     /// `Corrupt`, with the frame, for a position that is not finite.
-    pub(crate) fn add_block(&mut self, cpu: Cpu, of: &BlockMoments<'_>, buffers: &mut Buffers) -> Result<()> {
-        let block = of.block;
-        if of.map.len() == block.n_selected {
-            // A set as large as the block that holds it is the block.
-            self.add_rows(cpu, block.positions, block.rows());
-        } else {
-            for start in (0..block.rows()).step_by(GATHERED_ROWS) {
-                let rows = start..block.rows().min(start + GATHERED_ROWS);
-                let n_rows = rows.len();
-                buffers.second.clear();
-                for row in rows {
-                    let row = blocks::gather(of.id, of.map, block.positions_of(row), &mut buffers.first)?;
-                    buffers.second.extend_from_slice(row);
-                }
-                self.add_rows(cpu, &buffers.second, n_rows);
-            }
-        }
-        if self.first.iter().all(|sum| sum.is_finite()) { Ok(()) } else { Err(of.not_finite(buffers)) }
+    pub(crate) fn add(&mut self, cpu: Cpu, frames: &Frames<'_>, set: usize) -> Result<()> {
+        self.add_rows(cpu, frames.all(Fields::POSITIONS, set), frames.rows());
+        let finite = self.first.iter().all(|sum| sum.is_finite());
+        if finite { Ok(()) } else { Err(frames.not_finite(Fields::POSITIONS, set)) }
     }
 
     fn add_rows(&mut self, cpu: Cpu, rows: &[f32], n_rows: usize) {
@@ -159,31 +140,6 @@ impl Moments {
         let second = reader.f64s(if order == Order::Second { width } else { 0 }, "sums of squares")?;
         reader.finish()?;
         Ok(Self { order, n_frames, shift, first, second })
-    }
-}
-
-/// A block, and where the kernel's atoms stand in it.
-pub(crate) struct BlockMoments<'a> {
-    pub(crate) id: &'static str,
-    pub(crate) atoms: &'a AtomSelection,
-    pub(crate) map: &'a AtomMap,
-    pub(crate) block: &'a BlockView<'a>,
-}
-
-impl BlockMoments<'_> {
-    /// The error for the first position that is not finite.
-    #[cold]
-    fn not_finite(&self, buffers: &mut Buffers) -> kinema_core::Error {
-        for (row, frame) in self.block.frames.iter().enumerate() {
-            match blocks::gather(self.id, self.map, self.block.positions_of(row), &mut buffers.first) {
-                Err(error) => return error,
-                Ok(row) if row.iter().any(|x| !x.is_finite()) => {
-                    return blocks::not_finite(self.atoms, row).at_frame(*frame);
-                }
-                Ok(_) => {}
-            }
-        }
-        blocks::not_finite(self.atoms, &[])
     }
 }
 

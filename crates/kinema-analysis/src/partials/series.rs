@@ -2,6 +2,7 @@
 //!
 //! It keeps times and values only; the plan knows which frames they belong to.
 
+use kinema_core::frame::Stamp;
 use kinema_core::reduce::ResultArray;
 use kinema_core::{Error, ErrorKind, Result};
 
@@ -9,27 +10,30 @@ use super::bytes::{Reader, Writer};
 
 /// Rows of consecutive frames.
 #[derive(Debug, Default, Clone, PartialEq)]
-pub(crate) struct Rows {
-    pub(crate) times: Vec<f64>,
+struct Chunk {
+    times: Vec<f64>,
     /// `times.len() * width` values
-    pub(crate) values: Vec<f64>,
+    values: Vec<f64>,
 }
 
 /// All rows gathered so far, in the order of the frames.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub struct Series {
-    chunks: Vec<Rows>,
+    chunks: Vec<Chunk>,
 }
 
 impl Series {
-    /// The last chunk, with room for `rows` more rows.
-    pub(crate) fn open(&mut self, rows: usize, width: usize) -> &mut Rows {
-        let mut last = self.chunks.pop().unwrap_or_default();
-        last.times.reserve(rows);
-        last.values.reserve(rows.saturating_mul(width));
-        self.chunks.push(last);
-        let at = self.chunks.len() - 1;
-        &mut self.chunks[at]
+    /// Adds rows with these times; gives their values, which are zero.
+    pub(crate) fn extend(&mut self, stamps: &[Stamp], width: usize) -> &mut [f64] {
+        if self.chunks.is_empty() {
+            self.chunks.push(Chunk::default());
+        }
+        let last = self.chunks.len() - 1;
+        let Chunk { times, values } = &mut self.chunks[last];
+        times.extend(stamps.iter().map(|stamp| stamp.time));
+        let before = values.len();
+        values.resize(before + stamps.len() * width, 0.0);
+        &mut values[before..]
     }
 
     /// Moves the rows of later frames behind these.
@@ -55,7 +59,7 @@ impl Series {
             return Err(nothing_gathered(id));
         }
         let mut chunks = self.chunks.into_iter();
-        let Rows { mut times, mut values } = chunks.next().unwrap_or_default();
+        let Chunk { mut times, mut values } = chunks.next().unwrap_or_default();
         times.reserve(n - times.len());
         values.reserve((n * width).saturating_sub(values.len()));
         for chunk in chunks {
@@ -93,7 +97,7 @@ impl Series {
         let times = reader.f64s(rows, "times")?;
         let values = reader.f64s(rows.saturating_mul(width as u64), "values")?;
         reader.finish()?;
-        Ok(if rows == 0 { Self::default() } else { Self { chunks: vec![Rows { times, values }] } })
+        Ok(if rows == 0 { Self::default() } else { Self { chunks: vec![Chunk { times, values }] } })
     }
 }
 
@@ -108,10 +112,10 @@ mod tests {
 
     fn series(times: &[f64]) -> Series {
         let mut series = Series::default();
-        let rows = series.open(times.len(), 2);
-        for time in times {
-            rows.times.push(*time);
-            rows.values.extend([time * 10.0, time * 100.0]);
+        let stamps: Vec<Stamp> = times.iter().map(|&time| Stamp { time, ..Stamp::default() }).collect();
+        let rows = series.extend(&stamps, 2).as_chunks_mut::<2>().0;
+        for (row, time) in rows.iter_mut().zip(times) {
+            *row = [time * 10.0, time * 100.0];
         }
         series
     }

@@ -1,10 +1,10 @@
 //! An atom set with its reference coordinates and weights.
 
+use kinema_core::Result;
 use kinema_core::selection::AtomSelection;
-use kinema_core::{Error, ErrorKind, Result};
 
 use super::qcp::Reference;
-use crate::blocks;
+use crate::arguments::Arguments;
 
 /// Atoms with their reference structure.
 #[derive(Debug, Clone)]
@@ -14,21 +14,19 @@ pub struct AtomsAndReference {
 }
 
 impl AtomsAndReference {
-    /// `coordinates` is row-major `atoms x 3`, angstrom, in the requested order of `atoms`; weights (for example masses) are one
-    /// an atom and are divided by their mean.
+    /// Of `atoms`, `reference`, (atoms, 3) in angstrom, and `weights` (for example masses), which are divided by their mean.
     ///
     /// # Errors
     /// `InvalidArgument` for an empty set, an atom requested twice, a reference of another size or not finite, and useless weights.
-    pub fn new(atoms: AtomSelection, coordinates: &[f64], weights: Option<&[f64]>) -> Result<Self> {
-        blocks::check_set(&atoms, "atom set")?;
-        if Some(coordinates.len()) != atoms.n_requested().checked_mul(3) {
-            let (expected, found) = (atoms.n_requested(), coordinates.len());
-            let what = format!("wrong size of the reference, expected {expected} atoms x 3, found {found} values");
-            return Err(Error::new(ErrorKind::InvalidArgument, what));
+    pub fn from_arguments(arguments: &Arguments) -> Result<Self> {
+        let atoms = arguments.unique_atoms("atoms")?;
+        let reference = arguments.vectors("reference")?;
+        if reference.len() != atoms.n_requested() {
+            return Err(arguments.wrong("reference", &format!("of {} atoms", atoms.n_requested())));
         }
-        let coordinates = atoms.in_set_order(coordinates, 3)?;
-        let weights = weights.map(|weights| atoms.in_set_order(weights, 1)).transpose()?;
-        let reference = Reference::new(&coordinates, weights.as_deref())?;
+        let coordinates = atoms.in_set_order(reference.as_flattened(), 3)?;
+        let weights = if arguments.has("weights") { Some(arguments.weights("weights", &atoms)?) } else { None };
+        let reference = Reference::for_cpu(arguments.cpu(), &coordinates, weights.as_deref())?;
         Ok(Self { atoms, reference })
     }
 

@@ -4,14 +4,11 @@
 //! positions are `f32` as before, the motion is found and applied in `f64`. A position outside the set that is not finite
 //! stays so: the kernel behind it refuses it, or nobody asked for it.
 
-use kinema_core::Result;
 use kinema_core::frame::Fields;
-use kinema_core::reduce::{AtomMap, Buffers, Needs, Transform};
+use kinema_core::reduce::{AtomMap, Needs, Transform};
+use kinema_core::{Error, ErrorKind, Result};
 
-use crate::blocks;
 use crate::superposition::AtomsAndReference;
-
-const ID: &str = "superpose";
 
 /// Superposes each frame; the set may hold more atoms than the kernel behind it, or others.
 #[derive(Debug, Clone)]
@@ -24,6 +21,13 @@ impl Superpose {
     pub fn new(fitted: AtomsAndReference) -> Self {
         Self { fitted }
     }
+
+    #[cold]
+    fn not_finite(&self, gathered: &[f32]) -> Error {
+        let bad = gathered.as_chunks::<3>().0.iter().position(|atom| atom.iter().any(|x| !x.is_finite()));
+        let atom = bad.and_then(|at| self.fitted.atoms().iter().nth(at)).map_or(0, |atom| atom + 1);
+        Error::new(ErrorKind::Corrupt, format!("position of atom {atom} (counted from 1) is not finite"))
+    }
 }
 
 impl Transform for Superpose {
@@ -31,12 +35,10 @@ impl Transform for Superpose {
         Needs { fields: Fields::POSITIONS, atom_sets: vec![self.fitted.atoms().clone()] }
     }
 
-    fn apply(&self, row: &mut [f32], maps: &[AtomMap], buffers: &mut Buffers) -> Result<()> {
-        blocks::check_maps(ID, maps, &[self.fitted.atoms()])?;
+    fn apply(&self, row: &mut [f32], maps: &[AtomMap], buffer: &mut Vec<f32>) -> Result<()> {
         for map in maps {
-            let gathered = blocks::gather(ID, map, row, &mut buffers.first)?;
-            let motion = self.fitted.reference().best_motion(gathered);
-            let motion = motion.ok_or_else(|| blocks::not_finite(self.fitted.atoms(), gathered))?;
+            let gathered = map.gather(row, buffer);
+            let motion = self.fitted.reference().best_motion(gathered).ok_or_else(|| self.not_finite(gathered))?;
             for atom in row.as_chunks_mut::<3>().0 {
                 *atom = motion.apply(atom.map(f64::from)).map(|x| x as f32);
             }

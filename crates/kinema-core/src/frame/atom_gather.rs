@@ -15,19 +15,34 @@ impl AtomGather {
         Self { columns, vectors: Default::default() }
     }
 
+    /// How many atoms these are.
+    pub fn n_atoms(&self) -> usize {
+        self.columns.len()
+    }
+
     /// Their values in all rows of a block, which must be as wide as `columns` say.
     pub fn gather<'a>(&'a mut self, block: BlockView<'a>) -> BlockView<'a> {
-        let width = 3 * block.n_selected;
-        let [positions, velocities, forces] = &mut self.vectors;
-        for (gathered, values) in
-            [(&mut *positions, block.positions), (&mut *velocities, block.velocities), (&mut *forces, block.forces)]
-        {
-            gathered.clear();
-            for row in values.chunks_exact(width.max(1)) {
-                let atoms = row.as_chunks::<3>().0;
-                gathered.extend(self.columns.iter().flat_map(|&column| atoms[column as usize]));
+        self.fill(&block);
+        self.view(block)
+    }
+
+    /// Gathers the values of a block, which [`AtomGather::view`] shows.
+    pub fn fill(&mut self, block: &BlockView<'_>) {
+        let n_atoms = self.columns.len();
+        for (gathered, values) in self.vectors.iter_mut().zip([block.positions, block.velocities, block.forces]) {
+            let rows = values.as_chunks::<3>().0.chunks_exact(block.n_selected.max(1));
+            gathered.resize(rows.len() * n_atoms * 3, 0.0);
+            for (atoms, gathered) in rows.zip(gathered.as_chunks_mut::<3>().0.chunks_exact_mut(n_atoms.max(1))) {
+                for (gathered, &column) in gathered.iter_mut().zip(&self.columns) {
+                    *gathered = atoms[column as usize];
+                }
             }
         }
+    }
+
+    /// The block that was gathered last, as its atoms at `columns` alone.
+    pub fn view<'a>(&'a self, block: BlockView<'a>) -> BlockView<'a> {
+        let [positions, velocities, forces] = &self.vectors;
         BlockView { n_selected: self.columns.len(), positions, velocities, forces, ..block }
     }
 }

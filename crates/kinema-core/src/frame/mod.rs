@@ -4,6 +4,7 @@
 
 mod atom_gather;
 mod block;
+pub mod lattice;
 mod real;
 mod rows;
 
@@ -11,6 +12,7 @@ use std::ops::{BitOr, Sub};
 
 pub use self::atom_gather::AtomGather;
 pub use self::block::{Block, BlockMut, BlockView};
+pub use self::lattice::Lattice;
 pub use self::real::Real;
 pub use self::rows::{RowsMut, VectorsMut};
 use crate::named::Named;

@@ -14,7 +14,7 @@ use crate::pipeline::pool::{Pool, Progress};
 use crate::pipeline::reader::Reader;
 use crate::plan::redecoded_frames;
 use crate::plan::{Job, Plan};
-use crate::reduce::{AnyKernel, AnyPartial, AtomMap, Buffers, LeafPartial, MergeTree, Needs, Node};
+use crate::reduce::{AnyKernel, AtomMap, BoundKernel, Lattices, LeafPartial, MergeTree, Needs, Node};
 use crate::trace;
 use crate::trace::activity::{COMPUTE, MERGE, TRANSFORM};
 use crate::trajectory::Trajectory;
@@ -117,10 +117,10 @@ impl Shared<'_> {
     }
 }
 
-/// A job with the positions of its atom sets in the block.
+/// A job bound to the atoms of the worker's blocks.
 struct Bound<'a> {
     job: &'a Job,
-    maps: Vec<AtomMap>,
+    kernel: BoundKernel<'a>,
     transform_maps: Vec<Vec<AtomMap>>,
 }
 
@@ -140,7 +140,8 @@ struct Worker<'a> {
     /// Gathers the needed atoms, where more were read.
     gather: Option<AtomGather>,
     transformed: Vec<f32>,
-    buffers: Buffers,
+    buffer: Vec<f32>,
+    lattices: Lattices,
     record: WorkerRecord,
 }
 
@@ -152,7 +153,7 @@ impl<'a> Worker<'a> {
         };
         let bind = |job: &'a Job| -> Result<Bound<'a>> {
             let transform_maps = job.transforms.iter().map(|t| maps(t.needs())).collect::<Result<_>>()?;
-            Ok(Bound { job, maps: maps(job.kernel.needs())?, transform_maps })
+            Ok(Bound { job, kernel: BoundKernel::new(&*job.kernel, &plan.atoms)?, transform_maps })
         };
         Ok(Self {
             shared,
@@ -162,7 +163,8 @@ impl<'a> Worker<'a> {
             block: Block::default(),
             gather: plan.atoms.positions_in(&plan.read_atoms)?.map(AtomGather::new),
             transformed: Vec::new(),
-            buffers: Buffers::default(),
+            buffer: Vec::new(),
+            lattices: Lattices::default(),
             record: WorkerRecord::default(),
         })
     }
@@ -249,11 +251,16 @@ impl<'a> Worker<'a> {
                 None => read,
             };
             let before = (first + row as u64 - begin) as usize;
-            for ((bound, partial), &frames) in self.bound.iter().zip(&mut open.partials).zip(&plan.kernel_leaf_frames) {
-                let (transformed, buffers) = (&mut self.transformed, &mut self.buffers);
+            let bound = self.bound.iter_mut().zip(&mut open.partials);
+            for ((bound, partial), &frames) in bound.zip(&plan.kernel_leaf_frames) {
+                let (transformed, buffer) = (&mut self.transformed, &mut self.buffer);
+                let kernel = &*bound.job.kernel;
                 partial
-                    .accumulate(&*bound.job.kernel, &view, before, frames as usize, |partial, rows| {
-                        accumulate(bound, rows, partial, transformed, buffers, (&mut watch, &mut compute))
+                    .accumulate(kernel, &view, before, frames as usize, |partial, rows| {
+                        let rows = transform(bound, rows, transformed, buffer, (&mut watch, &mut compute))?;
+                        bound.kernel.accumulate(partial, &rows, &self.lattices)?;
+                        compute += watch.lap(&COMPUTE, Work::frames(rows.frames.len() as u64));
+                        Ok(())
                     })
                     .map_err(|error| place(self.shared.trajectory, error))?;
             }
@@ -307,32 +314,27 @@ impl Worker<'_> {
     }
 }
 
-fn accumulate(
+/// The block after the job's transforms.
+fn transform<'a>(
     bound: &Bound<'_>,
-    block: &BlockView<'_>,
-    partial: &mut AnyPartial,
-    transformed: &mut Vec<f32>,
-    buffers: &mut Buffers,
+    block: &BlockView<'a>,
+    transformed: &'a mut Vec<f32>,
+    buffer: &mut Vec<f32>,
     (watch, compute): (&mut Stopwatch, &mut Duration),
-) -> Result<()> {
-    let (kernel, work) = (&bound.job.kernel, Work::frames(block.frames.len() as u64));
+) -> Result<BlockView<'a>> {
     if bound.job.transforms.is_empty() {
-        kernel.accumulate(partial, block, &bound.maps, buffers)?;
-        *compute += watch.lap(&COMPUTE, work);
-        return Ok(());
+        return Ok(*block);
     }
     transformed.clear();
     transformed.extend_from_slice(block.positions);
     let width = block.n_selected * 3;
     for (row, &frame) in transformed.chunks_exact_mut(width.max(1)).zip(block.frames) {
         for (transform, maps) in bound.job.transforms.iter().zip(&bound.transform_maps) {
-            transform.apply(row, maps, buffers).map_err(|error| error.at_frame(frame))?;
+            transform.apply(row, maps, buffer).map_err(|error| error.at_frame(frame))?;
         }
     }
-    *compute += watch.lap(&TRANSFORM, work);
-    kernel.accumulate(partial, &BlockView { positions: transformed, ..*block }, &bound.maps, buffers)?;
-    *compute += watch.lap(&COMPUTE, work);
-    Ok(())
+    *compute += watch.lap(&TRANSFORM, Work::frames(block.frames.len() as u64));
+    Ok(BlockView { positions: transformed, ..*block })
 }
 
 /// Turns a trajectory's frame number in a kernel's error into file and frame.

@@ -5,11 +5,12 @@
 use std::any::Any;
 use std::sync::Arc;
 
+use super::Frames;
 use crate::error::{Error, ErrorKind, Result};
-use crate::frame::{BlockView, Fields};
+use crate::frame::Fields;
 use crate::selection::AtomSelection;
 
-/// The atoms that a kernel works on, in the kernel's own order.
+/// The atoms that a transform works on.
 ///
 /// `positions` says where each of them stands in the block; `None` means that the block is the set itself.
 #[derive(Debug, Clone)]
@@ -75,6 +76,8 @@ pub struct ResultArray {
 pub trait Kernel: Send + Sync {
     /// What it gathers: self-contained (sums and counts, never means).
     type Partial: Send + 'static;
+    /// What each worker keeps for it from block to block, such as buffers; nothing of the results.
+    type Scratch: Default + Send + 'static;
 
     /// Name and version of the partial's bytes: "rmsd/1".
     fn id(&self) -> &'static str;
@@ -87,17 +90,11 @@ pub trait Kernel: Send + Sync {
     fn partial_bytes(&self) -> u64 {
         0
     }
-    /// Adds the frames of a block, in order. `maps` are the atom sets of `needs`, in that order.
+    /// Adds frames, in order.
     ///
     /// # Errors
     /// `InvalidArgument` or `Corrupt` for values that it cannot work with (NaN), with the frame.
-    fn accumulate(
-        &self,
-        partial: &mut Self::Partial,
-        block: &BlockView<'_>,
-        maps: &[AtomMap],
-        buffers: &mut Buffers,
-    ) -> Result<()>;
+    fn accumulate(&self, partial: &mut Self::Partial, frames: &Frames<'_>, scratch: &mut Self::Scratch) -> Result<()>;
     /// Adds `right`, which holds later frames than `left`.
     ///
     /// # Errors
@@ -121,17 +118,11 @@ pub trait Kernel: Send + Sync {
     fn from_bytes(&self, bytes: &[u8]) -> Result<Self::Partial>;
 }
 
-/// Buffers that a worker lends to kernels, so that they allocate nothing per frame.
-#[derive(Debug, Default)]
-pub struct Buffers {
-    /// Coordinates gathered for a first atom set.
-    pub first: Vec<f32>,
-    /// Coordinates gathered for a second atom set.
-    pub second: Vec<f32>,
-}
-
 /// A partial whose type is known to its kernel only.
 pub type AnyPartial = Box<dyn Any + Send>;
+
+/// What a worker keeps for a kernel, of a type that the kernel knows.
+pub type AnyScratch = Box<dyn Any + Send>;
 
 /// [`Kernel`] with its partial's type hidden, so that the pipeline runs several at once.
 pub trait AnyKernel: Send + Sync {
@@ -143,17 +134,13 @@ pub trait AnyKernel: Send + Sync {
     fn empty(&self) -> AnyPartial;
     /// As [`Kernel::partial_bytes`].
     fn partial_bytes(&self) -> u64;
+    /// An empty [`Kernel::Scratch`].
+    fn scratch(&self) -> AnyScratch;
     /// As [`Kernel::accumulate`].
     ///
     /// # Errors
-    /// As there.
-    fn accumulate(
-        &self,
-        partial: &mut AnyPartial,
-        block: &BlockView<'_>,
-        maps: &[AtomMap],
-        buffers: &mut Buffers,
-    ) -> Result<()>;
+    /// As there; `Internal` when partial or scratch are of another kernel.
+    fn accumulate(&self, partial: &mut AnyPartial, frames: &Frames<'_>, scratch: &mut AnyScratch) -> Result<()>;
     /// As [`Kernel::merge`].
     ///
     /// # Errors
@@ -194,15 +181,13 @@ impl<K: Kernel> AnyKernel for K {
     fn partial_bytes(&self) -> u64 {
         Kernel::partial_bytes(self)
     }
-    fn accumulate(
-        &self,
-        partial: &mut AnyPartial,
-        block: &BlockView<'_>,
-        maps: &[AtomMap],
-        buffers: &mut Buffers,
-    ) -> Result<()> {
+    fn scratch(&self) -> AnyScratch {
+        Box::new(K::Scratch::default())
+    }
+    fn accumulate(&self, partial: &mut AnyPartial, frames: &Frames<'_>, scratch: &mut AnyScratch) -> Result<()> {
         let partial = partial.downcast_mut().ok_or_else(|| wrong_partial(Kernel::id(self)))?;
-        Kernel::accumulate(self, partial, block, maps, buffers)
+        let scratch = scratch.downcast_mut().ok_or_else(|| wrong_partial(Kernel::id(self)))?;
+        Kernel::accumulate(self, partial, frames, scratch)
     }
     fn merge(&self, left: &mut AnyPartial, right: AnyPartial) -> Result<()> {
         let left = left.downcast_mut().ok_or_else(|| wrong_partial(Kernel::id(self)))?;
@@ -228,9 +213,9 @@ impl<K: Kernel> AnyKernel for K {
 pub trait Transform: Send + Sync {
     /// Fields and atom sets that it reads.
     fn needs(&self) -> Needs;
-    /// Changes one row of a block (`n_selected * 3` values) in place.
+    /// Changes one row of a block (`n_selected * 3` values) in place; `buffer` is for atoms that are gathered.
     ///
     /// # Errors
     /// `Corrupt` for values that it cannot work with.
-    fn apply(&self, row: &mut [f32], maps: &[AtomMap], buffers: &mut Buffers) -> Result<()>;
+    fn apply(&self, row: &mut [f32], maps: &[AtomMap], buffer: &mut Vec<f32>) -> Result<()>;
 }

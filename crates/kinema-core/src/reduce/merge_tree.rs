@@ -160,7 +160,7 @@ impl MergeTree {
 mod tests {
     use super::*;
     use crate::frame::{BlockView, Fields};
-    use crate::reduce::{AtomMap, Buffers, Kernel, Needs, ResultArray};
+    use crate::reduce::{Frames, Kernel, Needs, ResultArray};
 
     /// Writes down how it was merged: "((0 1) 2)".
     struct Trace;
@@ -170,6 +170,7 @@ mod tests {
 
     impl Kernel for Trace {
         type Partial = String;
+        type Scratch = ();
         fn id(&self) -> &'static str {
             "trace/1"
         }
@@ -179,7 +180,7 @@ mod tests {
         fn empty(&self) -> String {
             String::new()
         }
-        fn accumulate(&self, _: &mut String, _: &BlockView<'_>, _: &[AtomMap], _: &mut Buffers) -> Result<()> {
+        fn accumulate(&self, _: &mut String, _: &Frames<'_>, _: &mut ()) -> Result<()> {
             Ok(())
         }
         fn merge(&self, left: &mut String, right: String) -> Result<()> {

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kinema.analysis.declaration import Argument, arguments_of, takes_select
-from kinema.analysis.registry import ANALYSES
 from kinema.cli import numbers, options
 from kinema.cli.analysis_options import (
     FollowedFiles,
@@ -44,9 +43,8 @@ _TYPES: dict[str, Any] = {
 }
 
 
-def command_of(name: str) -> Callable[..., None]:
+def command_of(analysis: "type[DeclaredAnalysis]") -> Callable[..., None]:
     """The command of an analysis as typer needs it."""
-    analysis = ANALYSES[name]
     arguments = arguments_of(analysis)
 
     def command(context: typer.Context, **given: Any) -> None:
@@ -108,13 +106,11 @@ def _run(
 ) -> None:
     """Opens the files, makes the analysis and runs it; `given` has the groups of options, and each own one."""
     from kinema.cli.analysis_run import open_inputs, run
-    from kinema.cli.reference import check_reference
     from kinema.selection.atom_tuples import read_atom_tuples
 
     written = {one.name: given.pop(_name(one.flag)) for one in arguments}
     groups = {one.name: given.pop(_name(one.option.by_group)) for one in arguments if one.option.by_group}
     values = {one.name: _value(one, written[one.name]) for one in arguments if _is_given(one, written[one.name])}
-    check_reference(values)
     analysis.check_arguments(values, followed=given["following"].follow)
     opened = {name: given[name] for name in ("inputs", "opening", "outputs", "workers", "following")}
     files = [written[one.name] for one in arguments if one.kind in ("file", "tuples")]

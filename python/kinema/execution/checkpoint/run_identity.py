@@ -5,7 +5,6 @@ Workers, memory and runner are no items: results do not depend on them.
 
 from __future__ import annotations
 
-import inspect
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -68,10 +67,9 @@ def _named(analyses: Sequence[Computation]) -> Iterator[tuple[str, Computation]]
 
 def _items_of_recipe(made: _core.Kernel | _core.Transform, where: str) -> Iterator[IdentityItem]:
     """The call that made a kernel or transform, argument by argument."""
-    _, (kind, function, arguments) = made.__reduce__()
-    yield plain(f"the kind {where}", function)
-    names = inspect.signature(getattr(getattr(_core, kind), function)).parameters
-    for name, value in zip(names, arguments, strict=True):
+    _, (_, name_of_kind, arguments) = made.__reduce__()
+    yield plain(f"the kind {where}", name_of_kind)
+    for name, value in arguments.items():
         yield from _items_of_value(f"{name} {where}", value)
 
 

@@ -7,13 +7,13 @@
 //! most 1 in three dimensions and 3/4 in two (Nguyen and Stehlé, ACM Trans. Algorithms 5, 46, 2009, section 5), so that
 //! the nearest lattice point has coordinates which differ from the rounded ones by at most 1. All of these are compared.
 
-use kinema_core::error::{Error, ErrorKind, Result};
-use kinema_core::frame::Cell;
+use super::Cell;
+use crate::error::{Error, ErrorKind, Result};
 
 /// Beyond so many cells from the origin reduced coordinates are no longer rounded to whole numbers.
 pub const REACH: f64 = (1_u64 << 50) as f64;
 /// Adding and subtracting it rounds to a whole number; every processor does that for several values at once.
-pub(super) const ROUNDING: f64 = 1.5 * (1_u64 << 52) as f64;
+pub const ROUNDING: f64 = 1.5 * (1_u64 << 52) as f64;
 /// A height of the cell up to this share of its longest edge is none: positions are of single precision.
 const FLAT: f64 = 1e-9;
 /// Steps of the reduction: it needs some ten for the worst cells that double precision can hold.
@@ -25,27 +25,35 @@ type Vector = [f64; 3];
 #[derive(Debug, Clone, PartialEq)]
 pub struct Lattice {
     /// Minkowski-reduced, the shortest first; zero beyond the number of dimensions.
-    pub(super) basis: [Vector; 3],
+    basis: [Vector; 3],
     /// Products of its vectors with those of the basis are 1 and 0.
-    pub(super) dual: [Vector; 3],
+    dual: [Vector; 3],
     /// What the vectors of the basis are as whole multiples of the edges.
     of_edges: [[i64; 3]; 3],
     /// Reduced coordinates by the periodic edges as they were given; zero rows for open ones.
     dual_of_edges: [Vector; 3],
     /// Sums of basis vectors that a rounded displacement is compared with; of v and -v one.
-    pub(super) neighbours: Vec<Neighbour>,
+    neighbours: Vec<Neighbour>,
     /// A displacement up to this length, squared, is its own nearest image.
-    pub(super) sure: f64,
+    sure: f64,
 }
 
+/// A sum of basis vectors that can be the lattice point nearest to a rounded displacement.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Neighbour {
+pub struct Neighbour {
     vector: Vector,
     squared: f64,
     /// In vectors of the basis.
     of_basis: [i64; 3],
+    lanes: [[f64; 4]; 4],
+}
+
+impl Neighbour {
     /// x, y and z of the vector and half of its square, four times each: so a loop over displacements reads them as they are.
-    pub(super) lanes: [[f64; 4]; 4],
+    #[inline(always)]
+    pub fn lanes(&self) -> &[[f64; 4]; 4] {
+        &self.lanes
+    }
 }
 
 impl Lattice {
@@ -107,8 +115,32 @@ impl Lattice {
         self.neighbours.is_empty()
     }
 
+    /// The Minkowski-reduced basis, the shortest vector first; zero beyond the number of dimensions.
+    #[inline(always)]
+    pub fn basis(&self) -> &[Vector; 3] {
+        &self.basis
+    }
+
+    /// The dual basis: its products with the vectors of the basis are 1 and 0.
+    #[inline(always)]
+    pub fn dual(&self) -> &[Vector; 3] {
+        &self.dual
+    }
+
+    /// Sums of basis vectors that a rounded displacement is compared with; of v and -v one.
+    #[inline(always)]
+    pub fn neighbours(&self) -> &[Neighbour] {
+        &self.neighbours
+    }
+
+    /// A displacement up to this length, squared, is its own nearest image.
+    #[inline(always)]
+    pub fn sure(&self) -> f64 {
+        self.sure
+    }
+
     /// The edges, and their inverse, of a lattice with each edge on an axis, by axis; zero for open ones.
-    pub(super) fn along_axes(&self) -> Option<[Vector; 2]> {
+    pub fn along_axes(&self) -> Option<[Vector; 2]> {
         let mut found = [[0.0; 3]; 2];
         for (basis, dual) in self.basis.iter().zip(&self.dual) {
             for axis in 0..3 {

@@ -1,0 +1,72 @@
+//! The kernel behind every quantity that is a row of numbers for each frame.
+//!
+//! It knows no quantity: [`PerFrame`] says how many columns there are and computes one row.
+
+use kinema_core::Result;
+use kinema_core::reduce::{Frame, Frames, Kernel, Needs, ResultArray};
+
+use crate::partials::series::Series;
+
+/// A row of numbers for each frame.
+pub trait PerFrame: Send + Sync + 'static {
+    /// Name and version of the partial's bytes.
+    const ID: &'static str;
+    /// Buffers that each worker keeps for it.
+    type Scratch: Default + Send + 'static;
+    /// Fields and atom sets.
+    fn needs(&self) -> Needs;
+    /// Number of columns.
+    fn width(&self) -> usize;
+    /// Computes the row of a frame; `values` are zero before.
+    ///
+    /// # Errors
+    /// `Corrupt` for values that it cannot work with: [`Frame::not_finite`].
+    fn row(&self, frame: &Frame<'_>, scratch: &mut Self::Scratch, values: &mut [f64]) -> Result<()>;
+}
+
+/// The kernel of a quantity. Results: "time" (n), ps; "values" (n, width).
+#[derive(Debug, Clone)]
+pub struct Rows<P>(pub P);
+
+impl<P: PerFrame> Kernel for Rows<P> {
+    type Partial = Series;
+    type Scratch = P::Scratch;
+
+    fn id(&self) -> &'static str {
+        P::ID
+    }
+
+    fn needs(&self) -> Needs {
+        self.0.needs()
+    }
+
+    fn empty(&self) -> Series {
+        Series::default()
+    }
+
+    fn accumulate(&self, partial: &mut Series, frames: &Frames<'_>, scratch: &mut P::Scratch) -> Result<()> {
+        let width = self.0.width();
+        let values = partial.extend(frames.stamps(), width);
+        for (frame, row) in frames.iter().zip(values.chunks_exact_mut(width.max(1))) {
+            self.0.row(&frame, scratch, row).map_err(|error| error.at_frame(frame.number))?;
+        }
+        Ok(())
+    }
+
+    fn merge(&self, left: &mut Series, right: Series) -> Result<()> {
+        left.append(right);
+        Ok(())
+    }
+
+    fn finish(&self, partial: Series) -> Result<Vec<ResultArray>> {
+        partial.results(P::ID, self.0.width())
+    }
+
+    fn to_bytes(&self, partial: &Series) -> Result<Vec<u8>> {
+        Ok(partial.to_bytes(P::ID, self.0.width()))
+    }
+
+    fn from_bytes(&self, bytes: &[u8]) -> Result<Series> {
+        Series::from_bytes(P::ID, self.0.width(), bytes)
+    }
+}

@@ -1,0 +1,38 @@
+//! A kernel on one worker, bound to the atoms of the worker's blocks.
+
+use super::frames::{AtomSets, Lattices};
+use super::{AnyKernel, AnyPartial, AnyScratch};
+use crate::error::Result;
+use crate::frame::BlockView;
+use crate::selection::AtomSelection;
+
+/// A kernel with its atom sets in the blocks of one worker, and with what it keeps there.
+pub struct BoundKernel<'a> {
+    kernel: &'a dyn AnyKernel,
+    sets: AtomSets,
+    scratch: AnyScratch,
+}
+
+impl<'a> BoundKernel<'a> {
+    /// To blocks that hold `atoms`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when these lack an atom that the kernel needs.
+    pub fn new(kernel: &'a dyn AnyKernel, atoms: &AtomSelection) -> Result<Self> {
+        Ok(Self { kernel, sets: AtomSets::new(kernel.needs(), atoms)?, scratch: kernel.scratch() })
+    }
+
+    /// The kernel.
+    pub fn kernel(&self) -> &'a dyn AnyKernel {
+        self.kernel
+    }
+
+    /// Adds the frames of a block to a partial. `lattices` are those of the worker.
+    ///
+    /// # Errors
+    /// Those of [`AtomSets::visit`] and of the kernel.
+    pub fn accumulate(&mut self, partial: &mut AnyPartial, block: &BlockView<'_>, lattices: &Lattices) -> Result<()> {
+        let Self { kernel, sets, scratch } = self;
+        sets.visit(block, lattices, |frames| kernel.accumulate(partial, frames, scratch))
+    }
+}

@@ -1,0 +1,256 @@
+//! The frames of a block as a kernel sees them: the atoms of each of its sets side by side, and the lattices of the cells.
+//!
+//! Whoever binds a kernel to blocks has the atoms gathered; kernels know no block and no place of an atom in it.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use super::Needs;
+use crate::error::{Error, ErrorKind, Result};
+use crate::frame::{AtomGather, BlockView, Cell, Fields, Lattice, Stamp};
+use crate::selection::AtomSelection;
+
+/// Bytes of a set that are gathered for a kernel at a time, which stay in the second-level cache; a row at the least.
+const GATHERED_BYTES: usize = 256 << 10;
+
+/// Lattices that are kept; a power of two.
+const KEPT_LATTICES: u64 = 1 << 9;
+
+/// Lattices of cells that were asked for: one of each cell, for all kernels of a worker.
+#[derive(Debug, Default)]
+pub struct Lattices(RefCell<Kept>);
+
+#[derive(Debug, Default)]
+struct Kept {
+    /// Where the last one is: with a constant cell it is that of each frame.
+    last: usize,
+    /// By frame number, modulo their number.
+    by_frame: Vec<Option<(Cell, Arc<Lattice>)>>,
+}
+
+impl Lattices {
+    /// The lattice of a frame's cell.
+    fn of(&self, frame: u64, cell: &Cell) -> Result<Arc<Lattice>> {
+        let mut kept = self.0.borrow_mut();
+        let place = (frame % KEPT_LATTICES) as usize;
+        for at in [kept.last, place] {
+            if let Some((_, lattice)) = kept.by_frame.get(at).and_then(Option::as_ref).filter(|(of, _)| of == cell) {
+                let lattice = lattice.clone();
+                kept.last = at;
+                return Ok(lattice);
+            }
+        }
+        let lattice = Arc::new(Lattice::of_cell(cell).map_err(|error| Error::new(ErrorKind::Corrupt, error.what()))?);
+        if kept.by_frame.len() <= place {
+            kept.by_frame.resize(place + 1, None);
+        }
+        kept.by_frame[place] = Some((*cell, lattice.clone()));
+        kept.last = place;
+        Ok(lattice)
+    }
+}
+
+/// The atom sets of a kernel with their places in the blocks of one worker, and where their atoms are gathered.
+#[derive(Debug)]
+pub struct AtomSets {
+    needs: Needs,
+    n_selected: usize,
+    /// One a set; `None` where the block is the set.
+    gathers: Vec<Option<AtomGather>>,
+    /// Rows that are gathered at a time.
+    rows: usize,
+}
+
+impl AtomSets {
+    /// Of what a kernel needs, in blocks that hold `block`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when blocks lack an atom of a set.
+    pub fn new(needs: Needs, block: &AtomSelection) -> Result<Self> {
+        let places = needs.atom_sets.iter().map(|set| set.positions_in(block)).collect::<Result<Vec<_>>>()?;
+        let widest = places.iter().flatten().map(|places| 12 * places.len()).max();
+        let rows = widest.map_or(usize::MAX, |bytes| (GATHERED_BYTES / bytes.max(1)).max(1));
+        let gathers = places.into_iter().map(|places| places.map(AtomGather::new)).collect();
+        Ok(Self { needs, n_selected: block.len(), gathers, rows })
+    }
+
+    /// Has `see` see the frames of a block, in order, as many at a time as are gathered together.
+    ///
+    /// # Errors
+    /// `Internal` for a block of other atoms or without a field that is needed; and those of `see`.
+    pub fn visit(
+        &mut self,
+        block: &BlockView<'_>,
+        lattices: &Lattices,
+        mut see: impl FnMut(&Frames<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let block = self.needed(block)?;
+        let mut start = 0;
+        while start < block.rows() {
+            let end = block.rows().min(start.saturating_add(self.rows));
+            let block = block.rows_in(start..end);
+            self.gathers.iter_mut().flatten().for_each(|gather| gather.fill(&block));
+            see(&Frames { block, sets: self, lattices })?;
+            start = end;
+        }
+        Ok(())
+    }
+
+    /// The block with no other vectors than those that are needed.
+    fn needed<'a>(&self, block: &BlockView<'a>) -> Result<BlockView<'a>> {
+        let wrong = |what: String, expected: usize, found: usize| {
+            Err(Error::new(ErrorKind::Internal, format!("wrong {what} of a block, expected {expected}, found {found}")))
+        };
+        if block.n_selected != self.n_selected {
+            return wrong("number of atoms".to_owned(), self.n_selected, block.n_selected);
+        }
+        if block.stamps.len() != block.rows() {
+            return wrong("number of times".to_owned(), block.rows(), block.stamps.len());
+        }
+        let size = block.rows().saturating_mul(block.n_selected).saturating_mul(3);
+        let mut vectors = [block.positions, block.velocities, block.forces];
+        for (field, values) in Fields::VECTORS.into_iter().zip(&mut vectors) {
+            if !self.needs.fields.contains(field) {
+                *values = &[];
+            } else if values.len() != size {
+                return wrong(format!("size of the {}", field.names().concat()), size, values.len());
+            }
+        }
+        let [positions, velocities, forces] = vectors;
+        Ok(BlockView { positions, velocities, forces, ..*block })
+    }
+}
+
+/// Frames of a block, one after the other; row `i` is the i-th.
+#[derive(Debug, Clone, Copy)]
+pub struct Frames<'a> {
+    block: BlockView<'a>,
+    sets: &'a AtomSets,
+    lattices: &'a Lattices,
+}
+
+impl<'a> Frames<'a> {
+    /// Number of frames.
+    pub fn rows(&self) -> usize {
+        self.block.rows()
+    }
+
+    /// Their numbers in the trajectory.
+    pub fn numbers(&self) -> &'a [u64] {
+        self.block.frames
+    }
+
+    /// Their cells, steps and times (ps).
+    pub fn stamps(&self) -> &'a [Stamp] {
+        self.block.stamps
+    }
+
+    /// A set's vectors of a field in all rows, `rows x atoms x 3`, atoms ascending; empty for a field that the kernel does
+    /// not need.
+    ///
+    /// # Panics
+    /// For a set that the kernel does not need.
+    #[inline]
+    pub fn all(&self, field: Fields, set: usize) -> &'a [f32] {
+        let view = match &self.sets.gathers[set] {
+            Some(gather) => gather.view(self.block),
+            None => self.block,
+        };
+        match field {
+            Fields::VELOCITIES => view.velocities,
+            Fields::FORCES => view.forces,
+            _ => view.positions,
+        }
+    }
+
+    /// One of the frames.
+    ///
+    /// # Panics
+    /// For a row that is not there.
+    #[inline]
+    pub fn frame(&self, row: usize) -> Frame<'a> {
+        Frame { number: self.block.frames[row], stamp: &self.block.stamps[row], row, frames: *self }
+    }
+
+    /// All of them, in order.
+    #[inline]
+    pub fn iter(&self) -> impl Iterator<Item = Frame<'a>> + use<'a> {
+        let frames = *self;
+        (0..self.rows()).map(move |row| frames.frame(row))
+    }
+
+    /// The error for vectors of a set that are not finite: it names the first such atom, and its frame.
+    #[cold]
+    pub fn not_finite(&self, field: Fields, set: usize) -> Error {
+        let bad = self.iter().find(|frame| frame.vectors(field, set).iter().any(|value| !value.is_finite()));
+        bad.map_or_else(
+            || Error::new(ErrorKind::Corrupt, "sums over atoms are not finite"),
+            |frame| frame.not_finite(field, set).at_frame(frame.number),
+        )
+    }
+}
+
+/// One frame as a kernel sees it.
+#[derive(Debug, Clone, Copy)]
+pub struct Frame<'a> {
+    /// Its number in the trajectory.
+    pub number: u64,
+    /// Its cell, step and time (ps).
+    pub stamp: &'a Stamp,
+    row: usize,
+    frames: Frames<'a>,
+}
+
+impl<'a> Frame<'a> {
+    /// The positions of a set, `atoms x 3`, angstrom, atoms ascending.
+    ///
+    /// # Panics
+    /// For a set that the kernel does not need.
+    #[inline]
+    pub fn positions(&self, set: usize) -> &'a [f32] {
+        self.vectors(Fields::POSITIONS, set)
+    }
+
+    /// The same of any field: velocities in angstrom/ps, forces in kJ/(mol angstrom); empty where the kernel does not need it.
+    ///
+    /// # Panics
+    /// For a set that the kernel does not need.
+    #[inline]
+    pub fn vectors(&self, field: Fields, set: usize) -> &'a [f32] {
+        let width = 3 * match &self.frames.sets.gathers[set] {
+            Some(gather) => gather.n_atoms(),
+            None => self.frames.block.n_selected,
+        };
+        let all = self.frames.all(field, set);
+        if all.is_empty() { all } else { &all[self.row * width..][..width] }
+    }
+
+    /// The lattice of its cell; of one that a frame before had, or another kernel has asked for, it is there already.
+    ///
+    /// # Errors
+    /// `Corrupt` for a cell that is not finite or spans nothing; `Internal` for a kernel that does not need cells.
+    pub fn lattice(&self) -> Result<Arc<Lattice>> {
+        if !self.frames.sets.needs.fields.contains(Fields::CELL) {
+            return Err(Error::new(ErrorKind::Internal, "a kernel asks for a cell that is not among its needs"));
+        }
+        self.frames.lattices.of(self.number, &self.stamp.cell)
+    }
+
+    /// The error for vectors of a set that are not finite, which names the first such atom of the trajectory.
+    #[cold]
+    pub fn not_finite(&self, field: Fields, set: usize) -> Error {
+        let atoms = self.vectors(field, set).as_chunks::<3>().0;
+        let at = atoms.iter().position(|atom| atom.iter().any(|value| !value.is_finite()));
+        match at.and_then(|at| self.frames.sets.needs.atom_sets[set].iter().nth(at)) {
+            Some(atom) => {
+                let what = match field {
+                    Fields::VELOCITIES => "velocity",
+                    Fields::FORCES => "force",
+                    _ => "position",
+                };
+                Error::new(ErrorKind::Corrupt, format!("{what} of atom {} (counted from 1) is not finite", atom + 1))
+            }
+            None => Error::new(ErrorKind::Corrupt, "sums over atoms are not finite"),
+        }
+    }
+}

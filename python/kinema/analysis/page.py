@@ -1,0 +1,65 @@
+"""docs/analyses.md: the table of all registered analyses and a section for each, made from what they declare."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+
+from kinema.analysis.declaration import Argument, arguments_of, takes_select
+from kinema.analysis.declared import DeclaredAnalysis
+from kinema.analysis.registry import ANALYSES
+
+__all__ = ["analyses_page"]
+
+_HEAD = """\
+# Analyses
+
+Written by `python tools/write_analyses_page.py` from what the classes of `kinema.analysis` declare; a test keeps it
+current. Each is a class in Python and a command; `kinema COMMAND --help` has the options that all commands share:
+files, frames, workers, outputs. Lengths are in angstrom, times in ps, angles in degrees; `output_unit="nm"` and
+`--output-unit nm` change what is written. Those of one row a frame can be written as they are computed (`out=`,
+`-o values.h5`) and followed (`--follow`). [add-a-kernel.md](add-a-kernel.md) shows how one is added.
+"""
+
+
+def analyses_page() -> str:
+    """The page."""
+    lines = [*_HEAD.splitlines(), ""]
+    lines += ["| command | class | results | rows are |", "|---|---|---|---|"]
+    for name, analysis in ANALYSES.items():
+        results = "; ".join(_quantity(one.name, one.unit, one.columns) for one in analysis.quantities)
+        lines.append(
+            f"| [`kinema {name}`](#{name}) | `{analysis.__name__}` | {results} | "
+            f"{'frames' if analysis.is_per_frame else 'not frames'} |"
+        )
+    for name, analysis in ANALYSES.items():
+        lines += ["", f"## {name}", "", *_section(analysis)]
+    return "\n".join(lines) + "\n"
+
+
+def _section(analysis: type[DeclaredAnalysis]) -> list[str]:
+    documented = inspect.cleandoc(sys.modules[analysis.__module__].__doc__ or "").splitlines()
+    lines = [analysis.summary, "", "```text", *documented, "```", "", f"Source: {analysis.reference}."]
+    options = arguments_of(analysis)
+    if not options:
+        return lines
+    lines += ["", "| option | argument | default | |", "|---|---|---|---|"]
+    if takes_select(analysis):
+        lines.append("| `--select`, or `-n` with `--group` | `select` | all atoms | Atoms. |")
+    return lines + [_row(one) for one in options]
+
+
+def _row(argument: Argument) -> str:
+    flags = " or ".join(f"`{flag}`" for flag in (*argument.option.flag.split("/"), argument.option.by_group) if flag)
+    of = ", ".join(f"`{one}`" for one in argument.choices)
+    default = f"`{argument.written_default}`"
+    if argument.kind == "flag" or argument.written_default is None:
+        default = "must be given" if argument.required else "on" if argument.default is True else ""
+    unit = f", {argument.option.unit}" if argument.option.unit else ""
+    says = f"{argument.help.rstrip('.')}{unit}{f': {of}' if of else ''}."
+    return f"| {flags} | `{argument.name}` | {default} | {says} |"
+
+
+def _quantity(name: str, unit: str, columns: str) -> str:
+    of_unit = "" if unit == "1" else f", {unit}"
+    return f"`{name}`{of_unit}{f': {columns}' if columns else ''}"

@@ -1,0 +1,99 @@
+"""All registered analyses with arguments made from what they declare, and a small peptide to run them on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kinema.analysis.declaration import Argument, arguments_of, takes_select
+from kinema.analysis.declared import DeclaredAnalysis
+from kinema.analysis.registry import ANALYSES
+from kinema.errors import ArgumentError
+from kinema.notes import collected
+from kinema.testing.synthetic import random_walk
+from kinema.testing.writers import write_dcd
+from kinema.trajectory import Trajectory
+
+__all__ = ["every_analysis", "examples_of", "option_words", "write_peptide"]
+
+#: atoms of a peptide that analyses are given where they take a selection
+SOME_ATOMS = "resid 2:5"
+
+
+def write_peptide(folder: Path, n_frames: int) -> tuple[Path, Path]:
+    """A PDB file of residues 1 to 8 of adenylate kinase, and a DCD of its atoms walking at random from there."""
+    import MDAnalysis
+    from MDAnalysisTests import datafiles
+
+    atoms = MDAnalysis.Universe(datafiles.PSF, datafiles.DCD).select_atoms("resid 1:8")
+    walk = random_walk(n_frames, len(atoms))
+    topology, trajectory = folder / "peptide.pdb", folder / "peptide.dcd"
+    atoms.write(topology)
+    write_dcd(trajectory, atoms.positions + walk - walk[0])
+    return topology, trajectory
+
+
+def examples_of(analysis: type[DeclaredAnalysis]) -> list[dict[str, Any]]:
+    """Constructor arguments for a peptide: what must be given, alone and with each other argument that may be."""
+    arguments = arguments_of(analysis)
+    needed = {one.name: next(_values(one)) for one in arguments if one.required}
+    found = [needed]
+    for one in arguments:
+        for value in () if one.required else _values(one):
+            try:
+                analysis.check_arguments({one.name: value})
+            except ArgumentError:
+                continue  # it says nothing alone
+            found.append({**needed, one.name: value})
+    return [*found, {**needed, "select": SOME_ATOMS}] if takes_select(analysis) else found
+
+
+def every_analysis(trajectory: Trajectory) -> list[DeclaredAnalysis]:
+    """All registered analyses with all of their examples; notes are left out."""
+    with collected():
+        return [cls(trajectory, **given) for cls in ANALYSES.values() for given in examples_of(cls)]
+
+
+def _values(argument: Argument) -> Iterator[Any]:
+    """Values besides the default. Files of a reference are for tests of their own."""
+    match argument.kind:
+        case "flag":
+            yield not argument.default
+        case "choice":
+            yield from (None if one == "none" else one for one in argument.choices if one != argument.written_default)
+        case "integer":
+            yield int(max(1, argument.option.least))
+        case "number":
+            yield float(max(2.5, argument.option.least))
+        case "atoms":
+            yield SOME_ATOMS
+        case "list of atoms":
+            yield [SOME_ATOMS, "name CA"]
+        case "tuples":
+            # neighbours in the chain, overlapping
+            each = argument.option.atoms_each
+            yield np.arange(20)[:, None] * 2 + np.arange(each)
+
+
+def option_words(analysis: type[DeclaredAnalysis], given: dict[str, Any], folder: Path) -> list[str]:
+    """The words of the command line for arguments that `examples_of` gave; what is read of files is written first."""
+    words = []
+    for one in arguments_of(analysis):
+        if one.name not in given:
+            continue
+        value = given[one.name]
+        match one.kind:
+            case "flag":
+                words += [one.flag] if value else [one.option.flag.partition("/")[2]]
+            case "list of atoms":
+                words += [word for text in value for word in (one.flag, text)]
+            case "tuples":
+                path = folder / f"{one.name}.txt"
+                np.savetxt(path, np.asarray(value) + 1, fmt="%d")
+                words += [one.flag, str(path)]
+            case _:
+                words += [one.flag, "none" if value is None else str(value)]
+    return [*words, "--select", given["select"]] if "select" in given else words

@@ -1,0 +1,217 @@
+"""What holds of every registered analysis: same bits on all runners, checkpoints, commands, what it declares."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import re
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from MDAnalysisTests import datafiles
+
+import kinema as kn
+from kinema.analysis import ANALYSES
+from kinema.analysis.declaration import arguments_of, takes_select
+from kinema.cli import main
+from kinema.execution.results_file import ResultArray
+from kinema.notes import collected
+from kinema.testing.analyses import every_analysis, examples_of, option_words, write_peptide
+from kinema.testing.children import start_child
+from kinema.testing.runner_work import assert_same
+
+N_FRAMES = 3000
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:MDAnalysis")
+
+
+@pytest.fixture(autouse=True)
+def noted() -> Iterator[None]:
+    with collected():
+        yield
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with `peptide.pdb` and `peptide.dcd`."""
+    made = tmp_path_factory.mktemp("peptide")
+    write_peptide(made, N_FRAMES)
+    return made
+
+
+def opened(folder: Path) -> kn.Trajectory:
+    return kn.open(folder / "peptide.dcd", topology=folder / "peptide.pdb", stored=False)
+
+
+@pytest.fixture(scope="module")
+def expected(folder: Path) -> list[Any]:
+    """All analyses, each run alone by one worker."""
+    with collected():
+        return [one.run(runner="serial") for one in every_analysis(opened(folder))]
+
+
+def assert_all_same(found: list[Any], expected: list[Any]) -> None:
+    assert len(found) == len(expected)
+    for one, other in zip(found, expected, strict=True):
+        assert_same(one, other)
+
+
+# -- runners -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 7])
+def test_together_on_threads_as_each_alone(folder: Path, expected: list[Any], workers: int) -> None:
+    found = kn.run(every_analysis(opened(folder)), runner="threads", workers=workers, memory="64 MiB")
+    assert_all_same(found, expected)
+    assert sum(np.asarray(one.results.values).size for one in found) > len(found)
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(("runner", "workers"), [("processes", 2), ("processes", 3), ("processes", 7), ("dask", 2)])
+def test_together_on_other_runners(folder: Path, expected: list[Any], runner: str, workers: int) -> None:
+    assert_all_same(kn.run(every_analysis(opened(folder)), runner=runner, workers=workers), expected)
+
+
+RANKS = """
+from kinema.notes import collected
+from kinema.testing.analyses import every_analysis
+from kinema.testing.runner_work import assert_same
+with collected():
+    traj = kn.open("peptide.dcd", topology="peptide.pdb", stored=False)
+    found = kn.run(every_analysis(traj), runner="mpi")
+    if rank == 0:
+        expected = kn.run(every_analysis(traj), runner="serial")
+        for one, other in zip(found, expected, strict=True):
+            assert_same(one, other)
+        say("the same:", len(found))
+"""
+
+
+@pytest.mark.processes
+def test_together_on_ranks(mpi: Any, folder: Path, expected: list[Any]) -> None:
+    assert mpi.script(3, RANKS, folder) == f"the same: {len(expected)}\n"
+
+
+# -- checkpoints and files ---------------------------------------------------------------------------------------------
+
+KILLED = """
+import sys, time
+import kinema as kn
+from kinema.testing.analyses import every_analysis
+
+def slowly(done, total):
+    # whoever kills this has the time to
+    if done > 500:
+        print("at work", flush=True)
+        time.sleep(120)
+
+folder = sys.argv[1]
+traj = kn.open(folder + "/peptide.dcd", topology=folder + "/peptide.pdb", stored=False)
+analyses = every_analysis(traj)
+kn.run(analyses, runner="threads", workers=2, checkpoint=sys.argv[2], checkpoint_interval=0, progress=slowly)
+"""
+
+
+@pytest.mark.processes
+def test_a_run_of_all_that_was_killed_goes_on(folder: Path, expected: list[Any], tmp_path: Path) -> None:
+    path = tmp_path / "run.ckpt"
+    package = str(Path(kn.__file__).parent.parent)
+    child = start_child(
+        [sys.executable, "-c", KILLED, str(folder), str(path)], env={**os.environ, "PYTHONPATH": package}
+    )
+    assert child.stdout is not None
+    assert child.stdout.readline() == "at work\n", child.communicate()
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    found = kn.run(every_analysis(opened(folder)), runner="threads", workers=3, checkpoint=path)
+    assert found[0].timings.frames_restored > 0
+    assert not path.exists()
+    assert_all_same(found, expected)
+
+
+def test_rows_in_a_file_are_those_in_memory(folder: Path, expected: list[Any], tmp_path: Path) -> None:
+    per_frame = [one for one in every_analysis(opened(folder)) if one.is_per_frame]
+    kn.run(per_frame, out=tmp_path / "rows.h5")
+    in_memory = [one for one in expected if one.is_per_frame]
+    for one, other in zip(per_frame, in_memory, strict=True):
+        assert isinstance(one.results.values, ResultArray)
+        assert one.results.keys() == other.results.keys()
+        for name in other.results:
+            np.testing.assert_array_equal(np.asarray(one.results[name]), other.results[name], err_msg=name)
+            np.testing.assert_array_equal(one.results[name][5:9], other.results[name][5:9], err_msg=name)
+
+
+# -- commands ----------------------------------------------------------------------------------------------------------
+
+COMMANDS = [
+    pytest.param(name, given, id=f"{name} {' '.join(given)}".strip())
+    for name, analysis in ANALYSES.items()
+    for given in examples_of(analysis)
+]
+
+
+@pytest.mark.parametrize(("name", "given"), COMMANDS)
+def test_the_command_gives_what_the_class_gives(
+    name: str, given: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    analysis = ANALYSES[name]
+    table, picture = tmp_path / "values.csv", tmp_path / "values.png"
+    words = [name, datafiles.DCD, "-s", datafiles.PSF, "--step", "10", "--no-stored", "--json"]
+    words += option_words(analysis, given, tmp_path)
+    with pytest.raises(SystemExit) as end:
+        main([*words, "-o", str(table), "--plot", str(picture)])
+    assert end.value.code == 0, capsys.readouterr().err
+    facts = json.loads(capsys.readouterr().out)
+    traj = kn.open(datafiles.DCD, topology=datafiles.PSF, stored=False)
+    made = analysis(traj, **given).run(step=10)
+    assert (facts["quantity"], facts["frames_used"], facts["n_atoms"]) == (made.subject, 10, 3341)
+    assert facts["min"] <= facts["mean"] <= facts["max"]
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    head, *rows = (line for line in table.read_text().splitlines() if not line.startswith("#"))
+    columns = made.table().columns
+    assert head == ",".join(f'"{one.label}"' if "," in one.label else one.label for one in columns)
+    texts = np.array([one.values.astype(str) for one in columns if one.values.dtype.kind == "U"])
+    assert len(rows) == len(columns[0].values) and texts.shape[0] < len(columns)
+    np.testing.assert_array_equal(
+        [float(row.split(",")[-1]) for row in rows], np.asarray(columns[-1].values, dtype=np.float64)
+    )
+
+
+# -- what they declare -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ANALYSES)
+def test_what_is_declared_is_complete(name: str) -> None:
+    analysis = ANALYSES[name]
+    module = sys.modules[analysis.__module__]
+    assert analysis.command_name == name == analysis.__module__.rpartition(".")[2].replace("_", "-")
+    assert analysis.__name__ in module.__all__ and getattr(kn.analysis, analysis.__name__) is analysis
+    assert module.__doc__ and analysis.__doc__
+    assert re.fullmatch(r"[A-Z].*\.", analysis.summary) and len(analysis.summary) < 110
+    assert analysis.reference and analysis.quantities
+    # of the constructor all is documented, and each option is called as its argument, but for lists
+    parameters = list(inspect.signature(analysis.__init__).parameters)[1:]
+    assert parameters[:2] == ["trajectory", *(["select"] if takes_select(analysis) else parameters[1:2])]
+    for parameter in parameters:
+        assert re.search(rf"^    (.*, )?{parameter}\b.*:", analysis.__doc__, re.MULTILINE), parameter
+    for one in arguments_of(analysis):
+        assert one.kind == "list of atoms" or one.flag == f"--{one.name.replace('_', '-')}"
+        assert re.fullmatch(r"[A-Z].*[.:]", one.help), one.help
+        assert one.required or not one.choices or one.written_default in one.choices
+
+
+def test_names_of_the_package() -> None:
+    assert {*ANALYSES.class_names} <= {*kn.analysis.__all__}
+    assert len(set(kn.analysis.__all__)) == len(kn.analysis.__all__)
+    for name in kn.analysis.__all__:
+        assert getattr(kn.analysis, name) is not None
+    with pytest.raises(AttributeError, match="'Distance'"):
+        _ = kn.analysis.Distance
+    with pytest.raises(KeyError):
+        _ = ANALYSES["distance"]
