@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import kinema as kn
@@ -102,8 +103,8 @@ def test_commands_end_soon_and_take_no_memory_for_claims(tmp_path: Path, monkeyp
     write_xtc(tmp_path / "a.xtc", random_walk(20, 12))
     traj = kn.open("a.dcd", stored=False)
     names = ["a.dcd", "a.xtc", "a.trr", "a.nc", "HISTORY"]
-    with pytest.warns(kn.Note):
-        for name in names[2:]:
+    for name in names[2:]:
+        with pytest.warns(kn.Note):
             kn.convert(traj, name)
     made = []
     for name in names:
@@ -127,3 +128,54 @@ def test_commands_end_soon_and_take_no_memory_for_claims(tmp_path: Path, monkeyp
         assert "defect" not in words_said, (command, words_said[-500:])
         if set(command) & set(names):
             assert code == 0, (command, words_said)
+
+
+@pytest.mark.parametrize("what", ["split", "statistics", "report", "scheduler file", "checkpoint", "list of files"])
+def test_nested_json_is_an_error_of_the_file(tmp_path: Path, what: str) -> None:
+    path = tmp_path / "nested.json"
+    path.write_bytes(b"[" * 60_000)
+
+    def read() -> object:
+        if what == "split":
+            from kinema.ml.splits import DataSplit
+
+            return DataSplit.load(path)
+        if what == "statistics":
+            from kinema.ml.statistics.statistics import Statistics
+
+            return Statistics.load(path)
+        if what == "report":
+            from kinema.profile import Report
+
+            return Report.load(path)
+        if what == "scheduler file":
+            from kinema.runners.dask import client
+
+            return client._address_in(str(path))
+        if what == "list of files":
+            from kinema.ml.samples import LIST_OF_FILES, _exported
+
+            path.rename(tmp_path / LIST_OF_FILES)
+            return _exported(tmp_path)
+        from kinema.execution.checkpoint.file import CheckpointWriter, load
+
+        with path.open("wb") as file:
+            writer = CheckpointWriter(file)
+            writer._record(b"RUN ", [b"[" * 60_000])
+            writer.end()
+        return load(str(path))
+
+    with pytest.raises(kn.Error, match=r"nested\.json|files"):
+        read()
+
+
+def test_a_split_takes_no_memory_for_samples_that_it_claims(tmp_path: Path) -> None:
+    from kinema.ml.splits import DataSplit
+
+    path = tmp_path / "split.json"
+    DataSplit({"train": np.arange(5)}, 5, "random", 0, {}).save(path)
+    split = json.loads(path.read_text())
+    for n, runs in ((10**12, [[0, 10**12]]), (10**6, [[0, 10**6]] * 10**4)):
+        path.write_text(json.dumps(split | {"n_samples": n, "parts": {"train": runs}}))
+        with pytest.raises(kn.CorruptFileError, match=r"a part of .* samples, expected at most"):
+            DataSplit.load(path)

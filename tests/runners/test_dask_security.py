@@ -32,14 +32,14 @@ def _listening(process: psutil.Process) -> set[int]:
     return {one.laddr.port for one in process.net_connections("tcp") if one.status == psutil.CONN_LISTEN}
 
 
-def _answer(address: str, **arguments: Any) -> str:
-    """What a connection to a scheduler or worker ends in: "connected", or the name of the error."""
+def _answer(address: str, seconds: float = 1, **arguments: Any) -> str:
+    """What a connection to a scheduler or worker ends in: "connected", or the name of the error after some seconds."""
 
     async def attempt() -> str:
-        comm = await asyncio.wait_for(connect(address, timeout=2, **arguments), 10)
+        comm = await asyncio.wait_for(connect(address, timeout=seconds, **arguments), 2 * seconds)
         try:
             await comm.write({"op": "identity", "reply": True})
-            await asyncio.wait_for(comm.read(), 2)
+            await asyncio.wait_for(comm.read(), seconds)
         finally:
             await comm.close()
         return "connected"
@@ -84,7 +84,7 @@ def test_who_has_no_credentials_is_refused(tmp_path: Path, monkeypatch: pytest.M
         for address in addresses:
             port = address.rpartition(":")[2]
             assert address.startswith("tls://127.0.0.1:")
-            assert _answer(address, **cluster.client.security.get_connection_args("client")) == "connected"
+            assert _answer(address, 20, **cluster.client.security.get_connection_args("client")) == "connected"
             strangers = Security.temporary().get_connection_args("client")
             assert _answer(address, **strangers) != "connected"
             assert _answer(address, ssl_context=_nobody(), require_encryption=True) != "connected"

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.processes
 
 
 def _reachable(folder: Path) -> dict[str, list[str]]:
-    """Of this process and its children: what has a name or an address; and what is in the temporary folder, with modes."""
+    """What this process and its children have with a name or address; what the temporary folder holds, with modes."""
     me = psutil.Process()
     family = [me, *me.children(recursive=True)]
     found: dict[str, list[str]] = {"processes": [str(one.pid) for one in family], "ports": [], "sockets": []}

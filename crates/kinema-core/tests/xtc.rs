@@ -9,6 +9,7 @@ use kinema_core::frame::{Block, Fields, Scales};
 use kinema_core::index::Index;
 use kinema_core::selection::AtomSelection;
 use kinema_core::source::{FileSource, MemorySource, ReadLog, Source};
+use kinema_core::trajectory::{OpenOptions, Trajectory};
 use kinema_core::{Error, ErrorKind};
 
 const SMALL_FILES: [&str; 13] = [
@@ -423,6 +424,26 @@ fn absurd_sizes_never_panic() {
                 broken[52..56].copy_from_slice(&word.to_be_bytes());
                 survives(&broken, &mut random);
             }
+        }
+    }
+}
+
+#[test]
+fn more_atoms_than_the_file_can_hold_are_refused_when_it_is_opened() {
+    let path = std::env::temp_dir().join(format!("kinema-claim-{}.xtc", std::process::id()));
+    let golden = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/golden/ca.xtc")).unwrap();
+    for (n_atoms, refused) in [(1_i32 << 24, false), ((1 << 24) + 1, true), (i32::MAX, true)] {
+        let mut bytes = golden.clone();
+        bytes[4..8].copy_from_slice(&n_atoms.to_be_bytes());
+        bytes[52..56].copy_from_slice(&n_atoms.to_be_bytes());
+        // as long as such an atom count lets it be
+        bytes[88..92].copy_from_slice(&(n_atoms / 4 + 1).to_be_bytes());
+        std::fs::write(&path, &bytes).unwrap();
+        let opened = Trajectory::open(vec![path.clone()], OpenOptions::default());
+        std::fs::remove_file(&path).unwrap();
+        match opened {
+            Ok(trajectory) => assert!(!refused && trajectory.n_atoms() == n_atoms as u32),
+            Err(error) => assert!(refused && error.kind() == ErrorKind::Truncated, "{error}"),
         }
     }
 }

@@ -166,6 +166,8 @@ class RMSF(DeclaredAnalysis):
             raise ArgumentError(
                 "align_select=, ref_frame=, reference= and match= need align='average', 'iterative' or 'reference'"
             )
+        if given.get("align") != "iterative" and {"tolerance", "most_passes"} & {*given}:
+            raise ArgumentError("tolerance= and most_passes= need align='iterative'")
         super().check_arguments(given, followed=followed)
 
     @property

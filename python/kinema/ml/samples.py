@@ -364,7 +364,7 @@ def _exported(folder: Path) -> list[str]:
     try:
         shards = json.loads(read_regular(str(listed), "list of files", _LARGEST_LIST))["shards"]
         names = [shard.get("file") for shard in shards]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CorruptFileError(f"{listed}: no list of exported files: {error}", path=str(listed)) from None
     if not all(isinstance(name, str) and name.endswith(ENDINGS) for name in names):
         raise ArgumentError(

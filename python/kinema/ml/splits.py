@@ -34,6 +34,8 @@ __all__ = ["DataSplit", "split_by_time", "split_by_trajectory"]
 
 _VERSION = 1
 _LARGEST = 1 << 30
+# 8 GiB of numbers
+_MOST_SAMPLES = 1 << 30
 FRACTIONS: Mapping[str, float] = {"train": 0.8, "validation": 0.1, "test": 0.1}
 
 
@@ -93,7 +95,7 @@ class DataSplit:
             if len(np.unique(np.concatenate([*ids.values(), []]))) != sum(map(len, ids.values())):
                 raise ValueError("a sample is in two parts")
             return cls(ids, n, str(content["method"]), int(content["seed"]), content["settings"])
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise CorruptFileError(f"{name}: no split of a data set: {error}", path=name) from None
 
     def __repr__(self) -> str:
@@ -234,4 +236,7 @@ def _samples(runs: Any, n: int) -> NDArray[np.int64]:
     for start, stop in runs:
         if not (isinstance(start, int) and isinstance(stop, int) and 0 <= start < stop <= n):
             raise ValueError(f"samples {start} to {stop} of {n}")
+    total = sum(stop - start for start, stop in runs)
+    if total > min(n, _MOST_SAMPLES):
+        raise ValueError(f"a part of {total} samples, expected at most {min(n, _MOST_SAMPLES)}")
     return np.concatenate([np.zeros(0, np.int64), *(np.arange(start, stop, dtype=np.int64) for start, stop in runs)])

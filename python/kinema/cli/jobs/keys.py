@@ -19,7 +19,8 @@ from kinema.values import dataclass
 __all__ = ["RUN", "TRAJECTORY", "Key", "keys_of"]
 
 # of the groups of options; `files` takes what the words of a command line take
-_OF_TRAJECTORY = ((Inputs, ("topology", "index_file")), (FrameOptions, None), (Opening, None))
+_PERIODIC = ("pbc", "ur", "cluster_group", "center", "center_group", "fit", "fit_group", "bonds")
+_OF_TRAJECTORY = ((UnselectedInputs, ("topology", "index_file", *_PERIODIC)), (FrameOptions, None), (Opening, None))
 _OF_RUN = ((Workers, None), (Outputs, ("checkpoint", "checkpoint_interval", "report")))
 _OF_ANALYSIS = ((Outputs, ("output", "output_format", "plot", "output_unit", "output_time_unit")),)
 _SELECTED = ((Inputs, ("select", "group")),)

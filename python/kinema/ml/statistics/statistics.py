@@ -221,7 +221,7 @@ class Statistics:
                 str(content["samples"]),
                 content["part"],
             )
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise CorruptFileError(f"{name}: no statistics of a data set: {error}", path=name) from None
 
     def __repr__(self) -> str:

@@ -134,7 +134,7 @@ def _address_in(name: str) -> str:
         )
     try:
         content = json.loads(read_regular(name, "scheduler file", most=_MOST_BYTES))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ArgumentError(f"{name}: no scheduler file of Dask: {error}") from None
     address = content.get("address") if isinstance(content, dict) else None
     if not isinstance(address, str):

@@ -139,10 +139,10 @@ mod tests {
     #[test]
     fn headers_within_a_frame_do_not_mislead() {
         // a frame whose bit stream is itself a trajectory: a search finds headers there, a walk does not
-        let inner = MIXED.repeat(4);
+        let inner = &MIXED[..7000];
         let mut outer = MIXED[..92].to_vec();
         outer[88..92].copy_from_slice(&(inner.len() as i32).to_be_bytes());
-        let bytes = [MIXED, &outer, &inner, MIXED].concat();
+        let bytes = [MIXED, &outer, inner, MIXED].concat();
         same(&bytes);
         assert_eq!(scanned(&bytes, 4, None).expect("sound").index.n_frames(), 9);
     }
