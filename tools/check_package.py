@@ -20,6 +20,8 @@ PACKAGE = "kinema"
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("_core", "printable"),
     ("errors",),
+    # functions of the user's: sent to other processes, and told from others
+    ("runners.serialization", "execution.checkpoint.code_identity"),
     # what is asked of the machine, and nouns of one purpose
     ("choices", "files", "notes", "prefetch", "progress", "resources", "snapshot", "timings"),
     # what records: for all above
@@ -44,6 +46,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("following",),
     # what is done to frames; the transforms themselves know references of analyses, and come later
     ("transforms.base",),
+    ("transforms.functions",),
     ("trajectory",),
     ("opening", "selection.time_range"),
     # who computes

@@ -583,7 +583,7 @@ class Trajectory:
 
     # -- transforms ---------------------------------------------------------------------------------------------
 
-    def with_transform(self, *transforms: Transform) -> Trajectory:
+    def with_transform(self, *transforms: Transform | Callable[[Frame], Frame]) -> Trajectory:
         """A trajectory of the same frames of the same files, each changed by these transforms, in this order.
 
             aligned = traj.with_transform(kn.transforms.superpose("name CA"))
@@ -593,7 +593,8 @@ class Trajectory:
 
         Parameters
         ----------
-        *transforms : kinema.transforms.Transform
+        *transforms : kinema.transforms.Transform or callable
+            A function of a `Frame` stands for `kinema.transforms.function` of it.
 
         Raises
         ------
@@ -603,7 +604,10 @@ class Trajectory:
         made = self
         for transform in transforms:
             if not isinstance(transform, Transform):
-                raise ArgumentError(f"a transform is one of kinema.transforms, found {type(transform).__name__}")
+                # with what sends code to workers
+                from kinema.transforms.functions import function
+
+                transform = function(transform)
             bound = transform.bind(made)
             made = made._with(made._core.with_transforms([*made._core.transforms, bound]), made._view)
         return made

@@ -99,11 +99,11 @@ def test_a_plan_names_the_transforms(traj, aligned):
 
 
 def test_what_is_no_transform_is_refused(traj):
-    with pytest.raises(kn.ArgumentError, match="one of kinema.transforms, found int"):
+    with pytest.raises(kn.ArgumentError, match="a function, found 3"):
         traj.with_transform(3)
-    with pytest.raises(kn.ArgumentError, match=r"mode must be one of|mode"):
+    with pytest.raises(kn.ArgumentError, match="mode must be"):
         kn.transforms.superpose(mode="both")
-    with pytest.raises(kn.ArgumentError, match="no argument colour|the kernel has no argument colour"):
+    with pytest.raises(kn.ArgumentError, match="has no argument colour"):
         _core.Transform("superpose", 3, atoms=np.arange(3, dtype=np.uint32), reference=np.eye(3), colour=1)
-    with pytest.raises(kn.ArgumentError, match='no transform is named'):
+    with pytest.raises(kn.ArgumentError, match="no transform is named"):
         _core.Transform("shake", 3)

@@ -2,10 +2,12 @@
 //!
 //! It does not print and knows no Python class; the Python skin maps [`ErrorKind`] to exception classes.
 
+use std::any::Any;
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Result of anything that can fail in Kinema.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -49,13 +51,25 @@ struct Details {
     frame: Option<u64>,
     offset: Option<u64>,
     what: String,
+    cause: Option<Cause>,
 }
+
+/// What has caused it, for whoever knows the type.
+pub type Cause = Arc<dyn Any + Send + Sync>;
 
 impl Error {
     /// A new error; `what` is lower case and has no full stop.
     #[cold]
     pub fn new(kind: ErrorKind, what: impl Into<String>) -> Self {
-        Self(Box::new(Details { kind, path: None, format: None, frame: None, offset: None, what: what.into() }))
+        Self(Box::new(Details {
+            kind,
+            path: None,
+            format: None,
+            frame: None,
+            offset: None,
+            what: what.into(),
+            cause: None,
+        }))
     }
 
     /// `{what}, expected {expected}, found {found}`, as corrupt data.
@@ -109,6 +123,18 @@ impl Error {
     pub fn at_byte(mut self, offset: u64) -> Self {
         self.0.offset.get_or_insert(offset);
         self
+    }
+
+    /// Adds what has caused it: an exception of code that was called.
+    #[must_use]
+    pub fn caused_by(mut self, cause: Cause) -> Self {
+        self.0.cause = Some(cause);
+        self
+    }
+
+    /// What has caused it, if that was kept.
+    pub fn cause(&self) -> Option<&Cause> {
+        self.0.cause.as_ref()
     }
 
     /// The sort of failure.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use kinema_core::error::printed;
 use kinema_core::format::by_name;
 use kinema_core::{Error, ErrorKind};
+use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 
 fn name(kind: ErrorKind) -> &'static str {
@@ -36,9 +37,17 @@ pub fn to_python(error: &Error) -> PyErr {
                 error.offset(),
             ))
         };
-        match make() {
-            Ok(exception) => PyErr::from_value(exception),
-            Err(failure) => failure,
+        let raised = error.cause().and_then(|cause| cause.downcast_ref::<PyErr>());
+        let raised = raised.map(|raised| raised.clone_ref(py));
+        match (make(), raised) {
+            // an interrupt is passed on as it is
+            (_, Some(raised)) if !raised.is_instance_of::<PyException>(py) => raised,
+            (Ok(exception), raised) => {
+                let exception = PyErr::from_value(exception);
+                exception.set_cause(py, raised);
+                exception
+            }
+            (Err(failure), _) => failure,
         }
     })
 }

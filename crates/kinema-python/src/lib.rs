@@ -26,6 +26,7 @@ mod node_cache;
 mod peer;
 mod periodic_transforms;
 mod python_kernel;
+mod python_transform;
 mod read_arrays;
 mod record_file;
 mod rows;

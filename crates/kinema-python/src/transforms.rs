@@ -5,13 +5,15 @@ use std::sync::Arc;
 use kinema_analysis::{Arguments, transforms};
 use kinema_core::Error;
 use kinema_core::reduce::{AnyTransform, Stack, Stage};
-use numpy::{PyUntypedArray, PyUntypedArrayMethods};
+use numpy::{PyArray1, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 
-use crate::errors::to_python;
+use crate::arguments;
+use crate::errors::{invalid, to_python};
 use crate::kernel_arguments::from_python;
 use crate::kernels::{Reduced, reduced};
+use crate::python_transform::PythonTransform;
 
 /// Changes frames before anybody sees them.
 #[pyclass(name = "Transform", module = "kinema._core", frozen)]
@@ -97,8 +99,14 @@ pub fn stack_of(transforms: &[PyRef<'_, PyTransform>]) -> PyResult<Stack> {
     Stack::new(stages).map_err(|error| to_python(&error))
 }
 
+/// The name of transforms that are written in Python, whose arguments are objects of Python's.
+const PYTHON: &str = "python";
+
 fn made(name: &str, n_atoms: u32, arguments: &Bound<'_, PyDict>) -> PyResult<Arc<dyn AnyTransform>> {
     let checked = |error: Error| to_python(&error);
+    if name == PYTHON {
+        return Ok(Arc::new(python_transform(n_atoms, arguments)?));
+    }
     let info = transforms::named(name).map_err(checked)?;
     let mut given = Arguments::new(n_atoms);
     for (key, value) in arguments.iter() {
@@ -107,6 +115,17 @@ fn made(name: &str, n_atoms: u32, arguments: &Bound<'_, PyDict>) -> PyResult<Arc
         given = given.with(&key, argument);
     }
     info.transform(&given).map_err(checked)
+}
+
+/// A transform written in Python: `atoms`, names of `fields`, and the `adapter` that is called.
+fn python_transform(n_atoms: u32, given: &Bound<'_, PyDict>) -> PyResult<PythonTransform> {
+    let argument = |name: &str| {
+        given.get_item(name)?.ok_or_else(|| invalid(format!("a transform written in Python needs the argument {name}")))
+    };
+    let atoms = argument("atoms")?.cast::<PyArray1<u32>>().map(|atoms| arguments::atoms(atoms, n_atoms))??;
+    atoms.check_unique().map_err(|error| to_python(&error))?;
+    let fields = arguments::fields(&argument("fields")?.extract::<Vec<String>>()?)?;
+    Ok(PythonTransform::new(argument("adapter")?.unbind(), atoms, fields))
 }
 
 /// Appends bytes that only equal values have.
@@ -147,7 +166,7 @@ fn put_bytes(value: &Bound<'_, PyAny>, bytes: &mut Vec<u8>) -> PyResult<()> {
         }
     } else {
         // an adapter of a function, which says itself what tells it from others
-        put(b'o', value.getattr("identity")?.cast::<PyBytes>()?.as_bytes());
+        put(b'o', value.getattr("identity_bytes")?.cast::<PyBytes>()?.as_bytes());
     }
     Ok(())
 }

@@ -11,6 +11,7 @@ from kinema.transforms.base import Transform
 if TYPE_CHECKING:
     from kinema.transforms.centering import Center, center
     from kinema.transforms.clustering import Cluster, cluster
+    from kinema.transforms.functions import FunctionTransform, function
     from kinema.transforms.superposition import Superpose, fit, superpose
     from kinema.transforms.unwrapping import NoJump, nojump
     from kinema.transforms.whole_molecules import Whole, whole
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Center",
     "Cluster",
+    "FunctionTransform",
     "NoJump",
     "Superpose",
     "Transform",
@@ -27,6 +29,7 @@ __all__ = [
     "center",
     "cluster",
     "fit",
+    "function",
     "nojump",
     "superpose",
     "whole",
@@ -39,6 +42,8 @@ _MODULE_OF = {
     **dict.fromkeys(("NoJump", "nojump"), "kinema.transforms.unwrapping"),
     **dict.fromkeys(("Whole", "whole"), "kinema.transforms.whole_molecules"),
     **dict.fromkeys(("Wrap", "wrap"), "kinema.transforms.wrapping"),
+    "FunctionTransform": "kinema.transforms.functions",
+    "function": "kinema.transforms.functions",
     "Superpose": "kinema.transforms.superposition",
     "fit": "kinema.transforms.superposition",
     "superpose": "kinema.transforms.superposition",

@@ -6,20 +6,21 @@ use super::reader::Reader;
 use crate::clock::Work;
 use crate::error::{Error, Result};
 use crate::frame::{Block, BlockMut, Fields, Real, RowsMut, Scales, Stamp, Units, VectorsMut};
-use crate::plan::{row_bytes, trajectory_coupling};
+use crate::plan::{transform_room, transform_rows};
 use crate::selection::AtomSelection;
 use crate::trace::activity::TRANSFORM;
 use crate::trajectory::{Scanned, Trajectory};
 
-/// Decoded bytes of frames that are changed together in room of a reader.
-const ROOM_BYTES: u64 = 1 << 20;
-
 /// The transforms of a trajectory, made ready for one reader.
 pub(super) struct Applied {
     stack: BoundStack,
+    /// That are asked for.
+    atoms: AtomSelection,
+    /// What must be decoded.
+    decoded: (AtomSelection, Fields),
     /// Of the atoms that are asked for among those that are decoded; `None` where they are the same.
     columns: Option<Vec<u32>>,
-    /// Vectors that are asked for.
+    /// Fields that are asked for.
     asked: Fields,
     /// Most frames in `room`.
     room_rows: usize,
@@ -29,7 +30,7 @@ pub(super) struct Applied {
 }
 
 impl Applied {
-    /// Those of `trajectory`, if any, with the atoms and fields that must be decoded for what is asked for.
+    /// Those of `trajectory`, if any, for these atoms and fields; what a reader before had is used again.
     ///
     /// # Errors
     /// `InvalidArgument` where transforms cannot be applied to these atoms.
@@ -38,22 +39,33 @@ impl Applied {
         scanned: &Scanned,
         atoms: &AtomSelection,
         fields: Fields,
-    ) -> Result<Option<(Self, AtomSelection, Fields)>> {
+    ) -> Result<Option<Box<Self>>> {
         let stack = trajectory.stack();
         if stack.is_empty() {
             return Ok(None);
         }
+        let fits = |known: &Self| known.atoms == *atoms && known.asked == fields;
+        if let Some(kept) = trajectory.take_kept(|kept| kept.downcast_ref().is_some_and(fits)) {
+            return Ok(kept.downcast().ok());
+        }
         let (decoded, all_fields) = stack.united(atoms, fields)?;
-        let room_rows = room_rows(scanned, &decoded, all_fields);
+        let room_rows = transform_rows(scanned, &decoded, all_fields);
         let applied = Self {
             stack: BoundStack::new(stack, &decoded)?,
+            atoms: atoms.clone(),
             columns: atoms.positions_in(&decoded)?,
+            decoded: (decoded, all_fields),
             asked: fields,
             room_rows,
             room: Block::default(),
             before: Block::default(),
         };
-        Ok(Some((applied, decoded, all_fields)))
+        Ok(Some(Box::new(applied)))
+    }
+
+    /// Atoms and fields that must be decoded.
+    pub fn decoded(&self) -> (AtomSelection, Fields) {
+        self.decoded.clone()
     }
 
     /// Bytes of the room that a reader of a trajectory with transforms may take; 0 without.
@@ -71,9 +83,7 @@ impl Applied {
             return Ok(0);
         }
         let (decoded, all_fields) = stack.united(atoms, fields)?;
-        let rows = room_rows(scanned, &decoded, all_fields) as u64;
-        let rooms = 1 + u64::from(stack.looks_back());
-        Ok(rooms * rows * row_bytes(decoded.len(), all_fields))
+        Ok(transform_room(scanned, &decoded, all_fields, 1 + u64::from(stack.looks_back())))
     }
 
     /// As [`Reader::read`].
@@ -230,12 +240,6 @@ impl Applied {
             }
         }
     }
-}
-
-/// Frames that are changed together: a few, but no fewer than are decoded as one.
-fn room_rows(scanned: &Scanned, atoms: &AtomSelection, fields: Fields) -> usize {
-    let (_, coupling) = trajectory_coupling(scanned, fields);
-    (ROOM_BYTES / row_bytes(atoms.len(), fields)).max(coupling.frames).max(1) as usize
 }
 
 /// The vectors of a row; empty where they are not read.

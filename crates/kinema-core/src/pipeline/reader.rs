@@ -26,7 +26,7 @@ pub struct Reader<'a> {
     pub(super) units: Units,
     /// Whether frames are changed before they are handed on, and by what, but while that is at work.
     is_transformed: bool,
-    applied: Option<Applied>,
+    applied: Option<Box<Applied>>,
     /// Time that this took.
     pub(super) transforming: Duration,
     pub(super) buffers: ReaderBuffers,
@@ -67,10 +67,8 @@ impl<'a> Reader<'a> {
     /// `InvalidArgument` when the trajectory has not been scanned, a part lacks a field, or transforms cannot be applied.
     pub fn new(trajectory: &'a Trajectory, fields: Fields, atoms: AtomSelection, units: Units) -> Result<Self> {
         let scanned = trajectory.scanned().ok_or_else(not_scanned)?;
-        let (applied, atoms, fields) = match Applied::of(trajectory, scanned, &atoms, fields)? {
-            None => (None, atoms, fields),
-            Some((applied, atoms, fields)) => (Some(applied), atoms, fields),
-        };
+        let applied = Applied::of(trajectory, scanned, &atoms, fields)?;
+        let (atoms, fields) = applied.as_ref().map_or((atoms, fields), |applied| applied.decoded());
         for span in &scanned.concatenation.spans {
             let part = &scanned.parts[span.part];
             let absent = fields - part.header().fields - Fields::CELL - Fields::STEP - Fields::TIME;
@@ -373,6 +371,9 @@ impl<'a> Reader<'a> {
 
 impl Drop for Reader<'_> {
     fn drop(&mut self) {
+        if let Some(applied) = self.applied.take() {
+            self.trajectory.keep(applied);
+        }
         self.trajectory.threads.give_back(std::mem::take(&mut self.buffers));
     }
 }

@@ -1,8 +1,10 @@
 //! Working memory of a run: blocks, read buffers and partials in one sum, divided among the workers.
 
-use super::Job;
+use super::{Job, trajectory_coupling};
 use crate::error::{Error, ErrorKind, Result};
 use crate::frame::Fields;
+use crate::selection::AtomSelection;
+use crate::trajectory::Scanned;
 
 /// Working memory where none is stated.
 pub const DEFAULT_MEMORY: u64 = 256 << 20;
@@ -113,4 +115,18 @@ pub(crate) fn row_bytes(n_selected: usize, fields: Fields) -> u64 {
     let n = vectors.into_iter().filter(|&field| fields.contains(field)).count() as u64;
     // cell, step, time, frame number
     n * 12 * n_selected as u64 + 36 + 3 * 8
+}
+
+/// Decoded bytes of frames that a trajectory's transforms change together where whoever reads has no place for them.
+const TRANSFORM_BYTES: u64 = 1 << 20;
+
+/// How many frames that are: a few, but no fewer than are decoded as one.
+pub(crate) fn transform_rows(scanned: &Scanned, atoms: &AtomSelection, fields: Fields) -> usize {
+    let (_, coupling) = trajectory_coupling(scanned, fields);
+    (TRANSFORM_BYTES / row_bytes(atoms.len(), fields)).max(coupling.frames).max(1) as usize
+}
+
+/// Bytes of so many rooms for them.
+pub(crate) fn transform_room(scanned: &Scanned, atoms: &AtomSelection, fields: Fields, rooms: u64) -> u64 {
+    rooms * transform_rows(scanned, atoms, fields) as u64 * row_bytes(atoms.len(), fields)
 }

@@ -17,6 +17,7 @@ pub use self::leaves::leaf_frames;
 use self::memory::Budget;
 pub use self::memory::DEFAULT_MEMORY;
 pub(crate) use self::memory::{BATCH_BYTES, row_bytes};
+pub(crate) use self::memory::{transform_room, transform_rows};
 pub(crate) use self::partition::redecoded_frames;
 pub use self::partition::{Partition, TaskRequest};
 use crate::error::{Error, ErrorKind, Result, printed};
@@ -183,7 +184,11 @@ impl Plan {
             coupling.frames,
         )?;
         let (n_leaves, frame) = (plan.n_leaves(), read_row + copies * row);
-        let budget = Budget::new(jobs, &plan.kernel_leaf_frames, leaf_frames, n_leaves, frame, largest);
+        let mut budget = Budget::new(jobs, &plan.kernel_leaf_frames, leaf_frames, n_leaves, frame, largest);
+        if trajectory.stack().looks_back() {
+            // frames that transforms must see first
+            budget.reading += transform_room(scanned, &plan.read_atoms, fields, 1);
+        }
         let wanted = plan.useful_workers(scanned, workers);
         plan.share_memory(&budget, wanted)?;
         if let Access::InMemory { pieces } = access {

@@ -1,8 +1,9 @@
 //! `Trajectory`: a handle on opened files, with the transforms that every reader of its frames applies.
 
+use std::any::Any;
 use std::ops::Deref;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{OpenOptions, TrajectoryFiles};
 use crate::error::Result;
@@ -14,7 +15,15 @@ use crate::reduce::Stack;
 pub struct Trajectory {
     files: Arc<TrajectoryFiles>,
     stack: Stack,
+    /// Of readers that have ended.
+    kept: Arc<Mutex<Vec<KeptState>>>,
 }
+
+/// What readers keep of the stack from call to call, of a type that they know.
+pub(crate) type KeptState = Box<dyn Any + Send>;
+
+/// How many are kept: one for each of some threads.
+const MOST_KEPT: usize = 16;
 
 impl Trajectory {
     /// As [`TrajectoryFiles::open`].
@@ -42,13 +51,29 @@ impl Trajectory {
     }
 
     fn of(files: TrajectoryFiles) -> Self {
-        Self { files: Arc::new(files), stack: Stack::default() }
+        Self { files: Arc::new(files), stack: Stack::default(), kept: Arc::default() }
     }
 
     /// The same files, with these transforms in place of its own.
     #[must_use]
     pub fn with_stack(&self, stack: Stack) -> Self {
-        Self { files: self.files.clone(), stack }
+        Self { files: self.files.clone(), stack, kept: Arc::default() }
+    }
+
+    /// What a reader that has ended has kept, if some of it fits.
+    pub(crate) fn take_kept(&self, fits: impl Fn(&KeptState) -> bool) -> Option<KeptState> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = kept.iter().rposition(fits)?;
+        Some(kept.remove(place))
+    }
+
+    /// Keeps it for the next reader.
+    pub(crate) fn keep(&self, state: KeptState) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() == MOST_KEPT {
+            kept.remove(0);
+        }
+        kept.push(state);
     }
 
     /// What is done to each frame that is read.

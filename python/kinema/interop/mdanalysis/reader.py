@@ -77,6 +77,8 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
     continuous : bool
         Where files overlap, takes the frames of the later file, as MDAnalysis' chain reader does; by default all frames
         of all files are taken.
+    transforms : kinema.transforms.Transform or callable, or a list of these, optional
+        What is done to each frame as it is read, in this order, before transformations of MDAnalysis.
     observables : bool
         Put what a single H5MD file recorded at a frame's step into `ts.data`, "group/name", in the file's units.
     comm : mpi4py intracommunicator, optional
@@ -115,6 +117,7 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
         memory: int | str = BLOCK_MEMORY,
         refresh_offsets: bool = False,
         continuous: bool = False,
+        transforms: Any = (),
         observables: bool = True,
         comm: Any = None,
         driver: str | None = None,
@@ -133,6 +136,7 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
         self._workers = _threads(workers)
         self._memory = parse_memory(memory)
         self._paths = filename
+        self._transforms = tuple(transforms) if isinstance(transforms, (list, tuple)) else (transforms,)
         self._options = _open_options(kwargs, refresh_offsets=refresh_offsets, continuous=continuous)
         trajectory = self._trajectory = self._first_opened() if comm is None else self._open_on_ranks(comm, driver)
         # copies, also in other processes, open by themselves
@@ -198,7 +202,11 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
             self._close_mpio = None
 
     def _first_opened(self) -> Trajectory:
-        """Opens the trajectory, after adding to `_options` what HDF5 files need."""
+        """Opens the trajectory, after adding to `_options` what HDF5 files need; frames are changed by its transforms."""
+        return self._stored_opened().with_transform(*self._transforms)
+
+    def _stored_opened(self) -> Trajectory:
+        """The same without transforms."""
         if any(is_hdf5(path) for path in file_names(self._paths)):
             self._options.setdefault("absent", "nan")
             if not self.convert_units and "units" not in self._options:
