@@ -14,6 +14,7 @@ import MDAnalysis
 import numpy as np
 from MDAnalysisTests import datafiles
 
+from kinema import _core
 from kinema.testing import history_bytes, unformatted_bytes, write_netcdf
 
 CORPUS = Path(__file__).parent / "corpus"
@@ -306,20 +307,27 @@ def index_seeds():
 
 def partial_seeds():
     """Empty and small partials of every kernel, and counts that nothing can hold."""
-    widths = {0: 1, 1: 3, 2: 1, 3: 4}
-    for kernel, width in widths.items():
+    kernels = [kernel["name"] for kernel in _core.kernels()]
+    rmsd, rgyr, rmsf, average = map(kernels.index, ("rmsd", "rgyr", "rmsf", "average"))
+    for kernel, width in ((rmsd, 1), (rmsd, 3), (rgyr, 1), (rgyr, 4)):
         for rows in (0, 1, 3):
             values = np.arange(rows * (1 + width), dtype="<f8")
-            yield f"series_{kernel}_{rows}", bytes([0x80 | kernel]) + struct.pack("<QQ", width, rows) + values.tobytes()
-        yield f"series_{kernel}_huge", bytes([0x80 | kernel]) + struct.pack("<QQ", width, (1 << 61) + 1) + bytes(64)
-    for kernel, columns in {4: 3, 5: 2}.items():
+            yield (
+                f"series_{kernel}_{width}_{rows}",
+                bytes([0x80 | kernel]) + struct.pack("<QQ", width, rows) + values.tobytes(),
+            )
+        yield (
+            f"series_{kernel}_{width}_huge",
+            bytes([0x80 | kernel]) + struct.pack("<QQ", width, (1 << 61) + 1) + bytes(64),
+        )
+    for kernel, columns in {rmsf: 3, average: 2}.items():
         for frames in (0, 2, (1 << 64) - 1):
             values = np.arange(9 * columns if frames else 0, dtype="<f8")
             yield (
                 f"moments_{kernel}_{frames}",
                 bytes([0x80 | kernel]) + struct.pack("<QQ", 9, frames) + values.tobytes(),
             )
-    yield "unnamed", b"\0\6rmsd/1" + struct.pack("<QQ", 1, 0)
+    yield "unnamed", bytes([rmsd]) + b"\6rmsd/1" + struct.pack("<QQ", 1, 0)
 
 
 def hdf5_head(filters, mask, element, count):
@@ -417,7 +425,9 @@ def chunk_map_seeds():
 def classic_seeds():
     """Real HISTORY files of any width, with Windows' line ends, lost and double lines; cut; records of one width."""
     folder = Path(datafiles.__file__).parent / "data/dlpoly"
-    real = {name: (folder / f"HISTORY{name}").read_bytes() for name in ("_classic", "_minimal", "_minimal_cell", "_order")}
+    real = {
+        name: (folder / f"HISTORY{name}").read_bytes() for name in ("_classic", "_minimal", "_minimal_cell", "_order")
+    }
     for name, data in real.items():
         yield name.strip("_"), data
     classic = real["_classic"]
@@ -427,9 +437,17 @@ def classic_seeds():
     yield "lost_lines", b"".join(lines[:14] + lines[16:])
     yield "double_line", b"".join(lines[:14] + lines[13:])
     yield "other_atoms", classic.replace(b"2001         3", b"2001         2")
-    yield "no_cell", b"".join(line for line in lines if b".607" not in line).replace(b"   1    0.000500", b"   0    0.000500")
+    yield (
+        "no_cell",
+        b"".join(line for line in lines if b".607" not in line).replace(b"   1    0.000500", b"   0    0.000500"),
+    )
     yield "stars", classic.replace(b"-1.1677E+01", b"***********")
-    yield "unsorted", classic.replace(b"B                1", b"B                3").replace(b"A                1", b"A                2")
+    yield (
+        "unsorted",
+        classic.replace(b"B                1", b"B                3").replace(
+            b"A                1", b"A                2"
+        ),
+    )
     fixed = (folder / "HISTORY").read_bytes().splitlines()
     few = [fixed[0], fixed[1].replace(b"216", b"  2"), fixed[2].replace(b"216", b"  2"), *fixed[3:14]]
     yield "fixed", b"".join(line + b"\n" for line in few + few[2:])
@@ -451,7 +469,10 @@ def unformatted_seeds():
 def text_seeds():
     """Numbers as Fortran and others write them."""
     yield "reals", b"  1.234567890    -0.1234567890E-01   0.1-102 1D5 .5 5. +7q3 NaN -Infinity ********\n1 2 3\r\n"
-    yield "long", b"123456789012345678901234567890.5 0.00000000000000000000000001 9007199254740993 2.2250738585072011e-308\n"
+    yield (
+        "long",
+        b"123456789012345678901234567890.5 0.00000000000000000000000001 9007199254740993 2.2250738585072011e-308\n",
+    )
     yield "integers", b"0 -9223372036854775808 9223372036854775807 9223372036854775808 +00012 1_0\n" * 20
     for number, value in enumerate([0.1, -9999999999.5, 999999.99995, 5e-324, 1.7976931348623157e308, -0.0, np.inf]):
         yield f"value_{number}", struct.pack("<d", value) + bytes([12, 6]) + b"name"

@@ -1011,7 +1011,7 @@ class Partial:
     def to_bytes(self) -> bytes: ...
     def merge(self, later: Partial) -> None:
         """Adds `later`, which is used up."""
-    def finish(self) -> dict[str, NDArray[np.float64]]:
+    def finish(self) -> dict[str, NDArray[Any]]:
         """The results; the partial is used up."""
 
 class Plan:

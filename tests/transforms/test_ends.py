@@ -1,6 +1,8 @@
-"""Whoever reads the frames of a trajectory with transforms gets the same values: data sets, MDAnalysis, files, runners."""
+"""Whoever reads frames of a trajectory with transforms gets the same values: data sets, MDAnalysis, files, runners."""
 
-import MDAnalysis as mda
+from pathlib import Path
+
+import MDAnalysis
 import numpy as np
 import pytest
 from tests.transforms.lifting import lifted
@@ -49,7 +51,7 @@ def test_data_sets_have_the_same_values_and_say_that_they_are_others(traj, moved
 
 
 def test_mdanalysis_reads_the_same_frames(moved, positions, stack):
-    universe = mda.Universe.empty(214, trajectory=False)
+    universe = MDAnalysis.Universe.empty(214, trajectory=False)
     universe.load_new(CA, format=KinemaReader, transforms=list(stack))
     np.testing.assert_array_equal([ts.positions.copy() for ts in universe.trajectory], positions)
     np.testing.assert_array_equal(universe.trajectory[4].positions, positions[4])
@@ -62,7 +64,7 @@ def test_what_is_converted_is_what_is_read(tmp_path, moved, positions, name):
     made = [str(tmp_path / f"{workers}-{name}") for workers in (1, 3)]
     for workers, out in zip((1, 3), made, strict=True):
         kn.convert(moved, out, workers=workers, verify="all")
-    first, second = (open(out, "rb").read() for out in made)
+    first, second = (Path(out).read_bytes() for out in made)
     assert name.endswith("h5md") or first == second
     for out in made:
         np.testing.assert_allclose(kn.open(out, stored=False).read(), positions, rtol=2e-7, atol=0)

@@ -31,10 +31,11 @@ Job = tuple[_core.Kernel, Sequence[_core.Transform]]
 class Rows:
     """Results of a job that are one row a frame: "time" (frames,) and "values" (frames, ...).
 
-    Values are so many columns of float64; None: of a shape and type that are known with the first values only.
+    Values are so many columns of `dtype`; None: of a shape and type that are known with the first values only.
     """
 
     columns: int | None = None
+    dtype: str = "float64"
 
 
 @dataclass(frozen=True, eq=False)

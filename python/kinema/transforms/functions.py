@@ -86,8 +86,8 @@ def function(
     Returns
     -------
     FunctionTransform
-        For `Trajectory.with_transform`, which takes a plain function for one with all atoms. What the function raises is
-        raised as ArgumentError with file and frame, from the exception; errors of Kinema keep their class.
+        For `Trajectory.with_transform`, which takes a plain function for one with all atoms. What the function raises
+        is raised as ArgumentError with file and frame, from the exception; errors of Kinema keep their class.
     """
     return FunctionTransform(function, select, fields)
 

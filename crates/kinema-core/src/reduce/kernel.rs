@@ -4,7 +4,7 @@
 
 use std::any::Any;
 
-use super::Frames;
+use super::{Frames, ResultArray};
 use crate::error::{Error, ErrorKind, Result};
 use crate::frame::Fields;
 use crate::selection::AtomSelection;
@@ -16,17 +16,6 @@ pub struct Needs {
     pub fields: Fields,
     /// Atom sets (for RMSD: the superposition's, then one for each RMSD group).
     pub atom_sets: Vec<AtomSelection>,
-}
-
-/// One named array of results, row-major.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ResultArray {
-    /// Name, as `results.<name>` in Python.
-    pub name: &'static str,
-    /// Dimensions.
-    pub shape: Vec<usize>,
-    /// Values.
-    pub values: Vec<f64>,
 }
 
 /// One analysis. Laws, tested for each: `empty` is neutral under `merge`; accumulating a leaf in several blocks

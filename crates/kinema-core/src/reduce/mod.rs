@@ -6,10 +6,12 @@ mod kernel;
 mod leaf_partial;
 mod merge_tree;
 mod transform;
+mod values;
 
 pub use self::bound_kernel::BoundKernel;
 pub use self::frames::{AtomSets, Frame, Frames, Lattices};
-pub use self::kernel::{AnyKernel, AnyPartial, AnyScratch, Kernel, Needs, ResultArray};
+pub use self::kernel::{AnyKernel, AnyPartial, AnyScratch, Kernel, Needs};
 pub(crate) use self::leaf_partial::LeafPartial;
 pub use self::merge_tree::{MergeTree, Node, Partials};
 pub use self::transform::{AnyTransform, AtomMap, FrameMut, RunUp, Stack, Stage, Transform, TransformState};
+pub use self::values::{Number, ResultArray, Values};

@@ -202,7 +202,7 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
             self._close_mpio = None
 
     def _first_opened(self) -> Trajectory:
-        """Opens the trajectory, after adding to `_options` what HDF5 files need; frames are changed by its transforms."""
+        """Opens the trajectory, with its transforms, after adding to `_options` what HDF5 files need."""
         return self._stored_opened().with_transform(*self._transforms)
 
     def _stored_opened(self) -> Trajectory:

@@ -113,7 +113,7 @@ class _RowsOfJob:
         self._held: list[tuple[int, NDArray[Any], NDArray[np.float64]]] = []
         self.array: GlobalRows | None = None
         if rows.columns is not None:
-            self.make((np.dtype(np.float64), (rows.columns,)))
+            self.make((np.dtype(rows.dtype), (rows.columns,)))
 
     @property
     def rows(self) -> GlobalRows:
