@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kinema_core::reduce::AnyKernel;
 use kinema_core::{Error, ErrorKind, Result};
 
-use crate::analyses::{average, rgyr, rmsd, rmsf};
+use crate::analyses::{average, close_pairs, distance_histogram, rgyr, rmsd, rmsf};
 use crate::arguments::Arguments;
 
 /// A kernel as it is declared in its own file.
@@ -42,7 +42,8 @@ impl KernelInfo {
 }
 
 /// All kernels.
-pub static KERNELS: &[KernelInfo] = &[average::KERNEL, rgyr::KERNEL, rmsd::KERNEL, rmsf::KERNEL];
+pub static KERNELS: &[KernelInfo] =
+    &[average::KERNEL, close_pairs::KERNEL, distance_histogram::KERNEL, rgyr::KERNEL, rmsd::KERNEL, rmsf::KERNEL];
 
 /// The kernel of that name.
 ///
