@@ -305,20 +305,26 @@ def index_seeds():
 
 
 def partial_seeds():
-    """Empty and small partials of every kernel, and counts that nothing can hold."""
-    widths = {0: 1, 1: 3, 2: 1, 3: 4}
-    for kernel, width in widths.items():
+    """Empty and small partials of every kind, and counts that nothing can hold."""
+    named = b"\x80"
+    for width in (1, 3, 4):
         for rows in (0, 1, 3):
             values = np.arange(rows * (1 + width), dtype="<f8")
-            yield f"series_{kernel}_{rows}", bytes([0x80 | kernel]) + struct.pack("<QQ", width, rows) + values.tobytes()
-        yield f"series_{kernel}_huge", bytes([0x80 | kernel]) + struct.pack("<QQ", width, (1 << 61) + 1) + bytes(64)
-    for kernel, columns in {4: 3, 5: 2}.items():
+            yield f"series_{width}_{rows}", named + struct.pack("<QQ", width, rows) + values.tobytes()
+        yield f"series_{width}_huge", named + struct.pack("<QQ", width, (1 << 61) + 1) + bytes(64)
+    for columns in (2, 3):
         for frames in (0, 2, (1 << 64) - 1):
             values = np.arange(9 * columns if frames else 0, dtype="<f8")
-            yield (
-                f"moments_{kernel}_{frames}",
-                bytes([0x80 | kernel]) + struct.pack("<QQ", 9, frames) + values.tobytes(),
-            )
+            yield f"moments_{columns}_{frames}", named + struct.pack("<QQ", 9, frames) + values.tobytes()
+    for bins, hit in ((40, [3, 39]), (40, range(40)), (100_000, [0, 99_999]), (40, [39, 3])):
+        pairs = np.asarray(hit, "<u4").tobytes() if len(hit) < 27 else b""
+        counts = np.arange(1, len(hit) + 1, dtype="<u8").tobytes()
+        yield f"counts_{bins}_{len(hit)}_{hit[0]}", named + struct.pack("<QQQ", bins, 2, len(hit)) + pairs + counts
+    for rows in ([0], [2, 1], [1 << 63, 1 << 63]):
+        n = min(sum(rows), 9)
+        columns = np.arange(n, dtype="<u4").tobytes() + np.arange(n, dtype="<f8").tobytes()
+        head = struct.pack("<QQ", 2, len(rows)) + bytes(8 * len(rows)) + struct.pack(f"<{len(rows)}Q", *rows)
+        yield f"lists_{len(rows)}_{n}", named + head + columns
     yield "unnamed", b"\0\6rmsd/1" + struct.pack("<QQ", 1, 0)
 
 

@@ -972,7 +972,7 @@ class Partial:
     def to_bytes(self) -> bytes: ...
     def merge(self, later: Partial) -> None:
         """Adds `later`, which is used up."""
-    def finish(self) -> dict[str, NDArray[np.float64]]:
+    def finish(self) -> dict[str, NDArray[Any]]:
         """The results; the partial is used up."""
 
 class Plan:
@@ -1091,8 +1091,9 @@ class MergeTree:
     def __init__(
         self, n_leaves: int, kernels: Sequence[Kernel], rows: Callable[[int, list[KernelResults]], None] | None = None
     ) -> None: ...
-    def insert(self, level: int, index: int, partials: Sequence[Partial]) -> None:
-        """Adds a node and merges upwards; the partials are used up."""
+    def insert_all(self, nodes: Sequence[Node]) -> None:
+        """Adds the nodes of a piece of work and merges upwards; the partials are used up. `serialize` has all of them, or
+        none."""
     def restore(self, level: int, index: int, partials: Sequence[Partial]) -> None:
         """Adds a node of an earlier run, whose rows were emitted then."""
     def serialize(self, emit: Callable[[int, int, list[bytes]], None]) -> None:

@@ -6,10 +6,10 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use kinema_analysis::superposition::qcp::Reference;
-use kinema_analysis::{AtomsAndReference, Average, Cpu, Fit, Rgyr, Rmsd, Rmsf, Superpose};
+use kinema_analysis::{Argument, Arguments, AtomsAndReference, Cpu, Superpose, registry};
 use kinema_core::Result;
 use kinema_core::frame::{Block, Fields};
-use kinema_core::reduce::{AtomMap, Buffers, Kernel, Transform};
+use kinema_core::reduce::{AtomMap, BoundKernel, Lattices, Transform};
 use kinema_core::selection::AtomSelection;
 
 /// A wandering chain with a step of 3.8 angstrom, and small differences from frame to frame.
@@ -80,25 +80,26 @@ fn superpositions() -> Result<()> {
 }
 
 /// Time of a frame in one kernel, blocks of 32 rows that hold `held`.
-fn kernel_time<K: Kernel>(name: &str, kernel: &K, held: &AtomSelection) -> Result<()> {
+fn kernel_time(name: &str, arguments: &Arguments, held: &AtomSelection) -> Result<()> {
+    let kernel = registry::named(name)?.kernel(arguments)?;
     let rows = 32;
     let mut block = Block::default();
     block.reset(0..rows as u64, held.len(), Fields::POSITIONS);
     block.positions = chain(held.len(), rows);
-    let maps = kernel.needs().atom_sets.iter().map(|set| AtomMap::new(set, held)).collect::<Result<Vec<_>>>()?;
-    let mut buffers = Buffers::default();
+    let (mut bound, lattices) = (BoundKernel::new(&*kernel, held)?, Lattices::default());
     let blocks = 50;
     let mut failure = None;
     let time = best(rows * blocks, || {
         let mut partial = kernel.empty();
         for _ in 0..blocks {
-            let done = kernel.accumulate(&mut partial, black_box(&block.view()), &maps, &mut buffers);
+            let done = bound.accumulate(&mut partial, black_box(&block.view()), &lattices);
             failure = failure.take().or(done.err());
         }
         black_box(partial);
     });
-    let n_atoms = kernel.needs().atom_sets.first().map_or(0, AtomSelection::len);
-    println!("{name:20} {n_atoms:5} of {:5} atoms: {time:9.1} ns/frame", held.len());
+    let sets = kernel.needs().atom_sets;
+    let n_atoms = sets.first().map_or(0, AtomSelection::len);
+    println!("{name:7} of {} sets, {n_atoms:5} of {:5} atoms: {time:9.1} ns/frame", sets.len(), held.len());
     failure.map_or(Ok(()), Err)
 }
 
@@ -107,15 +108,21 @@ fn kernels() -> Result<()> {
     let scattered = AtomSelection::from_sorted((0..214).map(|i| 4 + i * 15 + i % 5).collect(), 3341)?;
     let most = AtomSelection::from_sorted((0..3341).filter(|i| i % 10 != 0).collect(), 3341)?;
     for (set, held) in [(&scattered, &scattered), (&scattered, &whole), (&most, &most), (&most, &whole)] {
-        let reference: Vec<f64> = chain(set.len(), 1).iter().map(|x| f64::from(*x + x.sin())).collect();
-        let fitted = AtomsAndReference::new(set.clone(), &reference, None)?;
-        kernel_time("rmsd", &Rmsd::new(fitted.clone(), vec![], Fit::Superpose), held)?;
-        kernel_time("rmsd and one group", &Rmsd::new(fitted.clone(), vec![fitted.clone()], Fit::Superpose), held)?;
-        kernel_time("rgyr", &Rgyr::new(set.clone(), Some(&vec![12.0; set.len()]), true)?, held)?;
-        kernel_time("rmsf", &Rmsf::new(set.clone())?, held)?;
-        kernel_time("average", &Average::new(set.clone())?, held)?;
-        let (transform, maps) = (Superpose::new(fitted), [AtomMap::new(set, held)?]);
-        let (mut row, mut buffers) = (chain(held.len(), 1), Buffers::default());
+        let chain_as = |x: &f32| f64::from(*x + x.sin());
+        let reference: Vec<f64> = chain(set.len(), 1).iter().map(chain_as).collect();
+        let reference = reference.as_chunks::<3>().0.to_vec();
+        let atoms: Vec<u32> = set.iter().collect();
+        let of = || Arguments::new(3341).with("atoms", atoms.clone());
+        let fitted = of().with("reference", reference.clone());
+        let group = Argument::List(vec![atoms.clone().into(), reference.into(), Argument::None]);
+        kernel_time("rmsd", &fitted, held)?;
+        kernel_time("rmsd", &fitted.clone().with("groups", vec![group]), held)?;
+        kernel_time("rgyr", &of().with("masses", vec![12.0; set.len()]).with("axes", true), held)?;
+        kernel_time("rmsf", &of(), held)?;
+        kernel_time("average", &of(), held)?;
+        let (transform, maps) =
+            (Superpose::new(AtomsAndReference::from_arguments(&fitted)?), [AtomMap::new(set, held)?]);
+        let (mut row, mut buffers) = (chain(held.len(), 1), Vec::new());
         let mut failure = None;
         let time = best(1000, || {
             for _ in 0..1000 {

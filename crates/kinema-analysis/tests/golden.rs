@@ -87,19 +87,23 @@ fn compare(what: &str, found: &[f64], expected: &[f64], most: f64) {
     assert!(greatest < most, "{what}: {greatest:e}");
 }
 
+fn f64s(array: &ResultArray) -> &[f64] {
+    array.values.of().unwrap()
+}
+
 fn nth_column(array: &ResultArray, at: usize) -> Vec<f64> {
-    array.values.iter().skip(at).step_by(array.shape[1]).copied().collect()
+    f64s(array).iter().skip(at).step_by(array.shape[1]).copied().collect()
 }
 
 #[test]
 fn rmsd_is_that_of_mdanalysis() {
     for (weighted, name) in [(false, "plain"), (true, "weighted")] {
         let results = rmsd(all(), weighted, &[], "superpose");
-        assert_eq!(results[0].values, OF_FRAMES.column("time"));
-        compare(&format!("svd {name}"), &results[1].values, &OF_FRAMES.column(&format!("svd_{name}")), 1e-11);
+        assert_eq!(f64s(&results[0]), OF_FRAMES.column("time"));
+        compare(&format!("svd {name}"), f64s(&results[1]), &OF_FRAMES.column(&format!("svd_{name}")), 1e-11);
         let golden = OF_FRAMES.column(&format!("mda_{name}"));
-        compare(&format!("mda {name}"), &results[1].values, &golden, 5e-7);
-        compare(&format!("mda {name}, later frames"), &results[1].values[1..], &golden[1..], 1e-11);
+        compare(&format!("mda {name}"), f64s(&results[1]), &golden, 5e-7);
+        compare(&format!("mda {name}, later frames"), &f64s(&results[1])[1..], &golden[1..], 1e-11);
     }
 }
 
@@ -131,8 +135,7 @@ fn radius_of_gyration_is_that_of_mdanalysis() {
     let total = nth_column(&results[1], 0);
     compare("rgyr", &total, &OF_FRAMES.column("mda_rgyr"), 1e-11);
     // Each square is counted in two of the three axes.
-    let axes: Vec<f64> = results[1]
-        .values
+    let axes: Vec<f64> = f64s(&results[1])
         .chunks_exact(4)
         .map(|row| (row[1..].iter().map(|value| value * value).sum::<f64>() / 2.0).sqrt())
         .collect();
@@ -142,7 +145,7 @@ fn radius_of_gyration_is_that_of_mdanalysis() {
 #[test]
 fn fluctuations_are_those_of_mdanalysis() {
     let results = run("rmsf", &of(all()), &trajectory());
-    compare("rmsf", &results[0].values, &FLUCTUATIONS.column("mda_rmsf"), 1e-11);
+    compare("rmsf", f64s(&results[0]), &FLUCTUATIONS.column("mda_rmsf"), 1e-11);
     let average = run("average", &of(all()), &trajectory());
     assert_eq!(average[0], results[1], "both kernels sum alike");
     for (at, name) in ["x", "y", "z"].into_iter().enumerate() {
@@ -153,7 +156,7 @@ fn fluctuations_are_those_of_mdanalysis() {
 #[test]
 fn two_rounds_give_fluctuations_about_the_aligned_average() {
     let average = run("average", &of(all()), &trajectory());
-    let reference = average[0].values.as_chunks::<3>().0.to_vec();
+    let reference = f64s(&average[0]).as_chunks::<3>().0.to_vec();
     let arguments = of(all()).with("reference", reference).with("weights", OF_ATOMS.column("weight"));
     let transform = Superpose::new(AtomsAndReference::from_arguments(&arguments).unwrap());
     let atoms = AtomSelection::all(ATOMS as u32);
@@ -164,5 +167,5 @@ fn two_rounds_give_fluctuations_about_the_aligned_average() {
     }
     let results = run("rmsf", &of(all()), &block);
     // Aligned positions are rounded to f32.
-    compare("aligned rmsf", &results[0].values, &FLUCTUATIONS.column("aligned_rmsf"), 1e-6);
+    compare("aligned rmsf", f64s(&results[0]), &FLUCTUATIONS.column("aligned_rmsf"), 1e-6);
 }

@@ -101,7 +101,7 @@ fn run(kernel: &dyn AnyKernel, block: &Block) -> Result<Vec<f64>> {
     let atoms = AtomSelection::from_sorted(all(), 1000)?;
     let mut partial = kernel.empty();
     BoundKernel::new(kernel, &atoms)?.accumulate(&mut partial, &block.view(), &Lattices::default())?;
-    Ok(kernel.finish(partial)?.pop().map(|array| array.values).unwrap_or_default())
+    Ok(kernel.finish(partial)?.pop().and_then(|array| array.values.of().map(<[f64]>::to_vec)).unwrap_or_default())
 }
 
 #[test]

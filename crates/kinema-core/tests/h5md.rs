@@ -331,7 +331,7 @@ impl Kernel for Chain {
         Ok(())
     }
     fn finish(&self, partial: (f64, u64)) -> Result<Vec<ResultArray>> {
-        Ok(vec![ResultArray { name: "sum", shape: vec![1], values: vec![partial.0] }])
+        Ok(vec![ResultArray::new("sum", vec![1], vec![partial.0])])
     }
     fn to_bytes(&self, _: &(f64, u64)) -> Result<Vec<u8>> {
         Ok(Vec::new())

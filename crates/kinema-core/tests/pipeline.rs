@@ -58,7 +58,7 @@ impl Kernel for OrderSensitive {
         Ok(())
     }
     fn finish(&self, partial: Self::Partial) -> Result<Vec<ResultArray>> {
-        Ok(vec![ResultArray { name: "sum", shape: vec![1], values: vec![partial.0] }])
+        Ok(vec![ResultArray::new("sum", vec![1], vec![partial.0])])
     }
     fn to_bytes(&self, partial: &Self::Partial) -> Result<Vec<u8>> {
         Ok(partial.0.to_le_bytes().to_vec())

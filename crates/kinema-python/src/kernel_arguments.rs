@@ -45,19 +45,21 @@ pub fn from_python(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Argument> {
     Err(invalid(format!("argument {name} of a kernel cannot be {found}")))
 }
 
+/// An array of these dimensions.
+pub fn shaped<T>(shape: &[usize], numbers: Vec<T>) -> PyResult<ArrayD<T>> {
+    ArrayD::from_shape_vec(IxDyn(shape), numbers).map_err(|error| invalid(error.to_string()))
+}
+
 /// The same object again; a new array.
 pub fn to_python<'py>(py: Python<'py>, argument: &Argument) -> PyResult<Bound<'py, PyAny>> {
-    fn array<T: Copy>(shape: &[usize], values: &[T]) -> PyResult<ArrayD<T>> {
-        ArrayD::from_shape_vec(IxDyn(shape), values.to_vec()).map_err(|error| invalid(error.to_string()))
-    }
     match argument {
         Argument::None => Ok(py.None().into_bound(py)),
         Argument::Flag(flag) => flag.into_bound_py_any(py),
         Argument::Integer(number) => number.into_bound_py_any(py),
         Argument::Number(number) => number.into_bound_py_any(py),
         Argument::Text(text) => text.into_bound_py_any(py),
-        Argument::Atoms { shape, indices } => Ok(array(shape, indices)?.into_pyarray(py).into_any()),
-        Argument::Numbers { shape, values } => Ok(array(shape, values)?.into_pyarray(py).into_any()),
+        Argument::Atoms { shape, indices } => Ok(shaped(shape, indices.clone())?.into_pyarray(py).into_any()),
+        Argument::Numbers { shape, values } => Ok(shaped(shape, values.clone())?.into_pyarray(py).into_any()),
         Argument::List(items) => {
             let items = items.iter().map(|item| to_python(py, item)).collect::<PyResult<Vec<_>>>()?;
             Ok(PyTuple::new(py, items)?.into_any())

@@ -4,8 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use kinema_analysis::{Arguments, AtomsAndReference, KERNELS, Superpose, registry};
 use kinema_core::reduce::{AnyKernel, AnyPartial, ResultArray, Transform};
-use kinema_core::{Error, Result};
-use numpy::ndarray::{ArrayD, IxDyn};
+use kinema_core::{Error, Result, with_numbers};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
@@ -13,7 +12,7 @@ use pyo3::types::{PyBytes, PyDict, PyList};
 use crate::arguments;
 use crate::callback::{PythonCallback, or_raised};
 use crate::errors::{invalid, to_python};
-use crate::kernel_arguments::{from_python, to_python as argument_to_python};
+use crate::kernel_arguments::{from_python, shaped, to_python as argument_to_python};
 use crate::python_kernel::{PythonKernel, PythonPartial};
 
 fn checked<T>(result: Result<T>) -> PyResult<T> {
@@ -244,8 +243,8 @@ impl PyPartial {
         let results = checked(py.detach(|| self.kernel.finish(gathered)))?;
         let named = PyDict::new(py);
         for ResultArray { name, shape, values } in results {
-            let array = ArrayD::from_shape_vec(IxDyn(&shape), values).map_err(|error| invalid(error.to_string()))?;
-            named.set_item(name, array.into_pyarray(py))?;
+            let array = with_numbers!(values, numbers => shaped(&shape, numbers)?.into_pyarray(py).into_any());
+            named.set_item(name, array)?;
         }
         Ok(named)
     }

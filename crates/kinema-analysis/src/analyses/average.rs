@@ -19,6 +19,6 @@ impl Quantity for Mean {
     const ORDER: Order = Order::First;
 
     fn results(moments: &Moments, n_atoms: usize) -> Vec<ResultArray> {
-        vec![ResultArray { name: "mean_positions", shape: vec![n_atoms, 3], values: moments.means() }]
+        vec![ResultArray::new("mean_positions", vec![n_atoms, 3], moments.means())]
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use kinema_core::Result;
 use kinema_core::frame::Fields;
-use kinema_core::reduce::{Frames, Kernel, Needs, ResultArray};
+use kinema_core::reduce::{Frames, Kernel, Needs, ResultArray, Values};
 use kinema_core::selection::AtomSelection;
 
 use crate::arguments::Arguments;
@@ -89,7 +89,8 @@ impl<Q: Quantity> Kernel for MomentKernel<Q> {
         let mut results = Q::results(&partial, self.atoms.len());
         for array in &mut results {
             let width = array.values.len() / self.atoms.len();
-            array.values = self.atoms.in_requested_order(std::mem::take(&mut array.values), width);
+            let values = std::mem::replace(&mut array.values, Values::F64(Vec::new()));
+            array.values = values.in_requested_order(&self.atoms, width);
             array.shape[0] = self.atoms.n_requested();
         }
         Ok(results)

@@ -3,7 +3,7 @@
 //! It knows no quantity: [`PerFrame`] says how many columns there are and computes one row.
 
 use kinema_core::Result;
-use kinema_core::reduce::{Frame, Frames, Kernel, Needs, ResultArray};
+use kinema_core::reduce::{Frame, Frames, Kernel, Needs, Number, ResultArray};
 
 use crate::partials::series::Series;
 
@@ -11,6 +11,8 @@ use crate::partials::series::Series;
 pub trait PerFrame: Send + Sync + 'static {
     /// Name and version of the partial's bytes.
     const ID: &'static str;
+    /// The type of the numbers.
+    type Value: Number;
     /// Buffers that each worker keeps for it.
     type Scratch: Default + Send + 'static;
     /// Fields and atom sets.
@@ -21,7 +23,7 @@ pub trait PerFrame: Send + Sync + 'static {
     ///
     /// # Errors
     /// `Corrupt` for values that it cannot work with: [`Frame::not_finite`].
-    fn row(&self, frame: &Frame<'_>, scratch: &mut Self::Scratch, values: &mut [f64]) -> Result<()>;
+    fn row(&self, frame: &Frame<'_>, scratch: &mut Self::Scratch, values: &mut [Self::Value]) -> Result<()>;
 }
 
 /// The kernel of a quantity. Results: "time" (n), ps; "values" (n, width).
@@ -29,7 +31,7 @@ pub trait PerFrame: Send + Sync + 'static {
 pub struct Rows<P>(pub P);
 
 impl<P: PerFrame> Kernel for Rows<P> {
-    type Partial = Series;
+    type Partial = Series<P::Value>;
     type Scratch = P::Scratch;
 
     fn id(&self) -> &'static str {
@@ -40,11 +42,11 @@ impl<P: PerFrame> Kernel for Rows<P> {
         self.0.needs()
     }
 
-    fn empty(&self) -> Series {
+    fn empty(&self) -> Series<P::Value> {
         Series::default()
     }
 
-    fn accumulate(&self, partial: &mut Series, frames: &Frames<'_>, scratch: &mut P::Scratch) -> Result<()> {
+    fn accumulate(&self, partial: &mut Series<P::Value>, frames: &Frames<'_>, scratch: &mut P::Scratch) -> Result<()> {
         let width = self.0.width();
         let values = partial.extend(frames.stamps(), width);
         for (frame, row) in frames.iter().zip(values.chunks_exact_mut(width.max(1))) {
@@ -53,20 +55,20 @@ impl<P: PerFrame> Kernel for Rows<P> {
         Ok(())
     }
 
-    fn merge(&self, left: &mut Series, right: Series) -> Result<()> {
+    fn merge(&self, left: &mut Series<P::Value>, right: Series<P::Value>) -> Result<()> {
         left.append(right);
         Ok(())
     }
 
-    fn finish(&self, partial: Series) -> Result<Vec<ResultArray>> {
+    fn finish(&self, partial: Series<P::Value>) -> Result<Vec<ResultArray>> {
         partial.results(P::ID, self.0.width())
     }
 
-    fn to_bytes(&self, partial: &Series) -> Result<Vec<u8>> {
+    fn to_bytes(&self, partial: &Series<P::Value>) -> Result<Vec<u8>> {
         Ok(partial.to_bytes(P::ID, self.0.width()))
     }
 
-    fn from_bytes(&self, bytes: &[u8]) -> Result<Series> {
+    fn from_bytes(&self, bytes: &[u8]) -> Result<Series<P::Value>> {
         Series::from_bytes(P::ID, self.0.width(), bytes)
     }
 }

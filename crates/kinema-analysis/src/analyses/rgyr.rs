@@ -40,6 +40,7 @@ struct Rgyr {
 
 impl PerFrame for Rgyr {
     const ID: &'static str = "rgyr/1";
+    type Value = f64;
     type Scratch = ();
 
     fn needs(&self) -> Needs {

@@ -85,6 +85,7 @@ impl Rmsd {
 
 impl PerFrame for Rmsd {
     const ID: &'static str = "rmsd/1";
+    type Value = f64;
     type Scratch = ();
 
     fn needs(&self) -> Needs {

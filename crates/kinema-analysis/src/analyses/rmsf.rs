@@ -21,10 +21,10 @@ impl Quantity for Fluctuation {
 
     fn results(moments: &Moments, n_atoms: usize) -> Vec<ResultArray> {
         let variances = moments.variances();
-        let rmsf = variances.as_chunks::<3>().0.iter().map(|[x, y, z]| (x + y + z).sqrt()).collect();
+        let rmsf: Vec<f64> = variances.as_chunks::<3>().0.iter().map(|[x, y, z]| (x + y + z).sqrt()).collect();
         vec![
-            ResultArray { name: "rmsf", shape: vec![n_atoms], values: rmsf },
-            ResultArray { name: "mean_positions", shape: vec![n_atoms, 3], values: moments.means() },
+            ResultArray::new("rmsf", vec![n_atoms], rmsf),
+            ResultArray::new("mean_positions", vec![n_atoms, 3], moments.means()),
         ]
     }
 }

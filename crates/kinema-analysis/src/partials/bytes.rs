@@ -2,6 +2,7 @@
 //!
 //! It knows no kernel: which fields there are, and in which order, each kernel says itself.
 
+use kinema_core::reduce::Number;
 use kinema_core::{Error, ErrorKind, Result};
 
 /// Writes the bytes of a partial, beginning with the kernel's name and version.
@@ -22,10 +23,10 @@ impl Writer {
         self.0.extend_from_slice(&value.to_le_bytes());
     }
 
-    pub(crate) fn f64s(&mut self, values: &[f64]) {
-        self.0.reserve(values.len() * 8);
-        for value in values {
-            self.0.extend_from_slice(&value.to_le_bytes());
+    pub(crate) fn numbers<T: Number>(&mut self, numbers: &[T]) {
+        self.0.reserve(numbers.len() * T::BYTES);
+        for number in numbers {
+            number.append_to(&mut self.0);
         }
     }
 
@@ -68,13 +69,13 @@ impl<'a> Reader<'a> {
         bytes.first_chunk::<8>().map(|b| u64::from_le_bytes(*b)).ok_or_else(|| self.wrong(what, 8, bytes.len()))
     }
 
-    /// `count` values; nothing is allocated unless all of them are there.
-    pub(crate) fn f64s(&mut self, count: u64, what: &str) -> Result<Vec<f64>> {
-        let length = usize::try_from(count).ok().and_then(|count| count.checked_mul(8));
+    /// `count` numbers; nothing is allocated unless all of them are there.
+    pub(crate) fn numbers<T: Number>(&mut self, count: u64, what: &str) -> Result<Vec<T>> {
+        let length = usize::try_from(count).ok().and_then(|count| count.checked_mul(T::BYTES));
         let Some(length) = length else {
             return Err(self.wrong(what, "a length in memory", count));
         };
-        Ok(self.take(length, what)?.as_chunks::<8>().0.iter().map(|b| f64::from_le_bytes(*b)).collect())
+        Ok(self.take(length, what)?.chunks_exact(T::BYTES).map(T::from_bytes).collect())
     }
 
     /// A number that must be the kernel's own, such as its number of atoms.
@@ -83,7 +84,7 @@ impl<'a> Reader<'a> {
         if found == expected { Ok(()) } else { Err(self.wrong(what, expected, found)) }
     }
 
-    fn wrong(&self, what: &str, expected: impl std::fmt::Display, found: impl std::fmt::Display) -> Error {
+    pub(crate) fn wrong(&self, what: &str, expected: impl std::fmt::Display, found: impl std::fmt::Display) -> Error {
         Error::corrupt(&format!("wrong {what} of a partial"), expected, found).at_byte(self.at as u64)
     }
 
@@ -105,12 +106,12 @@ mod tests {
     fn what_was_written_is_read_and_nothing_else() {
         let mut writer = Writer::new("x/1");
         writer.u64(2);
-        writer.f64s(&[1.5, -2.0]);
+        writer.numbers(&[1.5, -2.0]);
         let bytes = writer.finish();
         let read = |bytes: &[u8]| -> Result<Vec<f64>> {
             let mut reader = Reader::new("x/1", bytes)?;
             let count = reader.u64("count")?;
-            let values = reader.f64s(count, "values")?;
+            let values = reader.numbers(count, "values")?;
             reader.finish()?;
             Ok(values)
         };

@@ -120,9 +120,9 @@ impl Moments {
         let mut writer = Writer::new(id);
         writer.u64(n_coordinates as u64);
         writer.u64(self.n_frames);
-        writer.f64s(&self.shift);
-        writer.f64s(&self.first);
-        writer.f64s(&self.second);
+        writer.numbers(&self.shift);
+        writer.numbers(&self.first);
+        writer.numbers(&self.second);
         writer.finish()
     }
 
@@ -135,9 +135,9 @@ impl Moments {
         reader.same(n_coordinates as u64, "number of coordinates")?;
         let n_frames = reader.u64("number of frames")?;
         let width = if n_frames == 0 { 0 } else { n_coordinates as u64 };
-        let shift = reader.f64s(width, "first frame")?;
-        let first = reader.f64s(width, "sums")?;
-        let second = reader.f64s(if order == Order::Second { width } else { 0 }, "sums of squares")?;
+        let shift = reader.numbers(width, "first frame")?;
+        let first = reader.numbers(width, "sums")?;
+        let second = reader.numbers(if order == Order::Second { width } else { 0 }, "sums of squares")?;
         reader.finish()?;
         Ok(Self { order, n_frames, shift, first, second })
     }

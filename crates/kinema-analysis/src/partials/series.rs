@@ -3,28 +3,28 @@
 //! It keeps times and values only; the plan knows which frames they belong to.
 
 use kinema_core::frame::Stamp;
-use kinema_core::reduce::ResultArray;
+use kinema_core::reduce::{Number, ResultArray, reserve_long};
 use kinema_core::{Error, ErrorKind, Result};
 
 use super::bytes::{Reader, Writer};
 
 /// Rows of consecutive frames.
 #[derive(Debug, Default, Clone, PartialEq)]
-struct Chunk {
+struct Chunk<T> {
     times: Vec<f64>,
     /// `times.len() * width` values
-    values: Vec<f64>,
+    values: Vec<T>,
 }
 
 /// All rows gathered so far, in the order of the frames.
 #[derive(Debug, Default, Clone, PartialEq)]
-pub struct Series {
-    chunks: Vec<Chunk>,
+pub struct Series<T> {
+    chunks: Vec<Chunk<T>>,
 }
 
-impl Series {
+impl<T: Number> Series<T> {
     /// Adds rows with these times; gives their values, which are zero.
-    pub(crate) fn extend(&mut self, stamps: &[Stamp], width: usize) -> &mut [f64] {
+    pub(crate) fn extend(&mut self, stamps: &[Stamp], width: usize) -> &mut [T] {
         if self.chunks.is_empty() {
             self.chunks.push(Chunk::default());
         }
@@ -32,7 +32,7 @@ impl Series {
         let Chunk { times, values } = &mut self.chunks[last];
         times.extend(stamps.iter().map(|stamp| stamp.time));
         let before = values.len();
-        values.resize(before + stamps.len() * width, 0.0);
+        values.resize(before + stamps.len() * width, T::default());
         &mut values[before..]
     }
 
@@ -61,14 +61,14 @@ impl Series {
         let mut chunks = self.chunks.into_iter();
         let Chunk { mut times, mut values } = chunks.next().unwrap_or_default();
         times.reserve(n - times.len());
-        values.reserve((n * width).saturating_sub(values.len()));
+        reserve_long(&mut values, (n * width).saturating_sub(values.len()));
         for chunk in chunks {
             times.extend_from_slice(&chunk.times);
             values.extend_from_slice(&chunk.values);
         }
         Ok(vec![
-            ResultArray { name: "time", shape: vec![n], values: times },
-            ResultArray { name: "values", shape: vec![n, width], values },
+            ResultArray::new("time", vec![n], times),
+            ResultArray::new("values", vec![n, width], T::values(values)),
         ])
     }
 
@@ -78,10 +78,10 @@ impl Series {
         writer.u64(width as u64);
         writer.u64(self.len() as u64);
         for chunk in &self.chunks {
-            writer.f64s(&chunk.times);
+            writer.numbers(&chunk.times);
         }
         for chunk in &self.chunks {
-            writer.f64s(&chunk.values);
+            writer.numbers(&chunk.values);
         }
         writer.finish()
     }
@@ -94,8 +94,8 @@ impl Series {
         let mut reader = Reader::new(id, bytes)?;
         reader.same(width as u64, "number of columns")?;
         let rows = reader.u64("number of rows")?;
-        let times = reader.f64s(rows, "times")?;
-        let values = reader.f64s(rows.saturating_mul(width as u64), "values")?;
+        let times = reader.numbers(rows, "times")?;
+        let values = reader.numbers(rows.saturating_mul(width as u64), "values")?;
         reader.finish()?;
         Ok(if rows == 0 { Self::default() } else { Self { chunks: vec![Chunk { times, values }] } })
     }
@@ -110,7 +110,7 @@ pub(crate) fn nothing_gathered(id: &str) -> Error {
 mod tests {
     use super::*;
 
-    fn series(times: &[f64]) -> Series {
+    fn series(times: &[f64]) -> Series<f64> {
         let mut series = Series::default();
         let stamps: Vec<Stamp> = times.iter().map(|&time| Stamp { time, ..Stamp::default() }).collect();
         let rows = series.extend(&stamps, 2).as_chunks_mut::<2>().0;
@@ -127,9 +127,19 @@ mod tests {
         left.append(Series::default());
         assert_eq!(left.to_bytes("x/1", 2), series(&[1.0, 2.0, 3.0]).to_bytes("x/1", 2));
         let results = left.results("x/1", 2).unwrap();
-        assert_eq!(results[0].values, [1.0, 2.0, 3.0]);
+        assert_eq!(results[0].values, vec![1.0, 2.0, 3.0].into());
         assert_eq!(results[1].shape, [3, 2]);
-        assert_eq!(results[1].values, [10.0, 100.0, 20.0, 200.0, 30.0, 300.0]);
+        assert_eq!(results[1].values, vec![10.0, 100.0, 20.0, 200.0, 30.0, 300.0].into());
+    }
+
+    #[test]
+    fn numbers_keep_their_type() {
+        let mut rows = Series::<u32>::default();
+        rows.extend(&[Stamp::default()], 2).copy_from_slice(&[7, u32::MAX]);
+        let bytes = rows.to_bytes("x/1", 2);
+        let again = Series::<u32>::from_bytes("x/1", 2, &bytes).unwrap();
+        assert_eq!(again.results("x/1", 2).unwrap()[1].values, vec![7, u32::MAX].into());
+        assert_eq!(Series::<f64>::from_bytes("x/1", 2, &bytes).unwrap_err().kind(), ErrorKind::Corrupt);
     }
 
     #[test]
@@ -143,7 +153,7 @@ mod tests {
     #[test]
     fn another_width_is_refused() {
         let bytes = series(&[1.0]).to_bytes("x/1", 2);
-        assert_eq!(Series::from_bytes("x/1", 3, &bytes).unwrap_err().kind(), ErrorKind::Corrupt);
-        assert_eq!(Series::from_bytes("x/2", 2, &bytes).unwrap_err().kind(), ErrorKind::Corrupt);
+        assert_eq!(Series::<f64>::from_bytes("x/1", 3, &bytes).unwrap_err().kind(), ErrorKind::Corrupt);
+        assert_eq!(Series::<f64>::from_bytes("x/2", 2, &bytes).unwrap_err().kind(), ErrorKind::Corrupt);
     }
 }

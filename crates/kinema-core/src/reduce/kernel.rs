@@ -5,7 +5,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use super::Frames;
+use super::{Frames, ResultArray};
 use crate::error::{Error, ErrorKind, Result};
 use crate::frame::Fields;
 use crate::selection::AtomSelection;
@@ -60,17 +60,6 @@ pub struct Needs {
     pub atom_sets: Vec<AtomSelection>,
 }
 
-/// One named array of results, row-major.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ResultArray {
-    /// Name, as `results.<name>` in Python.
-    pub name: &'static str,
-    /// Dimensions.
-    pub shape: Vec<usize>,
-    /// Values.
-    pub values: Vec<f64>,
-}
-
 /// One analysis. Laws, tested for each: `empty` is neutral under `merge`; accumulating a leaf in several blocks
 /// gives the same bits as in one; `from_bytes(to_bytes(p))` is `p`.
 pub trait Kernel: Send + Sync {
@@ -89,6 +78,11 @@ pub trait Kernel: Send + Sync {
     /// less often: the length of the kernel's leaves depends on it, and with that its results' bits.
     fn partial_bytes(&self) -> u64 {
         0
+    }
+    /// Whether partials are sums of whole numbers, which are exact in any order. Then one is gathered for all leaves of a piece
+    /// of work, beside the merge tree.
+    fn is_exact(&self) -> bool {
+        false
     }
     /// Adds frames, in order.
     ///
@@ -134,6 +128,8 @@ pub trait AnyKernel: Send + Sync {
     fn empty(&self) -> AnyPartial;
     /// As [`Kernel::partial_bytes`].
     fn partial_bytes(&self) -> u64;
+    /// As [`Kernel::is_exact`].
+    fn is_exact(&self) -> bool;
     /// An empty [`Kernel::Scratch`].
     fn scratch(&self) -> AnyScratch;
     /// As [`Kernel::accumulate`].
@@ -180,6 +176,9 @@ impl<K: Kernel> AnyKernel for K {
     }
     fn partial_bytes(&self) -> u64 {
         Kernel::partial_bytes(self)
+    }
+    fn is_exact(&self) -> bool {
+        Kernel::is_exact(self)
     }
     fn scratch(&self) -> AnyScratch {
         Box::new(K::Scratch::default())

@@ -42,7 +42,8 @@ class RowsOfPass:
     def __init__(self, session: MPISession, frames: FrameSelection, rows: Sequence[Rows | None]) -> None:
         self._session = session
         self._retained = False
-        self._jobs = {number: _RowsOfJob(session, frames, one) for number, one in enumerate(rows) if one is not None}
+        fixed = {number: one for number, one in enumerate(rows) if one is not None and not one.lists}
+        self._jobs = {number: _RowsOfJob(session, frames, one) for number, one in fixed.items()}
 
     def __enter__(self) -> Self:
         return self
@@ -113,7 +114,7 @@ class _RowsOfJob:
         self._held: list[tuple[int, NDArray[Any], NDArray[np.float64]]] = []
         self.array: GlobalRows | None = None
         if rows.columns is not None:
-            self.make((np.dtype(np.float64), (rows.columns,)))
+            self.make((np.dtype(rows.dtype), (rows.columns,)))
 
     @property
     def rows(self) -> GlobalRows:
