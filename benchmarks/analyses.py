@@ -186,9 +186,7 @@ def main() -> None:
     n_frames, tries = (1000, 3) if given.quick else (5000, 7)
     with tempfile.TemporaryDirectory(dir=given.folder) as folder:
         trajectories = made(Path(folder), n_frames)
-        print(
-            f"us a frame, one worker, {n_frames:,} frames; last: MDTraj, and in multiples of our kernel"
-        )
+        print(f"us a frame, one worker, {n_frames:,} frames; last: MDTraj, and in multiples of our kernel")
         heads = "".join(f"{head:>9s}" for head in ("decode", "kernel", "wall", "/ parts", "2 cores", "MDTraj"))
         print(f"  {'':32s}{heads}")
         rows = measure(trajectories, tries)

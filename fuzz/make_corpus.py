@@ -14,7 +14,6 @@ import MDAnalysis
 import numpy as np
 from MDAnalysisTests import datafiles
 
-from kinema import _core
 from kinema.testing import history_bytes, unformatted_bytes, write_netcdf
 
 CORPUS = Path(__file__).parent / "corpus"
@@ -306,28 +305,27 @@ def index_seeds():
 
 
 def partial_seeds():
-    """Empty and small partials of every kernel, and counts that nothing can hold."""
-    kernels = [kernel["name"] for kernel in _core.kernels()]
-    rmsd, rgyr, rmsf, average = map(kernels.index, ("rmsd", "rgyr", "rmsf", "average"))
-    for kernel, width in ((rmsd, 1), (rmsd, 3), (rgyr, 1), (rgyr, 4)):
+    """Empty and small partials of every kind, and counts that nothing can hold."""
+    named = b"\x80"
+    for width in (1, 3, 4):
         for rows in (0, 1, 3):
             values = np.arange(rows * (1 + width), dtype="<f8")
-            yield (
-                f"series_{kernel}_{width}_{rows}",
-                bytes([0x80 | kernel]) + struct.pack("<QQ", width, rows) + values.tobytes(),
-            )
-        yield (
-            f"series_{kernel}_{width}_huge",
-            bytes([0x80 | kernel]) + struct.pack("<QQ", width, (1 << 61) + 1) + bytes(64),
-        )
-    for kernel, columns in {rmsf: 3, average: 2}.items():
+            yield f"series_{width}_{rows}", named + struct.pack("<QQ", width, rows) + values.tobytes()
+        yield f"series_{width}_huge", named + struct.pack("<QQ", width, (1 << 61) + 1) + bytes(64)
+    for columns in (2, 3):
         for frames in (0, 2, (1 << 64) - 1):
             values = np.arange(9 * columns if frames else 0, dtype="<f8")
-            yield (
-                f"moments_{kernel}_{frames}",
-                bytes([0x80 | kernel]) + struct.pack("<QQ", 9, frames) + values.tobytes(),
-            )
-    yield "unnamed", bytes([rmsd]) + b"\6rmsd/1" + struct.pack("<QQ", 1, 0)
+            yield f"moments_{columns}_{frames}", named + struct.pack("<QQ", 9, frames) + values.tobytes()
+    for bins, hit in ((40, [3, 39]), (40, range(40)), (100_000, [0, 99_999]), (40, [39, 3])):
+        pairs = np.asarray(hit, "<u4").tobytes() if len(hit) < 27 else b""
+        counts = np.arange(1, len(hit) + 1, dtype="<u8").tobytes()
+        yield f"counts_{bins}_{len(hit)}_{hit[0]}", named + struct.pack("<QQQ", bins, 2, len(hit)) + pairs + counts
+    for rows in ([0], [2, 1], [1 << 63, 1 << 63]):
+        n = min(sum(rows), 9)
+        columns = np.arange(n, dtype="<u4").tobytes() + np.arange(n, dtype="<f8").tobytes()
+        head = struct.pack("<QQ", 2, len(rows)) + bytes(8 * len(rows)) + struct.pack(f"<{len(rows)}Q", *rows)
+        yield f"lists_{len(rows)}_{n}", named + head + columns
+    yield "unnamed", b"\0\6rmsd/1" + struct.pack("<QQ", 1, 0)
 
 
 def hdf5_head(filters, mask, element, count):
@@ -425,9 +423,7 @@ def chunk_map_seeds():
 def classic_seeds():
     """Real HISTORY files of any width, with Windows' line ends, lost and double lines; cut; records of one width."""
     folder = Path(datafiles.__file__).parent / "data/dlpoly"
-    real = {
-        name: (folder / f"HISTORY{name}").read_bytes() for name in ("_classic", "_minimal", "_minimal_cell", "_order")
-    }
+    real = {name: (folder / f"HISTORY{name}").read_bytes() for name in ("_classic", "_minimal", "_minimal_cell", "_order")}
     for name, data in real.items():
         yield name.strip("_"), data
     classic = real["_classic"]
@@ -437,17 +433,9 @@ def classic_seeds():
     yield "lost_lines", b"".join(lines[:14] + lines[16:])
     yield "double_line", b"".join(lines[:14] + lines[13:])
     yield "other_atoms", classic.replace(b"2001         3", b"2001         2")
-    yield (
-        "no_cell",
-        b"".join(line for line in lines if b".607" not in line).replace(b"   1    0.000500", b"   0    0.000500"),
-    )
+    yield "no_cell", b"".join(line for line in lines if b".607" not in line).replace(b"   1    0.000500", b"   0    0.000500")
     yield "stars", classic.replace(b"-1.1677E+01", b"***********")
-    yield (
-        "unsorted",
-        classic.replace(b"B                1", b"B                3").replace(
-            b"A                1", b"A                2"
-        ),
-    )
+    yield "unsorted", classic.replace(b"B                1", b"B                3").replace(b"A                1", b"A                2")
     fixed = (folder / "HISTORY").read_bytes().splitlines()
     few = [fixed[0], fixed[1].replace(b"216", b"  2"), fixed[2].replace(b"216", b"  2"), *fixed[3:14]]
     yield "fixed", b"".join(line + b"\n" for line in few + few[2:])
@@ -469,10 +457,7 @@ def unformatted_seeds():
 def text_seeds():
     """Numbers as Fortran and others write them."""
     yield "reals", b"  1.234567890    -0.1234567890E-01   0.1-102 1D5 .5 5. +7q3 NaN -Infinity ********\n1 2 3\r\n"
-    yield (
-        "long",
-        b"123456789012345678901234567890.5 0.00000000000000000000000001 9007199254740993 2.2250738585072011e-308\n",
-    )
+    yield "long", b"123456789012345678901234567890.5 0.00000000000000000000000001 9007199254740993 2.2250738585072011e-308\n"
     yield "integers", b"0 -9223372036854775808 9223372036854775807 9223372036854775808 +00012 1_0\n" * 20
     for number, value in enumerate([0.1, -9999999999.5, 999999.99995, 5e-324, 1.7976931348623157e308, -0.0, np.inf]):
         yield f"value_{number}", struct.pack("<d", value) + bytes([12, 6]) + b"name"

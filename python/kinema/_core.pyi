@@ -1133,8 +1133,9 @@ class MergeTree:
     def __init__(
         self, n_leaves: int, kernels: Sequence[Kernel], rows: Callable[[int, list[KernelResults]], None] | None = None
     ) -> None: ...
-    def insert(self, level: int, index: int, partials: Sequence[Partial]) -> None:
-        """Adds a node and merges upwards; the partials are used up."""
+    def insert_all(self, nodes: Sequence[Node]) -> None:
+        """Adds the nodes of a piece of work and merges upwards; the partials are used up. `serialize` has all of them, or
+        none."""
     def restore(self, level: int, index: int, partials: Sequence[Partial]) -> None:
         """Adds a node of an earlier run, whose rows were emitted then."""
     def serialize(self, emit: Callable[[int, int, list[bytes]], None]) -> None:

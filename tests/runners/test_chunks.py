@@ -61,8 +61,7 @@ class _Counted:
                     asking.remove(worker)
                     continue
                 nodes, _ = _core.run_leaves(self.trajectory, self.plan, self.jobs, *piece)
-                for level, index, partials in nodes:
-                    tree.insert(level, index, partials)
+                tree.insert_all(nodes)
         ((_, _, (root,)),) = tree.take_nodes()
         return root.to_bytes()
 

@@ -16,9 +16,11 @@ mod symmetric_matrix;
 pub mod transforms;
 mod weights;
 
+pub use analyses::lists_per_frame::{ListPerFrame, ListRows};
 pub use analyses::per_frame::{PerFrame, Rows};
 pub use arguments::{Argument, Arguments};
 pub use cpu::Cpu;
+pub use partials::lists::{ListChunk, ListColumn};
 pub use partials::moments::{Moments, Order};
 pub use partials::series::Series;
 pub use registry::{KERNELS, KernelInfo};

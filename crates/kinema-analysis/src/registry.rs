@@ -5,7 +5,9 @@ use std::sync::Arc;
 use kinema_core::reduce::AnyKernel;
 use kinema_core::{Error, ErrorKind, Result};
 
-use crate::analyses::{angles, average, centers, dihedrals, distances, gyration, rgyr, rmsd, rmsf};
+use crate::analyses::{
+    angles, average, centers, close_pairs, dihedrals, distance_histogram, distances, gyration, rgyr, rmsd, rmsf,
+};
 use crate::arguments::Arguments;
 
 /// A kernel as it is declared in its own file.
@@ -46,7 +48,9 @@ pub static KERNELS: &[KernelInfo] = &[
     angles::KERNEL,
     average::KERNEL,
     centers::KERNEL,
+    close_pairs::KERNEL,
     dihedrals::KERNEL,
+    distance_histogram::KERNEL,
     distances::KERNEL,
     gyration::KERNEL,
     rgyr::KERNEL,

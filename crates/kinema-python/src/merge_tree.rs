@@ -95,13 +95,22 @@ impl PyMergeTree {
         Ok(Self { tree, kernels, adapters, rows: rows.map(PythonCallback::new) })
     }
 
-    fn insert(&self, level: u32, index: u64, partials: Vec<PyRef<'_, PyPartial>>) -> PyResult<()> {
-        let node = self.node(level, index, &partials)?;
-        let outcome = self.deliver()?(node);
-        self.checked(outcome)
+    /// The nodes of a piece of work: a checkpoint has all of them, or none.
+    fn insert_all(&self, py: Python<'_>, nodes: Vec<(u32, u64, Vec<PyRef<'_, PyPartial>>)>) -> PyResult<()> {
+        let nodes = nodes.iter().map(|(level, index, partials)| self.node(*level, *index, partials));
+        let mut nodes = nodes.collect::<PyResult<Vec<_>>>()?;
+        let tree = self.tree()?;
+        let kernels: Vec<&dyn AnyKernel> = self.kernels.iter().map(|kernel| &**kernel).collect();
+        let inserted = py.detach(|| {
+            if let Some(rows) = &self.rows {
+                nodes.iter_mut().try_for_each(|node| self.emit_rows(rows, node))?;
+            }
+            tree.insert_all(&kernels, nodes)
+        });
+        self.checked(inserted)
     }
 
-    /// As `insert`, for what an earlier run has gathered: its rows were emitted then.
+    /// Adds a node, for what an earlier run has gathered: its rows were emitted then.
     fn restore(&self, level: u32, index: u64, partials: Vec<PyRef<'_, PyPartial>>) -> PyResult<()> {
         let node = self.node(level, index, &partials)?;
         let kernels: Vec<&dyn AnyKernel> = self.kernels.iter().map(|kernel| &**kernel).collect();

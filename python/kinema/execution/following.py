@@ -197,6 +197,14 @@ def _returned(generator: Any, results: Mapping[str, Any]) -> Results:
 
 def _joined(parts: list[Mapping[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
     """Rows of frames that came one after the other; the list is made one of a single element."""
+    if len(parts) > 1 and "first_row" in parts[0]:
+        ends = np.cumsum([0, *(part["first_row"][-1] for part in parts)])
+        first_row = [part["first_row"][1:] + end for part, end in zip(parts, ends, strict=False)]
+        names = [name for name in parts[0] if name != "first_row"]
+        parts[:] = [
+            {name: np.concatenate([part[name] for part in parts]) for name in names}
+            | {"first_row": np.concatenate([parts[0]["first_row"][:1], *first_row])}
+        ]
     if len(parts) > 1:
         shapes = list({part["values"].shape[1:]: None for part in parts})
         if len(shapes) > 1:

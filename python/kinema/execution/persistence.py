@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import replace
 from hashlib import blake2b
 
 from kinema import _core
@@ -187,4 +188,4 @@ def _datasets(analyses: Sequence[Computation], frames: FrameSelection) -> list[R
 
 
 def _renamed(dataset: ResultDataset, name: str) -> ResultDataset:
-    return ResultDataset(name, dataset.unit, dataset.columns, dataset.title, dataset.provenance)
+    return replace(dataset, name=name)

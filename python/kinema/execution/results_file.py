@@ -1,4 +1,4 @@
-"""`ResultFile`: results per frame in an HDF5 file, written as leaves are done; `ResultArray`: arrays that stay there.
+"""`ResultFile`: results per frame in an HDF5 file, written as leaves are done.
 
 h5py makes the structure; rows are written at their place in the file, which is fixed from the start, so that a process
 that is killed leaves a valid file. Layout:
@@ -6,7 +6,8 @@ that is killed leaves a valid file. Layout:
     /              attributes: format = "kinema results", version = 1, kinema, complete, run
     /frames        (frames,) int64; numbers in the trajectory
     /time          (frames,) float64; attribute unit = "ps"
-    /<quantity>   (frames, ...), one for each analysis; attributes unit, columns, title, provenance (JSON)
+    /<quantity>   (frames, ...), one for each analysis; attributes unit, columns, title, provenance (JSON); or, of any
+                  number of rows a frame, a group (`kinema.execution.list_rows`)
 
 All data sets are contiguous and not compressed. While the run goes on the file has a temporary name
 (`kinema.writing.output_file`) and its attribute `complete` is False: rows that are not written yet are 0. When all are
@@ -17,12 +18,12 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.errors import (
@@ -33,7 +34,8 @@ from kinema.errors import (
     UnsupportedFormatError,
     from_os,
 )
-from kinema.files import check_regular
+from kinema.execution.list_rows import ListRows
+from kinema.execution.result_arrays import ResultArray, ResultTable, from_h5py, opened
 from kinema.selection.frames import FrameSelection
 from kinema.values import dataclass
 from kinema.writing.output_checks import check_target, is_stream
@@ -56,7 +58,7 @@ SUFFIXES = (".h5", ".hdf5")
 
 _FORMAT = "kinema results"
 _VERSION = 1
-# rows that are held at a time when all are gone through
+# frame numbers that are written at a time
 _CHUNK_BYTES = 8 << 20
 # numbers, which HDF5 stores as numpy does
 _KINDS = "biufc"
@@ -64,97 +66,17 @@ _KINDS = "biufc"
 
 @dataclass(frozen=True)
 class ResultDataset:
-    """A data set: its name, unit, the names of its columns (may be none), a title, and where it comes from (JSON)."""
+    """A data set: its name, unit, the names of its columns (may be none), a title, and where it comes from (JSON).
+
+    `lists`: of any number of rows a frame the names of the results, one number each or more a row, with their units.
+    """
 
     name: str
     unit: str
     columns: tuple[str, ...]
     title: str
     provenance: str
-
-
-class ResultArray:
-    """An array in a file, read where it is asked for: `array[i]`, `array[10:20, 0]`, `np.asarray(array)`.
-
-    Indices are those that h5py takes; the file is open only while it is read.
-
-    Attributes
-    ----------
-    path, name : str
-        The file and the data set.
-    shape : tuple of int
-    dtype : numpy.dtype
-    """
-
-    def __init__(self, path: str, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-        self.path = path
-        self.name = name
-        self.shape = shape
-        self.dtype = dtype
-
-    @property
-    def ndim(self) -> int:
-        """Number of dimensions."""
-        return len(self.shape)
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __getitem__(self, key: Any) -> Any:
-        try:
-            with _opened(self.path, "r") as file:
-                return file[self.name][key]
-        except OSError as error:
-            raise _from_h5py("cannot read results", error, self.path) from None
-
-    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
-        if copy is False:
-            raise ValueError("an array in a file can only be copied into memory")
-        return np.asarray(self[...], dtype=dtype)
-
-    def chunks(self) -> Iterator[NDArray[Any]]:
-        """All rows in turn, some MiB at a time."""
-        row = max(1, int(np.prod(self.shape[1:])) * self.dtype.itemsize)
-        step = max(1, _CHUNK_BYTES // row)
-        for first in range(0, len(self), step):
-            yield self[first : first + step]
-
-    def __repr__(self) -> str:
-        return f"<ResultArray {self.name!r} {self.shape} {self.dtype} in {self.path}>"
-
-
-class ResultTable:
-    """Arrays in a file side by side as float64 columns, as of `np.column_stack`, read where they are asked for."""
-
-    def __init__(self, arrays: Sequence[ResultArray]) -> None:
-        self._arrays = tuple(arrays)
-        widths = [int(np.prod(array.shape[1:])) for array in arrays]
-        self.shape = (len(arrays[0]), sum(widths))
-        self.dtype = np.dtype(np.float64)
-
-    ndim = 2
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __getitem__(self, key: Any) -> Any:
-        rows, rest = (key[0], key[1:]) if isinstance(key, tuple) and key else (key, ())
-        if rows is Ellipsis or rows is None:
-            return self.__array__()[key]
-        if isinstance(rows, (int, np.integer)):
-            parts = [np.atleast_1d(array[rows]).astype(np.float64) for array in self._arrays]
-            row = np.concatenate(parts)
-            return row[rest] if rest else row
-        table = np.column_stack([array[rows].astype(np.float64) for array in self._arrays])
-        return table[(slice(None), *rest)]
-
-    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
-        if copy is False:
-            raise ValueError("an array in a file can only be copied into memory")
-        return np.column_stack([np.asarray(array, np.float64) for array in self._arrays]).astype(dtype or np.float64)
-
-    def __repr__(self) -> str:
-        return f"<ResultTable {self.shape} in {self._arrays[0].path}>"
+    lists: tuple[tuple[str, str], ...] = ()
 
 
 class _ResultView:
@@ -287,7 +209,8 @@ class ResultFile:
         self._places: dict[str, _DatasetLocation] = {}
         self._descriptor = -1
         self._needed = 0  # bytes of all data sets that this process has made
-        self._lock = threading.Lock()  # around making data sets
+        self._lock = threading.Lock()  # around making data sets, and rows whose places are not fixed
+        self._lists = {one.name: ListRows(self, one, self._n_frames, leaf_frames) for one in datasets if one.lists}
 
     def create(self) -> None:
         """Begins a file; one of that name that is complete stays until this one is.
@@ -297,18 +220,18 @@ class ResultFile:
         self._output = OutputFile(self.path, alone=True)
         self.part = self._output.temporary
         try:
-            with _opened(self.part, "w") as file:
+            with opened(self.part, "w") as file:
                 file.attrs.update(
                     format=_FORMAT, version=_VERSION, kinema=_core.__version__, complete=False, run=self._run
                 )
-                self._make(file, "frames", (self._n_frames,), np.dtype("<i8"), {})
-                self._make(file, "time", (self._n_frames,), np.dtype("<f8"), {"unit": "ps"})
+                self.make(file, "frames", (self._n_frames,), np.dtype("<i8"), {})
+                self.make(file, "time", (self._n_frames,), np.dtype("<f8"), {"unit": "ps"})
         except OSError as error:
-            raise _from_h5py("cannot write results", error, self.part) from None
+            raise from_h5py("cannot write results", error, self.part) from None
         self._open()
         first = 0
         for some in self._frames.split(_CHUNK_BYTES // 8):
-            self._put("frames", first, some.numbers().astype("<i8"))
+            self.put("frames", first, some.numbers().astype("<i8"))
             first += len(some)
         self.sync()
 
@@ -340,7 +263,7 @@ class ResultFile:
                 path=name,
             )
         try:
-            with _opened(name, "r") as file:
+            with opened(name, "r") as file:
                 if file.attrs.get("format") != _FORMAT or file.attrs.get("run") != self._run:
                     raise ArgumentError(
                         f"{name}: the results are of another run than the checkpoint, expected run {self._run}, "
@@ -348,28 +271,39 @@ class ResultFile:
                         path=name,
                     )
                 for dataset in ("frames", "time", *(one.name for one in self._datasets)):
-                    if dataset in file:
+                    if dataset in self._lists and dataset in file:
+                        for column, stored in file[dataset].items():
+                            self._places[f"{dataset}/{column}"] = _DatasetLocation.of(stored)
+                        self._lists[dataset].resume(file[dataset])
+                    elif dataset in file:
                         self._places[dataset] = _DatasetLocation.of(file[dataset])
         except OSError as error:
-            raise _from_h5py("cannot read results", error, name) from None
+            raise from_h5py("cannot read results", error, name) from None
         self._open(name)
 
     def write(self, first_leaf: int, results_of_leaf: list[_core.KernelResults]) -> None:
         """Writes the rows of all analyses from a leaf on; callable from any thread."""
         first = first_leaf * self._leaf_frames
         for dataset, results in zip(self._datasets, results_of_leaf, strict=True):
-            values, times = np.asarray(results["values"]), np.asarray(results["time"], "<f8")
+            times = np.asarray(results["time"], "<f8")
+            if dataset.lists:
+                with self._lock:
+                    self._lists[dataset.name].write(first_leaf, results)
+                continue
+            values = np.asarray(results["values"])
             if len(times) != len(values) or first + len(times) > self._n_frames:
                 raise ArgumentError(
                     f"{dataset.title} has not one row a frame, expected {len(times)} rows, found {len(values)}"
                 )
             self._check(dataset, values)
-            self._put(dataset.name, first, values)
-        self._put("time", first, times)
+            self.put(dataset.name, first, values)
+        self.put("time", first, times)
 
     def sync(self) -> None:
         """All that was written is on disk."""
         try:
+            for one in self._lists.values():
+                one.sync()
             os.fsync(self._descriptor)
         except OSError as error:
             raise from_os("cannot write results", error, self.part) from None
@@ -383,8 +317,14 @@ class ResultFile:
                     raise FileIOError(
                         f"{self.part}: was replaced by another run; give every run a file of its own", path=self.part
                     )
-                with _opened(self.part, "r+") as file:
+                for one in self._lists.values():
+                    one.finish()
+                with opened(self.part, "r+") as file:
+                    for one in self._lists.values():
+                        one.remove_tables(file)
                     file.attrs["complete"] = True
+                for one in self._lists.values():
+                    one.close(keep=False)
                 publish(self.part, self.path)
                 if self._output is not None and self._output.temporary == self.part:
                     self._output.keep()
@@ -393,12 +333,14 @@ class ResultFile:
         except OSError as error:
             if isinstance(error, Error):
                 raise
-            raise _from_h5py("cannot write results", error, self.part) from None
+            raise from_h5py("cannot write results", error, self.part) from None
         finally:
             self.close()
 
     def close(self) -> None:
         """Closes the file; a run can continue it later."""
+        for one in self._lists.values():
+            one.close(keep=True)
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -411,6 +353,8 @@ class ResultFile:
 
     def discard(self) -> None:
         """Removes what was written."""
+        for one in self._lists.values():
+            one.close(keep=False)
         self.close()
         with suppress(FileNotFoundError):
             os.unlink(self.part)
@@ -418,11 +362,35 @@ class ResultFile:
     def arrays(self) -> list[_core.KernelResults]:
         """For each analysis "frames", "time", "values", and "table" with all of them, in the finished file."""
         stored = {name: ResultArray(self.path, name, place.shape, place.dtype) for name, place in self._places.items()}
-        results = []
+        results: list[_core.KernelResults] = []
         for dataset in self._datasets:
+            if dataset.lists:
+                columns = {name: stored[f"{dataset.name}/{name}"] for name in self._lists[dataset.name].columns()}
+                results.append({"frames": stored["frames"], "time": stored["time"], **columns})
+                continue
             arrays = {"frames": stored["frames"], "time": stored["time"], "values": stored[dataset.name]}
-            results.append({**arrays, "table": ResultTable(list(arrays.values()))})
+            table = ResultTable(list(arrays.values()))
+            results.append({**arrays, "table": table})
         return results
+
+    # -- for `ListRows` -----------------------------------------------------------------------------------------------
+
+    @property
+    def is_protected(self) -> bool:
+        """Whether a checkpoint names the file."""
+        return self._output is not None and self.part == self._output.protected_name
+
+    def open_to_make(self) -> Any:
+        """The file, for making data sets."""
+        return opened(self.part, "r+")
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Of a data set."""
+        return self._places[name].shape
+
+    def stored(self, name: str) -> NDArray[Any]:
+        """A data set as it is."""
+        return np.asarray(ResultArray(self.part, name, self._places[name].shape, self._places[name].dtype))
 
     # -- inside -------------------------------------------------------------------------------------------------
 
@@ -437,7 +405,7 @@ class ResultFile:
         if not os.path.exists(self.path):
             return False
         try:
-            with _opened(self.path, "r") as file:
+            with opened(self.path, "r") as file:
                 return bool(file.attrs.get("run") == self._run and file.attrs.get("complete"))
         except OSError:
             # not a file that this run has written
@@ -469,13 +437,13 @@ class ResultFile:
             "provenance": dataset.provenance,
         }
         try:
-            with _opened(self.part, "r+") as file:
-                self._make(file, dataset.name, shape, values.dtype, attributes)
+            with opened(self.part, "r+") as file:
+                self.make(file, dataset.name, shape, values.dtype, attributes)
         except OSError as error:
-            raise _from_h5py("cannot write results", error, self.part) from None
+            raise from_h5py("cannot write results", error, self.part) from None
         self.sync()
 
-    def _make(
+    def make(
         self, file: Any, name: str, shape: tuple[int, ...], dtype: np.dtype[Any], attributes: dict[str, Any]
     ) -> None:
         """A contiguous data set whose place in the file is fixed at once, and which is not filled."""
@@ -498,7 +466,7 @@ class ResultFile:
         file[name].attrs.update(attributes)
         self._places[name] = _DatasetLocation.of(file[name])
 
-    def _put(self, name: str, first: int, rows: NDArray[Any]) -> None:
+    def put(self, name: str, first: int, rows: NDArray[Any]) -> None:
         place = self._places[name]
         data: Any = memoryview(np.ascontiguousarray(rows).reshape(-1).view(np.uint8))  # type: ignore[arg-type]
         at = place.offset + first * (len(data) // max(1, len(rows)))
@@ -521,33 +489,9 @@ class _DatasetLocation:
 
     @classmethod
     def of(cls, stored: Any) -> _DatasetLocation:
-        offset = stored.id.get_offset()
+        # one without rows has no place
+        offset = stored.id.get_offset() if stored.size else 0
         if offset is None:
             name = stored.file.filename
             raise CorruptFileError(f"{name}: data set {stored.name} is not contiguous", path=name)
         return cls(int(offset), tuple(stored.shape), stored.dtype)
-
-
-def _opened(path: str, mode: str) -> Any:
-    """A file of h5py's, which is imported when it is needed."""
-    import h5py
-
-    if mode != "w" and os.path.exists(path):
-        check_regular(path, "file of results")
-        from kinema.formats.hdf5.file import check_structure
-
-        check_structure(path)
-    if mode == "r":
-        # as anybody opens it: a file that is open twice in one process must be opened alike
-        return h5py.File(path, mode)
-    # the layout of HDF5 1.8: attributes of any length, and no mark in the file that it is open, which a process that is
-    # killed would leave; no lock, which network file systems may not have
-    return h5py.File(path, mode, libver=("v108", "v108"), locking=False)
-
-
-def _from_h5py(doing: str, error: OSError, path: str) -> Error:
-    """The error of Kinema; h5py gives the reason in the text of its errors, often without a number."""
-    if error.errno is not None:
-        return from_os(doing, OSError(error.errno, os.strerror(error.errno)), path)
-    reason = " ".join(str(error).split()).rstrip(".")
-    return FileIOError(f"{path}: {doing}: {reason[:1].lower()}{reason[1:]}", path=path)

@@ -32,10 +32,13 @@ class Rows:
     """Results of a job that are one row a frame: "time" (frames,) and "values" (frames, ...).
 
     Values are so many columns of `dtype`; None: of a shape and type that are known with the first values only.
+    Or, with `lists`, any number of rows a frame: "time", "first_row" (frames + 1,), and arrays of these names, in which
+    rows `first_row[i]:first_row[i + 1]` are those of frame i. No runner gives these in `PassResult.rows`.
     """
 
     columns: int | None = None
     dtype: str = "float64"
+    lists: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -62,7 +62,7 @@ class Reduction:
     Attributes
     ----------
     tree : MergeTree
-        `tree.insert(level, index, partials)` inserts a node, in any order.
+        `tree.insert_all(nodes)` inserts the nodes (level, index, partials) of a piece of work, in any order.
     missing : list of (start, stop)
         The leaves that are to be run.
     n_frames, restored : int
@@ -130,11 +130,13 @@ def serialize_nodes(nodes: Sequence[_core.Node]) -> list[SerializedNode]:
 
 
 def insert_nodes(tree: _core.MergeTree, kernels: Sequence[_core.Kernel], nodes: Iterable[SerializedNode]) -> int:
-    """Inserts serialized nodes into a tree; returns their size in bytes. ValueError for those of other kernels."""
+    """Inserts the serialized nodes of a piece of work; returns their size. ValueError for those of other kernels."""
     size = 0
+    made: list[_core.Node] = []
     for level, index, serialized in nodes:
-        tree.insert(level, index, _deserialized(kernels, serialized))
+        made.append((level, index, _deserialized(kernels, serialized)))
         size += sum(map(len, serialized))
+    tree.insert_all(made)
     return size
 
 

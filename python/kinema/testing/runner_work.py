@@ -5,23 +5,30 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import kinema as kn
+from kinema import _core
 from kinema.analysis import Analysis
+from kinema.analysis.base import Pass, Passes, Results
 from kinema.execution.checkpoint.file import load
+from kinema.execution.results_file import ResultDataset
 from kinema.progress import Report
 from kinema.runners import Runner
+from kinema.runners.base import Rows
 from kinema.testing.synthetic import random_walk
 from kinema.testing.writers import write_dcd
+from kinema.writing.tables import Table
 
 __all__ = [
     "ANALYSES",
     "N_ATOMS",
     "N_FRAMES",
+    "OF_PAIRS",
     "Large",
     "Sealed",
     "SealedCount",
@@ -43,6 +50,8 @@ __all__ = [
 N_FRAMES = 300
 N_ATOMS = 30
 ANALYSES = ("rmsd", "rmsf", "rmsf on the average", "radius of gyration")
+# counted exactly; any number of rows a frame
+OF_PAIRS = ("histogram of distances", "pairs that are near")
 
 
 class Stop(Exception):
@@ -166,12 +175,36 @@ class SealedCount(kn.analysis.PythonKernel):
         return {"frames": np.array(partial.frames)}
 
 
+class OfPairs(Analysis):
+    """A kernel of the distances of all pairs of neighbours along the chain, and one atom further."""
+
+    def __init__(self, trajectory: kn.Trajectory, kernel: str, lists: tuple[str, ...] = (), **arguments: Any) -> None:
+        super().__init__(trajectory, trajectory.select(None), {name: str(one) for name, one in arguments.items()})
+        atoms = np.arange(N_ATOMS - 2, dtype=np.uint32)
+        pairs = np.concatenate([np.column_stack([atoms, atoms + further]) for further in (1, 2)])
+        self._kernel = _core.Kernel(kernel, trajectory.n_atoms, pairs=pairs.astype(np.uint32), **arguments)
+        self._lists = lists
+
+    def _passes(self, frames: kn.FrameSelection) -> Passes:
+        found = yield Pass(self._kernel, rows=Rows(lists=self._lists) if self._lists else None)
+        numbers = {"frames": found.get("frames", frames.numbers().astype(np.int64))} if self._lists else {}
+        return Results(**numbers, **{name: array for name, array in found.items() if name not in numbers})
+
+    def _table(self) -> Table:
+        return Table("Pairs", ())
+
+    def _per_frame(self, frames: kn.FrameSelection) -> ResultDataset | None:
+        units = tuple((name, "angstrom" if name == "distance" else "") for name in self._lists)
+        made = self._dataset("near", "", (), "Pairs that are near", frames)
+        return replace(made, lists=units) if self._lists else None
+
+
 def slow_analysis(traj: kn.Trajectory) -> Analysis:
     return kn.analysis.from_function(slow_corner, traj)
 
 
 def kept_analyses(traj: kn.Trajectory) -> list[Analysis]:
-    return [slow_analysis(traj), *(analysis_named(traj, which) for which in ANALYSES)]
+    return [slow_analysis(traj), *(analysis_named(traj, which) for which in (*ANALYSES, *OF_PAIRS))]
 
 
 def stopping_after(frames: int) -> Report:
@@ -207,6 +240,10 @@ def analysis_named(traj: kn.Trajectory, which: str) -> Analysis:
             return kn.analysis.RMSF(traj, select=atoms, align="average")
         case "radius of gyration":
             return kn.analysis.RadiusOfGyration(traj, select=atoms, weights=None, axes=True)
+        case "histogram of distances":
+            return OfPairs(traj, "distance_histogram", most=12.0, bins=50_000)
+        case "pairs that are near":
+            return OfPairs(traj, "close_pairs", ("pair", "distance"), cutoff=3.0)
     raise ValueError(which)
 
 

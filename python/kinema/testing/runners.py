@@ -23,6 +23,7 @@ from kinema.testing.runner_work import (
     ANALYSES,
     N_ATOMS,
     N_FRAMES,
+    OF_PAIRS,
     Large,
     Stop,
     analysis_named,
@@ -67,8 +68,9 @@ class RunnerTests:
 
     def test_several_in_one_pass(self, tmp_path: Path) -> None:
         traj = walk_in(tmp_path)
-        together = kn.run([analysis_named(traj, which) for which in ANALYSES], runner=self.make())
-        for found, which in zip(together, ANALYSES, strict=True):
+        several = (*ANALYSES, *OF_PAIRS)
+        together = kn.run([analysis_named(traj, which) for which in several], runner=self.make())
+        for found, which in zip(together, several, strict=True):
             assert_same(found, analysis_named(traj, which).run(runner="serial"))
 
     def test_frames_in_any_order(self, tmp_path: Path) -> None:
@@ -330,7 +332,8 @@ class RunnerTests:
         path = tmp_path / "rows.h5"
         for workers in self.worker_counts:
             traj = walk_in(tmp_path)
-            analyses = [analysis_named(traj, "rmsd"), analysis_named(traj, "radius of gyration"), slow_analysis(traj)]
+            named = ("rmsd", "radius of gyration", "pairs that are near")
+            analyses = [*(analysis_named(traj, which) for which in named), slow_analysis(traj)]
             expected = kn.run(analyses, runner="serial")
             kept = [{name: one.results[name] for name in one.results} for one in expected]
             for found, memory in zip(
@@ -343,13 +346,19 @@ class RunnerTests:
             assert sorted(file.name for file in tmp_path.iterdir()) == ["rows.h5", "walk.dcd"]
 
     def test_a_file_of_results_goes_on(self, tmp_path: Path) -> None:
-        expected = slow_analysis(walk_in(tmp_path)).run(runner="serial").results.values
+        def both() -> list[Analysis]:
+            traj = walk_in(tmp_path)
+            return [slow_analysis(traj), analysis_named(traj, "pairs that are near")]
+
+        expected = kn.run(both(), runner="serial")
         path, out = tmp_path / "run.ckpt", tmp_path / "rows.h5"
-        self._stop_after(N_FRAMES // 4, path, [slow_analysis(walk_in(tmp_path))], out=out)
+        self._stop_after(N_FRAMES // 4, path, both(), out=out)
         assert not out.exists()
-        found = slow_analysis(walk_in(tmp_path)).run(runner=self.make(), checkpoint=path, out=out)
-        assert found.timings.frames_restored > 0
-        assert np.asarray(found.results.values).tobytes() == expected.tobytes()
+        again = kn.run(both(), runner=self.make(), checkpoint=path, out=out)
+        for found, one in zip(again, expected, strict=True):
+            assert found.timings.frames_restored > 0
+            for name, values in one.results.items():
+                assert np.asarray(found.results[name]).tobytes() == values.tobytes(), name
         assert sorted(file.name for file in tmp_path.iterdir()) == ["rows.h5", "walk.dcd"]
 
     def test_an_error_leaves_what_was_done(self, tmp_path: Path) -> None:

@@ -69,6 +69,7 @@ impl Places {
 
 impl PerFrame for Centers {
     const ID: &'static str = "centers/1";
+    type Value = f64;
     /// The atoms of a group, where they are not side by side.
     type Scratch = Vec<f32>;
 

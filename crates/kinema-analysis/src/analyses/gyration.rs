@@ -39,6 +39,7 @@ struct Gyration {
 
 impl PerFrame for Gyration {
     const ID: &'static str = "gyration/1";
+    type Value = f64;
     type Scratch = ();
 
     fn needs(&self) -> Needs {

@@ -3,11 +3,15 @@
 pub mod angles;
 pub mod average;
 pub mod centers;
+pub mod close_pairs;
 pub mod dihedrals;
+pub mod distance_histogram;
 pub mod distances;
 pub mod gyration;
+pub mod lists_per_frame;
 mod moment_kernel;
 mod of_tuples;
+mod pair_distances;
 pub mod per_frame;
 pub mod rgyr;
 pub mod rmsd;

@@ -57,6 +57,7 @@ struct Tuples<T, const N: usize> {
 
 impl<T: OfTuple<N>, const N: usize> PerFrame for Tuples<T, N> {
     const ID: &'static str = T::ID;
+    type Value = f64;
     type Scratch = ();
 
     fn needs(&self) -> Needs {

@@ -84,7 +84,7 @@ impl<'a> Reader<'a> {
         if found == expected { Ok(()) } else { Err(self.wrong(what, expected, found)) }
     }
 
-    fn wrong(&self, what: &str, expected: impl std::fmt::Display, found: impl std::fmt::Display) -> Error {
+    pub(crate) fn wrong(&self, what: &str, expected: impl std::fmt::Display, found: impl std::fmt::Display) -> Error {
         Error::corrupt(&format!("wrong {what} of a partial"), expected, found).at_byte(self.at as u64)
     }
 

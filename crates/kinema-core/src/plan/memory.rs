@@ -29,7 +29,7 @@ pub(super) struct Budget {
     pub reading: u64,
     /// Of each worker: the partials that it accumulates and merges.
     pub partials: u64,
-    /// Of all workers together: partials that wait for their neighbours in the merge tree.
+    /// Of all workers together: partials that wait for their neighbours in the merge tree, and exact sums.
     pub tree: u64,
 }
 
@@ -45,8 +45,15 @@ impl Budget {
     ) -> Self {
         let mut partials: u64 = 0;
         let mut one_of_each: u64 = 0;
+        let mut sums: u64 = 0;
         for (job, &own) in jobs.iter().zip(kernel_leaf_frames) {
             let bytes = job.kernel.partial_bytes();
+            if job.kernel.is_exact() {
+                // the one that is accumulated, and the sum of all leaves
+                partials = partials.saturating_add(bytes);
+                sums = sums.saturating_add(bytes);
+                continue;
+            }
             // the one that is accumulated, the two that are merged, and one for each level within the leaf of the plan
             let levels = u64::from((leaf_frames / own.max(1)).max(1).ilog2());
             partials = partials.saturating_add(bytes.saturating_mul(3 + levels));
@@ -54,7 +61,8 @@ impl Budget {
         }
         // at most one on each level, where leaves come in order
         let levels = u64::from(n_leaves.max(1).ilog2()) + 1;
-        Self { row, reading: 2 * largest.max(BATCH_BYTES), partials, tree: one_of_each.saturating_mul(levels) }
+        let tree = one_of_each.saturating_mul(levels).saturating_add(sums);
+        Self { row, reading: 2 * largest.max(BATCH_BYTES), partials, tree }
     }
 
     /// Bytes of a worker besides its block.

@@ -143,9 +143,12 @@ impl Plan {
         let scanned = trajectory.scanned().ok_or_else(not_scanned)?;
         let (atoms, fields) = united_needs(trajectory, scanned, &frames, jobs)?;
         let row = row_bytes(atoms.len(), fields);
-        let kernel_leaf_frames: Vec<u64> =
+        let mut kernel_leaf_frames: Vec<u64> =
             jobs.iter().map(|job| leaves::kernel_leaf_frames(frames.len(), &*job.kernel)).collect();
         let leaf_frames = kernel_leaf_frames.iter().copied().max().unwrap_or(1);
+        // exact partials are not merged within a leaf
+        let exact = jobs.iter().zip(&mut kernel_leaf_frames).filter(|(job, _)| job.kernel.is_exact());
+        exact.for_each(|(_, own)| *own = leaf_frames);
         let (largest, coupling) = trajectory_coupling(scanned, fields);
         let read_atoms = access.atoms(&atoms);
         let read_row = row_bytes(read_atoms.len(), fields);

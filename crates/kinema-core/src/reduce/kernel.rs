@@ -37,6 +37,11 @@ pub trait Kernel: Send + Sync {
     fn partial_bytes(&self) -> u64 {
         0
     }
+    /// Whether partials are sums of whole numbers, which are exact in any order. Then one is gathered for all leaves of a piece
+    /// of work, beside the merge tree.
+    fn is_exact(&self) -> bool {
+        false
+    }
     /// Adds frames, in order.
     ///
     /// # Errors
@@ -81,6 +86,8 @@ pub trait AnyKernel: Send + Sync {
     fn empty(&self) -> AnyPartial;
     /// As [`Kernel::partial_bytes`].
     fn partial_bytes(&self) -> u64;
+    /// As [`Kernel::is_exact`].
+    fn is_exact(&self) -> bool;
     /// An empty [`Kernel::Scratch`].
     fn scratch(&self) -> AnyScratch;
     /// As [`Kernel::accumulate`].
@@ -127,6 +134,9 @@ impl<K: Kernel> AnyKernel for K {
     }
     fn partial_bytes(&self) -> u64 {
         Kernel::partial_bytes(self)
+    }
+    fn is_exact(&self) -> bool {
+        Kernel::is_exact(self)
     }
     fn scratch(&self) -> AnyScratch {
         Box::new(K::Scratch::default())

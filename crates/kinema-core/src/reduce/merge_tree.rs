@@ -2,6 +2,9 @@
 //!
 //! Node (level, i) covers the leaves `i << level .. (i + 1) << level`; a node without a right sibling moves up as it
 //! is. The shape depends on the number of leaves only, so the bits of the result do not depend on who finished when.
+//!
+//! Partials that are exact in any order ([`AnyKernel::is_exact`]) are not kept in the nodes: all go into one sum, which whoever
+//! takes the nodes finds in the first of them. A sum and the nodes that are in it are always seen together.
 
 use std::collections::HashMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -26,6 +29,8 @@ pub struct Node {
 pub struct MergeTree {
     n_leaves: u64,
     state: Mutex<State>,
+    /// Of each exact kernel the sum over the nodes that are in the tree.
+    sums: Mutex<Vec<Option<AnyPartial>>>,
     /// Notified when the last running merge has ended.
     idle: Condvar,
 }
@@ -37,6 +42,8 @@ struct State {
     merging: usize,
     /// While the tree is serialized, nodes are added and not merged.
     paused: bool,
+    /// A merge has failed: sums hold leaves that are not in the tree any more.
+    failed: bool,
 }
 
 /// A worker that is merging; it counts until what it holds is in the tree, or lost to an error or a panic.
@@ -55,11 +62,43 @@ impl Drop for Merging<'_> {
 impl MergeTree {
     /// The tree over `n_leaves` leaves.
     pub fn new(n_leaves: u64) -> Self {
-        Self { n_leaves, state: Mutex::default(), idle: Condvar::new() }
+        Self { n_leaves, state: Mutex::default(), sums: Mutex::default(), idle: Condvar::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Moves the exact partials of a node into their sums.
+    fn sum_up(&self, kernels: &[&dyn AnyKernel], partials: &mut [AnyPartial]) -> Result<()> {
+        let mut sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
+        sums.resize_with(kernels.len(), || None);
+        for ((kernel, partial), sum) in kernels.iter().zip(partials).zip(sums.iter_mut()) {
+            if kernel.is_exact() {
+                let partial = std::mem::replace(partial, kernel.empty());
+                match sum {
+                    Some(sum) => kernel.merge(sum, partial)?,
+                    None => *sum = Some(partial),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the nodes of a piece of work, all of which are serialized, or none.
+    ///
+    /// # Errors
+    /// Those of [`MergeTree::insert`].
+    pub fn insert_all(&self, kernels: &[&dyn AnyKernel], nodes: Vec<Node>) -> Result<()> {
+        let mut state = self.lock();
+        if state.paused {
+            state.waiting.extend(nodes.into_iter().map(|node| ((node.level, node.index), node.partials)));
+            return Ok(());
+        }
+        state.merging += 1;
+        drop(state);
+        let _merging = Merging(self);
+        nodes.into_iter().try_for_each(|node| self.insert(kernels, node))
     }
 
     /// Adds a node and merges upwards as far as siblings are there.
@@ -67,8 +106,28 @@ impl MergeTree {
     /// # Errors
     /// Those of [`AnyKernel::merge`]; the tree then lacks the leaves of the two nodes.
     pub fn insert(&self, kernels: &[&dyn AnyKernel], node: Node) -> Result<()> {
+        let inserted = self.insert_and_merge(kernels, node);
+        if inserted.is_err() {
+            self.lock().failed = true;
+        }
+        inserted
+    }
+
+    fn insert_and_merge(&self, kernels: &[&dyn AnyKernel], node: Node) -> Result<()> {
         let Node { mut level, mut index, mut partials } = node;
         let mut merging = None;
+        if kernels.iter().any(|kernel| kernel.is_exact()) {
+            let mut state = self.lock();
+            if state.paused {
+                // summed up when the tree has been serialized
+                state.waiting.insert((level, index), partials);
+                return Ok(());
+            }
+            state.merging += 1;
+            drop(state);
+            merging = Some(Merging(self));
+            self.sum_up(kernels, &mut partials)?;
+        }
         loop {
             let sibling = index ^ 1;
             let found = {
@@ -105,7 +164,7 @@ impl MergeTree {
     }
 
     /// Serializes all nodes there are, one at a time (bytes for each kernel), while workers go on: what they insert
-    /// meanwhile is merged afterwards and not emitted.
+    /// meanwhile is merged afterwards and not emitted. None where a merge has failed and sums hold what was lost then.
     ///
     /// # Errors
     /// Those of [`AnyKernel::to_bytes`], [`AnyKernel::merge`] and `emit`; `Internal` when the tree is being serialized.
@@ -123,17 +182,19 @@ impl MergeTree {
             while state.merging > 0 {
                 state = self.idle.wait(state).unwrap_or_else(PoisonError::into_inner);
             }
-            state.waiting.keys().copied().collect()
+            let lost = state.failed && kernels.iter().any(|kernel| kernel.is_exact());
+            if lost { Vec::new() } else { state.waiting.keys().copied().collect() }
         };
         keys.sort_by_key(|&(level, index)| index << level);
-        let outcome = keys.into_iter().try_for_each(|(level, index)| {
+        let outcome = self.sum_up_waiting(kernels, &keys);
+        let mut is_first = true;
+        let outcome = outcome.and(keys.into_iter().try_for_each(|(level, index)| {
             // taken out, so that no worker waits while it is serialized
             let Some(partials) = self.lock().waiting.remove(&(level, index)) else { return Ok(()) };
-            let serialized: Result<Vec<_>> =
-                kernels.iter().zip(&partials).map(|(kernel, partial)| kernel.to_bytes(partial)).collect();
+            let serialized = self.to_bytes(kernels, &partials, std::mem::take(&mut is_first));
             self.lock().waiting.insert((level, index), partials);
             emit(level, index, serialized?)
-        });
+        }));
         let nodes: Vec<_> = {
             let mut state = self.lock();
             state.paused = false;
@@ -146,12 +207,45 @@ impl MergeTree {
         })
     }
 
-    /// What has not been merged: the root alone when all leaves were inserted. Ordered by the leaves covered.
+    /// The same for nodes that came while the tree was paused.
+    fn sum_up_waiting(&self, kernels: &[&dyn AnyKernel], keys: &[(u32, u64)]) -> Result<()> {
+        if !kernels.iter().any(|kernel| kernel.is_exact()) {
+            return Ok(());
+        }
+        for key in keys {
+            let Some(mut partials) = self.lock().waiting.remove(key) else { continue };
+            let summed = self.sum_up(kernels, &mut partials);
+            self.lock().waiting.insert(*key, partials);
+            summed?;
+        }
+        Ok(())
+    }
+
+    /// The partials of a node as bytes; of the first node with the sums of exact kernels.
+    fn to_bytes(&self, kernels: &[&dyn AnyKernel], partials: &[AnyPartial], is_first: bool) -> Result<Vec<Vec<u8>>> {
+        let sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
+        let partials = partials.iter().enumerate().map(|(at, partial)| match sums.get(at) {
+            Some(Some(sum)) if is_first => sum,
+            _ => partial,
+        });
+        kernels.iter().zip(partials).map(|(kernel, partial)| kernel.to_bytes(partial)).collect()
+    }
+
+    /// What has not been merged: the root alone when all leaves were inserted. Ordered by the leaves covered; sums of exact
+    /// kernels are in the first.
     pub fn into_nodes(self) -> Vec<Node> {
+        let sums = self.sums.into_inner().unwrap_or_else(PoisonError::into_inner);
         let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
         let mut nodes: Vec<Node> =
             state.waiting.into_iter().map(|((level, index), partials)| Node { level, index, partials }).collect();
         nodes.sort_by_key(|node| (node.index << node.level, node.level));
+        if let Some(first) = nodes.first_mut() {
+            for (partial, sum) in first.partials.iter_mut().zip(sums) {
+                if let Some(sum) = sum {
+                    *partial = sum;
+                }
+            }
+        }
         nodes
     }
 }
@@ -199,6 +293,133 @@ mod tests {
         fn from_bytes(&self, bytes: &[u8]) -> Result<String> {
             Ok(String::from_utf8_lossy(bytes).into_owned())
         }
+    }
+
+    /// Adds numbers; exact.
+    struct Sum;
+
+    impl Kernel for Sum {
+        type Partial = u64;
+        type Scratch = ();
+        fn id(&self) -> &'static str {
+            "sum/1"
+        }
+        fn needs(&self) -> Needs {
+            Kernel::needs(&Trace)
+        }
+        fn empty(&self) -> u64 {
+            0
+        }
+        fn is_exact(&self) -> bool {
+            true
+        }
+        fn accumulate(&self, _: &mut u64, _: &Frames<'_>, _: &mut ()) -> Result<()> {
+            Ok(())
+        }
+        fn merge(&self, left: &mut u64, right: u64) -> Result<()> {
+            *left += right;
+            Ok(())
+        }
+        fn finish(&self, _: u64) -> Result<Vec<ResultArray>> {
+            Ok(Vec::new())
+        }
+        fn to_bytes(&self, partial: &u64) -> Result<Vec<u8>> {
+            Ok(partial.to_le_bytes().to_vec())
+        }
+        fn from_bytes(&self, bytes: &[u8]) -> Result<u64> {
+            Ok(bytes.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes)))
+        }
+    }
+
+    /// What leaf `index` has: a trace, and a number by whose sum the leaves are known.
+    fn pair(index: u64) -> Node {
+        Node { level: 0, index, partials: vec![Box::new(index.to_string()), Box::new(1_u64 << index)] }
+    }
+
+    fn sums(nodes: &[Node]) -> Vec<u64> {
+        nodes.iter().filter_map(|node| node.partials[1].downcast_ref().copied()).collect()
+    }
+
+    #[test]
+    fn exact_partials_of_all_leaves_are_one_sum_in_the_first_node() {
+        let kernels: [&dyn AnyKernel; 2] = [&Trace, &Sum];
+        let whole = merged(13, 0..13);
+        let tree = MergeTree::new(13);
+        [9, 2, 3, 12, 0].into_iter().for_each(|leaf| tree.insert(&kernels, pair(leaf)).unwrap());
+        let nodes = tree.into_nodes();
+        assert_eq!(sums(&nodes), [1 << 9 | 1 << 2 | 1 << 3 | 1 << 12 | 1, 0, 0, 0]);
+        // these, and the rest of the leaves from another worker
+        let (tree, other) = (MergeTree::new(13), MergeTree::new(13));
+        [1, 4, 5, 6, 7, 8, 10, 11].into_iter().for_each(|leaf| other.insert(&kernels, pair(leaf)).unwrap());
+        for node in nodes.into_iter().chain(other.into_nodes()) {
+            tree.insert(&kernels, node).unwrap();
+        }
+        let root = tree.into_nodes();
+        assert_eq!((root.len(), sums(&root)), (1, vec![(1 << 13) - 1]));
+        assert_eq!(*root[0].partials[0].downcast_ref::<String>().unwrap(), whole);
+    }
+
+    #[test]
+    fn a_serialized_sum_is_that_of_the_serialized_nodes_while_threads_insert() {
+        const N: u64 = 60;
+        let kernels: [&dyn AnyKernel; 2] = [&Trace, &Sum];
+        let tree = MergeTree::new(N);
+        let next = std::sync::atomic::AtomicU64::new(0);
+        let take = || next.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        let sum_of = |covered: &[(u32, u64)]| -> u64 {
+            let leaves = |&(level, index): &(u32, u64)| (index << level..((index + 1) << level).min(N)).map(|i| 1 << i);
+            covered.iter().flat_map(leaves).sum()
+        };
+        let mut times = 0;
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    // two leaves a piece, of which the first has the sum
+                    while let (first @ ..N, second @ ..N) = (take(), take()) {
+                        std::thread::sleep(std::time::Duration::from_micros(200));
+                        let (mut one, mut other) = (pair(first), pair(second));
+                        one.partials[1] = Box::new(1_u64 << first | 1 << second);
+                        other.partials[1] = Box::new(0_u64);
+                        tree.insert_all(&kernels, vec![one, other]).unwrap();
+                    }
+                });
+            }
+            loop {
+                let (mut covered, mut sum) = (Vec::new(), 0);
+                tree.serialize(&kernels, |level, index, bytes| {
+                    // pieces that come while the tree is serialized are in neither
+                    std::thread::sleep(std::time::Duration::from_micros(300));
+                    covered.push((level, index));
+                    sum += Kernel::from_bytes(&Sum, &bytes[1]).unwrap();
+                    Ok(())
+                })
+                .unwrap();
+                assert_eq!(sum, sum_of(&covered));
+                times += 1;
+                if sum == (1 << N) - 1 {
+                    break;
+                }
+            }
+        });
+        assert!(times > 1);
+        assert_eq!(sums(&tree.into_nodes()), [(1 << N) - 1]);
+    }
+
+    #[test]
+    fn sums_of_a_tree_that_has_lost_leaves_are_never_serialized() {
+        let kernels: [&dyn AnyKernel; 2] = [&Trace, &Sum];
+        let tree = MergeTree::new(4);
+        tree.insert_all(&kernels, vec![pair(0), pair(2)]).unwrap();
+        let bad = Node { partials: vec![Box::new(BAD.to_owned()), Box::new(2_u64)], ..pair(1) };
+        assert!(tree.insert_all(&kernels, vec![bad]).is_err());
+        tree.insert(&kernels, pair(3)).unwrap();
+        let mut emitted = 0;
+        tree.serialize(&kernels, |_, _, _| {
+            emitted += 1;
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(emitted, 0);
     }
 
     fn merged(n_leaves: u64, order: impl Iterator<Item = u64>) -> String {

@@ -265,8 +265,7 @@ class WorkerRank(PassRank):
             size = sum(len(data) for _, _, one in packed for data in one)
             self._send(NewNodes(packed, self._frames))
         else:
-            for level, index, partials in nodes:
-                self.tree.insert(level, index, partials)
+            self.tree.insert_all(nodes)
         self._check_stopped()
         return size
 

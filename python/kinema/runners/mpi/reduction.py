@@ -216,8 +216,7 @@ def _reduce_on_tree(
         if tree is None and kernels:
             with worker_timer.counting("communicate"):
                 tree = _core.MergeTree(n_leaves, kernels)
-                for level, index, partials in nodes:
-                    tree.insert(level, index, partials)
+                tree.insert_all(nodes)
     except BaseException as error:
         failed = RemoteError.of(error, ranks.rank)
     distance = 1

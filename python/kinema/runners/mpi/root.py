@@ -114,8 +114,7 @@ class RootRank(PassRank):
             raise
 
     def _take(self, nodes: list[_core.Node]) -> int:
-        for level, index, partials in nodes:
-            self._reduction.tree.insert(level, index, partials)
+        self._reduction.tree.insert_all(nodes)
         self._tick(0, 0)
         return 0
 

@@ -42,7 +42,8 @@ class RowsOfPass:
     def __init__(self, session: MPISession, frames: FrameSelection, rows: Sequence[Rows | None]) -> None:
         self._session = session
         self._retained = False
-        self._jobs = {number: _RowsOfJob(session, frames, one) for number, one in enumerate(rows) if one is not None}
+        fixed = {number: one for number, one in enumerate(rows) if one is not None and not one.lists}
+        self._jobs = {number: _RowsOfJob(session, frames, one) for number, one in fixed.items()}
 
     def __enter__(self) -> Self:
         return self

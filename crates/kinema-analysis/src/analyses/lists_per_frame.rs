@@ -1,0 +1,72 @@
+//! The kernel behind every quantity that is any number of rows for each frame, such as contacts.
+//!
+//! It knows no quantity: [`ListPerFrame`] says which columns there are and lists the rows of one frame.
+
+use kinema_core::Result;
+use kinema_core::reduce::{Frame, Frames, Kernel, Needs, ResultArray};
+
+use crate::partials::lists::{ListChunk, ListColumn, Lists};
+
+/// Any number of rows for each frame.
+pub trait ListPerFrame: Send + Sync + 'static {
+    /// Name and version of the partial's bytes.
+    const ID: &'static str;
+    /// Names and types of the columns.
+    const COLUMNS: &'static [ListColumn];
+    /// Buffers that each worker keeps for it.
+    type Scratch: Default + Send + 'static;
+    /// Fields and atom sets.
+    fn needs(&self) -> Needs;
+    /// Adds the rows of a frame to all columns.
+    ///
+    /// # Errors
+    /// `Corrupt` for values that it cannot work with: [`Frame::not_finite`].
+    fn list(&self, frame: &Frame<'_>, scratch: &mut Self::Scratch, rows: &mut ListChunk) -> Result<()>;
+}
+
+/// The kernel of a quantity. Results: "time" (n), ps; "first_row" (n + 1), rows `first_row[i]..first_row[i + 1]` are those
+/// of frame i; and the columns.
+#[derive(Debug, Clone)]
+pub struct ListRows<P>(pub P);
+
+impl<P: ListPerFrame> Kernel for ListRows<P> {
+    type Partial = Lists;
+    type Scratch = P::Scratch;
+
+    fn id(&self) -> &'static str {
+        P::ID
+    }
+
+    fn needs(&self) -> Needs {
+        self.0.needs()
+    }
+
+    fn empty(&self) -> Lists {
+        Lists::default()
+    }
+
+    fn accumulate(&self, partial: &mut Lists, frames: &Frames<'_>, scratch: &mut P::Scratch) -> Result<()> {
+        for frame in frames.iter() {
+            let add = |rows: &mut ListChunk| self.0.list(&frame, scratch, rows);
+            partial.add_frame(P::COLUMNS, frame.stamp, add).map_err(|error| error.at_frame(frame.number))?;
+        }
+        Ok(())
+    }
+
+    fn merge(&self, left: &mut Lists, right: Lists) -> Result<()> {
+        left.append(right);
+        Ok(())
+    }
+
+    fn finish(&self, partial: Lists) -> Result<Vec<ResultArray>> {
+        partial.results(P::ID, P::COLUMNS)
+    }
+
+    fn to_bytes(&self, partial: &Lists) -> Result<Vec<u8>> {
+        Ok(partial.to_bytes(P::ID, P::COLUMNS))
+    }
+
+    fn from_bytes(&self, bytes: &[u8]) -> Result<Lists> {
+        Lists::from_bytes(P::ID, P::COLUMNS, bytes)
+    }
+}

@@ -1,0 +1,226 @@
+"""`ListRows`: any number of rows a frame in a file of results, such as contacts.
+
+While the run goes on rows lie in a file beside that of the results, one leaf behind the other as they come. A table in
+the file of results says of each run of leaves where its rows are, another of each frame how many there are; both are at
+places that are fixed from the start. A process that is killed leaves rows that no entry names: they are ignored. At the
+end the rows are put into data sets in the order of the frames, and the file beside is removed. A finished quantity:
+
+    /<quantity>/first_row   (frames + 1,) int64; rows first_row[i]:first_row[i + 1] of the others are those of frame i
+    /<quantity>/<column>    (rows, ...); attribute unit
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema import _core
+from kinema.errors import ArgumentError, CorruptFileError, from_os
+from kinema.writing.output_file import OutputFile
+
+if TYPE_CHECKING:
+    from kinema.execution.results_file import ResultDataset, ResultFile
+
+__all__ = ["ListRows"]
+
+# of rows that are held at a time when they are put in order
+_PART_BYTES = 8 << 20
+# data sets of the quantity while the run goes on
+_TABLE, _COUNTS = "rows_of_leaves", "rows_of_frames"
+
+
+class ListRows:
+    """The rows of one analysis.
+
+    Parameters
+    ----------
+    file : ResultFile
+        Open for writing.
+    dataset : ResultDataset
+        With `lists`.
+    n_frames, leaf_frames : int
+        Frames of the run, and of a leaf.
+    """
+
+    def __init__(self, file: ResultFile, dataset: ResultDataset, n_frames: int, leaf_frames: int) -> None:
+        self._file = file
+        self._dataset = dataset
+        self._n_frames = n_frames
+        self._leaf_frames = leaf_frames
+        self._record: np.dtype[Any] | None = None
+        self._output: OutputFile | None = None
+        self._name = ""
+        self._descriptor = -1
+        self._end = 0  # rows
+        self._is_finished = False
+
+    def resume(self, group: Any) -> None:
+        """Goes on behind the rows that an earlier run has written; `group` is of h5py's. ArgumentError without them."""
+        stored = group.attrs.get("rows")
+        if stored is None:
+            self._is_finished = True
+            return
+        name, kind = json.loads(stored)
+        self._record = np.dtype([(column, dtype, tuple(shape)) for column, dtype, shape in kind])
+        self._name = os.path.join(os.path.dirname(os.path.abspath(self._file.part)), name)
+        self._open(os.O_RDWR)
+        # a row may be there in part
+        self._end = -(-os.fstat(self._descriptor).st_size // self._record.itemsize)
+
+    def write(self, first_leaf: int, results: _core.KernelResults) -> None:
+        """Writes the rows of the frames from a leaf on. One thread at a time."""
+        if self._is_finished:
+            return  # by a run that was killed before the file had its name
+        first_row = np.asarray(results["first_row"], np.int64)
+        columns = {name: np.asarray(results[name]) for name, _ in self._dataset.lists}
+        n_frames, first = len(first_row) - 1, first_leaf * self._leaf_frames
+        if first + n_frames > self._n_frames or any(len(column) != first_row[-1] for column in columns.values()):
+            raise ArgumentError(f"{self._dataset.title} has another number of rows than it says, found {first_row[-1]}")
+        record = np.dtype([(name, column.dtype, column.shape[1:]) for name, column in columns.items()])
+        if self._record is None:
+            self._create(record)
+        elif record != self._record:
+            raise ArgumentError(
+                f"{self._dataset.title} has rows of different kinds, expected {self._record}, found {record}"
+            )
+        rows = np.empty(int(first_row[-1]), record)
+        for name, column in columns.items():
+            rows[name] = column
+        at, self._end = self._end, self._end + len(rows)
+        self._write(at, rows)
+        self._file.put(self._path(_COUNTS), first, np.diff(first_row))
+        # those of single leaves of an earlier run are not valid any more where this is a run of leaves
+        entries = np.zeros((-(-n_frames // self._leaf_frames), 2), np.int64)
+        entries[0] = at, len(rows)
+        self._file.put(self._path(_TABLE), first_leaf, entries)
+
+    def sync(self) -> None:
+        """All rows that were written are on disk. OSError."""
+        if self._descriptor >= 0:
+            os.fsync(self._descriptor)
+
+    def finish(self) -> None:
+        """Puts the rows into data sets, in the order of the frames."""
+        if self._record is None:
+            return
+        counts = self._file.stored(self._path(_COUNTS))
+        first_row = np.concatenate([[0], np.cumsum(counts)])
+        units = dict(self._dataset.lists)
+        shapes = {name: (int(first_row[-1]), *self._record[name].shape) for name in units}
+        with self._file.open_to_make() as file:
+            for name in ("first_row", *shapes):
+                # of a run that was killed here
+                if self._path(name) in file:
+                    del file[self._path(name)]
+            self._file.make(file, self._path("first_row"), first_row.shape, np.dtype("<i8"), {})
+            for name, shape in shapes.items():
+                self._file.make(file, self._path(name), shape, self._record[name].base, {"unit": units[name]})
+        self._file.put(self._path("first_row"), 0, first_row)
+        at = 0
+        for rows in self._in_order():
+            for name in shapes:
+                self._file.put(self._path(name), at, rows[name])
+            at += len(rows)
+        if at != first_row[-1]:
+            what = "rows are missing, or are there twice"
+            raise CorruptFileError(f"{self._name}: {what}, expected {first_row[-1]}, found {at}", path=self._name)
+
+    def remove_tables(self, file: Any) -> None:
+        """Of a finished quantity; `file` is of h5py's."""
+        if self._record is not None:
+            for name in (_TABLE, _COUNTS):
+                del file[self._path(name)]
+            del file[self._dataset.name].attrs["rows"]
+
+    def columns(self) -> list[str]:
+        """Names of the results: "first_row" and the columns."""
+        return ["first_row", *(name for name, _ in self._dataset.lists)]
+
+    def close(self, *, keep: bool) -> None:
+        """Closes the file of rows; it stays for a later run where it is to be kept."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+        if self._output is not None:
+            if keep:
+                self._output.keep()
+            else:
+                self._output.discard()
+            self._output.end()
+            self._output = None
+        if not keep and self._name:
+            with suppress(FileNotFoundError):
+                os.unlink(self._name)
+
+    # -- inside -------------------------------------------------------------------------------------------------
+
+    def _path(self, name: str) -> str:
+        return f"{self._dataset.name}/{name}"
+
+    def _create(self, record: np.dtype[Any]) -> None:
+        """Begins the file of rows, and makes the tables."""
+        if record.hasobject:
+            raise ArgumentError(f"{self._dataset.title}: rows of type {record} are not written to a file of results")
+        base, suffix = os.path.splitext(self._file.path)
+        self._output = OutputFile(f"{base}.{self._dataset.name}-rows{suffix}", alone=True)
+        if self._file.is_protected:
+            self._output.protect()
+        self._name = self._output.temporary
+        self._open(os.O_RDWR)
+        kind = [(name, record[name].base.str, record[name].shape) for name in record.names or ()]
+        attributes = {"title": self._dataset.title, "provenance": self._dataset.provenance}
+        with self._file.open_to_make() as file:
+            group = file.create_group(self._dataset.name)
+            group.attrs.update(attributes)
+            n_leaves = -(-self._n_frames // self._leaf_frames)
+            self._file.make(file, self._path(_COUNTS), (self._n_frames,), np.dtype("<i8"), {})
+            self._file.make(file, self._path(_TABLE), (n_leaves, 2), np.dtype("<i8"), {})
+            # last: without it an earlier run has no rows
+            group.attrs["rows"] = json.dumps([os.path.basename(self._name), kind])
+        for name in (_COUNTS, _TABLE):
+            shape = self._file.shape(self._path(name))
+            self._file.put(self._path(name), 0, np.zeros(shape, np.int64))
+        self._record = record
+
+    def _open(self, flags: int) -> None:
+        try:
+            self._descriptor = os.open(self._name, flags | os.O_CLOEXEC)
+        except FileNotFoundError:
+            raise ArgumentError(
+                f"{self._name}: not found, but the checkpoint relies on rows in it; bring it back, or remove the "
+                "checkpoint to begin anew",
+                path=self._name,
+            ) from None
+        except OSError as error:
+            raise from_os("cannot write results", error, self._name) from None
+
+    def _write(self, first: int, rows: NDArray[Any]) -> None:
+        data, at = memoryview(rows.tobytes()), first * rows.itemsize
+        try:
+            while data:
+                written = os.pwrite(self._descriptor, data, at)
+                data, at = data[written:], at + written
+        except OSError as error:
+            raise from_os("cannot write results", error, self._name) from None
+
+    def _in_order(self) -> Iterator[NDArray[Any]]:
+        """All rows in the order of the frames, some MiB at a time."""
+        assert self._record is not None
+        size = self._record.itemsize
+        step = max(1, _PART_BYTES // size)
+        for first, count in self._file.stored(self._path(_TABLE)):
+            for at in range(first, first + count, step):
+                length = min(step, first + count - at) * size
+                data = os.pread(self._descriptor, length, at * size)
+                if len(data) != length:
+                    raise CorruptFileError(
+                        f"{self._name}: too short, expected {length} bytes at byte {at * size}, found {len(data)}",
+                        path=self._name,
+                    )
+                yield np.frombuffer(data, self._record)

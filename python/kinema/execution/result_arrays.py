@@ -1,0 +1,127 @@
+"""Arrays that stay in a file of results, read where they are asked for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from kinema.errors import Error, FileIOError, from_os
+from kinema.files import check_regular
+
+__all__ = ["ResultArray", "ResultTable", "from_h5py", "opened"]
+
+# rows that are held at a time when all are gone through
+_CHUNK_BYTES = 8 << 20
+
+
+class ResultArray:
+    """An array in a file, read where it is asked for: `array[i]`, `array[10:20, 0]`, `np.asarray(array)`.
+
+    Indices are those that h5py takes; the file is open only while it is read.
+
+    Attributes
+    ----------
+    path, name : str
+        The file and the data set.
+    shape : tuple of int
+    dtype : numpy.dtype
+    """
+
+    def __init__(self, path: str, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        self.path = path
+        self.name = name
+        self.shape = shape
+        self.dtype = dtype
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, key: Any) -> Any:
+        try:
+            with opened(self.path, "r") as file:
+                return file[self.name][key]
+        except OSError as error:
+            raise from_h5py("cannot read results", error, self.path) from None
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        if copy is False:
+            raise ValueError("an array in a file can only be copied into memory")
+        return np.asarray(self[...], dtype=dtype)
+
+    def chunks(self) -> Iterator[NDArray[Any]]:
+        """All rows in turn, some MiB at a time."""
+        row = max(1, int(np.prod(self.shape[1:])) * self.dtype.itemsize)
+        step = max(1, _CHUNK_BYTES // row)
+        for first in range(0, len(self), step):
+            yield self[first : first + step]
+
+    def __repr__(self) -> str:
+        return f"<ResultArray {self.name!r} {self.shape} {self.dtype} in {self.path}>"
+
+
+class ResultTable:
+    """Arrays in a file side by side as float64 columns, as of `np.column_stack`, read where they are asked for."""
+
+    def __init__(self, arrays: Sequence[ResultArray]) -> None:
+        self._arrays = tuple(arrays)
+        widths = [int(np.prod(array.shape[1:])) for array in arrays]
+        self.shape = (len(arrays[0]), sum(widths))
+        self.dtype = np.dtype(np.float64)
+
+    ndim = 2
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, key: Any) -> Any:
+        rows, rest = (key[0], key[1:]) if isinstance(key, tuple) and key else (key, ())
+        if rows is Ellipsis or rows is None:
+            return self.__array__()[key]
+        if isinstance(rows, (int, np.integer)):
+            parts = [np.atleast_1d(array[rows]).astype(np.float64) for array in self._arrays]
+            row = np.concatenate(parts)
+            return row[rest] if rest else row
+        table = np.column_stack([array[rows].astype(np.float64) for array in self._arrays])
+        return table[(slice(None), *rest)]
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        if copy is False:
+            raise ValueError("an array in a file can only be copied into memory")
+        return np.column_stack([np.asarray(array, np.float64) for array in self._arrays]).astype(dtype or np.float64)
+
+    def __repr__(self) -> str:
+        return f"<ResultTable {self.shape} in {self._arrays[0].path}>"
+
+
+def opened(path: str, mode: str) -> Any:
+    """A file of h5py's, which is imported when it is needed."""
+    import h5py
+
+    if mode != "w" and os.path.exists(path):
+        check_regular(path, "file of results")
+        from kinema.formats.hdf5.file import check_structure
+
+        check_structure(path)
+    if mode == "r":
+        # as anybody opens it: a file that is open twice in one process must be opened alike
+        return h5py.File(path, mode)
+    # the layout of HDF5 1.8: attributes of any length, and no mark in the file that it is open, which a process that is
+    # killed would leave; no lock, which network file systems may not have
+    return h5py.File(path, mode, libver=("v108", "v108"), locking=False)
+
+
+def from_h5py(doing: str, error: OSError, path: str) -> Error:
+    """The error of Kinema; h5py gives the reason in the text of its errors, often without a number."""
+    if error.errno is not None:
+        return from_os(doing, OSError(error.errno, os.strerror(error.errno)), path)
+    reason = " ".join(str(error).split()).rstrip(".")
+    return FileIOError(f"{path}: {doing}: {reason[:1].lower()}{reason[1:]}", path=path)

@@ -1,0 +1,182 @@
+"""Any number of rows a frame in a file of results: layout, what a killed run leaves, what cannot be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+import kinema as kn
+from kinema import _core
+from kinema.execution.results_file import ResultDataset, ResultFile
+from kinema.testing import random_walk, write_dcd
+from kinema.testing.runner_work import N_FRAMES, analysis_named, walk_in
+
+COUNTS = [2, 0, 3, 1, 0, 0, 4, 1, 1, 2]
+DATASET = ResultDataset("near", "", (), "Pairs that are near", "{}", (("pair", ""), ("distance", "angstrom")))
+
+
+def rows_of(frames: range) -> dict[str, Any]:
+    counts = COUNTS[frames.start : frames.stop]
+    pairs = np.concatenate([np.arange(n) + 10 * frame for frame, n in zip(frames, counts, strict=True)])
+    return {
+        "time": np.asarray(frames, float),
+        "first_row": np.concatenate([[0], np.cumsum(counts)]),
+        "pair": pairs.astype(np.uint32),
+        "distance": pairs * 0.5,
+    }
+
+
+def made(path: Path, datasets: list[ResultDataset] | None = None) -> ResultFile:
+    """Ten frames in leaves of two."""
+    return ResultFile(str(path), kn.FrameSelection(range(10)), datasets or [DATASET], 2, "run")
+
+
+def check(path: Path) -> None:
+    whole = rows_of(range(10))
+    with h5py.File(path, "r") as file:
+        assert file.attrs["complete"]
+        assert sorted(file) == ["frames", "near", "time"]
+        assert sorted(file["near"]) == ["distance", "first_row", "pair"]
+        assert sorted(file["near"].attrs) == ["provenance", "title"]
+        assert file["near/distance"].attrs["unit"] == "angstrom"
+        for name in ("first_row", "pair", "distance"):
+            assert file["near"][name].dtype == whole[name].dtype
+            np.testing.assert_array_equal(file["near"][name], whole[name], err_msg=name)
+        np.testing.assert_array_equal(file["time"], whole["time"])
+
+
+def test_rows_come_in_any_order_and_in_runs_of_leaves(tmp_path: Path) -> None:
+    file = made(tmp_path / "rows.h5")
+    file.create()
+    for frames in (range(8, 10), range(2, 4), range(4, 8), range(2)):
+        file.write(frames.start // 2, [rows_of(frames)])
+    file.finish()
+    check(tmp_path / "rows.h5")
+    assert [one.name for one in tmp_path.iterdir()] == ["rows.h5"]
+    (arrays,) = file.arrays()
+    assert list(arrays) == ["frames", "time", "first_row", "pair", "distance"]
+    assert arrays["pair"][arrays["first_row"][6] : arrays["first_row"][7]].tolist() == [60, 61, 62, 63]
+
+
+def test_rows_that_no_checkpoint_counts_on_are_ignored(tmp_path: Path) -> None:
+    file = made(tmp_path / "rows.h5")
+    file.create()
+    file.protect()
+    # leaf 1 alone, and then as a part of a run of leaves; leaf 3, and rows of which the last is there in part
+    file.write(1, [rows_of(range(2, 4))])
+    file.write(3, [rows_of(range(6, 8))])
+    part = file.part
+    file.close()
+    (beside,) = tmp_path.glob("rows.near-rows.part-*")
+    with beside.open("ab") as stream:
+        stream.write(b"torn!")
+    again = made(tmp_path / "rows.h5")
+    again.resume(part)
+    again.write(0, [rows_of(range(4))])
+    again.write(2, [rows_of(range(4, 6))])
+    again.write(3, [rows_of(range(6, 8))])
+    again.write(4, [rows_of(range(8, 10))])
+    again.finish()
+    check(tmp_path / "rows.h5")
+    assert [one.name for one in tmp_path.iterdir()] == ["rows.h5"]
+
+
+def test_a_run_that_was_killed_while_it_finished_is_finished_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    for name in ("remove_tables", "close"):
+        path = tmp_path / name / "rows.h5"
+        path.parent.mkdir()
+        file = made(path)
+        file.create()
+        file.protect()
+        for leaf in range(5):
+            file.write(leaf, [rows_of(range(2 * leaf, 2 * leaf + 2))])
+        part = file.part
+        with monkeypatch.context() as patched:
+            patched.setattr(f"kinema.execution.list_rows.ListRows.{name}", killed)
+            with pytest.raises(KeyboardInterrupt):
+                file.finish()
+        again = made(path)
+        again.resume(part)
+        again.write(4, [rows_of(range(8, 10))])
+        again.finish()
+        check(path)
+
+
+def test_without_any_row(tmp_path: Path) -> None:
+    write_dcd(tmp_path / "walk.dcd", random_walk(N_FRAMES, 30) * 1000)
+    expected = analysis_named(walk_in(tmp_path), "pairs that are near").run()
+    assert expected.results.first_row.tolist() == [0] * (N_FRAMES + 1)
+    found = analysis_named(walk_in(tmp_path), "pairs that are near").run(out=tmp_path / "rows.h5", workers=2)
+    for name, values in expected.results.items():
+        assert np.asarray(found.results[name]).tobytes() == values.tobytes(), name
+        assert found.results[name].shape == values.shape
+
+
+def test_rows_that_do_not_fit(tmp_path: Path) -> None:
+    file = made(tmp_path / "rows.h5")
+    file.create()
+    good = rows_of(range(2))
+    with pytest.raises(kn.ArgumentError, match="another number of rows than it says"):
+        file.write(0, [{**good, "pair": good["pair"][1:]}])
+    with pytest.raises(kn.ArgumentError, match="another number of rows than it says"):
+        file.write(5, [good])
+    file.write(0, [good])
+    with pytest.raises(kn.ArgumentError, match="rows of different kinds"):
+        file.write(1, [{**rows_of(range(2, 4)), "pair": rows_of(range(2, 4))["pair"].astype(float)}])
+    file.discard()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_of_rows_that_is_gone_is_missed(tmp_path: Path) -> None:
+    file = made(tmp_path / "rows.h5")
+    file.create()
+    file.protect()
+    file.write(0, [rows_of(range(2))])
+    part = file.part
+    file.close()
+    (beside,) = tmp_path.glob("rows.near-rows.part-*")
+    beside.unlink()
+    with pytest.raises(kn.ArgumentError, match="not found, but the checkpoint relies on rows in it"):
+        made(tmp_path / "rows.h5").resume(part)
+
+
+def test_values_are_those_of_numpy(tmp_path: Path) -> None:
+    positions = random_walk(N_FRAMES, 30)
+    near = analysis_named(walk_in(tmp_path), "pairs that are near").run().results
+    counted = analysis_named(walk_in(tmp_path), "histogram of distances").run().results
+    atoms = np.arange(28)
+    pairs = np.concatenate([np.column_stack([atoms, atoms + further]) for further in (1, 2)])
+    vectors = positions[:, pairs[:, 1]].astype(float) - positions[:, pairs[:, 0]]
+    distances = np.linalg.norm(vectors, axis=2)
+    assert counted.counts.dtype == np.uint64
+    expected, edges = np.histogram(distances, 50_000, (0.0, 12.0))
+    assert np.abs(counted.counts.astype(int) - expected).sum() <= 4  # a distance at an edge, by rounding
+    np.testing.assert_array_equal(counted.edges, edges)
+    assert counted.n_frames.tolist() == [N_FRAMES]
+    assert near.pair.dtype == np.uint32
+    for frame in (0, 17, N_FRAMES - 1):
+        rows = slice(near.first_row[frame], near.first_row[frame + 1])
+        np.testing.assert_array_equal(near.pair[rows], np.flatnonzero(distances[frame] <= 3.0))
+        np.testing.assert_allclose(near.distance[rows], distances[frame][near.pair[rows]], rtol=1e-12)
+
+
+def test_a_plan_counts_exact_partials_once_a_worker_and_once_in_all(tmp_path: Path) -> None:
+    traj = walk_in(tmp_path)
+    pairs = np.array([[0, 1]], np.uint32)
+    kernel = _core.Kernel("distance_histogram", traj.n_atoms, pairs=pairs, most=5.0, bins=1 << 20)
+    frames = kn.FrameSelection(range(N_FRAMES))
+    plan = _core.Plan(traj.core, frames, [(kernel, ())], memory=64 << 20, workers=4)
+    # a sum, and a partial for each of four workers, of 8 MiB each
+    assert plan.workers == 4
+    assert "40.0 MiB" in plan.explain() or "partial" in plan.explain(), plan.explain()
+    with pytest.raises(kn.MemoryLimitError, match="partial results of the analyses"):
+        _core.Plan(traj.core, frames, [(kernel, ())], memory=16 << 20, workers=4)
