@@ -20,7 +20,7 @@ fn broken(id: &str, law: &str) -> Error {
 ///
 /// `empty` is neutral on both sides of `merge`; a leaf split into blocks gives the same bits as in one; bytes make the
 /// round trip, and are refused when truncated, too long or of another kernel; blocks of one row and of none are taken;
-/// nothing gathered is an error of `finish`.
+/// nothing gathered is an error of `finish`. Partials of an exact kernel merge in any order.
 ///
 /// # Errors
 /// `Internal`, naming the broken law; and whatever the kernel answers.
@@ -60,6 +60,12 @@ pub fn check(kernel: &dyn AnyKernel, block: &BlockView<'_>, atoms: &AtomSelectio
     let mut travelled = kernel.from_bytes(&kernel.to_bytes(&one(0..middle)?)?)?;
     kernel.merge(&mut travelled, kernel.from_bytes(&kernel.to_bytes(&one(middle..rows)?)?)?)?;
     law(kernel.to_bytes(&merged)? == kernel.to_bytes(&travelled)?, "merging bytes' partials gives the same bits")?;
+    if kernel.is_exact() {
+        law(kernel.to_bytes(&merged)? == whole, "halves of an exact kernel make the whole")?;
+        let mut late = one(middle..rows)?;
+        kernel.merge(&mut late, one(0..middle)?)?;
+        law(kernel.to_bytes(&late)? == whole, "an exact kernel merges in any order")?;
+    }
     let results = kernel.finish(travelled)?;
     law(kernel.finish(merged)? == results, "the same partial gives the same results")?;
     let shaped = results.iter().all(|array| array.shape.iter().product::<usize>() == array.values.len());

@@ -357,7 +357,8 @@ class RunnerTests:
         again = kn.run(both(), runner=self.make(), checkpoint=path, out=out)
         for found, one in zip(again, expected, strict=True):
             assert found.timings.frames_restored > 0
-            for name, values in one.results.items():
+            for name in one.results:
+                values = one.results[name]
                 assert np.asarray(found.results[name]).tobytes() == values.tobytes(), name
         assert sorted(file.name for file in tmp_path.iterdir()) == ["rows.h5", "walk.dcd"]
 
