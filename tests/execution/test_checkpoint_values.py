@@ -319,3 +319,33 @@ def test_pickles_without_their_mark_are_damage(traj: kn.Trajectory, path: Path, 
     with pytest.raises(kn.CorruptFileError, match="damaged"):
         finished(path, kn.analysis.from_function(_first, traj))
     assert not made.exists()
+
+
+@pytest.mark.parametrize("nodes", [False, True])
+def test_a_forged_checkpoint_removes_and_changes_no_file(
+    traj: kn.Trajectory, path: Path, tmp_path: Path, nodes: bool
+) -> None:
+    def run() -> Any:
+        kept = Checkpoint(path, keep=True)
+        return kn.analysis.from_function(_first, traj).run(checkpoint=kept, out=tmp_path / "rows.h5")
+
+    run()
+    content = load(str(path))
+    assert content is not None
+    # the user's own, and as good as the file of this run as it can be
+    victim = tmp_path / "theirs" / "valued.h5"
+    victim.parent.mkdir()
+    (tmp_path / "rows.h5").rename(victim)
+    before = victim.read_bytes()
+    with path.open("wb") as file:
+        writer = CheckpointWriter(file)
+        writer.run(content.items)
+        writer.rows(os.path.relpath(victim, tmp_path))
+        for one in content.passes:
+            writer.begin_pass(one.items)
+            for node in one.nodes if nodes else []:
+                writer.node(*node)
+        writer.end()
+    with pytest.raises(kn.CorruptFileError, match=r"names another file .* found .*valued\.h5"):
+        run()
+    assert victim.read_bytes() == before

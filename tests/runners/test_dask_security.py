@@ -112,3 +112,12 @@ def test_a_run_on_it(tmp_path: Path) -> None:
     expected = rmsd.run(runner="serial").results.values.tobytes()
     found = rmsd.run(runner="dask", workers=2)
     assert found.results.values.tobytes() == expected
+
+
+def test_without_cryptography_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> None:
+        raise ImportError("Using `Security.temporary` requires `cryptography`")
+
+    monkeypatch.setattr(Security, "temporary", missing)
+    with pytest.raises(kn.Error, match=r"needs cryptography .*pip install 'kinema\[dask\]'"), OwnCluster(1):
+        pass

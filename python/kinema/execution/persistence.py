@@ -12,7 +12,7 @@ from dataclasses import replace
 from hashlib import blake2b
 
 from kinema import _core
-from kinema.errors import ArgumentError
+from kinema.errors import ArgumentError, CorruptFileError
 from kinema.execution.checkpoint import Checkpoint
 from kinema.execution.checkpoint.file import IdentityItem
 from kinema.execution.checkpoint.manager import CheckpointManager
@@ -23,6 +23,7 @@ from kinema.runners import PieceLimit, Reduction
 from kinema.runners.base import Job
 from kinema.selection.frames import FrameSelection
 from kinema.writing.output_checks import check_not_input
+from kinema.writing.output_file import is_temporary_of
 
 __all__ = ["Persistence"]
 
@@ -123,6 +124,13 @@ class Persistence:
             file.create()
             return
         earlier = self._manager.rows_file
+        # a checkpoint that somebody else has made may name any file: none but that of this output is removed or changed
+        if earlier is not None and os.path.lexists(earlier) and not is_temporary_of(earlier, file.path):
+            raise CorruptFileError(
+                f"{self._manager.path}: the checkpoint names another file as that of its results, expected a temporary "
+                f"file of {file.path}, found {earlier}; remove the checkpoint to begin anew",
+                path=self._manager.path,
+            )
         if resume:
             file.resume(earlier or file.path)
         else:
