@@ -1,7 +1,9 @@
-"""Mutates the structure of HDF5 files, and looks for what crashes, hangs or blames Kinema: `python fuzz/hdf5_structure.py`.
+"""Mutates the structure of HDF5 files, and looks for what crashes, hangs or blames Kinema.
 
-Changed are object headers, heaps, B-trees, types and sizes of attributes: one to four places of one to eight bytes, or
-a piece of the structure put elsewhere; checksums of object headers are made right again. The verdict on a mutant is that
+    python fuzz/hdf5_structure.py SECONDS
+
+Changed are object headers, heaps, B-trees, types and sizes of attributes: one to four places of one to eight bytes,
+or a piece of the structure put elsewhere; checksums of object headers are made right again. The verdict on a mutant is that
 of any opening; then a fork reads it: structure, frames, observables, atoms, layout, a repacked copy. A fork that is
 killed, takes too long or too much memory, or ends in another error than one of the file, is a finding: it is kept in
 fuzz/work/hdf5_structure. The seeds are the H5MD files of `kinema.testing`, in several versions of the format.
@@ -33,7 +35,20 @@ from kinema.formats.hdf5.trust import verdicts
 from kinema.testing.h5md_files import CASES
 
 WORK = Path(__file__).parent / "work" / "hdf5_structure"
-SIGNATURES = (b"TREE", b"SNOD", b"HEAP", b"GCOL", b"OHDR", b"OCHK", b"FRHP", b"FHDB", b"FHIB", b"BTHD", b"BTLF", b"BTIN")
+SIGNATURES = (
+    b"TREE",
+    b"SNOD",
+    b"HEAP",
+    b"GCOL",
+    b"OHDR",
+    b"OCHK",
+    b"FRHP",
+    b"FHDB",
+    b"FHIB",
+    b"BTHD",
+    b"BTLF",
+    b"BTIN",
+)
 SIGNATURES += (b"EAHD", b"EAIB", b"FAHD", b"FADB", b"SMTB")
 # bytes behind the beginning of a structure that belong to it, mostly
 REACH = 400
@@ -66,7 +81,9 @@ class Seed:
                 data[at] = rng.choice((0, 1, 2, 3, 9, 0x7F, 0x80, 0xFE, 0xFF, rng.randrange(256)))
             elif kind == 2:
                 width = rng.choice((2, 4, 8))
-                value = rng.choice((0, 1, 7, 255, 65535, 1 << 20, (1 << 31) - 1, (1 << 63) - 1, (1 << 64) - 1, len(data)))
+                value = rng.choice(
+                    (0, 1, 7, 255, 65535, 1 << 20, (1 << 31) - 1, (1 << 63) - 1, (1 << 64) - 1, len(data))
+                )
                 data[at : at + width] = struct.pack("<Q", value)[:width]
             elif kind == 3:  # an address of something else
                 data[at : at + 8] = struct.pack("<Q", rng.choice(self.places))
@@ -201,10 +218,12 @@ def main() -> int:
     WORK.mkdir(parents=True, exist_ok=True)
     counts: collections.Counter[str] = collections.Counter()
     findings = 0
-    gc.freeze()
     with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as name:
         seeds = _seeds(Path(name))
         print(f"{len(seeds)} seeds, --seed {options.seed}", flush=True)
+        # what is imported at the first use is shared with the forks
+        _use(os.path.join(name, seeds[0].name), name)
+        gc.freeze()
         spent = walked = 0.0
         said = time.monotonic()
         while spent < options.seconds:
@@ -235,7 +254,9 @@ def main() -> int:
                 print(f"{counts.total()} mutants in {spent:.0f} s of CPU time, {findings} findings", flush=True)
     for what, count in counts.most_common():
         print(f"{count:8} {what}")
-    print(f"{counts.total()} mutants, {findings} findings, {spent + walked:.0f} s of CPU time, walks {walked:.0f} s of it")
+    print(
+        f"{counts.total()} mutants, {findings} findings, {spent + walked:.0f} s of CPU time, walks {walked:.0f} s of it"
+    )
     return 1 if findings else 0
 
 

@@ -60,24 +60,24 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "own"
 
 
+@pytest.mark.parametrize("external", ["folder", "any"])
 @pytest.mark.parametrize("place", ["parameters/p", "observables/o/value", "particles/all/velocity/value"])
-def test_external_storage_is_refused_by_all(folder: Path, place: str) -> None:
+def test_external_storage_is_refused_by_all(folder: Path, place: str, external: str) -> None:
     secret = folder.parent / "secret"
     secret.write_bytes(bytes(range(240)))
     path = _h5md(folder / "a.h5md")
     with h5py.File(path, "r+") as file:
         file.create_dataset(place, (5, N, 3), "f4", external=[(str(secret), 0, 240)])
-    for external in ("folder", "any"):
-        for called in (
-            lambda: kn.open(path, external=external).scan(),
-            lambda: kn.repack(path, folder / "out.h5md", external=external),
-            lambda: kn.split(path, folder / "parts", parts=2, external=external),
-            lambda: kn.join([path], folder / "out.h5md", external=external),
-            lambda: kn.convert(path, folder / "out.xtc", external=external),
-            lambda: kn.layout_of(path, external=external),
-        ):
-            with pytest.raises(UnsupportedFormatError, match="external storage"):
-                called()
+    for called in (
+        lambda: kn.open(path, external=external).scan(),
+        lambda: kn.repack(path, folder / "out.h5md", external=external),
+        lambda: kn.split(path, folder / "parts", parts=2, external=external),
+        lambda: kn.join([path], folder / "out.h5md", external=external),
+        lambda: kn.convert(path, folder / "out.xtc", external=external),
+        lambda: kn.layout_of(path, external=external),
+    ):
+        with pytest.raises(UnsupportedFormatError, match="external storage"):
+            called()
     assert not (folder / "out.h5md").exists() and not (folder / "out.xtc").exists()
 
 
@@ -114,7 +114,7 @@ def test_files_outside_of_the_folder(
         lambda: kn.layout_of(path),
         lambda: kn.open(path, dataset="particles/all/position/value").scan(),
     ):
-        with pytest.raises(ArgumentError, match='x.h5, expected files in .*own or below; external="any" reads it'):
+        with pytest.raises(ArgumentError, match=r'x\.h5, expected files in .*own or below; external="any" reads it'):
             called()
     traj = kn.open(path, external="any")
     assert np.array_equal(traj.read(), VALUES)

@@ -1,4 +1,4 @@
-"""Damaged HDF5 files that libhdf5 crashes on or never returns from, and what is kept of walks through their structure."""
+"""Damaged HDF5 files that libhdf5 crashes on or never returns from; what is kept of walks through structures."""
 
 import os
 import shutil
@@ -22,6 +22,8 @@ import sys, resource
 import kinema as kn
 from kinema.errors import CorruptFileError, Error
 from kinema.ml import samples
+# as batch systems do
+resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
 for path in sys.argv[2:]:
     calls = [
         lambda: kn.open(path).scan(),

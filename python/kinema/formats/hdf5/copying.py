@@ -8,7 +8,7 @@ null. Relative file names in external links are adapted where the copy is in ano
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterator
 from typing import Any
 
 import h5py
@@ -58,29 +58,54 @@ class _Copy:
         self._options = h5py.h5p.create(h5py.h5p.OBJECT_COPY)
 
     def members(self, source: Any, target: Any) -> None:
+        """Copies a group's attributes and all below it, however deeply groups are nested."""
+        waiting = [self._begun(source, target)]
+        while waiting:
+            holder, made, names = waiting[-1]
+            name = next(names, None)
+            if name is None:
+                waiting.pop()
+                continue
+            below = self._member(holder, made, name)
+            if below is not None:
+                waiting.append(self._begun(below, made[name]))
+
+    def _begun(self, source: Any, target: Any) -> tuple[Any, Any, Iterator[str]]:
+        """A group and its copy, which has the attributes, and the names of the members to be copied."""
         self.paths[object_key(source)] = target.name
         copy_attributes(source, target)
-        self.pairs.append((source, target))
-        for name in source:
-            link = source.get(name, getlink=True)
-            if isinstance(link, h5py.SoftLink):
-                target[name] = h5py.SoftLink(link.path)
-            elif isinstance(link, h5py.ExternalLink) and not self._is_followed(source.get(name)):
-                target[name] = h5py.ExternalLink(self._file_name(link.filename), link.path)
-            else:
-                self._object(source[name], target, name)
+        self._pair(source, target)
+        return source, target, iter(list(source))
+
+    def _pair(self, source: Any, target: Any) -> None:
+        """Remembers an object that holds references; others are closed again."""
+        attributes = (h5py.h5a.open(source.id, name).dtype for name in _attribute_names(source))
+        if (isinstance(source, h5py.Dataset) and _refers(source.dtype)) or any(map(_refers, attributes)):
+            self.pairs.append((source, target))
+
+    def _member(self, source: Any, target: Any, name: str) -> Any:
+        """Copies a member; the group that it is, where it is one whose members are to be copied, else None."""
+        link = source.get(name, getlink=True)
+        if isinstance(link, h5py.SoftLink):
+            target[name] = h5py.SoftLink(link.path)
+        elif isinstance(link, h5py.ExternalLink) and not self._is_followed(source.get(name)):
+            target[name] = h5py.ExternalLink(self._file_name(link.filename), link.path)
+        else:
+            return self._object(source[name], target, name)
+        return None
 
     def _is_followed(self, node: Any) -> bool:
         return node is not None and object_key(node) in self.followed
 
-    def _object(self, node: Any, target: Any, name: str) -> None:
+    def _object(self, node: Any, target: Any, name: str) -> Any:
+        """As `_member`, of the object behind the link."""
         known = self.paths.get(object_key(node))
         if known is not None:
             target[name] = self.target[known]
-            return
+            return None
         made = self.make(node, target, name)
         if made is DROPPED:
-            return
+            return None
         if isinstance(node, h5py.Group):
             # only the order is taken over: with all of the old group's properties libhdf5 (2.0) makes groups that
             # cannot be copied
@@ -91,14 +116,14 @@ class _Copy:
             if old.get_attr_creation_order():
                 options.set_attr_creation_order(old.get_attr_creation_order())
             h5py.h5g.create(target.id, name.encode(), None, options)
-            self.members(node, target[name])
-            return
+            return node
         if made is None:
             h5py.h5o.copy(node.id, b".", target.id, name.encode(), self._options)
             made = target[name]
         if isinstance(node, h5py.Dataset):
-            self.pairs.append((node, made))
+            self._pair(node, made)
         self.paths[object_key(node)] = made.name
+        return None
 
     def _file_name(self, name: str) -> str:
         here, there = self._folders

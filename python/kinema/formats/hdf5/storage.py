@@ -26,7 +26,6 @@ __all__ = [
     "Storage",
     "create_dataset",
     "has_tiny_chunks",
-    "is_external",
     "rechunked_series",
     "series_storage",
     "write_dataset",
@@ -43,6 +42,8 @@ _LARGEST_CHUNK = (1 << 32) - 1
 _COMPACT_BYTES = 60_000
 # a data set of smaller chunks than this, and of at least so many, is stored in larger ones
 _TINY_CHUNK_BYTES, _FEWEST_TINY_CHUNKS = 4096, 16
+# bytes for each that is stored
+_MOST_COMPRESSED = 1100
 LAYOUTS = ("frames", "atoms", "contiguous")
 KEEP = "keep"
 
@@ -215,12 +216,9 @@ def has_tiny_chunks(dataset: Any) -> bool:
     if dataset.chunks is None or not dataset.size or dataset.dtype.kind not in "iufb":
         return False
     size = math.prod(dataset.chunks) * dataset.dtype.itemsize
+    if dataset.nbytes > _MOST_COMPRESSED * dataset.id.get_storage_size():
+        return False  # mostly never written
     return bool(size < _TINY_CHUNK_BYTES and dataset.size * dataset.dtype.itemsize >= _FEWEST_TINY_CHUNKS * size)
-
-
-def is_external(dataset: Any) -> bool:
-    """Whether its values are in files of their own, outside of HDF5."""
-    return bool(dataset.id.get_create_plist().get_external_count() > 0)
 
 
 def create_dataset(parent: Any, name: str | None, storage: Storage, *, like: Any = None) -> Any:

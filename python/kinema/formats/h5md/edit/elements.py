@@ -168,9 +168,14 @@ def _elements(opened: H5mdFile, root: Any, columns: dict[str, int]) -> Iterator[
         element = _element(path, group, columns)
         if element is not None:
             yield element
-        followed = [name for name in group if not isinstance(group.get(name, getlink=True), h5py.SoftLink)]
-        members = [(f"{path.rstrip('/')}/{name}", group.get(name)) for name in followed]
-        waiting += [(name, node) for name, node in reversed(members) if isinstance(node, h5py.Group)]
+        members = []
+        for name in group:
+            if not isinstance(group.get(name, getlink=True), h5py.SoftLink):
+                node = group.get(name)
+                # data sets are closed again: each that is open takes some 15 kB
+                if isinstance(node, h5py.Group):
+                    members.append((f"{path.rstrip('/')}/{name}", node))
+        waiting += reversed(members)
 
 
 def _element(path: str, group: Any, columns: dict[str, int]) -> TimedElement | None:

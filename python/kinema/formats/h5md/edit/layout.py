@@ -249,6 +249,10 @@ def _field(
     )
 
 
+# of which amplification is computed
+_MOST_ATOMS = 1 << 24
+
+
 def _filter_name(number: int) -> str:
     return _core.filter_name(number) or f"filter {number}"
 
@@ -263,8 +267,14 @@ def _alignment(addresses: list[NDArray[np.uint64]]) -> int:
 
 
 def _amplification(arrays: list[StoredDataset], n_atoms: int, atoms: Any) -> dict[str, float]:
-    """Bytes touched / bytes wanted, for each pattern; all arrays are (rows, atoms, 3) or (rows, 3 atoms)."""
-    if not arrays or any(array.inline is not None for array in arrays) or not any(a.shape[0] for a in arrays):
+    """Bytes touched / bytes wanted, for each pattern; all arrays are (rows, atoms, 3) or (rows, 3 atoms).
+    Nothing of more atoms than can be looked at one by one: a file may claim any number of them."""
+    if (
+        n_atoms > _MOST_ATOMS
+        or not arrays
+        or any(array.inline is not None for array in arrays)
+        or not any(a.shape[0] for a in arrays)
+    ):
         return {}
     everyone = np.arange(n_atoms)
     some = everyone[: max(1, n_atoms // _SUBSET_SHARE)] if atoms is None else np.unique(np.asarray(atoms, np.int64))

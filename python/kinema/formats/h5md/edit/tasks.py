@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import h5py
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,9 +19,9 @@ from kinema.formats.h5md.file import H5mdFile
 from kinema.formats.h5md.read.elements import Element
 from kinema.formats.h5md.read.fields import locate
 from kinema.formats.hdf5.chunks import numeric_type
-from kinema.formats.hdf5.file import numbers, object_key
+from kinema.formats.hdf5.file import check_virtual_claim, datasets_below, numbers, object_key
 from kinema.formats.hdf5.rounding import NOT_COMPRESSED, Rounding
-from kinema.formats.hdf5.storage import KEEP, Layout, Storage, has_tiny_chunks, is_external, rechunked_series
+from kinema.formats.hdf5.storage import KEEP, Layout, Storage, has_tiny_chunks, rechunked_series
 from kinema.formats.hdf5.text import attribute
 
 __all__ = ["Changes", "CreateDataset", "MoveDataset", "Task", "Tasks", "WriteDataset", "plan"]
@@ -100,7 +99,7 @@ def plan(opened: H5mdFile, contents: Contents, changes: Changes) -> Tasks:
     for element in contents.elements:
         _plan_element(opened, element, changes, tasks)
         _follow(opened, element, tasks)
-    _plan_others(contents, tasks)
+    _plan_others(opened, contents, tasks)
     return tasks
 
 
@@ -145,7 +144,7 @@ def _follow(opened: H5mdFile, element: TimedElement, tasks: Tasks) -> None:
 def _written_rows(opened: H5mdFile, value: Any, tasks: Tasks) -> int:
     """Rows from the first on that were ever written, and whose bytes are in the file."""
     n_rows = int(value.shape[0])
-    if numeric_type(value) is None or n_rows == 0 or is_external(value):
+    if numeric_type(value) is None or n_rows == 0:
         return n_rows
     written = locate(opened, Element(value.name, value, False, n_rows, None, None, None, None, ())).element.n_rows
     if written < n_rows:
@@ -196,16 +195,15 @@ def _scalar_axis(axis: Any, start: int, values: NDArray[Any]) -> WriteDataset:
     return WriteDataset(axis, kept, {"offset": None})
 
 
-def _plan_others(contents: Contents, tasks: Tasks) -> None:
-    """Virtual data sets, those with external storage, and those in tiny chunks."""
+def _plan_others(opened: H5mdFile, contents: Contents, tasks: Tasks) -> None:
+    """Virtual data sets, and those in tiny chunks."""
     columns = {object_key(element.value) for element in contents.elements if element.n_columns is not None}
 
-    def visit(_: str, node: Any) -> None:
-        if not isinstance(node, h5py.Dataset) or object_key(node) in tasks.by_key or node.shape is None:
-            return
-        if node.is_virtual or is_external(node):
+    for node in datasets_below(contents.root.file):
+        if object_key(node) in tasks.by_key or node.shape is None:
+            continue
+        if node.is_virtual:
+            check_virtual_claim(opened, node)
             tasks.by_key[object_key(node)] = WriteDataset(node, node[()])
         elif has_tiny_chunks(node) and node.ndim and object_key(node) not in columns:
             tasks.by_key[object_key(node)] = MoveDataset(node, 0, None, rechunked_series(node, node.shape))
-
-    contents.root.file.visititems(visit)

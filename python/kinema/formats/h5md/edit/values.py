@@ -18,7 +18,6 @@ from kinema.formats import h5md
 from kinema.formats.hdf5.chunks import numeric_type
 from kinema.formats.hdf5.file import reading
 from kinema.formats.hdf5.filters import missing_filters
-from kinema.formats.hdf5.storage import is_external
 from kinema.selection.frames import FrameSelection
 
 __all__ = ["Values", "item_bytes"]
@@ -94,6 +93,6 @@ def _is_native(dataset: Any) -> bool:
         return False
     exact = (dtype.kind == "f" and dtype.itemsize in (4, 8)) or (dtype.kind in "iu" and dtype.itemsize <= 4)
     vectors = len(shape) == 3 and shape[2] == 3
-    if is_external(dataset) or not (exact and vectors) or 0 in shape:
+    if not (exact and vectors) or 0 in shape:
         return False
     return bool(dataset.size * dtype.itemsize >= _SMALL)

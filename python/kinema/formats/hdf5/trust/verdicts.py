@@ -35,12 +35,12 @@ _FAULTS = {
     "wall": "does not come to an end",
 }
 # of a walk: what small files may take, and more for each byte
-_SECONDS, _BYTES_A_SECOND, _MOST_SECONDS = 1.0, 4 << 20, 600.0
+_SECONDS, _BYTES_A_SECOND, _MOST_SECONDS = 1.0, 1 << 19, 600.0
 _MEMORY, _MOST_MEMORY = 96 << 20, 1 << 30
 # seconds; a walk that is not at work, but waits for a disk
 _WALL = 120.0
 # of what the walk looks at
-_VERSION = 2
+_VERSION = 3
 _MOST_KNOWN = 1 << 14
 _FOLDER_BYTES = 64 << 20
 

@@ -70,8 +70,9 @@ class _Walk:
 
     def __init__(self, file: Any) -> None:
         import h5py
+        import numpy as np
 
-        self._h5py = h5py
+        self._h5py, self._numpy = h5py, np
         self._file = file
         self._seen: set[Any] = set()
         # objects to be looked at: their group, or the object itself, the name of the link, and the names that lead
@@ -130,6 +131,8 @@ class _Walk:
 
     def _attributes(self, node: Any, name: Any) -> None:
         h5a = self._h5py.h5a
+        if not h5a.get_num_attrs(node.id):
+            return
         names: list[bytes] = []
         h5a.iterate(node.id, lambda one, *_: names.append(one))
         for one in names:
@@ -158,29 +161,33 @@ class _Walk:
                 plist.get_virtual_srcspace(number).get_select_type()
             return
         space = node.get_space()
-        if space.get_simple_extent_type() != h5py.h5s.SIMPLE and space.get_simple_extent_type() != h5py.h5s.SCALAR:
+        if space.get_simple_extent_type() == h5py.h5s.NULL:
             return
+        shape = space.get_simple_extent_dims()
         _ = space.get_simple_extent_dims(True), plist.fill_value_defined()
         if layout == h5py.h5d.CHUNKED:
-            if node.get_num_chunks() and math.prod(node.shape):
-                node.get_chunk_info_by_coord((0,) * len(node.shape))
+            if node.get_num_chunks() and math.prod(shape):
+                node.get_chunk_info_by_coord((0,) * len(shape))
             if math.prod(plist.get_chunk()) * node.get_type().get_size() > _LARGEST_CHUNK:
                 return
         if node.get_storage_size():
             with self._tolerant():
-                self._values(h5py.Dataset(node), name)
+                self._values(node, shape, name)
 
-    def _values(self, dataset: Any, name: Any) -> None:
+    def _values(self, node: Any, shape: tuple[int, ...], name: Any) -> None:
         """Reads a data set whose values are in the heap of the file, or that is small."""
-        if not dataset.dtype.hasobject:
-            if dataset.size * dataset.dtype.itemsize <= _SMALL:
-                _ = dataset[()]
-        elif not dataset.shape:
+        h5py, kind = self._h5py, node.dtype
+        if not kind.hasobject:
+            if math.prod(shape) * kind.itemsize <= _SMALL:
+                node.read(h5py.h5s.ALL, h5py.h5s.ALL, self._numpy.empty(shape, kind))
+            return
+        dataset = h5py.Dataset(node)
+        if not shape:
             self._refer(dataset, dataset[()], name)
-        else:
-            step = max(1, _ROWS // max(1, math.prod(dataset.shape[1:])))
-            for first in range(0, min(dataset.shape[0], _MOST_ROWS), step):
-                self._refer(dataset, dataset[first : first + step], name)
+            return
+        step = max(1, _ROWS // max(1, math.prod(shape[1:])))
+        for first in range(0, min(shape[0], _MOST_ROWS), step):
+            self._refer(dataset, dataset[first : first + step], name)
 
     @contextmanager
     def _tolerant(self) -> Iterator[None]:
@@ -261,8 +268,10 @@ def _verdict(path: str) -> tuple[dict[str, Any], bool]:
 
 def _bound(request: dict[str, Any]) -> None:
     """Bounds this process: by signals that end it wherever it is, and by what it may allocate."""
-    memory = _memory() + request["memory"]
-    resource.setrlimit(resource.RLIMIT_AS, (memory, resource.RLIM_INFINITY))
+    memory, (_, most) = _memory() + request["memory"], resource.getrlimit(resource.RLIMIT_AS)
+    # batch systems set a limit themselves
+    memory = memory if most == resource.RLIM_INFINITY else min(memory, most)
+    resource.setrlimit(resource.RLIMIT_AS, (memory, most))
     signal.setitimer(signal.ITIMER_PROF, request["seconds"])
     signal.setitimer(signal.ITIMER_REAL, request["wall"])
 
