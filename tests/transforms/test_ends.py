@@ -131,3 +131,17 @@ def test_the_same_bits_on_runners_of_other_processes(moved, positions):
         ]
     for rmsf in results[1:]:
         np.testing.assert_array_equal(rmsf, results[0])
+
+
+RANKS = """
+traj = kn.open(CA, stored=False).with_transform(kn.transforms.superpose(list(range(0, 100, 3))), lambda frame: frame)
+done = kn.analysis.RMSF(traj[1:]).run(runner="mpi")
+if rank == 0:
+    np.testing.assert_array_equal(done.results.rmsf, kn.analysis.RMSF(traj[1:]).run(runner="serial").results.rmsf)
+    print("same bits")
+"""
+
+
+@pytest.mark.processes
+def test_the_same_bits_on_ranks(mpi, tmp_path):
+    assert "same bits" in mpi.script(2, f"CA = {str(Path(CA).resolve())!r}\n{RANKS}", tmp_path)
