@@ -61,7 +61,8 @@ impl<T: Number> Series<T> {
         let mut chunks = self.chunks.into_iter();
         let Chunk { mut times, mut values } = chunks.next().unwrap_or_default();
         times.reserve(n - times.len());
-        reserve_long(&mut values, (n * width).saturating_sub(values.len()));
+        let more = (n * width).saturating_sub(values.len());
+        reserve_long(&mut values, more);
         for chunk in chunks {
             times.extend_from_slice(&chunk.times);
             values.extend_from_slice(&chunk.values);
