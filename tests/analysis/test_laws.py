@@ -201,6 +201,23 @@ def test_the_command_gives_what_the_class_gives(
     )
 
 
+def test_help_has_what_is_declared(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    for words in (["--help"], []):
+        with pytest.raises(SystemExit):
+            main(words)
+        listed = capsys.readouterr()
+        for name, analysis in ANALYSES.items():
+            assert re.search(rf"^│ {name} +{re.escape(analysis.summary)}", listed.out + listed.err, re.MULTILINE)
+    for name, analysis in ANALYSES.items():
+        with pytest.raises(SystemExit, match="0"):
+            main([name, "--help"])
+        printed = " ".join(capsys.readouterr().out.replace("│", " ").split())
+        assert analysis.summary in printed
+        for one in arguments_of(analysis):
+            assert one.flag in printed and one.help.split()[0] in printed
+
+
 # -- what they declare -------------------------------------------------------------------------------------------------
 
 

@@ -67,8 +67,9 @@ def _add_commands(app: typer.Typer, package: str, commands: Sequence[str], words
     for name in words[:1] if words[:1] and words[0] in commands else commands:
         python_name = name.replace("-", "_")
         if commands is COMMANDS and name in ANALYSES:
-            command = import_module(f"{package}.analyses").command_of(ANALYSES[name])
-            app.command(name, cls=SingleOptionsCommand)(command)
+            analyses = import_module(f"{package}.analyses")
+            of = analyses.listed_command if words[:1] in (["--help"], ["-h"]) else analyses.command_of
+            app.command(name, cls=SingleOptionsCommand)(of(ANALYSES[name]))
             continue
         module = import_module(f"{package}.{python_name}")
         if name in GROUPS:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import kinema as kn
     from kinema.analysis.declared import DeclaredAnalysis
 
-__all__ = ["command_of"]
+__all__ = ["command_of", "listed_command"]
 
 # what typer makes of a word, by `Kind`
 _TYPES: dict[str, Any] = {
@@ -65,6 +65,16 @@ def command_of(analysis: "type[DeclaredAnalysis]") -> Callable[..., None]:
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__doc__ = analysis.summary
     return takes_groups(command)
+
+
+def listed_command(analysis: "type[DeclaredAnalysis]") -> Callable[[], None]:
+    """What stands for the command where commands are listed: its sentence without options, which take their time."""
+
+    def command() -> None:
+        raise AssertionError("a command that is called has options")
+
+    command.__doc__ = analysis.summary
+    return command
 
 
 def _parameters(argument: Argument) -> Iterator[inspect.Parameter]:
