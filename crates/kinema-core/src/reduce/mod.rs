@@ -4,7 +4,6 @@ mod bound_kernel;
 mod frames;
 mod kernel;
 mod leaf_partial;
-mod long_array;
 mod merge_tree;
 mod values;
 
@@ -12,6 +11,5 @@ pub use self::bound_kernel::BoundKernel;
 pub use self::frames::{AtomSets, Frame, Frames, Lattices};
 pub use self::kernel::{AnyKernel, AnyPartial, AnyScratch, AtomMap, Kernel, Needs, Transform};
 pub(crate) use self::leaf_partial::LeafPartial;
-pub use self::long_array::reserve_long;
 pub use self::merge_tree::{MergeTree, Node, Partials};
 pub use self::values::{Number, ResultArray, Values};
