@@ -3,7 +3,7 @@
 //! It keeps times and values only; the plan knows which frames they belong to.
 
 use kinema_core::frame::Stamp;
-use kinema_core::reduce::{Number, ResultArray, reserve_long};
+use kinema_core::reduce::{Number, ResultArray};
 use kinema_core::{Error, ErrorKind, Result};
 
 use super::bytes::{Reader, Writer};
@@ -61,7 +61,7 @@ impl<T: Number> Series<T> {
         let mut chunks = self.chunks.into_iter();
         let Chunk { mut times, mut values } = chunks.next().unwrap_or_default();
         times.reserve(n - times.len());
-        reserve_long(&mut values, (n * width).saturating_sub(values.len()));
+        values.reserve((n * width).saturating_sub(values.len()));
         for chunk in chunks {
             times.extend_from_slice(&chunk.times);
             values.extend_from_slice(&chunk.values);
