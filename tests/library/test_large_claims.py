@@ -79,11 +79,11 @@ def _large(name: str) -> Iterator[tuple[str, bytes]]:
         yield "packed.xtc", _with(data, 88, ">i", largest)
         yield "none.xtc", struct.pack(">iiif9fi", 1995, 0, 0, 0.0, *[0.0] * 9, 0) * 20_000
     elif name.endswith(".trr"):
-        for at in range(24, 76, 8):
+        for at in range(24, 76, 12):
             yield f"word{at}.trr", _with(data, at, ">i", largest)
         yield "nothing.trr", _with(_with(data, 64, ">i", largest), 52, ">i", 0)
     elif name.endswith(".nc"):
-        for at in range(4, 400, 12):
+        for at in range(4, 400, 28):
             yield f"word{at}.nc", _with(data, at, ">I", (1 << 32) - 2)
         yield "records.nc", b"CDF\x05" + struct.pack(">Q", 1 << 40) + struct.pack(">IQ", 0, 0) * 3
         yield "dimension.nc", b"CDF\x05" + struct.pack(">QIQQ", 0, 10, 1, 1 << 40) + b"a" * 64
