@@ -15,7 +15,7 @@ export PIP_QUIET := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: fuzz golden-fortran help setup demo demo-follow test test-long test-rust test-python test-hdf5-mpi test-ml lint format bench wheel sdist clean
+.PHONY: fuzz fuzz-long golden-fortran help setup demo demo-follow test test-long test-rust test-python test-hdf5-mpi test-ml lint format bench wheel sdist clean
 
 help: ## what there is to make
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | awk -F'\t' '{printf "make %-15s %s\n", $$1, $$2}'
@@ -34,7 +34,11 @@ $(VENV)/.stamp-packages: $(VENV)/.stamp-venv pyproject.toml tools/requirements.p
 	$(BIN)/python -m pip install --requirement $(VENV)/requirements.txt
 	touch $@
 
-$(VENV)/.stamp-wheel: $(VENV)/.stamp-venv pyproject.toml tools/requirements.py
+$(VENV)/.stamp-fuzz-long: $(VENV)/.stamp-build ## an hour of each fuzz target, and of the structure of HDF5 files
+	nice -n 19 $(BIN)/python fuzz/hdf5_structure.py 3600
+	nice -n 19 fuzz/run.sh 3600
+
+wheel: $(VENV)/.stamp-venv pyproject.toml tools/requirements.py
 	$(BIN)/python tools/requirements.py wheel > $(VENV)/requirements-wheel.txt
 	$(BIN)/python -m pip install --requirement $(VENV)/requirements-wheel.txt
 	touch $@

@@ -27,7 +27,7 @@ from kinema.errors import ArgumentError, CorruptFileError, Error, InternalError
 from kinema.formats.hdf5.trust import walk
 from kinema.stored.records import Record, RecordFolder
 
-__all__ = ["Named", "Status", "Verdict", "status_of", "verdict_on"]
+__all__ = ["Named", "Status", "StructureVerdict", "status_of", "verdict_on"]
 
 _FAULTS = {
     "time": "takes more than {seconds:.0f} s of CPU time",
@@ -57,7 +57,7 @@ class Named:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class StructureVerdict:
     """What a walk says of a file whose structure can be read."""
 
     names: tuple[Named, ...]
@@ -71,7 +71,7 @@ class _Known:
     """A verdict, or the message of the error, of a file in this state."""
 
     status: Status
-    verdict: Verdict | str
+    verdict: StructureVerdict | str
     stored: bool
 
 
@@ -85,7 +85,7 @@ def status_of(path: str | int) -> Status:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
-def verdict_on(path: str, *, stored: bool = True) -> Verdict:
+def verdict_on(path: str, *, stored: bool = True) -> StructureVerdict:
     """The verdict on a file as it is now; CorruptFileError where its structure cannot be read in bounds.
 
     `stored`: whether verdicts of the cache folder are used and stored. OSError for a file that is not there.
@@ -128,20 +128,20 @@ def _judged(name: str, status: Status, known: _Known | None, stored: bool) -> _K
     return _Known(status, verdict, stored)
 
 
-def _of_record(record: Record) -> Verdict | str:
+def _of_record(record: Record) -> StructureVerdict | str:
     values = record.values
     if "fault" in values:
         return str(values["fault"])
-    return Verdict(tuple(Named(str(kind), str(file), str(at)) for kind, file, at in values["names"]))
+    return StructureVerdict(tuple(Named(str(kind), str(file), str(at)) for kind, file, at in values["names"]))
 
 
-def _walked(name: str, size: int) -> Verdict | str:
+def _walked(name: str, size: int) -> StructureVerdict | str:
     seconds = min(_SECONDS + size / _BYTES_A_SECOND, _MOST_SECONDS)
     memory = _MEMORY + min(size, _MOST_MEMORY)
     answer = _ask({"path": name, "seconds": seconds, "memory": memory, "wall": _WALL + 2 * seconds})
     fault = answer.get("fault")
     if fault is None:
-        return Verdict(tuple(Named(kind, file, at) for kind, file, at in answer.get("names", [])))
+        return StructureVerdict(tuple(Named(kind, file, at) for kind, file, at in answer.get("names", [])))
     if fault == "crash":
         if answer["code"] > 0:
             raise InternalError(f"{name}: the walk through its structure ended with code {answer['code']}", path=name)
