@@ -241,7 +241,7 @@ def analysis_named(traj: kn.Trajectory, which: str) -> Analysis:
         case "radius of gyration":
             return kn.analysis.RadiusOfGyration(traj, select=atoms, weights=None, axes=True)
         case "histogram of distances":
-            return OfPairs(traj, "distance_histogram", most=12.0, bins=50_000)
+            return OfPairs(traj, "distance_histogram", most=12.0, bins=5_000)
         case "pairs that are near":
             return OfPairs(traj, "close_pairs", ("pair", "distance"), cutoff=3.0)
     raise ValueError(which)

@@ -223,12 +223,18 @@ impl MergeTree {
 
     /// The partials of a node as bytes; of the first node with the sums of exact kernels.
     fn to_bytes(&self, kernels: &[&dyn AnyKernel], partials: &[AnyPartial], is_first: bool) -> Result<Vec<Vec<u8>>> {
-        let sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
-        let partials = partials.iter().enumerate().map(|(at, partial)| match sums.get(at) {
-            Some(Some(sum)) if is_first => sum,
-            _ => partial,
-        });
-        kernels.iter().zip(partials).map(|(kernel, partial)| kernel.to_bytes(partial)).collect()
+        let each = kernels.iter().zip(partials).enumerate();
+        each.map(|(at, (kernel, partial))| {
+            // kernels that call other code, which may wait for other threads, have no sums
+            if is_first && kernel.is_exact() {
+                let sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
+                if let Some(Some(sum)) = sums.get(at) {
+                    return kernel.to_bytes(sum);
+                }
+            }
+            kernel.to_bytes(partial)
+        })
+        .collect()
     }
 
     /// What has not been merged: the root alone when all leaves were inserted. Ordered by the leaves covered; sums of exact
