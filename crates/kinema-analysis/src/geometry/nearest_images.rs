@@ -135,6 +135,6 @@ impl<Q: Quad> Images<Q> for General<'_, Q> {
 
 /// Rounded to a whole number.
 #[inline(always)]
-fn whole<Q: Quad>(value: Q) -> Q {
+pub(crate) fn whole<Q: Quad>(value: Q) -> Q {
     value.add(Q::all(ROUNDING)).subtract(Q::all(ROUNDING))
 }
