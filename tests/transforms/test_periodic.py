@@ -19,7 +19,7 @@ from kinema.errors import ArgumentError
 @pytest.fixture(scope="module")
 def solvated():
     """Raw output of GROMACS: 10 frames of a protein in water, a dodecahedron."""
-    return kn.open(datafiles.XTC, datafiles.TPR)
+    return kn.open(datafiles.XTC, datafiles.TPR, stored=False)
 
 
 @pytest.fixture(scope="module")

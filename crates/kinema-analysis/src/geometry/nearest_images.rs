@@ -197,6 +197,6 @@ impl<Q: Quad> Seven<Q> {
 
 /// Rounded to a whole number.
 #[inline(always)]
-fn whole<Q: Quad>(value: Q) -> Q {
+pub(crate) fn whole<Q: Quad>(value: Q) -> Q {
     value.add(Q::all(ROUNDING)).subtract(Q::all(ROUNDING))
 }

@@ -14,12 +14,12 @@ use super::TransformInfo;
 use super::groups::{Groups, Labels};
 use super::images::{CellOfFrame, Fault, MOST_CELLS, PeriodicCell, Vector, dot, minus, shift};
 use crate::cpu::{Cpu, dispatch};
-use crate::geometry::nearest_images::{AlongAxes, General, Images};
+use crate::geometry::nearest_images::{AlongAxes, General, Images, whole};
 use crate::geometry::vectors::{Vectors, all, difference, dot as dot4, plus_times};
 use crate::lanes::Quad;
 use crate::weights::check_each;
 use kinema_core::Result;
-use kinema_core::frame::lattice::{Lattice, ROUNDING};
+use kinema_core::frame::lattice::ROUNDING;
 
 /// How far outside, in reduced coordinates, a centre may lie that is not moved: what was moved once stays. Atoms in cells along
 /// the axes are inside exactly.
@@ -163,7 +163,7 @@ pub struct WrapState {
     atoms: AtomSelection,
     row: WrapRow,
     cell: CellOfFrame,
-    outside: Vec<usize>,
+    outside: Vec<Outside>,
 }
 
 impl Transform for Wrap {
@@ -218,6 +218,13 @@ struct Batch {
     fours: std::ops::Range<usize>,
 }
 
+/// A batch of which a group may be outside, and how many of each edge bring its groups home, where that is sure of all.
+#[derive(Debug, Clone)]
+pub struct Outside {
+    batch: usize,
+    counts: Option<[[f64; 4]; 3]>,
+}
+
 #[derive(Debug, Clone)]
 struct Four {
     atoms: [u32; 4],
@@ -255,7 +262,7 @@ impl WrapRow {
         &self,
         positions: &mut [f32],
         cell: &PeriodicCell,
-        outside: &mut Vec<usize>,
+        outside: &mut Vec<Outside>,
     ) -> std::result::Result<(), Fault> {
         Fault::check_row(positions, self.groups.n_atoms())?;
         let home = Home::new(self.shape, cell);
@@ -269,16 +276,24 @@ impl WrapRow {
                 wrap: &WrapRow = self,
                 rows: &[[f32; 3]] = rows,
                 home: &Home = &home,
-                lattice: &Lattice = cell.lattice(),
-                outside: &mut Vec<usize> = outside,
+                cell: &PeriodicCell = cell,
+                outside: &mut Vec<Outside> = outside,
             )
         );
         let exact = self.of_atoms && cell.lattice().along_axes().is_some();
         let margin = if exact { 0.0 } else { EDGE };
-        for &batch in outside.iter() {
-            let Batch { first, fours } = &self.batches[batch];
-            for group in *first..first + if fours.is_empty() { 1 } else { 4 } {
-                self.bring_home(group, rows, &home, (cell, margin))?;
+        for Outside { batch, counts } in outside.iter() {
+            let Batch { first, fours } = &self.batches[*batch];
+            for i in 0..if fours.is_empty() { 1 } else { 4 } {
+                let Some(counts) = counts else {
+                    self.bring_home(first + i, rows, &home, (cell, margin))?;
+                    continue;
+                };
+                let counts = [0, 1, 2].map(|edge| counts[edge][i] as i64);
+                if counts != [0; 3] {
+                    let by = cell.sum(counts);
+                    self.groups.atoms(first + i).iter().for_each(|&atom| shift(&mut rows[atom as usize], by));
+                }
             }
         }
         Ok(())
@@ -312,7 +327,14 @@ impl WrapRow {
 
 /// Finds the batches of groups of which one may have its centre outside, or nowhere.
 #[inline(always)]
-fn find_outside<Q: Quad>(wrap: &WrapRow, rows: &[[f32; 3]], home: &Home, lattice: &Lattice, outside: &mut Vec<usize>) {
+fn find_outside<Q: Quad>(
+    wrap: &WrapRow,
+    rows: &[[f32; 3]],
+    home: &Home,
+    cell: &PeriodicCell,
+    outside: &mut Vec<Outside>,
+) {
+    let lattice = cell.lattice();
     match home.shape {
         UnitCell::Compact => match lattice.along_axes() {
             Some([edges, inverse]) => {
@@ -324,7 +346,7 @@ fn find_outside<Q: Quad>(wrap: &WrapRow, rows: &[[f32; 3]], home: &Home, lattice
                 examine::<Q, _>(wrap, rows, &Nearest { images, middle: all(home.middle) }, outside);
             }
         },
-        _ => examine::<Q, _>(wrap, rows, &Inside::new(home), outside),
+        _ => examine::<Q, _>(wrap, rows, &Inside::new(home, cell), outside),
     }
 }
 
@@ -332,21 +354,32 @@ fn find_outside<Q: Quad>(wrap: &WrapRow, rows: &[[f32; 3]], home: &Home, lattice
 trait Within<Q: Quad> {
     /// Of four points: below 0 where it is so, above or not a number where it may not be.
     fn beyond(&self, points: Vectors<Q>) -> Q;
+
+    /// How many of each edge bring four points home, by edge; `None` where that is not sure of each.
+    #[inline(always)]
+    fn edges_home(&self, points: Vectors<Q>) -> Option<[[f64; 4]; 3]> {
+        let _ = points;
+        None
+    }
 }
 
 /// Of a parallelepiped or brick.
 struct Inside<Q> {
     coordinates: [Vectors<Q>; 3],
     less: Vectors<Q>,
+    /// Of a brick, whose coordinates change with what is added along the edges after them.
+    edges: Option<[Vectors<Q>; 3]>,
 }
 
 impl<Q: Quad> Inside<Q> {
     #[inline(always)]
-    fn new(home: &Home) -> Self {
+    fn new(home: &Home, cell: &PeriodicCell) -> Self {
         let [a, b, c] = home.coordinates;
+        let [ea, eb, ec] = *cell.edges();
+        let edges = (home.shape == UnitCell::Rect).then(|| [all(ea), all(eb), all(ec)]);
         // along open edges all points are inside
         let less = home.coordinates.map(|row| if row == [0.0; 3] { 0.0 } else { 0.5 });
-        Self { coordinates: [all(a), all(b), all(c)], less: all(less) }
+        Self { coordinates: [all(a), all(b), all(c)], less: all(less), edges }
     }
 }
 
@@ -360,6 +393,26 @@ impl<Q: Quad> Within<Q> for Inside<Q> {
             most = most.maximum(from_middle.subtract(Q::all(0.5)));
         }
         most.add(Q::all(UNSURE))
+    }
+
+    #[inline(always)]
+    fn edges_home(&self, points: Vectors<Q>) -> Option<[[f64; 4]; 3]> {
+        let (zero, half) = (Q::all(0.0), Q::all(0.5));
+        let (mut counts, mut points, mut surely) = ([[0.0; 4]; 3], points, Q::all(1.0));
+        for i in [2, 1, 0] {
+            // from -1/2 to 1/2 inside; 0 along open edges
+            let from_middle = dot4(self.coordinates[i], points).subtract(self.less[i]);
+            let cells = whole(from_middle);
+            let near = from_middle.subtract(cells).magnitude().less(half.subtract(Q::all(EDGE + UNSURE)));
+            surely = Q::select(near, surely, zero);
+            surely = Q::select(cells.magnitude().less(Q::all(MOST_CELLS as f64)), surely, zero);
+            let count = zero.subtract(cells);
+            if let Some(edges) = &self.edges {
+                points = plus_times(points, count, edges[i]);
+            }
+            counts[i] = count.store();
+        }
+        if Q::any(surely.less(Q::all(1.0))) { None } else { Some(counts) }
     }
 }
 
@@ -380,11 +433,11 @@ impl<Q: Quad, I: Images<Q>> Within<Q> for Nearest<Q, I> {
 }
 
 #[inline(always)]
-fn examine<Q: Quad, W: Within<Q>>(wrap: &WrapRow, rows: &[[f32; 3]], within: &W, outside: &mut Vec<usize>) {
+fn examine<Q: Quad, W: Within<Q>>(wrap: &WrapRow, rows: &[[f32; 3]], within: &W, outside: &mut Vec<Outside>) {
     let zero = Q::all(0.0);
     for (number, batch) in wrap.batches.iter().enumerate() {
         if batch.fours.is_empty() {
-            outside.push(number);
+            outside.push(Outside { batch: number, counts: None });
             continue;
         }
         let mut centre = [zero; 3];
@@ -396,7 +449,7 @@ fn examine<Q: Quad, W: Within<Q>>(wrap: &WrapRow, rows: &[[f32; 3]], within: &W,
         // one that is not a number is not below either
         let surely = Q::select(beyond.less(zero), zero, Q::all(1.0));
         if Q::any(zero.less(surely)) {
-            outside.push(number);
+            outside.push(Outside { batch: number, counts: within.edges_home(centre) });
         }
     }
 }
