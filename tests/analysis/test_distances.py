@@ -18,7 +18,7 @@ def test_without_a_cell(adk):
     for arguments in (
         {"ag1": first, "ag2": second},
         {"pairs": np.column_stack([first.indices, second.indices])},
-        {"pairs": [a + b for a, b in zip(first, second, strict=True)], "pbc": False},
+        {"pairs": [a + b for a, b in zip(first, second, strict=True)], "minimum_image": False},
     ):
         results = kn.analysis.Distances(ours, **arguments).run().results
         np.testing.assert_allclose(results.values, expected, rtol=0, atol=2e-6)
@@ -35,7 +35,7 @@ def test_nearest_images(periodic):
     np.testing.assert_allclose(values, expected, rtol=0, atol=2e-5)
     theirs = mdtraj.compute_distances(periodic.by_mdtraj(), pairs) * 10
     np.testing.assert_allclose(values, theirs, rtol=0, atol=2e-4)
-    standing = kn.analysis.Distances(ours, pairs, pbc=False).run().results.values
+    standing = kn.analysis.Distances(ours, pairs, minimum_image=False).run().results.values
     expected = np.linalg.norm(periodic.bonds(*pairs.T, nearest=False)[:, :, 0], axis=-1)
     np.testing.assert_allclose(standing, expected, rtol=1e-12)
     assert (standing > values + 1).any()

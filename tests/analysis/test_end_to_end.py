@@ -27,7 +27,7 @@ def test_ends_are_not_their_nearest_images(periodic):
     standing = periodic.bonds([0], [last], nearest=False)[:, 0, 0]
     found = kn.analysis.EndToEnd(ours).run().results.values[:, 0]
     np.testing.assert_allclose(found, np.linalg.norm(standing, axis=1), rtol=1e-12)
-    images = kn.analysis.EndToEnd(ours, pbc=True).run().results.values[:, 0]
+    images = kn.analysis.EndToEnd(ours, minimum_image=True).run().results.values[:, 0]
     np.testing.assert_allclose(images, np.linalg.norm(periodic.bonds([0], [last])[:, 0, 0], axis=1), atol=2e-5)
 
 

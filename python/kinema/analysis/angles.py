@@ -32,7 +32,7 @@ class Angles(TupleAnalysis):
     triples : (n, 3) array of atom numbers from 0, or n atom groups of three atoms
     ag1, ag2, ag3 : as `Trajectory.select`, instead of triples
         As many atoms each, of which the first make a triple, the second, and so on.
-    pbc : bool
+    minimum_image : bool
         Of the nearest images of both bonds; False: as the atoms stand. Without a cell both are the same.
 
     After `run`
@@ -58,10 +58,12 @@ class Angles(TupleAnalysis):
         ag1: Annotated[Any, Option("--ag1", "First atoms of the triples, instead.", takes="atoms")] = None,
         ag2: Annotated[Any, Option("--ag2", "Second atoms, with the angles, as many.", takes="atoms")] = None,
         ag3: Annotated[Any, Option("--ag3", "Third atoms of the triples, as many.", takes="atoms")] = None,
-        pbc: Annotated[bool, Option("--pbc/--no-pbc", "Of the nearest images in the cell.")] = True,
+        minimum_image: Annotated[
+            bool, Option("--minimum-image/--no-minimum-image", "Of the nearest images in the cell.")
+        ] = True,
     ) -> None:
         given = {"triples": triples, "ag1": ag1, "ag2": ag2, "ag3": ag3}
-        super().__init__(trajectory, tuples_of(trajectory, given, "triples", 3, _GROUPS), pbc, **given)
+        super().__init__(trajectory, tuples_of(trajectory, given, "triples", 3, _GROUPS), minimum_image, **given)
 
     @classmethod
     def check_arguments(cls, given: Mapping[str, Any], *, followed: bool = False) -> None:

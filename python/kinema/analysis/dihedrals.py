@@ -35,7 +35,7 @@ class Dihedrals(TupleAnalysis):
     quadruples : (n, 4) array of atom numbers from 0, or n atom groups of four atoms
     phi, psi, omega, chi1, chi2, chi3, chi4, chi5 : bool, instead of quadruples
         Those of all residues that have them, one name after the other. A note names residues that lack atoms.
-    pbc : bool
+    minimum_image : bool
         Of the nearest images of the bonds; False: as the atoms stand. Without a cell both are the same.
 
     After `run`
@@ -76,7 +76,9 @@ class Dihedrals(TupleAnalysis):
         chi3: Annotated[bool, Option("--chi3", "About CG - CD.")] = False,
         chi4: Annotated[bool, Option("--chi4", "About CD - CE or NE.")] = False,
         chi5: Annotated[bool, Option("--chi5", "About NE - CZ of arginine.")] = False,
-        pbc: Annotated[bool, Option("--pbc/--no-pbc", "Of the nearest images in the cell.")] = True,
+        minimum_image: Annotated[
+            bool, Option("--minimum-image/--no-minimum-image", "Of the nearest images in the cell.")
+        ] = True,
     ) -> None:
         chosen = zip(_NAMES, (phi, psi, omega, chi1, chi2, chi3, chi4, chi5), strict=True)
         names = [name for name, wanted in chosen if wanted]
@@ -94,7 +96,9 @@ class Dihedrals(TupleAnalysis):
                     {"quadruples": quadruples, "select": trajectory.select(select).n_atoms < trajectory.n_atoms}
                 )
             tuples = tuples_of(trajectory, {"quadruples": quadruples}, "quadruples", 4)
-        super().__init__(trajectory, tuples, pbc, select=select, quadruples=quadruples, **dict.fromkeys(names, True))
+        super().__init__(
+            trajectory, tuples, minimum_image, select=select, quadruples=quadruples, **dict.fromkeys(names, True)
+        )
         self._add_notes(notes)
 
     @classmethod

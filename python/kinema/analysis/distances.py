@@ -33,7 +33,7 @@ class Distances(TupleAnalysis):
         An atom may be in several pairs.
     ag1, ag2 : as `Trajectory.select`, instead of pairs
         As many atoms each, of which the first make a pair, the second, and so on.
-    pbc : bool
+    minimum_image : bool
         Distances of the nearest images; False: as the atoms stand. Without a cell both are the same.
 
     After `run`
@@ -59,10 +59,12 @@ class Distances(TupleAnalysis):
         ] = None,
         ag1: Annotated[Any, Option("--ag1", "First atoms of the pairs, instead.", takes="atoms")] = None,
         ag2: Annotated[Any, Option("--ag2", "Second atoms of the pairs, as many.", takes="atoms")] = None,
-        pbc: Annotated[bool, Option("--pbc/--no-pbc", "Of the nearest images in the cell.")] = True,
+        minimum_image: Annotated[
+            bool, Option("--minimum-image/--no-minimum-image", "Of the nearest images in the cell.")
+        ] = True,
     ) -> None:
         given = {"pairs": pairs, "ag1": ag1, "ag2": ag2}
-        super().__init__(trajectory, tuples_of(trajectory, given, "pairs", 2, _GROUPS), pbc, **given)
+        super().__init__(trajectory, tuples_of(trajectory, given, "pairs", 2, _GROUPS), minimum_image, **given)
 
     @classmethod
     def check_arguments(cls, given: Mapping[str, Any], *, followed: bool = False) -> None:

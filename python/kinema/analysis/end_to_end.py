@@ -37,7 +37,7 @@ class EndToEnd(TupleAnalysis):
         Atoms of the chain, from end to end; None: all.
     compound : {"group", "residues", "segments"}
         What is a chain: all atoms together, or the selected atoms of each; a column for each.
-    pbc : bool
+    minimum_image : bool
         Of the nearest images of both ends in the cell; by default as the atoms stand.
 
     After `run`
@@ -64,7 +64,9 @@ class EndToEnd(TupleAnalysis):
         trajectory: Trajectory,
         select: AtomChoice = None,
         compound: Annotated[str, Option("--compound", "What is a chain.", choices=COMPOUND)] = "group",
-        pbc: Annotated[bool, Option("--pbc/--no-pbc", "Of the nearest images of both ends.")] = False,
+        minimum_image: Annotated[
+            bool, Option("--minimum-image/--no-minimum-image", "Of the nearest images of both ends.")
+        ] = False,
     ) -> None:
         from kinema.analysis.arguments import select_atoms
         from kinema.selection.compounds import groups_of
@@ -76,7 +78,11 @@ class EndToEnd(TupleAnalysis):
         if short:
             raise ArgumentError(f"an end-to-end distance is of two atoms or more, found one in {short[0]}")
         super().__init__(
-            trajectory, np.array([one.indices[[0, -1]] for one in groups]), pbc, select=select, compound=compound
+            trajectory,
+            np.array([one.indices[[0, -1]] for one in groups]),
+            minimum_image,
+            select=select,
+            compound=compound,
         )
         self._labels = [one.label or "end_to_end" for one in groups]
 

@@ -80,14 +80,16 @@ class TupleAnalysis(PerFrameAnalysis):
     always_defined: ClassVar[bool] = False
     summarised_column = None
 
-    def __init__(self, trajectory: Trajectory, tuples: NDArray[np.uint32], pbc: bool, **arguments: Any) -> None:
+    def __init__(
+        self, trajectory: Trajectory, tuples: NDArray[np.uint32], minimum_image: bool, **arguments: Any
+    ) -> None:
         """`arguments` are those of the constructor that say which tuples they are, for provenance."""
         super().__init__(trajectory, np.unique(tuples))
         self.arguments = {name: describe(value) for name, value in arguments.items() if value is not None}
-        self.arguments |= {"pbc": describe(pbc)}
+        self.arguments |= {"minimum_image": describe(minimum_image)}
         #: (n, k) atoms of each number
         self.tuples = tuples
-        self._pbc = bool(pbc)
+        self._minimum_image = bool(minimum_image)
 
     @property
     def subject(self) -> str:
@@ -96,7 +98,7 @@ class TupleAnalysis(PerFrameAnalysis):
 
     def _kernel(self) -> _core.Kernel:
         tuples = {self.kernel_tuples: self.tuples}
-        return _core.Kernel(self.kernel_name, self.trajectory.n_atoms, **tuples, pbc=self._pbc)
+        return _core.Kernel(self.kernel_name, self.trajectory.n_atoms, **tuples, minimum_image=self._minimum_image)
 
     def _columns(self) -> Sequence[tuple[str, Quantity]]:
         return [("-".join(map(str, atoms)), self.quantities[0]) for atoms in self.tuples.tolist()]

@@ -36,7 +36,7 @@ class Ramachandran(TupleAnalysis):
         With a topology.
     select : as `Trajectory.select`
         Residues with an atom among these, which have both angles; None: all. A note names those that lack one.
-    pbc : bool
+    minimum_image : bool
         Of the nearest images of the bonds; False: as the atoms stand. Without a cell both are the same.
 
     After `run`
@@ -68,7 +68,9 @@ class Ramachandran(TupleAnalysis):
         self,
         trajectory: Trajectory,
         select: AtomChoice = None,
-        pbc: Annotated[bool, Option("--pbc/--no-pbc", "Of the nearest images in the cell.")] = True,
+        minimum_image: Annotated[
+            bool, Option("--minimum-image/--no-minimum-image", "Of the nearest images in the cell.")
+        ] = True,
     ) -> None:
         tuples, labels, notes = named_dihedrals(trajectory, select, ("phi", "psi"))
         residues = {name: [label for of, label in labels if of == name] for name in ("phi", "psi")}
@@ -77,7 +79,7 @@ class Ramachandran(TupleAnalysis):
             raise ArgumentError(f"{trajectory.atoms.name}: no residue of the selection has both phi and psi")
         places = {label: place for place, label in enumerate(labels)}
         chosen = [(name, label) for label in both for name in ("phi", "psi")]
-        super().__init__(trajectory, tuples[[places[one] for one in chosen]], pbc, select=select)
+        super().__init__(trajectory, tuples[[places[one] for one in chosen]], minimum_image, select=select)
         of = {one.name: one for one in self.quantities}
         self._labels = [(f"{name} {label}", of[name]) for name, label in chosen]
         self._add_notes(notes)

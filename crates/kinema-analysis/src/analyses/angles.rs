@@ -7,7 +7,7 @@ use crate::cpu::Cpu;
 use crate::geometry::{Lattice, Points, Results, angles};
 use crate::registry::KernelInfo;
 
-/// Columns: the angle at the second atom of each of `triples`, atom indices (n, 3), with the nearest images unless `pbc` is
+/// Columns: the angle at the second atom of each of `triples`, atom indices (n, 3), with the nearest images unless `minimum_image` is
 /// false; not a number where it is at the place of another one.
 pub const KERNEL: KernelInfo = kernel::<Angles, 3>();
 

@@ -15,7 +15,7 @@ use crate::arguments::Arguments;
 use crate::partials::lists::{ListChunk, ListColumn};
 use crate::registry::KernelInfo;
 
-/// Columns: "pair", the place of the pair in `pairs`, (n, 2), ascending; "distance". Nearest images unless `pbc` is false.
+/// Columns: "pair", the place of the pair in `pairs`, (n, 2), ascending; "distance". Nearest images unless `minimum_image` is false.
 pub const KERNEL: KernelInfo = KernelInfo {
     id: ClosePairs::ID,
     make: |arguments| {
@@ -28,7 +28,7 @@ pub const KERNEL: KernelInfo = KernelInfo {
     examples: |n_atoms, _| {
         let pairs = |step: u32| (0..n_atoms).map(|atom| [atom, (atom + step) % n_atoms]).collect::<Vec<_>>();
         let of = |step, cutoff: f64| Arguments::new(n_atoms).with("pairs", pairs(step)).with("cutoff", cutoff);
-        vec![of(1, 8.0), of(7, 30.0).with("pbc", false)]
+        vec![of(1, 8.0), of(7, 30.0).with("minimum_image", false)]
     },
 };
 

@@ -7,7 +7,7 @@ use crate::cpu::Cpu;
 use crate::geometry::{Lattice, Points, Results, dihedrals};
 use crate::registry::KernelInfo;
 
-/// Columns: the angle about the middle bond of each of `quadruples`, atom indices (n, 4), with the nearest images unless `pbc`
+/// Columns: the angle about the middle bond of each of `quadruples`, atom indices (n, 4), with the nearest images unless `minimum_image`
 /// is false; not a number where three atoms in a row lie on one line.
 pub const KERNEL: KernelInfo = kernel::<Dihedrals, 4>();
 

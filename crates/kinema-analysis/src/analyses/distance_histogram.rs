@@ -16,7 +16,7 @@ use crate::partials::series::nothing_gathered;
 use crate::registry::KernelInfo;
 
 /// Results: "counts" (bins), uint64; "edges" (bins + 1), angstrom; "n_frames" (1), uint64. Of `pairs`, atom indices (n, 2), with the
-/// nearest images unless `pbc` is false.
+/// nearest images unless `minimum_image` is false.
 pub const KERNEL: KernelInfo = KernelInfo {
     id: ID,
     make: |arguments| {
@@ -36,7 +36,7 @@ pub const KERNEL: KernelInfo = KernelInfo {
         let of = |most: f64, bins: i64| {
             Arguments::new(n_atoms).with("pairs", pairs.clone()).with("most", most).with("bins", bins)
         };
-        vec![of(25.0, 40), of(9.0, 100_000).with("least", 2.0).with("pbc", false)]
+        vec![of(25.0, 40), of(9.0, 100_000).with("least", 2.0).with("minimum_image", false)]
     },
 };
 

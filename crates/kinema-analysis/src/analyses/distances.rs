@@ -7,7 +7,7 @@ use crate::cpu::Cpu;
 use crate::geometry::{Lattice, Points, Results, distances};
 use crate::registry::KernelInfo;
 
-/// Columns: one for each of `pairs`, atom indices (n, 2), with the nearest images unless `pbc` is false.
+/// Columns: one for each of `pairs`, atom indices (n, 2), with the nearest images unless `minimum_image` is false.
 pub const KERNEL: KernelInfo = kernel::<Distances, 2>();
 
 struct Distances;

@@ -29,7 +29,7 @@ pub(super) trait OfTuple<const N: usize>: Send + Sync + 'static {
     fn numbers(cpu: Cpu, atoms: [Points<'_>; N], lattice: &Lattice, results: Results<'_>) -> Result<()>;
 }
 
-/// The kernel of a number. Columns: one a tuple. With `pbc`, as by default, bonds are the nearest images in the frame's cell;
+/// The kernel of a number. Columns: one a tuple. With `minimum_image`, as by default, bonds are the nearest images in the frame's cell;
 /// without it atoms are taken where they stand. Where a number is not defined it is not a number.
 pub(super) const fn kernel<T: OfTuple<N>, const N: usize>() -> KernelInfo {
     KernelInfo { id: T::ID, make: make::<T, N>, examples: examples::<T, N> }
@@ -37,21 +37,21 @@ pub(super) const fn kernel<T: OfTuple<N>, const N: usize>() -> KernelInfo {
 
 fn make<T: OfTuple<N>, const N: usize>(arguments: &Arguments) -> Result<Arc<dyn AnyKernel>> {
     let tuples = arguments.atom_tuples::<N>(T::TUPLES)?;
-    let (cpu, pbc) = (arguments.cpu(), arguments.flag("pbc", true)?);
-    Ok(Arc::new(Rows(Tuples { cpu, tuples, pbc, of: std::marker::PhantomData::<T> })))
+    let (cpu, minimum_image) = (arguments.cpu(), arguments.flag("minimum_image", true)?);
+    Ok(Arc::new(Rows(Tuples { cpu, tuples, minimum_image, of: std::marker::PhantomData::<T> })))
 }
 
 fn examples<T: OfTuple<N>, const N: usize>(n_atoms: u32, _: &[[f64; 3]]) -> Vec<Arguments> {
     let tuple = |first: u32| std::array::from_fn(|i| (first + i as u32) % n_atoms);
     let tuples: Vec<[u32; N]> = (0..n_atoms).rev().step_by(2).chain([0, 0]).map(tuple).collect();
     let all = Arguments::new(n_atoms).with(T::TUPLES, tuples);
-    vec![all.clone(), all.with("pbc", false), Arguments::new(n_atoms).with(T::TUPLES, vec![tuple(1)])]
+    vec![all.clone(), all.with("minimum_image", false), Arguments::new(n_atoms).with(T::TUPLES, vec![tuple(1)])]
 }
 
 struct Tuples<T, const N: usize> {
     cpu: Cpu,
     tuples: AtomTuples<N>,
-    pbc: bool,
+    minimum_image: bool,
     of: std::marker::PhantomData<T>,
 }
 
@@ -61,7 +61,7 @@ impl<T: OfTuple<N>, const N: usize> PerFrame for Tuples<T, N> {
     type Scratch = ();
 
     fn needs(&self) -> Needs {
-        let fields = if self.pbc { Fields::POSITIONS | Fields::CELL } else { Fields::POSITIONS };
+        let fields = if self.minimum_image { Fields::POSITIONS | Fields::CELL } else { Fields::POSITIONS };
         Needs { fields, atom_sets: vec![self.tuples.atoms.clone()] }
     }
 
@@ -75,7 +75,7 @@ impl<T: OfTuple<N>, const N: usize> PerFrame for Tuples<T, N> {
         for (points, column) in atoms.iter_mut().zip(&self.tuples.columns) {
             *points = Points::picked(row, column)?;
         }
-        if self.pbc {
+        if self.minimum_image {
             T::numbers(self.cpu, atoms, &*frame.lattice()?, Results::Double(values))?;
         } else {
             T::numbers(self.cpu, atoms, &Lattice::open(), Results::Double(values))?;

@@ -13,22 +13,22 @@ use crate::geometry::{Points, Results, distances};
 pub(super) struct PairDistances {
     cpu: Cpu,
     pairs: AtomTuples<2>,
-    pbc: bool,
+    minimum_image: bool,
 }
 
 impl PairDistances {
-    /// Of `pairs`, atom indices (n, 2), with the nearest images unless `pbc` is false.
+    /// Of `pairs`, atom indices (n, 2), with the nearest images unless `minimum_image` is false.
     ///
     /// # Errors
     /// `InvalidArgument` or `OutOfRange` for other arguments.
     pub(super) fn from_arguments(arguments: &Arguments) -> Result<Self> {
-        let (pairs, pbc) = (arguments.atom_tuples("pairs")?, arguments.flag("pbc", true)?);
-        Ok(Self { cpu: arguments.cpu(), pairs, pbc })
+        let (pairs, minimum_image) = (arguments.atom_tuples("pairs")?, arguments.flag("minimum_image", true)?);
+        Ok(Self { cpu: arguments.cpu(), pairs, minimum_image })
     }
 
     /// Positions, cells where images count, and `more`.
     pub(super) fn needs(&self, more: Fields) -> Needs {
-        let cells = if self.pbc { Fields::CELL } else { Fields::NONE };
+        let cells = if self.minimum_image { Fields::CELL } else { Fields::NONE };
         Needs { fields: Fields::POSITIONS | cells | more, atom_sets: vec![self.pairs.atoms.clone()] }
     }
 
@@ -41,7 +41,7 @@ impl PairDistances {
         let [first, second] = &self.pairs.columns;
         let columns = [Points::picked(row, first)?, Points::picked(row, second)?];
         room.resize(self.pairs.len, 0.0);
-        if self.pbc {
+        if self.minimum_image {
             distances(self.cpu, columns, &*frame.lattice()?, Results::Double(room))?;
         } else {
             distances(self.cpu, columns, &Lattice::open(), Results::Double(room))?;
