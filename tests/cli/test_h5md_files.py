@@ -87,3 +87,17 @@ def test_repack_takes_every_filter(tmp_path):
     refused = kinema(tmp_path, "repack", "in.h5md", "out.h5md", "--force", "--checksum")
     assert refused.returncode == 2
     assert "--checksum needs --compress, which is kept as it was" in refused.stderr
+
+
+def test_files_that_are_drawn_in_are_listed_or_refused(gromacs):
+    (gromacs / "own").mkdir()
+    with h5py.File(gromacs / "own" / "a.h5md", "w") as file, h5py.File(gromacs / "traj.h5md") as traj:
+        for name in traj:
+            traj.copy(name, file)
+        file["more"] = h5py.ExternalLink("../traj.h5md", "/")
+    refused = kinema(gromacs / "own", "info", "a.h5md")
+    assert refused.returncode == 2 and "expected files in" in refused.stderr and "--external any" in refused.stderr
+    listed = kinema(gromacs / "own", "info", "a.h5md", "--external", "any")
+    assert listed.returncode == 0 and f"  draws in other files: {gromacs / 'traj.h5md'}\n" in listed.stdout
+    copied = kinema(gromacs / "own", "repack", "a.h5md", "b.h5md", "--external", "any")
+    assert copied.returncode == 0 and "draws in other files by links or virtual data sets" in copied.stderr

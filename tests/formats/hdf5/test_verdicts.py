@@ -51,7 +51,6 @@ for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN):
 """
 
 
-@pytest.mark.processes
 def test_damaged_files_end_in_an_error_wherever_they_are_opened(tmp_path: Path) -> None:
     files = [HOSTILE / name for name in ("segv.h5md", "hang.h5md", "keep678.h5md")]
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}

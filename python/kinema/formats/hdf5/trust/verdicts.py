@@ -11,14 +11,13 @@ import json
 import os
 import select
 import signal
-import subprocess
 import sys
 import threading
 import time
 import weakref
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import h5py
 
@@ -26,6 +25,9 @@ from kinema import _core
 from kinema.errors import ArgumentError, CorruptFileError, Error, InternalError
 from kinema.formats.hdf5.trust import walk
 from kinema.stored.records import Record, RecordFolder
+
+if TYPE_CHECKING:
+    import subprocess
 
 __all__ = ["Named", "Status", "StructureVerdict", "status_of", "verdict_on"]
 
@@ -160,6 +162,9 @@ class _Walker:
         self.owner = os.getpid()
         if not sys.executable:
             raise ArgumentError("HDF5 files are looked at by a Python interpreter, and this program has none to name")
+        # needed for a file without a verdict alone
+        import subprocess
+
         # one thread, and memory that is freed is overwritten: what is used after that is seen
         environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MALLOC_PERTURB_": "165"}
         paths = [str(path) for path in sys.path]
