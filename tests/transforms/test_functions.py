@@ -65,7 +65,7 @@ def test_functions_stand_anywhere_in_a_stack_and_for_threads_and_analyses(traj):
         order.read()[:, :, 2], again.read()[:, :, 2] + np.arange(len(traj), dtype=np.float32)[:, None]
     )
     with pytest.warns(kn.Note, match="nothing was superposed"):
-        serial, threads = (kn.analysis.RMSF(order).run(runner=one, workers=2) for one in ("serial", "threads"))
+        serial, threads = (kn.analysis.RMSF(order).run(runner=one) for one in ("serial", "threads"))
     np.testing.assert_array_equal(serial.results.rmsf, threads.results.rmsf)
     assert "function(function=lifted)" in order.transforms
 
