@@ -69,6 +69,7 @@ _READING = "Reading"
 _OUTPUT = "Output"
 _FOLLOWING = "Following"
 _PERIODIC = "Periodic boundaries"
+_OF_PERIODIC: dict[str, Any] = {"show_default": False, "rich_help_panel": _PERIODIC}
 
 Files = Annotated[
     list[Path] | None,
@@ -96,8 +97,7 @@ Pbc = Annotated[
         "--pbc",
         metavar="LIST",
         help="Of whole, nojump, cluster, and one of mol, res, atom (what is put into the cell), with commas between.",
-        show_default=False,
-        rich_help_panel=_PERIODIC,
+        **_OF_PERIODIC,
     ),
 ]
 UnitCell = Annotated[
@@ -106,8 +106,7 @@ UnitCell = Annotated[
         "--ur",
         **one_of(UNIT_CELLS),
         help="Shape of the cell that --pbc mol, res and atom fill: rect by default.",
-        show_default=False,
-        rich_help_panel=_PERIODIC,
+        **_OF_PERIODIC,
     ),
 ]
 Centered = Annotated[
@@ -119,8 +118,7 @@ CenterGroup = Annotated[
         "--center-group",
         metavar="TEXT",
         help="The group: a selection, or a group of -n; by default that of the fit, or the largest molecule.",
-        show_default=False,
-        rich_help_panel=_PERIODIC,
+        **_OF_PERIODIC,
     ),
 ]
 ClusterGroup = Annotated[
@@ -129,8 +127,7 @@ ClusterGroup = Annotated[
         "--cluster-group",
         metavar="TEXT",
         help="Molecules that stay together: a selection, or a group of -n.",
-        show_default=False,
-        rich_help_panel=_PERIODIC,
+        **_OF_PERIODIC,
     ),
 ]
 FitMode = Annotated[
@@ -139,8 +136,7 @@ FitMode = Annotated[
         "--fit",
         **one_of(FITS),
         help="Superpose frames on the first one.",
-        show_default=False,
-        rich_help_panel=_PERIODIC,
+        **_OF_PERIODIC,
     ),
 ]
 FitGroup = Annotated[
@@ -149,8 +145,7 @@ FitGroup = Annotated[
         "--fit-group",
         metavar="TEXT",
         help="By which atoms: a selection, or a group of -n; by default those of --select, or the largest molecule.",
-        show_default=False,
-        rich_help_panel=_PERIODIC,
+        **_OF_PERIODIC,
     ),
 ]
 BondsOption = Annotated[
@@ -159,8 +154,7 @@ BondsOption = Annotated[
         "--bonds",
         metavar="guess|FILE",
         help="Bonds where the topology has none: by distances, or of another topology.",
-        show_default=False,
-        rich_help_panel=_PERIODIC,
+        **_OF_PERIODIC,
     ),
 ]
 Particles = Annotated[
