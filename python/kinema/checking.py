@@ -22,11 +22,11 @@ from kinema.opening import open
 from kinema.printable import counted, printable, shortest
 from kinema.progress import ProgressChoice, reporting
 from kinema.resources import parse_memory
+from kinema.selection.broken import find_broken
 from kinema.selection.frames import FrameSelection
 from kinema.selection.readable import DamagedFrame, DecodedFrames, decode_frames, keep_verdicts, not_finite_rows
 from kinema.selection.verdicts import Verdicts
 from kinema.trajectory import Trajectory
-from kinema.transforms.broken import find_broken
 
 __all__ = ["CheckReport", "Problem", "check"]
 

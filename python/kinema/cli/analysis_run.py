@@ -18,8 +18,8 @@ from kinema.errors import ArgumentError
 from kinema.notes import emit
 from kinema.printable import counted, printable
 from kinema.resources import peak_memory
+from kinema.selection.broken import find_broken
 from kinema.selection.time_range import frames_between
-from kinema.transforms.broken import find_broken
 from kinema.writing.tables import PER_UNIT
 
 # coordinates are stored with three decimals of a nm, or better

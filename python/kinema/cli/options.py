@@ -68,6 +68,7 @@ _READING = "Reading"
 _OUTPUT = "Output"
 _FOLLOWING = "Following"
 _PERIODIC = "Periodic boundaries"
+_OF_PERIODIC: dict[str, Any] = {"show_default": False, "rich_help_panel": _PERIODIC}
 
 Files = Annotated[
     list[Path] | None,
@@ -95,8 +96,7 @@ Pbc = Annotated[
         "--pbc",
         metavar="LIST",
         help="Of whole, nojump, cluster, and one of mol, res, atom (what is put into the cell), with commas between.",
-        show_default=False,
-        rich_help_panel=_PERIODIC,
+        **_OF_PERIODIC,
     ),
 ]
 UnitCell = Annotated[
@@ -105,8 +105,7 @@ UnitCell = Annotated[
         "--ur",
         **one_of(UNIT_CELLS),
         help="Shape of the cell that --pbc mol, res and atom fill: rect by default.",
-        show_default=False,
-        rich_help_panel=_PERIODIC,
+        **_OF_PERIODIC,
     ),
 ]
 Centered = Annotated[
@@ -118,8 +117,7 @@ CenterGroup = Annotated[
         "--center-group",
         metavar="TEXT",
         help="The group: a selection, or a group of -n; by default that of the fit, or the largest molecule.",
-        show_default=False,
-        rich_help_panel=_PERIODIC,
+        **_OF_PERIODIC,
     ),
 ]
 ClusterGroup = Annotated[
@@ -128,8 +126,7 @@ ClusterGroup = Annotated[
         "--cluster-group",
         metavar="TEXT",
         help="Molecules that stay together: a selection, or a group of -n.",
-        show_default=False,
-        rich_help_panel=_PERIODIC,
+        **_OF_PERIODIC,
     ),
 ]
 FitMode = Annotated[
@@ -138,8 +135,7 @@ FitMode = Annotated[
         "--fit",
         **one_of(FITS),
         help="Superpose frames on the first one.",
-        show_default=False,
-        rich_help_panel=_PERIODIC,
+        **_OF_PERIODIC,
     ),
 ]
 FitGroup = Annotated[
@@ -148,8 +144,7 @@ FitGroup = Annotated[
         "--fit-group",
         metavar="TEXT",
         help="By which atoms: a selection, or a group of -n; by default those of --select, or the largest molecule.",
-        show_default=False,
-        rich_help_panel=_PERIODIC,
+        **_OF_PERIODIC,
     ),
 ]
 BondsOption = Annotated[
@@ -158,8 +153,7 @@ BondsOption = Annotated[
         "--bonds",
         metavar="guess|FILE",
         help="Bonds where the topology has none: by distances, or of another topology.",
-        show_default=False,
-        rich_help_panel=_PERIODIC,
+        **_OF_PERIODIC,
     ),
 ]
 Particles = Annotated[
