@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from kinema.selection.atoms import Selection
     from kinema.trajectory import Trajectory
 
-__all__ = ["Broken", "find_broken", "sampled_frames"]
+__all__ = ["BrokenMolecules", "find_broken", "sampled_frames"]
 
 # between the first and the last one
 _BETWEEN = 16
 
 
-class Broken(NamedTuple):
+class BrokenMolecules(NamedTuple):
     """What was found.
 
     Attributes
@@ -54,7 +54,9 @@ def sampled_frames(n_frames: int) -> list[int]:
     return [int(number) for number in np.unique(numbers)]
 
 
-def find_broken(trajectory: Trajectory, selection: Selection | None, frames: list[int] | None = None) -> Broken | None:
+def find_broken(
+    trajectory: Trajectory, selection: Selection | None, frames: list[int] | None = None
+) -> BrokenMolecules | None:
     """Looks for broken molecules of selected atoms, or of all; None where none is, or no bonds are stated.
 
     `frames` are those that are looked at, by default `sampled_frames`. Frames without a periodic cell have none;
@@ -91,4 +93,4 @@ def find_broken(trajectory: Trajectory, selection: Selection | None, frames: lis
         if broken > 0:
             first_found = first_found or (frame, broken)
             found += 1
-    return None if first_found is None else Broken(*first_found, found, seen)
+    return None if first_found is None else BrokenMolecules(*first_found, found, seen)

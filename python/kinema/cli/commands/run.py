@@ -127,7 +127,7 @@ def _inputs(job: "Job", one: "JobAnalysis") -> "Inputs":
     if group is not None and "index_file" not in job.trajectory:
         raise job.error(one.number, "group", "group names a group of an index file; give index_file in [trajectory]")
     # it names groups alone
-    named = {**_of(Inputs, job.trajectory), **({} if group is not None else {"index_file": None})}
+    named: dict[str, Any] = {**_of(Inputs, job.trajectory), **({} if group is not None else {"index_file": None})}
     return Inputs(**named, **{name: one.given.get(name) for name in ("select", "group")})
 
 
