@@ -81,7 +81,7 @@ class Centers(PerFrameAnalysis):
         return [(label, self.quantities[0]) for label in self._labels]
 
     def _passes(self, frames: FrameSelection) -> Passes:
-        from kinema.execution.results_file import vectors_of
+        from kinema.execution.result_arrays import vectors_of
 
         found = yield from super()._passes(frames)
         return found.and_more(positions=vectors_of(found.values, 3))

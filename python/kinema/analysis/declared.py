@@ -131,7 +131,7 @@ class PerFrameAnalysis(DeclaredAnalysis):
     @staticmethod
     def _of_quantities(values: Any, columns: Sequence[tuple[str, Quantity]]) -> dict[str, Any]:
         """The values of each quantity, (frames, columns) or, of one column, (frames,)."""
-        from kinema.execution.results_file import columns_of
+        from kinema.execution.result_arrays import columns_of
 
         found: dict[str, Any] = {}
         for quantity in dict.fromkeys(quantity for _, quantity in columns):

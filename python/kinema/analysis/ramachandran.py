@@ -92,7 +92,7 @@ class Ramachandran(TupleAnalysis):
         return self._labels
 
     def _passes(self, frames: FrameSelection) -> Passes:
-        from kinema.execution.results_file import vectors_of
+        from kinema.execution.result_arrays import vectors_of
 
         found = yield from super()._passes(frames)
         return found.and_more(angles=vectors_of(found.values, 2))

@@ -12,7 +12,16 @@ from numpy.typing import DTypeLike, NDArray
 from kinema.errors import Error, FileIOError, from_os
 from kinema.files import check_regular
 
-__all__ = ["ResultArray", "ResultTable", "from_h5py", "opened"]
+__all__ = [
+    "ResultArray",
+    "ResultColumns",
+    "ResultTable",
+    "ResultVectors",
+    "columns_of",
+    "from_h5py",
+    "opened",
+    "vectors_of",
+]
 
 # rows that are held at a time when all are gone through
 _CHUNK_BYTES = 8 << 20
@@ -100,6 +109,78 @@ class ResultTable:
 
     def __repr__(self) -> str:
         return f"<ResultTable {self.shape} in {self._arrays[0].path}>"
+
+
+class _ResultView:
+    """Rows of an array that is not in memory, seen in another way: they are read, and then changed, where asked for."""
+
+    def __init__(self, array: Any, shape: tuple[int, ...]) -> None:
+        self._array = array
+        self.shape = (len(array), *shape)
+        self.dtype = array.dtype
+        self.ndim = len(self.shape)
+
+    def _of(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """What is seen of (..., columns) values."""
+        raise NotImplementedError
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, key: Any) -> Any:
+        rows, rest = (key[0], key[1:]) if isinstance(key, tuple) and key else (key, ())
+        if rows is Ellipsis or rows is None:
+            return self.__array__()[key]
+        rows_alone = np.asarray(self._array[rows])
+        part = self._of(rows_alone)
+        return part[(*[slice(None)] * (rows_alone.ndim - 1), *rest)] if rest else part
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        if copy is False:
+            raise ValueError("an array in a file can only be copied into memory")
+        return self._of(np.asarray(self._array)).astype(dtype or self.dtype)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.shape} of {self._array!r}>"
+
+
+class ResultColumns(_ResultView):
+    """Some columns of an array that is not in memory, read with their rows; one column has no dimension of its own."""
+
+    def __init__(self, array: Any, places: int | list[int]) -> None:
+        super().__init__(array, () if isinstance(places, int) else (len(places),))
+        self._places = places
+
+    def _of(self, rows: NDArray[Any]) -> NDArray[Any]:
+        return rows[..., self._places]
+
+
+class ResultVectors(_ResultView):
+    """An array that is not in memory with so many columns side by side as one vector."""
+
+    def __init__(self, array: Any, n_components: int) -> None:
+        super().__init__(array, (array.shape[1] // n_components, n_components))
+
+    def _of(self, rows: NDArray[Any]) -> NDArray[Any]:
+        return rows.reshape(*rows.shape[:-1], *self.shape[1:])
+
+
+def vectors_of(array: Any, n_components: int) -> Any:
+    """(rows, columns) values as (rows, vectors, components); where these are not in memory they stay where they are."""
+    view = ResultVectors(array, n_components)
+    return view[:] if isinstance(array, np.ndarray) else view
+
+
+def columns_of(array: Any, places: int | list[int]) -> Any:
+    """Some columns of (rows, columns) values; where these are not in memory they stay where they are."""
+    if not isinstance(array, np.ndarray):
+        return ResultColumns(array, places)
+    if isinstance(places, list):
+        steps = np.unique(np.diff(places))
+        if len(steps) == 1 and steps[0] > 0:
+            # a view
+            return array[:, places[0] : places[-1] + 1 : steps[0]]
+    return array[:, places]
 
 
 def opened(path: str, mode: str) -> Any:
