@@ -12,7 +12,16 @@ from numpy.typing import DTypeLike, NDArray
 from kinema.errors import Error, FileIOError, from_os
 from kinema.files import check_regular
 
-__all__ = ["ResultArray", "ResultTable", "columns_of", "from_h5py", "opened", "vectors_of"]
+__all__ = [
+    "ResultArray",
+    "ResultColumns",
+    "ResultTable",
+    "ResultVectors",
+    "columns_of",
+    "from_h5py",
+    "opened",
+    "vectors_of",
+]
 
 # rows that are held at a time when all are gone through
 _CHUNK_BYTES = 8 << 20
