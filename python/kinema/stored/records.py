@@ -19,6 +19,7 @@ import os
 import stat
 import struct
 import time
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import field
@@ -43,6 +44,8 @@ _DIGEST = 16
 _SUFFIX = ".record"
 # seconds: temporary files that are older were left by runs that were killed
 _WRITTEN_WITHIN = 3600
+# stores of this process by kind
+_stores: Counter[str] = Counter()
 # of arrays; others are none of ours
 _TYPES = frozenset({"<u1", "<u2", "<u4", "<u8", "<i8", "<f8"})
 # what reading bytes that are none of ours may raise
@@ -68,12 +71,17 @@ class RecordFolder:
         As of `kinema.open`: with "auto" records are used and stored, with "rebuild" stored, with "memory" neither.
     most, most_of_all : int
         Bytes of a record, and of all of this kind: those used longest ago are removed.
+    look_every : int
+        At which stores of this process all records are looked at for that: where there are thousands of small ones.
     """
 
-    def __init__(self, kind: str, index: str, *, most: int = 256 << 20, most_of_all: int = 1 << 30) -> None:
+    def __init__(
+        self, kind: str, index: str, *, most: int = 256 << 20, most_of_all: int = 1 << 30, look_every: int = 1
+    ) -> None:
         folder = None if index == "memory" else _core.cache_folder()
         self._folder = None if folder is None else Path(folder) / kind
         self._kind, self._most, self._most_of_all = kind, most, most_of_all
+        self._look_every = look_every
         self.uses_stored = index == "auto" and self._folder is not None
         self.stores = self._folder is not None
 
@@ -109,7 +117,9 @@ class RecordFolder:
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
             os.chmod(self._folder, 0o700)
             noted = write_index(os.fspath(self._place(name)), data)
-            self._remove_old()
+            _stores[self._kind] += 1
+            if _stores[self._kind] % self._look_every == 1 % self._look_every:
+                self._remove_old()
         except (OSError, Error) as error:
             return str(error)
         return noted or ""

@@ -44,7 +44,7 @@ _WALL = 120.0
 # of what the walk looks at
 _VERSION = 3
 _MOST_KNOWN = 1 << 14
-_FOLDER_BYTES = 64 << 20
+_FOLDER_BYTES, _LOOK_EVERY = 64 << 20, 256
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,9 @@ def verdict_on(path: str, *, stored: bool = True) -> StructureVerdict:
 
 def _judged(name: str, status: Status, known: _Known | None, stored: bool) -> _Known:
     """By the record in the cache folder, or by a walk, whose verdict is stored."""
-    records = RecordFolder("structures", "auto" if stored else "memory", most_of_all=_FOLDER_BYTES)
+    records = RecordFolder(
+        "structures", "auto" if stored else "memory", most_of_all=_FOLDER_BYTES, look_every=_LOOK_EVERY
+    )
     identity = None
     if stored:
         with suppress(Error):  # whoever opens the file says what is wrong
