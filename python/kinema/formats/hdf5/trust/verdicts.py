@@ -42,7 +42,7 @@ _MEMORY, _MOST_MEMORY = 96 << 20, 1 << 30
 # seconds; a walk that is not at work, but waits for a disk
 _WALL = 120.0
 # of what the walk looks at
-_VERSION = 3
+_VERSION = 5
 _MOST_KNOWN = 1 << 14
 _FOLDER_BYTES, _LOOK_EVERY = 64 << 20, 256
 
