@@ -80,7 +80,9 @@ def _data(command: Command, inputs: Inputs, stated: dict[str, Any], fields: list
 
     if all(map(is_archive, inputs.paths)):
         wrong = [
-            name for name, value in vars(inputs).items() if value is not None and name not in ("files", "trajectory")
+            name
+            for name, value in vars(inputs).items()
+            if value not in (None, False) and name not in ("files", "trajectory")
         ]
         if wrong or labels is not None:
             name = wrong[0].replace("_", "-") if wrong else "labels"
@@ -91,7 +93,7 @@ def _data(command: Command, inputs: Inputs, stated: dict[str, Any], fields: list
     for path in inputs.paths:
         trajectory = kn.open(path, inputs.topology, **stated)
         trajectory.scan(progress=False if command.quiet else None)
-        trajectories.append(trajectory)
+        trajectories.append(inputs.transformed(trajectory, lambda: None))
     select: Any = inputs.select
     if inputs.index_file is not None or inputs.group is not None:
         select = trajectories[0].select(inputs.select, index_file=inputs.index_file, group=inputs.group)

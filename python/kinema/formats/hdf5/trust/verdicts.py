@@ -47,6 +47,13 @@ _MOST_KNOWN = 1 << 14
 _FOLDER_BYTES, _LOOK_EVERY = 64 << 20, 256
 
 
+def _is_readable(descriptor: int, seconds: float) -> bool:
+    """Whether there is something to read, or will be in time; descriptors may be beyond what `select` takes."""
+    waiting = select.poll()
+    waiting.register(descriptor, select.POLLIN)
+    return bool(waiting.poll(1000 * seconds))
+
+
 @dataclass(frozen=True)
 class Named:
     """A file that another one names."""
@@ -201,7 +208,7 @@ class _Walker:
             while not answer.endswith(b"\n"):
                 left = max(0.0, end - time.monotonic())
                 block = b""
-                if select.select([self._process.stdout], [], [], left)[0]:
+                if _is_readable(self._process.stdout.fileno(), left):
                     block = self._process.stdout.read(1 << 16) or b""
                 if not block:
                     break
