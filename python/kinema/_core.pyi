@@ -996,7 +996,7 @@ def count_broken(
 class JumpCounter:
     """Counts jumps of all atoms of rows from frame to frame."""
 
-    def __new__(cls, n_atoms: int) -> JumpCounter: ...
+    def __init__(self, n_atoms: int) -> None: ...
     def add(self, positions: NDArray[np.float32], cells: NDArray[np.float64]) -> NDArray[np.float64]:
         """Sees the next frames; the longest step of a reduced coordinate in each, without its jump."""
 
