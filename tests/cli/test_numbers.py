@@ -75,7 +75,7 @@ def _options() -> list[tuple[str, str, str, str]]:
 
 def test_all_commands_are_looked_at() -> None:
     assert {name for name, *_ in _options()} == set(NEEDED)
-    assert {*COMMANDS} - {name.split()[0] for name in NEEDED} == {"formats", "report", "trace"}
+    assert {*COMMANDS} - {name.split()[0] for name in NEEDED} == {"formats", "report", "run", "trace"}
 
 
 @pytest.mark.parametrize(("command", "option", "text", "kind"), _options())

@@ -16,7 +16,6 @@ When to save, and whether a file is of this run, is decided in `manager`. Layout
 
 from __future__ import annotations
 
-import hmac
 import json
 import math
 import os
@@ -27,7 +26,6 @@ from dataclasses import field, replace
 from typing import IO, NamedTuple, TypeAlias
 
 from kinema import _core
-from kinema.cache.keys import key_file, prove, user_key
 from kinema.errors import (
     ArgumentError,
     CorruptFileError,
@@ -215,7 +213,7 @@ class CheckpointWriter:
     def end(self) -> None:
         """Marks the file as whole; what `user_key` raises where it is to be signed and cannot be."""
         if self.is_pickled:
-            self._record(b"SIGN", [prove(user_key(), _PURPOSE, bytes(self._digests)).encode()])
+            self._record(b"SIGN", [_proof_of(self._digests)])
         self._record(b"END ", [])
 
     def _record(self, tag: bytes, payload: Sequence[bytes]) -> None:
@@ -227,6 +225,14 @@ class CheckpointWriter:
             self._file.write(part)
         self._file.write(digest.digest())
         self._digests += digest.digest()
+
+
+def _proof_of(digests: bytes | bytearray) -> bytes:
+    """The proof by the user's key; what `user_key` raises where there is none and none can be made."""
+    # imported for files that are signed alone: these modules take a part of the start
+    from kinema.cache.keys import prove, user_key
+
+    return prove(user_key(), _PURPOSE, bytes(digests)).encode()
 
 
 def load(path: str) -> Content | None:
@@ -264,7 +270,7 @@ class _RecordReader:
         self._size = os.fstat(file.fileno()).st_size
         self._at = 0
         self._digests = bytearray()
-        self._proof = ""
+        self._proof = b""
 
     def content(self) -> Content:
         start = self._file.read(_START.size)
@@ -298,8 +304,10 @@ class _RecordReader:
             elif tag == b"NODE" and content is not None and content.passes:
                 content.passes[-1].nodes.append(self._node(payload, at))
             elif tag == b"SIGN" and content is not None:
-                self._proof = prove(user_key(), _PURPOSE, bytes(self._digests[:signed]))
-                if not hmac.compare_digest(payload, self._proof.encode()):
+                from hmac import compare_digest
+
+                self._proof = _proof_of(self._digests[:signed])
+                if not compare_digest(payload, self._proof):
                     raise self._not_ours("another proof")
             elif tag == b"END " and content is not None and self._at == self._size:
                 nodes = (node for one in content.passes for node in one.nodes)
@@ -373,6 +381,8 @@ class _RecordReader:
         return level, index, partials
 
     def _not_ours(self, found: str) -> FileAccessError:
+        from kinema.cache.keys import key_file
+
         return FileAccessError(
             f"{self._path}: the checkpoint holds pickled values, which can run any code, expected the proof that they "
             f"were written with the key {key_file()}, found {found}; copy the key from where it was made, or {_ADVICE}",

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import IO, Protocol, TypeAlias
 
-from kinema.cache.keys import key_file
 from kinema.errors import ArgumentError, CorruptFileError, Error, FileIOError
 from kinema.execution.checkpoint.file import Checkpoint, CheckpointWriter, IdentityItem, Node, PassContent, load
 from kinema.execution.checkpoint.signals import save_on_signals
@@ -224,6 +223,8 @@ class CheckpointManager:
         self._settle()
         self._output = OutputFile(self.path)
         if writer.is_pickled and not self._is_noted:
+            from kinema.cache.keys import key_file
+
             self._is_noted = True
             emit(
                 [
