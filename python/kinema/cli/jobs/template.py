@@ -9,6 +9,7 @@ from typing import Any
 
 from kinema.analysis.registry import ANALYSES
 from kinema.cli.jobs.keys import RUN, TRAJECTORY, Key, keys_of
+from kinema.errors import ArgumentError
 
 __all__ = ["template"]
 
@@ -23,17 +24,32 @@ def template(names: Sequence[str]) -> str:
     lines = [_TOP, "[trajectory]", *_lines(TRAJECTORY, ""), "", "[run]", *_lines(RUN, "")]
     for name in names:
         analysis = ANALYSES[name]
-        lines += ["", f"# {analysis.summary}", "[[analysis]]", f'name = "{name}"', *_lines(keys_of(analysis), name)]
+        keys = keys_of(analysis)
+        lines += ["", f"# {analysis.summary}", "[[analysis]]", f'name = "{name}"']
+        lines += _lines(keys, name, needed=_one_of_several(analysis, keys))
     return "\n".join(lines) + "\n"
 
 
-def _lines(keys: Mapping[str, Key], analysis: str) -> Iterator[str]:
+def _one_of_several(analysis: Any, keys: Mapping[str, Key]) -> str | None:
+    """The first argument that does, of an analysis that needs one of several; None where it needs none of them."""
+    required = {key.name: key.example for key in keys.values() if key.argument is not None and key.required}
+    others = [{key.name: key.example} for key in keys.values() if key.argument is not None and not key.required]
+    for more in ({}, *others):
+        try:
+            analysis.check_arguments({**required, **more})
+        except ArgumentError:
+            continue
+        return next(iter(more), None)
+    return None
+
+
+def _lines(keys: Mapping[str, Key], analysis: str, needed: str | None = None) -> Iterator[str]:
     for key in keys.values():
         example = key.example
         if key.name in ("output", "plot"):
             example = example.replace("NAME", analysis)
         # values are what one wants of an analysis
-        given = key.required or key.name == "output"
+        given = key.required or key.name in ("output", needed)
         # as it says it of options
         text = re.sub(r"--([a-z][a-z-]*)", lambda flag: flag[1].replace("-", "_"), " ".join(key.help.split()))
         yield f"# {text}"
