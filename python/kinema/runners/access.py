@@ -70,7 +70,8 @@ class AccessMethod:
         if self.collective and back:
             # before its own frames each rank reads as many others as it must, which none has planned
             raise ArgumentError(
-                f"access {self.name!r} cannot read for transforms that must see earlier frames: {back}; use access 'direct'"
+                f"access {self.name!r} cannot read for transforms that must see earlier frames: {back}; "
+                "use access 'direct'"
             )
         if self.check_packages is not None:
             self.check_packages(self.name)
