@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -311,3 +312,18 @@ def test_reading_through_mpi_io_says_what_is_missing(folder: Path, access: Any) 
     with pytest.raises(kn.ArgumentError, match="for H5MD files, and this is a DCD file"):
         access_method(access).check("mpi", "DCD")
     access_method("direct").check("threads", "DCD")
+
+
+def test_collective_reads_refuse_transforms_that_look_back(folder: Path) -> None:
+    traj = kn.open(folder / "contiguous")
+    back = traj.with_transform(kn.transforms.nojump()).core.transforms
+    assert [one.looks_back for one in back] == [True]
+    for access in access_names():
+        method = access_method(access)
+        if method.collective:
+            with pytest.raises(kn.ArgumentError, match=r"'hdf5-mpio-collective' .* see earlier frames: nojump\("):
+                method.check("mpi", "H5MD", back)
+        else:
+            replace(method, check_packages=None).check(method.runner or "mpi", "H5MD", back)
+    alone = replace(access_method("hdf5-mpio-collective"), check_packages=None)
+    alone.check("mpi", "H5MD", traj.with_transform(kn.transforms.superpose(CHOSEN)).core.transforms)

@@ -103,7 +103,7 @@ fn trajectories(name: &str) -> (Trajectory, Trajectory, Arc<Mutex<Vec<u64>>>, Pa
     let stored = read(&plain, all(&plain), &AtomSelection::all(ATOMS as u32), 1).unwrap();
     let (mut sum, mut before_stations) = (0, HashMap::new());
     for (frame, row) in stored.chunks_exact(3 * ATOMS).enumerate() {
-        if frame as u64 % STATION == 0 {
+        if (frame as u64).is_multiple_of(STATION) {
             before_stations.insert(frame as u64, sum);
         }
         sum += (2.0 * row[0]).round() as i64;

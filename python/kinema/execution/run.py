@@ -75,20 +75,21 @@ def run(
     chosen_runner = choose_runner(runner, **options)
     method = access_method(access)
     check_analyses(analyses)
-    method.check(chosen_runner.name, analyses[0].trajectory.format)
+    trajectory = analyses[0].trajectory
+    method.check(chosen_runner.name, trajectory.format, trajectory.core.transforms)
 
     def whole() -> _Finished:
         counted = counts_of_all()
         # counted as opening
         scanned_from = time.perf_counter()
-        analyses[0].trajectory.scan(search=chosen_runner.find_frames, skip_damaged=skip_damaged)
+        trajectory.scan(search=chosen_runner.find_frames, skip_damaged=skip_damaged)
         scanning = time.perf_counter() - scanned_from
-        chosen = analyses[0].trajectory.choose(start, stop, step, frames)
+        chosen = trajectory.choose(start, stop, step, frames)
         limit = 0 if memory is None else parse_memory(memory)
         shown = verbose if progress is None else progress
         with recorded() as notes:
             if skip_damaged:
-                core = analyses[0].trajectory.core
+                core = trajectory.core
                 threads = chosen_runner.local_threads(workers)
                 from kinema.selection.readable import decode_frames
 
@@ -107,13 +108,13 @@ def run(
         timings = Timings(
             tuple(outcome.timings for outcome in outcomes),
             whole=time.perf_counter() - began - scanning,
-            opening=dict(analyses[0].trajectory.opening),
+            opening=dict(trajectory.opening),
             runner=chosen_runner.name,
             access=access,
             gather=chosen_runner.gather,
         )
         words = _in_words(outcomes)
-        core = analyses[0].trajectory.core
+        core = trajectory.core
         coverage = _cache_in_words(core, "" if method.rank_reader is None else method.description)
         if coverage is not None:
             words += f"\n{coverage}"

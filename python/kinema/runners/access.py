@@ -7,10 +7,14 @@ attach theirs with `register_access`.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from kinema.errors import ArgumentError
 from kinema.values import dataclass
+
+if TYPE_CHECKING:
+    from kinema import _core
 
 __all__ = ["AccessMethod", "access_method", "access_names", "register_access"]
 
@@ -51,8 +55,8 @@ class AccessMethod:
         """The access that plans of the core are made with: "direct" where the core does not read."""
         return self.name if self.rank_reader is None else "direct"
 
-    def check(self, runner: str, format: str | None = None) -> None:
-        """ArgumentError where this runner or format does not fit, or a package is missing, in this order.
+    def check(self, runner: str, format: str | None = None, transforms: Iterable[_core.Transform] = ()) -> None:
+        """ArgumentError where this runner, format or a transform does not fit, or a package is missing, in this order.
 
         `format` None: of files that are not open yet; then packages are not looked for either.
         """
@@ -62,6 +66,13 @@ class AccessMethod:
             return
         if self.format not in (None, format):
             raise ArgumentError(f"access {self.name!r} is for {self.format} files, and this is a {format} file")
+        back = ", ".join(transform.label for transform in transforms if transform.looks_back)
+        if self.collective and back:
+            # before its own frames each rank reads as many others as it must, which none has planned
+            raise ArgumentError(
+                f"access {self.name!r} cannot read for transforms that must see earlier frames: {back}; "
+                "use access 'direct'"
+            )
         if self.check_packages is not None:
             self.check_packages(self.name)
 

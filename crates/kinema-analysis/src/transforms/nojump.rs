@@ -55,8 +55,8 @@ impl Tracks {
         for (number, four) in self.fours.iter_mut().enumerate() {
             for i in 0..4 {
                 let of_atom = counts((4 * number + i).min(last));
-                for edge in 0..3 {
-                    four.counts[edge][i] = f64::from(of_atom[edge]);
+                for (counts, count) in four.counts.iter_mut().zip(of_atom) {
+                    counts[i] = f64::from(count);
                 }
             }
         }
@@ -120,8 +120,8 @@ fn step<Q: Quad>(fours: &mut [Four], rows: &[[f32; 3]], dual: [[f64; 3]; 3], fir
         let [a, b, c, d] = four.columns;
         let atoms = [&rows[a as usize], &rows[b as usize], &rows[c as usize], &rows[d as usize]];
         let points = Q::xyz(atoms);
-        for edge in 0..3 {
-            let now = dot(dual[edge], points);
+        for (edge, dual) in dual.into_iter().enumerate() {
+            let now = dot(dual, points);
             if !first {
                 let by = now.subtract(Q::load(&four.before[edge]));
                 let jump = by.add(Q::all(ROUNDING)).subtract(Q::all(ROUNDING));
@@ -166,7 +166,7 @@ impl NoJump {
     /// `InvalidArgument` for sums of other atoms.
     pub fn new(atoms: AtomSelection, every: u64, stations: Vec<i32>) -> Result<Self> {
         let of_one = 3 * atoms.len();
-        if every == 0 || of_one == 0 || stations.len() % of_one != 0 {
+        if every == 0 || of_one == 0 || !stations.len().is_multiple_of(of_one) {
             let what = format!("wrong number of jumps, expected {of_one} for each station, found {}", stations.len());
             return Err(Error::new(ErrorKind::InvalidArgument, what));
         }
@@ -218,7 +218,8 @@ impl Transform for NoJump {
     fn begin(&self, state: &mut NoJumpState, frame: u64) -> Result<()> {
         let of_one = 3 * self.atoms.len();
         let start = (frame / self.every) as usize * of_one;
-        let Some(station) = self.stations.get(start..start + of_one).filter(|_| frame % self.every == 0) else {
+        let Some(station) = self.stations.get(start..start + of_one).filter(|_| frame.is_multiple_of(self.every))
+        else {
             let what = "jumps are not known for this frame: the trajectory has grown since they were counted";
             return Err(Error::new(ErrorKind::InvalidArgument, what));
         };

@@ -128,7 +128,8 @@ def _inputs(job: "Job", one: "JobAnalysis") -> "Inputs":
         raise job.error(one.number, "group", "group names a group of an index file; give index_file in [trajectory]")
     # it names groups alone
     named: dict[str, Any] = {**_of(Inputs, job.trajectory), **({} if group is not None else {"index_file": None})}
-    return Inputs(**named, **{name: one.given.get(name) for name in ("select", "group")})
+    named.update((name, one.given.get(name)) for name in ("select", "group"))
+    return Inputs(**named)
 
 
 def _check_outputs(job: "Job", whole: "Outputs", outputs: "list[Outputs]", inputs: "list[Inputs]") -> None:
