@@ -200,7 +200,8 @@ def _of_argument(argument: Argument) -> Key:
     convert, example = checks[kind]
     if argument.written_default not in (None, ()):
         example = argument.written_default
-    return Key(argument.name, convert, option.help, example, argument.required, argument)
+    meaning = f"{option.help} Or a list of these, as atom indices from 0." if kind == "tuples" else option.help
+    return Key(argument.name, convert, meaning, example, argument.required, argument)
 
 
 def keys_of(analysis: Any) -> dict[str, Key]:
