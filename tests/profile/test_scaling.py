@@ -396,7 +396,7 @@ def test_a_run_that_fails_says_why(walk: Path, tmp_path: Path) -> None:
     assert list(tmp_path.glob("out*")) == []
 
 
-@pytest.mark.parametrize(("runner", "place"), [("processes", ""), ("mpi", "; on rank 1"), ("dask", "; on worker tcp:")])
+@pytest.mark.parametrize(("runner", "place"), [("processes", ""), ("mpi", "; on rank 1"), ("dask", "; on worker tls:")])
 def test_a_run_that_fails_names_the_frame_and_the_worker(tmp_path: Path, runner: str, place: str) -> None:
     walk = random_walk(400, 30)
     walk[390, 7, 1] = np.nan

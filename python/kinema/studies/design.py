@@ -49,7 +49,7 @@ class Design:
 
     Attributes
     ----------
-    files, topology, particles, units, dt, t0, stored, node_cache : as `kinema.open`
+    files, topology, particles, units, dt, t0, stored, node_cache, external : as `kinema.open`
     select, start, stop, step : as `Trajectory.select` and `Analysis.run`
     workers : numbers of workers
     runner : as `Analysis.run`, by name
@@ -92,6 +92,7 @@ class Design:
     t0: float | None = None
     stored: bool = True
     node_cache: str | None = None
+    external: str = "folder"
 
     def __post_init__(self) -> None:
         pieces = next(filter(None, self.oversubscribes), None)
@@ -129,7 +130,7 @@ class Design:
     def stated(self) -> dict[str, Any]:
         """Arguments of `kinema.open` for the files as they are given."""
         stated = {"particles": self.particles, "units": self.units, "dt": self.dt, "t0": self.t0}
-        return stated | {"stored": self.stored, "node_cache": self.node_cache}
+        return stated | {"stored": self.stored, "node_cache": self.node_cache, "external": self.external}
 
     def settings(self) -> Iterator[Setting]:
         """All series. Synthetic data have one format: there is nothing to store."""
