@@ -92,6 +92,7 @@ fn described(input: &mut Input<'_>) -> Result<(H5mdDescription, u64)> {
         time_scale: 1.0,
         vectors: [Some(field), None, None],
         cell: None,
+        periodic: [true; 3],
         other_files: Vec::new(),
         variant: String::new(),
         remarks: Vec::new(),

@@ -394,8 +394,9 @@ class Trajectory:
         timings: list[RunTimings] | None = None,  # those of the call are appended
     ) -> dict[str, NDArray[Any]]:
         """Arrays by field name: positions/velocities/forces (frames, atoms, 3), and always "cells" (frames, 3, 3)
-        float64, "steps" (frames,) int64, "times" (frames,) float64, "frames" (frames,) uint64; and "present" (frames,) of
-        a bool for each of these vectors and "cells": rows of frames that lack a vector are NaN."""
+        float64, "periodic" (frames, 3) bool, of their edges, "steps" (frames,) int64, "times" (frames,) float64, "frames"
+        (frames,) uint64; and "present" (frames,) of a bool for each of these vectors and "cells": rows of frames that
+        lack a vector are NaN."""
 
 class NodeCache:
     """Blocks of files, kept in a folder of this node for all its processes. limit, block: bytes. verify: "fetch", "always".
@@ -989,15 +990,21 @@ def first_atoms_of_molecules(n_atoms: int, bonds: NDArray[np.uint32]) -> NDArray
     """For each atom the first atom of its molecule, of (n_bonds, 2) pairs."""
 
 def count_broken(
-    bonds: NDArray[np.uint32], positions: NDArray[np.float32], cells: NDArray[np.float64]
+    bonds: NDArray[np.uint32],
+    positions: NDArray[np.float32],
+    cells: NDArray[np.float64],
+    periodic: NDArray[np.bool_],
 ) -> NDArray[np.int64]:
-    """How many molecules are broken in each of some frames; -1 in frames without a cell."""
+    """How many molecules are broken in each of some frames, of whose cells the edges `periodic`, (frames, 3), repeat;
+    -1 in frames without a cell."""
 
 class JumpCounter:
     """Counts jumps of all atoms of rows from frame to frame."""
 
     def __init__(self, n_atoms: int) -> None: ...
-    def add(self, positions: NDArray[np.float32], cells: NDArray[np.float64]) -> NDArray[np.float64]:
+    def add(
+        self, positions: NDArray[np.float32], cells: NDArray[np.float64], periodic: NDArray[np.bool_]
+    ) -> NDArray[np.float64]:
         """Sees the next frames; the longest step of a reduced coordinate in each, without its jump."""
 
     def counts(self) -> NDArray[np.int32]:

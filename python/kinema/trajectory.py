@@ -486,9 +486,10 @@ class Trajectory:
             Which atoms, in any order; None: all.
         fields : str or list of str
             "positions", "velocities", "forces". One name gives an array; a list gives a dict that also holds "cells"
-            (frames, 3, 3) float64, "steps", "times" and "frames" (frames,), and "present" (frames,), a structured
-            array: `["present"]["velocities"]` says which frames have velocities. What rows of others hold says
-            `absent=` of `kinema.open`: an error by default, NaN, or earlier values.
+            (frames, 3, 3) float64, "periodic" (frames, 3), which of their edges repeat, "steps", "times" and "frames"
+            (frames,), and "present" (frames,), a structured array: `["present"]["velocities"]` says which frames have
+            velocities. What rows of others hold says `absent=` of `kinema.open`: an error by default, NaN, or earlier
+            values.
         dtype : float32 or float64
         out : array, optional
             C-contiguous, (frames, atoms, 3) of `dtype`; filled and returned for the first field.

@@ -149,6 +149,7 @@ fn described(n_atoms: u64, n_frames: u64, positions: Field) -> H5mdDescription {
         time_scale: 2.0,
         vectors: [Some(positions), None, None],
         cell: None,
+        periodic: [true; 3],
         other_files: Vec::new(),
         variant: String::new(),
         remarks: Vec::new(),

@@ -106,6 +106,7 @@ fn read_description(described: &Bound<'_, PyAny>) -> Result<H5mdDescription> {
         time_scale: get(described, "time_scale")?,
         vectors,
         cell: field(described, "cell")?,
+        periodic: get(described, "periodic")?,
         other_files: get(described, "other_files")?,
         reads_forward: get(described, "reads_forward")?,
         variant: get(described, "variant")?,

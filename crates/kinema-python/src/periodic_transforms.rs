@@ -33,26 +33,27 @@ pub fn first_atoms_of_molecules<'py>(
     Ok(checked(Molecules::new(n_atoms, &pairs(&bonds)?))?.first_atoms().into_pyarray(py))
 }
 
-/// How many molecules are broken in each frame of positions (frames, atoms, 3) and cells (frames, 3, 3); -1 in frames without
-/// a cell.
+/// How many molecules are broken in each frame of positions (frames, atoms, 3) and cells (frames, 3, 3), of which the edges
+/// `periodic` (frames, 3) repeat; -1 in frames without a cell.
 #[pyfunction]
 pub fn count_broken<'py>(
     py: Python<'py>,
     bonds: PyReadonlyArray2<'py, u32>,
     positions: PyReadonlyArray3<'py, f32>,
     cells: PyReadonlyArray3<'py, f64>,
+    periodic: PyReadonlyArray2<'py, bool>,
 ) -> PyResult<Bound<'py, PyArray1<i64>>> {
-    let (positions, cells) = (positions.as_array(), cells.as_array());
+    let (positions, cells, periodic) = (positions.as_array(), cells.as_array(), periodic.as_array());
     let [rows, n_atoms, _] = *positions.shape() else { return Err(invalid("positions must be frames x atoms x 3")) };
-    if cells.shape() != [rows, 3, 3] || positions.shape()[2] != 3 {
-        return Err(invalid("there must be a cell for each frame"));
+    if cells.shape() != [rows, 3, 3] || periodic.shape() != [rows, 3] || positions.shape()[2] != 3 {
+        return Err(invalid("there must be a cell for each frame, and which of its edges are periodic"));
     }
     let row = WholeRow::new(Cpu::detect(), checked(Molecules::new(n_atoms, &pairs(&bonds)?))?);
     let mut scratch = WholeScratch::default();
     let mut counts = Vec::with_capacity(rows);
-    for (positions, cell) in positions.outer_iter().zip(cells.outer_iter()) {
+    for ((positions, cell), edges) in positions.outer_iter().zip(cells.outer_iter()).zip(periodic.outer_iter()) {
         let cell = std::array::from_fn(|i| std::array::from_fn(|x| cell[[i, x]]));
-        let Ok(cell) = PeriodicCell::new(&cell, [true; 3]) else {
+        let Ok(cell) = PeriodicCell::new(&cell, std::array::from_fn(|i| edges[i])) else {
             counts.push(-1);
             continue;
         };
@@ -84,19 +85,22 @@ impl PyJumpCounter {
         py: Python<'py>,
         positions: PyReadonlyArray3<'py, f32>,
         cells: PyReadonlyArray3<'py, f64>,
+        periodic: PyReadonlyArray2<'py, bool>,
     ) -> PyResult<Bound<'py, PyArray1<f64>>> {
         let values = positions.as_slice().map_err(|_| invalid("positions must be C-contiguous"))?;
-        let (positions, cells) = (positions.as_array(), cells.as_array());
+        let (positions, cells, periodic) = (positions.as_array(), cells.as_array(), periodic.as_array());
         let width = positions.len_of(Axis(1)) * positions.len_of(Axis(2));
-        if cells.shape() != [positions.len_of(Axis(0)), 3, 3] {
-            return Err(invalid("there must be a cell for each frame"));
+        let rows = positions.len_of(Axis(0));
+        if cells.shape() != [rows, 3, 3] || periodic.shape() != [rows, 3] {
+            return Err(invalid("there must be a cell for each frame, and which of its edges are periodic"));
         }
         let mut longest = Vec::with_capacity(cells.len_of(Axis(0)));
-        for (row, cell) in values.chunks_exact(width.max(1)).zip(cells.outer_iter()) {
+        for ((row, cell), edges) in values.chunks_exact(width.max(1)).zip(cells.outer_iter()).zip(periodic.outer_iter())
+        {
             let number = self.seen;
             let at = |error: kinema_core::Error| to_python(&error.at_frame(number));
             let cell = std::array::from_fn(|i| std::array::from_fn(|x| cell[[i, x]]));
-            let cell = PeriodicCell::new(&cell, [true; 3]).map_err(at)?;
+            let cell = PeriodicCell::new(&cell, std::array::from_fn(|i| edges[i])).map_err(at)?;
             let seen = self.tracks.see(row, &cell, self.seen == 0);
             longest.push(seen.map_err(|fault| at(fault.into_error(u64::from)))?);
             self.seen += 1;

@@ -83,11 +83,14 @@ impl<'py> Fill<'_, 'py> {
     }
 }
 
-/// Cells, steps and times into the dict, and of which frames there is what: `present`, an array with a field for each.
+/// Cells, their periodic edges, steps and times into the dict, and of which frames there is what: `present`, an array with a field for each.
 pub(crate) fn set_stamps(py: Python<'_>, stamps: &[Stamp], asked: Fields, result: &Bound<'_, PyDict>) -> PyResult<()> {
     let cells: Vec<f64> = stamps.iter().flat_map(|stamp| stamp.cell).flatten().collect();
     let cells = Array::from_shape_vec((stamps.len(), 3, 3), cells).map_err(|error| invalid(error.to_string()))?;
     result.set_item("cells", cells.into_pyarray(py))?;
+    let periodic: Vec<bool> = stamps.iter().flat_map(|stamp| stamp.periodic).collect();
+    let periodic = Array::from_shape_vec((stamps.len(), 3), periodic).map_err(|error| invalid(error.to_string()))?;
+    result.set_item("periodic", periodic.into_pyarray(py))?;
     result.set_item("steps", PyArray1::from_iter(py, stamps.iter().map(|stamp| stamp.step)))?;
     result.set_item("times", PyArray1::from_iter(py, stamps.iter().map(|stamp| stamp.time)))?;
     let vectors = Fields::VECTORS.into_iter().filter(|&field| asked.contains(field));

@@ -88,7 +88,7 @@ def find_broken(
             continue  # for whoever asks for the frame
         if not read["present"]["positions"][0] or not np.isfinite(read["positions"]).all():
             continue
-        broken = int(_core.count_broken(pairs, read["positions"], read["cells"])[0])
+        broken = int(_core.count_broken(pairs, read["positions"], read["cells"], read["periodic"])[0])
         seen += broken >= 0
         if broken > 0:
             first_found = first_found or (frame, broken)

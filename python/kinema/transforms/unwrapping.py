@@ -96,7 +96,8 @@ def _moved(core: _core.Trajectory, first: _core.Transform, atoms: NDArray[np.uin
         one.read(frame, atoms=atoms, fields=("positions",), workers=1)
         for one in (core, core.with_transforms([*core.transforms, first]))
     )
-    by = (after["positions"][0].astype(np.float64) - before["positions"][0]) @ np.linalg.inv(before["cells"][0])
+    edges = before["cells"][0] * before["periodic"][0][:, None]
+    by = (after["positions"][0].astype(np.float64) - before["positions"][0]) @ np.linalg.pinv(edges)
     counts: NDArray[np.int32] = np.round(by).astype(np.int32)
     return counts
 
@@ -148,7 +149,7 @@ def _counted(core: _core.Trajectory, atoms: NDArray[np.uint32] | None, n_frames:
         read = core.read(
             FrameSelection(range(start, stop)), atoms=atoms, fields=("positions",), workers=worker_count(None)
         )
-        steps = counter.add(read["positions"], read["cells"])
+        steps = counter.add(read["positions"], read["cells"], read["periodic"])
         if steps.max() > longest:
             longest, frame = float(steps.max()), start + int(steps.argmax())
         if station:
@@ -212,6 +213,7 @@ def _named(
     facts: dict[str, Any] = {
         "version": _core.__version__,
         "frames": core.n_frames,
+        "edges": "those that are periodic",
         "atoms": "all" if atoms is None else blake2b(atoms.tobytes(), digest_size=16).hexdigest(),
         "transforms": blake2b(stack, digest_size=16).hexdigest(),
         "others": [identity.to_bytes().hex() for identity in identities[1:]],

@@ -106,6 +106,7 @@ pub struct PeriodicCell {
     lattice: Lattice,
     /// Zero where it is open.
     edges: Cell,
+    middle: Vector,
 }
 
 impl PeriodicCell {
@@ -118,13 +119,15 @@ impl PeriodicCell {
         if lattice.is_open() {
             return Err(Error::new(ErrorKind::InvalidArgument, "the frame has no periodic cell"));
         }
+        let [a, b, c] = cell;
+        let middle = [0, 1, 2].map(|x| 0.5 * (a[x] + b[x] + c[x]));
         let mut edges = *cell;
         for (edge, periodic) in edges.iter_mut().zip(periodic) {
             if !periodic {
                 *edge = [0.0; 3];
             }
         }
-        Ok(Self { lattice, edges })
+        Ok(Self { lattice, edges, middle })
     }
 
     /// The lattice.
@@ -137,10 +140,9 @@ impl PeriodicCell {
         &self.edges
     }
 
-    /// Half of the sum of the edges.
+    /// Half of the sum of the edges, of open ones as well.
     pub fn middle(&self) -> Vector {
-        let [a, b, c] = &self.edges;
-        [0, 1, 2].map(|x| 0.5 * (a[x] + b[x] + c[x]))
+        self.middle
     }
 
     /// How many of each edge are to be added to a displacement so that it is its nearest image; none where it is as near.
@@ -170,7 +172,7 @@ impl PeriodicCell {
 /// The cells of frames, each made once where it does not change.
 #[derive(Debug, Default)]
 pub(super) struct CellOfFrame {
-    last: Option<(Cell, PeriodicCell)>,
+    last: Option<(Cell, [bool; 3], PeriodicCell)>,
 }
 
 impl CellOfFrame {
@@ -179,12 +181,12 @@ impl CellOfFrame {
     /// # Errors
     /// As [`PeriodicCell::new`].
     pub(super) fn of(&mut self, stamp: &Stamp) -> kinema_core::Result<&PeriodicCell> {
-        let known = self.last.take().filter(|(cell, _)| *cell == stamp.cell);
+        let known = self.last.take().filter(|(cell, periodic, _)| *cell == stamp.cell && *periodic == stamp.periodic);
         let made = match known {
             Some(made) => made,
-            None => (stamp.cell, PeriodicCell::new(&stamp.cell, [true; 3])?),
+            None => (stamp.cell, stamp.periodic, PeriodicCell::new(&stamp.cell, stamp.periodic)?),
         };
-        Ok(&self.last.insert(made).1)
+        Ok(&self.last.insert(made).2)
     }
 }
 

@@ -112,6 +112,8 @@ pub const NO_CELL: Cell = [[0.0; 3]; 3];
 pub struct Stamp {
     /// Its cell.
     pub cell: Cell,
+    /// Along which edges of the cell it is periodic; without meaning where there is no cell.
+    pub periodic: [bool; 3],
     /// Its step.
     pub step: i64,
     /// Its time; NaN where the file has none.
@@ -122,7 +124,7 @@ pub struct Stamp {
 
 impl Default for Stamp {
     fn default() -> Self {
-        Self { cell: NO_CELL, step: 0, time: f64::NAN, present: Fields::NONE }
+        Self { cell: NO_CELL, periodic: [true; 3], step: 0, time: f64::NAN, present: Fields::NONE }
     }
 }
 

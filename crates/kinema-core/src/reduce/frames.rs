@@ -16,7 +16,7 @@ const GATHERED_BYTES: usize = 256 << 10;
 /// Lattices that are kept; a power of two.
 const KEPT_LATTICES: u64 = 1 << 9;
 
-/// Lattices of cells that were asked for: one of each cell, for all kernels of a worker.
+/// Lattices of cells that were asked for: one of each cell and its periodic edges, for all kernels of a worker.
 #[derive(Debug, Default)]
 pub struct Lattices(RefCell<Kept>);
 
@@ -25,26 +25,28 @@ struct Kept {
     /// Where the last one is: with a constant cell it is that of each frame.
     last: usize,
     /// By frame number, modulo their number.
-    by_frame: Vec<Option<(Cell, Arc<Lattice>)>>,
+    by_frame: Vec<Option<((Cell, [bool; 3]), Arc<Lattice>)>>,
 }
 
 impl Lattices {
-    /// The lattice of a frame's cell.
-    fn of(&self, frame: u64, cell: &Cell) -> Result<Arc<Lattice>> {
+    /// The lattice of a frame's cell along the edges that are periodic.
+    fn of(&self, frame: u64, stamp: &Stamp) -> Result<Arc<Lattice>> {
+        let key = (stamp.cell, stamp.periodic);
         let mut kept = self.0.borrow_mut();
         let place = (frame % KEPT_LATTICES) as usize;
         for at in [kept.last, place] {
-            if let Some((_, lattice)) = kept.by_frame.get(at).and_then(Option::as_ref).filter(|(of, _)| of == cell) {
+            if let Some((_, lattice)) = kept.by_frame.get(at).and_then(Option::as_ref).filter(|(of, _)| *of == key) {
                 let lattice = lattice.clone();
                 kept.last = at;
                 return Ok(lattice);
             }
         }
-        let lattice = Arc::new(Lattice::of_cell(cell).map_err(|error| Error::new(ErrorKind::Corrupt, error.what()))?);
+        let lattice =
+            Arc::new(Lattice::new(&key.0, key.1).map_err(|error| Error::new(ErrorKind::Corrupt, error.what()))?);
         if kept.by_frame.len() <= place {
             kept.by_frame.resize(place + 1, None);
         }
-        kept.by_frame[place] = Some((*cell, lattice.clone()));
+        kept.by_frame[place] = Some((key, lattice.clone()));
         kept.last = place;
         Ok(lattice)
     }
@@ -225,7 +227,7 @@ impl<'a> Frame<'a> {
         if all.is_empty() { all } else { &all[self.row * width..][..width] }
     }
 
-    /// The lattice of its cell; of one that a frame before had, or another kernel has asked for, it is there already.
+    /// The lattice of its cell along its periodic edges; of one that a frame before had, or another kernel has asked for, it is there already.
     ///
     /// # Errors
     /// `Corrupt` for a cell that is not finite or spans nothing; `Internal` for a kernel that does not need cells.
@@ -233,7 +235,7 @@ impl<'a> Frame<'a> {
         if !self.frames.sets.needs.fields.contains(Fields::CELL) {
             return Err(Error::new(ErrorKind::Internal, "a kernel asks for a cell that is not among its needs"));
         }
-        self.frames.lattices.of(self.number, &self.stamp.cell)
+        self.frames.lattices.of(self.number, self.stamp)
     }
 
     /// The error for vectors of a set that are not finite, which names the first such atom of the trajectory.

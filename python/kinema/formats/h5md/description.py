@@ -112,3 +112,5 @@ class H5mdDescription:
     """ "H5MD", also for other layouts, or "NetCDF"."""
     reads_forward: bool = False
     """Whether frames are found from the front of the file only."""
+    periodic: tuple[bool, bool, bool] = (True, True, True)
+    """Along which edges cells are periodic."""

@@ -32,7 +32,7 @@ from kinema.writing.output_file import write_whole
 __all__ = ["CatalogueFile", "CatalogueWriter", "write_catalogue"]
 
 _MAGIC = b"KINEMACT"
-_VERSION = 1
+_VERSION = 2
 _START = struct.Struct("<8sIIQQQ16s")
 _HEAD = _START.size + 8
 _COLUMNS = ("offsets", "lengths", "digests", "n_frames", "n_atoms", "name_ends", "by_name")

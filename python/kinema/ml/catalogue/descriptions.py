@@ -57,6 +57,10 @@ def unpack_description(
         given[name] = None if given[name] is None else unpacker.array(given[name], dtype, most)
     for name in _FIELDS:
         given[name] = None if given[name] is None else _unpack_field(unpacker, given[name], most)
+    if not all(type(one) is bool for one in given["periodic"]):
+        raise ValueError(f"periodic edges are {given['periodic']!r}")
+    a, b, c = given["periodic"]
+    given["periodic"] = (a, b, c)
     for name in ("remarks", "warnings"):
         given[name] = tuple(map(str, given[name]))
     return H5mdDescription(path=path, **given)

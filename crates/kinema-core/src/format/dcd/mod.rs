@@ -396,6 +396,7 @@ impl<'a> FrameBytes<'a> {
             step: dcd.spacing.step(self.frame),
             time: dcd.spacing.time(self.frame).unwrap_or(f64::NAN) * request.scales.time,
             present: if cell == NO_CELL { self.decoder.field() } else { self.decoder.field() | Fields::CELL },
+            ..Stamp::default()
         };
         Ok(())
     }

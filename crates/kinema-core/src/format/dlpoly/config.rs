@@ -329,7 +329,8 @@ impl ConfigDecoder {
         let there = if head.cell == NO_CELL { Fields::NONE } else { Fields::CELL };
         let cell = head.cell.map(|vector| vector.map(|value| value * request.scales.length));
         let (step, time) = head.stated.map_or((0, f64::NAN), |(_, step, time)| (step, time * request.scales.time));
-        *out.stamp(row)? = Stamp { cell, step, time, present: fields_of(head.levels) | there };
+        let (periodic, present) = (super::periodic_of(head.imcon), fields_of(head.levels) | there);
+        *out.stamp(row)? = Stamp { cell, periodic, step, time, present };
         match &self.fixed {
             Some(fixed) => fixed.decode_frame(segment, bytes, row, request, out, scratch),
             None => self.free(&head, bytes, row, request, out),

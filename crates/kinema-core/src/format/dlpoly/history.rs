@@ -281,7 +281,13 @@ impl HistoryDecoder {
         let cell = self.layout.cell(bytes, &head, at, &request.scales)?;
         let there = if cell == NO_CELL { Fields::NONE } else { Fields::CELL };
         let present = fields_of(self.layout.block.levels) | there;
-        *out.stamp(row)? = Stamp { cell, step: head.step, time: head.time * request.scales.time, present };
+        *out.stamp(row)? = Stamp {
+            cell,
+            periodic: super::periodic_of(head.imcon),
+            step: head.step,
+            time: head.time * request.scales.time,
+            present,
+        };
         fixed.decode_frame(segment, bytes, row, request, out, scratch)
     }
 

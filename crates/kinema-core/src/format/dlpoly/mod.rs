@@ -41,7 +41,7 @@ fn warning_of(imcon: i64) -> Option<String> {
         7 => "a hexagonal prism",
         6 => {
             return Some(
-                "imcon 6: the system is periodic in x and y alone; its cell is given as one that is periodic in z as well"
+                "imcon 6: the system is periodic in x and y alone; nearest images and transforms leave z as it is, converted files do not say so"
                     .to_owned(),
             );
         }
@@ -51,6 +51,11 @@ fn warning_of(imcon: i64) -> Option<String> {
         "imcon {imcon}: the cell is {shape}, and the vectors of the file, which are given, are those of the box around it: \
          they are not its lattice"
     ))
+}
+
+/// Along which edges of its cell a system is periodic.
+fn periodic_of(imcon: i64) -> [bool; 3] {
+    [true, true, imcon != 6]
 }
 
 /// The name of a shape, for `kinema info`.

@@ -394,7 +394,13 @@ impl UnformattedDecoder {
         let cell = shape.cell(bytes, at, request.scales.length)?;
         let there = if cell == NO_CELL { Fields::NONE } else { Fields::CELL };
         let present = fields_of(shape.levels()) | there;
-        *out.stamp(row)? = Stamp { cell, step: head.step, time: head.time * request.scales.time, present };
+        *out.stamp(row)? = Stamp {
+            cell,
+            periodic: super::periodic_of(shape.imcon),
+            step: head.step,
+            time: head.time * request.scales.time,
+            present,
+        };
         if segment.part == part::FRAME {
             for level in (0..shape.levels()).filter(|&level| request.fields.contains(Fields::VECTORS[level])) {
                 self.put(level, &Planes::Whole(shape.planes(bytes, at, level)?), row, request, out)?;

@@ -87,6 +87,8 @@ pub struct H5mdDescription {
     pub vectors: [Option<Field>; 3],
     /// Cells: one unit (edges of a cuboid) or three (rows of a matrix).
     pub cell: Option<Field>,
+    /// Along which edges cells are periodic.
+    pub periodic: [bool; 3],
     /// Files that the addresses of virtual data sets point into.
     pub other_files: Vec<PathBuf>,
     /// Whether whoever reads the rows goes through the file from its front.
@@ -112,6 +114,7 @@ pub struct H5mdDecoder {
     header: Header,
     vectors: [Option<Field>; 3],
     cell: Option<Field>,
+    periodic: [bool; 3],
     index: ChunkedIndex,
     time_scale: f64,
     other_files: Vec<PathBuf>,
@@ -178,8 +181,9 @@ impl H5mdDecoder {
             variant: description.variant,
             warnings: description.warnings,
         };
-        let H5mdDescription { format, vectors, cell, time_scale, other_files, reads_forward, .. } = description;
-        Ok(Self { format, header, vectors, cell, index, time_scale, other_files, reads_forward })
+        let H5mdDescription { format, vectors, cell, periodic, time_scale, other_files, reads_forward, .. } =
+            description;
+        Ok(Self { format, header, vectors, cell, periodic, index, time_scale, other_files, reads_forward })
     }
 
     fn present(&self, fields: Fields) -> impl Iterator<Item = (u32, &Field)> {
@@ -386,7 +390,7 @@ impl H5mdDecoder {
             let step = self.index.steps.as_ref().and_then(|steps| steps.get(at)).copied().unwrap_or(one.frame as i64);
             let time = self.index.times.as_ref().and_then(|times| times.get(at)).copied();
             let time = time.map_or(f64::NAN, |time| time * request.scales.time);
-            *out.stamp(one.row as usize)? = Stamp { step, time, ..Stamp::default() };
+            *out.stamp(one.row as usize)? = Stamp { periodic: self.periodic, step, time, ..Stamp::default() };
         }
         for (number, field) in self.present(request.fields) {
             let (kind, len) = (KINDS[number as usize], 3 * out.n_selected);

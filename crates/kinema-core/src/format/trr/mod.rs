@@ -297,7 +297,7 @@ impl TrrDecoder {
         let cell = cell(&header, bytes).map(|vector| vector.map(|value| value * length));
         let there = if cell == NO_CELL { Fields::NONE } else { Fields::CELL };
         let (step, time) = (i64::from(header.step), header.time * time);
-        *out.stamp(row)? = Stamp { cell, step, time, present: header.vectors | there };
+        *out.stamp(row)? = Stamp { cell, step, time, present: header.vectors | there, ..Stamp::default() };
         Ok(Decoded::Done)
     }
 }

@@ -289,6 +289,7 @@ impl XtcDecoder {
             step: i64::from(header.step),
             time: f64::from(header.time) * request.scales.time,
             present: if cell == NO_CELL { Fields::POSITIONS } else { Fields::POSITIONS | Fields::CELL },
+            ..Stamp::default()
         };
         Ok(Decoded::Done)
     }

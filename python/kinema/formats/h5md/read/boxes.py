@@ -1,7 +1,7 @@
 """The simulation box of a particles group: dimension, boundary, edges.
 
 Choices: where no boundary is periodic there is no cell, whatever the edges say; where some are, the cell has all edges,
-and a remark says along which directions it repeats, since a cell cannot.
+`periodic` says which of them repeat, and so does a remark.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["Box", "find_box"]
 class Box:
     """What a file says about its box."""
 
-    periodic: tuple[bool, ...]
+    periodic: tuple[bool, bool, bool]
     edges: Element | None
     """None where there is no cell."""
 
@@ -41,7 +41,7 @@ def find_box(opened: H5mdFile, group: Any, n_dimensions: int) -> Box:
         raise _not_three(opened, group, n_dimensions)
     if not isinstance(box, h5py.Group):
         opened.remark(f"{group.name.strip('/')} has no box: no cell")
-        return Box((False,) * 3, None)
+        return Box((False, False, False), None)
     dimension = _setting(box, "dimension")
     stored = None if dimension is None else numbers(dimension)
     if stored is not None and stored.size == 1 and int(stored.reshape(-1)[0]) != 3:
@@ -62,23 +62,25 @@ def find_box(opened: H5mdFile, group: Any, n_dimensions: int) -> Box:
     return Box(periodic, edges)
 
 
-def _boundary(opened: H5mdFile, box: Any, has_edges: bool) -> tuple[bool, ...]:
+def _boundary(opened: H5mdFile, box: Any, has_edges: bool) -> tuple[bool, bool, bool]:
     stored = _setting(box, "boundary")
     words = [] if stored is None else [word.lower() for word in as_texts(stored)]
     if len(words) == 1:  # H5MD 1.0 allowed one word for all directions
         words *= 3
     if len(words) == 3 and all(word in ("periodic", "none", "nonperiodic") for word in words):
-        return tuple(word == "periodic" for word in words)
+        a, b, c = (word == "periodic" for word in words)
+        return a, b, c
     flags = None if box.get("pbc") is None else numbers(_setting(box, "pbc"))  # ZnH5MD
     if flags is None and isinstance(stored, np.ndarray):
         flags = numbers(stored)
     if flags is not None and flags.size and flags.size % 3 == 0:
-        return tuple(bool(flag) for flag in flags.reshape(-1, 3)[0])
+        a, b, c = (bool(flag) for flag in flags.reshape(-1, 3)[0])
+        return a, b, c
     if words:
         raise opened.corrupt(f"{box.name}: boundary must be periodic or none in 3 directions, found {', '.join(words)}")
     if has_edges:
         opened.warn(f"{box.name.strip('/')} does not say its boundary: taken as periodic")
-    return (has_edges,) * 3
+    return has_edges, has_edges, has_edges
 
 
 def _setting(box: Any, name: str) -> Any:

@@ -61,6 +61,7 @@ def describe_group(opened: H5mdFile, root: Any) -> H5mdDescription:
         forces=fields.get("forces"),
         cell=None if cell is None else _cell_field(opened, cell, axis, length_unit),
         wide=is_wide(*located.values()),
+        periodic=box.periodic if cell is not None else (True, True, True),
         variant=f"H5MD {version_of(root)}, group {where.rsplit('/', 1)[-1]}{written}",
         remarks=tuple(opened.remarks),
         warnings=tuple(opened.warnings),

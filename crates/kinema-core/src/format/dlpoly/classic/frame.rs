@@ -58,7 +58,13 @@ impl Frame<'_> {
         };
         let there = if cell == NO_CELL { Fields::NONE } else { Fields::CELL };
         let present = fields_of(self.shape.levels) | there;
-        *out.stamp(row)? = Stamp { cell, step: head.step, time: head.time * request.scales.time, present };
+        *out.stamp(row)? = Stamp {
+            cell,
+            periodic: super::super::periodic_of(head.imcon),
+            step: head.step,
+            time: head.time * request.scales.time,
+            present,
+        };
         if !Fields::VECTORS.into_iter().any(|field| request.fields.contains(field)) {
             return Ok(Decoded::Done);
         }
