@@ -177,6 +177,7 @@ def _described(path: str, options: ExternalOptions, stops: Callable[[], bool]) -
         warnings=tuple(warnings),
         reads_forward=reader.reads_forward,
         format=EXTERNAL,
+        periodic=(True, True, True),
     )
 
 

@@ -122,7 +122,7 @@ there, 100 of which are a kJ/(mol angstrom). Atoms are in the order of their ind
 atoms in each frame, in whatever order a frame has its records. Frames count that the second record counts and that
 are whole; where it counts none, all that are whole. imcon 0 is no cell. Of imcon 4, 5 and 7 (truncated octahedron,
 rhombic dodecahedron, hexagonal prism) the vectors of the file are given, which are not the lattice, and a note says
-so; of imcon 6 (slab) z is not periodic, and a note says so. Names, masses and charges are those of the first frame. Read
+so; of imcon 6 (slab) z is open, and a note says so. Names, masses and charges are those of the first frame. Read
 are files with records of 72 characters (keytrj 0, 1, 2), and compressed ones of 34 (keytrj 3), with ends of lines of
 Unix and of Windows; files are found by their content, whatever their name. Written are those of 72 characters.
 
