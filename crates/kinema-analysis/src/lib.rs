@@ -26,8 +26,3 @@ pub use partials::series::Series;
 pub use registry::{KERNELS, KernelInfo};
 pub use superposition::{AtomsAndReference, Matrix3};
 pub use transforms::superpose::{Superpose, Superposition};
-
-/// The how-to page, so that its code is compiled and run with the tests.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/add-a-kernel.md")]
-pub struct AddAKernel;

@@ -169,7 +169,7 @@ fn useless_arguments_are_refused_in_words() {
         kernel("rmsd", &of(some()).with("reference", reference(4))).err(),
         kernel("rmsd", &of(some()).with("reference", vec![[f64::NAN; 3]; 5])).err(),
         kernel("rmsd", &with_reference(some(), false).with("weights", vec![1.0, 1.0, -1.0, 1.0, 1.0])).err(),
-        kernel("gyration", &of(some())).err(),
+        kernel("no_such_kernel", &of(some())).err(),
     ];
     for (i, error) in refused.into_iter().enumerate() {
         assert_eq!(error.unwrap_or_else(|| panic!("case {i}")).kind(), ErrorKind::InvalidArgument, "case {i}");

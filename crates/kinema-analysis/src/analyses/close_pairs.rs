@@ -6,11 +6,10 @@
 use std::sync::Arc;
 
 use kinema_core::Result;
-use kinema_core::frame::Fields;
 use kinema_core::reduce::{Frame, Needs, Values};
 
+use super::distances::PairDistances;
 use super::lists_per_frame::{ListPerFrame, ListRows};
-use super::pair_distances::PairDistances;
 use crate::arguments::Arguments;
 use crate::partials::lists::{ListChunk, ListColumn};
 use crate::registry::KernelInfo;
@@ -43,12 +42,13 @@ impl ListPerFrame for ClosePairs {
     type Scratch = Vec<f64>;
 
     fn needs(&self) -> Needs {
-        self.pairs.needs(Fields::POSITIONS)
+        self.pairs.needs()
     }
 
     fn list(&self, frame: &Frame<'_>, scratch: &mut Vec<f64>, rows: &mut ListChunk) -> Result<()> {
-        let distances = self.pairs.distances(frame, scratch)?;
-        let near = || (0..).zip(distances).filter(|(_, distance)| **distance <= self.cutoff);
+        scratch.resize(self.pairs.len(), 0.0);
+        self.pairs.numbers(frame, scratch)?;
+        let near = || (0..).zip(scratch.iter()).filter(|(_, distance)| **distance <= self.cutoff);
         rows.column::<u32>(0).extend(near().map(|(pair, _)| pair));
         rows.column::<f64>(1).extend(near().map(|(_, distance)| *distance));
         Ok(())

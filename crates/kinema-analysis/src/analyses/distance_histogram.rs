@@ -6,10 +6,9 @@
 use std::sync::Arc;
 
 use kinema_core::Result;
-use kinema_core::frame::Fields;
 use kinema_core::reduce::{Frames, Kernel, Needs, ResultArray};
 
-use super::pair_distances::PairDistances;
+use super::distances::PairDistances;
 use crate::arguments::Arguments;
 use crate::partials::counts::Counts;
 use crate::partials::series::nothing_gathered;
@@ -42,7 +41,6 @@ pub const KERNEL: KernelInfo = KernelInfo {
 
 const ID: &str = "distance_histogram/1";
 
-#[derive(Debug)]
 struct DistanceHistogram {
     pairs: PairDistances,
     bins: Bins,
@@ -90,7 +88,7 @@ impl Kernel for DistanceHistogram {
     }
 
     fn needs(&self) -> Needs {
-        self.pairs.needs(Fields::NONE)
+        self.pairs.needs()
     }
 
     fn empty(&self) -> Counts {
@@ -108,7 +106,8 @@ impl Kernel for DistanceHistogram {
     fn accumulate(&self, partial: &mut Counts, frames: &Frames<'_>, scratch: &mut Self::Scratch) -> Result<()> {
         let (distances, hits) = scratch;
         for frame in frames.iter() {
-            let distances = self.pairs.distances(&frame, distances).map_err(|error| error.at_frame(frame.number))?;
+            distances.resize(self.pairs.len(), 0.0);
+            self.pairs.numbers(&frame, distances).map_err(|error| error.at_frame(frame.number))?;
             hits.clear();
             hits.extend(distances.iter().filter_map(|&distance| self.bins.of(distance)));
             partial.add_frame(self.bins.n, hits);

@@ -2,7 +2,7 @@
 
 use kinema_core::Result;
 
-use super::of_tuples::{OfTuple, kernel};
+use super::of_tuples::{OfTuple, Tuples, kernel};
 use crate::cpu::Cpu;
 use crate::geometry::{Lattice, Points, Results, distances};
 use crate::registry::KernelInfo;
@@ -10,7 +10,10 @@ use crate::registry::KernelInfo;
 /// Columns: one for each of `pairs`, atom indices (n, 2), with the nearest images unless `minimum_image` is false.
 pub const KERNEL: KernelInfo = kernel::<Distances, 2>();
 
-struct Distances;
+/// The distances of given pairs, for kernels that make something of them.
+pub(super) type PairDistances = Tuples<Distances, 2>;
+
+pub(super) struct Distances;
 
 impl OfTuple<2> for Distances {
     const ID: &'static str = "distances/1";

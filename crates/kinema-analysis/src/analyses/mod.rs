@@ -11,7 +11,6 @@ pub mod gyration;
 pub mod lists_per_frame;
 mod moment_kernel;
 mod of_tuples;
-mod pair_distances;
 pub mod per_frame;
 pub mod rgyr;
 pub mod rmsd;

@@ -2,6 +2,7 @@
 //!
 //! It knows none of them: [`OfTuple`] says how many atoms there are and computes all numbers of a frame.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use kinema_core::Result;
@@ -36,9 +37,7 @@ pub(super) const fn kernel<T: OfTuple<N>, const N: usize>() -> KernelInfo {
 }
 
 fn make<T: OfTuple<N>, const N: usize>(arguments: &Arguments) -> Result<Arc<dyn AnyKernel>> {
-    let tuples = arguments.atom_tuples::<N>(T::TUPLES)?;
-    let (cpu, minimum_image) = (arguments.cpu(), arguments.flag("minimum_image", true)?);
-    Ok(Arc::new(Rows(Tuples { cpu, tuples, minimum_image, of: std::marker::PhantomData::<T> })))
+    Ok(Arc::new(Rows(Tuples::<T, N>::from_arguments(arguments)?)))
 }
 
 fn examples<T: OfTuple<N>, const N: usize>(n_atoms: u32, _: &[[f64; 3]]) -> Vec<Arguments> {
@@ -48,28 +47,40 @@ fn examples<T: OfTuple<N>, const N: usize>(n_atoms: u32, _: &[[f64; 3]]) -> Vec<
     vec![all.clone(), all.with("minimum_image", false), Arguments::new(n_atoms).with(T::TUPLES, vec![tuple(1)])]
 }
 
-struct Tuples<T, const N: usize> {
+/// Tuples of atoms, and which number of them.
+pub(super) struct Tuples<T, const N: usize> {
     cpu: Cpu,
     tuples: AtomTuples<N>,
     minimum_image: bool,
-    of: std::marker::PhantomData<T>,
+    of: PhantomData<T>,
 }
 
-impl<T: OfTuple<N>, const N: usize> PerFrame for Tuples<T, N> {
-    const ID: &'static str = T::ID;
-    type Value = f64;
-    type Scratch = ();
+impl<T: OfTuple<N>, const N: usize> Tuples<T, N> {
+    /// Of the argument with the tuples, atom indices (n, N), with the nearest images unless `minimum_image` is false.
+    ///
+    /// # Errors
+    /// `InvalidArgument` or `OutOfRange` for other arguments.
+    pub(super) fn from_arguments(arguments: &Arguments) -> Result<Self> {
+        let (tuples, minimum_image) = (arguments.atom_tuples(T::TUPLES)?, arguments.flag("minimum_image", true)?);
+        Ok(Self { cpu: arguments.cpu(), tuples, minimum_image, of: PhantomData })
+    }
 
-    fn needs(&self) -> Needs {
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.tuples.len
+    }
+
+    /// Positions, and cells where images count.
+    pub(super) fn needs(&self) -> Needs {
         let fields = if self.minimum_image { Fields::POSITIONS | Fields::CELL } else { Fields::POSITIONS };
         Needs { fields, atom_sets: vec![self.tuples.atoms.clone()] }
     }
 
-    fn width(&self) -> usize {
-        self.tuples.len
-    }
-
-    fn row(&self, frame: &Frame<'_>, (): &mut (), values: &mut [f64]) -> Result<()> {
+    /// The number of each tuple in a frame.
+    ///
+    /// # Errors
+    /// `Corrupt` for a position or cell that is not finite.
+    pub(super) fn numbers(&self, frame: &Frame<'_>, values: &mut [f64]) -> Result<()> {
         let row = frame.positions(0);
         let mut atoms = [Points::row(&[])?; N];
         for (points, column) in atoms.iter_mut().zip(&self.tuples.columns) {
@@ -90,5 +101,23 @@ impl<T: OfTuple<N>, const N: usize> PerFrame for Tuples<T, N> {
             return Err(frame.not_finite(Fields::POSITIONS, 0));
         }
         Ok(())
+    }
+}
+
+impl<T: OfTuple<N>, const N: usize> PerFrame for Tuples<T, N> {
+    const ID: &'static str = T::ID;
+    type Value = f64;
+    type Scratch = ();
+
+    fn needs(&self) -> Needs {
+        self.needs()
+    }
+
+    fn width(&self) -> usize {
+        self.len()
+    }
+
+    fn row(&self, frame: &Frame<'_>, (): &mut (), values: &mut [f64]) -> Result<()> {
+        self.numbers(frame, values)
     }
 }
