@@ -159,7 +159,7 @@ def _described(path: str, options: ExternalOptions, stops: Callable[[], bool]) -
         remarks.append("only some frames have times, which are left out")
     axis = frames.has[options.axis] if options.axis is not None else [True] * len(frames.steps)
     numbers = np.flatnonzero(axis)
-    fields = {q: _field(reader, q, frames.has[q], numbers, scales[q], options.absent) for q in _VECTORS}
+    fields: dict[str, Any] = {q: _field(reader, q, frames.has[q], numbers, scales[q], options.absent) for q in _VECTORS}
     return H5mdDescription(
         path=path,
         other_files=(),
