@@ -63,7 +63,11 @@ def main(descriptor: int, parent: int) -> None:
     from kinema.runners.local.interpreter import ignore_job_signals
 
     ignore_job_signals()
-    watched = os.pidfd_open(parent)
+    try:
+        watched = os.pidfd_open(parent)
+    except ProcessLookupError:
+        # it has ended before
+        return
     if os.getppid() != parent:
         return
     # modules make millions of objects that stay: looking for garbage among them takes a quarter of an import

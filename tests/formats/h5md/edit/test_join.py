@@ -53,7 +53,7 @@ def test_everything_is_there_again(tmp_path: Path, copy: bool) -> None:
     parts = kn.split(tmp_path / "in.h5md", tmp_path / "parts", frames_per_part=5).paths
     (tmp_path / "there").mkdir()
     # the parts refer to a file beside the one that was split
-    with pytest.raises(kn.ArgumentError, match='external link /extra/elsewhere leads to .*external="any"'):
+    with pytest.raises(kn.ArgumentError, match=r'external link /extra/elsewhere leads to .*external="any"'):
         kn.join(parts, tmp_path / "there/out.h5md", copy=copy)
     kn.join(parts, tmp_path / "there/out.h5md", copy=copy, external="any")
     with h5py.File(tmp_path / "in.h5md") as old, h5py.File(tmp_path / "there/out.h5md") as new:
