@@ -24,7 +24,7 @@ from kinema.runners.dask import runner as dask_runner
 from kinema.runners.dask.client import DaskWorkers
 from kinema.runners.dask.runner import Dask
 from kinema.testing import random_walk, write_dcd
-from kinema.testing.children import all_ended, start_child
+from kinema.testing.children import all_ended, end_structure_walks, start_child
 from kinema.testing.runner_work import slow_corner
 from kinema.timings import TaskTimes
 
@@ -394,6 +394,7 @@ def test_workers_of_its_own_end_with_the_run(slow: Analysis, tmp_path: Path, the
 
 
 def test_a_worker_of_its_own_that_is_killed(held: Held) -> None:
+    end_structure_walks()
     before = set(psutil.Process().children())
 
     def started() -> list[psutil.Process]:

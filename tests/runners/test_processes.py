@@ -33,7 +33,7 @@ from kinema.runners.local import processes, worker, worker_pool
 from kinema.runners.local.processes import ProcessesRunner
 from kinema.runners.local.worker_server import WorkerProcess
 from kinema.testing import RunnerTests, random_walk, write_dcd, write_xtc
-from kinema.testing.children import all_ended, start_child
+from kinema.testing.children import all_ended, end_structure_walks, start_child
 from kinema.testing.runner_work import Sealed, SealedCount, save_at_work
 
 pytestmark = pytest.mark.processes
@@ -47,6 +47,7 @@ def nothing_left(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
     before = set(psutil.Process().children(recursive=True))
     yield folder
     # a server of workers ends with its runner, which the traceback of an error may hold, or a thread that is ending
+    end_structure_walks()
     until = time.monotonic() + 60
     while set(psutil.Process().children(recursive=True)) - before and time.monotonic() < until:
         gc.collect()

@@ -16,7 +16,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-__all__ = ["all_ended", "end_children", "kill_at_random", "restore_sigint", "start_child", "worker_processes"]
+__all__ = [
+    "all_ended",
+    "end_children",
+    "end_structure_walks",
+    "kill_at_random",
+    "restore_sigint",
+    "start_child",
+    "worker_processes",
+]
 
 # far above what any test needs: a child of tests that were killed themselves ends by these alone
 _CPU_SECONDS = 600
@@ -126,6 +134,13 @@ def all_ended(processes: Sequence[Any], seconds: float = 120) -> bool:
         except psutil.NoSuchProcess:
             continue
     return True
+
+
+def end_structure_walks() -> None:
+    """Ends the process that looks at HDF5 files for this one; else it waits for further files for some seconds."""
+    from kinema.formats.hdf5.trust.verdicts import end_walks
+
+    end_walks()
 
 
 def _kill(process: subprocess.Popen[Any]) -> None:

@@ -29,7 +29,7 @@ from kinema.stored.records import Record, RecordFolder
 if TYPE_CHECKING:
     import subprocess
 
-__all__ = ["Named", "Status", "StructureVerdict", "status_of", "verdict_on"]
+__all__ = ["Named", "Status", "StructureVerdict", "end_walks", "status_of", "verdict_on"]
 
 _FAULTS = {
     "time": "takes more than {seconds:.0f} s of CPU time",
@@ -239,6 +239,14 @@ def _ask(request: dict[str, Any]) -> dict[str, Any]:
             if answer is not None:
                 return answer
     raise InternalError(f"{request['path']}: the process that looks at the structure of HDF5 files has ended")
+
+
+def end_walks() -> None:
+    """Ends the process that walks; the next file without a verdict starts another."""
+    with _lock:
+        for walker in _walkers:
+            walker.close()
+        _walkers.clear()
 
 
 def _after_fork() -> None:
