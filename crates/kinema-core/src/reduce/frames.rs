@@ -20,12 +20,15 @@ const KEPT_LATTICES: u64 = 1 << 9;
 #[derive(Debug, Default)]
 pub struct Lattices(RefCell<Kept>);
 
+/// A cell, and along which edges it is periodic.
+type CellAndEdges = (Cell, [bool; 3]);
+
 #[derive(Debug, Default)]
 struct Kept {
     /// Where the last one is: with a constant cell it is that of each frame.
     last: usize,
     /// By frame number, modulo their number.
-    by_frame: Vec<Option<((Cell, [bool; 3]), Arc<Lattice>)>>,
+    by_frame: Vec<Option<(CellAndEdges, Arc<Lattice>)>>,
 }
 
 impl Lattices {
