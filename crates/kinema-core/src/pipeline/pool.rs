@@ -87,7 +87,7 @@ impl<'a, T: Send> Pool<'a, T> {
     /// Calls `work` on so many threads, with the number of each; a single one works on the caller's.
     ///
     /// # Errors
-    /// The first error of any worker, a panic among them; the others end at their next look.
+    /// An error of any worker, or its panic: that of the lowest frame; the others end at their next look.
     pub(super) fn run<R: Send>(
         &self,
         threads: &Threads,
@@ -109,15 +109,25 @@ impl<'a, T: Send> Pool<'a, T> {
         all.ok_or_else(|| Error::new(ErrorKind::Internal, "a worker thread died"))
     }
 
-    /// Keeps the first error and stops all workers.
+    /// Keeps an error and stops all workers: of those of one file that with the lowest frame, else the first. Tasks are
+    /// taken in order and ended, so the error does not depend on which worker was quicker.
     fn fail(&self, error: Error) {
         self.stop.store(true, Ordering::Relaxed);
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        let replaces = failure.as_ref().is_none_or(|kept| {
+            kept.path() == error.path()
+                && matches!((kept.frame(), error.frame()), (Some(kept), Some(new)) if new < kept)
+        });
+        if replaces {
+            *failure = Some(error);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Barrier;
+
     use super::*;
 
     #[test]
@@ -144,6 +154,23 @@ mod tests {
             assert!(failed.unwrap_err().to_string().contains("a defect of Kinema, please report it: seven"));
             assert!(pool.next().unwrap().is_none());
         }
+    }
+
+    #[test]
+    fn the_error_of_the_lowest_frame_counts() {
+        let progress = Progress::default();
+        let pool = Pool::new((0..4).collect::<Vec<u64>>(), &progress);
+        // both have a task before one of them fails, the later first
+        let taken = Barrier::new(2);
+        let failed = pool.run(&Threads::default(), 2, |_| {
+            let task = pool.next()?.unwrap_or_default();
+            taken.wait();
+            while task == 0 && !pool.is_stopped()? {
+                std::thread::yield_now();
+            }
+            Err::<(), Error>(Error::new(ErrorKind::Corrupt, "damaged").at_frame(task))
+        });
+        assert_eq!(failed.unwrap_err().frame(), Some(0));
     }
 
     #[test]

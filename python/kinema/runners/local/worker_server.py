@@ -174,9 +174,10 @@ class ForkedWorker:
 
     def poll(self) -> int | None:
         """See `WorkerProcess`."""
-        # the server says a moment later how it has ended
-        has_ended = self._handle is not None and _is_readable(self._handle)
-        self._wait_for(lambda: self.returncode is not None, _PATIENCE if has_ended else 0.0)
+        # its handle may be among the messages that nobody has taken yet
+        if not self._wait_for(lambda: self.returncode is not None, 0.0) and self._handle is not None:
+            # the server says a moment after the end how it has ended
+            self._wait_for(lambda: self.returncode is not None, _PATIENCE if _is_readable(self._handle) else 0.0)
         return self.returncode
 
     def wait(self, timeout: float) -> int:
