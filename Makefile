@@ -60,9 +60,11 @@ test-rust: $(VENV)/.stamp-packages
 	MDANALYSIS_TESTS_DATA=$$($(BIN)/python tools/test_data_folder.py) \
 		cargo test --workspace --quiet -- --include-ignored
 
-# a process for each core: most tests wait for children of their own; whoever is done takes tests of the others
+# three processes for two cores: tests that wait for children of their own leave half of the time of a core; whoever is
+# done takes tests of the others
+TEST_PROCESSES ?= $(shell $(PYTHON) -c 'import os; print((3 * os.cpu_count() + 1) // 2)')
 test-python: setup
-	$(BIN)/python -m pytest -n logical --dist worksteal
+	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist worksteal
 
 # Tests of these names alone, with so many kills in place of some twenty; their limits of time are for as many.
 KILLS ?= 200
