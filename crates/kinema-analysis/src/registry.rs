@@ -6,7 +6,7 @@ use kinema_core::reduce::AnyKernel;
 use kinema_core::{Error, ErrorKind, Result};
 
 use crate::analyses::{
-    angles, average, centers, close_pairs, dihedrals, distance_histogram, distances, gyration, rgyr, rmsd, rmsf,
+    angles, average, centers, close_pairs, dihedrals, distance_histogram, distances, gyration, jumps, rgyr, rmsd, rmsf,
 };
 use crate::arguments::Arguments;
 
@@ -53,6 +53,7 @@ pub static KERNELS: &[KernelInfo] = &[
     distance_histogram::KERNEL,
     distances::KERNEL,
     gyration::KERNEL,
+    jumps::KERNEL,
     rgyr::KERNEL,
     rmsd::KERNEL,
     rmsf::KERNEL,

@@ -99,6 +99,24 @@ Pbc = Annotated[
         **_OF_PERIODIC,
     ),
 ]
+NojumpCount = Annotated[
+    str | None,
+    typer.Option(
+        "--nojump-count",
+        **one_of(("all", "selected")),
+        help="Frames between which --pbc nojump counts jumps: all of the file by default, or those that are selected.",
+        **_OF_PERIODIC,
+    ),
+]
+NojumpReference = Annotated[
+    str | None,
+    typer.Option(
+        "--nojump-reference",
+        metavar="TEXT",
+        help="Where --pbc nojump begins: first (the first frame; default), or a structure that it is put nearest to.",
+        **_OF_PERIODIC,
+    ),
+]
 UnitCell = Annotated[
     str | None,
     typer.Option(

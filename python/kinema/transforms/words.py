@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +39,10 @@ class Asked:
     pbc : str or None
         Words of `WORDS` with commas between; those that wrap residues or molecules, or keep them
         together, make molecules whole first.
+    nojump_count : str or None
+        As `count` of `nojump`.
+    nojump_reference : str or None
+        "first" or the name of a structure.
     ur, bonds, fit : as of `wrap`, `whole` and `superpose`
     center : bool
     cluster_group, center_group, fit_group : str or None
@@ -53,6 +57,8 @@ class Asked:
     center_group: str | None = None
     fit: str | None = None
     fit_group: str | None = None
+    nojump_count: str | None = None
+    nojump_reference: str | None = None
 
     @property
     def words(self) -> frozenset[str]:
@@ -77,6 +83,14 @@ class Asked:
             )
         if ("cluster" in self.words) != (self.cluster_group is not None):
             raise ArgumentError("--pbc cluster keeps the molecules of --cluster-group together; give both")
+        for name, value in (("count", self.nojump_count), ("reference", self.nojump_reference)):
+            if value is not None and "nojump" not in self.words:
+                raise ArgumentError(f"--nojump-{name} is of --pbc nojump; add it")
+        if self.nojump_reference not in (None, "first") and "cluster" in self.words:
+            raise ArgumentError(
+                "--pbc nojump,cluster begins with the first frame, clustered, and --nojump-reference names another "
+                "structure; leave one out"
+            )
         if self.center_group is not None and not self.center:
             raise ArgumentError("--center-group is the group that --center moves; add --center")
         if self.fit_group is not None and self.fit is None:
@@ -88,11 +102,16 @@ class Asked:
         return self.fit is not None or self.bonds == GUESS or "nojump" in self.words
 
     def transforms(
-        self, trajectory: Trajectory, selected: Selection | None, group: Callable[[str], Selection]
+        self,
+        trajectory: Trajectory,
+        selected: Selection | None,
+        group: Callable[[str], Selection],
+        counting: Mapping[str, Any],
     ) -> list[Transform]:
         """Those that were asked for.
 
-        `selected`: the atoms of the command, unless these are all; `group` finds a group by its text.
+        `selected`: the atoms of the command, unless these are all; `group` finds a group by its text; `counting` are
+        arguments of the run that counts jumps.
         """
         clustered = None if self.cluster_group is None else group(self.cluster_group)
         fitted: Selection | None = None
@@ -111,7 +130,8 @@ class Asked:
             used = [one.indices for one in (selected, clustered, fitted, centered) if one is not None]
             tracked = None if selected is None else np.unique(np.concatenate(used))
             # what is together in the first frame goes on from there
-            made.append(nojump(tracked, first=together))
+            first = together if self.nojump_reference in (None, "first") else self.nojump_reference
+            made.append(nojump(tracked, first=first, count=self.nojump_count or "all", **counting))
         elif together is not None:
             made.append(together)
         if centered is not None:

@@ -8,6 +8,7 @@ pub mod dihedrals;
 pub mod distance_histogram;
 pub mod distances;
 pub mod gyration;
+pub mod jumps;
 pub mod lists_per_frame;
 mod moment_kernel;
 mod of_tuples;
