@@ -1,6 +1,6 @@
 //! Partials that kernels share, and their bytes.
 
-mod bytes;
+pub(crate) mod bytes;
 pub mod counts;
 pub mod lists;
 pub mod moments;
