@@ -110,6 +110,7 @@ class UnselectedInputs(TrajectoryFiles):
     center_group: options.CenterGroup = None
     fit: options.FitMode = None
     fit_group: options.FitGroup = None
+    centers: options.CentersOf = None
     bonds: options.BondsOption = None
 
     @property
@@ -123,7 +124,7 @@ class UnselectedInputs(TrajectoryFiles):
 
     def transformed(self, trajectory: "Trajectory", scan: Callable[[], None]) -> "Trajectory":
         """The trajectory with the transforms that are asked for; `scan` finds its frames, if one is needed for that."""
-        names = ("pbc", "ur", "bonds", "cluster_group", "center", "center_group", "fit", "fit_group")
+        names = ("pbc", "ur", "bonds", "cluster_group", "center", "center_group", "fit", "fit_group", "centers")
         given = {name: getattr(self, name) for name in names if getattr(self, name)}
         if not given:
             return trajectory
@@ -133,7 +134,8 @@ class UnselectedInputs(TrajectoryFiles):
         asked.check()
         if asked.needs_frames:
             scan()
-        selected = self.chosen(trajectory) if self.selects else None
+        # of centres no atoms are named
+        selected = self.chosen(trajectory) if self.selects and self.centers is None else None
         return trajectory.with_transform(
             *asked.transforms(trajectory, selected, lambda text: self.named(trajectory, text))
         )
@@ -166,7 +168,8 @@ class Inputs(UnselectedInputs):
 
         if self.group is not None and self.index_file is None:
             raise ArgumentError("--group names a group of an index file; give the file with -n")
-        if self.index_file is None:
+        # of centres none are named by a file that is there for the group of --fit-group
+        if self.index_file is None or (self.centers is not None and self.group is None):
             return trajectory.select(self.select)
         return trajectory.select(self.select, index_file=str(self.index_file), group=self.group)
 
