@@ -68,7 +68,7 @@ OUTPUT_TIME_UNIT: tuple[str, ...] = ("ps", "ns")
 # of what there is a centre, or what is a chain; as in MDAnalysis
 COMPOUND: tuple[str, ...] = ("group", "residues", "segments")
 
-# of what there are centres in place of atoms; fragments are molecules
+# of what there are centres in place of atoms; fragments are what is bonded
 CENTERS_OF: tuple[str, ...] = ("residues", "molecules", "fragments", "segments")
 
 # what the rows of an RMSF are

@@ -106,12 +106,16 @@ class GroupCenters(Transform):
     def _divided(self, trajectory: Trajectory) -> _Groups:
         selection = trajectory.select(self._select)
         selection.check_unique()
-        if self._of in ("molecules", "fragments"):
+        table = None if trajectory.topology is None else trajectory.atoms
+        numbers = None if table is None or self._of != "molecules" or self._bonds is not None else table.get("molnums")
+        if numbers is not None:
+            # with what is in no bond, such as the virtual sites of water
+            marks: NDArray[Any] = numbers
+        elif self._of in ("molecules", "fragments"):
             known = bonds_of(trajectory, self._bonds)
             emit(known.notes)
-            marks: NDArray[Any] = first_atoms(trajectory.n_atoms, known.pairs)
+            marks = first_atoms(trajectory.n_atoms, known.pairs)
         else:
-            table = None if trajectory.topology is None else trajectory.atoms
             marks = marks_of(table, str(self._of), "of")
         places, sizes = divided(marks[selection.indices])
         return _Groups(selection.indices[places], sizes)
@@ -184,14 +188,15 @@ def centers(
     Parameters
     ----------
     of : {"residues", "molecules", "fragments", "segments"}, or list or dict of groups
-        What has a centre: the selected atoms of each residue, of each molecule (by bonds; MDAnalysis says fragments) or
-        of each segment; or groups of atoms (each as `Trajectory.select`), with names in a dict.
+        What has a centre: the selected atoms of each residue, of each molecule as the topology numbers them (by bonds,
+        where it does not), of all that is bonded, or of each segment; or groups of atoms (each as `Trajectory.select`),
+        with names in a dict.
     select : as `Trajectory.select`
         Atoms that count; by default all.
     weights : {"mass", "geometry"}
         Centres of mass or of geometry.
     bonds : None, "guess", a file, or (n_bonds, 2) pairs of atoms
-        As of `whole`.
+        As of `whole`, for molecules and fragments.
 
     Returns
     -------
