@@ -68,13 +68,16 @@ OUTPUT_TIME_UNIT: tuple[str, ...] = ("ps", "ns")
 # of what there is a centre, or what is a chain; as in MDAnalysis
 COMPOUND: tuple[str, ...] = ("group", "residues", "segments")
 
+# of what there are centres in place of atoms; fragments are what is bonded
+CENTERS_OF: tuple[str, ...] = ("residues", "molecules", "fragments", "segments")
+
 # what the rows of an RMSF are
 BY: tuple[str, ...] = ("atom", "residue")
 
 # what frames are superposed on first; Python has None for "none"
 ALIGN: tuple[str, ...] = ("none", "average", "iterative", "reference")
 # what frames are superposed by
-FITS: tuple[str, ...] = ("rot+trans", "trans")
+FITS: tuple[str, ...] = ("rot+trans", "trans", "progressive")
 # shapes of the cell that atoms are wrapped into
 UNIT_CELLS: tuple[str, ...] = ("rect", "tric", "compact")
 

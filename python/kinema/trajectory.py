@@ -45,6 +45,7 @@ from kinema.selection.topology import Topology
 from kinema.snapshot import TrajectorySnapshot, opened_again
 from kinema.timings import Timings
 from kinema.transforms.base import Transform
+from kinema.transforms.order import check_not_last
 
 if TYPE_CHECKING:
     from kinema.following import Following, FollowOptions
@@ -411,6 +412,7 @@ class Trajectory:
             For an atom beyond the trajectory.
         """
         if index_file is not None or group is not None:
+            check_not_last("a group of an index file, which names atoms,", self)
             return group_of_file(select, index_file, group, self.n_atoms)
         # a string (but for "all") needs the topology; nothing else reads it
         needs_topology = isinstance(select, str) and select.strip() != "all"
@@ -610,8 +612,11 @@ class Trajectory:
                 from kinema.transforms.functions import function
 
                 transform = function(transform)
-            bound = transform.bind(made)
+            check_not_last(transform.name, made)
+            bound, topology = transform.bind_with_topology(made)
             made = made._with(made._core.with_transforms([*made._core.transforms, bound]), made._view)
+            if topology is not None:
+                made._topology, made._topology_fits = topology, False
         return made
 
     @property

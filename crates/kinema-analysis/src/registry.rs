@@ -7,6 +7,7 @@ use kinema_core::{Error, ErrorKind, Result};
 
 use crate::analyses::{
     angles, average, centers, close_pairs, dihedrals, distance_histogram, distances, gyration, jumps, rgyr, rmsd, rmsf,
+    rotations,
 };
 use crate::arguments::Arguments;
 
@@ -57,6 +58,7 @@ pub static KERNELS: &[KernelInfo] = &[
     rgyr::KERNEL,
     rmsd::KERNEL,
     rmsf::KERNEL,
+    rotations::KERNEL,
 ];
 
 /// The kernel of that name.

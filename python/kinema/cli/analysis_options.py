@@ -110,6 +110,7 @@ class UnselectedInputs(TrajectoryFiles):
     center_group: options.CenterGroup = None
     fit: options.FitMode = None
     fit_group: options.FitGroup = None
+    centers: options.CentersOf = None
     bonds: options.BondsOption = None
     nojump_count: options.NojumpCount = None
     nojump_reference: options.NojumpReference = None
@@ -137,7 +138,7 @@ class UnselectedInputs(TrajectoryFiles):
         """
         from kinema.errors import ArgumentError
 
-        names = ["pbc", "ur", "bonds", "cluster_group", "center", "center_group", "fit", "fit_group"]
+        names = ["pbc", "ur", "bonds", "cluster_group", "center", "center_group", "fit", "fit_group", "centers"]
         names += ["nojump_count", "nojump_reference"]
         given = {name: getattr(self, name) for name in names if getattr(self, name)}
         if not given:
@@ -148,14 +149,15 @@ class UnselectedInputs(TrajectoryFiles):
         asked.check()
         if asked.needs_frames:
             scan()
-        selected = self.chosen(trajectory) if self.selects else None
+        # of centres no atoms are named
+        selected = self.chosen(trajectory) if self.selects and self.centers is None else None
         view = trajectory
         if asked.nojump_count == "selected":
             if frames is None:
                 raise ArgumentError("--nojump-count selected is for commands that choose frames, and this one does not")
             view = trajectory[trajectory.choose(**frames(trajectory))]
         made = asked.transforms(trajectory, selected, lambda text: self.named(trajectory, text), counting or {})
-        return trajectory.with_core(view.with_transform(*made).core)
+        return view.with_transform(*made).of_all_frames()
 
     def named(self, trajectory: "Trajectory", text: str) -> "Selection":
         """A group of the index file by its name, or a selection."""
@@ -185,7 +187,8 @@ class Inputs(UnselectedInputs):
 
         if self.group is not None and self.index_file is None:
             raise ArgumentError("--group names a group of an index file; give the file with -n")
-        if self.index_file is None:
+        # of centres none are named by a file that is there for the group of --fit-group
+        if self.index_file is None or (self.centers is not None and self.group is None):
             return trajectory.select(self.select)
         return trajectory.select(self.select, index_file=str(self.index_file), group=self.group)
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from kinema.choices import (
+    CENTERS_OF,
     EXTERNAL,
     FITS,
     GATHER,
@@ -152,7 +153,7 @@ FitMode = Annotated[
     typer.Option(
         "--fit",
         **one_of(FITS),
-        help="Superpose frames on the first one.",
+        help="Superpose frames on the first one; progressive: each on the one before, as that was superposed.",
         **_OF_PERIODIC,
     ),
 ]
@@ -162,6 +163,15 @@ FitGroup = Annotated[
         "--fit-group",
         metavar="TEXT",
         help="By which atoms: a selection, or a group of -n; by default those of --select, or the largest molecule.",
+        **_OF_PERIODIC,
+    ),
+]
+CentersOf = Annotated[
+    str | None,
+    typer.Option(
+        "--centers",
+        **one_of(CENTERS_OF),
+        help="Centres of mass in place of atoms, behind all else; --select then chooses among them.",
         **_OF_PERIODIC,
     ),
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kinema.selection.atom_table import Atoms
     from kinema.selection.atoms import Selection
 
-__all__ = ["AtomsOfGroup", "groups_of"]
+__all__ = ["AtomsOfGroup", "divided", "groups_of", "marks_of"]
 
 _COLUMNS = {"residues": "resindices", "segments": "segids"}
 
@@ -39,21 +39,36 @@ def groups_of(selection: Selection, atoms: Atoms | None, compound: str) -> list[
     check_choice("compound", compound, COMPOUND)
     if compound == "group":
         return [AtomsOfGroup("", np.arange(selection.n_atoms), selection.indices)]
-    if atoms is None:
-        raise ArgumentError(f"compound={compound!r} needs a topology: open the trajectory with topology=")
-    values = atoms.get(_COLUMNS[compound])
-    if values is None and compound == "segments":
-        values = atoms.get("chainIDs")
-    if values is None:
-        raise ArgumentError(f"{atoms.name} has no {_COLUMNS[compound]}, which compound={compound!r} needs")
-    _, first, of = np.unique(values[selection.indices], return_index=True, return_inverse=True)
-    # ranks of the groups by their first atoms
-    rank = np.argsort(np.argsort(first))
-    places = np.argsort(rank[of], kind="stable")
-    runs = np.split(places, np.cumsum(np.bincount(rank[of]))[:-1])
+    values = marks_of(atoms, compound)
+    places, sizes = divided(values[selection.indices])
+    runs = np.split(places, np.cumsum(sizes)[:-1])
     heads = selection.indices[[run[0] for run in runs]]
     if compound == "residues":
+        assert atoms is not None, "it has marks"
         labels = residue_labels(atoms, atoms.resindices[heads])
     else:
         labels = [f"{compound[:-1]} {value}" for value in values[heads]]
     return [AtomsOfGroup(label, run, selection.indices[run]) for label, run in zip(labels, runs, strict=True)]
+
+
+def marks_of(atoms: Atoms | None, compound: str, argument: str = "compound") -> NDArray[Any]:
+    """(n_atoms,) values that the atoms of one of the "residues" or "segments" share, and no others.
+
+    ArgumentError, naming the argument, where the table does not say it.
+    """
+    if atoms is None:
+        raise ArgumentError(f"{argument}={compound!r} needs a topology: open the trajectory with topology=")
+    values = atoms.get(_COLUMNS[compound])
+    if values is None and compound == "segments":
+        values = atoms.get("chainIDs")
+    if values is None:
+        raise ArgumentError(f"{atoms.name} has no {_COLUMNS[compound]}, which {argument}={compound!r} needs")
+    return values
+
+
+def divided(marks: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Places of atoms with the same mark side by side, in the order of their first atoms; how many have each mark."""
+    _, first, of = np.unique(marks, return_index=True, return_inverse=True)
+    # ranks of the groups by their first atoms
+    rank = np.argsort(np.argsort(first))[of]
+    return np.argsort(rank, kind="stable"), np.bincount(rank)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from kinema.transforms.centering import Center, center
     from kinema.transforms.clustering import Cluster, cluster
     from kinema.transforms.functions import FunctionTransform, function
+    from kinema.transforms.group_centers import GroupCenters, centers
     from kinema.transforms.superposition import Superpose, fit, superpose
     from kinema.transforms.unwrapping import NoJump, nojump
     from kinema.transforms.whole_molecules import Whole, whole
@@ -21,12 +22,14 @@ __all__ = [
     "Center",
     "Cluster",
     "FunctionTransform",
+    "GroupCenters",
     "NoJump",
     "Superpose",
     "Transform",
     "Whole",
     "Wrap",
     "center",
+    "centers",
     "cluster",
     "fit",
     "function",
@@ -39,6 +42,7 @@ __all__ = [
 _MODULE_OF = {
     **dict.fromkeys(("Center", "center"), "kinema.transforms.centering"),
     **dict.fromkeys(("Cluster", "cluster"), "kinema.transforms.clustering"),
+    **dict.fromkeys(("GroupCenters", "centers"), "kinema.transforms.group_centers"),
     **dict.fromkeys(("NoJump", "nojump"), "kinema.transforms.unwrapping"),
     **dict.fromkeys(("Whole", "whole"), "kinema.transforms.whole_molecules"),
     **dict.fromkeys(("Wrap", "wrap"), "kinema.transforms.wrapping"),

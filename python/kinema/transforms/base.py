@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from kinema import _core
 
 if TYPE_CHECKING:
+    from kinema.selection.topology import Topology
     from kinema.trajectory import Trajectory
 
 __all__ = ["Transform", "transforms_in_words"]
@@ -38,6 +39,10 @@ class Transform(ABC):
 
         It has the label of this one. Raises ArgumentError where it cannot be applied to the trajectory.
         """
+
+    def bind_with_topology(self, trajectory: Trajectory) -> tuple[_core.Transform, Topology | None]:
+        """As `bind`, with the topology of the positions that it makes, where these are not those of the atoms."""
+        return self.bind(trajectory), None
 
     @property
     def label(self) -> str:

@@ -2,6 +2,10 @@
 
 The best rotation is that of the least root-mean-square deviation (QCP: D. L. Theobald, 2005, "Rapid calculation of
 RMSDs using a quaternion-based characteristic polynomial"). Velocities, forces and the cell turn with the positions.
+
+Where each frame is superposed on the one before, all frames are read once: the rotations from frame to frame are found
+on all workers and multiplied in the order of frames. Their products are kept for every frame, or of long trajectories
+for every so many, the stations.
 """
 
 from __future__ import annotations
@@ -9,19 +13,29 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
 from kinema import _core
 from kinema.analysis.arguments import describe, weights_of
 from kinema.analysis.reference import Reference
 from kinema.choices import check_choice
+from kinema.errors import ArgumentError
+from kinema.execution.computation import Computation, Pass, Passes, Results
 from kinema.selection.atoms import AtomChoice
+from kinema.selection.frames import FrameSelection
 from kinema.transforms.base import Transform
 
 if TYPE_CHECKING:
+    from kinema.selection.atoms import Selection
     from kinema.trajectory import Trajectory
 
-__all__ = ["MODES", "Superpose", "fit", "superpose"]
+__all__ = ["FIRST", "MODES", "PREVIOUS", "Superpose", "fit", "superpose"]
 
 MODES = ("rot+trans", "trans")
+# words for references
+FIRST, PREVIOUS = "first", "previous"
+# of the rotations at the stations
+_STATION_BYTES = 16 << 20
 
 
 class Superpose(Transform):
@@ -40,6 +54,10 @@ class Superpose(Transform):
         tol_mass: float,
     ) -> None:
         check_choice("mode", mode, MODES)
+        if isinstance(reference, str) and reference in (FIRST, PREVIOUS) and ref_frame != 0:
+            raise ArgumentError(f"reference={reference!r} begins with the first frame, found ref_frame={ref_frame!r}")
+        if isinstance(reference, str) and reference == FIRST:
+            reference = None
         self._select, self._mode, self._weights = select, mode, weights
         self._reference = (ref_frame, reference, match, tol_mass)
 
@@ -54,18 +72,51 @@ class Superpose(Transform):
     def bind(self, trajectory: Trajectory) -> _core.Transform:
         selection = trajectory.select(self._select)
         selection.check_unique()
-        reference = Reference(trajectory, *self._reference)
-        reference.check(selection)
-        weights = weights_of(self._weights, selection, trajectory)
-        return _core.Transform(
-            "superpose",
-            trajectory.n_atoms,
-            label=self.label,
-            atoms=selection.indices,
-            reference=reference.positions(selection),
-            weights=weights,
-            mode=self._mode,
-        )
+        ref_frame, reference, match, tol_mass = self._reference
+        follows = isinstance(reference, str) and reference == PREVIOUS
+        # the first frame of the files, also of a view
+        of_reference = _whole(trajectory) if follows else trajectory
+        found = Reference(of_reference, ref_frame, None if follows else reference, match, tol_mass)
+        found.check(selection)
+        fitted = {
+            "atoms": selection.indices,
+            "reference": found.positions(selection),
+            "weights": weights_of(self._weights, selection, trajectory),
+        }
+        # where nothing turns, the centre of the frame before is that of the first one
+        turns = follows and self._mode == "rot+trans"
+        more = _stations(_Rotations(of_reference, selection, fitted)) if turns else {"mode": self._mode}
+        return _core.Transform(self.name, trajectory.n_atoms, label=self.label, **fitted, **more)
+
+
+class _Rotations(Computation):
+    """Rotations of all frames of a trajectory, each by way of the frame before: (frames, 3, 3) float64."""
+
+    def __init__(self, trajectory: Trajectory, selection: Selection, fitted: Mapping[str, Any]) -> None:
+        super().__init__(trajectory, selection, {})
+        self._fitted = fitted
+
+    def _passes(self, frames: FrameSelection) -> Passes:
+        return Results(**(yield Pass(_core.Kernel("rotations", self.trajectory.n_atoms, **self._fitted))))
+
+
+def _whole(trajectory: Trajectory) -> Trajectory:
+    """All frames of the files of a view."""
+    from kinema.trajectory import Trajectory
+
+    return Trajectory(trajectory.core)
+
+
+def _stations(computation: _Rotations) -> dict[str, Any]:
+    """Rotations of every so many frames, a power of two; all frames are read."""
+    from kinema.execution.run import run
+
+    (done,) = run([computation], runner="threads", verbose=False)
+    rotations = done.results.rotations
+    every = 1
+    while 72 * (len(rotations) // every) > _STATION_BYTES:
+        every *= 2
+    return {"rotations": np.ascontiguousarray(rotations[::every]).reshape(-1, 3), "every": every}
 
 
 def superpose(
@@ -81,6 +132,7 @@ def superpose(
     """Moves each frame by the best superposition of the selected atoms on a reference.
 
         aligned = traj.with_transform(kn.transforms.superpose("name CA"))
+        slowly = traj.with_transform(kn.transforms.superpose("name CA", reference="previous"))
 
     Parameters
     ----------
@@ -90,7 +142,10 @@ def superpose(
         The least root-mean-square deviation by rotation and translation; or the centre of the atoms is brought to that
         of the reference, and nothing turns.
     ref_frame, reference, match, tol_mass : as in `kinema.analysis.RMSD`
-        The reference; a frame of the trajectory is taken as transforms that come before have made it.
+        The reference; a frame of the trajectory is taken as transforms that come before have made it. Also "first", and
+        "previous": each frame is superposed on the one before it in the files as that one was superposed, and the first
+        one stays (`gmx trjconv -fit progressive`). All frames of the files count, whatever frames are asked for: they
+        are read once when the transform is put in front of the trajectory. Frames that are added later are refused.
     weights : None, "mass" or one number an atom
         Of the deviations and of the centre.
 

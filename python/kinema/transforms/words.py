@@ -15,7 +15,8 @@ from kinema.selection.bonds import GUESS, bonds_of, first_atoms
 from kinema.transforms.base import Transform
 from kinema.transforms.centering import center
 from kinema.transforms.clustering import cluster
-from kinema.transforms.superposition import superpose
+from kinema.transforms.group_centers import centers
+from kinema.transforms.superposition import PREVIOUS, superpose
 from kinema.transforms.unwrapping import nojump
 from kinema.transforms.whole_molecules import whole
 from kinema.transforms.wrapping import wrap
@@ -27,6 +28,8 @@ __all__ = ["WORDS", "Asked", "largest_molecule"]
 
 # what each word of a wrap puts into the cell
 _WRAPS = {"mol": "molecules", "res": "residues", "atom": "atoms"}
+# of --fit, beside the modes of `superpose`
+PROGRESSIVE = "progressive"
 WORDS = ("whole", "nojump", "cluster", *_WRAPS)
 
 
@@ -43,7 +46,9 @@ class Asked:
         As `count` of `nojump`.
     nojump_reference : str or None
         "first" or the name of a structure.
-    ur, bonds, fit : as of `wrap`, `whole` and `superpose`
+    ur, bonds, centers : as of `wrap`, `whole`, and `of` of `centers`
+    fit : str or None
+        As `mode` of `superpose`, or "progressive".
     center : bool
     cluster_group, center_group, fit_group : str or None
         Selections, or names of groups.
@@ -59,6 +64,7 @@ class Asked:
     fit_group: str | None = None
     nojump_count: str | None = None
     nojump_reference: str | None = None
+    centers: str | None = None
 
     @property
     def words(self) -> frozenset[str]:
@@ -77,9 +83,11 @@ class Asked:
         wraps = self.words & _WRAPS.keys()
         if self.ur is not None and not wraps:
             raise ArgumentError("--ur is the shape of the cell that --pbc mol, res or atom fills; add one of these")
-        if self.bonds is not None and not self.words & {"whole", "mol", "res", "cluster"}:
+        of_molecules = self.words & {"whole", "mol", "res", "cluster"} or self.centers in ("molecules", "fragments")
+        if self.bonds is not None and not of_molecules:
             raise ArgumentError(
-                "--bonds says which atoms are a molecule, for --pbc whole, cluster, mol or res; add one of these"
+                "--bonds says which atoms are a molecule, for --pbc whole, cluster, mol or res, and --centers "
+                "molecules; add one of these"
             )
         if ("cluster" in self.words) != (self.cluster_group is not None):
             raise ArgumentError("--pbc cluster keeps the molecules of --cluster-group together; give both")
@@ -94,12 +102,12 @@ class Asked:
         if self.center_group is not None and not self.center:
             raise ArgumentError("--center-group is the group that --center moves; add --center")
         if self.fit_group is not None and self.fit is None:
-            raise ArgumentError("--fit-group is the group that --fit superposes; add --fit rot+trans or trans")
+            raise ArgumentError("--fit-group is the group that --fit superposes; add --fit")
 
     @property
     def needs_frames(self) -> bool:
         """Whether frames are read to make the transforms."""
-        return self.fit is not None or self.bonds == GUESS or "nojump" in self.words
+        return self.fit is not None or self.centers is not None or self.bonds == GUESS or "nojump" in self.words
 
     def transforms(
         self,
@@ -139,7 +147,11 @@ class Asked:
         for word in self.words & _WRAPS.keys():
             made.append(wrap(compound=_WRAPS[word], ur=self.ur or "rect", bonds=self.bonds))
         if fitted is not None:
-            made.append(superpose(fitted, mode=self.fit or "rot+trans"))
+            follows = self.fit == PROGRESSIVE
+            mode = "rot+trans" if follows or self.fit is None else self.fit
+            made.append(superpose(fitted, mode=mode, reference=PREVIOUS if follows else None))
+        if self.centers is not None:
+            made.append(centers(self.centers, bonds=self.bonds))
         return made
 
     def _largest(self, trajectory: Trajectory, option: str) -> Selection:

@@ -16,3 +16,4 @@ pub mod per_frame;
 pub mod rgyr;
 pub mod rmsd;
 pub mod rmsf;
+pub mod rotations;

@@ -3,6 +3,8 @@
 mod atoms_and_reference;
 mod key_matrix;
 pub mod qcp;
+pub(crate) mod steps;
 
 pub use self::atoms_and_reference::AtomsAndReference;
+pub(crate) use self::key_matrix::IDENTITY;
 pub use self::key_matrix::Matrix3;

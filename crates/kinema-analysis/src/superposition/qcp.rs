@@ -99,6 +99,19 @@ impl Reference {
     pub fn for_cpu(cpu: Cpu, coordinates: &[f64], weights: Option<&[f64]>) -> Result<Self> {
         let atoms = reference_atoms(coordinates)?;
         let weights = weights.map(|weights| relative_to_mean(weights, atoms.len())).transpose()?;
+        Self::weighted(cpu, atoms, weights)
+    }
+
+    /// Of a row with finite positions, for weights that are relative to their mean.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for positions that are too far apart.
+    pub(crate) fn of_row(cpu: Cpu, row: &[f32], weights: Option<Vec<f64>>) -> Result<Self> {
+        let atoms: Vec<[f64; 3]> = row.as_chunks::<3>().0.iter().map(|atom| atom.map(f64::from)).collect();
+        Self::weighted(cpu, &atoms, weights)
+    }
+
+    fn weighted(cpu: Cpu, atoms: &[[f64; 3]], weights: Option<Vec<f64>>) -> Result<Self> {
         let total = atoms.len() as f64;
         let weight_of = |i: usize| weights.as_ref().and_then(|w| w.get(i)).copied().unwrap_or(1.0);
         let origin = atoms.first().copied().unwrap_or_default();
@@ -126,6 +139,16 @@ impl Reference {
             .collect();
         let weight_lanes = weights.as_deref().map(crate::lanes::atoms_as_lanes).unwrap_or_default();
         Ok(Self { cpu, centre, norm, total, centred, weights, repeated, weight_lanes })
+    }
+
+    /// The build of the loops.
+    pub(crate) fn cpu(&self) -> Cpu {
+        self.cpu
+    }
+
+    /// Weights, relative to their mean.
+    pub(crate) fn relative_weights(&self) -> Option<&[f64]> {
+        self.weights.as_deref()
     }
 
     /// Number of atoms.

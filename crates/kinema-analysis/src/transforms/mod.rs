@@ -1,11 +1,13 @@
 //! Transforms by name: what is done to a frame before anybody sees it, see [`kinema_core::reduce::Transform`].
 
 pub mod center;
+mod centers;
 pub mod cluster;
 mod groups;
 mod images;
 mod molecules;
 pub mod nojump;
+mod progressive;
 pub mod superpose;
 pub mod whole;
 pub mod wrap;
@@ -50,6 +52,7 @@ impl TransformInfo {
 /// All transforms.
 pub static TRANSFORMS: &[TransformInfo] = &[
     center::TRANSFORM,
+    centers::TRANSFORM,
     cluster::TRANSFORM,
     nojump::TRANSFORM,
     superpose::TRANSFORM,

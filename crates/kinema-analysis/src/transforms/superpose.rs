@@ -1,4 +1,4 @@
-//! Moves each frame by the best superposition of an atom set on its reference.
+//! Moves each frame by the best superposition of an atom set on its reference, or on the frame before as it was moved.
 //!
 //! It does not report the deviation: that is [`crate::analyses::rmsd`]. All atoms of the row move, not only those of the set;
 //! velocities, forces and the cell turn with them. Values are `f32` as before, the motion is found and applied in `f64`. A
@@ -12,14 +12,19 @@ use kinema_core::selection::AtomSelection;
 use kinema_core::{Error, ErrorKind, Result};
 
 use super::TransformInfo;
+use super::progressive::Progressive;
 use crate::superposition::AtomsAndReference;
 use crate::superposition::qcp::Motion;
 
-/// `atoms`, `reference`, `weights`, and `mode`: "rot+trans" or "trans".
+/// `atoms`, `reference`, `weights`, and `mode`: "rot+trans" or "trans". With `rotations`, (3 x stations, 3), those of the
+/// kernel of this name for every `every`th frame: each frame is superposed on the one before, and the reference is the first.
 pub(super) const TRANSFORM: TransformInfo = TransformInfo {
     id: "superpose/1",
     make: |arguments| {
         let fitted = AtomsAndReference::from_arguments(arguments)?;
+        if arguments.has("rotations") {
+            return Ok(Arc::new(Progressive::from_arguments(fitted, arguments)?));
+        }
         let modes = [("rot+trans", Superposition::RotationAndTranslation), ("trans", Superposition::Translation)];
         Ok(Arc::new(Superpose::new(fitted, arguments.choice("mode", &modes)?)))
     },

@@ -7,6 +7,7 @@ use crate::clock::Work;
 use crate::error::{Error, Result};
 use crate::frame::{Block, BlockMut, Fields, Real, RowsMut, Scales, Stamp, Units, VectorsMut};
 use crate::plan::{transform_room, transform_rows};
+use crate::reduce::GroupRows;
 use crate::selection::AtomSelection;
 use crate::trace::activity::TRANSFORM;
 use crate::trajectory::{Scanned, Trajectory};
@@ -20,6 +21,8 @@ pub(super) struct Applied {
     decoded: (AtomSelection, Fields),
     /// Of the atoms that are asked for among those that are decoded; `None` where they are the same.
     columns: Option<Vec<u32>>,
+    /// What makes rows of groups of atoms, where these are asked for, and the vectors of one row.
+    grouped: Option<(Box<dyn GroupRows>, [Vec<f32>; 3])>,
     /// Fields that are asked for.
     asked: Fields,
     /// Most frames in `room`.
@@ -50,10 +53,12 @@ impl Applied {
         }
         let (decoded, all_fields) = stack.united(atoms, fields)?;
         let room_rows = transform_rows(scanned, &decoded, all_fields);
+        let grouped = stack.grouping().map(|grouping| grouping.bind(atoms, &decoded)).transpose()?;
         let applied = Self {
             stack: BoundStack::new(stack, &decoded)?,
             atoms: atoms.clone(),
-            columns: atoms.positions_in(&decoded)?,
+            columns: if grouped.is_some() { None } else { atoms.positions_in(&decoded)? },
+            grouped: grouped.map(|rows| (rows, Default::default())),
             decoded: (decoded, all_fields),
             asked: fields,
             room_rows,
@@ -111,14 +116,17 @@ impl Applied {
         outcome
     }
 
-    /// Whether the rows of `out` hold what is decoded, so that it is changed there.
+    /// Whether the rows of `out` hold what is decoded, atom by atom, so that it is changed there.
     fn fits(&self, reader: &Reader<'_>, out: &BlockMut<'_>) -> bool {
         let has = |(vectors, field): (&VectorsMut<'_>, Fields)| match vectors {
             VectorsMut::Absent => !reader.request.fields.contains(field),
             VectorsMut::F32(_) => true,
             VectorsMut::F64(_) => false,
         };
-        self.columns.is_none() && reader.units == Units::Public && out.vectors.iter().zip(Fields::VECTORS).all(has)
+        self.columns.is_none()
+            && self.grouped.is_none()
+            && reader.units == Units::Public
+            && out.vectors.iter().zip(Fields::VECTORS).all(has)
     }
 
     fn read_in_room(
@@ -201,15 +209,36 @@ impl Applied {
         applied.map_err(|error| placed(reader.trajectory, error))
     }
 
+    /// Makes the vectors that are asked for of groups of atoms of a row.
+    fn group(&mut self, stamp: &Stamp, vectors: [&[f32]; 3]) -> Result<()> {
+        let Some((rows, made)) = &mut self.grouped else { return Ok(()) };
+        for ((field, row), made) in Fields::VECTORS.into_iter().zip(vectors).zip(made) {
+            made.clear();
+            if self.asked.contains(field) {
+                made.resize(3 * self.atoms.len(), f32::NAN);
+                if stamp.present.contains(field) {
+                    rows.make(field, row, made)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Puts what is asked for of a row of the room into one of the user's, in its units.
-    fn put(&self, reader: &Reader<'_>, room: &Block, from: usize, out: &mut BlockMut<'_>, to: usize) -> Result<()> {
+    fn put(&mut self, reader: &Reader<'_>, room: &Block, from: usize, out: &mut BlockMut<'_>, to: usize) -> Result<()> {
         let scales = reader.scales_of_units(room.frames[from]);
         let len = 3 * reader.request.atoms.len();
         let factors = [scales.length, scales.velocity, scales.force];
         let decoded = [&room.positions, &room.velocities, &room.forces];
-        let n_asked = self.columns.as_ref().map_or(reader.request.atoms.len(), Vec::len);
-        for ((values, factor), vectors) in decoded.into_iter().zip(factors).zip(&mut out.vectors) {
-            let row = values.get(from * len..).and_then(|values| values.get(..len)).unwrap_or_default();
+        let mut rows =
+            decoded.map(|values| values.get(from * len..).and_then(|values| values.get(..len)).unwrap_or_default());
+        let frame = room.frames[from];
+        self.group(&room.stamps[from], rows).map_err(|error| placed(reader.trajectory, error.at_frame(frame)))?;
+        if let Some((_, made)) = &self.grouped {
+            rows = [&made[0], &made[1], &made[2]];
+        }
+        let n_asked = self.atoms.len();
+        for ((row, factor), vectors) in rows.into_iter().zip(factors).zip(&mut out.vectors) {
             match vectors {
                 VectorsMut::Absent => {}
                 VectorsMut::F32(rows) => self.put_row(row, factor, rows.row(to, 3 * n_asked)?),

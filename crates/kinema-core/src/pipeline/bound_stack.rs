@@ -40,7 +40,7 @@ pub(super) struct BoundStack {
 }
 
 impl BoundStack {
-    /// For rows of `atoms`.
+    /// For rows of `atoms`; without groups of them that positions are made of.
     ///
     /// # Errors
     /// `InvalidArgument` where the atoms lack some that are needed; those of the transforms.
@@ -54,7 +54,7 @@ impl BoundStack {
             let required = needs.fields - (needs.fields - vectors);
             Ok(BoundStage { stage: stage.clone(), required, sets, state, seen: None })
         };
-        let stages = stack.stages().iter().map(bind).collect::<Result<_>>()?;
+        let stages = stack.of_atoms().iter().map(bind).collect::<Result<_>>()?;
         Ok(Self { stages, looks_back: stack.looks_back() })
     }
 

@@ -40,9 +40,14 @@ pub struct Job {
 impl Job {
     /// Atoms and fields that must be read, but for the trajectory's transforms.
     fn needs(&self, n_atoms: u32) -> Result<(AtomSelection, Fields)> {
-        if self.stack.looks_back() {
+        let only_of_trajectory = if self.stack.looks_back() {
+            Some("must see other frames first")
+        } else {
+            self.stack.grouping().map(|_| "makes other positions than those of atoms")
+        };
+        if let Some(why) = only_of_trajectory {
             let what = format!(
-                "{} must see other frames first: it is a transform of the trajectory, not of a single analysis",
+                "{} {why}: it is a transform of the trajectory, not of a single analysis",
                 self.stack.labels().join(", ")
             );
             return Err(Error::new(ErrorKind::InvalidArgument, what));
@@ -180,16 +185,19 @@ impl Plan {
         plan.read_per_useful = reading::bytes_per_useful_byte(
             scanned,
             &plan.domain.frames,
-            &plan.read_atoms,
+            &trajectory.stack().united(&plan.read_atoms, fields)?.0,
             &plan.atoms,
             fields,
             coupling.frames,
         )?;
         let (n_leaves, frame) = (plan.n_leaves(), read_row + copies * row);
         let mut budget = Budget::new(jobs, &plan.kernel_leaf_frames, leaf_frames, n_leaves, frame, largest);
-        if trajectory.stack().looks_back() {
-            // frames that transforms must see first
-            budget.reading += transform_room(scanned, &plan.read_atoms, fields, 1);
+        let stack = trajectory.stack();
+        let rooms = u64::from(stack.looks_back()) + u64::from(stack.grouping().is_some());
+        if rooms > 0 {
+            // frames that transforms must see first, and those of whose atoms groups are made
+            let (decoded, fields) = stack.united(&plan.read_atoms, fields)?;
+            budget.reading += transform_room(scanned, &decoded, fields, rooms);
         }
         let wanted = plan.useful_workers(scanned, workers);
         plan.share_memory(&budget, wanted)?;
@@ -377,7 +385,7 @@ fn united_needs(
         });
     }
     let (atoms, fields) = all.unwrap_or((AtomSelection::all(0), Fields::NONE));
-    trajectory.stack().united(&atoms, fields)
+    trajectory.stack().held(&atoms, fields)
 }
 
 /// Bytes of the largest frame of the parts, and the coupling of their frames.

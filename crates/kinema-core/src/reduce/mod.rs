@@ -2,6 +2,7 @@
 
 mod bound_kernel;
 mod frames;
+mod grouping;
 mod kernel;
 mod leaf_partial;
 mod merge_tree;
@@ -10,6 +11,7 @@ mod values;
 
 pub use self::bound_kernel::BoundKernel;
 pub use self::frames::{AtomSets, Frame, Frames, Lattices};
+pub use self::grouping::{GroupRows, Grouping};
 pub use self::kernel::{AnyKernel, AnyPartial, AnyScratch, Kernel, Needs};
 pub(crate) use self::leaf_partial::LeafPartial;
 pub use self::merge_tree::{MergeTree, Node, Partials};

@@ -5,7 +5,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use super::Needs;
+use super::{Grouping, Needs};
 use crate::error::{Error, ErrorKind, Result};
 use crate::frame::{Fields, Stamp};
 use crate::selection::{AtomSelection, FrameSelection};
@@ -130,6 +130,12 @@ pub trait Transform: Send + Sync + 'static {
         Ok(None)
     }
 
+    /// The groups of atoms that it makes positions of, in place of those of the atoms: then it is the last of its stack, has no
+    /// needs, and [`Transform::apply`] is not called.
+    fn grouping(&self) -> Option<&dyn Grouping> {
+        None
+    }
+
     /// The state of one worker, for rows of `atoms`; `sets` are the places of the sets of `needs` in them.
     ///
     /// # Errors
@@ -178,6 +184,8 @@ pub trait AnyTransform: Send + Sync {
     /// # Errors
     /// As there.
     fn beside(&self, users: &AtomSelection) -> Result<Option<AtomSelection>>;
+    /// As [`Transform::grouping`].
+    fn grouping(&self) -> Option<&dyn Grouping>;
     /// As [`Transform::state`].
     ///
     /// # Errors
@@ -212,6 +220,9 @@ impl<T: Transform> AnyTransform for T {
     }
     fn beside(&self, users: &AtomSelection) -> Result<Option<AtomSelection>> {
         Transform::beside(self, users)
+    }
+    fn grouping(&self) -> Option<&dyn Grouping> {
+        Transform::grouping(self)
     }
     fn state(&self, atoms: &AtomSelection, sets: &[AtomMap]) -> Result<TransformState> {
         Ok(Box::new(Transform::state(self, atoms, sets)?))
@@ -266,7 +277,22 @@ impl Stack {
             let what = format!("a stack of transforms has at most {}, found {}", Self::MOST, stages.len());
             return Err(Error::new(ErrorKind::InvalidArgument, what));
         }
+        let before = &stages[..stages.len().saturating_sub(1)];
+        if let Some(stage) = before.iter().find(|stage| stage.transform.grouping().is_some()) {
+            let what = format!("{} is the last of all transforms: others would see other atoms", stage.label);
+            return Err(Error::new(ErrorKind::InvalidArgument, what));
+        }
         Ok(Self(stages.into()))
+    }
+
+    /// The groups of atoms that positions are made of at the end, if any.
+    pub fn grouping(&self) -> Option<&dyn Grouping> {
+        self.0.last().and_then(|stage| stage.transform.grouping())
+    }
+
+    /// The transforms that change atoms.
+    pub fn of_atoms(&self) -> &[Stage] {
+        &self.0[..self.0.len() - usize::from(self.grouping().is_some())]
     }
 
     /// The transforms.
@@ -286,13 +312,23 @@ impl Stack {
         self.0.iter().map(|stage| stage.label.to_string()).collect()
     }
 
+    /// All atoms and fields that rows have in which `atoms` and `fields` come out: those of [`Stack::united`], which are changed
+    /// where they are; where positions are made of groups, these alone.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn held(&self, atoms: &AtomSelection, fields: Fields) -> Result<(AtomSelection, Fields)> {
+        if self.grouping().is_some() { Ok((atoms.clone(), fields)) } else { self.united(atoms, fields) }
+    }
+
     /// All atoms and fields that must be read so that `atoms` and `fields` come out right.
     ///
     /// # Errors
     /// `InvalidArgument` for sets of another number of atoms; those of [`Transform::beside`].
     pub fn united(&self, atoms: &AtomSelection, fields: Fields) -> Result<(AtomSelection, Fields)> {
-        let (mut atoms, mut fields) = (atoms.clone(), fields);
-        for stage in self.0.iter().rev() {
+        let members = self.grouping().map(|grouping| grouping.members(atoms)).transpose()?;
+        let (mut atoms, mut fields) = (members.unwrap_or_else(|| atoms.clone()), fields);
+        for stage in self.of_atoms().iter().rev() {
             let needs = stage.transform.needs();
             fields = fields | needs.fields;
             let mut sets = needs.atom_sets;

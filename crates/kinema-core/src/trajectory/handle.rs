@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{OpenOptions, TrajectoryFiles};
 use crate::error::Result;
-use crate::reduce::Stack;
+use crate::reduce::{Grouping, Stack};
 
 /// A trajectory of one or more files, and what is done to each of its frames. Handles on the same files share their index,
 /// open files and threads.
@@ -79,6 +79,11 @@ impl Trajectory {
     /// What is done to each frame that is read.
     pub fn stack(&self) -> &Stack {
         &self.stack
+    }
+
+    /// Number of positions in every frame: of atoms, the same in all parts, or of groups of atoms that the stack makes them of.
+    pub fn n_atoms(&self) -> u32 {
+        self.stack.grouping().map_or_else(|| self.files.n_atoms(), Grouping::n_groups)
     }
 
     /// Whether both give the same frames: those of the same opened files, with the same transforms.

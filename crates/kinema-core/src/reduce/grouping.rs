@@ -1,0 +1,35 @@
+//! What makes one position of each group of atoms: the last transform of a stack may be one, and frames then have as many
+//! positions as there are groups.
+//!
+//! Which position that is the implementations say; they live in `kinema-analysis`.
+
+use crate::error::Result;
+use crate::frame::Fields;
+use crate::selection::AtomSelection;
+
+/// Groups of atoms. Whoever reads selects among groups as among atoms.
+pub trait Grouping: Send + Sync {
+    /// Number of groups.
+    fn n_groups(&self) -> u32;
+
+    /// All atoms of some groups.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for groups of another number.
+    fn members(&self, groups: &AtomSelection) -> Result<AtomSelection>;
+
+    /// For rows of `atoms`, of which rows of `groups` are made.
+    ///
+    /// # Errors
+    /// `InvalidArgument` where atoms of the groups are missing.
+    fn bind(&self, groups: &AtomSelection, atoms: &AtomSelection) -> Result<Box<dyn GroupRows>>;
+}
+
+/// Groups made ready for the rows of one worker.
+pub trait GroupRows: Send {
+    /// The vectors of the groups, groups x 3, of those of the atoms, which the frame has.
+    ///
+    /// # Errors
+    /// `Corrupt` for positions that are not finite; frame and file are added.
+    fn make(&mut self, field: Fields, row: &[f32], groups: &mut [f32]) -> Result<()>;
+}

@@ -1,0 +1,178 @@
+"""Fits on the frame before, and on structures: against MDAnalysis and a loop of our own."""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+import subprocess
+import sys
+
+import MDAnalysis
+import numpy as np
+import pytest
+from MDAnalysis import transformations
+from MDAnalysisTests import datafiles
+from numpy.testing import assert_allclose, assert_array_equal
+
+import kinema as kn
+from kinema import transforms
+from kinema.errors import ArgumentError
+
+FITTED = "name CA"
+
+
+@pytest.fixture(scope="module")
+def traj():
+    return kn.open(datafiles.DCD, datafiles.PSF, stored=False)
+
+
+@pytest.fixture(scope="module")
+def progressive(traj):
+    return traj.with_transform(transforms.superpose(FITTED, reference="previous"))
+
+
+@pytest.fixture
+def few_stations(monkeypatch):
+    """Stations at every 16th frame of the trajectory."""
+    monkeypatch.setattr("kinema.transforms.superposition._STATION_BYTES", 72 * 10)
+
+
+def best_rotation(mobile, reference):
+    """Kabsch: the rotation that brings `mobile` nearest to `reference`, both centred; for columns."""
+    u, _, vt = np.linalg.svd(mobile.T @ reference)
+    return vt.T @ np.diag([1.0, 1.0, np.sign(np.linalg.det(vt.T @ u.T))]) @ u.T
+
+
+def fitted_one_by_one(frames, atoms, weights):
+    """The progressive fit by its definition: each frame on the one before, as it was fitted. Rotations beside."""
+    fitted, rotations = [frames[0]], [np.eye(3)]
+    for frame in frames[1:]:
+        centre, to = (np.average(one[atoms], axis=0, weights=weights) for one in (frame, fitted[-1]))
+        root = np.sqrt(weights)[:, None]
+        rotations.append(best_rotation(root * (frame[atoms] - centre), root * (fitted[-1][atoms] - to)))
+        fitted.append((frame - centre) @ rotations[-1].T + to)
+    return np.array(fitted), np.array(rotations)
+
+
+@pytest.mark.parametrize("weights", [None, "mass"])
+def test_the_progressive_fit_is_that_of_its_definition(traj, weights):
+    atoms = traj.select("name CA CB").indices
+    masses = np.ones(len(atoms)) if weights is None else traj.atoms[atoms].masses
+    expected, _ = fitted_one_by_one(traj.read().astype(np.float64), atoms, masses)
+    moved = traj.with_transform(transforms.superpose("name CA CB", reference="previous", weights=weights))
+    assert_allclose(moved.read(), expected, rtol=0, atol=1e-4)
+    assert_array_equal(moved.read([0]), traj.read([0]))
+    onto_first = traj.with_transform(transforms.superpose("name CA CB", weights=weights)).read()
+    assert np.abs(expected - onto_first).max() > 0.1, "it is another fit than that on the first frame"
+
+
+def test_frames_have_the_same_bits_however_they_are_read(traj, progressive, few_stations):
+    every = progressive.read(workers=1)
+    run_up = traj.with_transform(transforms.superpose(FITTED, reference="previous"))
+    own = progressive.core.transforms[0].arguments["every"], run_up.core.transforms[0].arguments["every"]
+    assert own == (1, 16)
+    for workers in (1, 2, 3, 7):
+        assert_array_equal(run_up.read(workers=workers), every)
+    order = [97, 3, 16, 15, 17, 96, 0]
+    assert_array_equal(run_up.read(order, [7, 2]), every[order][:, [7, 2]])
+    assert_array_equal(np.concatenate([block.positions for block in run_up.blocks("20 MiB")]), every)
+    assert_array_equal(pickle.loads(pickle.dumps(run_up[5::7])).read(), every[5::7])
+    # of a view all frames of the file count
+    view = traj[50:].with_transform(transforms.superpose(FITTED, reference="previous"))
+    assert_array_equal(view.read(), every[50:])
+
+
+def test_stages_before_count(traj):
+    def doubled(frame):
+        frame.positions[:] = 2 * frame.positions
+        return frame
+
+    first = traj.with_transform(transforms.function(doubled))
+    moved = first.with_transform(transforms.superpose(FITTED, reference="previous"))
+    atoms = traj.select(FITTED).indices
+    expected, _ = fitted_one_by_one(first.read(slice(20)).astype(np.float64), atoms, np.ones(len(atoms)))
+    assert_allclose(moved.read(slice(20)), expected, rtol=0, atol=2e-4)
+    # a transform that must see frames before runs up on those of another one that must
+    again = moved.with_transform(transforms.superpose("name CB", reference="previous"))
+    assert_array_equal(again.read([60]), again.read()[[60]])
+
+
+def test_cell_velocities_and_forces_turn(tmp_path):
+    rng = np.random.default_rng(5)
+    fields = ["positions", "velocities", "forces"]
+    start, cell = rng.normal(size=(9, 3)), np.diag([30.0, 31.0, 32.0])
+    with kn.Writer(tmp_path / "t.trr", 9, fields=fields) as writer:
+        for number in range(12):
+            start = start + 0.1 * rng.normal(size=(9, 3))
+            more = {"velocities": rng.normal(size=(9, 3)), "forces": rng.normal(size=(9, 3))}
+            writer.write(start, cell=cell, time=float(number), **more)
+    plain = kn.open(tmp_path / "t.trr")
+    raw = plain.read(fields=fields)
+    found = plain.with_transform(transforms.superpose(reference="previous")).read(fields=fields)
+    expected, rotations = fitted_one_by_one(raw["positions"].astype(np.float64), np.arange(9), np.ones(9))
+    assert_allclose(found["positions"], expected, rtol=0, atol=1e-4)
+    for name in ("velocities", "forces", "cells"):
+        assert_allclose(found[name], np.einsum("fax,fyx->fay", raw[name], rotations), rtol=0, atol=1e-4)
+
+
+def test_structures_as_references(traj):
+    universe = MDAnalysis.Universe(datafiles.PSF, datafiles.DCD)
+    reference = MDAnalysis.Universe(datafiles.PSF, datafiles.DCD)
+    reference.trajectory[40]
+    structure = reference.atoms.positions.copy()
+    chosen = universe.select_atoms(FITTED)
+    for mode, made in (("rot+trans", transformations.fit_rot_trans), ("trans", transformations.fit_translation)):
+        transform = made(chosen, reference.select_atoms(FITTED), weights="mass")
+        expected = np.array([transform(ts).positions.copy() for ts in universe.trajectory[:6]])
+        for given in (structure, structure[chosen.indices], reference):
+            fit = transforms.superpose(FITTED, mode=mode, reference=given, ref_frame=40, weights="mass")
+            assert_allclose(traj.with_transform(fit).read(slice(6)), expected, rtol=0, atol=2e-4)
+
+
+def test_words_for_references(traj):
+    first = traj.with_transform(transforms.superpose(FITTED, reference="first"))
+    assert_array_equal(first.read([9]), traj.with_transform(transforms.superpose(FITTED)).read([9]))
+    # without a rotation the centre of the frame before is that of the first one
+    along = traj.with_transform(transforms.superpose(FITTED, mode="trans", reference="previous"))
+    assert_array_equal(along.read(), traj.with_transform(transforms.superpose(FITTED, mode="trans")).read())
+    with pytest.raises(ArgumentError, match="begins with the first frame"):
+        transforms.superpose(FITTED, reference="previous", ref_frame=3)
+
+
+def test_what_is_not_finite_is_named(tmp_path):
+    with kn.Writer(tmp_path / "nan.trr", 3) as writer:
+        for number in range(3):
+            writer.write([[0, 0, 0], [1, 0, 0], [np.nan if number == 2 else 0, 1, 0]], time=float(number))
+    with pytest.raises(kn.Error, match=r"nan\.trr: TRR frame 2.*atom 3 .*not finite"):
+        kn.open(tmp_path / "nan.trr").with_transform(transforms.superpose(reference="previous"))
+
+
+def test_the_command_line(traj, tmp_path):
+    out = tmp_path / "out.dcd"
+    files = [datafiles.DCD, "-s", datafiles.PSF]
+    command = [sys.executable, "-m", "kinema", "convert", *files, "--fit", "progressive", "--fit-group", FITTED]
+    subprocess.run([*command, "-o", str(out), "--quiet"], check=True, timeout=120, capture_output=True)
+    assert_array_equal(
+        kn.open(out).read(), traj.with_transform(transforms.superpose(FITTED, reference="previous")).read()
+    )
+    command = [sys.executable, "-m", "kinema", "rgyr", *files, "--centers", "residues", "--select", "resname ALA"]
+    subprocess.run([*command, "-o", str(tmp_path / "r.csv"), "--quiet"], check=True, timeout=120, capture_output=True)
+    of_centers = kn.analysis.RadiusOfGyration(traj.with_transform(transforms.centers()), "resname ALA").run()
+    found = np.genfromtxt(tmp_path / "r.csv", delimiter=",", comments="#", skip_header=0)
+    assert_allclose(found[~np.isnan(found).any(axis=1)][:, -1], of_centers.results.values[:, 0], rtol=1e-5)
+
+
+@pytest.mark.processes
+def test_results_have_the_same_bits_on_all_runners(traj, few_stations, tmp_path):
+    stack = [transforms.superpose(FITTED, reference="previous"), transforms.centers("residues")]
+    moved = traj.with_transform(*stack)
+    expected = kn.RMSF(moved).run(runner="serial").results.values
+    for how in ({"workers": n} for n in (1, 2, 3, 7)):
+        assert_array_equal(kn.RMSF(moved).run(**how).results.values, expected)
+    assert_array_equal(kn.RMSF(moved).run(runner="processes", workers=2).results.values, expected)
+    digests = set()
+    for number, how in enumerate(({"workers": 1}, {"workers": 3}, {"runner": "processes", "workers": 2})):
+        path = tmp_path / f"{number}.xtc"
+        kn.convert(moved, path, **how)
+        digests.add(hashlib.blake2b(path.read_bytes()).hexdigest())
+    assert len(digests) == 1
