@@ -54,6 +54,7 @@ class NoJump(Transform):
     """See `nojump`."""
 
     name: ClassVar[str] = "nojump"
+    sees_all_frames: ClassVar[bool] = True
 
     def __init__(self, select: AtomChoice, first: Transform | None) -> None:
         if first is not None and not isinstance(first, Cluster):
