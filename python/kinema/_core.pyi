@@ -988,17 +988,36 @@ class Transform:
         """Whether it must have seen other frames before one."""
     def __reduce__(self) -> tuple[Any, tuple[str, str, dict[str, Any]]]: ...
 
+class FrameTransforms:
+    """Transforms for frames that are in memory already; any number of threads may call it."""
+
+    def __init__(self, transforms: Sequence[Transform], n_atoms: int) -> None:
+        """ArgumentError for one that looks back."""
+    def apply(
+        self,
+        frame: int,
+        positions: NDArray[np.float32],
+        velocities: NDArray[np.float32] | None,
+        forces: NDArray[np.float32] | None,
+        cell: NDArray[np.float64],
+        periodic: tuple[bool, bool, bool],
+        step: int,
+        time: float,
+    ) -> NDArray[np.float64]:
+        """Changes these arrays, (n_atoms, 3), and gives the cell, (3, 3), as the transforms have left it."""
+
 def first_atoms_of_molecules(n_atoms: int, bonds: NDArray[np.uint32]) -> NDArray[np.uint32]:
     """For each atom the first atom of its molecule, of (n_bonds, 2) pairs."""
 
-def count_broken(
-    bonds: NDArray[np.uint32],
-    positions: NDArray[np.float32],
-    cells: NDArray[np.float64],
-    periodic: NDArray[np.bool_],
-) -> NDArray[np.int64]:
-    """How many molecules are broken in each of some frames, of whose cells the edges `periodic`, (frames, 3), repeat;
-    -1 in frames without a cell."""
+class BrokenCounter:
+    """Counts molecules that are broken at the faces of the cell."""
+
+    def __init__(self, n_atoms: int, bonds: NDArray[np.uint32]) -> None: ...
+    def count(
+        self, positions: NDArray[np.float32], cells: NDArray[np.float64], periodic: NDArray[np.bool_]
+    ) -> NDArray[np.int64]:
+        """How many are broken in each of some frames, of whose cells the edges `periodic`, (frames, 3), repeat;
+        -1 in frames without a cell."""
 
 class Partial:
     """What a kernel has gathered from some leaves."""

@@ -127,6 +127,7 @@ class Block:
     frames : (frames,) uint64, numbers in the whole trajectory
     present : (frames,) structured array
         `present["velocities"]` says which frames have velocities; also of the other requested vectors, and "cells".
+    periodic : (frames, 3) bool, which edges of the cells repeat
     """
 
     positions: NDArray[Any] | None
@@ -137,6 +138,7 @@ class Block:
     times: NDArray[np.float64]
     frames: NDArray[np.uint64]
     present: NDArray[np.void]
+    periodic: NDArray[np.bool_]
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], fields: tuple[str, ...]) -> Block:
@@ -149,6 +151,7 @@ class Block:
             times=arrays["times"],
             frames=arrays["frames"],
             present=arrays["present"],
+            periodic=arrays["periodic"],
         )
 
     def __len__(self) -> int:

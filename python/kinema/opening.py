@@ -23,13 +23,14 @@ from kinema.formats.dlpoly import DLPOLY, DlpolyAtoms
 from kinema.formats.dlpoly import has_atoms as has_dlpoly_atoms
 from kinema.formats.external import Describer, ExternalOptions
 from kinema.formats.external_frames import EXTERNAL, check_stated
-from kinema.frame import VECTOR_FIELDS
+from kinema.frame import VECTOR_FIELDS, Frame
 from kinema.notes import emit
 from kinema.resources import default_open_files
 from kinema.selection.atom_table import Atoms
 from kinema.selection.topology import Topology, is_atom_group, is_universe
 from kinema.selection.universe import files_of_universe, options_of_universe
 from kinema.trajectory import Trajectory
+from kinema.transforms.base import Transform
 from kinema.writing.output_file import write_index
 
 if TYPE_CHECKING:
@@ -41,10 +42,19 @@ P = ParamSpec("P")
 
 # of the options of HDF5 files those that mean something, or nothing, for every format
 _OF_ALL_FORMATS = ("units", "axis", "absent")
+# transformations of MDAnalysis -> what does the same
+_INSTEAD = {
+    "unwrap": "kinema.transforms.whole(...)",
+    "wrap": "kinema.transforms.wrap(..., ur='tric')",
+    "center_in_box": "kinema.transforms.center(...)",
+    "fit_rot_trans": "kinema.transforms.superpose(...)",
+    "fit_translation": "kinema.transforms.superpose(..., mode='trans')",
+    "NoJump": "kinema.transforms.nojump()",
+}
 
 
 def _or_universe(opened: Callable[P, Trajectory]) -> Callable[P, Trajectory]:
-    """Decorator of `open`: the files of a Universe, with the arguments of its reader and those of the caller."""
+    """Decorator of `open`: the files of a Universe, with its arguments and transforms and those of the caller."""
 
     @functools.wraps(opened)
     def called(*args: P.args, **kwargs: P.kwargs) -> Trajectory:
@@ -64,8 +74,9 @@ def _or_universe(opened: Callable[P, Trajectory]) -> Callable[P, Trajectory]:
                 f"the universe was loaded with {name}={options[name]!r}, which kn.open does not have: its frames are "
                 "not those of its files; open the files themselves, or load the universe without it"
             )
+        transforms = _transforms_of(universe)
         of_universe: Callable[..., Trajectory] = opened
-        return of_universe(names, **({"topology": universe} | options))
+        return of_universe(names, **({"topology": universe} | options)).with_transform(*transforms)
 
     return called
 
@@ -105,7 +116,8 @@ def open(
         The files, parts of one trajectory in their order; also a pattern of their names, "md.part*.xtc", in the order
         of the numbers in them. Of a Universe, its trajectory's files and its topology, with
         the arguments that it was loaded with (several files without continuous=True: overlap="all"), unless they are
-        given here; those that change frames and are none of `open` are an ArgumentError.
+        given here, and with its transforms of Kinema; transformations of MDAnalysis, and arguments that change frames
+        and are none of `open`, are an ArgumentError that names them.
     topology : path or MDAnalysis Universe, optional
         For selection strings and masses; anything that MDAnalysis reads. It is read when first needed. An H5MD file
         that holds names or elements needs none. A file of more than 16 GiB, or than the machine's memory, is refused,
@@ -406,3 +418,31 @@ def _check_times(dt: float | None, time_offset: float | None, t0: float | None) 
             raise ArgumentError(f"{name} must be a number of ps, found {value:g}")
     if time_offset is not None and t0 is not None:
         raise ArgumentError("time_offset= and t0= cannot be combined; give one of them")
+
+
+def _transforms_of(universe: Any) -> list[Transform | Callable[[Frame], Frame]]:
+    """What the trajectory of a Universe does to its frames: transforms and functions for `Trajectory.with_transform`.
+
+    Raises
+    ------
+    ArgumentError
+        For transformations of MDAnalysis and functions of time steps, which it names.
+    """
+    reader = universe.trajectory
+    parts = getattr(reader, "readers", None) or []
+    if any(getattr(one, "_transforms", ()) for one in parts):
+        raise ArgumentError(
+            "the universe reads each of its files with transforms= of its own; load it with format=KinemaReader, the "
+            "class, which takes all files as one trajectory"
+        )
+    added = tuple(getattr(reader, "transformations", None) or ())
+    others = [one for one in added if not isinstance(one, Transform)]
+    if others:
+        named = [getattr(one, "__qualname__", type(one).__qualname__) for one in others]
+        instead = dict.fromkeys(_INSTEAD.get(name, "kinema.transforms.function(f)") for name in named)
+        raise ArgumentError(
+            f"the universe's trajectory has transformations that work on its own time steps: {', '.join(named)}; "
+            f"give {', '.join(instead)} to add_transformations in their place, or open the files themselves to read "
+            "them untransformed"
+        )
+    return [*getattr(reader, "_transforms", ()), *added]

@@ -171,7 +171,11 @@ def test_a_signal_ends_a_call_into_rust(
 
 def test_a_signal_ends_a_check_of_coordinates(many_frames: Path, environment: dict[str, str]) -> None:
     # which is many calls
-    place = {"module": "kinema.checking", "owner": "sys.modules['kinema.checking']", "method": "_not_finite"}
+    place = {
+        "module": "kinema.checking.files",
+        "owner": "sys.modules['kinema.checking.files']",
+        "method": "_not_finite",
+    }
     script = WITHIN.replace("from {module} import {owner}", "import {module}").format(
         name="SIGTERM", after="", words=["check", str(many_frames), "-j", "1"], **place
     )

@@ -112,7 +112,8 @@ def test_a_molecule_across_an_open_edge_is_not_broken(tmp_path: Path) -> None:
     pairs = np.array(BONDS, np.uint32)
     positions = np.array([[[1, 1, 1], [1, 1, 19]]] * 2, np.float32)
     cells, edges = np.array([CELL] * 2), np.array([SLAB, FULL])
-    assert_array_equal(kn._core.count_broken(pairs, positions, cells, edges), [0, 1])
+    counter = kn._core.BrokenCounter(2, pairs)
+    assert_array_equal(counter.count(positions, cells, edges), [0, 1])
 
 
 def test_parts_keep_their_own_edges(tmp_path: Path) -> None:

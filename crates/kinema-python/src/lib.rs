@@ -13,6 +13,7 @@ mod dlpoly;
 mod encode;
 mod errors;
 mod extended_xyz;
+mod frame_transforms;
 mod frames;
 mod h5md;
 mod hdf5;
@@ -144,6 +145,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(moments::group_moments, module)?)?;
     module.add_function(wrap_pyfunction!(extended_xyz::extended_xyz, module)?)?;
     module.add_function(wrap_pyfunction!(rows::pread_rows, module)?)?;
+    module.add_class::<frame_transforms::PyFrameTransforms>()?;
     module.add_function(wrap_pyfunction!(frames::read_frames, module)?)?;
     module.add_function(wrap_pyfunction!(frames::plan_frames, module)?)?;
     module.add_class::<encode::PyEncoder>()?;
@@ -160,7 +162,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<kernels::PyKernel>()?;
     module.add_class::<transforms::PyTransform>()?;
     module.add_function(wrap_pyfunction!(periodic_transforms::first_atoms_of_molecules, module)?)?;
-    module.add_function(wrap_pyfunction!(periodic_transforms::count_broken, module)?)?;
+    module.add_class::<periodic_transforms::PyBrokenCounter>()?;
     module.add_class::<kernels::PyPartial>()?;
     module.add_class::<run::PyPlan>()?;
     module.add_class::<run::PyPartition>()?;

@@ -31,33 +31,49 @@ pub fn first_atoms_of_molecules<'py>(
     Ok(checked(Molecules::new(n_atoms, &pairs(&bonds)?))?.first_atoms().into_pyarray(py))
 }
 
-/// How many molecules are broken in each frame of positions (frames, atoms, 3) and cells (frames, 3, 3), of which the edges
-/// `periodic` (frames, 3) repeat; -1 in frames without a cell.
-#[pyfunction]
-pub fn count_broken<'py>(
-    py: Python<'py>,
-    bonds: PyReadonlyArray2<'py, u32>,
-    positions: PyReadonlyArray3<'py, f32>,
-    cells: PyReadonlyArray3<'py, f64>,
-    periodic: PyReadonlyArray2<'py, bool>,
-) -> PyResult<Bound<'py, PyArray1<i64>>> {
-    let (positions, cells, periodic) = (positions.as_array(), cells.as_array(), periodic.as_array());
-    let [rows, n_atoms, _] = *positions.shape() else { return Err(invalid("positions must be frames x atoms x 3")) };
-    if cells.shape() != [rows, 3, 3] || periodic.shape() != [rows, 3] || positions.shape()[2] != 3 {
-        return Err(invalid("there must be a cell for each frame, and which of its edges are periodic"));
+/// Counts molecules that are broken at the faces of the cell.
+#[pyclass(name = "BrokenCounter", module = "kinema._core", frozen)]
+pub struct PyBrokenCounter {
+    row: WholeRow,
+}
+
+#[pymethods]
+impl PyBrokenCounter {
+    #[new]
+    fn new(n_atoms: usize, bonds: PyReadonlyArray2<'_, u32>) -> PyResult<Self> {
+        let molecules = checked(Molecules::new(n_atoms, &pairs(&bonds)?))?;
+        Ok(Self { row: WholeRow::new(Cpu::detect(), molecules) })
     }
-    let row = WholeRow::new(Cpu::detect(), checked(Molecules::new(n_atoms, &pairs(&bonds)?))?);
-    let mut scratch = WholeScratch::default();
-    let mut counts = Vec::with_capacity(rows);
-    for ((positions, cell), edges) in positions.outer_iter().zip(cells.outer_iter()).zip(periodic.outer_iter()) {
-        let cell = std::array::from_fn(|i| std::array::from_fn(|x| cell[[i, x]]));
-        let Ok(cell) = PeriodicCell::new(&cell, std::array::from_fn(|i| edges[i])) else {
-            counts.push(-1);
-            continue;
+
+    /// How many are broken in each frame of positions (frames, atoms, 3) and cells (frames, 3, 3), of which the edges
+    /// `periodic` (frames, 3) repeat; -1 in frames without a cell.
+    fn count<'py>(
+        &self,
+        py: Python<'py>,
+        positions: PyReadonlyArray3<'py, f32>,
+        cells: PyReadonlyArray3<'py, f64>,
+        periodic: PyReadonlyArray2<'py, bool>,
+    ) -> PyResult<Bound<'py, PyArray1<i64>>> {
+        let values = positions.as_slice().map_err(|_| invalid("positions must be C-contiguous"))?;
+        let (positions, cells, periodic) = (positions.as_array(), cells.as_array(), periodic.as_array());
+        let [rows, n_atoms, 3] = *positions.shape() else {
+            return Err(invalid("positions must be frames x atoms x 3"));
         };
-        let values: Vec<f32> = positions.iter().copied().collect();
-        let found = row.count_broken(&values, &cell, &mut scratch);
-        counts.push(checked(found.map_err(|fault| fault.into_error(u64::from)))? as i64);
+        if cells.shape() != [rows, 3, 3] || periodic.shape() != [rows, 3] {
+            return Err(invalid("there must be a cell for each frame, and which of its edges are periodic"));
+        }
+        let counts = py.detach(|| -> kinema_core::Result<Vec<i64>> {
+            let mut scratch = WholeScratch::default();
+            let count = |row: usize| {
+                let cell = std::array::from_fn(|i| std::array::from_fn(|x| cells[[row, i, x]]));
+                let Ok(cell) = PeriodicCell::new(&cell, std::array::from_fn(|i| periodic[[row, i]])) else {
+                    return Ok(-1);
+                };
+                let found = self.row.count_broken(&values[row * 3 * n_atoms..][..3 * n_atoms], &cell, &mut scratch);
+                found.map(|broken| broken as i64).map_err(|fault| fault.into_error(u64::from))
+            };
+            (0..rows).map(count).collect()
+        });
+        Ok(checked(counts)?.into_pyarray(py))
     }
-    Ok(counts.into_pyarray(py))
 }

@@ -1,26 +1,30 @@
-"""Whether molecules are broken at the faces of the cell: some frames are looked at, and what is found is said."""
+"""Whether molecules are broken at the faces of the cell: frames are looked at, and what is found is said."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.errors import CorruptFileError, TruncatedFileError
-from kinema.selection.bonds import bonds_of, first_atoms
+from kinema.printable import counted
+from kinema.selection.bonds import Bonds, bonds_of, first_atoms
 
 if TYPE_CHECKING:
     from kinema.selection.atoms import Selection
     from kinema.trajectory import Trajectory
 
-__all__ = ["BrokenMolecules", "find_broken", "sampled_frames"]
+__all__ = ["BrokenMolecules", "MoleculeSearch", "find_broken", "sampled_frames"]
 
 # between the first and the last one
 _BETWEEN = 16
 
 
-class BrokenMolecules(NamedTuple):
+@dataclass(frozen=True)
+class BrokenMolecules:
     """What was found.
 
     Attributes
@@ -33,19 +37,82 @@ class BrokenMolecules(NamedTuple):
         In how many frames there are such.
     seen : int
         Number of frames that were looked at.
+    most : int
+        The most broken molecules in a frame.
     """
 
     frame: int
     broken: int
     frames: int
     seen: int
+    most: int
 
     def __str__(self) -> str:
         molecules = "1 molecule is" if self.broken == 1 else f"{self.broken:,} molecules are"
+        most = f" (at most {self.most:,})" if self.most > self.broken else ""
         return (
-            f"{molecules} broken at the faces of the periodic cell in frame {self.frame}, and some in {self.frames} of "
-            f"{self.seen} frames that were looked at; --pbc whole makes them whole"
+            f"{molecules} broken at the faces of the periodic cell in frame {self.frame}, and some{most} in "
+            f"{self.frames:,} of {counted(self.seen, 'frame')} that were looked at; --pbc whole makes them whole"
         )
+
+
+class MoleculeSearch:
+    """Counts broken molecules, of those with a selected atom, in frames that it is given.
+
+    Attributes
+    ----------
+    atoms : (n,) uint32 or None
+        Those that it is given; None: all.
+    """
+
+    def __init__(self, n_atoms: int, bonds: Bonds, selection: Selection | None, *, all_atoms: bool = False) -> None:
+        """`all_atoms`: it is given all atoms, whatever is selected."""
+        pairs, self.atoms = bonds.pairs, None
+        if selection is not None:
+            first = first_atoms(n_atoms, pairs)
+            chosen = np.isin(first, first[selection.indices])
+            pairs = pairs[chosen[pairs[:, 0]]]
+            if not all_atoms:
+                atoms = np.flatnonzero(chosen).astype(np.uint32)
+                columns = np.zeros(n_atoms, np.uint32)
+                columns[atoms] = np.arange(len(atoms), dtype=np.uint32)
+                pairs, self.atoms = columns[pairs], atoms
+        given = n_atoms if self.atoms is None else len(self.atoms)
+        self._counter = _core.BrokenCounter(given, np.ascontiguousarray(pairs))
+        self._first: tuple[int, int] | None = None
+        self._frames = self._seen = self._most = 0
+
+    def add(
+        self,
+        positions: NDArray[np.float32],
+        cells: NDArray[np.float64],
+        periodic: NDArray[np.bool_],
+        frames: NDArray[Any],
+    ) -> None:
+        """Looks at frames, in ascending order; those without a periodic cell, with positions that are not finite, or
+        too far away for a bond to be followed, are not counted as seen.
+        """
+        try:
+            counts = self._counter.count(positions, cells, periodic)
+        except CorruptFileError:
+            if len(frames) > 1:
+                for row in range(len(frames)):
+                    one = slice(row, row + 1)
+                    self.add(positions[one], cells[one], periodic[one], frames[one])
+            return
+        self._seen += int(np.count_nonzero(counts >= 0))
+        broken = np.flatnonzero(counts > 0)
+        if not len(broken):
+            return
+        if self._first is None:
+            self._first = int(frames[broken[0]]), int(counts[broken[0]])
+        self._frames += len(broken)
+        self._most = max(self._most, int(counts.max()))
+
+    @property
+    def found(self) -> BrokenMolecules | None:
+        """What was found; None where no molecule is broken."""
+        return None if self._first is None else BrokenMolecules(*self._first, self._frames, self._seen, self._most)
 
 
 def sampled_frames(n_frames: int) -> list[int]:
@@ -67,30 +134,13 @@ def find_broken(
     stated = trajectory.atoms.get("bonds")
     if stated is None or not len(stated) or not len(trajectory):
         return None
-    pairs = bonds_of(trajectory).pairs
-    atoms = np.arange(trajectory.n_atoms, dtype=np.uint32)
-    if selection is not None:
-        first = first_atoms(trajectory.n_atoms, pairs)
-        atoms = np.flatnonzero(np.isin(first, first[selection.indices])).astype(np.uint32)
-        columns = np.full(trajectory.n_atoms, -1, np.int64)
-        columns[atoms] = np.arange(len(atoms))
-        renumbered = columns[pairs]
-        pairs = renumbered[(renumbered >= 0).all(axis=1)].astype(np.uint32)
-    if not len(pairs):
-        return None
-    looked_at = sampled_frames(len(trajectory)) if frames is None else frames
-    first_found, found, seen = None, 0, 0
-    for frame in looked_at:
+    search = MoleculeSearch(trajectory.n_atoms, bonds_of(trajectory), selection)
+    for frame in sampled_frames(len(trajectory)) if frames is None else frames:
         try:
             # one at a time: they may be large
-            read = trajectory.read([frame], atoms, fields=["positions"])
+            read = trajectory.read([frame], search.atoms, fields=["positions"])
         except (CorruptFileError, TruncatedFileError):
             continue  # for whoever asks for the frame
-        if not read["present"]["positions"][0] or not np.isfinite(read["positions"]).all():
-            continue
-        broken = int(_core.count_broken(pairs, read["positions"], read["cells"], read["periodic"])[0])
-        seen += broken >= 0
-        if broken > 0:
-            first_found = first_found or (frame, broken)
-            found += 1
-    return None if first_found is None else BrokenMolecules(*first_found, found, seen)
+        if read["present"]["positions"][0]:
+            search.add(read["positions"], read["cells"], read["periodic"], read["frames"])
+    return search.found

@@ -142,11 +142,6 @@ def universe_of(atoms: Atoms) -> Any:
 def files_of_universe(universe: Any) -> list[str]:
     """The trajectory files of a Universe; ArgumentError where its frames are not those of its files."""
     reader = _reader_of(universe)
-    if getattr(reader, "transformations", None):
-        raise ArgumentError(
-            "the universe transforms its frames on the fly, which its files do not hold; open the files themselves "
-            "to read them untransformed"
-        )
     names = getattr(reader, "filenames", None)
     if names is None:
         names = [getattr(reader, "filename", None)]

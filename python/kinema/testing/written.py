@@ -96,6 +96,7 @@ class GivenFrames:
             times=self.times,
             frames=np.arange(len(self), dtype=np.uint64),
             present=present,
+            periodic=np.ones((len(self), 3), bool),
         )
 
     def differing(self, other: GivenFrames) -> set[str]:

@@ -54,6 +54,15 @@ _MODULE_OF = {
 }
 
 
+def _on_timestep(transform: Transform, ts: Any) -> Any:
+    from kinema.transforms.timesteps import changed
+
+    return changed(transform, ts)
+
+
+Transform.on_timestep = _on_timestep
+
+
 def __getattr__(name: str) -> Any:
     if name in _MODULE_OF:
         return getattr(import_module(_MODULE_OF[name]), name)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from kinema import _core
 
@@ -20,13 +20,23 @@ class Transform(ABC):
 
     Subclasses declare `name` and give `arguments` and `bind`. They can be used for any number of trajectories.
 
+    For MDAnalysis it is a transformation: `universe.trajectory.add_transformations(transform, ...)`, on any reader.
+
     Attributes
     ----------
     name : str
         As in `kinema.transforms`, in provenance and in errors.
+    sees_all_frames : bool
+        Whether binding it reads all frames.
+    parallelizable : bool
+        For MDAnalysis: frames come out the same in any order.
     """
 
     name: ClassVar[str]
+    sees_all_frames: ClassVar[bool] = False
+    parallelizable: ClassVar[bool] = True
+    # what knows time steps knows trajectories, and these know this class
+    on_timestep: ClassVar[Callable[[Transform, Any], Any]]
 
     @property
     @abstractmethod
@@ -48,6 +58,14 @@ class Transform(ABC):
     def label(self) -> str:
         """The call that makes it, in words."""
         return f"{self.name}({', '.join(f'{name}={value}' for name, value in self.arguments.items())})"
+
+    def __call__(self, ts: Any) -> Any:
+        """A time step of a Universe of MDAnalysis, changed.
+
+        It is bound to the Universe with the first one, which is to be that of a reference frame. ArgumentError for what
+        must see other frames first, such as `nojump`: with KinemaReader that works.
+        """
+        return self.on_timestep(ts)
 
     def __repr__(self) -> str:
         return f"<Transform {self.label}>"

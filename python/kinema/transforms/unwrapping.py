@@ -42,6 +42,7 @@ class NoJump(Transform):
     """See `nojump`."""
 
     name: ClassVar[str] = "nojump"
+    sees_all_frames: ClassVar[bool] = True
 
     def __init__(self, select: AtomChoice, first: Any, count: str, options: Mapping[str, Any]) -> None:
         check_choice("count", count, COUNTED)

@@ -7,16 +7,20 @@ use crate::reduce::{AtomMap, FrameMut, Stack, Stage, TransformState};
 use crate::selection::AtomSelection;
 
 /// The vectors of one frame, empty where they are not read, and its stamp.
-pub(super) struct Row<'a> {
+#[derive(Debug)]
+pub struct Row<'a> {
+    /// Its number in the trajectory.
     pub number: u64,
     /// Positions, velocities, forces.
     pub vectors: [&'a mut [f32]; 3],
+    /// Its cell, step and time, and what is present.
     pub stamp: &'a mut Stamp,
 }
 
 /// A frame that some transforms must see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Step {
+pub struct Step {
+    /// Its number in the trajectory.
     pub frame: u64,
     /// How many transforms, from the first on.
     pub depth: usize,
@@ -34,7 +38,8 @@ struct BoundStage {
     seen: Option<u64>,
 }
 
-pub(super) struct BoundStack {
+/// The stack of one worker.
+pub struct BoundStack {
     stages: Vec<BoundStage>,
     looks_back: bool,
 }

@@ -23,4 +23,5 @@ mod row_moments;
 mod row_places;
 pub mod rows;
 
+pub use self::bound_stack::{BoundStack, Row, Step};
 pub use self::pool::Progress;

@@ -28,6 +28,16 @@ def check(
     headers_only: Annotated[
         bool, typer.Option("--headers-only", help="Read frame headers only, not coordinates.")
     ] = False,
+    quick: Annotated[
+        bool,
+        typer.Option(
+            "--quick", help="Read coordinates of the first frame, the last and 16 between, not of all frames."
+        ),
+    ] = False,
+    select: options.Select = None,
+    index_file: options.IndexFile = None,
+    group: options.Group = None,
+    bonds: options.BondsOption = None,
     salvage: Annotated[
         bool, typer.Option("--salvage", help="Copy the frames that can be decoded to the file of -o: not H5MD.")
     ] = False,
@@ -38,19 +48,33 @@ def check(
     workers: options.Workers = None,
     memory: options.Memory = None,
 ) -> None:
-    """Find truncation, gaps, repeated times, NaN, jumps, differing atom counts; exit 1 if there are any."""
+    """Find truncation, gaps, repeated times, NaN, jumps, differing atom counts; exit 1 if there are any.
+
+    With bonds (-s) it notes molecules that are broken at the faces of the cell, which is no problem: exit 0.
+    """
     import kinema as kn
     from kinema.errors import ArgumentError
 
     files = named.paths
     if salvage != (output is not None) or (salvage and len(files) != 1):
         raise ArgumentError("--salvage takes one file, and the file to make with -o; give both or none")
+    given = {"--quick": quick, "--select": select, "--group": group, "-n": index_file, "--bonds": bonds}
+    named_options = [name for name, value in given.items() if value]
+    if headers_only and named_options:
+        raise ArgumentError(f"{named_options[0]} is about coordinates, which --headers-only does not read; use one")
+    if group is not None and index_file is None:
+        raise ArgumentError("--group names a group of an index file; give the file with -n")
     command: Command = context.obj
     progress = False if command.quiet else None
     report = kn.check(
         [str(file) for file in files],
         None if topology is None else str(topology),
         coordinates=not headers_only,
+        quick=quick,
+        select=select,
+        index_file=None if index_file is None else str(index_file),
+        group=group,
+        bonds=bonds,
         jump=jump,
         **opened.arguments,
         workers=workers,

@@ -73,6 +73,9 @@ class ReadAhead:
         # of those that some frame of the block lacks: which
         self.absent: dict[str, NDArray[np.bool_]] = {}
         self.dimensions: NDArray[np.float32] = np.empty((0, 6), dtype=np.float32)
+        # box vectors as rows, and which of them repeat
+        self.cells: NDArray[np.float64] = np.empty((0, 3, 3))
+        self.periodic: NDArray[np.bool_] = np.empty((0, 3), bool)
         self.steps: list[int] = []
         self.times: list[float] = []
 
@@ -83,7 +86,7 @@ class ReadAhead:
         self._length = _FIRST_BLOCK
 
     def row(self, frame: int) -> int:
-        """The row of `vectors`, `absent`, `dimensions`, `steps`, `times` where this frame stands until the next call.
+        """The row of `vectors`, `absent`, `dimensions`, `cells`, ... where this frame stands until the next call.
 
         Raises the errors of `Trajectory.read`.
         """
@@ -120,6 +123,7 @@ class ReadAhead:
         run, rest = rest[:length], rest[length:]
         block = self._blocks.take(run)
         self.vectors, self.absent, self.dimensions = block.vectors, block.absent, block.dimensions
+        self.cells, self.periodic = block.cells, block.periodic
         self.steps, self.times = block.steps, block.times
         self._rows = {frame: row for row, frame in enumerate(run)}
         if predicted:
@@ -145,6 +149,8 @@ class ReadAhead:
             {name: arrays[name] for name in self._fields},
             {name: ~arrays["present"][name] for name in self._fields if not arrays["present"][name].all()},
             dimensions(arrays["cells"]),
+            arrays["cells"],
+            arrays["periodic"],
             arrays["steps"].tolist(),
             arrays["times"].tolist(),
         )
@@ -156,6 +162,8 @@ class _FramesOfBlock(NamedTuple):
     vectors: dict[str, NDArray[np.float32]]
     absent: dict[str, NDArray[np.bool_]]
     dimensions: NDArray[np.float32]
+    cells: NDArray[np.float64]
+    periodic: NDArray[np.bool_]
     steps: list[int]
     times: list[float]
 

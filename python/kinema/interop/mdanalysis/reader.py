@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
-import multiprocessing
+import itertools
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -17,34 +16,29 @@ from MDAnalysis.core._get_readers import get_writer_for
 from MDAnalysis.lib.util import store_init_arguments
 from numpy.typing import NDArray
 
-from kinema.errors import ArgumentError, missing_package
+from kinema.errors import ArgumentError
 from kinema.files import file_names, is_hdf5
-from kinema.formats.registry import formats
 from kinema.frame import VECTOR_FIELDS
 from kinema.interop.mdanalysis.read_ahead import BLOCK_MEMORY, ReadAhead
+from kinema.interop.mdanalysis.reader_arguments import (
+    check_parallel,
+    open_options,
+    refuse_unknown,
+    threads_of,
+    units_of,
+)
 from kinema.interop.mdanalysis.recorded import RecordedValues
 from kinema.opening import open as open_trajectory
-from kinema.resources import parse_memory, worker_count
+from kinema.resources import parse_memory
 from kinema.selection.frames import FrameSelection
 from kinema.trajectory import Trajectory
+from kinema.transforms.base import Transform
+from kinema.transforms.timesteps import BoundTransform, FrameOfFile, bound_to, changed, universe_of_timestep
 
 __all__ = ["KinemaReader"]
 
-# what `kinema.open` calls a unit -> what MDAnalysis calls it
-_UNIT_NAMES = {"angstrom": "Angstrom", "nm": "nm", "ps": "ps"}
 # for files without units whose values are read unconverted
 _ANY_UNITS = {"length": "angstrom", "time": "ps", "velocity": "angstrom ps-1", "force": "kJ mol-1 angstrom-1"}
-
-# times are this reader's own arguments
-_OPEN_ARGUMENTS = set(inspect.signature(open_trajectory).parameters) - {
-    "paths",
-    "topology",
-    "format",
-    "dt",
-    "time_offset",
-}
-# what MDAnalysis gives to every reader, and to topology parsers and readers alike
-_OF_MDANALYSIS = {"format", "n_atoms", "time_offset", "atom_style", "mmap"}
 
 
 class KinemaReader(ReaderBase):  # type: ignore[misc]
@@ -124,6 +118,8 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
         **kwargs: Any,
     ) -> None:
         self._closed = False
+        # transformations that are done as frames are read
+        self._front: tuple[BoundTransform, ...] = ()
         self._trajectory: Trajectory | None = None
         self._ahead: ReadAhead | None = None
         self._recorded: RecordedValues | None = None
@@ -131,13 +127,13 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
         self._close_mpio: Callable[[], None] | None = None
         self._through_mpio = False
         super().__init__(filename, convert_units=convert_units, **kwargs)
-        _refuse_unknown(kwargs)
-        _check_parallel(comm, driver)
-        self._workers = _threads(workers)
+        refuse_unknown(kwargs, inspect.signature(KinemaReader).parameters)
+        check_parallel(comm, driver)
+        self._workers = threads_of(workers)
         self._memory = parse_memory(memory)
         self._paths = filename
         self._transforms = tuple(transforms) if isinstance(transforms, (list, tuple)) else (transforms,)
-        self._options = _open_options(kwargs, refresh_offsets=refresh_offsets, continuous=continuous)
+        self._options = open_options(kwargs, refresh_offsets=refresh_offsets, continuous=continuous)
         trajectory = self._trajectory = self._first_opened() if comm is None else self._open_on_ranks(comm, driver)
         # copies, also in other processes, open by themselves
         self._kwargs |= {"comm": None, "driver": None}
@@ -145,7 +141,7 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
         self.filename = self.filenames[0]
         # the instance has the file's format, the class the name of this reader
         self.format = trajectory.format
-        self.units = _units(trajectory.format)
+        self.units = units_of(trajectory.format)
         self.n_frames = trajectory.n_frames
         if self.n_frames == 0:
             raise ArgumentError(f"{self.filename}: has no frames, MDAnalysis needs at least one", path=self.filename)
@@ -171,7 +167,7 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
     @classmethod
     def parse_n_atoms(cls, filename: Any, **kwargs: Any) -> int:
         """Number of atoms in a file, from its header."""
-        return open_trajectory(filename, **_open_options(kwargs)).n_atoms
+        return open_trajectory(filename, **open_options(kwargs)).n_atoms
 
     # -- opening and closing ------------------------------------------------------------------------------------
 
@@ -203,7 +199,9 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
 
     def _first_opened(self) -> Trajectory:
         """Opens the trajectory, with its transforms, after adding to `_options` what HDF5 files need."""
-        return self._stored_opened().with_transform(*self._transforms)
+        trajectory = self._stored_opened().with_transform(*self._transforms)
+        core = trajectory.core
+        return trajectory.with_core(core.with_transforms([*core.transforms, *(one.core for one in self._front)]))
 
     def _stored_opened(self) -> Trajectory:
         """The same without transforms."""
@@ -257,7 +255,7 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._workers = _threads(self._kwargs["workers"])
+        self._workers = threads_of(self._kwargs["workers"])
 
     # -- frames -------------------------------------------------------------------------------------------------
 
@@ -334,6 +332,54 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
         ahead.row(0)
         return ahead.times
 
+    # -- transformations ----------------------------------------------------------------------------------------
+
+    def add_transformations(self, *transformations: Any) -> None:
+        """As MDAnalysis' readers; transforms of Kinema that come first are done as frames are read, on all cores.
+
+        They are those of the Universe whose trajectory this is, and come behind `transforms=`. ArgumentError where one
+        cannot be applied, ValueError where there are transformations already.
+        """
+        if self.transformations:
+            super().add_transformations(*transformations)
+        self._front = self._bound_in_front(transformations)
+        if self._front:
+            core = self.kinema_trajectory.core
+            stack = [*core.transforms, *(one.core for one in self._front)]
+            self._read_through(self.kinema_trajectory.with_core(core.with_transforms(stack)))
+        super().add_transformations(*self._front, *transformations[len(self._front) :])
+
+    def _bound_in_front(self, transformations: tuple[Any, ...]) -> tuple[BoundTransform, ...]:
+        """The transforms of Kinema that come first, bound to the trajectory; none of one with `sub=`."""
+        first = tuple(itertools.takewhile(lambda one: isinstance(one, Transform), transformations))
+        if not first or self._atoms is not None:
+            return ()
+        trajectory = self.kinema_trajectory
+        # those of a reader that is copied are bound already
+        bound = all(isinstance(one, BoundTransform) and one.paths == trajectory.paths for one in first)
+        universe = None if bound else universe_of_timestep(self.ts)
+        if universe is None:
+            return first if bound else ()
+        return tuple(bound_to(trajectory, universe, first))
+
+    def _read_through(self, trajectory: Trajectory) -> None:
+        """Reads the current frame anew, and all others, with other transforms."""
+        self._trajectory = trajectory
+        if self._ahead is not None:
+            self._ahead.close()
+        self._ahead = None
+        self._fill(self._frame, self.ts)
+
+    def _apply_transformations(self, ts: Any) -> Any:
+        for transform in self.transformations[len(self._front) :]:
+            ts = changed(transform, ts, self._frame_of_file()) if isinstance(transform, Transform) else transform(ts)
+        return ts
+
+    def _frame_of_file(self) -> FrameOfFile:
+        ahead = self._read_ahead()
+        row = ahead.row(self._frame)
+        return FrameOfFile(ahead.cells[row], ahead.periodic[row], ahead.dimensions[row])
+
     # -- many frames --------------------------------------------------------------------------------------------
 
     def timeseries(
@@ -345,7 +391,7 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
         step: int | None = None,
         order: str | None = None,
     ) -> NDArray[np.float32]:
-        """Positions of many frames, read with one call; where there are transformations, frame by frame through these.
+        """Positions of many frames, read with one call; where there are transformations of MDAnalysis, frame by frame.
 
         Parameters
         ----------
@@ -374,7 +420,7 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
         refused = (group is not None and len(group) == 0) or (asel is not None and atomgroup is not None)
         fields = self.kinema_trajectory.fields
         # errors of arguments are MDAnalysis' own
-        if refused or self.transformations or "positions" not in fields:
+        if refused or len(self.transformations) > len(self._front) or "positions" not in fields:
             arguments = {"asel": asel, "atomgroup": atomgroup, "start": start, "stop": stop, "step": step}
             return np.asarray(super().timeseries(**arguments, order=order))
         if asel is not None:
@@ -406,76 +452,9 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
         return mda_core.writer(filename, n_atoms=self.n_atoms if n_atoms is None else n_atoms, **kwargs)
 
 
-_READER_ARGUMENTS = set(inspect.signature(KinemaReader).parameters) - {"filename", "kwargs"}
-
-
 class _AnnouncedFrames(FrameIteratorIndices):  # type: ignore[misc]
     """Frames of a list, announced before they are read."""
 
     def __iter__(self) -> Iterator[Any]:
         self.trajectory._read_ahead().expect(self.frames)
         yield from super().__iter__()
-
-
-def _refuse_unknown(kwargs: dict[str, Any]) -> None:
-    """ArgumentError for the first argument that neither this reader, nor `kinema.open`, nor MDAnalysis has."""
-    for name in kwargs:
-        if name not in _OPEN_ARGUMENTS and name not in _OF_MDANALYSIS and not name.isupper():
-            close = difflib.get_close_matches(name, [*_OPEN_ARGUMENTS, *_READER_ARGUMENTS], 1)
-            hint = f"; did you mean {close[0]}=?" if close else ""
-            raise ArgumentError(f"the reader has no argument {name}={hint}")
-
-
-def _check_parallel(comm: Any, driver: str | None) -> None:
-    """ArgumentError for what is no communicator, and where `driver` cannot be used."""
-    if driver not in (None, "mpio"):
-        raise ArgumentError(f"driver must be 'mpio' or None, found {driver!r}")
-    if comm is not None:
-        try:
-            from kinema.runners.mpi.communicator import check_communicator
-        except ImportError as missing:
-            raise missing_package("comm=", "mpi4py", "mpi", missing) from None
-
-        check_communicator(comm)
-    elif driver is not None:
-        raise ArgumentError("driver='mpio' needs comm=, the communicator of the ranks that open the file together")
-    if driver is not None:
-        import h5py
-
-        if not h5py.get_config().mpi:
-            raise ArgumentError(
-                "driver='mpio' needs an h5py that was built with MPI, and this one was not (see docs/mpi.md); leave "
-                "driver= out: with comm= alone the file is opened once, and each rank reads its frames by itself"
-            )
-
-
-def _threads(workers: int | None) -> int:
-    """As many as asked for; in a process of `multiprocessing` one, as its siblings use the other cores."""
-    return 1 if workers is None and multiprocessing.parent_process() is not None else worker_count(workers)
-
-
-def _open_options(given: dict[str, Any], *, refresh_offsets: bool = False, continuous: bool = False) -> dict[str, Any]:
-    """The arguments of `kinema.open` among those that MDAnalysis passes to a reader."""
-    options = {name: value for name, value in given.items() if name in _OPEN_ARGUMENTS}
-    named = given.get("format")
-    # MDAnalysis passes the user's argument: "KINEMA", this class, or the name of a format
-    if isinstance(named, str) and named.upper() in {one.name for one in formats()}:
-        options["format"] = named.upper()
-    if refresh_offsets:
-        options.setdefault("index", "rebuild")
-    options.setdefault("overlap", "last" if continuous else "all")
-    return options
-
-
-def _units(name: str) -> dict[str, str | None]:
-    """MDAnalysis' names of the units of a format."""
-    known = next((one for one in formats() if one.name == name), None)
-    length = None if known is None else _UNIT_NAMES.get(known.length_unit.split()[0])
-    time = None if known is None else _UNIT_NAMES.get(known.time_unit.split()[0])
-    both = length is not None and time is not None
-    return {
-        "length": length,
-        "time": time,
-        "velocity": f"{length}/{time}" if both else None,
-        "force": f"kJ/(mol*{length})" if length is not None else None,
-    }

@@ -16,13 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema.cache.node_cache import NodeCacheChoice
+from kinema.checking.motion import Motion, jumps
 from kinema.errors import ArgumentError, CorruptFileError, TruncatedFileError
 from kinema.notes import collected, emit
 from kinema.opening import open
 from kinema.printable import counted, printable, shortest
 from kinema.progress import ProgressChoice, reporting
 from kinema.resources import parse_memory
-from kinema.selection.broken import find_broken
+from kinema.selection.atoms import AtomChoice
+from kinema.selection.bonds import bonds_of
+from kinema.selection.broken import BrokenMolecules, MoleculeSearch, sampled_frames
 from kinema.selection.frames import FrameSelection
 from kinema.selection.readable import DamagedFrame, DecodedFrames, decode_frames, keep_verdicts, not_finite_rows
 from kinema.selection.verdicts import Verdicts
@@ -30,10 +33,6 @@ from kinema.trajectory import Trajectory
 
 __all__ = ["CheckReport", "Problem", "check"]
 
-# Motion is judged by atoms spread evenly over the system; more of them say no more about a jump.
-_ATOMS_FOR_MOTION = 5000
-# A jump is measured against the median step of at least this many steps.
-_STEPS_FOR_A_MEDIAN = 5
 # The text of a report names no more than this many problems of a kind; the report itself holds all.
 _SHOWN_OF_A_KIND = 10
 _DEFAULT_MEMORY = "128 MiB"
@@ -76,7 +75,11 @@ class CheckReport:
         Of all files; of the first file that could be read.
     problems : tuple of Problem
     notes : tuple of str
-        What is odd but no problem: a count in a header that is not that of the file, fields that are left out.
+        What is odd but no problem: a count in a header that is not that of the file, fields that are left out, broken
+        molecules.
+    broken : dict of str to BrokenMolecules
+        By file, where molecules are broken at the faces of the cell: `frame`, the first one, `broken`, how many are in
+        it, `frames`, in how many frames, `seen`, of how many that were looked at, `most`, at most in one.
     """
 
     paths: tuple[str, ...]
@@ -84,6 +87,7 @@ class CheckReport:
     n_atoms: int
     problems: tuple[Problem, ...]
     notes: tuple[str, ...] = ()
+    broken: Mapping[str, BrokenMolecules] = made_with(default_factory=dict)
 
     @property
     def ok(self) -> bool:
@@ -113,6 +117,11 @@ def check(
     topology: str | os.PathLike[str] | None = None,
     *,
     coordinates: bool = True,
+    quick: bool = False,
+    select: AtomChoice = None,
+    index_file: str | os.PathLike[str] | None = None,
+    group: str | None = None,
+    bonds: Any = None,
     jump: float = 10.0,
     particles: str | None = None,
     external: str = "folder",
@@ -132,9 +141,16 @@ def check(
     ----------
     paths : path or list of paths
     topology : path, optional
-        Its number of atoms is compared.
+        Its number of atoms is compared. Where it has bonds, molecules that are broken at the faces of the cell are
+        looked for: they are noted, and no problem.
     coordinates : bool
-        Whether all coordinates are read, to find NaN, jumps and corrupt frames; else frame headers only.
+        Whether coordinates are read, to find NaN, jumps, corrupt frames and broken molecules; else frame headers only.
+    quick : bool
+        Of the first frame, the last, and 16 between, and not of all. Headers are those of all frames.
+    select, index_file, group : as `Trajectory.select`
+        Broken molecules are looked for among those with one of these atoms; by default among all.
+    bonds : None, "guess", a file, or (n_bonds, 2) pairs of atoms
+        As in `kinema.transforms.whole`, for topologies without bonds.
     jump : float
         A step between frames is a jump where the root-mean-square displacement of the atoms, with the nearest
         periodic image, is more than this many times its median over the file.
@@ -165,7 +181,10 @@ def check(
         "node_cache": node_cache,
     }
     shift = {"time_offset": time_offset, "t0": t0}
-    judged = _Judged(topology, coordinates, jump, workers, memory, progress)
+    if not coordinates and (quick or bonds is not None or (select, index_file, group) != (None, None, None)):
+        raise ArgumentError("quick, select, group and bonds are about coordinates, which coordinates=False leaves out")
+    molecules = _Molecules(topology is not None, select, index_file, group, bonds)
+    judged = _Judged(topology, coordinates, quick, molecules, jump, workers, memory, progress)
     # of the notes of opening those about truncation and gaps are problems here
     with collected():
         for name in names:
@@ -175,12 +194,40 @@ def check(
     return judged.report(names)
 
 
+@dataclass(frozen=True)
+class _Molecules:
+    """Among which molecules broken ones are looked for."""
+
+    has_topology: bool
+    select: AtomChoice
+    index_file: str | os.PathLike[str] | None
+    group: str | None
+    bonds: Any
+
+    def search(self, part: Trajectory) -> MoleculeSearch | str | None:
+        """What looks for them in a file; a note where bonds are not known, None for one that says nothing of them."""
+        chosen = (self.select, self.index_file, self.group) != (None, None, None)
+        table = None if part.topology is None else part.atoms
+        stated = None if table is None else table.get("bonds")
+        if self.bonds is None and (stated is None or not len(stated)):
+            if not self.has_topology and not chosen:
+                return None
+            return (
+                f"{part.paths[0] if table is None else table.name} has no bonds: broken molecules were not looked for; "
+                "--bonds guess (bonds='guess') finds bonds by distances, --bonds FILE takes them of another topology"
+            )
+        selection = part.select(self.select, index_file=self.index_file, group=self.group) if chosen else None
+        return MoleculeSearch(part.n_atoms, bonds_of(part, self.bonds), selection, all_atoms=True)
+
+
 @dataclass
 class _Judged:
     """What was found of files so far, and how it is looked for."""
 
     topology: str | os.PathLike[str] | None
     coordinates: bool
+    quick: bool
+    molecules: _Molecules
     jump: float
     workers: int | None
     memory: int | str | None
@@ -188,6 +235,7 @@ class _Judged:
     problems: list[Problem] = made_with(default_factory=list)
     parts: list[Trajectory] = made_with(default_factory=list)
     notes: list[str] = made_with(default_factory=list)
+    broken: dict[str, BrokenMolecules] = made_with(default_factory=dict)
 
     def add(self, name: str, stated: Mapping[str, Any], shift: dict[str, Any]) -> dict[str, Any]:
         """Opens a file and judges it; returns by what the times of the next are shifted."""
@@ -210,12 +258,29 @@ class _Judged:
         self.problems += _headers(part)
         self.problems += _atom_counts(part, self.parts[0], self.topology)
         if self.coordinates and len(part):
-            self.problems += _coordinates(part, self.jump, self.workers, self.memory, self.progress, self.notes)
+            self._add_coordinates(part)
         else:
             self.problems += _damaged_headers(part)
-        if self.coordinates and self.topology is not None and part.n_atoms == self.parts[0].n_atoms:
-            self.notes += _broken(part)
         return shift
+
+    def _add_coordinates(self, part: Trajectory) -> None:
+        """Judges what is decoded of a file: all of its frames, or a sample."""
+        path, n_frames = part.paths[0], len(part)
+        search = None
+        if part.n_atoms == self.parts[0].n_atoms and not _other_atoms(part):
+            search = self.molecules.search(part)
+        if isinstance(search, str):
+            self.notes.append(search)
+            search = None
+        chosen = FrameSelection(range(n_frames))
+        if self.quick and len(some := sampled_frames(n_frames)) < n_frames:
+            chosen = FrameSelection(np.array(some, np.uint64))
+            self.notes.append(f"{path}: coordinates of {len(some)} of {n_frames:,} frames were looked at")
+        self.problems += _coordinates(part, chosen, search, self)
+        found = None if search is None else search.found
+        if found is not None:
+            self.broken[path] = found
+            self.notes.append(f"{path}: {found}")
 
     def compare_parts(self, opened: Mapping[str, Any]) -> None:
         """Judges what lies between the files, where they can be parts of one trajectory."""
@@ -230,17 +295,17 @@ class _Judged:
             n_atoms=self.parts[0].n_atoms if self.parts else 0,
             problems=tuple(self.problems),
             notes=tuple(dict.fromkeys(self.notes)),
+            broken=self.broken,
         )
 
 
-def _broken(part: Trajectory) -> Iterator[str]:
-    """A note where molecules are broken at the faces of the cell, in a sample of frames."""
+def _other_atoms(part: Trajectory) -> bool:
+    """Whether the topology is of other atoms, which is a problem of its own."""
     try:
-        found = find_broken(part, None)
+        _ = part.topology
     except ArgumentError:
-        return  # the topology is of other atoms, which is a problem of its own
-    if found is not None:
-        yield f"{part.paths[0]}: {found}"
+        return True
+    return False
 
 
 def _kind(error: Exception) -> str:
@@ -336,38 +401,37 @@ def _damaged_headers(part: Trajectory) -> Iterator[Problem]:
 
 
 def _coordinates(
-    part: Trajectory,
-    jump: float,
-    workers: int | None,
-    memory: int | str | None,
-    progress: ProgressChoice,
-    notes: list[str],
+    part: Trajectory, chosen: FrameSelection, search: MoleculeSearch | None, judged: _Judged
 ) -> Iterator[Problem]:
     """Coordinates that are no numbers, motion beyond the usual, and frames that cannot be decoded.
 
     Which frames those are is kept for runs that leave them out. Frames for which no positions were written (TRR) are no
-    problem: a note is added.
+    problem: a note is added. `search` is given all that are decoded and finite.
     """
+    workers, memory = judged.workers, judged.memory
     path = part.paths[0]
-    everything = FrameSelection(range(len(part)))
     verdicts = Verdicts(part.core)
-    motion = _Motion(part)
+    motion = Motion(part)
     damaged: list[DamagedFrame] = []
     not_finite: list[int] = []
     absent: list[int] = []
-    todo = everything
-    with reporting(progress, os.path.basename(path), len(part)) as report:
+    todo = chosen
+    with reporting(judged.progress, os.path.basename(path), len(part)) as report:
         while len(todo):
             done = 0
             try:
                 for block in part.blocks(memory=memory or _DEFAULT_MEMORY, workers=workers, frames=todo):
                     assert block.positions is not None, "positions are what blocks read by default"
                     positions, cells, frames = block.positions, block.cells, block.frames
-                    there = block.present["positions"]
+                    periodic, there = block.periodic, block.present["positions"]
                     if not there.all():
                         absent += frames[~there].tolist()
-                        positions, cells, frames = positions[there], cells[there], frames[there]
+                        positions, cells, frames, periodic = (
+                            values[there] for values in (positions, cells, frames, periodic)
+                        )
                     not_finite += [int(frames[row]) for row in not_finite_rows(positions)]
+                    if search is not None:
+                        search.add(positions, cells, periodic, frames)
                     yield from _not_finite(path, positions, cells, frames)
                     motion.add(positions, cells, frames, absent)
                     done += len(block.frames)
@@ -384,13 +448,13 @@ def _coordinates(
                 damaged += found.damaged
                 todo = FrameSelection(range(0)) if len(found.damaged) == len(todo) - done else found.readable()
     if absent:
-        notes.append(
-            f"{path}: {len(absent):,} of {len(part):,} frames have no positions, the first is frame {absent[0]}; "
+        judged.notes.append(
+            f"{path}: {len(absent):,} of {len(chosen):,} frames have no positions, the first is frame {absent[0]}; "
             "analyses need frames= or step= that choose others"
         )
     yield from (Problem(_kind(one.error), path, one.number, str(one)) for one in damaged)
-    yield from _jumps(path, motion.steps, jump)
-    keep_verdicts(verdicts, part.core, DecodedFrames(everything, tuple(damaged), tuple(not_finite)))
+    yield from (Problem("jump", path, frame, message) for frame, message in jumps(motion.steps, judged.jump))
+    keep_verdicts(verdicts, part.core, DecodedFrames(chosen, tuple(damaged), tuple(not_finite)))
 
 
 def _not_finite(
@@ -402,57 +466,3 @@ def _not_finite(
         yield Problem("nan", path, int(frames[i]), message)
     for i in np.flatnonzero(~np.isfinite(cells).all(axis=(1, 2))):
         yield Problem("nan", path, int(frames[i]), "cell is not finite")
-
-
-class _Motion:
-    """Displacements from frame to frame, angstrom: `steps` has one a frame, NaN where the frame before is not known."""
-
-    def __init__(self, part: Trajectory) -> None:
-        n_atoms = part.n_atoms
-        self._atoms = np.unique(np.linspace(0, n_atoms - 1, min(n_atoms, _ATOMS_FOR_MOTION)).astype(np.int64))
-        self._last: tuple[NDArray[Any], NDArray[np.int64]] | None = None
-        self.steps = np.full(len(part), np.nan)
-
-    def add(
-        self, positions: NDArray[Any], cells: NDArray[Any], frames: NDArray[np.uint64], absent: Sequence[int]
-    ) -> None:
-        """The next frames, in ascending order; `absent` frames up to here have no positions, and lie between none."""
-        if not len(frames):
-            return
-        chain, numbers = positions[:, self._atoms].astype(np.float64), frames.astype(np.int64)
-        last = (chain[-1:], numbers[-1:])
-        if self._last is not None:
-            chain, numbers = (np.concatenate(pair) for pair in zip(self._last, (chain, numbers), strict=True))
-        moved = _displacement(chain, cells)
-        # over frames that are left out a step is longer than usual
-        ranks = numbers - np.searchsorted(np.array(absent, np.int64), numbers)
-        moved[np.diff(ranks) != 1] = np.nan
-        self.steps[numbers[1:]] = moved
-        self._last = last
-
-
-def _displacement(chain: NDArray[np.float64], cells: NDArray[Any]) -> NDArray[np.float64]:
-    """Root-mean-square displacement from frame to frame, angstrom: (frames - 1,), nearest images in the cell."""
-    moved = np.diff(chain, axis=0)
-    of_frames = cells[len(cells) - len(moved) :].astype(np.float64)
-    volume = np.linalg.det(of_frames)
-    with np.errstate(all="ignore"):  # NaN is reported by itself
-        periodic = np.isfinite(volume) & (np.abs(volume) > 1e-6)
-        if periodic.any():
-            inside = moved[periodic] @ np.linalg.inv(of_frames[periodic])
-            moved[periodic] = (inside - np.round(inside)) @ of_frames[periodic]
-        rms: NDArray[np.float64] = np.sqrt((moved**2).sum(axis=2).mean(axis=1))
-    return rms
-
-
-def _jumps(path: str, steps: NDArray[np.float64], jump: float) -> Iterator[Problem]:
-    known = steps[np.isfinite(steps)]
-    if known.size < _STEPS_FOR_A_MEDIAN:
-        return
-    usual = float(np.median(known))
-    if usual == 0:
-        return
-    # what is not finite is reported by itself
-    for i in np.flatnonzero(np.where(np.isfinite(steps), steps, 0.0) > jump * usual):
-        message = f"atoms moved by {steps[i]:.3g} angstrom since the frame before, {usual:.3g} is usual"
-        yield Problem("jump", path, int(i), message)

@@ -1,0 +1,73 @@
+"""Motion of atoms from frame to frame, and steps that are far beyond the usual."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema.trajectory import Trajectory
+
+__all__ = ["Motion", "jumps"]
+
+# Motion is judged by atoms spread evenly over the system; more of them say no more about a jump.
+_ATOMS_FOR_MOTION = 5000
+# A jump is measured against the median step of at least this many steps.
+_STEPS_FOR_A_MEDIAN = 5
+
+
+class Motion:
+    """Displacements from frame to frame, angstrom: `steps` has one a frame, NaN where the frame before is not known."""
+
+    def __init__(self, part: Trajectory) -> None:
+        n_atoms = part.n_atoms
+        self._atoms = np.unique(np.linspace(0, n_atoms - 1, min(n_atoms, _ATOMS_FOR_MOTION)).astype(np.int64))
+        self._last: tuple[NDArray[Any], NDArray[np.int64]] | None = None
+        self.steps = np.full(len(part), np.nan)
+
+    def add(
+        self, positions: NDArray[Any], cells: NDArray[Any], frames: NDArray[np.uint64], absent: Sequence[int]
+    ) -> None:
+        """The next frames, in ascending order; `absent` frames up to here have no positions, and lie between none."""
+        if not len(frames):
+            return
+        chain, numbers = positions[:, self._atoms].astype(np.float64), frames.astype(np.int64)
+        last = (chain[-1:], numbers[-1:])
+        if self._last is not None:
+            chain, numbers = (np.concatenate(pair) for pair in zip(self._last, (chain, numbers), strict=True))
+        moved = _displacement(chain, cells)
+        # over frames that are left out a step is longer than usual
+        ranks = numbers - np.searchsorted(np.array(absent, np.int64), numbers)
+        moved[np.diff(ranks) != 1] = np.nan
+        self.steps[numbers[1:]] = moved
+        self._last = last
+
+
+def _displacement(chain: NDArray[np.float64], cells: NDArray[Any]) -> NDArray[np.float64]:
+    """Root-mean-square displacement from frame to frame, angstrom: (frames - 1,), nearest images in the cell."""
+    moved = np.diff(chain, axis=0)
+    of_frames = cells[len(cells) - len(moved) :].astype(np.float64)
+    volume = np.linalg.det(of_frames)
+    with np.errstate(all="ignore"):  # NaN is reported by itself
+        periodic = np.isfinite(volume) & (np.abs(volume) > 1e-6)
+        if periodic.any():
+            inside = moved[periodic] @ np.linalg.inv(of_frames[periodic])
+            moved[periodic] = (inside - np.round(inside)) @ of_frames[periodic]
+        rms: NDArray[np.float64] = np.sqrt((moved**2).sum(axis=2).mean(axis=1))
+    return rms
+
+
+def jumps(steps: NDArray[np.float64], jump: float) -> Iterator[tuple[int, str]]:
+    """Frames with a step of more than `jump` times the median, and what is said of them."""
+    known = steps[np.isfinite(steps)]
+    if known.size < _STEPS_FOR_A_MEDIAN:
+        return
+    usual = float(np.median(known))
+    if usual == 0:
+        return
+    # what is not finite is reported by itself
+    for i in np.flatnonzero(np.where(np.isfinite(steps), steps, 0.0) > jump * usual):
+        message = f"atoms moved by {steps[i]:.3g} angstrom since the frame before, {usual:.3g} is usual"
+        yield int(i), message

@@ -1,0 +1,285 @@
+"""Kinema's transforms for time steps of MDAnalysis: bound to a Universe, and applied to one frame after the other."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema import _core
+from kinema.errors import ArgumentError
+from kinema.frame import VECTOR_FIELDS
+from kinema.selection.frames import FrameSelection
+from kinema.selection.topology import Topology
+from kinema.selection.universe import import_mdanalysis
+from kinema.trajectory import Trajectory
+from kinema.transforms.base import Transform
+
+__all__ = ["BoundTransform", "FrameOfFile", "bound_to", "changed", "universe_of_timestep"]
+
+
+class FrameOfFile:
+    """The cell of a frame as its file has it, of which a time step keeps lengths and angles, and its periodic edges.
+
+    Parameters
+    ----------
+    cell : (3, 3) float64
+    periodic : (3,) bool
+    dimensions : (6,) float32
+        What the time step had of the cell: where it has others the cell was changed since.
+    """
+
+    def __init__(self, cell: NDArray[np.float64], periodic: NDArray[np.bool_], dimensions: NDArray[np.float32]) -> None:
+        self._cell, self._dimensions = cell, dimensions
+        self.periodic = cast("tuple[bool, bool, bool]", tuple(periodic.tolist()))
+
+    def cell_of(self, ts: Any) -> NDArray[np.float64]:
+        """The cell of the time step, (3, 3) in angstrom."""
+        now = ts.dimensions
+        unchanged = np.array_equal(np.zeros(6) if now is None else now, self._dimensions)
+        return self._cell if unchanged else _cell_of(ts)
+
+
+class BoundTransform(Transform):
+    """A transform of a Universe: a callable for `add_transformations`, which can be pickled with its reader.
+
+    Parameters
+    ----------
+    transform : Transform
+    core : _core.Transform
+        The same, bound to the atoms.
+    n_atoms : int
+    paths : tuple of str
+        The files that it was bound to.
+    """
+
+    def __init__(self, transform: Transform, core: _core.Transform, n_atoms: int, paths: Sequence[str]) -> None:
+        self.transform, self.core, self.n_atoms, self.paths = transform, core, n_atoms, tuple(paths)
+        self._applied: _core.FrameTransforms | None = None
+
+    @property
+    def arguments(self) -> Mapping[str, str]:
+        return self.transform.arguments
+
+    @property
+    def label(self) -> str:
+        return self.transform.label
+
+    def bind(self, trajectory: Trajectory) -> _core.Transform:
+        return self.transform.bind(trajectory)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_applied": None}
+
+    def __call__(self, ts: Any, of_file: FrameOfFile | None = None) -> Any:
+        """Changes positions, velocities and forces of a time step, and gives it back.
+
+        Raises ArgumentError for one of another number of atoms, and where the transform cannot be applied to it.
+        """
+        if ts.n_atoms != self.n_atoms:
+            raise ArgumentError(f"{self.label} is bound to {self.n_atoms} atoms, found a time step of {ts.n_atoms}")
+        if self._applied is None:
+            self._applied = _core.FrameTransforms([self.core], self.n_atoms)
+        # copies: where a transform fails the time step stays as it was
+        vectors = {name: np.array(getattr(ts, name), np.float32, order="C") for name in VECTOR_FIELDS if _has(ts, name)}
+        if "positions" not in vectors:
+            raise ArgumentError(f"{self.label} changes positions, and frame {ts.frame} has none")
+        self._applied.apply(
+            int(ts.frame),
+            vectors["positions"],
+            vectors.get("velocities"),
+            vectors.get("forces"),
+            _cell_of(ts) if of_file is None else of_file.cell_of(ts),
+            (True, True, True) if of_file is None else of_file.periodic,
+            int(ts.data.get("step", ts.frame)),
+            float(ts.time),
+        )
+        for name, values in vectors.items():
+            setattr(ts, name, values)
+        return ts
+
+
+class _Binding:
+    """A transform that was bound to a Universe when it was given one of its time steps."""
+
+    def __init__(self, bound: BoundTransform, universe: Any, ts: Any) -> None:
+        self.bound = bound
+        self._universe = None if universe is None else weakref.ref(universe)
+        self.last = ts
+
+    def __getstate__(self) -> dict[str, Any]:
+        # the Universe of another process is another one
+        return {"bound": self.bound, "_universe": None, "last": None}
+
+    def is_for(self, universe: Any) -> bool:
+        """Whether it is for another Universe as well: of the same files and atoms, such as a copy."""
+        own = None if self._universe is None else self._universe()
+        if self.bound.n_atoms != len(universe.atoms) or self.bound.paths != _paths(universe.trajectory):
+            return False
+        # one that was pickled came with its reader
+        return own is None or Topology(own).atoms == Topology(universe).atoms
+
+    def has(self, ts: Any) -> bool:
+        """Whether it is a time step of the Universe."""
+        if ts is not self.last:
+            universe = None if self._universe is None else self._universe()
+            if universe is None or universe.trajectory.ts is not ts:
+                return False
+            self.last = ts
+        return True
+
+
+def changed(transform: Transform, ts: Any, of_file: FrameOfFile | None = None) -> Any:
+    """A time step after a transform, which is bound to the Universe of the time step when it first gets one of it.
+
+    `of_file`: what is known of the frame besides. Raises ArgumentError where no Universe has the time step, and those
+    of binding and applying it.
+    """
+    if isinstance(transform, BoundTransform):
+        return transform(ts, of_file)
+    bindings: list[_Binding] = transform.__dict__.setdefault("_bindings", [])
+    for binding in bindings:
+        if binding.has(ts):
+            return binding.bound(ts, of_file)
+    universe = universe_of_timestep(ts)
+    if universe is not None:
+        known = next((one.bound for one in bindings if one.is_for(universe)), None)
+        bindings.append(_Binding(known or _bound_to_frame(transform, universe, ts), universe, ts))
+    elif len({binding.bound.core.identity for binding in bindings}) == 1:
+        # of a reader that was copied or pickled, and is not that of a Universe yet
+        bindings.append(_Binding(bindings[0].bound, None, ts))
+    else:
+        raise ArgumentError(
+            f"{transform.label}: the time step is of no Universe in this process, whose atoms the transform is for; "
+            "give it to add_transformations of a Universe's trajectory"
+        )
+    # of readers that make a time step for each frame
+    del bindings[:-_MOST_BINDINGS]
+    return bindings[-1].bound(ts, of_file)
+
+
+_MOST_BINDINGS = 64
+
+
+def universe_of_timestep(ts: Any) -> Any:
+    """The Universe whose trajectory is at a time step; None for none.
+
+    A reader does not know its Universe: all those of the process are looked at, which takes some 10 ms.
+    """
+    universe = import_mdanalysis().Universe
+    for one in gc.get_objects():
+        if issubclass(type(one), universe):
+            reader = getattr(one, "_trajectory", None)
+            if reader is not None and getattr(reader, "ts", None) is ts:
+                return one
+    return None
+
+
+def bound_to(trajectory: Trajectory, universe: Any, transforms: Sequence[Transform]) -> list[BoundTransform]:
+    """Transforms bound to a trajectory in front of which they come, with the atoms of a Universe."""
+    stack = trajectory.core.transforms
+    made = Trajectory(trajectory.core, Topology(universe), hdf5=trajectory.hdf5, stated=trajectory.stated)
+    own = [one.transform if isinstance(one, BoundTransform) else one for one in transforms]
+    made = made.with_transform(*own)
+    cores = made.core.transforms[len(stack) :]
+    return [BoundTransform(one, core, made.n_atoms, made.paths) for one, core in zip(own, cores, strict=True)]
+
+
+def _bound_to_frame(transform: Transform, universe: Any, ts: Any) -> BoundTransform:
+    """Bound to the frame where a Universe is, as the transformations before have left it.
+
+    Raises ArgumentError for transforms that must see other frames, and those that need another one than this.
+    """
+    reader = universe.trajectory
+    if getattr(reader, "convert_units", True) is False:
+        raise ArgumentError(
+            f"{transform.label}: positions are in the file's own units (convert_units=False), and transforms are in "
+            "angstrom; load the universe without it"
+        )
+    before: list[_core.Transform] = []
+    for earlier in reader.transformations:
+        if earlier is transform:
+            break
+        if isinstance(earlier, BoundTransform):
+            before.append(earlier.core)
+        elif isinstance(earlier, Transform):
+            before += [one.bound.core for one in earlier.__dict__.get("_bindings", []) if one.has(ts)]
+    frame = cast("_core.Trajectory", _CurrentFrame(transform.label, reader, ts, tuple(before)))
+    if transform.sees_all_frames:
+        raise _looks_back(transform, reader)
+    core = transform.bind(Trajectory(frame, Topology(universe)))
+    if core.looks_back:
+        raise _looks_back(transform, reader)
+    return BoundTransform(transform, core, ts.n_atoms, frame.paths)
+
+
+def _looks_back(transform: Transform, reader: Any) -> ArgumentError:
+    return ArgumentError(
+        f"{transform.label} must see other frames before one, which {type(reader).__name__} gives in any order; load "
+        "the universe with format=KinemaReader (kinema.interop.mdanalysis), and give it in front of transformations of "
+        "MDAnalysis: there it is exact for frames in any order"
+    )
+
+
+class _CurrentFrame:
+    """In place of `_core.Trajectory`: a trajectory of which one frame is known, the one where a Universe is."""
+
+    format = "MDAnalysis"
+    index = "memory"
+    scanned = True
+    hdf5 = False
+
+    def __init__(self, label: str, reader: Any, ts: Any, transforms: tuple[_core.Transform, ...]) -> None:
+        self._label, self._ts = label, ts
+        self.n_atoms, self.n_frames, self.transforms = int(ts.n_atoms), int(reader.n_frames), transforms
+        self.paths = _paths(reader)
+        self.fields = [*(name for name in VECTOR_FIELDS if _has(ts, name)), "cell", "step", "time"]
+
+    def read(
+        self,
+        frames: FrameSelection,
+        *,
+        atoms: NDArray[np.uint32] | None = None,
+        fields: Sequence[str] = ("positions",),
+        dtype: str = "float32",
+        **_: Any,
+    ) -> dict[str, NDArray[Any]]:
+        """As the core's, of the frame that is known; ArgumentError for another one."""
+        ts = self._ts
+        if frames.numbers().tolist() != [ts.frame]:
+            needed = ", ".join(map(str, frames.numbers()[:3]))
+            raise ArgumentError(
+                f"{self._label} is made of frame {needed}, and the universe is at frame {ts.frame}; go there "
+                f"(universe.trajectory[{needed}]) before transformations are added, or load the universe with "
+                "format=KinemaReader"
+            )
+        chosen = slice(None) if atoms is None else atoms
+        arrays: dict[str, NDArray[Any]] = {name: np.array(getattr(ts, name)[chosen], dtype)[None] for name in fields}
+        return arrays | {
+            "cells": _cell_of(ts)[None],
+            "periodic": np.ones((1, 3), bool),
+            "steps": np.array([ts.data.get("step", ts.frame)], np.int64),
+            "times": np.array([ts.time], np.float64),
+            "frames": frames.numbers(),
+            "present": np.ones(1, [(name, bool) for name in (*fields, "cells")]),
+        }
+
+
+def _paths(reader: Any) -> tuple[str, ...]:
+    """The files of a reader, or what stands for them."""
+    names = getattr(reader, "filenames", None)
+    return tuple(str(name or "the universe") for name in ([reader.filename] if names is None else names))
+
+
+def _has(ts: Any, name: str) -> bool:
+    return bool(getattr(ts, f"has_{name}"))
+
+
+def _cell_of(ts: Any) -> NDArray[np.float64]:
+    """Box vectors as rows, (3, 3) in angstrom, of lengths and angles; zeros without a box."""
+    cell = ts.triclinic_dimensions
+    return np.zeros((3, 3)) if cell is None else np.array(cell, np.float64)
