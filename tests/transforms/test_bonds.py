@@ -1,4 +1,4 @@
-"""Which atoms are a molecule: bonds of topologies, of other files, guessed, and by residues; and a complex that stays together."""
+"""Which atoms are a molecule: by bonds of topologies, of other files, guessed, and by residues."""
 
 from __future__ import annotations
 

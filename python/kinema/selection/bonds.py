@@ -193,7 +193,7 @@ def _guessed(trajectory: Trajectory) -> Bonds:
 def _boxed(
     positions: NDArray[np.float32], cell: NDArray[np.float64], periodic: NDArray[np.bool_]
 ) -> tuple[NDArray[np.float32], NDArray[np.float32] | None]:
-    """Positions and lengths and angles of a cell as MDAnalysis has them: with the first edge along x, the second in xy."""
+    """Positions, and a cell as MDAnalysis has it: lengths and angles, the first edge along x, the second in the plane xy."""
     from kinema.selection.universe import import_mdanalysis
 
     import_mdanalysis()
