@@ -1,11 +1,13 @@
 """Bonds, for transforms that keep molecules together: of the topology, of another file, guessed, or by residues.
 
-Where nothing is known each atom is taken as bonded to the one before it in its residue, and a note says so.
+Where nothing is known each atom is taken as bonded to the one before it in its residue, and a note says so; so is each
+virtual site, which has neither a mass nor bonds.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -25,6 +27,12 @@ GUESS = "guess"
 WATERS = (
     *("H2O", "HOH", "OH2", "HHO", "OHH", "T3P", "T4P", "T5P", "SOL", "WAT"),
     *("TIP", "TIP2", "TIP3", "TIP4", "TP3", "TP4", "TP5", "SPC"),
+)
+# files of these state bonds of some atoms: those of ligands, and between chains
+_PARTIAL = re.compile(r"\.(pdb|ent|xpdb)(\.|$)", re.IGNORECASE)
+_PLACED = (
+    "placed next to the one before it in its residue, and residues are not kept together; --bonds guess "
+    "(bonds='guess') finds bonds by distances, --bonds FILE takes them of another topology"
 )
 
 
@@ -62,10 +70,8 @@ def bonds_of(trajectory: Trajectory, bonds: Any = None) -> Bonds:
     """
     if bonds is None:
         table = None if trajectory.topology is None else trajectory.atoms
-        stated = None if table is None else table.get("bonds")
-        if stated is not None and len(stated):
-            return Bonds(stated.astype(np.uint32), (), known=True)
-        return _by_residues(trajectory, table)
+        stated = None if table is None else _stated(table)
+        return stated or _by_residues(trajectory, table)
     if isinstance(bonds, str) and bonds == GUESS:
         return _guessed(trajectory)
     if isinstance(bonds, (str, os.PathLike)):
@@ -92,17 +98,45 @@ def _checked(bonds: Any, n_atoms: int) -> NDArray[np.uint32]:
 
 
 def _of_file(trajectory: Trajectory, path: str) -> Bonds:
-    from kinema.selection.topology import Topology
+    from kinema.opening import read_atoms
 
-    table = Topology(path).atoms
+    table = read_atoms(path)
     if table.n_atoms != trajectory.n_atoms:
         raise ArgumentError(
             f"{path}: bonds are of {table.n_atoms} atoms, expected {trajectory.n_atoms} as in the trajectory", path=path
         )
-    stated = table.get("bonds")
-    if stated is None or not len(stated):
+    stated = _stated(table)
+    if stated is None:
         raise ArgumentError(f"{path}: this topology has no bonds; give one that has them, or bonds='guess'", path=path)
-    return Bonds(stated.astype(np.uint32), (), known=True)
+    return stated
+
+
+def _stated(table: Atoms) -> Bonds | None:
+    """The bonds that a topology states, and those of atoms that it leaves out; None where it states none."""
+    bonds, residues = table.get("bonds"), table.get("resindices")
+    if bonds is None or not len(bonds):
+        return None
+    pairs = bonds.astype(np.uint32)
+    if residues is None:
+        return Bonds(pairs, (), known=True)
+    alone = np.ones(table.n_atoms, bool)
+    alone[pairs] = False
+    chain = _in_residues(residues)
+    if _PARTIAL.search(table.name) and alone[chain].any():
+        note = (
+            f"{table.name} states bonds of {np.count_nonzero(~alone):,} of {table.n_atoms:,} atoms, as PDB files do: "
+            f"each atom is also {_PLACED}"
+        )
+        return Bonds(np.concatenate([pairs, chain]), (note,), known=False)
+    masses = None if "masses" in table.guessed else table.get("masses")
+    if masses is None:
+        return Bonds(pairs, (), known=True)
+    sites = alone & (masses == 0)
+    # with the atom before them; one that begins its residue with the next one
+    begins = np.ones(table.n_atoms, bool)
+    begins[chain[:, 1]] = False
+    of_sites = sites[chain[:, 1]] | (sites & begins)[chain[:, 0]]
+    return Bonds(np.concatenate([pairs, chain[of_sites]]), (), known=True)
 
 
 def _residues(table: Atoms) -> NDArray[np.int64]:
@@ -121,11 +155,7 @@ def _by_residues(trajectory: Trajectory, table: Atoms | None) -> Bonds:
             f"{trajectory.paths[0]}: which atoms are a molecule is known of a topology with bonds; give one with "
             "topology= (-s), or the bonds with bonds= (--bonds FILE)"
         )
-    note = (
-        f"{table.name} has no bonds: each atom is placed next to the one before it in its residue, and residues are "
-        "not kept together; --bonds guess (bonds='guess') finds bonds by distances, --bonds FILE takes them of another "
-        "topology"
-    )
+    note = f"{table.name} has no bonds: each atom is {_PLACED}"
     return Bonds(_in_residues(_residues(table)), (note,), known=False)
 
 
@@ -146,7 +176,8 @@ def _guessed(trajectory: Trajectory) -> Bonds:
     water = np.zeros(table.n_atoms, bool) if resnames is None else np.isin(resnames, WATERS)
     frame = trajectory.read(frames=[0], fields=["positions"])
     others = np.flatnonzero(~water)
-    pairs = [_guessed_by_distance(trajectory, others, frame["positions"][0], frame["cells"][0])]
+    positions, box = _boxed(frame["positions"][0], frame["cells"][0], frame["periodic"][0])
+    pairs = [_guessed_by_distance(trajectory, others, positions, box)]
     if water.any():
         residues = _residues(table)
         waters = np.flatnonzero(water)
@@ -159,8 +190,27 @@ def _guessed(trajectory: Trajectory) -> Bonds:
     return Bonds(found, (note,), known=False)
 
 
+def _boxed(
+    positions: NDArray[np.float32], cell: NDArray[np.float64], periodic: NDArray[np.bool_]
+) -> tuple[NDArray[np.float32], NDArray[np.float32] | None]:
+    """Positions, and a cell as MDAnalysis has it: lengths and angles, the first edge along x, the second in the plane xy."""
+    from kinema.selection.universe import import_mdanalysis
+
+    import_mdanalysis()
+    from MDAnalysis.lib.mdamath import triclinic_box, triclinic_vectors
+
+    if not cell.any():
+        return positions, None
+    heights = 1 / np.linalg.norm(np.linalg.inv(cell), axis=0)
+    # along an open edge there is room for all, and more than a bond between images
+    longer = np.maximum(1.0, (np.linalg.norm(np.ptp(positions, axis=0)) + 20) / heights)
+    edges = cell * np.where(periodic, 1.0, longer)[:, None]
+    box = triclinic_box(*edges)
+    return (positions @ np.linalg.inv(edges) @ triclinic_vectors(box, np.float64)).astype(np.float32), box
+
+
 def _guessed_by_distance(
-    trajectory: Trajectory, atoms: NDArray[np.int64], positions: NDArray[Any], cell: NDArray[Any]
+    trajectory: Trajectory, atoms: NDArray[np.int64], positions: NDArray[np.float32], box: NDArray[np.float32] | None
 ) -> NDArray[np.int64]:
     """Pairs of MDAnalysis' `guess_bonds`, with nearest images."""
     from kinema.selection.universe import import_mdanalysis
@@ -169,14 +219,12 @@ def _guessed_by_distance(
     assert topology is not None, "its types are what bonds are guessed of"
     import_mdanalysis()
     from MDAnalysis.guesser.default_guesser import DefaultGuesser
-    from MDAnalysis.lib.mdamath import triclinic_box
 
     if not len(atoms):
         return np.zeros((0, 2), np.int64)
-    box = triclinic_box(*cell) if np.any(cell) else None
     group = topology.universe.atoms[atoms]
     try:
-        found = DefaultGuesser(None).guess_bonds(group, positions[atoms], box=box)
+        found = DefaultGuesser(None, box=box).guess_bonds(group, positions[atoms])
     except ValueError as error:
         raise ArgumentError(f"{topology.name}: bonds cannot be guessed: {error}") from None
     return np.array(found, np.int64).reshape(-1, 2)
