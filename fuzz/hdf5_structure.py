@@ -3,10 +3,11 @@
     python fuzz/hdf5_structure.py SECONDS
 
 Changed are object headers, heaps, B-trees, types and sizes of attributes: one to four places of one to eight bytes,
-or a piece of the structure put elsewhere; checksums of object headers are made right again. The verdict on a mutant is that
-of any opening; then a fork reads it: structure, frames, observables, atoms, layout, a repacked copy. A fork that is
-killed, takes too long or too much memory, or ends in another error than one of the file, is a finding: it is kept in
-fuzz/work/hdf5_structure. The seeds are the H5MD files of `kinema.testing`, in several versions of the format.
+types and contents of messages, or a piece of the structure put elsewhere; checksums are made right again. The verdict
+on a mutant is that of any opening; then a fork reads it: structure, frames, observables, atoms, layout, a check, a
+repacked copy. A fork that is killed, takes too long or too much memory, or ends in another error than one of the file,
+is a finding: it is kept in fuzz/work/hdf5_structure. The seeds are the H5MD files of `kinema.testing`, and one with
+objects of all kinds, in several versions of the format.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from __future__ import annotations
 import argparse
 import collections
 import contextlib
+import ctypes
 import gc
 import os
 import random
+import re
 import resource
 import shutil
 import signal
@@ -28,6 +31,7 @@ import traceback
 from pathlib import Path
 
 import h5py
+import numpy as np
 
 import kinema as kn
 from kinema.errors import Error, InternalError
@@ -55,7 +59,11 @@ REACH = 400
 # of a fork
 SECONDS, MEMORY = 10, 1 << 30
 INTERNAL, OTHER = 70, 71
-MASK = 0xFFFFFFFF
+REACH_OF_CHECKSUMS = 4096
+# part of the mutants that are of the file with objects of all kinds
+RICH = 0.2
+# messages with types, fill values, layouts, links, attributes
+FAVOURED = (0x1, 0x3, 0x5, 0x6, 0x8, 0xB, 0xC, 0xF, 0x10, 0x15)
 
 
 class Seed:
@@ -68,13 +76,17 @@ class Seed:
             places |= {h5py.h5g.get_objinfo(file.id).objno[0]}
             file.visititems(lambda _, node: places.add(h5py.h5g.get_objinfo(node.id).objno[0]))
         self.places = sorted(one for one in places if one < len(self.data))
+        words = [self.data[at : at + 4] for at in self.places]
+        headers = [at for at, word in zip(self.places, words, strict=True) if word not in SIGNATURES or word == b"OHDR"]
+        self.messages = [one for at in headers for one in _messages(self.data, at)]
+        self.checked = [one for at in _with_checksums(self.data) for one in _checked(self.data, at)]
 
     def mutant(self, rng: random.Random) -> bytes:
         """The file with one to four changes."""
         data = bytearray(self.data)
         for _ in range(rng.choice((1, 1, 1, 2, 2, 3, 4))):
-            at = min(rng.choice(self.places) + int(rng.random() ** 2 * REACH), len(data) - 9)
-            kind = rng.randrange(6)
+            at = self._place(rng)
+            kind = rng.randrange(8)
             if kind == 0:
                 data[at] ^= 1 << rng.randrange(8)
             elif kind == 1:
@@ -90,14 +102,33 @@ class Seed:
             elif kind == 4:
                 data[at : at + rng.choice((2, 4, 8))] = rng.randbytes(8)[: rng.choice((2, 4, 8))]
                 data = data[: len(self.data)].ljust(len(self.data), b"\0")
+            elif kind == 5:  # a message of another type
+                data[rng.choice(self.messages)[0]] = rng.choice(self.messages + [(n, 0, 0) for n in FAVOURED])[0] & 0x1F
+            elif kind == 6:  # the contents of another message
+                (_, into, room), (_, source, size) = rng.choice(self.messages), rng.choice(self.messages)
+                size = min(size, room if rng.random() < 0.8 else size, len(data) - into)
+                data[into : into + size] = self.data[source : source + size]
+                data = data[: len(self.data)].ljust(len(self.data), b"\0")
             else:
                 length, source = rng.choice((4, 8, 16, 32, 64)), rng.choice(self.places)
                 piece = self.data[source : source + length]
                 data[at : at + len(piece)] = piece
                 data = data[: len(self.data)]
-        for at in _all(bytes(data), b"OHDR"):
-            _mend(data, at)
+        if rng.random() < 0.95:
+            for start, end in reversed(self.checked):
+                data[end : end + 4] = struct.pack("<I", _checksum(bytes(data), start, end))
+            for at in _all(bytes(data), b"OHDR"):
+                _mend(data, at)
         return bytes(data)
+
+    def _place(self, rng: random.Random) -> int:
+        """Of a change: within a message, or behind the beginning of a structure."""
+        last = len(self.data) - 9
+        if rng.random() < 0.5:
+            some = [one for one in rng.choices(self.messages, k=4) if self.data[one[0]] in FAVOURED] or self.messages
+            _, body, size = rng.choice(some)
+            return min(body + rng.randrange(max(1, size)), last)
+        return min(rng.choice(self.places) + int(rng.random() ** 2 * REACH), last)
 
 
 def _all(data: bytes, word: bytes) -> list[int]:
@@ -109,41 +140,64 @@ def _all(data: bytes, word: bytes) -> list[int]:
 
 
 def _mend(data: bytearray, at: int) -> None:
-    """Makes the checksum of an object header (version 2) right."""
+    """Makes the checksum of an object header (version 2) right, whose size may have changed."""
     flags = data[at + 5] if at + 6 < len(data) else 0
     start = at + 6 + (16 if flags & 0x20 else 0) + (4 if flags & 0x10 else 0)
     width = 1 << (flags & 3)
     end = start + width + int.from_bytes(data[start : start + width], "little")
     if end + 4 <= len(data) and end - at < 1 << 14:
-        data[end : end + 4] = struct.pack("<I", _lookup3(bytes(data[at:end])))
+        data[end : end + 4] = struct.pack("<I", _checksum(bytes(data), at, end))
 
 
-def _lookup3(data: bytes) -> int:
-    """Bob Jenkins' hash, which HDF5 has for checksums."""
+def _library() -> ctypes.CDLL:
+    """libhdf5, as h5py has loaded it."""
+    with open("/proc/self/maps") as maps:
+        names = {line.split()[-1] for line in maps if "libhdf5" in line and "_hl" not in line}
+    library = ctypes.CDLL(names.pop())
+    library.H5_checksum_lookup3.restype = ctypes.c_uint32
+    library.H5_checksum_lookup3.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint32]
+    return library
 
-    def turned(value: int, by: int) -> int:
-        return ((value << by) | (value >> (32 - by))) & MASK
 
-    a = b = c = (0xDEADBEEF + len(data)) & MASK
-    at = 0
-    while len(data) - at > 12:
-        x, y, z = struct.unpack_from("<III", data, at)
-        a, b, c = (a + x) & MASK, (b + y) & MASK, (c + z) & MASK
-        for by in (4, 6, 8, 16, 19, 4):
-            a, c = ((a - c) & MASK) ^ turned(c, by), (c + b) & MASK
-            a, b, c = b, c, a
-        at += 12
-    if at == len(data):
-        return c
-    x, y, z = struct.unpack("<III", data[at:].ljust(12, b"\0"))
-    a, b, c = (a + x) & MASK, (b + y) & MASK, (c + z) & MASK
-    c = ((c ^ b) - turned(b, 14)) & MASK
-    a = ((a ^ c) - turned(c, 11)) & MASK
-    b = ((b ^ a) - turned(a, 25)) & MASK
-    c = ((c ^ b) - turned(b, 16)) & MASK
-    a = ((a ^ c) - turned(c, 4)) & MASK
-    b = ((b ^ a) - turned(a, 14)) & MASK
-    return ((c ^ b) - turned(b, 24)) & MASK
+def _checksum(data: bytes, start: int, end: int) -> int:
+    """HDF5's checksum of a piece."""
+    address = ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p).value
+    assert address is not None
+    return int(LIBRARY.H5_checksum_lookup3(address + start, end - start, 0))
+
+
+LIBRARY = _library()
+
+
+def _with_checksums(data: bytes) -> list[int]:
+    """Where structures begin that end with a checksum: the superblock, and all of newer versions of the format."""
+    newer = [word for word in SIGNATURES if word not in (b"TREE", b"SNOD", b"HEAP", b"GCOL")]
+    return [*([0] if data[8] >= 2 else []), *(at for word in newer for at in _all(data, word))]
+
+
+def _checked(data: bytes, at: int) -> list[tuple[int, int]]:
+    """The piece that begins there and is followed by its checksum; none where there is none."""
+    ends = range(at + 8, min(at + REACH_OF_CHECKSUMS, len(data) - 4))
+    return [(at, end) for end in ends if data[end : end + 4] == struct.pack("<I", _checksum(data, at, end))][:1]
+
+
+def _messages(data: bytes, header: int) -> list[tuple[int, int, int]]:
+    """Messages of an object header: where the byte of the type is, where the body, and its size."""
+    found = []
+    if data[header : header + 4] == b"OHDR":
+        flags = data[header + 5]
+        at = header + 6 + (16 if flags & 0x20 else 0) + (4 if flags & 0x10 else 0)
+        width = 1 << (flags & 3)
+        end = at + width + int.from_bytes(data[at : at + width], "little")
+        at, head, size_at = at + width, 6 if flags & 4 else 4, 1
+    else:
+        end = header + 16 + int.from_bytes(data[header + 8 : header + 12], "little")
+        at, head, size_at = header + 16, 8, 2
+    while at + head < min(end, len(data)):
+        size = int.from_bytes(data[at + size_at : at + size_at + 2], "little")
+        found.append((at, at + head, size))
+        at += head + size
+    return found
 
 
 def _use(path: str, folder: str) -> int:
@@ -153,6 +207,7 @@ def _use(path: str, folder: str) -> int:
         lambda: {name: one.value for name, one in kn.open(path, stored=False).observables.items()},
         lambda: kn.read_atoms(path),
         lambda: kn.layout_of(path, stored=False),
+        lambda: kn.check(path, stored=False),
         lambda: kn.repack(path, os.path.join(folder, "out.h5md"), verify=False, runner="serial", overwrite=True),
     )
     code = 0
@@ -190,6 +245,33 @@ def _forked(path: str, folder: str) -> tuple[int, float]:
     return os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime
 
 
+def _add_rich(file: h5py.File) -> None:
+    """Objects of all kinds: types of all classes, references, links, many attributes and members."""
+    group = file.create_group("parameters/rich")
+    mixed = np.dtype([("a", "i2"), ("s", h5py.string_dtype()), ("l", h5py.vlen_dtype("f4")), ("m", "f8", (2, 2))])
+    group.create_dataset("mixed", (3,), mixed)[1] = (7, "text", np.arange(3, dtype="f4"), np.ones((2, 2)))
+    group.create_dataset("lists", (4,), h5py.vlen_dtype("i8"), chunks=(2,), maxshape=(None,))[1] = np.arange(5)
+    group.create_dataset("texts", data=["one", "two"], dtype=h5py.string_dtype())
+    group.create_dataset("states", data=[0, 1], dtype=h5py.enum_dtype({"off": 0, "on": 1}))
+    group["type"] = np.dtype([("x", "f4"), ("y", "S3")])
+    group.create_dataset("points", (2,), group["type"], fillvalue=np.array((1.0, b"ab"), group["type"].dtype))
+    options = {"chunks": (3, 2), "shuffle": True, "fletcher32": True, "compression": "gzip"}
+    group.create_dataset("chunked", data=np.arange(40.0).reshape(10, 4), maxshape=(None, None), **options)
+    group.create_dataset("fixed", data=np.arange(40.0), chunks=(3,))
+    group.create_dataset("to", data=[group.ref, group["points"].ref], dtype=h5py.ref_dtype)
+    group.attrs["region"] = group["fixed"].regionref[2:5]
+    group["soft"] = h5py.SoftLink("/parameters/rich/points")
+    group["outer"] = h5py.ExternalLink("none.h5", "/x")
+    group["hard"] = group["texts"]
+    layout = h5py.VirtualLayout((5,), "f8")
+    layout[:] = h5py.VirtualSource(".", "parameters/rich/fixed", shape=(40,))[:5]
+    group.create_virtual_dataset("virtual", layout)
+    many = group.create_group("many", track_order=True)
+    for number in range(20):
+        many.attrs[f"a{number}"] = "text"
+        many.create_group(f"g{number}")
+
+
 def _seeds(folder: Path) -> list[Seed]:
     made = []
     for case in CASES:
@@ -197,6 +279,11 @@ def _seeds(folder: Path) -> list[Seed]:
         case.write(path)
         if path.stat().st_size < 100_000:
             made.append(Seed(path))
+    rich = folder / f"rich-{made[0].name}"
+    shutil.copy(folder / made[0].name, rich)
+    with h5py.File(rich, "r+") as file:
+        _add_rich(file)
+    made.append(Seed(rich))
     # the same in the newest version of the format: other headers, heaps and indices of chunks
     for one in list(made):
         with contextlib.suppress(OSError, RuntimeError, KeyError, ValueError):
@@ -204,6 +291,9 @@ def _seeds(folder: Path) -> list[Seed]:
             with h5py.File(folder / one.name, "r") as old, h5py.File(new, "w", libver="latest") as file:
                 for name in old:
                     old.copy(name, file)
+                if one.name == rich.name:
+                    del file["parameters/rich"]
+                    _add_rich(file)
             made.append(Seed(new))
     return made
 
@@ -220,6 +310,7 @@ def main() -> int:
     findings = 0
     with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as name:
         seeds = _seeds(Path(name))
+        rich = [one for one in seeds if "rich" in one.name]
         print(f"{len(seeds)} seeds, --seed {options.seed}", flush=True)
         # what is imported at the first use is shared with the forks
         _use(os.path.join(name, seeds[0].name), name)
@@ -227,7 +318,7 @@ def main() -> int:
         spent = walked = 0.0
         said = time.monotonic()
         while spent < options.seconds:
-            seed = rng.choice(seeds)
+            seed = rng.choice(rich if rng.random() < RICH else seeds)
             path = os.path.join(name, f"mutant-{counts.total()}.h5md")
             Path(path).write_bytes(seed.mutant(rng))
             began = time.process_time()
@@ -235,7 +326,7 @@ def main() -> int:
                 verdicts.verdict_on(path, stored=False)
                 verdict = "passed"
             except Error as error:
-                verdict = str(error).split(": ", 2)[2].split(",")[0][:40]
+                verdict = re.sub("/.* cannot", "... cannot", str(error).split(": ", 2)[2].split(",")[0])[:70]
             # what has a fault is used by no call
             code, seconds = _forked(path, name) if verdict == "passed" else (0, 0.0)
             walker = verdicts._walkers[0]._process.pid

@@ -15,8 +15,17 @@ import h5py
 import numpy as np
 
 from kinema.formats.hdf5.file import object_key
+from kinema.formats.hdf5.object_copies import (
+    attribute_names,
+    copy_attributes,
+    copy_dataset,
+    copy_group,
+    copy_type,
+    pieces,
+    refers,
+)
 
-__all__ = ["DROPPED", "Maker", "copy_attributes", "copy_structure"]
+__all__ = ["DROPPED", "Maker", "copy_structure"]
 
 DROPPED = object()
 """What a `Maker` answers for an object that shall not be in the copy."""
@@ -35,18 +44,6 @@ def copy_structure(source: Any, target: Any, make: Maker, followed: Container[An
     copy.references()
 
 
-def copy_attributes(source: Any, target: Any) -> None:
-    """Copies all attributes in their order, with their types as they are; references are empty."""
-    for name in _attribute_names(source):
-        attribute = h5py.h5a.open(source.id, name)
-        kind, space = attribute.get_type(), attribute.get_space()
-        made = h5py.h5a.create(target.id, name, kind, space)
-        if space.get_simple_extent_type() != h5py.h5s.NULL and not _refers(attribute.dtype):
-            values = np.empty(attribute.shape, attribute.dtype)
-            attribute.read(values)
-            made.write(values)
-
-
 class _Copy:
     def __init__(self, source: Any, target: Any, make: Maker, followed: Container[Any]) -> None:
         self.source, self.target, self.make, self.followed = source, target, make, followed
@@ -55,7 +52,6 @@ class _Copy:
         self.pairs: list[tuple[Any, Any]] = []
         """Objects that may hold references, with their copies."""
         self._folders = tuple(os.path.dirname(os.path.realpath(file.filename)) for file in (source, target))
-        self._options = h5py.h5p.create(h5py.h5p.OBJECT_COPY)
 
     def members(self, source: Any, target: Any) -> None:
         """Copies a group's attributes and all below it, however deeply groups are nested."""
@@ -73,14 +69,16 @@ class _Copy:
     def _begun(self, source: Any, target: Any) -> tuple[Any, Any, Iterator[str]]:
         """A group and its copy, which has the attributes, and the names of the members to be copied."""
         self.paths[object_key(source)] = target.name
-        copy_attributes(source, target)
+        copy_attributes(source.id, target.id)
         self._pair(source, target)
         return source, target, iter(list(source))
 
     def _pair(self, source: Any, target: Any) -> None:
         """Remembers an object that holds references; others are closed again."""
-        attributes = (h5py.h5a.open(source.id, name).dtype for name in _attribute_names(source))
-        if (isinstance(source, h5py.Dataset) and _refers(source.dtype)) or any(map(_refers, attributes)):
+        kinds = [h5py.h5a.open(source.id, name).get_type() for name in attribute_names(source.id)]
+        if isinstance(source, h5py.Dataset):
+            kinds.append(source.id.get_type())
+        if any(map(refers, kinds)):
             self.pairs.append((source, target))
 
     def _member(self, source: Any, target: Any, name: str) -> Any:
@@ -106,19 +104,16 @@ class _Copy:
         made = self.make(node, target, name)
         if made is DROPPED:
             return None
+        encoded = name.encode("utf-8", "surrogateescape")
         if isinstance(node, h5py.Group):
-            # only the order is taken over: with all of the old group's properties libhdf5 (2.0) makes groups that
-            # cannot be copied
-            options = h5py.h5p.create(h5py.h5p.GROUP_CREATE)
-            old = node.id.get_create_plist()
-            if old.get_link_creation_order():
-                options.set_link_creation_order(old.get_link_creation_order())
-            if old.get_attr_creation_order():
-                options.set_attr_creation_order(old.get_attr_creation_order())
-            h5py.h5g.create(target.id, name.encode(), None, options)
+            copy_group(node.id, target.id, encoded)
             return node
         if made is None:
-            h5py.h5o.copy(node.id, b".", target.id, name.encode(), self._options)
+            if isinstance(node, h5py.Dataset):
+                copied = copy_dataset(node.id, target.id, encoded)
+            else:
+                copied = copy_type(node.id, target.id, encoded)
+            copy_attributes(node.id, copied)
             made = target[name]
         if isinstance(node, h5py.Dataset):
             self._pair(node, made)
@@ -134,20 +129,21 @@ class _Copy:
     def references(self) -> None:
         """Turns references to where the copies are."""
         for source, target in self.pairs:
-            for name in _attribute_names(source):
+            for name in attribute_names(source.id):
                 attribute = h5py.h5a.open(source.id, name)
-                if _refers(attribute.dtype):
+                if refers(attribute.get_type()):
                     values = np.empty(attribute.shape, attribute.dtype)
                     attribute.read(values)
                     h5py.h5a.open(target.id, name).write(self._translated(values, attribute.dtype))
-            if isinstance(source, h5py.Dataset) and _refers(source.dtype) and source.size:
-                target[...] = self._translated(np.asarray(source[()], source.dtype), source.dtype)
+            if isinstance(source, h5py.Dataset) and refers(source.id.get_type()) and source.id.get_storage_size():
+                for part in pieces(source.shape):
+                    target[part] = self._translated(np.asarray(source[part], source.dtype), source.dtype)
 
     def _translated(self, values: Any, dtype: Any) -> Any:
         result = values.copy()
         if dtype.names:
             for field in dtype.names:
-                if _refers(dtype[field]):
+                if refers(h5py.h5t.py_create(dtype[field], logical=True)):
                     result[field] = self._translated(values[field], dtype[field])
             return result
         inner = h5py.check_vlen_dtype(dtype)
@@ -168,20 +164,3 @@ class _Copy:
             space = h5py.h5r.get_region(reference, self.source.id)
             return h5py.h5r.create(self.target.id, path.encode(), h5py.h5r.DATASET_REGION, space)
         return self.target[path].ref
-
-
-def _attribute_names(node: Any) -> list[bytes]:
-    tracked = node.id.get_create_plist().get_attr_creation_order() & h5py.h5p.CRT_ORDER_TRACKED
-    order = h5py.h5.INDEX_CRT_ORDER if tracked else h5py.h5.INDEX_NAME
-    numbers = range(h5py.h5a.get_num_attrs(node.id))
-    return [h5py.h5a.open(node.id, index=i, index_type=order).name for i in numbers]
-
-
-def _refers(dtype: Any) -> bool:
-    """Whether values of a type are, or contain, references to objects."""
-    if dtype.subdtype is not None:
-        return _refers(dtype.subdtype[0])
-    if dtype.names:
-        return any(_refers(dtype[name]) for name in dtype.names)
-    inner = h5py.check_vlen_dtype(dtype)
-    return h5py.check_ref_dtype(dtype) is not None or (isinstance(inner, np.dtype) and _refers(inner))

@@ -22,8 +22,8 @@ from kinema.formats.h5md.edit.values import item_bytes
 from kinema.formats.h5md.edit.window import FrameWindow
 from kinema.formats.h5md.file import H5mdFile
 from kinema.formats.h5md.schema import PER_PARTICLE
-from kinema.formats.hdf5.copying import copy_attributes
 from kinema.formats.hdf5.file import object_key
+from kinema.formats.hdf5.object_copies import copy_attributes
 from kinema.formats.hdf5.text import text_attribute
 
 __all__ = ["JoinedPart", "join_tasks"]
@@ -136,7 +136,7 @@ def _concatenated_value(elements: Sequence[TimedElement], rows: Sequence[tuple[i
 
     def make(parent: Any, name: str) -> Any:
         made = parent.create_virtual_dataset(name, layout, fill)
-        copy_attributes(value, made)
+        copy_attributes(value.id, made.id)
         return made
 
     return CreateDataset(value, make)

@@ -19,9 +19,10 @@ from kinema.formats.h5md.edit.tasks import CreateDataset, MoveDataset, Tasks, Wr
 from kinema.formats.h5md.edit.transfer import MovedDataset, move, read_back
 from kinema.formats.h5md.edit.values import Values
 from kinema.formats.h5md.file import H5mdFile
-from kinema.formats.hdf5.copying import DROPPED, copy_attributes, copy_structure
+from kinema.formats.hdf5.copying import DROPPED, copy_structure
 from kinema.formats.hdf5.file import object_key, open_checked, reading
 from kinema.formats.hdf5.filters import filters_of
+from kinema.formats.hdf5.object_copies import copy_attributes
 from kinema.formats.hdf5.output import NewFile, hdf5_errors
 from kinema.formats.hdf5.storage import create_dataset, write_dataset
 from kinema.progress import Report
@@ -127,7 +128,7 @@ class _Rewriter:
 
     def _move(self, task: MoveDataset, parent: Any, name: str) -> Any:
         made = create_dataset(parent, name, task.storage, like=task.dataset)
-        copy_attributes(task.dataset, made)
+        copy_attributes(task.dataset.id, made.id)
         values = self._values(task.dataset, task.dataset.file.filename)
         moved = move(
             values,
@@ -162,7 +163,7 @@ class _Rewriter:
 
 def _write_values(task: WriteDataset, parent: Any, name: str) -> Any:
     made = write_dataset(parent, name, task.values, like=task.dataset)
-    copy_attributes(task.dataset, made)
+    copy_attributes(task.dataset.id, made.id)
     return made
 
 

@@ -2,7 +2,8 @@
 
 libhdf5 may crash on a damaged file, or never return from it. The walk makes every call that readers of the file make:
 all objects that hard links and references lead to, all attributes, texts and small data sets with their values. Links
-to other files are not followed, and values in other files not read; they are listed.
+to other files are not followed, and values in other files not read; they are listed. Objects are also copied, by the
+functions that `repack` has (`object_copies`), large values apart.
 
 This module imports nothing of the package: it is run by its path, so that the process has nothing to import but h5py.
 Requests and answers are lines of JSON; `verdicts` is what its parent uses.
@@ -15,6 +16,7 @@ import json
 import math
 import os
 import resource
+import runpy
 import select
 import signal
 from collections.abc import Iterator
@@ -74,7 +76,9 @@ class _Walk:
 
         self._h5py, self._numpy = h5py, np
         self._file = file
-        self._copies = h5py.File("copies", "w", driver="core", backing_store=False, libver=("v108", "v108"))
+        self._copying = _object_copies()
+        # as the files that repack makes
+        self._copies = h5py.File("copies", "w", driver="core", backing_store=False, libver=("v108", "latest"))
         self._seen: set[Any] = set()
         # objects to be looked at: their group, or the object itself, the name of the link, and the names that lead
         # there as (name, those before)
@@ -110,11 +114,20 @@ class _Walk:
         elif isinstance(node, h5py.h5t.TypeID):
             with self._tolerant():
                 _ = node.dtype
+            self._copy(self._copying["copy_type"], node)
             self._attributes(h5py.Datatype(node), name)
         else:
             _ = node.get_create_plist().get_link_creation_order()
+            self._copy(self._copying["copy_group"], node)
             self._attributes(h5py.Group(node), name)
             self._members(node, name)
+
+    def _copy(self, copy: Any, node: Any, **options: Any) -> None:
+        """Copies an object, with its attributes, and throws the copy away."""
+        with self._tolerant():
+            made = copy(node, self._copies.id, b"copy", **options)
+            self._copies.id.unlink(b"copy")
+            self._copying["copy_attributes"](node, made)
 
     def _members(self, group: Any, name: Any) -> None:
         links: list[tuple[bytes, int]] = []
@@ -161,10 +174,7 @@ class _Walk:
                 plist.get_virtual_vspace(number).get_select_type()
                 plist.get_virtual_srcspace(number).get_select_type()
             return
-        if node.get_storage_size() <= _SMALL:
-            with self._tolerant():  # as repack does
-                h5py.h5o.copy(node, b".", self._copies.id, b"copy")
-                self._copies.id.unlink(b"copy")
+        self._copy(self._copying["copy_dataset"], node, values=node.get_storage_size() <= _SMALL)
         space = node.get_space()
         if space.get_simple_extent_type() == h5py.h5s.NULL:
             return
@@ -228,6 +238,17 @@ class _Walk:
             if len(self._kinds) == _MOST_NAMES:
                 raise _Broken(f"more than {_MOST_NAMES} other files are named")
             self._kinds[key] = _text(at)
+
+
+def _object_copies() -> dict[str, Any]:
+    """The functions of a module beside this one, which imports nothing of the package either."""
+    if not _COPYING:
+        folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+        _COPYING.update(runpy.run_path(os.path.join(folder, "object_copies.py")))
+    return _COPYING
+
+
+_COPYING: dict[str, Any] = {}
 
 
 def _check_memory(error: Exception) -> None:
@@ -331,6 +352,7 @@ def main() -> None:
 
     # what is imported at the first use
     h5py.File("warm", "w", driver="core", backing_store=False).close()
+    _object_copies()
     # pages of objects that stay are shared with the forks
     gc.disable()
     gc.freeze()

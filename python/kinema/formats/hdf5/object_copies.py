@@ -1,0 +1,186 @@
+"""Copies of single HDF5 objects: attributes, groups, named types, data sets with their stored chunks.
+
+Nothing is copied by libhdf5 itself (H5Ocopy), which crashes on damaged object headers. Types, properties and values are
+read, and written into an object that is made anew.
+
+This module imports nothing of the package: the process that looks at files beforehand (`trust/walk.py`) runs it by its
+path, and makes the same calls as `copying`, which copies whole files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import h5py
+import numpy as np
+
+__all__ = [
+    "attribute_names",
+    "copy_attributes",
+    "copy_dataset",
+    "copy_group",
+    "copy_type",
+    "is_of_fixed_size",
+    "pieces",
+    "refers",
+]
+
+# values that are held at a time
+_PIECE = 16 << 20
+# bytes of one value in the heap of a file, which may be more
+_ON_HEAP = 1 << 12
+
+
+def copy_group(source: Any, parent: Any, name: bytes) -> Any:
+    """Makes an empty group like `source`, without its attributes; all are identifiers (`h5g.GroupID`)."""
+    # only the order is taken over: with all of the old group's properties libhdf5 (2.0) makes groups that are damaged
+    options = h5py.h5p.create(h5py.h5p.GROUP_CREATE)
+    old = source.get_create_plist()
+    if old.get_link_creation_order():
+        options.set_link_creation_order(old.get_link_creation_order())
+    if old.get_attr_creation_order():
+        options.set_attr_creation_order(old.get_attr_creation_order())
+    return h5py.h5g.create(parent, name, None, options)
+
+
+def copy_type(source: Any, parent: Any, name: bytes) -> Any:
+    """Makes a named type like `source`, without its attributes."""
+    made = source.copy()
+    made.commit(parent, name)
+    return made
+
+
+def copy_dataset(source: Any, parent: Any, name: bytes, *, values: bool = True) -> Any:
+    """Makes a data set like `source`, without its attributes; with `values` it has what is stored of them.
+
+    References stay empty: they would lead to objects of the other file. Chunks are copied as they are stored, also
+    where their filters are not there.
+    """
+    kind, space, options = source.get_type(), source.get_space(), _properties(source)
+    made = h5py.h5d.create(parent, name, kind.copy() if kind.committed() else kind, space, options)
+    if not values or space.get_simple_extent_type() == h5py.h5s.NULL or not source.get_storage_size():
+        return made
+    layout = options.get_layout()
+    if not is_of_fixed_size(kind):
+        if not refers(kind):
+            _copy_values(source, made, None)
+    elif layout == h5py.h5d.CHUNKED:
+        _copy_chunks(source, made)
+    elif layout != h5py.h5d.VIRTUAL:
+        _copy_values(source, made, kind)
+    return made
+
+
+def copy_attributes(source: Any, target: Any) -> None:
+    """Copies all attributes from one identifier to another, in their order, with their types; references are empty."""
+    for name in attribute_names(source):
+        attribute = h5py.h5a.open(source, name)
+        kind, space = attribute.get_type(), attribute.get_space()
+        own = kind.copy() if kind.committed() else kind
+        made = h5py.h5a.create(target, name, own, space)
+        if space.get_simple_extent_type() == h5py.h5s.NULL:
+            continue
+        if is_of_fixed_size(kind):
+            values = np.empty(attribute.shape, f"V{kind.get_size()}")
+            attribute.read(values, kind)
+            made.write(values, own)
+        elif not refers(kind):
+            values = np.empty(attribute.shape, attribute.dtype)
+            attribute.read(values)
+            made.write(values)
+
+
+def attribute_names(node: Any) -> list[bytes]:
+    """Names of the attributes of an identifier, in their order."""
+    tracked = node.get_create_plist().get_attr_creation_order() & h5py.h5p.CRT_ORDER_TRACKED
+    order = h5py.h5.INDEX_CRT_ORDER if tracked else h5py.h5.INDEX_NAME
+    numbers = range(h5py.h5a.get_num_attrs(node))
+    return [h5py.h5a.open(node, index=i, index_type=order).name for i in numbers]
+
+
+def refers(kind: Any) -> bool:
+    """Whether values of a type (`h5t.TypeID`) are, or contain, references to objects."""
+    return any(one.get_class() == h5py.h5t.REFERENCE for one in _parts(kind))
+
+
+def is_of_fixed_size(kind: Any) -> bool:
+    """Whether values of a type are bytes that mean the same in any file: none in a heap, and none is a reference."""
+    h5t = h5py.h5t
+    return not any(
+        one.get_class() in (h5t.VLEN, h5t.REFERENCE) or (one.get_class() == h5t.STRING and one.is_variable_str())
+        for one in _parts(kind)
+    )
+
+
+def _parts(kind: Any) -> Iterator[Any]:
+    """A type, and all that it is made of."""
+    h5t = h5py.h5t
+    waiting = [kind]
+    while waiting:
+        one = waiting.pop()
+        yield one
+        which = one.get_class()
+        if which in (h5t.ARRAY, h5t.VLEN):
+            waiting.append(one.get_super())
+        elif which == h5t.COMPOUND:
+            waiting += [one.get_member_type(number) for number in range(one.get_nmembers())]
+
+
+def _properties(source: Any) -> Any:
+    """What a data set like this one is created with; space is allocated when there are values."""
+    options = source.get_create_plist()
+    layout = options.get_layout()
+    if layout == h5py.h5d.CHUNKED:
+        options.set_alloc_time(h5py.h5d.ALLOC_TIME_INCR)
+    elif layout == h5py.h5d.CONTIGUOUS:
+        options.set_alloc_time(h5py.h5d.ALLOC_TIME_LATE)
+    filters = [options.get_filter(number) for number in range(options.get_nfilters())]
+    if not all(h5py.h5z.filter_avail(code) for code, *_ in filters):
+        # a data set cannot be made with a filter that must be there, and is not
+        for code, *_ in filters:
+            options.remove_filter(code)
+        for code, flags, parameters, _ in filters:
+            known = h5py.h5z.filter_avail(code)
+            options.set_filter(code, flags if known else h5py.h5z.FLAG_OPTIONAL, parameters)
+    return options
+
+
+def _copy_chunks(source: Any, target: Any) -> None:
+    places: list[tuple[int, ...]] = []
+    source.chunk_iter(lambda chunk: places.append(chunk.chunk_offset))
+    for place in places:
+        mask, stored = source.read_direct_chunk(place)
+        target.write_direct_chunk(place, stored, mask)
+
+
+def _copy_values(source: Any, target: Any, kind: Any) -> None:
+    """In pieces; as bytes of the type `kind`, or as values that h5py makes of it."""
+    dtype = source.dtype if kind is None else np.dtype(f"V{kind.get_size()}")
+    space = source.get_space()
+    for part in pieces(space.get_simple_extent_dims(), None if kind is None else dtype.itemsize):
+        count = tuple(one.stop - one.start for one in part)
+        memory = h5py.h5s.create_simple(count) if count else h5py.h5s.create(h5py.h5s.SCALAR)
+        if count:
+            space.select_hyperslab(tuple(one.start for one in part), count)
+        values = np.empty(count, dtype)
+        source.read(memory, space, values, kind)
+        target.write(memory, space, values, kind)
+
+
+def pieces(shape: tuple[int, ...], value_bytes: int | None = None) -> Iterator[tuple[slice, ...]]:
+    """Parts of an array that are held at a time; values of no given size are in the heap of the file."""
+    most = max(1, _PIECE // (_ON_HEAP if value_bytes is None else value_bytes))
+    axis, inner = len(shape), 1
+    while axis and inner * shape[axis - 1] <= most:
+        axis -= 1
+        inner *= shape[axis]
+    whole = tuple(slice(0, n) for n in shape[axis:])
+    if not axis:
+        yield whole
+        return
+    rows = max(1, most // inner)
+    for outer in np.ndindex(*shape[: axis - 1]):
+        for first in range(0, shape[axis - 1], rows):
+            last = min(first + rows, shape[axis - 1])
+            yield (*(slice(i, i + 1) for i in outer), slice(first, last), *whole)
