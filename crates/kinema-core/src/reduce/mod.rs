@@ -5,6 +5,7 @@ mod frames;
 mod kernel;
 mod leaf_partial;
 mod merge_tree;
+mod room;
 mod transform;
 mod values;
 
@@ -13,5 +14,7 @@ pub use self::frames::{AtomSets, Frame, Frames, Lattices};
 pub use self::kernel::{AnyKernel, AnyPartial, AnyScratch, Kernel, Needs};
 pub(crate) use self::leaf_partial::LeafPartial;
 pub use self::merge_tree::{MergeTree, Node, Partials};
+pub(crate) use self::room::RunRoom;
+pub use self::room::{AnyRoom, Piece, Room};
 pub use self::transform::{AnyTransform, AtomMap, FrameMut, RunUp, Stack, Stage, Transform, TransformState};
 pub use self::values::{Number, ResultArray, Values};
