@@ -16,7 +16,7 @@ use crate::pipeline::pool::{Pool, Progress};
 use crate::pipeline::reader::Reader;
 use crate::plan::redecoded_frames;
 use crate::plan::{Job, Plan};
-use crate::reduce::{AnyKernel, BoundKernel, Lattices, LeafPartial, MergeTree, Node, RunRoom};
+use crate::reduce::{AnyKernel, BoundKernel, LeafPartial, MergeTree, Node, RunRoom, Workspace};
 use crate::trace;
 use crate::trace::activity::{COMPUTE, MERGE, TRANSFORM};
 use crate::trajectory::Trajectory;
@@ -157,7 +157,7 @@ struct Worker<'a> {
     gather: Option<AtomGather>,
     /// What is done to frames for some jobs.
     stacks: JobStacks,
-    lattices: Lattices,
+    workspace: Workspace,
     record: WorkerRecord,
 }
 
@@ -173,7 +173,7 @@ impl<'a> Worker<'a> {
             block: Block::default(),
             gather: plan.atoms.positions_in(&plan.read_atoms)?.map(AtomGather::new),
             stacks: JobStacks::new(plan, shared.jobs)?,
-            lattices: Lattices::default(),
+            workspace: Workspace::default(),
             record: WorkerRecord::default(),
         })
     }
@@ -278,7 +278,7 @@ impl<'a> Worker<'a> {
                     };
                     let accumulated =
                         partial.accumulate(kernel, &moved.view, before, frames, empty, |partial, rows| {
-                            bound.accumulate(partial, rows, &self.lattices)?;
+                            bound.accumulate(partial, rows, &self.workspace)?;
                             compute += watch.lap(&COMPUTE, Work::frames(rows.frames.len() as u64));
                             Ok(())
                         });

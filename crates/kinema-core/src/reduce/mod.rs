@@ -10,7 +10,7 @@ mod transform;
 mod values;
 
 pub use self::bound_kernel::BoundKernel;
-pub use self::frames::{AtomSets, Frame, Frames, Lattices};
+pub use self::frames::{AtomSets, Frame, Frames, Workspace};
 pub use self::kernel::{AnyKernel, AnyPartial, AnyScratch, Kernel, Needs};
 pub(crate) use self::leaf_partial::LeafPartial;
 pub use self::merge_tree::{MergeTree, Node, Partials};
