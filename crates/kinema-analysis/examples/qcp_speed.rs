@@ -10,7 +10,7 @@ use kinema_analysis::{Argument, Arguments, AtomsAndReference, Cpu, Superpose, Su
 use kinema_core::Result;
 use kinema_core::frame::Stamp;
 use kinema_core::frame::{Block, Fields};
-use kinema_core::reduce::{AtomMap, BoundKernel, FrameMut, Lattices, Transform};
+use kinema_core::reduce::{AtomMap, BoundKernel, FrameMut, Transform, Workspace};
 use kinema_core::selection::AtomSelection;
 
 /// A wandering chain with a step of 3.8 angstrom, and small differences from frame to frame.
@@ -87,13 +87,13 @@ fn kernel_time(name: &str, arguments: &Arguments, held: &AtomSelection) -> Resul
     let mut block = Block::default();
     block.reset(0..rows as u64, held.len(), Fields::POSITIONS);
     block.positions = chain(held.len(), rows);
-    let (mut bound, lattices) = (BoundKernel::new(&*kernel, held)?, Lattices::default());
+    let (mut bound, workspace) = (BoundKernel::new(&*kernel, held)?, Workspace::default());
     let blocks = 50;
     let mut failure = None;
     let time = best(rows * blocks, || {
         let mut partial = kernel.empty();
         for _ in 0..blocks {
-            let done = bound.accumulate(&mut partial, black_box(&block.view()), &lattices);
+            let done = bound.accumulate(&mut partial, black_box(&block.view()), &workspace);
             failure = failure.take().or(done.err());
         }
         black_box(partial);

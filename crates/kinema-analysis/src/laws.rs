@@ -6,7 +6,7 @@ use std::mem::discriminant;
 use std::ops::Range;
 
 use kinema_core::frame::BlockView;
-use kinema_core::reduce::{AnyKernel, AnyPartial, BoundKernel, Lattices, Number, ResultArray, Values};
+use kinema_core::reduce::{AnyKernel, AnyPartial, BoundKernel, Number, ResultArray, Values, Workspace};
 use kinema_core::selection::AtomSelection;
 use kinema_core::{Error, ErrorKind, Result, with_numbers};
 
@@ -27,10 +27,10 @@ fn broken(id: &str, law: &str) -> Error {
 /// `Internal`, naming the broken law; and whatever the kernel answers.
 pub fn check(kernel: &dyn AnyKernel, block: &BlockView<'_>, atoms: &AtomSelection) -> Result<()> {
     let gather = |parts: &[Range<usize>]| -> Result<AnyPartial> {
-        let (mut bound, lattices) = (BoundKernel::new(kernel, atoms)?, Lattices::default());
+        let (mut bound, workspace) = (BoundKernel::new(kernel, atoms)?, Workspace::default());
         let mut partial = kernel.empty();
         for range in parts {
-            bound.accumulate(&mut partial, &block.rows_in(range.clone()), &lattices)?;
+            bound.accumulate(&mut partial, &block.rows_in(range.clone()), &workspace)?;
         }
         Ok(partial)
     };

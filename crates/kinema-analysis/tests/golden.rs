@@ -3,7 +3,7 @@
 use kinema_analysis::superposition::AtomsAndReference;
 use kinema_analysis::{Argument, Arguments, Superpose, Superposition, registry};
 use kinema_core::frame::{Block, Fields};
-use kinema_core::reduce::{AtomMap, BoundKernel, FrameMut, Lattices, ResultArray, Transform};
+use kinema_core::reduce::{AtomMap, BoundKernel, FrameMut, ResultArray, Transform, Workspace};
 use kinema_core::selection::AtomSelection;
 
 const ATOMS: usize = 214;
@@ -74,7 +74,7 @@ fn run(name: &str, arguments: &Arguments, block: &Block) -> Vec<ResultArray> {
     let kernel = registry::named(name).unwrap().kernel(arguments).unwrap();
     let mut partial = kernel.empty();
     let mut bound = BoundKernel::new(&*kernel, &AtomSelection::all(ATOMS as u32)).unwrap();
-    bound.accumulate(&mut partial, &block.view(), &Lattices::default()).unwrap();
+    bound.accumulate(&mut partial, &block.view(), &Workspace::default()).unwrap();
     kernel.finish(partial).unwrap()
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kinema_analysis::superposition::AtomsAndReference;
 use kinema_analysis::{Argument, Arguments, Cpu, KERNELS, Superpose, Superposition, laws, registry};
 use kinema_core::frame::{Block, Fields, Stamp};
-use kinema_core::reduce::{AnyKernel, AtomMap, BoundKernel, FrameMut, Lattices, Transform};
+use kinema_core::reduce::{AnyKernel, AtomMap, BoundKernel, FrameMut, Transform, Workspace};
 use kinema_core::selection::AtomSelection;
 use kinema_core::{Error, ErrorKind, Result};
 
@@ -73,7 +73,7 @@ fn every_kernel_keeps_the_laws() {
                     let bytes = kernels.each_ref().map(|kernel| {
                         let mut partial = kernel.empty();
                         let mut bound = BoundKernel::new(&**kernel, &of_block).unwrap();
-                        bound.accumulate(&mut partial, &block.view(), &Lattices::default()).unwrap();
+                        bound.accumulate(&mut partial, &block.view(), &Workspace::default()).unwrap();
                         kernel.to_bytes(&partial).unwrap()
                     });
                     assert!(bytes[0] == bytes[1], "{}: another build gives other bits", info.id);
@@ -100,7 +100,7 @@ fn every_kernel_has_a_name_of_its_own_and_its_own_id() {
 fn run(kernel: &dyn AnyKernel, block: &Block) -> Result<Vec<f64>> {
     let atoms = AtomSelection::from_sorted(all(), 1000)?;
     let mut partial = kernel.empty();
-    BoundKernel::new(kernel, &atoms)?.accumulate(&mut partial, &block.view(), &Lattices::default())?;
+    BoundKernel::new(kernel, &atoms)?.accumulate(&mut partial, &block.view(), &Workspace::default())?;
     Ok(kernel.finish(partial)?.pop().and_then(|array| array.values.of().map(<[f64]>::to_vec)).unwrap_or_default())
 }
 
@@ -185,7 +185,7 @@ fn blocks_that_do_not_fit_are_refused() {
     let mut without = block(3, ATOMS);
     without.reset([0, 1], ATOMS, Fields::NONE);
     for block in [block(3, ATOMS - 1), without] {
-        let error = bound.accumulate(&mut partial, &block.view(), &Lattices::default()).unwrap_err();
+        let error = bound.accumulate(&mut partial, &block.view(), &Workspace::default()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Internal);
     }
     let fewer = AtomSelection::from_sorted(vec![12, 16], 1000).unwrap();

@@ -11,7 +11,7 @@ use common::folder;
 use kinema_core::frame::{BlockMut, Fields, RowsMut, Stamp, Units, VectorsMut};
 use kinema_core::pipeline::Progress;
 use kinema_core::pipeline::arrays::{self, ArrayRequest};
-use kinema_core::pipeline::kernels::{self, Outcome};
+use kinema_core::pipeline::kernels::{self, Deliver, Outcome};
 use kinema_core::plan::{Access, Job, Plan};
 use kinema_core::reduce::{AnyKernel, AtomMap, FrameMut, Frames, Kernel, Needs, ResultArray, Stack, Stage, Transform};
 use kinema_core::reduce::{MergeTree, Node};
@@ -267,25 +267,45 @@ fn an_error_leaves_whole_leaves_and_the_others_complete_the_tree() {
         tree.insert(&kernels, node)
     };
     let bad = [job(OrderSensitive { fail_at: Some(200), ..kernel(&[3, 4], 20) })];
-    let error =
-        kernels::run_into(&trajectory, &plan, &bad, std::slice::from_ref(&(0..n)), &deliver, &Progress::default())
-            .err()
-            .unwrap();
+    let error = kernels::run_into(
+        &trajectory,
+        &plan,
+        &bad,
+        std::slice::from_ref(&(0..n)),
+        Deliver { leaf: &deliver, keeps: true },
+        &Progress::default(),
+    )
+    .err()
+    .unwrap();
     assert_eq!(error.frame(), Some(200));
     let missing: Vec<_> =
         (0..n).filter(|&leaf| !done.lock().unwrap()[leaf as usize]).map(|leaf| leaf..leaf + 1).collect();
     assert!(!missing.is_empty() && missing.len() < n as usize);
     // an empty range is no work
     let ranges: Vec<_> = std::iter::once(5..5).chain(missing.iter().cloned()).collect();
-    let timings = kernels::run_into(&trajectory, &plan, &good, &ranges, &deliver, &Progress::default()).unwrap();
+    let timings = kernels::run_into(
+        &trajectory,
+        &plan,
+        &good,
+        &ranges,
+        Deliver { leaf: &deliver, keeps: true },
+        &Progress::default(),
+    )
+    .unwrap();
     let frames: u64 = timings.workers.iter().map(|worker| worker.frames).sum();
     assert_eq!(frames, missing.iter().map(|leaf| plan.leaf(leaf.start).count() as u64).sum::<u64>());
     assert_eq!(root(Outcome { nodes: tree.into_nodes(), timings }, 0), whole);
     let full = |_: Node| Err(Error::new(ErrorKind::Io, "no space left"));
-    let error =
-        kernels::run_into(&trajectory, &plan, &good, std::slice::from_ref(&(0..n)), &full, &Progress::default())
-            .err()
-            .unwrap();
+    let error = kernels::run_into(
+        &trajectory,
+        &plan,
+        &good,
+        std::slice::from_ref(&(0..n)),
+        Deliver { leaf: &full, keeps: true },
+        &Progress::default(),
+    )
+    .err()
+    .unwrap();
     assert_eq!(error.kind(), ErrorKind::Io);
     std::fs::remove_dir_all(folder).unwrap();
 }

@@ -38,6 +38,11 @@ impl PyMergeTree {
         tree.clone().ok_or_else(|| invalid("this tree was used up by take_nodes"))
     }
 
+    /// Whether what is delivered stays in memory until the end.
+    pub fn keeps_results(&self) -> bool {
+        self.rows.is_none()
+    }
+
     /// Adds a node from any thread; with `rows` its results go there first.
     pub fn deliver(&self) -> PyResult<impl Fn(Node) -> Result<()> + Sync + '_> {
         let tree = self.tree()?;

@@ -205,9 +205,10 @@ pub fn run_into<'py>(
     let leaves: Vec<Range<u64>> = leaves.into_iter().map(|(start, stop)| start..stop).collect();
     let frames: u64 = leaves.iter().map(|range| frames_of(plan, range)).sum::<PyResult<_>>()?;
     let inner = &trajectory.inner;
-    let deliver = tree.deliver()?;
+    let insert = tree.deliver()?;
+    let deliver = kernels::Deliver { leaf: &insert, keeps: tree.keeps_results() };
     let outcome = run_interruptible(py, progress, frames, |progress| {
-        kernels::run_into(inner, plan, &work, &leaves, &deliver, progress)
+        kernels::run_into(inner, plan, &work, &leaves, deliver, progress)
     });
     timings_dict(py, &tree.or_raised(outcome)?)
 }

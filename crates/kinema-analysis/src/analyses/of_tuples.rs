@@ -91,17 +91,29 @@ impl<T: OfTuple<N>, const N: usize> Tuples<T, N> {
         } else {
             T::numbers(self.cpu, atoms, &Lattice::open(), Results::Double(values))?;
         }
-        let mut sum = 0.0;
-        for value in values.iter_mut() {
-            *value *= T::FACTOR;
-            sum += *value * 0.0;
-        }
         // atoms at one place or in a line have no angle, which is no error
-        if sum != 0.0 && row.iter().any(|value| !value.is_finite()) {
+        if !scale(values, T::FACTOR) && row.iter().any(|value| !value.is_finite()) {
             return Err(frame.not_finite(Fields::POSITIONS, 0));
         }
         Ok(())
     }
+}
+
+/// Multiplies values; whether all of them are finite. Sums of zeros side by side, as one has to wait for its last term.
+fn scale(values: &mut [f64], factor: f64) -> bool {
+    let mut zeros = [0.0; 8];
+    let (groups, tail) = values.as_chunks_mut::<8>();
+    for group in groups {
+        for (value, zero) in group.iter_mut().zip(&mut zeros) {
+            *value *= factor;
+            *zero += *value * 0.0;
+        }
+    }
+    for (value, zero) in tail.iter_mut().zip(&mut zeros) {
+        *value *= factor;
+        *zero += *value * 0.0;
+    }
+    zeros == [0.0; 8]
 }
 
 impl<T: OfTuple<N>, const N: usize> PerFrame for Tuples<T, N> {

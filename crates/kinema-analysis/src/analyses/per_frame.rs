@@ -2,8 +2,10 @@
 //!
 //! It knows no quantity: [`PerFrame`] says how many columns there are and computes one row.
 
+use std::ops::Range;
+
 use kinema_core::Result;
-use kinema_core::reduce::{Frame, Frames, Kernel, Needs, Number, ResultArray};
+use kinema_core::reduce::{AnyRoom, Frame, Frames, Kernel, Needs, Number, ResultArray, Room};
 
 use crate::partials::series::Series;
 
@@ -44,6 +46,14 @@ impl<P: PerFrame> Kernel for Rows<P> {
 
     fn empty(&self) -> Series<P::Value> {
         Series::default()
+    }
+
+    fn room(&self, n_frames: usize) -> Option<AnyRoom> {
+        Room::<P::Value>::new(n_frames, self.0.width()).map(|room| room as AnyRoom)
+    }
+
+    fn empty_in(&self, room: &AnyRoom, frames: Range<usize>) -> Series<P::Value> {
+        room.clone().downcast().map_or_else(|_| Series::default(), |room| Series::in_room(&room, frames))
     }
 
     fn accumulate(&self, partial: &mut Series<P::Value>, frames: &Frames<'_>, scratch: &mut P::Scratch) -> Result<()> {

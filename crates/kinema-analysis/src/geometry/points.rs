@@ -79,11 +79,24 @@ impl<'a> Points<'a> {
                 None => self.tail(at),
             },
             Some(atoms) => match atoms.get(at..).and_then(|rest| rest.first_chunk()) {
-                // `picked` has checked the greatest number
-                Some(&[a, b, c, d]) => Q::xyz([self.atom(a), self.atom(b), self.atom(c), self.atom(d)]),
+                Some(&[a, b, c, d]) => {
+                    // SAFETY: `picked` has compared the greatest number of the column, which does not change, with the row.
+                    Q::xyz(unsafe { [self.known(a), self.known(b), self.known(c), self.known(d)] })
+                }
                 None => self.tail(at),
             },
         }
+    }
+
+    /// Checking each atom again takes a fifth of the time of a distance.
+    ///
+    /// # Safety
+    /// The row has an atom of that number.
+    #[inline(always)]
+    unsafe fn known(&self, number: u32) -> &[f32; 3] {
+        debug_assert!((number as usize) < self.positions.len());
+        // SAFETY: as the caller says.
+        unsafe { self.positions.get_unchecked(number as usize) }
     }
 
     #[inline(always)]

@@ -1,52 +1,102 @@
 //! Partials of kernels that give one row of values for each frame: chunks of rows that merging moves and never copies.
 //!
-//! It keeps times and values only; the plan knows which frames they belong to.
+//! It keeps times and values only; the plan knows which frames they belong to. Where all results stay in memory a chunk is a
+//! place in the room for all of them, so that the whole is there with the last row.
+
+use std::ops::Range;
+use std::sync::Arc;
 
 use kinema_core::frame::Stamp;
-use kinema_core::reduce::{Number, ResultArray};
+use kinema_core::reduce::{Number, Piece, ResultArray, Room};
 use kinema_core::{Error, ErrorKind, Result};
 
 use super::bytes::{Reader, Writer};
 
-/// Rows of consecutive frames.
-#[derive(Debug, Default, Clone, PartialEq)]
-struct Chunk<T> {
-    times: Vec<f64>,
-    /// `times.len() * width` values
-    values: Vec<T>,
+/// Rows of consecutive frames: times, and `times.len() * width` values.
+#[derive(Debug)]
+enum Chunk<T: Number> {
+    Own(Vec<f64>, Vec<T>),
+    InRoom(Piece<T>),
+}
+
+impl<T: Number> Chunk<T> {
+    /// Whether there is no room for so many more rows.
+    fn is_full(&self, n_rows: usize) -> bool {
+        matches!(self, Self::InRoom(piece) if piece.left() < n_rows)
+    }
+
+    fn rows(&self) -> (&[f64], &[T]) {
+        match self {
+            Self::Own(times, values) => (times, values),
+            Self::InRoom(piece) => piece.rows(),
+        }
+    }
+
+    fn times(&self) -> &[f64] {
+        self.rows().0
+    }
+
+    /// Adds a chunk whose place is behind this one's; gives back any other.
+    fn join(&mut self, later: Self) -> Option<Self> {
+        match (self, later) {
+            (Self::InRoom(piece), Self::InRoom(later)) => piece.join(later).err().map(Self::InRoom),
+            (_, later) => Some(later),
+        }
+    }
 }
 
 /// All rows gathered so far, in the order of the frames.
-#[derive(Debug, Default, Clone, PartialEq)]
-pub struct Series<T> {
+#[derive(Debug)]
+pub struct Series<T: Number> {
     chunks: Vec<Chunk<T>>,
 }
 
+impl<T: Number> Default for Series<T> {
+    fn default() -> Self {
+        Self { chunks: Vec::new() }
+    }
+}
+
 impl<T: Number> Series<T> {
+    /// No rows yet; those of the frames at a place are written into the room.
+    pub(crate) fn in_room(room: &Arc<Room<T>>, rows: Range<usize>) -> Self {
+        Self { chunks: room.piece(rows).map(Chunk::InRoom).into_iter().collect() }
+    }
+
     /// Adds rows with these times; gives their values, which are zero.
     pub(crate) fn extend(&mut self, stamps: &[Stamp], width: usize) -> &mut [T] {
-        if self.chunks.is_empty() {
-            self.chunks.push(Chunk::default());
+        if self.chunks.last().is_none_or(|chunk| chunk.is_full(stamps.len())) {
+            self.chunks.push(Chunk::Own(Vec::new(), Vec::new()));
         }
         let last = self.chunks.len() - 1;
-        let Chunk { times, values } = &mut self.chunks[last];
-        times.extend(stamps.iter().map(|stamp| stamp.time));
-        let before = values.len();
-        values.resize(before + stamps.len() * width, T::default());
-        &mut values[before..]
+        match &mut self.chunks[last] {
+            Chunk::Own(times, values) => {
+                times.extend(stamps.iter().map(|stamp| stamp.time));
+                let before = values.len();
+                values.resize(before + stamps.len() * width, T::default());
+                &mut values[before..]
+            }
+            Chunk::InRoom(piece) => {
+                let (times, values) = piece.extend(stamps.len());
+                times.iter_mut().zip(stamps).for_each(|(time, stamp)| *time = stamp.time);
+                values
+            }
+        }
     }
 
     /// Moves the rows of later frames behind these.
-    pub(crate) fn append(&mut self, mut later: Self) {
-        if self.chunks.is_empty() {
-            *self = later;
-        } else {
-            self.chunks.append(&mut later.chunks);
+    pub(crate) fn append(&mut self, later: Self) {
+        for chunk in later.chunks {
+            let apart = match self.chunks.last_mut() {
+                Some(last) => last.join(chunk),
+                None => Some(chunk),
+            };
+            self.chunks.extend(apart);
         }
     }
 
     fn len(&self) -> usize {
-        self.chunks.iter().map(|chunk| chunk.times.len()).sum()
+        self.chunks.iter().map(|chunk| chunk.times().len()).sum()
     }
 
     /// "time" (n), ps, and "values" (n, `width`).
@@ -58,13 +108,17 @@ impl<T: Number> Series<T> {
         if n == 0 {
             return Err(nothing_gathered(id));
         }
-        let mut chunks = self.chunks.into_iter();
-        let Chunk { mut times, mut values } = chunks.next().unwrap_or_default();
-        times.reserve(n - times.len());
-        values.reserve((n * width).saturating_sub(values.len()));
+        let mut chunks = self.chunks.into_iter().filter(|chunk| !chunk.times().is_empty());
+        let (mut times, mut values) = match chunks.next() {
+            Some(Chunk::InRoom(piece)) => piece.into_vecs(),
+            Some(Chunk::Own(times, values)) => (times, values),
+            None => (Vec::new(), Vec::new()),
+        };
+        times.reserve_exact(n - times.len());
+        values.reserve_exact((n * width).saturating_sub(values.len()));
         for chunk in chunks {
-            times.extend_from_slice(&chunk.times);
-            values.extend_from_slice(&chunk.values);
+            times.extend_from_slice(chunk.rows().0);
+            values.extend_from_slice(chunk.rows().1);
         }
         Ok(vec![
             ResultArray::new("time", vec![n], times),
@@ -78,10 +132,10 @@ impl<T: Number> Series<T> {
         writer.u64(width as u64);
         writer.u64(self.len() as u64);
         for chunk in &self.chunks {
-            writer.numbers(&chunk.times);
+            writer.numbers(chunk.times());
         }
         for chunk in &self.chunks {
-            writer.numbers(&chunk.values);
+            writer.numbers(chunk.rows().1);
         }
         writer.finish()
     }
@@ -97,7 +151,7 @@ impl<T: Number> Series<T> {
         let times = reader.numbers(rows, "times")?;
         let values = reader.numbers(rows.saturating_mul(width as u64), "values")?;
         reader.finish()?;
-        Ok(if rows == 0 { Self::default() } else { Self { chunks: vec![Chunk { times, values }] } })
+        Ok(if rows == 0 { Self::default() } else { Self { chunks: vec![Chunk::Own(times, values)] } })
     }
 }
 
@@ -145,9 +199,9 @@ mod tests {
     #[test]
     fn merging_moves_the_rows() {
         let (mut left, right) = (series(&[1.0]), series(&[2.0]));
-        let address = right.chunks[0].values.as_ptr();
+        let address = right.chunks[0].rows().1.as_ptr();
         left.append(right);
-        assert_eq!(left.chunks[1].values.as_ptr(), address);
+        assert_eq!(left.chunks[1].rows().1.as_ptr(), address);
     }
 
     #[test]

@@ -6,8 +6,11 @@ use super::BlockView;
 #[derive(Debug)]
 pub struct AtomGather {
     columns: Vec<u32>,
-    vectors: [Vec<f32>; 3],
+    vectors: GatherRoom,
 }
+
+/// Room for gathered positions, velocities and forces.
+pub type GatherRoom = [Vec<f32>; 3];
 
 impl AtomGather {
     /// Gathers the atoms at `columns` of each row.
@@ -18,6 +21,11 @@ impl AtomGather {
     /// How many atoms these are.
     pub fn n_atoms(&self) -> usize {
         self.columns.len()
+    }
+
+    /// Gathers into this room from now on, and gives back the one before.
+    pub fn exchange_room(&mut self, room: &mut GatherRoom) {
+        std::mem::swap(&mut self.vectors, room);
     }
 
     /// Their values in all rows of a block, which must be as wide as `columns` say.

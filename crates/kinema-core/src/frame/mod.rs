@@ -10,7 +10,7 @@ mod rows;
 
 use std::ops::{BitOr, Sub};
 
-pub use self::atom_gather::AtomGather;
+pub use self::atom_gather::{AtomGather, GatherRoom};
 pub use self::block::{Block, BlockMut, BlockView};
 pub use self::lattice::Lattice;
 pub use self::real::Real;

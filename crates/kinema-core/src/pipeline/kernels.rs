@@ -16,7 +16,7 @@ use crate::pipeline::pool::{Pool, Progress};
 use crate::pipeline::reader::Reader;
 use crate::plan::redecoded_frames;
 use crate::plan::{Job, Plan};
-use crate::reduce::{AnyKernel, BoundKernel, Lattices, LeafPartial, MergeTree, Node};
+use crate::reduce::{AnyKernel, BoundKernel, LeafPartial, MergeTree, Node, RunRoom, Workspace};
 use crate::trace;
 use crate::trace::activity::{COMPUTE, MERGE, TRANSFORM};
 use crate::trajectory::Trajectory;
@@ -42,23 +42,31 @@ pub fn run(
 ) -> Result<Outcome> {
     let tree = MergeTree::new(plan.n_leaves());
     let kernels: Vec<&dyn AnyKernel> = jobs.iter().map(|job| &*job.kernel).collect();
-    let timings = run_into(trajectory, plan, jobs, &[leaves], &|node| tree.insert(&kernels, node), progress)?;
+    let deliver = Deliver { leaf: &|node| tree.insert(&kernels, node), keeps: true };
+    let timings = run_into(trajectory, plan, jobs, &[leaves], deliver, progress)?;
     Ok(Outcome { nodes: tree.into_nodes(), timings })
 }
 
-/// Receives a leaf as soon as it is done; called by all workers. Leaves that were not finished are never delivered.
-pub type Deliver<'a> = dyn Fn(Node) -> Result<()> + Sync + 'a;
+/// Where leaves go.
+#[derive(Clone, Copy)]
+pub struct Deliver<'a> {
+    /// Receives a leaf as soon as it is done; called by all workers. Leaves that were not finished are never delivered.
+    pub leaf: &'a (dyn Fn(Node) -> Result<()> + Sync),
+    /// Whether all of them stay in memory until the end. Then kernels with so many numbers a frame write them into their places
+    /// of the whole result.
+    pub keeps: bool,
+}
 
 /// Runs leaves of a plan, range after range, and delivers each.
 ///
 /// # Errors
-/// The first error of any worker or of `deliver`; the others stop at their next block.
+/// The first error of any worker or of `deliver.leaf`; the others stop at their next block.
 pub fn run_into(
     trajectory: &Trajectory,
     plan: &Plan,
     jobs: &[Job],
     leaves: &[Range<u64>],
-    deliver: &Deliver<'_>,
+    deliver: Deliver<'_>,
     progress: &Progress,
 ) -> Result<RunTimings> {
     let start = Instant::now();
@@ -68,12 +76,22 @@ pub fn run_into(
         false => (leaves.to_vec(), plan.task_leaves),
     };
     let pool = Pool::new(left, progress);
-    let shared = Shared { trajectory, plan, jobs, start, pool: &pool, task_leaves, deliver };
+    let rooms = rooms(plan, jobs, leaves, deliver.keeps);
+    let shared = Shared { trajectory, plan, jobs, start, pool: &pool, task_leaves, deliver, rooms: &rooms };
     let records = pool.run(&trajectory.threads, plan.workers, |number| shared.work(number))?;
     // a worker process may be ended before it can do that itself
     trace::flush();
     let (workers, blocks): (Vec<_>, Vec<_>) = records.into_iter().unzip();
     Ok(RunTimings { blocks: blocks.into_iter().flatten().collect(), ..RunTimings::of_workers(start, workers) })
+}
+
+/// Room for what each job gathers of the frames from the first leaf to the last.
+fn rooms(plan: &Plan, jobs: &[Job], leaves: &[Range<u64>], keeps: bool) -> Vec<RunRoom> {
+    let leaves = leaves.iter().filter(|range| !range.is_empty());
+    let ends = leaves.map(|range| (plan.leaf(range.start).start, plan.leaf(range.end - 1).end));
+    let whole = ends.reduce(|all, next| (all.0.min(next.0), all.1.max(next.1))).filter(|_| keeps);
+    let room = |job: &Job| whole.map_or(RunRoom::none(), |(first, end)| RunRoom::new(&*job.kernel, &(first..end)));
+    jobs.iter().map(room).collect()
 }
 
 /// State shared by the workers of a run.
@@ -86,7 +104,9 @@ struct Shared<'a> {
     pool: &'a Pool<'a, Range<u64>>,
     /// How many of them a worker takes from such a range.
     task_leaves: u64,
-    deliver: &'a Deliver<'a>,
+    deliver: Deliver<'a>,
+    /// One a job.
+    rooms: &'a [RunRoom],
 }
 
 type WorkerRecord = (WorkerTiming, Vec<BlockTiming>);
@@ -137,7 +157,7 @@ struct Worker<'a> {
     gather: Option<AtomGather>,
     /// What is done to frames for some jobs.
     stacks: JobStacks,
-    lattices: Lattices,
+    workspace: Workspace,
     record: WorkerRecord,
 }
 
@@ -153,7 +173,7 @@ impl<'a> Worker<'a> {
             block: Block::default(),
             gather: plan.atoms.positions_in(&plan.read_atoms)?.map(AtomGather::new),
             stacks: JobStacks::new(plan, shared.jobs)?,
-            lattices: Lattices::default(),
+            workspace: Workspace::default(),
             record: WorkerRecord::default(),
         })
     }
@@ -252,9 +272,13 @@ impl<'a> Worker<'a> {
                 for &job in moved.jobs {
                     let (bound, partial) = (&mut self.kernels[job], &mut open.partials[job]);
                     let frames = plan.kernel_leaf_frames[job] as usize;
+                    let (kernel, room) = (bound.kernel(), &self.shared.rooms[job]);
+                    let empty = |frames: Range<usize>| {
+                        room.empty(kernel, begin + frames.start as u64..end.min(begin + frames.end as u64))
+                    };
                     let accumulated =
-                        partial.accumulate(bound.kernel(), &moved.view, before, frames, |partial, rows| {
-                            bound.accumulate(partial, rows, &self.lattices)?;
+                        partial.accumulate(kernel, &moved.view, before, frames, empty, |partial, rows| {
+                            bound.accumulate(partial, rows, &self.workspace)?;
                             compute += watch.lap(&COMPUTE, Work::frames(rows.frames.len() as u64));
                             Ok(())
                         });
@@ -266,7 +290,7 @@ impl<'a> Worker<'a> {
                 let partials = partials.into_iter().zip(&self.kernels);
                 let partials =
                     partials.map(|(partial, bound)| partial.finish(bound.kernel())).collect::<Result<_>>()?;
-                (self.shared.deliver)(Node { level: 0, index: open.number, partials })?;
+                (self.shared.deliver.leaf)(Node { level: 0, index: open.number, partials })?;
                 open.number += 1;
                 compute += watch.lap(&MERGE, Work::frames((until - row) as u64));
             }

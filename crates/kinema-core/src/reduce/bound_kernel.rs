@@ -1,6 +1,6 @@
 //! A kernel on one worker, bound to the atoms of the worker's blocks.
 
-use super::frames::{AtomSets, Lattices};
+use super::frames::{AtomSets, Workspace};
 use super::{AnyKernel, AnyPartial, AnyScratch};
 use crate::error::Result;
 use crate::frame::BlockView;
@@ -27,12 +27,12 @@ impl<'a> BoundKernel<'a> {
         self.kernel
     }
 
-    /// Adds the frames of a block to a partial. `lattices` are those of the worker.
+    /// Adds the frames of a block to a partial. `workspace` is that of the worker.
     ///
     /// # Errors
     /// Those of [`AtomSets::visit`] and of the kernel.
-    pub fn accumulate(&mut self, partial: &mut AnyPartial, block: &BlockView<'_>, lattices: &Lattices) -> Result<()> {
+    pub fn accumulate(&mut self, partial: &mut AnyPartial, block: &BlockView<'_>, workspace: &Workspace) -> Result<()> {
         let Self { kernel, sets, scratch } = self;
-        sets.visit(block, lattices, |frames| kernel.accumulate(partial, frames, scratch))
+        sets.visit(block, workspace, |frames| kernel.accumulate(partial, frames, scratch))
     }
 }

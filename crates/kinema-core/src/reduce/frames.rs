@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::Needs;
 use crate::error::{Error, ErrorKind, Result};
-use crate::frame::{AtomGather, BlockView, Cell, Fields, Lattice, Stamp};
+use crate::frame::{AtomGather, BlockView, Cell, Fields, GatherRoom, Lattice, Stamp};
 use crate::selection::AtomSelection;
 
 /// Bytes of a set that are gathered for a kernel at a time, which stay in the second-level cache; a row at the least.
@@ -16,9 +16,14 @@ const GATHERED_BYTES: usize = 256 << 10;
 /// Lattices that are kept; a power of two.
 const KEPT_LATTICES: u64 = 1 << 9;
 
-/// Lattices of cells that were asked for: one of each cell and its periodic edges, for all kernels of a worker.
+/// What the kernels of a worker share, which run one after the other: lattices of cells that were asked for, one of each cell and
+/// its periodic edges; and the room that atoms are gathered into, so that it stays in the cache from kernel to kernel.
 #[derive(Debug, Default)]
-pub struct Lattices(RefCell<Kept>);
+pub struct Workspace {
+    lattices: RefCell<Kept>,
+    /// One a set.
+    gathered: RefCell<Vec<GatherRoom>>,
+}
 
 /// A cell, and along which edges it is periodic.
 type CellAndEdges = (Cell, [bool; 3]);
@@ -31,11 +36,11 @@ struct Kept {
     by_frame: Vec<Option<(CellAndEdges, Arc<Lattice>)>>,
 }
 
-impl Lattices {
+impl Workspace {
     /// The lattice of a frame's cell along the edges that are periodic.
-    fn of(&self, frame: u64, stamp: &Stamp) -> Result<Arc<Lattice>> {
+    fn lattice(&self, frame: u64, stamp: &Stamp) -> Result<Arc<Lattice>> {
         let key = (stamp.cell, stamp.periodic);
-        let mut kept = self.0.borrow_mut();
+        let mut kept = self.lattices.borrow_mut();
         let place = (frame % KEPT_LATTICES) as usize;
         for at in [kept.last, place] {
             if let Some((_, lattice)) = kept.by_frame.get(at).and_then(Option::as_ref).filter(|(of, _)| *of == key) {
@@ -86,16 +91,39 @@ impl AtomSets {
     pub fn visit(
         &mut self,
         block: &BlockView<'_>,
-        lattices: &Lattices,
-        mut see: impl FnMut(&Frames<'_>) -> Result<()>,
+        workspace: &Workspace,
+        see: impl FnMut(&Frames<'_>) -> Result<()>,
     ) -> Result<()> {
         let block = self.needed(block)?;
+        self.exchange_rooms(workspace);
+        let seen = self.visit_gathered(block, workspace, see);
+        self.exchange_rooms(workspace);
+        seen
+    }
+
+    /// Takes the room of the worker, or gives it back.
+    fn exchange_rooms(&mut self, workspace: &Workspace) {
+        let mut rooms = workspace.gathered.borrow_mut();
+        if rooms.len() < self.gathers.len() {
+            rooms.resize_with(self.gathers.len(), GatherRoom::default);
+        }
+        for (gather, room) in self.gathers.iter_mut().zip(rooms.iter_mut()) {
+            gather.iter_mut().for_each(|gather| gather.exchange_room(room));
+        }
+    }
+
+    fn visit_gathered(
+        &mut self,
+        block: BlockView<'_>,
+        workspace: &Workspace,
+        mut see: impl FnMut(&Frames<'_>) -> Result<()>,
+    ) -> Result<()> {
         let mut start = 0;
         while start < block.rows() {
             let end = block.rows().min(start.saturating_add(self.rows));
             let block = block.rows_in(start..end);
             self.gathers.iter_mut().flatten().for_each(|gather| gather.fill(&block));
-            see(&Frames { block, sets: self, lattices })?;
+            see(&Frames { block, sets: self, workspace })?;
             start = end;
         }
         Ok(())
@@ -131,7 +159,7 @@ impl AtomSets {
 pub struct Frames<'a> {
     block: BlockView<'a>,
     sets: &'a AtomSets,
-    lattices: &'a Lattices,
+    workspace: &'a Workspace,
 }
 
 impl<'a> Frames<'a> {
@@ -238,7 +266,7 @@ impl<'a> Frame<'a> {
         if !self.frames.sets.needs.fields.contains(Fields::CELL) {
             return Err(Error::new(ErrorKind::Internal, "a kernel asks for a cell that is not among its needs"));
         }
-        self.frames.lattices.of(self.number, self.stamp)
+        self.frames.workspace.lattice(self.number, self.stamp)
     }
 
     /// The error for vectors of a set that are not finite, which names the first such atom of the trajectory.

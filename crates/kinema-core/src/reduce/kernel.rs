@@ -3,8 +3,9 @@
 //! Kernels see blocks, never paths; they live in `kinema-analysis`.
 
 use std::any::Any;
+use std::ops::Range;
 
-use super::{Frames, ResultArray};
+use super::{AnyRoom, Frames, ResultArray};
 use crate::error::{Error, ErrorKind, Result};
 use crate::frame::Fields;
 use crate::selection::AtomSelection;
@@ -32,6 +33,15 @@ pub trait Kernel: Send + Sync {
     fn needs(&self) -> Needs;
     /// The neutral partial.
     fn empty(&self) -> Self::Partial;
+    /// Room for what is gathered of so many frames in memory, where that is so much a frame; None where it is not, or where
+    /// there is no memory. Partials made by [`Kernel::empty_in`] write into it.
+    fn room(&self, _n_frames: usize) -> Option<AnyRoom> {
+        None
+    }
+    /// The neutral partial of frames that have these places in a room. It may gather fewer frames there, or others.
+    fn empty_in(&self, _room: &AnyRoom, _frames: Range<usize>) -> Self::Partial {
+        self.empty()
+    }
     /// Bytes of a partial whatever number of frames it holds; 0 where it grows with them. Large partials are merged
     /// less often: the length of the kernel's leaves depends on it, and with that its results' bits.
     fn partial_bytes(&self) -> u64 {
@@ -88,6 +98,10 @@ pub trait AnyKernel: Send + Sync {
     fn needs(&self) -> Needs;
     /// As [`Kernel::empty`].
     fn empty(&self) -> AnyPartial;
+    /// As [`Kernel::room`].
+    fn room(&self, n_frames: usize) -> Option<AnyRoom>;
+    /// As [`Kernel::empty_in`].
+    fn empty_in(&self, room: &AnyRoom, frames: Range<usize>) -> AnyPartial;
     /// As [`Kernel::partial_bytes`].
     fn partial_bytes(&self) -> u64;
     /// As [`Kernel::kept_bytes`].
@@ -137,6 +151,12 @@ impl<K: Kernel> AnyKernel for K {
     }
     fn empty(&self) -> AnyPartial {
         Box::new(Kernel::empty(self))
+    }
+    fn room(&self, n_frames: usize) -> Option<AnyRoom> {
+        Kernel::room(self, n_frames)
+    }
+    fn empty_in(&self, room: &AnyRoom, frames: Range<usize>) -> AnyPartial {
+        Box::new(Kernel::empty_in(self, room, frames))
     }
     fn partial_bytes(&self) -> u64 {
         Kernel::partial_bytes(self)

@@ -1,5 +1,7 @@
 //! The partial of one kernel over a leaf of the plan, which may hold several leaves of that kernel.
 
+use std::ops::Range;
+
 use super::{AnyKernel, AnyPartial};
 use crate::error::Result;
 use crate::frame::BlockView;
@@ -15,7 +17,8 @@ pub(crate) struct LeafPartial {
 }
 
 impl LeafPartial {
-    /// Adds the rows of a block. `before` frames of the plan's leaf came before; the kernel's leaves have `leaf_frames`.
+    /// Adds the rows of a block. `before` frames of the plan's leaf came before; the kernel's leaves have `leaf_frames`. `empty`
+    /// makes the partial of one, whose frames are those in the plan's leaf.
     ///
     /// # Errors
     /// Those of `accumulate` and [`AnyKernel::merge`].
@@ -25,13 +28,15 @@ impl LeafPartial {
         block: &BlockView<'_>,
         before: usize,
         leaf_frames: usize,
+        empty: impl Fn(Range<usize>) -> AnyPartial,
         mut accumulate: impl FnMut(&mut AnyPartial, &BlockView<'_>) -> Result<()>,
     ) -> Result<()> {
         let mut row = 0;
         while row < block.rows() {
             let left = leaf_frames - (before + row) % leaf_frames;
             let until = block.rows().min(row + left);
-            let partial = self.current.get_or_insert_with(|| kernel.empty());
+            let end = before + row + left;
+            let partial = self.current.get_or_insert_with(|| empty(end - leaf_frames..end));
             accumulate(partial, &block.rows_in(row..until))?;
             if until - row == left {
                 self.end_leaf(kernel)?;

@@ -559,7 +559,7 @@ mod tests {
                         }
                         Ok(())
                     };
-                    partial.accumulate(&Trace, &block.view(), first, 3, add).unwrap();
+                    partial.accumulate(&Trace, &block.view(), first, 3, |_| AnyKernel::empty(&Trace), add).unwrap();
                 }
                 let partials = vec![partial.finish(&Trace).unwrap()];
                 tree.insert(&[&Trace], Node { level: 0, index, partials }).unwrap();

@@ -6,14 +6,17 @@ mod grouping;
 mod kernel;
 mod leaf_partial;
 mod merge_tree;
+mod room;
 mod transform;
 mod values;
 
 pub use self::bound_kernel::BoundKernel;
-pub use self::frames::{AtomSets, Frame, Frames, Lattices};
+pub use self::frames::{AtomSets, Frame, Frames, Workspace};
 pub use self::grouping::{GroupRows, Grouping};
 pub use self::kernel::{AnyKernel, AnyPartial, AnyScratch, Kernel, Needs};
 pub(crate) use self::leaf_partial::LeafPartial;
 pub use self::merge_tree::{MergeTree, Node, Partials};
+pub(crate) use self::room::RunRoom;
+pub use self::room::{AnyRoom, Piece, Room};
 pub use self::transform::{AnyTransform, AtomMap, FrameMut, RunUp, Stack, Stage, Transform, TransformState};
 pub use self::values::{Number, ResultArray, Values};

@@ -1,0 +1,331 @@
+//! Room for the rows of a whole result in memory: workers write the rows of frames into their places, and nothing is copied
+//! at the end.
+//!
+//! Each place is handed out once. Whoever has it reads and writes there alone, until pieces are joined.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::mem::ManuallyDrop;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::{AnyKernel, AnyPartial, Number};
+
+/// Room of a type that its kernel knows, shared by the workers of a run.
+pub type AnyRoom = Arc<dyn Any + Send + Sync>;
+
+/// Bytes from which on the system is asked for large pages: on a virtual machine the first touch of small ones costs ten times
+/// as much a byte.
+const LARGE_BYTES: usize = 4 << 20;
+
+/// Numbers that several threads use, each its own range; all zero at first.
+#[derive(Debug)]
+struct Shared<T> {
+    begin: *mut T,
+    len: usize,
+    capacity: usize,
+}
+
+impl<T: Number> Shared<T> {
+    /// None where there is no memory. What is not touched uses none.
+    fn new(len: usize) -> Option<Self> {
+        // a vector of zeros ends the process where there is no memory
+        Vec::<T>::new().try_reserve_exact(len).ok()?;
+        let mut numbers = ManuallyDrop::new(vec![T::default(); len]);
+        ask_for_large_pages(&mut numbers);
+        Some(Self { begin: numbers.as_mut_ptr(), len, capacity: numbers.capacity() })
+    }
+
+    /// # Safety
+    /// No slice of these numbers that can be written to may exist.
+    unsafe fn slice(&self, range: Range<usize>) -> &[T] {
+        assert!(range.start <= range.end && range.end <= self.len);
+        // SAFETY: within the vector; the caller knows of all slices.
+        unsafe { std::slice::from_raw_parts(self.begin.add(range.start), range.len()) }
+    }
+
+    /// # Safety
+    /// No other slice of these numbers may exist.
+    #[expect(clippy::mut_from_ref, reason = "whoever calls it has the range alone")]
+    unsafe fn slice_mut(&self, range: Range<usize>) -> &mut [T] {
+        assert!(range.start <= range.end && range.end <= self.len);
+        // SAFETY: within the vector; the caller knows of all slices.
+        unsafe { std::slice::from_raw_parts_mut(self.begin.add(range.start), range.len()) }
+    }
+
+    fn into_vec(self) -> Vec<T> {
+        ManuallyDrop::new(self).vector()
+    }
+
+    /// The vector, to be taken once.
+    fn vector(&mut self) -> Vec<T> {
+        let (len, capacity) = (std::mem::take(&mut self.len), std::mem::take(&mut self.capacity));
+        let begin = std::mem::replace(&mut self.begin, std::ptr::NonNull::dangling().as_ptr());
+        // SAFETY: parts of the vector in `new`, or, the second time, of one without room.
+        unsafe { Vec::from_raw_parts(begin, len, capacity) }
+    }
+}
+
+impl<T> Drop for Shared<T> {
+    fn drop(&mut self) {
+        // SAFETY: parts of the vector in `new`, whose numbers need not be dropped one by one.
+        drop(unsafe { Vec::from_raw_parts(self.begin, 0, self.capacity) });
+    }
+}
+
+fn ask_for_large_pages<T>(numbers: &mut Vec<T>) {
+    #[cfg(target_os = "linux")]
+    {
+        const PAGE: usize = 4096;
+        let bytes = size_of_val(numbers.as_slice());
+        if bytes >= LARGE_BYTES {
+            let begin = numbers.as_mut_ptr().cast::<u8>();
+            let skipped = begin.align_offset(PAGE);
+            // SAFETY: whole pages within the vector; the advice changes no byte. Where it is not taken pages are small.
+            unsafe { libc::madvise(begin.add(skipped).cast(), (bytes - skipped) & !(PAGE - 1), libc::MADV_HUGEPAGE) };
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = numbers;
+}
+
+/// Room for the rows of consecutive frames: a time and so many numbers each.
+#[derive(Debug)]
+pub struct Room<T: Number> {
+    times: Shared<f64>,
+    values: Shared<T>,
+    width: usize,
+    /// Rows that were handed out: start and end, none of which touch each other.
+    taken: Mutex<BTreeMap<usize, usize>>,
+}
+
+// SAFETY: it owns its numbers, which may be sent.
+unsafe impl<T: Number> Send for Room<T> {}
+// SAFETY: numbers are read and written through pieces alone, of which no two have a row in common.
+unsafe impl<T: Number> Sync for Room<T> {}
+
+impl<T: Number> Room<T> {
+    /// For so many rows of `width` numbers; None where there is no memory for them.
+    pub fn new(n_rows: usize, width: usize) -> Option<Arc<Self>> {
+        let values = Shared::new(n_rows.checked_mul(width)?)?;
+        Some(Arc::new(Self { times: Shared::new(n_rows)?, values, width, taken: Mutex::default() }))
+    }
+
+    /// A place for these rows; None where one of them was handed out before, or is not there.
+    pub fn piece(self: &Arc<Self>, rows: Range<usize>) -> Option<Piece<T>> {
+        if rows.is_empty() || rows.end > self.times.len {
+            return None;
+        }
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mut start, mut end) = (rows.start, rows.end);
+        if let Some((&before, &until)) = taken.range(..rows.end).next_back() {
+            if until > rows.start {
+                return None;
+            }
+            if until == rows.start {
+                start = before;
+            }
+        }
+        if let Some(until) = taken.remove(&rows.end) {
+            end = until;
+        }
+        taken.insert(start, end);
+        drop(taken);
+        Some(Piece { room: self.clone(), start: rows.start, filled: rows.start, end: rows.end })
+    }
+}
+
+/// A place in a room that one partial has, filled from its first row on.
+#[derive(Debug)]
+pub struct Piece<T: Number> {
+    room: Arc<Room<T>>,
+    start: usize,
+    filled: usize,
+    end: usize,
+}
+
+impl<T: Number> Piece<T> {
+    /// How many rows more there is a place for.
+    pub fn left(&self) -> usize {
+        self.end - self.filled
+    }
+
+    /// The times and values of the next rows, all zero.
+    ///
+    /// # Panics
+    /// For more rows than are left.
+    pub fn extend(&mut self, n_rows: usize) -> (&mut [f64], &mut [T]) {
+        assert!(n_rows <= self.left(), "more rows than there is a place for");
+        let rows = self.filled..self.filled + n_rows;
+        self.filled = rows.end;
+        let Room { times, values, width, .. } = &*self.room;
+        let numbers = rows.start * width..rows.end * width;
+        // SAFETY: these rows are this piece's alone, which is borrowed as long as the slices.
+        unsafe { (times.slice_mut(rows), values.slice_mut(numbers)) }
+    }
+
+    /// Times and values of the rows that are filled.
+    pub fn rows(&self) -> (&[f64], &[T]) {
+        let (start, filled, width) = (self.start, self.filled, self.room.width);
+        // SAFETY: these rows are this piece's alone, which is borrowed as long as the slices.
+        unsafe { (self.room.times.slice(start..filled), self.room.values.slice(start * width..filled * width)) }
+    }
+
+    /// Adds the piece behind this one.
+    ///
+    /// # Errors
+    /// That piece, where it has another place, or this one is not full.
+    pub fn join(&mut self, later: Self) -> Result<(), Self> {
+        if !Arc::ptr_eq(&self.room, &later.room) || self.filled != self.end || later.start != self.end {
+            return Err(later);
+        }
+        (self.filled, self.end) = (later.filled, later.end);
+        Ok(())
+    }
+
+    /// Times and values: as they lie where these are all rows of the room and nobody else has it, else a copy.
+    pub fn into_vecs(self) -> (Vec<f64>, Vec<T>) {
+        if self.filled - self.start < self.room.times.len {
+            let (times, values) = self.rows();
+            return (times.to_vec(), values.to_vec());
+        }
+        let Self { room, start, filled, end } = self;
+        match Arc::try_unwrap(room) {
+            Ok(Room { times, values, .. }) => (times.into_vec(), values.into_vec()),
+            Err(room) => {
+                let piece = Self { room, start, filled, end };
+                let (times, values) = piece.rows();
+                (times.to_vec(), values.to_vec())
+            }
+        }
+    }
+}
+
+/// The room of one kernel for the frames of a run, if it has any.
+pub(crate) struct RunRoom {
+    room: Option<AnyRoom>,
+    /// Position of its first frame in the selection.
+    first: u64,
+}
+
+impl RunRoom {
+    /// For frames at these positions of the selection.
+    pub(crate) fn new(kernel: &dyn AnyKernel, positions: &Range<u64>) -> Self {
+        let n_frames = usize::try_from(positions.end.saturating_sub(positions.start)).ok();
+        Self { room: n_frames.and_then(|n_frames| kernel.room(n_frames)), first: positions.start }
+    }
+
+    /// Of a run whose results do not stay in memory.
+    pub(crate) fn none() -> Self {
+        Self { room: None, first: 0 }
+    }
+
+    /// The neutral partial of frames at these positions.
+    pub(crate) fn empty(&self, kernel: &dyn AnyKernel, positions: Range<u64>) -> AnyPartial {
+        let place = |position: u64| position.checked_sub(self.first).and_then(|place| usize::try_from(place).ok());
+        match (&self.room, place(positions.start), place(positions.end)) {
+            (Some(room), Some(start), Some(end)) => kernel.empty_in(room, start..end),
+            _ => kernel.empty(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_handed_out_once() {
+        let room = Room::<u32>::new(100, 3).unwrap();
+        let mut pieces = Vec::new();
+        for (rows, free) in [
+            (10..20, true),
+            (15..16, false),
+            (5..11, false),
+            (0..100, false),
+            (19..30, false),
+            (20..30, true),
+            (0..10, true),
+            (40..50, true),
+            (29..41, false),
+            (30..40, true),
+            (0..1, false),
+            (49..50, false),
+            (50..100, true),
+            (99..101, false),
+            (100..101, false),
+        ] {
+            let piece = room.piece(rows.clone());
+            assert_eq!(piece.is_some(), free, "{rows:?}");
+            pieces.extend(piece);
+        }
+        assert_eq!(*room.taken.lock().unwrap(), BTreeMap::from([(0, 100)]));
+        // a place that was given up is not handed out again: there may be numbers in it
+        drop(pieces);
+        assert!(room.piece(0..1).is_none());
+    }
+
+    #[test]
+    fn pieces_that_threads_have_filled_are_joined_to_the_room_itself() {
+        // large pages, too
+        const WIDTH: usize = 200;
+        let room = Room::<u64>::new(4000, WIDTH).unwrap();
+        let address = room.values.begin.cast_const();
+        let fill = |first: usize| {
+            let mut piece = room.piece(first..first + 1000).unwrap();
+            for part in 0..10 {
+                let at = first + 100 * part;
+                let (times, values) = piece.extend(100);
+                assert!(times.iter().all(|&time| time == 0.0) && values.iter().all(|&value| value == 0));
+                times.iter_mut().zip(at..).for_each(|(time, row)| *time = row as f64);
+                values.iter_mut().zip(at * WIDTH..).for_each(|(value, at)| *value = at as u64);
+            }
+            assert_eq!(piece.left(), 0);
+            piece
+        };
+        let mut pieces: Vec<_> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4).map(|i| scope.spawn(move || fill(1000 * i))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        drop(room);
+        let last = pieces.pop().unwrap();
+        let mut whole = pieces.remove(0);
+        // not the next one
+        let last = whole.join(last).unwrap_err();
+        for piece in pieces.into_iter().chain([last]) {
+            whole.join(piece).unwrap();
+        }
+        let (times, values) = whole.into_vecs();
+        assert!(times.into_iter().eq((0..4000).map(f64::from)));
+        assert_eq!(values.as_ptr(), address);
+        assert!(values.into_iter().eq(0..4000 * WIDTH as u64));
+    }
+
+    #[test]
+    fn what_is_not_the_whole_room_is_copied() {
+        let room = Room::<f64>::new(4, 1).unwrap();
+        let (mut left, mut right) = (room.piece(0..2).unwrap(), room.piece(2..4).unwrap());
+        let put = |piece: &mut Piece<f64>, value: f64| {
+            let (times, values) = piece.extend(1);
+            (times[0], values[0]) = (10.0 * value, value);
+        };
+        put(&mut left, 1.5);
+        // there is a gap
+        right = left.join(right).unwrap_err();
+        assert_eq!(left.rows(), (&[15.0][..], &[1.5][..]));
+        [(&mut left, 2.5), (&mut right, 3.5), (&mut right, 4.5)]
+            .into_iter()
+            .for_each(|(piece, value)| put(piece, value));
+        assert!(left.join(Room::new(4, 1).unwrap().piece(2..4).unwrap()).is_err());
+        left.join(right).unwrap();
+        // somebody else has the room
+        assert_eq!(left.into_vecs().1, [1.5, 2.5, 3.5, 4.5]);
+        drop(room);
+        let mut part = Room::<f64>::new(3, 1).unwrap().piece(1..2).unwrap();
+        put(&mut part, 5.5);
+        assert_eq!(part.into_vecs(), (vec![55.0], vec![5.5]));
+        assert!(Room::<f64>::new(1 << 40, 1 << 20).is_none() && Room::<f64>::new(usize::MAX, 2).is_none());
+        let empty = Room::<f64>::new(2, 0).unwrap();
+        assert_eq!(empty.piece(0..2).unwrap().extend(2).1, [0.0_f64; 0]);
+    }
+}
