@@ -610,6 +610,7 @@ class Trajectory:
                 from kinema.transforms.functions import function
 
                 transform = function(transform)
+            made = transform.prepared(made)
             bound = transform.bind(made)
             made = made._with(made._core.with_transforms([*made._core.transforms, bound]), made._view)
         return made
@@ -620,6 +621,12 @@ class Trajectory:
         return tuple(transform.label for transform in self._core.transforms)
 
     # -- inside -------------------------------------------------------------------------------------------------
+
+    def read_otherwise(self, core: _core.Trajectory, hdf5: h5md.H5mdOptions | None) -> Trajectory:
+        """The same frames behind the same transforms, of the same files, opened anew with other options."""
+        made = self._with(core.with_transforms([*self._core.transforms]), self._view)
+        made._hdf5 = hdf5
+        return made
 
     def of_all_frames(self) -> Trajectory:
         """The trajectory that this is a view of."""

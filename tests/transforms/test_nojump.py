@@ -1,4 +1,4 @@
-"""`nojump` on known walks: jumps counted by any worker, in parts, after kills, between selected frames, from structures."""
+"""`nojump` on known walks: any worker, parts, kills, selected frames, structures, stored images."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 from itertools import accumulate
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -18,6 +19,7 @@ from kinema.errors import ArgumentError
 from kinema.execution.run import run
 from kinema.selection.frames import FrameSelection
 from kinema.testing.children import start_child
+from kinema.testing.h5md_files import add_box, add_element, start_h5md
 from kinema.transforms import jump_counts
 from kinema.transforms.jump_counts import JumpCounts, counted_jumps
 
@@ -192,6 +194,7 @@ say("the same")
 KILLED = """
 import sys, time
 import kinema as kn
+from kinema.testing.h5md_files import add_box, add_element, start_h5md
 from kinema.transforms import jump_counts
 
 jump_counts._LEAST = 32
@@ -243,7 +246,7 @@ class TestKills:
 
 class TestSelected:
     def test_jumps_between_selected_frames_alone(self, chain, tmp_path):
-        images, cells, paths = chain
+        _, cells, paths = chain
         traj = opened(paths)
         for chosen in (slice(100, 900, 3), [1500, 4, 4, 700, 5, 6, 30]):
             numbers = np.unique(np.arange(N_FRAMES)[chosen])
@@ -288,3 +291,75 @@ class TestFirst:
             traj.with_transform(transforms.nojump(first=structure[:4]))
         with pytest.raises(ArgumentError, match="first is a cluster"):
             transforms.nojump(first=transforms.wrap())
+
+
+class TestStoredImages:
+    """Steps of several cells, which nobody could count."""
+
+    CELL = np.array([[31.0, 0.0, 0.0], [11.0, 29.0, 0.0], [-7.0, 5.0, 23.0]])
+
+    def walk(self, n_frames=40):
+        rng = np.random.default_rng(2)
+        cells = self.CELL * (1 + 0.03 * np.sin(np.arange(n_frames)))[:, None, None]
+        images = rng.integers(-3, 4, (n_frames, 5, 3))
+        return images, rng.uniform(0, 1, (n_frames, 5, 3)) @ cells, cells
+
+    def h5md(self, path, images, wrapped, cells):
+        steps = np.arange(len(wrapped))
+        with h5py.File(path, "w") as file:
+            group = start_h5md(file).create_group("particles/all")
+            add_element(group, "position", wrapped, steps=steps, times=steps * 1.0, unit="Angstrom")
+            add_element(group, "image", images, steps=steps[: len(images)], times=steps[: len(images)] * 1.0)
+            add_element(add_box(group), "edges", cells, unit="Angstrom", steps=steps, times=steps * 1.0)
+        return path
+
+    def test_of_h5md(self, tmp_path):
+        images, wrapped, cells = self.walk()
+        expected = wrapped + images @ cells
+        path = self.h5md(tmp_path / "images.h5", images, wrapped, cells)
+        with pytest.warns(kn.Note, match=r"images\.h5: images that the file stores are used"):
+            unwrapped = opened(path).with_transform(transforms.nojump())
+        assert_allclose(unwrapped.read(), expected, rtol=0, atol=1e-4)
+        assert_allclose(unwrapped[7].positions, expected[7], rtol=0, atol=1e-4)
+        assert_array_equal(unwrapped.read([30, 2], [4, 1]), unwrapped.read()[[30, 2]][:, [4, 1]])
+        again = opened(path, unwrap=True)
+        assert_array_equal(again.with_transform(transforms.nojump()).read(), unwrapped.read())
+        structure = again.read([0])[0] + [2, 0, -1] @ cells[0]
+        nearest = opened(path).with_transform(transforms.nojump(first=structure)).read()
+        assert_allclose(nearest, expected + ([2, 0, -1] @ cells)[:, None], rtol=0, atol=1e-4)
+
+    def test_images_of_some_frames_are_not_used(self, tmp_path):
+        images, wrapped, cells = self.walk()
+        path = self.h5md(tmp_path / "some.h5", images[:-3], wrapped, cells)
+        with pytest.warns(kn.Note, match=r"not used, and jumps are counted: .*some\.h5: .*no values for row 37"):
+            opened(path).with_transform(transforms.nojump())
+
+    def test_images_that_are_no_whole_numbers_are_an_error(self, tmp_path):
+        images, wrapped, cells = self.walk()
+        path = self.h5md(tmp_path / "half.h5", images + 0.5, wrapped, cells)
+        with pytest.raises(kn.Error, match=r"half\.h5: H5MD frame 0: images are not whole numbers"):
+            opened(path).with_transform(transforms.nojump()).read()
+
+    @pytest.mark.parametrize("columns", ["x y z ix iy iz", "xu yu zu"])
+    def test_of_lammps(self, tmp_path, columns):
+        images, wrapped, cells = self.walk(6)
+        expected = wrapped + images @ cells
+        values = np.concatenate([wrapped, images], axis=2) if "ix" in columns else expected
+        with open(tmp_path / "a.lammpsdump", "w") as file:
+            for step, (rows, cell) in enumerate(zip(values, cells, strict=True)):
+                (lx, _, _), (xy, ly, _), (xz, yz, lz) = cell
+                bounds = [
+                    (min(0, xy, xz, xy + xz), lx + max(0, xy, xz, xy + xz), xy),
+                    (min(0, yz), ly + max(0, yz), xz),
+                    (0.0, lz, yz),
+                ]
+                print(f"ITEM: TIMESTEP\n{step}\nITEM: NUMBER OF ATOMS\n{len(rows)}", file=file)
+                print("ITEM: BOX BOUNDS xy xz yz pp pp pp", file=file)
+                print("\n".join(" ".join(f"{one:.7f}" for one in bound) for bound in bounds), file=file)
+                print(f"ITEM: ATOMS id type {columns}", file=file)
+                for atom in (3, 0, 4, 1, 2):
+                    print(atom + 1, 1, *(f"{x:.6f}" for x in rows[atom, :3]), *map(int, rows[atom, 3:]), file=file)
+        with pytest.warns(kn.Note, match="images that the file stores are used"):
+            unwrapped = opened(tmp_path / "a.lammpsdump").with_transform(transforms.nojump())
+        assert_allclose(unwrapped.read(), expected, rtol=0, atol=2e-4)
+        assert_allclose(unwrapped.read([5, 1], [2]), expected[[5, 1]][:, [2]], rtol=0, atol=2e-4)

@@ -155,7 +155,7 @@ class UnselectedInputs(TrajectoryFiles):
                 raise ArgumentError("--nojump-count selected is for commands that choose frames, and this one does not")
             view = trajectory[trajectory.choose(**frames(trajectory))]
         made = asked.transforms(trajectory, selected, lambda text: self.named(trajectory, text), counting or {})
-        return trajectory.with_core(view.with_transform(*made).core)
+        return view.with_transform(*made).of_all_frames()
 
     def named(self, trajectory: "Trajectory", text: str) -> "Selection":
         """A group of the index file by its name, or a selection."""
