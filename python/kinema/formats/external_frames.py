@@ -214,7 +214,8 @@ def _unwrapped(step: Any) -> NDArray[np.float32]:
     if not np.array_equal(images, np.round(images)):
         raise ValueError("images ix iy iz are not whole numbers")
     edges = triclinic_vectors(step.dimensions, dtype=np.float64)
-    return (step.positions + images @ edges).astype(np.float32)
+    positions: NDArray[np.float32] = (step.positions + images @ edges).astype(np.float32)
+    return positions
 
 
 @dataclass(frozen=True)
