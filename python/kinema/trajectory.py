@@ -626,6 +626,10 @@ class Trajectory:
 
     # -- inside -------------------------------------------------------------------------------------------------
 
+    def of_all_frames(self) -> Trajectory:
+        """The trajectory that this is a view of."""
+        return self._with(self._core, None)
+
     def _with(self, core: _core.Trajectory, view: FrameSelection | None) -> Trajectory:
         made = Trajectory(core, self._topology, view, hdf5=self._hdf5, opening=self._opening, stated=self._stated)
         made._topology_fits = self._topology_fits

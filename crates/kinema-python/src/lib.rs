@@ -161,7 +161,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<transforms::PyTransform>()?;
     module.add_function(wrap_pyfunction!(periodic_transforms::first_atoms_of_molecules, module)?)?;
     module.add_function(wrap_pyfunction!(periodic_transforms::count_broken, module)?)?;
-    module.add_class::<periodic_transforms::PyJumpCounter>()?;
     module.add_class::<kernels::PyPartial>()?;
     module.add_class::<run::PyPlan>()?;
     module.add_class::<run::PyPartition>()?;

@@ -1,11 +1,9 @@
-//! What transforms of periodic systems are made of: molecules, and jumps that are counted.
+//! What transforms of periodic systems are made of: molecules, and how many are broken.
 
 use kinema_analysis::Cpu;
-use kinema_analysis::transforms::nojump::Tracks;
 use kinema_analysis::transforms::whole::{WholeRow, WholeScratch};
 use kinema_analysis::transforms::{Molecules, PeriodicCell};
-use numpy::ndarray::{Array2, Axis};
-use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray2, PyReadonlyArray3};
+use numpy::{IntoPyArray, PyArray1, PyReadonlyArray2, PyReadonlyArray3};
 use pyo3::prelude::*;
 
 use crate::errors::{invalid, to_python};
@@ -62,56 +60,4 @@ pub fn count_broken<'py>(
         counts.push(checked(found.map_err(|fault| fault.into_error(u64::from)))? as i64);
     }
     Ok(counts.into_pyarray(py))
-}
-
-/// Counts jumps of all atoms from frame to frame.
-#[pyclass(name = "JumpCounter", module = "kinema._core")]
-pub struct PyJumpCounter {
-    tracks: Tracks,
-    seen: u64,
-}
-
-#[pymethods]
-impl PyJumpCounter {
-    #[new]
-    fn new(n_atoms: u32) -> Self {
-        let columns: Vec<u32> = (0..n_atoms).collect();
-        Self { tracks: Tracks::new(Cpu::detect(), &columns, n_atoms as usize), seen: 0 }
-    }
-
-    /// Sees the next frames; gives the longest step of a reduced coordinate in each, without its jump.
-    fn add<'py>(
-        &mut self,
-        py: Python<'py>,
-        positions: PyReadonlyArray3<'py, f32>,
-        cells: PyReadonlyArray3<'py, f64>,
-        periodic: PyReadonlyArray2<'py, bool>,
-    ) -> PyResult<Bound<'py, PyArray1<f64>>> {
-        let values = positions.as_slice().map_err(|_| invalid("positions must be C-contiguous"))?;
-        let (positions, cells, periodic) = (positions.as_array(), cells.as_array(), periodic.as_array());
-        let width = positions.len_of(Axis(1)) * positions.len_of(Axis(2));
-        let rows = positions.len_of(Axis(0));
-        if cells.shape() != [rows, 3, 3] || periodic.shape() != [rows, 3] {
-            return Err(invalid("there must be a cell for each frame, and which of its edges are periodic"));
-        }
-        let mut longest = Vec::with_capacity(cells.len_of(Axis(0)));
-        for ((row, cell), edges) in values.chunks_exact(width.max(1)).zip(cells.outer_iter()).zip(periodic.outer_iter())
-        {
-            let number = self.seen;
-            let at = |error: kinema_core::Error| to_python(&error.at_frame(number));
-            let cell = std::array::from_fn(|i| std::array::from_fn(|x| cell[[i, x]]));
-            let cell = PeriodicCell::new(&cell, std::array::from_fn(|i| edges[i])).map_err(at)?;
-            let seen = self.tracks.see(row, &cell, self.seen == 0);
-            longest.push(seen.map_err(|fault| at(fault.into_error(u64::from)))?);
-            self.seen += 1;
-        }
-        Ok(longest.into_pyarray(py))
-    }
-
-    /// The edges that are added to each atom in the last frame that was seen: (atoms, 3).
-    fn counts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<i32>>> {
-        let counts: Vec<i32> = self.tracks.counts().flatten().collect();
-        let made = Array2::from_shape_vec((counts.len() / 3, 3), counts);
-        Ok(made.map_err(|error| invalid(error.to_string()))?.into_pyarray(py))
-    }
 }

@@ -112,6 +112,8 @@ class UnselectedInputs(TrajectoryFiles):
     fit_group: options.FitGroup = None
     centers: options.CentersOf = None
     bonds: options.BondsOption = None
+    nojump_count: options.NojumpCount = None
+    nojump_reference: options.NojumpReference = None
 
     @property
     def selects(self) -> bool:
@@ -122,9 +124,22 @@ class UnselectedInputs(TrajectoryFiles):
         """The atoms of the command; all, where none are named."""
         return trajectory.select(None)
 
-    def transformed(self, trajectory: "Trajectory", scan: Callable[[], None]) -> "Trajectory":
-        """The trajectory with the transforms that are asked for; `scan` finds its frames, if one is needed for that."""
-        names = ("pbc", "ur", "bonds", "cluster_group", "center", "center_group", "fit", "fit_group", "centers")
+    def transformed(
+        self,
+        trajectory: "Trajectory",
+        scan: Callable[[], None],
+        frames: Callable[["Trajectory"], dict[str, Any]] | None = None,
+        counting: dict[str, Any] | None = None,
+    ) -> "Trajectory":
+        """The trajectory with the transforms that are asked for; `scan` finds its frames, if one is needed for that.
+
+        `frames` gives the arguments of `Trajectory.choose` of the command, if it chooses frames; `counting` are
+        arguments of `kinema.run` for the pass that counts jumps.
+        """
+        from kinema.errors import ArgumentError
+
+        names = ["pbc", "ur", "bonds", "cluster_group", "center", "center_group", "fit", "fit_group"]
+        names += ["nojump_count", "nojump_reference", "centers"]
         given = {name: getattr(self, name) for name in names if getattr(self, name)}
         if not given:
             return trajectory
@@ -136,9 +151,13 @@ class UnselectedInputs(TrajectoryFiles):
             scan()
         # of centres no atoms are named
         selected = self.chosen(trajectory) if self.selects and self.centers is None else None
-        return trajectory.with_transform(
-            *asked.transforms(trajectory, selected, lambda text: self.named(trajectory, text))
-        )
+        view = trajectory
+        if asked.nojump_count == "selected":
+            if frames is None:
+                raise ArgumentError("--nojump-count selected is for commands that choose frames, and this one does not")
+            view = trajectory[trajectory.choose(**frames(trajectory))]
+        made = asked.transforms(trajectory, selected, lambda text: self.named(trajectory, text), counting or {})
+        return view.with_transform(*made).of_all_frames()
 
     def named(self, trajectory: "Trajectory", text: str) -> "Selection":
         """A group of the index file by its name, or a selection."""
@@ -385,6 +404,11 @@ def checkpoint_of(path: Path | None, interval: float | None, *, keep: bool = Fal
             raise ArgumentError("--checkpoint-interval says how often to save; name the file with --checkpoint")
         return None
     return Checkpoint(str(path), DEFAULT_INTERVAL if interval is None else interval, keep)
+
+
+def checkpoint_of_jumps(kept: "Checkpoint | None") -> "Checkpoint | None":
+    """The checkpoint of the pass that counts jumps, beside that of the command; it stays until the command is done."""
+    return None if kept is None else type(kept)(f"{kept.name}.jumps", kept.interval, True)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

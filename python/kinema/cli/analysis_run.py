@@ -11,7 +11,15 @@ import numpy as np
 
 import kinema as kn
 from kinema.analysis.declared import DeclaredAnalysis
-from kinema.cli.analysis_options import FollowedFiles, FrameOptions, Opening, Outputs, UnselectedInputs, Workers
+from kinema.cli.analysis_options import (
+    FollowedFiles,
+    FrameOptions,
+    Opening,
+    Outputs,
+    UnselectedInputs,
+    Workers,
+    checkpoint_of_jumps,
+)
 from kinema.cli.command_line import Command
 from kinema.cli.stopping import Terminated
 from kinema.errors import ArgumentError
@@ -57,6 +65,7 @@ def open_inputs(
     outputs: Outputs,
     workers: Workers,
     following: FollowedFiles,
+    window: FrameOptions,
     files: Sequence[Path | None] = (),
 ) -> tuple[kn.Trajectory, kn.Selection]:
     """The trajectory and its atoms; outputs that cannot be written are refused before anything is read.
@@ -73,7 +82,7 @@ def open_inputs(
             trajectory = when_there(lambda: opened(inputs, opening), following.follow_timeout, command.print_progress)
         else:
             trajectory = opened(inputs, opening)
-        trajectory = transformed(command, trajectory, inputs, opening, workers)
+        trajectory = transformed(command, trajectory, inputs, opening, workers, window, outputs)
         return trajectory, inputs.chosen(trajectory)
 
 
@@ -87,7 +96,13 @@ def opened(inputs: UnselectedInputs, opening: Opening) -> kn.Trajectory:
 
 
 def transformed(
-    command: Command, trajectory: kn.Trajectory, inputs: UnselectedInputs, opening: Opening, workers: Workers
+    command: Command,
+    trajectory: kn.Trajectory,
+    inputs: UnselectedInputs,
+    opening: Opening,
+    workers: Workers,
+    window: FrameOptions,
+    outputs: Outputs,
 ) -> kn.Trajectory:
     """The trajectory with the transforms that the options ask for; its frames are found first where these need them."""
 
@@ -96,7 +111,15 @@ def transformed(
         find = workers.chosen(command).find_frames
         trajectory.scan(workers=workers.workers, progress=progress, search=find, skip_damaged=opening.skip_damaged)
 
-    return inputs.transformed(trajectory, scan)
+    counting = {
+        "runner": workers.chosen(command),
+        "workers": workers.workers,
+        "memory": workers.memory,
+        "progress": False if command.quiet else None,
+        "skip_damaged": opening.skip_damaged,
+        "checkpoint": checkpoint_of_jumps(outputs.kept),
+    }
+    return inputs.transformed(trajectory, scan, lambda one: chosen_frames(one, window), counting)
 
 
 def run(
@@ -163,8 +186,9 @@ def run_together(
                 analysis.plot(own.plot, **own.units)
         if outputs.report is not None:
             analyses[0][0].report().save(outputs.report)
-        if kept is not None:
-            kept.remove()
+        for one in (kept, checkpoint_of_jumps(kept)):
+            if one is not None:
+                one.remove()
 
 
 def _follow(

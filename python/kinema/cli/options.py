@@ -96,7 +96,25 @@ Pbc = Annotated[
     typer.Option(
         "--pbc",
         metavar="LIST",
-        help="Of whole, nojump, cluster, and one of mol, res, atom (what is put into the cell), with commas between.",
+        help="Of whole, nojump or displacement, cluster, and one of mol, res, atom (put into the cell), with commas.",
+        **_OF_PERIODIC,
+    ),
+]
+NojumpCount = Annotated[
+    str | None,
+    typer.Option(
+        "--nojump-count",
+        **one_of(("all", "selected")),
+        help="Frames between which --pbc nojump counts jumps: all of the file by default, or those that are selected.",
+        **_OF_PERIODIC,
+    ),
+]
+NojumpReference = Annotated[
+    str | None,
+    typer.Option(
+        "--nojump-reference",
+        metavar="TEXT",
+        help="Where --pbc nojump begins: first (the first frame; default), or a structure that it is put nearest to.",
         **_OF_PERIODIC,
     ),
 ]

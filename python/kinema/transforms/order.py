@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ORDER", "check_not_last", "check_order"]
 
-ORDER = ("whole", "nojump", "cluster", "center", "wrap", "superpose", "centers")
+ORDER = ("whole", "nojump", "displacement", "cluster", "center", "wrap", "superpose", "centers")
 """Names of transforms. Each undoes what a later one does, or needs what an earlier one has done."""
 
 

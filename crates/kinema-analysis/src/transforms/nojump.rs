@@ -10,7 +10,7 @@ use std::sync::Arc;
 use kinema_core::frame::Fields;
 use kinema_core::frame::lattice::ROUNDING;
 use kinema_core::reduce::{AtomMap, FrameMut, Needs, RunUp, Transform};
-use kinema_core::selection::AtomSelection;
+use kinema_core::selection::{AtomSelection, FrameSelection};
 use kinema_core::{Error, ErrorKind, Result};
 
 use super::TransformInfo;
@@ -62,23 +62,16 @@ impl Tracks {
         }
     }
 
-    /// The edges that are added to each atom now.
-    pub fn counts(&self) -> impl Iterator<Item = [i32; 3]> + '_ {
-        let of_four = |four: &Four| [0, 1, 2, 3].map(|i| [0, 1, 2].map(|edge| four.counts[edge][i] as i32));
-        self.fours.iter().flat_map(of_four).take(self.n_tracked)
-    }
-
-    /// Sees a frame, which is the `first` one or follows the one before. Gives the longest step of a reduced coordinate
-    /// without its jump.
+    /// Sees a frame, which is the `first` one or follows the one before.
     ///
     /// # Errors
     /// [`Fault`]
-    pub fn see(&mut self, positions: &[f32], cell: &PeriodicCell, first: bool) -> std::result::Result<f64, Fault> {
+    pub fn see(&mut self, positions: &[f32], cell: &PeriodicCell, first: bool) -> std::result::Result<(), Fault> {
         Fault::check_row(positions, self.n_columns)?;
         let rows = positions.as_chunks::<3>().0;
-        let longest = dispatch!(
+        let is_finite = dispatch!(
             self.cpu,
-            f64,
+            bool,
             step,
             (
                 fours: &mut [Four] = &mut self.fours,
@@ -87,8 +80,8 @@ impl Tracks {
                 first: bool = first,
             )
         );
-        if longest.is_finite() {
-            return Ok(longest);
+        if is_finite {
+            return Ok(());
         }
         Err(Fault::not_finite(positions, self.fours.iter().flat_map(|four| four.columns)))
     }
@@ -111,9 +104,8 @@ impl Tracks {
 }
 
 #[inline(always)]
-fn step<Q: Quad>(fours: &mut [Four], rows: &[[f32; 3]], dual: [[f64; 3]; 3], first: bool) -> f64 {
+fn step<Q: Quad>(fours: &mut [Four], rows: &[[f32; 3]], dual: [[f64; 3]; 3], first: bool) -> bool {
     let dual = [all::<Q>(dual[0]), all(dual[1]), all(dual[2])];
-    let mut longest = Q::all(0.0);
     // of what is not finite the sum is neither
     let mut sum = Q::all(0.0);
     for four in fours {
@@ -126,26 +118,28 @@ fn step<Q: Quad>(fours: &mut [Four], rows: &[[f32; 3]], dual: [[f64; 3]; 3], fir
                 let by = now.subtract(Q::load(&four.before[edge]));
                 let jump = by.add(Q::all(ROUNDING)).subtract(Q::all(ROUNDING));
                 four.counts[edge] = Q::load(&four.counts[edge]).subtract(jump).store();
-                longest = longest.maximum(by.subtract(jump).magnitude());
             }
             sum = sum.add(now);
             four.before[edge] = now.store();
         }
     }
-    let most = longest.store().into_iter().fold(0.0, f64::max);
     let [a, b, c, d] = sum.store();
-    if ((a + b) + (c + d)).is_finite() { most } else { f64::NAN }
+    ((a + b) + (c + d)).is_finite()
 }
 
 /// `atoms` (all where they are left out), `every`, frames from station to station, and `stations`: whole numbers of
-/// 32 bits with a sign, as those without one, (stations x atoms, 3).
+/// 32 bits with a sign, as those without one, (stations x atoms, 3). `frames`, ascending: those between which jumps were
+/// counted; all of the file where they are left out. Where `every` is 0 there are no jumps: all frames have the one station.
 pub(super) const TRANSFORM: TransformInfo = TransformInfo {
     id: "nojump/1",
     make: |arguments| {
         let all = AtomSelection::all(arguments.n_atoms());
         let atoms = if arguments.has("atoms") { arguments.unique_atoms("atoms")? } else { all };
         let stations = arguments.index_rows::<3>("stations")?.as_flattened().iter().map(|&sum| sum as i32).collect();
-        Ok(Arc::new(NoJump::new(atoms, arguments.count("every", 1)? as u64, stations)?))
+        let of_frames = arguments.has("frames").then(|| arguments.index_rows::<1>("frames")).transpose()?;
+        let frames =
+            of_frames.map(|rows| FrameSelection::from_list(rows.iter().map(|[row]| u64::from(*row)).collect()));
+        Ok(Arc::new(NoJump::new(atoms, arguments.count("every", 0)? as u64, stations, frames)?))
     },
 };
 
@@ -153,24 +147,56 @@ pub(super) const TRANSFORM: TransformInfo = TransformInfo {
 #[derive(Debug, Clone)]
 pub struct NoJump {
     atoms: AtomSelection,
-    /// Frames from station to station.
+    /// Frames from station to station; 0: there is one, for all of them.
     every: u64,
+    /// Those between which jumps were counted, ascending; none: all.
+    frames: Option<FrameSelection>,
     /// For each station the sums of jumps, atoms x 3.
     stations: Arc<[i32]>,
 }
 
 impl NoJump {
-    /// Of sums for the frames 0, `every`, twice that, and so on.
+    /// Of sums at frame 0 of `frames` (all where there are none), frame `every`, twice that, and so on.
     ///
     /// # Errors
-    /// `InvalidArgument` for sums of other atoms.
-    pub fn new(atoms: AtomSelection, every: u64, stations: Vec<i32>) -> Result<Self> {
+    /// `InvalidArgument` for sums of other atoms, and frames that are not ascending.
+    pub fn new(atoms: AtomSelection, every: u64, stations: Vec<i32>, frames: Option<FrameSelection>) -> Result<Self> {
         let of_one = 3 * atoms.len();
-        if every == 0 || of_one == 0 || !stations.len().is_multiple_of(of_one) {
+        if frames.as_ref().is_some_and(|frames| (1..frames.len()).any(|i| frames.get(i - 1) >= frames.get(i))) {
+            return Err(Error::new(ErrorKind::InvalidArgument, "frames between which jumps are counted must ascend"));
+        }
+        if of_one == 0 || stations.is_empty() || !stations.len().is_multiple_of(of_one) {
             let what = format!("wrong number of jumps, expected {of_one} for each station, found {}", stations.len());
             return Err(Error::new(ErrorKind::InvalidArgument, what));
         }
-        Ok(Self { atoms, every, stations: stations.into() })
+        Ok(Self { atoms, every, frames, stations: stations.into() })
+    }
+
+    /// Where a frame is among those between which jumps were counted.
+    fn place(&self, frame: u64) -> Option<u64> {
+        let Some(frames) = &self.frames else { return Some(frame) };
+        let (mut start, mut end) = (0, frames.len());
+        while start < end {
+            let middle = start.midpoint(end);
+            if frames.get(middle) < frame {
+                start = middle + 1;
+            } else {
+                end = middle;
+            }
+        }
+        (start < frames.len() && frames.get(start) == frame).then_some(start)
+    }
+
+    /// The sums of a station.
+    fn station(&self, number: usize) -> &[i32] {
+        let of_one = 3 * self.atoms.len();
+        &self.stations[number * of_one..(number + 1) * of_one]
+    }
+
+    /// The last station at or before a place. Behind the last of all a file has grown since its jumps were counted.
+    fn station_before(&self, place: u64) -> u64 {
+        let last = (self.stations.len() / (3 * self.atoms.len()) - 1) as u64;
+        (place / self.every).min(last)
     }
 }
 
@@ -183,6 +209,14 @@ pub struct NoJumpState {
     tracks: Tracks,
     cell: CellOfFrame,
     first: bool,
+}
+
+/// For each of some atoms what a station has of it.
+fn sums_of<'a>(places: &'a [u32], station: &'a [i32]) -> impl Fn(usize) -> [i32; 3] + 'a {
+    move |atom| {
+        let place = 3 * places.get(atom).map_or(0, |&place| place as usize);
+        [station[place], station[place + 1], station[place + 2]]
+    }
 }
 
 impl Transform for NoJump {
@@ -203,39 +237,45 @@ impl Transform for NoJump {
         }
         let tracked = atoms.iter().enumerate().map(|(column, atom)| (column as u32, places[atom as usize]));
         let (columns, places): (Vec<u32>, Vec<u32>) = tracked.filter(|(_, place)| *place != u32::MAX).unzip();
-        let tracks = Tracks::new(Cpu::detect(), &columns, atoms.len());
+        let mut tracks = Tracks::new(Cpu::detect(), &columns, atoms.len());
+        tracks.begin(sums_of(&places, self.station(0)));
         Ok(NoJumpState { row_atoms: atoms.clone(), places, tracks, cell: CellOfFrame::default(), first: true })
     }
 
     fn looks_back(&self) -> bool {
-        true
+        self.every > 0
     }
 
     fn run_up(&self, frame: u64, seen: Option<u64>) -> RunUp {
-        RunUp::since(frame / self.every * self.every, frame, seen)
+        // which `begin` refuses
+        let Some(place) = self.place(frame) else { return RunUp::none() };
+        let seen = seen.and_then(|seen| self.place(seen));
+        let run_up = RunUp::since(self.station_before(place) * self.every, place, seen);
+        let Some(frames) = &self.frames else { return run_up };
+        let start = place - run_up.frames.len();
+        RunUp { frames: frames.part(start..place), ..run_up }
     }
 
     fn begin(&self, state: &mut NoJumpState, frame: u64) -> Result<()> {
-        let of_one = 3 * self.atoms.len();
-        let start = (frame / self.every) as usize * of_one;
-        let Some(station) = self.stations.get(start..start + of_one).filter(|_| frame.is_multiple_of(self.every))
-        else {
-            let what = "jumps are not known for this frame: the trajectory has grown since they were counted";
+        let Some(place) = self.place(frame) else {
+            let what = "jumps were counted between selected frames alone, of which this is none";
             return Err(Error::new(ErrorKind::InvalidArgument, what));
         };
-        let places = &state.places;
-        state.tracks.begin(|atom| {
-            let place = 3 * places.get(atom).map_or(0, |&place| place as usize);
-            [station[place], station[place + 1], station[place + 2]]
-        });
+        let station = self.station_before(place);
+        if station * self.every != place {
+            return Err(Error::new(ErrorKind::Internal, "jumps are asked for from a frame on that is no station"));
+        }
+        state.tracks.begin(sums_of(&state.places, self.station(station as usize)));
         state.first = true;
         Ok(())
     }
 
     fn apply(&self, frame: &mut FrameMut<'_>, state: &mut NoJumpState) -> Result<()> {
         let cell = state.cell.of(frame.stamp)?;
-        let seen = state.tracks.see(frame.positions, cell, state.first);
-        seen.map_err(|fault| fault.of_atoms(&state.row_atoms))?;
+        if self.every > 0 {
+            let seen = state.tracks.see(frame.positions, cell, state.first);
+            seen.map_err(|fault| fault.of_atoms(&state.row_atoms))?;
+        }
         state.tracks.shift(frame.positions, cell);
         state.first = false;
         Ok(())

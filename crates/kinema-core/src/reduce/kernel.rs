@@ -37,6 +37,10 @@ pub trait Kernel: Send + Sync {
     fn partial_bytes(&self) -> u64 {
         0
     }
+    /// Bytes of results that grow with the run and that all of its partials hold together; 0 where they are rows of frames.
+    fn kept_bytes(&self) -> u64 {
+        0
+    }
     /// Whether partials are sums of whole numbers, which are exact in any order. Then one is gathered for all leaves of a piece
     /// of work, beside the merge tree.
     fn is_exact(&self) -> bool {
@@ -86,6 +90,8 @@ pub trait AnyKernel: Send + Sync {
     fn empty(&self) -> AnyPartial;
     /// As [`Kernel::partial_bytes`].
     fn partial_bytes(&self) -> u64;
+    /// As [`Kernel::kept_bytes`].
+    fn kept_bytes(&self) -> u64;
     /// As [`Kernel::is_exact`].
     fn is_exact(&self) -> bool;
     /// An empty [`Kernel::Scratch`].
@@ -134,6 +140,9 @@ impl<K: Kernel> AnyKernel for K {
     }
     fn partial_bytes(&self) -> u64 {
         Kernel::partial_bytes(self)
+    }
+    fn kept_bytes(&self) -> u64 {
+        Kernel::kept_bytes(self)
     }
     fn is_exact(&self) -> bool {
         Kernel::is_exact(self)

@@ -122,7 +122,7 @@ def _run(
     groups = {one.name: given.pop(_name(one.option.by_group)) for one in arguments if one.option.by_group}
     values = {one.name: _value(one, written[one.name]) for one in arguments if _is_given(one, written[one.name])}
     analysis.check_arguments(values, followed=given["following"].follow)
-    opened = {name: given[name] for name in ("inputs", "opening", "outputs", "workers", "following")}
+    opened = {name: given[name] for name in ("inputs", "opening", "outputs", "workers", "following", "window")}
     files = [written[one.name] for one in arguments if one.kind in ("file", "tuples")]
     trajectory, atoms = open_inputs(context.obj, **opened, files=files)
     for one in arguments:

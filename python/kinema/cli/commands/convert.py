@@ -156,13 +156,14 @@ def convert(
 ) -> None:
     """Write frames of a trajectory as a file of another format, or of the same with other frames or atoms."""
     import kinema as kn
-    from kinema.cli.analysis_options import checkpoint_of
+    from kinema.cli.analysis_options import checkpoint_of, checkpoint_of_jumps
     from kinema.cli.word_lists import named_words
     from kinema.errors import ArgumentError
     from kinema.writing.convert import check_output
 
     command: Command = context.obj
     saved = checkpoint_of(checkpoint, checkpoint_interval)
+    jumps = checkpoint_of_jumps(saved)
     if no_verify and verify is not None:
         raise ArgumentError(f"--verify {verify} and --no-verify are both given; use one")
     made = several.arguments
@@ -181,7 +182,19 @@ def convert(
         skip_damaged=opened.skip_damaged,
     )
     done = kn.convert(
-        inputs.transformed(trajectory, lambda: None),
+        inputs.transformed(
+            trajectory,
+            lambda: None,
+            lambda one: _frames(one, window, dump),
+            {
+                "runner": runner,
+                "workers": workers.workers,
+                "memory": workers.memory,
+                "progress": progress,
+                "skip_damaged": opened.skip_damaged,
+                "checkpoint": jumps,
+            },
+        ),
         output,
         **_frames(trajectory, window, dump),
         **made,
@@ -201,6 +214,8 @@ def convert(
         skip_damaged=opened.skip_damaged,
         progress=progress,
     )
+    if jumps is not None:
+        jumps.remove()
     command.print_result(lambda: {**asdict(done), "gib_per_second": done.gib_per_second}, lambda: done)
 
 

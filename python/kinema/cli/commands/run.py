@@ -68,6 +68,7 @@ def _run(command: "Command", job: "Job") -> None:
     from kinema.printable import printable
 
     given = {**job.trajectory, **job.run}
+    window = FrameOptions(**_of(FrameOptions, given))
     whole = SeriesOutputs(output=given.get("out"), **_of(Outputs, job.run))
     workers, opening = _of(Workers, given), _of(Opening, given)
     outputs = [_outputs(one) for one in job.analyses]
@@ -76,7 +77,9 @@ def _run(command: "Command", job: "Job") -> None:
         _check_outputs(job, whole, outputs, inputs)
         whole_inputs = UnselectedInputs(**_of(UnselectedInputs, job.trajectory))
         trajectory = opened(whole_inputs, Opening(**opening))
-        trajectory = transformed(command, trajectory, whole_inputs, Opening(**opening), Workers(**workers))
+        trajectory = transformed(
+            command, trajectory, whole_inputs, Opening(**opening), Workers(**workers), window, whole
+        )
         analyses = [_made(job, one, trajectory, named) for one, named in zip(job.analyses, inputs, strict=True)]
         run_together(
             command,
@@ -84,7 +87,7 @@ def _run(command: "Command", job: "Job") -> None:
             list(zip(analyses, outputs, strict=True)),
             whole,
             opening=Opening(**opening),
-            window=FrameOptions(**_of(FrameOptions, given)),
+            window=window,
             workers=Workers(**workers),
         )
     together = list(zip(analyses, outputs, strict=True))

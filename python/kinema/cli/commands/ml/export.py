@@ -151,7 +151,7 @@ def export(
             progress=False if command.quiet else None,
             search=runner.find_frames,
         )
-        trajectory = inputs.transformed(trajectory, lambda: None)
+        trajectory = inputs.transformed(trajectory, lambda: None, lambda one: chosen_frames(one, window))
         frames = chosen_frames(trajectory, window)
         trajectories.append(trajectory[trajectory.choose(**frames)] if any(_given(window)) else trajectory)
     select: Any = inputs.select

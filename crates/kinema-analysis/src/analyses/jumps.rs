@@ -1,0 +1,381 @@
+//! Jumps of atoms to the other side of the cell, counted from frame to frame; what [`crate::transforms::nojump`] begins with.
+//!
+//! A jump is the whole number nearest to the step of a reduced coordinate. A partial has the positions of its first and of its
+//! last frame; where two neighbours are merged the jumps between them are added. Sums are of whole numbers: they are the same
+//! wherever leaves begin.
+
+use std::sync::Arc;
+
+use kinema_core::frame::lattice::ROUNDING;
+use kinema_core::frame::{Cell, Fields};
+use kinema_core::reduce::{Frame, Frames, Kernel, Needs, ResultArray};
+use kinema_core::selection::AtomSelection;
+use kinema_core::{Error, ErrorKind, Result};
+
+use crate::arguments::Arguments;
+use crate::cpu::{Cpu, dispatch};
+use crate::geometry::vectors::{all, dot};
+use crate::lanes::{ATOMS, Quad};
+use crate::partials::bytes::{Reader, Writer};
+use crate::registry::KernelInfo;
+
+/// Groups of four atoms that go through all frames together: what is kept of them stays in the first-level cache.
+const GROUPS: usize = 16;
+/// Beyond so many cells from the origin a position says nothing of where in the cell an atom is.
+const MOST_CELLS: f64 = (1_u64 << 20) as f64;
+
+/// `atoms` (all where they are left out), `stations`: the numbers of the frames, ascending, up to which jumps are summed up.
+/// Results: "stations" (stations, atoms, 3), the edges that are to be added to each atom at them, whole numbers of 32 bits
+/// with a sign as those without one; "longest", "longest_frame" (1,): the longest step of a reduced coordinate without its
+/// jump, and the frame behind it.
+pub const KERNEL: KernelInfo = KernelInfo {
+    id: ID,
+    make: |arguments| {
+        let all = AtomSelection::all(arguments.n_atoms());
+        let atoms = if arguments.has("atoms") { arguments.unique_atoms("atoms")? } else { all };
+        let stations = arguments.index_rows::<1>("stations")?.as_flattened().to_vec();
+        if !stations.is_sorted_by(|one, next| one < next) {
+            return Err(Error::new(ErrorKind::InvalidArgument, "stations are frames in ascending order"));
+        }
+        Ok(Arc::new(Jumps { atoms, stations, cpu: arguments.cpu() }))
+    },
+    examples: |n_atoms, _| {
+        let some = (0..n_atoms).step_by(2).collect::<Vec<_>>();
+        let arguments = Arguments::new(n_atoms).with("stations", vec![0_u32, 2, 3, 8, 100, 103, 115, 130]);
+        vec![arguments.clone(), arguments.with("atoms", some)]
+    },
+};
+
+const ID: &str = "jumps/1";
+
+/// Counts jumps.
+#[derive(Debug)]
+struct Jumps {
+    atoms: AtomSelection,
+    stations: Vec<u32>,
+    cpu: Cpu,
+}
+
+/// Positions of one frame, and what makes reduced coordinates of them.
+#[derive(Debug, Clone, Default)]
+struct Row {
+    positions: Vec<f32>,
+    dual: Cell,
+}
+
+/// What some frames have.
+#[derive(Debug, Default)]
+pub(crate) struct Counted {
+    n_frames: u64,
+    first_frame: u64,
+    first: Row,
+    last: Row,
+    /// For each station the edges to be added since the one before, or since the first frame.
+    stations: Vec<i32>,
+    /// The same at the last frame.
+    rest: Vec<i32>,
+    longest: f64,
+    longest_frame: u64,
+}
+
+/// Room for the rows of a call.
+#[derive(Debug, Default)]
+pub(crate) struct Room {
+    duals: Vec<Cell>,
+    steps: Vec<Steps>,
+}
+
+/// Of one frame, four atoms at a time: the longest steps, the reduced coordinate farthest from 0, and the sum of all, which
+/// is not finite where one of them is not.
+#[derive(Debug, Clone, Copy)]
+struct Steps {
+    longest: [f64; 4],
+    farthest: [f64; 4],
+    sum: [f64; 4],
+}
+
+impl Steps {
+    const NONE: Self = Self { longest: [0.0; 4], farthest: [0.0; 4], sum: [0.0; 4] };
+
+    fn is_within_reach(&self) -> bool {
+        let finite = self.sum.iter().sum::<f64>().is_finite();
+        finite && self.farthest.iter().all(|&far| far <= MOST_CELLS)
+    }
+
+    fn longest(&self) -> f64 {
+        self.longest.iter().copied().fold(0.0, f64::max)
+    }
+}
+
+/// Adds the jumps to `rows` (frames x atoms x 3), from `before` on and from frame to frame.
+#[inline(always)]
+fn count<Q: Quad>(rows: &[f32], duals: &[Cell], before: &Row, sums: &mut [i32], steps: &mut [Steps]) {
+    let width = before.positions.len();
+    let group = 3 * ATOMS * GROUPS;
+    for start in (0..width).step_by(group) {
+        let end = width.min(start + group);
+        let columns = start..end;
+        let mut places = [[[0.0_f64; 4]; 3]; GROUPS];
+        let mut counts = [[[0.0_f64; 4]; 3]; GROUPS];
+        let of_before = before.positions[columns.clone()].as_chunks::<3>().0;
+        let dual = [all::<Q>(before.dual[0]), all(before.dual[1]), all(before.dual[2])];
+        for (number, places) in places.iter_mut().enumerate().take(of_before.len().div_ceil(ATOMS)) {
+            let points = four::<Q>(of_before, number);
+            for (place, dual) in places.iter_mut().zip(dual) {
+                *place = dot(dual, points).store();
+            }
+        }
+        for ((row, dual), steps) in rows.chunks_exact(width).zip(duals).zip(steps.iter_mut()) {
+            let atoms = row[columns.clone()].as_chunks::<3>().0;
+            let dual = [all::<Q>(dual[0]), all(dual[1]), all(dual[2])];
+            let mut longest = Q::load(&steps.longest);
+            let mut farthest = Q::load(&steps.farthest);
+            let mut sum = Q::load(&steps.sum);
+            for number in 0..atoms.len().div_ceil(ATOMS) {
+                let points = four::<Q>(atoms, number);
+                for edge in 0..3 {
+                    let now = dot(dual[edge], points);
+                    let by = now.subtract(Q::load(&places[number][edge]));
+                    let jump = by.add(Q::all(ROUNDING)).subtract(Q::all(ROUNDING));
+                    counts[number][edge] = Q::load(&counts[number][edge]).subtract(jump).store();
+                    longest = longest.maximum(by.subtract(jump).magnitude());
+                    farthest = farthest.maximum(now.magnitude());
+                    sum = sum.add(now);
+                    places[number][edge] = now.store();
+                }
+            }
+            *steps = Steps { longest: longest.store(), farthest: farthest.store(), sum: sum.store() };
+        }
+        for (atom, sums) in sums[columns].as_chunks_mut::<3>().0.iter_mut().enumerate() {
+            for (sum, counts) in sums.iter_mut().zip(&counts[atom / ATOMS]) {
+                *sum = sum.wrapping_add(counts[atom % ATOMS] as i32);
+            }
+        }
+    }
+}
+
+/// Four atoms of a row: the last of them stands for those that are missing.
+#[inline(always)]
+fn four<Q: Quad>(atoms: &[[f32; 3]], number: usize) -> [Q; 3] {
+    let last = atoms.len() - 1;
+    let first = ATOMS * number;
+    Q::xyz([&atoms[first], &atoms[last.min(first + 1)], &atoms[last.min(first + 2)], &atoms[last.min(first + 3)]])
+}
+
+impl Jumps {
+    fn count(&self, rows: &[f32], duals: &[Cell], before: &Row, sums: &mut [i32], steps: &mut [Steps]) {
+        dispatch!(
+            self.cpu,
+            (),
+            count,
+            (
+                rows: &[f32] = rows,
+                duals: &[Cell] = duals,
+                before: &Row = before,
+                sums: &mut [i32] = sums,
+                steps: &mut [Steps] = steps,
+            )
+        );
+    }
+
+    /// The error for a frame whose positions are none.
+    #[cold]
+    fn unusable(&self, frame: &Frame<'_>) -> Error {
+        let error = if frame.positions(0).iter().any(|x| !x.is_finite()) {
+            frame.not_finite(Fields::POSITIONS, 0)
+        } else {
+            let what = format!("an atom is more than {MOST_CELLS} cells away: its jumps cannot be counted");
+            Error::new(ErrorKind::Corrupt, what)
+        };
+        error.at_frame(frame.number)
+    }
+
+    /// Adds frames of a call, `of_run` of its rows, of which the last one alone may be a station.
+    fn add(
+        &self,
+        counted: &mut Counted,
+        frames: &Frames<'_>,
+        of_run: std::ops::Range<usize>,
+        room: &mut Room,
+    ) -> Result<()> {
+        let width = 3 * self.atoms.len();
+        let rows = &frames.all(Fields::POSITIONS, 0)[of_run.start * width..of_run.end * width];
+        let duals = &room.duals[of_run.clone()];
+        if counted.n_frames == 0 {
+            counted.first_frame = frames.numbers()[of_run.start];
+            counted.first = Row { positions: rows[..width].to_vec(), dual: duals[0] };
+            counted.last = counted.first.clone();
+            counted.rest = vec![0; width];
+        }
+        room.steps.clear();
+        room.steps.resize(of_run.len(), Steps::NONE);
+        self.count(rows, duals, &counted.last, &mut counted.rest, &mut room.steps);
+        for (row, steps) in of_run.clone().zip(&room.steps) {
+            let frame = frames.frame(row);
+            if !steps.is_within_reach() {
+                return Err(self.unusable(&frame));
+            }
+            counted.see(steps.longest(), frame.number);
+        }
+        counted.n_frames += of_run.len() as u64;
+        counted.last.positions.copy_from_slice(&rows[rows.len() - width..]);
+        counted.last.dual = duals[duals.len() - 1];
+        Ok(())
+    }
+
+    fn is_station(&self, frame: u64) -> bool {
+        u32::try_from(frame).is_ok_and(|frame| self.stations.binary_search(&frame).is_ok())
+    }
+}
+
+impl Counted {
+    /// A longer step than before.
+    fn see(&mut self, step: f64, frame: u64) {
+        if step > self.longest {
+            (self.longest, self.longest_frame) = (step, frame);
+        }
+    }
+}
+
+impl Kernel for Jumps {
+    type Partial = Counted;
+    type Scratch = Room;
+
+    fn id(&self) -> &'static str {
+        ID
+    }
+
+    fn needs(&self) -> Needs {
+        Needs { fields: Fields::POSITIONS | Fields::CELL, atom_sets: vec![self.atoms.clone()] }
+    }
+
+    fn empty(&self) -> Counted {
+        Counted::default()
+    }
+
+    fn partial_bytes(&self) -> u64 {
+        // two rows and a sum
+        36 * self.atoms.len() as u64
+    }
+
+    fn kept_bytes(&self) -> u64 {
+        12 * self.atoms.len() as u64 * self.stations.len() as u64
+    }
+
+    fn accumulate(&self, counted: &mut Counted, frames: &Frames<'_>, room: &mut Room) -> Result<()> {
+        room.duals.clear();
+        for frame in frames.iter() {
+            let lattice = frame.lattice()?;
+            if lattice.is_open() {
+                let what = "the frame has no periodic cell";
+                return Err(Error::new(ErrorKind::InvalidArgument, what).at_frame(frame.number));
+            }
+            room.duals.push(lattice.dual_of_edges());
+        }
+        let mut start = 0;
+        for row in 0..frames.rows() {
+            let station = self.is_station(frames.numbers()[row]);
+            if station || row + 1 == frames.rows() {
+                self.add(counted, frames, start..row + 1, room)?;
+                start = row + 1;
+            }
+            if station {
+                counted.stations.extend_from_slice(&counted.rest);
+                counted.rest.fill(0);
+            }
+        }
+        Ok(())
+    }
+
+    fn merge(&self, left: &mut Counted, mut right: Counted) -> Result<()> {
+        if right.n_frames == 0 {
+            return Ok(());
+        }
+        if left.n_frames == 0 {
+            *left = right;
+            return Ok(());
+        }
+        let mut steps = [Steps::NONE];
+        self.count(&right.first.positions, &[right.first.dual], &left.last, &mut left.rest, &mut steps);
+        left.see(steps[0].longest(), right.first_frame);
+        left.see(right.longest, right.longest_frame);
+        let until = if right.stations.is_empty() { &mut right.rest } else { &mut right.stations };
+        for (sum, before) in until.iter_mut().zip(&left.rest) {
+            *sum = sum.wrapping_add(*before);
+        }
+        left.n_frames += right.n_frames;
+        left.stations.append(&mut right.stations);
+        left.rest = right.rest;
+        left.last = right.last;
+        Ok(())
+    }
+
+    fn finish(&self, counted: Counted) -> Result<Vec<ResultArray>> {
+        if counted.n_frames == 0 {
+            return Err(Error::new(ErrorKind::InvalidArgument, "no frames whose jumps could be counted"));
+        }
+        let width = 3 * self.atoms.len();
+        let mut sums: Vec<u32> = counted.stations.iter().map(|&sum| sum as u32).collect();
+        for at in width..sums.len() {
+            sums[at] = sums[at].wrapping_add(sums[at - width]);
+        }
+        Ok(vec![
+            ResultArray::new("stations", vec![sums.len() / width, self.atoms.len(), 3], sums),
+            ResultArray::new("longest", vec![1], vec![counted.longest]),
+            ResultArray::new("longest_frame", vec![1], vec![counted.longest_frame]),
+        ])
+    }
+
+    fn to_bytes(&self, counted: &Counted) -> Result<Vec<u8>> {
+        let mut writer = Writer::new(ID);
+        let width = 3 * self.atoms.len();
+        for number in [width as u64, counted.n_frames, (counted.stations.len() / width) as u64] {
+            writer.u64(number);
+        }
+        if counted.n_frames > 0 {
+            writer.numbers(&[counted.first_frame, counted.longest_frame]);
+            writer.numbers(&[counted.longest]);
+            for row in [&counted.first, &counted.last] {
+                writer.numbers(row.dual.as_flattened());
+                writer.numbers(&row.positions);
+            }
+            for sums in [&counted.stations, &counted.rest] {
+                writer.numbers(&sums.iter().map(|&sum| sum as u32).collect::<Vec<_>>());
+            }
+        }
+        Ok(writer.finish())
+    }
+
+    fn from_bytes(&self, bytes: &[u8]) -> Result<Counted> {
+        let mut reader = Reader::new(ID, bytes)?;
+        let width = 3 * self.atoms.len() as u64;
+        reader.same(width, "number of coordinates")?;
+        let mut counted = Counted { n_frames: reader.u64("number of frames")?, ..Counted::default() };
+        let n_stations = reader.u64("number of stations")?;
+        if n_stations > counted.n_frames.min(self.stations.len() as u64) {
+            return Err(reader.wrong("number of stations", format!("at most {}", self.stations.len()), n_stations));
+        }
+        if counted.n_frames > 0 {
+            counted.first_frame = reader.u64("first frame")?;
+            counted.longest_frame = reader.u64("frame of the longest step")?;
+            counted.longest = reader.numbers(1, "longest step")?[0];
+            counted.first = row(&mut reader, width)?;
+            counted.last = row(&mut reader, width)?;
+            counted.stations = sums(&mut reader, n_stations.saturating_mul(width))?;
+            counted.rest = sums(&mut reader, width)?;
+        }
+        reader.finish()?;
+        Ok(counted)
+    }
+}
+
+fn row(reader: &mut Reader<'_>, width: u64) -> Result<Row> {
+    let numbers: Vec<f64> = reader.numbers(9, "cell")?;
+    let dual = std::array::from_fn(|edge| std::array::from_fn(|x| numbers[3 * edge + x]));
+    Ok(Row { dual, positions: reader.numbers(width, "positions")? })
+}
+
+fn sums(reader: &mut Reader<'_>, count: u64) -> Result<Vec<i32>> {
+    let numbers: Vec<u32> = reader.numbers(count, "sums of jumps")?;
+    Ok(numbers.into_iter().map(|sum| sum as i32).collect())
+}
