@@ -44,8 +44,7 @@ from kinema.selection.gromacs_index import group_of_file
 from kinema.selection.topology import Topology
 from kinema.snapshot import TrajectorySnapshot, opened_again
 from kinema.timings import Timings
-from kinema.transforms.base import Transform
-from kinema.transforms.order import check_not_last
+from kinema.transforms.base import Transform, check_not_last
 
 if TYPE_CHECKING:
     from kinema.following import Following, FollowOptions
