@@ -612,6 +612,7 @@ class Trajectory:
 
                 transform = function(transform)
             check_not_last(transform.name, made)
+            made = transform.prepared(made)
             bound, topology = transform.bind_with_topology(made)
             made = made._with(made._core.with_transforms([*made._core.transforms, bound]), made._view)
             if topology is not None:
@@ -624,6 +625,12 @@ class Trajectory:
         return tuple(transform.label for transform in self._core.transforms)
 
     # -- inside -------------------------------------------------------------------------------------------------
+
+    def read_otherwise(self, core: _core.Trajectory, hdf5: h5md.H5mdOptions | None) -> Trajectory:
+        """The same frames behind the same transforms, of the same files, opened anew with other options."""
+        made = self._with(core.with_transforms([*self._core.transforms]), self._view)
+        made._hdf5 = hdf5
+        return made
 
     def of_all_frames(self) -> Trajectory:
         """The trajectory that this is a view of."""

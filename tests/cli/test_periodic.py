@@ -34,6 +34,28 @@ def test_convert_gives_the_same_bytes_for_any_number_of_workers(run_kinema, file
     assert not any("broken" in note for note in json.loads(checked.stdout)["notes"])
 
 
+def test_jumps_are_counted_by_the_workers_of_the_command_and_as_asked(run_kinema, files, tmp_path):
+    words = [
+        "rgyr",
+        files.xtc,
+        "-s",
+        datafiles.TPR,
+        "--select",
+        "resname SOL and resid 3000:3010",
+        "--no-stored",
+        "--json",
+    ]
+    words += ["--pbc", "nojump", "--step", "3"]
+    every = run_kinema(*words, "--runner", "processes", "-j", 2, "--checkpoint", tmp_path / "run.ckpt")
+    assert every.returncode == 0, every.stderr
+    assert not list(tmp_path.glob("run.ckpt*"))
+    again = run_kinema(*words)
+    assert json.loads(every.stdout)["mean"] == json.loads(again.stdout)["mean"]
+    alone = run_kinema(*words, "--nojump-count", "selected", "--nojump-reference", datafiles.GRO)
+    assert "jumps are counted between the 4 selected frames of 10 alone" in alone.stderr
+    assert json.loads(alone.stdout)["frames_used"] == 4
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -41,6 +63,7 @@ def test_convert_gives_the_same_bytes_for_any_number_of_workers(run_kinema, file
         (["--pbc", "mol,res"], "--pbc puts one of mol, res, atom into the cell"),
         (["--ur", "compact"], "--ur is the shape of the cell"),
         (["--pbc", "cluster"], "--pbc cluster keeps the molecules of --cluster-group together"),
+        (["--pbc", "mol", "--nojump-count", "selected"], "--nojump-count is of --pbc nojump; add it"),
         (["--fit-group", "protein"], "--fit-group is the group that --fit superposes"),
     ],
 )

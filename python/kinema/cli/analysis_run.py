@@ -26,7 +26,7 @@ from kinema.errors import ArgumentError
 from kinema.notes import emit
 from kinema.printable import counted, printable
 from kinema.resources import peak_memory
-from kinema.selection.broken import find_broken
+from kinema.selection.broken import find_broken, sampled_frames
 from kinema.selection.time_range import frames_between
 from kinema.writing.tables import PER_UNIT
 
@@ -161,15 +161,18 @@ def run_together(
         trajectory.scan(
             workers=workers.workers, progress=progress, search=runner.find_frames, skip_damaged=opening.skip_damaged
         )
+        frames = chosen_frames(trajectory, window)
+        chosen = trajectory.choose(**frames)
+        looked_at = [chosen[place] for place in sampled_frames(len(chosen))]
         for analysis, _ in analyses:
             analysis.command = command.typed
-            broken = find_broken(trajectory, analysis.selection)
+            broken = find_broken(trajectory, analysis.selection, looked_at)
             if broken is not None:
                 emit([f"{trajectory.paths[0]}: {broken}"])
         kept = outputs.kept
         kn.run(
             [analysis for analysis, _ in analyses],
-            **chosen_frames(trajectory, window),
+            **frames,
             workers=workers.workers,
             runner=runner,
             memory=workers.memory,

@@ -45,6 +45,8 @@ class ExternalOptions:
     """As `kinema.formats.h5md.H5mdOptions.units`."""
     axis: Quantity | None = None
     absent: Literal["error", "nan", "hold"] = "error"
+    images: bool = False
+    """Positions are unwrapped by the columns ix iy iz of LAMMPS' dumps."""
     topology: Topology | None = None
     """Says how many atoms there are, for formats that do not."""
 
@@ -134,7 +136,7 @@ class _Frames:
 
 
 def _described(path: str, options: ExternalOptions, stops: Callable[[], bool]) -> H5mdDescription:
-    reader = FrameReader(path, options.format, options.reader)
+    reader = FrameReader(path, options.format, options.reader, options.images)
     reader.options = _reader_options(path, reader.cls, options)
     name, remarks = reader.name, []
     try:

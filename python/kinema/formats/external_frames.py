@@ -25,6 +25,8 @@ __all__ = ["EXTERNAL", "FrameReader", "FrameRows", "KnownCells", "check_stated",
 EXTERNAL = "MDAnalysis"
 """Name of what the core has for all formats that are read so."""
 
+# columns of LAMMPS' dumps
+_IMAGES = ("ix", "iy", "iz")
 # no files, or DCD files
 _NOT_FILES = {"MEMORY", "CHAIN", "NULL", "IMD", "RDKIT", "PARMED", "LAMMPS"}
 
@@ -71,17 +73,19 @@ class FrameReader:
     Pickled without the open file. A format without access to single frames is read forward.
     """
 
-    def __init__(self, path: str, format: str | None, options: Mapping[str, Any]) -> None:
+    def __init__(self, path: str, format: str | None, options: Mapping[str, Any], images: bool = False) -> None:
         self.path = path
+        #: whether positions are unwrapped by images, which LAMMPS' dumps have as columns
+        self.images = images
         self.format = format
         self.options = dict(options)
         self._lock = threading.Lock()
         self._reader: Any = None
 
-    def __getstate__(self) -> tuple[str, str | None, dict[str, Any]]:
-        return self.path, self.format, self.options
+    def __getstate__(self) -> tuple[str, str | None, dict[str, Any], bool]:
+        return self.path, self.format, self.options, self.images
 
-    def __setstate__(self, state: tuple[str, str | None, dict[str, Any]]) -> None:
+    def __setstate__(self, state: tuple[str, str | None, dict[str, Any], bool]) -> None:
         self.__init__(*state)  # type: ignore[misc]
 
     def read(self, frames: NDArray[np.int64], quantity: Quantity) -> NDArray[np.float32]:
@@ -90,7 +94,9 @@ class FrameReader:
             result: NDArray[np.float32] | None = None
             for row, frame in enumerate(frames.tolist()):
                 with self.reading(frame):
-                    values = getattr(self._go_to(frame), quantity)
+                    step = self._go_to(frame)
+                    by_images = self.images and quantity == "positions"
+                    values = _unwrapped(step) if by_images else getattr(step, quantity)
                 if result is None:
                     result = np.empty((len(frames), *values.shape), np.float32)
                 if values.shape != result.shape[1:]:
@@ -147,7 +153,8 @@ class FrameReader:
 
     def _opened(self) -> Any:
         if self._reader is None:
-            self._reader = self.cls(self.path, **self.options)
+            columns = {"additional_columns": list(_IMAGES)} if self.images else {}
+            self._reader = self.cls(self.path, **self.options, **columns)
         return self._reader
 
     @property
@@ -194,6 +201,21 @@ class FrameReader:
                 format=EXTERNAL,
                 frame=frame,
             ) from error
+
+
+def _unwrapped(step: Any) -> NDArray[np.float32]:
+    """Positions of a time step with so many edges added as its images say; ValueError where there are none."""
+    from MDAnalysis.lib.mdamath import triclinic_vectors
+
+    missing = [name for name in _IMAGES if name not in step.data]
+    if missing or step.dimensions is None:
+        raise ValueError(f"no {' '.join(missing) or 'cell'} by which positions are unwrapped")
+    images = np.column_stack([step.data[name] for name in _IMAGES])
+    if not np.array_equal(images, np.round(images)):
+        raise ValueError("images ix iy iz are not whole numbers")
+    edges = triclinic_vectors(step.dimensions, dtype=np.float64)
+    positions: NDArray[np.float32] = (step.positions + images @ edges).astype(np.float32)
+    return positions
 
 
 @dataclass(frozen=True)

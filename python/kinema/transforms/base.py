@@ -37,6 +37,10 @@ class Transform(ABC):
     def arguments(self) -> Mapping[str, str]:
         """The arguments that were given, in words, for provenance."""
 
+    def prepared(self, trajectory: Trajectory) -> Trajectory:
+        """What it is bound to: the same frames of the same files, which it may have read otherwise."""
+        return trajectory
+
     @abstractmethod
     def bind(self, trajectory: Trajectory) -> _core.Transform:
         """The same for the atoms of a trajectory, which may have transforms already: those come before this one.

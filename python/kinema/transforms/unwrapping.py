@@ -23,8 +23,9 @@ from kinema.selection.atoms import AtomChoice, Selection
 from kinema.selection.frames import FrameSelection
 from kinema.transforms.base import Transform
 from kinema.transforms.clustering import Cluster
-from kinema.transforms.jump_counts import counted_jumps
+from kinema.transforms.jump_counts import Jumps, counted_jumps
 from kinema.transforms.order import check_order
+from kinema.transforms.stored_images import reads_images, unwrapped_by_images
 
 if TYPE_CHECKING:
     from kinema.trajectory import Trajectory
@@ -59,12 +60,20 @@ class NoJump(Transform):
             arguments |= {"first": first.label if isinstance(first, Transform) else describe(first)}
         return arguments if self._count == "all" else arguments | {"count": describe(self._count)}
 
+    def prepared(self, trajectory: Trajectory) -> Trajectory:
+        """See `Transform.prepared`: files that store images are read with these."""
+        check_order(self.name, trajectory)
+        return trajectory if reads_images(trajectory) else unwrapped_by_images(trajectory) or trajectory
+
     def bind(self, trajectory: Trajectory) -> _core.Transform:
         check_order(self.name, trajectory)
         selection = trajectory.select(self._select)
         tracked = trajectory.select(np.unique(selection.indices))
-        counted = self._counted(trajectory)
-        jumps = counted_jumps(counted, tracked, self._options)
+        if reads_images(trajectory):
+            whole = FrameSelection(range(trajectory.of_all_frames().n_frames))
+            jumps = Jumps(0, np.zeros((1, tracked.n_atoms, 3), np.int32), 0.0, 0, whole)
+        else:
+            jumps = counted_jumps(self._counted(trajectory), tracked, self._options)
         if jumps.longest > _LONG_STEP:
             emit(
                 [
@@ -134,7 +143,8 @@ def nojump(select: AtomChoice = None, *, first: Any = None, count: str = "all", 
 
     The first frame of the file stays as it is (after the transforms before). In each later one an atom is put at the
     image whose reduced coordinates are nearest to those that it had in the frame before, also where the cell changes,
-    as MDAnalysis' `NoJump`.
+    as MDAnalysis' `NoJump`. Where files store images (H5MD; LAMMPS' dumps with ix iy iz or xu yu zu) positions of all
+    atoms and frames are those with their images, no jump is counted, and a note says so.
 
     Parameters
     ----------

@@ -85,26 +85,31 @@ pub(crate) struct Room {
     steps: Vec<Steps>,
 }
 
-/// Of one frame, four atoms at a time: the longest steps, the reduced coordinate farthest from 0, and the sum of all, which
-/// is not finite where one of them is not.
+/// Of one frame, four atoms at a time: the longest steps, and the sum of the squares of all reduced coordinates.
 #[derive(Debug, Clone, Copy)]
 struct Steps {
     longest: [f64; 4],
-    farthest: [f64; 4],
-    sum: [f64; 4],
+    squares: [f64; 4],
 }
 
 impl Steps {
-    const NONE: Self = Self { longest: [0.0; 4], farthest: [0.0; 4], sum: [0.0; 4] };
+    const NONE: Self = Self { longest: [0.0; 4], squares: [0.0; 4] };
 
-    fn is_within_reach(&self) -> bool {
-        let finite = self.sum.iter().sum::<f64>().is_finite();
-        finite && self.farthest.iter().all(|&far| far <= MOST_CELLS)
+    /// Whether all coordinates are surely finite and within reach.
+    fn are_sure(&self) -> bool {
+        self.squares.iter().sum::<f64>() <= MOST_CELLS * MOST_CELLS
     }
 
     fn longest(&self) -> f64 {
         self.longest.iter().copied().fold(0.0, f64::max)
     }
+}
+
+/// Four atoms: their reduced coordinates in the frame before, and edges that are to be added, by coordinate.
+#[derive(Debug, Clone, Copy, Default)]
+struct Four {
+    places: [[f64; 4]; 3],
+    counts: [[f64; 4]; 3],
 }
 
 /// Adds the jumps to `rows` (frames x atoms x 3), from `before` on and from frame to frame.
@@ -115,51 +120,56 @@ fn count<Q: Quad>(rows: &[f32], duals: &[Cell], before: &Row, sums: &mut [i32], 
     for start in (0..width).step_by(group) {
         let end = width.min(start + group);
         let columns = start..end;
-        let mut places = [[[0.0_f64; 4]; 3]; GROUPS];
-        let mut counts = [[[0.0_f64; 4]; 3]; GROUPS];
+        let mut groups = [Four::default(); GROUPS];
         let of_before = before.positions[columns.clone()].as_chunks::<3>().0;
         let dual = [all::<Q>(before.dual[0]), all(before.dual[1]), all(before.dual[2])];
-        for (number, places) in places.iter_mut().enumerate().take(of_before.len().div_ceil(ATOMS)) {
-            let points = four::<Q>(of_before, number);
-            for (place, dual) in places.iter_mut().zip(dual) {
-                *place = dot(dual, points).store();
-            }
+        for (group, atoms) in groups.iter_mut().zip(of_before.chunks(ATOMS)) {
+            let points = four::<Q>(atoms);
+            group.places = [dot(dual[0], points).store(), dot(dual[1], points).store(), dot(dual[2], points).store()];
         }
         for ((row, dual), steps) in rows.chunks_exact(width).zip(duals).zip(steps.iter_mut()) {
             let atoms = row[columns.clone()].as_chunks::<3>().0;
             let dual = [all::<Q>(dual[0]), all(dual[1]), all(dual[2])];
-            let mut longest = Q::load(&steps.longest);
-            let mut farthest = Q::load(&steps.farthest);
-            let mut sum = Q::load(&steps.sum);
-            for number in 0..atoms.len().div_ceil(ATOMS) {
-                let points = four::<Q>(atoms, number);
-                for edge in 0..3 {
-                    let now = dot(dual[edge], points);
-                    let by = now.subtract(Q::load(&places[number][edge]));
-                    let jump = by.add(Q::all(ROUNDING)).subtract(Q::all(ROUNDING));
-                    counts[number][edge] = Q::load(&counts[number][edge]).subtract(jump).store();
-                    longest = longest.maximum(by.subtract(jump).magnitude());
-                    farthest = farthest.maximum(now.magnitude());
-                    sum = sum.add(now);
-                    places[number][edge] = now.store();
-                }
+            let mut seen = [Q::load(&steps.longest), Q::load(&steps.squares)];
+            let (fours, rest) = atoms.as_chunks::<ATOMS>();
+            for (group, [a, b, c, d]) in groups.iter_mut().zip(fours) {
+                seen = step(group, dual, Q::xyz([a, b, c, d]), seen);
             }
-            *steps = Steps { longest: longest.store(), farthest: farthest.store(), sum: sum.store() };
+            if !rest.is_empty() {
+                seen = step(&mut groups[fours.len()], dual, four(rest), seen);
+            }
+            *steps = Steps { longest: seen[0].store(), squares: seen[1].store() };
         }
         for (atom, sums) in sums[columns].as_chunks_mut::<3>().0.iter_mut().enumerate() {
-            for (sum, counts) in sums.iter_mut().zip(&counts[atom / ATOMS]) {
+            for (sum, counts) in sums.iter_mut().zip(&groups[atom / ATOMS].counts) {
                 *sum = sum.wrapping_add(counts[atom % ATOMS] as i32);
             }
         }
     }
 }
 
-/// Four atoms of a row: the last of them stands for those that are missing.
+/// Four atoms go to where they are in the next frame. `seen`: the longest step and the sum of squares so far.
 #[inline(always)]
-fn four<Q: Quad>(atoms: &[[f32; 3]], number: usize) -> [Q; 3] {
+fn step<Q: Quad>(group: &mut Four, dual: [[Q; 3]; 3], points: [Q; 3], seen: [Q; 2]) -> [Q; 2] {
+    let (mut longest, mut squares) = (Q::all(0.0), Q::all(0.0));
+    // no iterator, as its functions are compiled for every processor
+    for edge in 0..3 {
+        let now = dot(dual[edge], points);
+        let by = now.subtract(Q::load(&group.places[edge]));
+        let jump = by.add(Q::all(ROUNDING)).subtract(Q::all(ROUNDING));
+        group.counts[edge] = Q::load(&group.counts[edge]).subtract(jump).store();
+        longest = longest.maximum(by.subtract(jump).magnitude());
+        squares = now.multiply_add(now, squares);
+        group.places[edge] = now.store();
+    }
+    [seen[0].maximum(longest), seen[1].add(squares)]
+}
+
+/// Up to four atoms: the last of them stands for those that are missing.
+#[inline(always)]
+fn four<Q: Quad>(atoms: &[[f32; 3]]) -> [Q; 3] {
     let last = atoms.len() - 1;
-    let first = ATOMS * number;
-    Q::xyz([&atoms[first], &atoms[last.min(first + 1)], &atoms[last.min(first + 2)], &atoms[last.min(first + 3)]])
+    Q::xyz([&atoms[0], &atoms[last.min(1)], &atoms[last.min(2)], &atoms[last]])
 }
 
 impl Jumps {
@@ -178,16 +188,22 @@ impl Jumps {
         );
     }
 
-    /// The error for a frame whose positions are none.
+    /// An error for positions that are not finite, or too far away for jumps to be counted.
     #[cold]
-    fn unusable(&self, frame: &Frame<'_>) -> Error {
-        let error = if frame.positions(0).iter().any(|x| !x.is_finite()) {
-            frame.not_finite(Fields::POSITIONS, 0)
-        } else {
-            let what = format!("an atom is more than {MOST_CELLS} cells away: its jumps cannot be counted");
-            Error::new(ErrorKind::Corrupt, what)
+    fn check(frame: &Frame<'_>, dual: &Cell) -> Result<()> {
+        let atoms = frame.positions(0).as_chunks::<3>().0;
+        if atoms.as_flattened().iter().any(|x| !x.is_finite()) {
+            return Err(frame.not_finite(Fields::POSITIONS, 0).at_frame(frame.number));
+        }
+        let far = |atom: &[f32; 3], dual: &[f64; 3]| {
+            let reduced: f64 = atom.iter().zip(dual).map(|(&x, dual)| f64::from(x) * dual).sum();
+            reduced.abs() > MOST_CELLS
         };
-        error.at_frame(frame.number)
+        if atoms.iter().any(|atom| dual.iter().any(|dual| far(atom, dual))) {
+            let what = format!("an atom is more than {MOST_CELLS} cells away: its jumps cannot be counted");
+            return Err(Error::new(ErrorKind::Corrupt, what).at_frame(frame.number));
+        }
+        Ok(())
     }
 
     /// Adds frames of a call, `of_run` of its rows, of which the last one alone may be a station.
@@ -212,8 +228,8 @@ impl Jumps {
         self.count(rows, duals, &counted.last, &mut counted.rest, &mut room.steps);
         for (row, steps) in of_run.clone().zip(&room.steps) {
             let frame = frames.frame(row);
-            if !steps.is_within_reach() {
-                return Err(self.unusable(&frame));
+            if !steps.are_sure() {
+                Self::check(&frame, &room.duals[row])?;
             }
             counted.see(steps.longest(), frame.number);
         }

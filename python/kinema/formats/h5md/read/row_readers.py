@@ -107,6 +107,7 @@ class CellRows:
 class Unwrapped:
     """Positions with whole boxes added, r + image * edges, as the images say how often a particle crossed the box."""
 
+    path: str
     positions: Rows
     images: Rows
     cells: CellRows
@@ -117,6 +118,8 @@ class Unwrapped:
     def __call__(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         """(n,) -> (n, N, 3) float64."""
         image = self.images(rows if self.image_rows is None else self.image_rows[rows]).astype(np.float64)
+        if not np.array_equal(image, np.round(image)):
+            raise CorruptFileError(f"{self.path}: H5MD: images are not whole numbers", path=self.path, format="H5MD")
         cell = self.cells(rows if self.cell_rows is None else self.cell_rows[rows]).astype(np.float64)
         return np.asarray(self.positions(rows), np.float64) + image @ cell
 

@@ -39,6 +39,7 @@ def unwrapped(
     if image.value.shape[0 if image.fixed else 1 :] != expected:
         raise opened.corrupt(f"{image.name} has shape {image.value.shape}, which does not fit {positions.value.shape}")
     reader = Unwrapped(
+        opened.path,
         stored_rows(opened, positions),
         stored_rows(opened, image),
         CellRows(stored_rows(opened, cell.element)),
