@@ -949,6 +949,9 @@ class Kernel:
     - "average": atoms. Results: mean_positions (n_selected, 3).
     - "jumps": atoms=None (all), ascending; stations, ascending frame numbers, uint32 (n,). Results: stations (n, n_selected, 3),
       longest (1,), longest_frame (1,).
+    - "displacements": atoms=None (all), ascending; stations, ascending frame numbers, uint32 (n,). Results: stations
+      (n, n_selected, 3), longest (1,), longest_frame (1,).
+    - "rotations": atoms, reference, weights=None. Results: rotations (frames, 3, 3).
     - "python": a kernel written in Python, which sees `fields` of `atoms` in their order, and cells: `adapter` has empty,
       accumulate, merge, finish, to_bytes, from_bytes (kinema.analysis.custom). What it raises is raised where the run was started.
     """
@@ -969,7 +972,10 @@ class Transform:
     def __init__(self, name: str, n_atoms: int, *, label: str | None = None, **arguments: Any) -> None:
         """`label`: the call in words, for provenance; by default the name.
 
-        superpose: atoms (n,) uint32, reference (n, 3) float64, weights (n,) float64 or None, mode "rot+trans" or "trans".
+        superpose: atoms (n,) uint32, reference (n, 3) float64, weights (n,) float64 or None, mode "rot+trans" or "trans";
+        or in its place rotations (3 * stations, 3) float64 of every `every`th frame.
+        displacement: atoms, stations (stations * n, 3) float64 of every `every`th frame.
+        centers: members (m,) uint32, sizes (groups, 1) uint32, weights (m,) float64 or None.
         """
     @property
     def name(self) -> str: ...

@@ -30,7 +30,9 @@ class Registered(KernelTests):
 
 for _name in NAMES:
     _defined = _name not in ("angles", "dihedrals", "gyration")
-    _of_jumps = {"cell": (20.0, 21.0, 22.0), "depends_on_order": True} if _name == "jumps" else {}
+    _of_jumps = {"depends_on_order": True} if _name in ("jumps", "displacements", "rotations") else {}
+    if _name in ("jumps", "displacements"):
+        _of_jumps["cell"] = (20.0, 21.0, 22.0)
     globals()[f"Test{_name.title()}"] = type(
         f"Test{_name.title()}", (Registered,), {"name": _name, "defined_for_one_atom": _defined, **_of_jumps}
     )

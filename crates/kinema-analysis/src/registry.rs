@@ -6,8 +6,8 @@ use kinema_core::reduce::AnyKernel;
 use kinema_core::{Error, ErrorKind, Result};
 
 use crate::analyses::{
-    angles, average, centers, close_pairs, dihedrals, distance_histogram, distances, gyration, jumps, rgyr, rmsd, rmsf,
-    rotations,
+    angles, average, centers, close_pairs, dihedrals, displacements, distance_histogram, distances, gyration, jumps,
+    rgyr, rmsd, rmsf, rotations,
 };
 use crate::arguments::Arguments;
 
@@ -51,6 +51,7 @@ pub static KERNELS: &[KernelInfo] = &[
     centers::KERNEL,
     close_pairs::KERNEL,
     dihedrals::KERNEL,
+    displacements::KERNEL,
     distance_histogram::KERNEL,
     distances::KERNEL,
     gyration::KERNEL,

@@ -138,8 +138,8 @@ class UnselectedInputs(TrajectoryFiles):
         """
         from kinema.errors import ArgumentError
 
-        names = ["pbc", "ur", "bonds", "cluster_group", "center", "center_group", "fit", "fit_group", "centers"]
-        names += ["nojump_count", "nojump_reference"]
+        names = ["pbc", "ur", "bonds", "cluster_group", "center", "center_group", "fit", "fit_group"]
+        names += ["nojump_count", "nojump_reference", "centers"]
         given = {name: getattr(self, name) for name in names if getattr(self, name)}
         if not given:
             return trajectory

@@ -96,7 +96,7 @@ Pbc = Annotated[
     typer.Option(
         "--pbc",
         metavar="LIST",
-        help="Of whole, nojump, cluster, and one of mol, res, atom (what is put into the cell), with commas between.",
+        help="Of whole, nojump or displacement, cluster, and one of mol, res, atom (put into the cell), with commas.",
         **_OF_PERIODIC,
     ),
 ]

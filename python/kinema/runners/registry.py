@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypedDict, Unpack
 
 from kinema.errors import ArgumentError
 from kinema.runners.base import PassRequest, PassResult, Runner
 
-__all__ = ["RunnerOptions", "choose_runner", "options_of"]
+__all__ = ["RunnerOptions", "choose_runner", "options_of", "runner_of"]
 
 
 class RunnerOptions(TypedDict, total=False):
@@ -80,6 +80,13 @@ def choose_runner(runner: str | Runner | None, **options: Unpack[RunnerOptions])
                 f"{option} goes to the runner when it is made: {type(name).__name__}({option}={value!r})"
             )
     return name if isinstance(name, Runner) else _OwnRunner(name)
+
+
+def runner_of(options: Mapping[str, Any]) -> tuple[Runner, dict[str, Any]]:
+    """The runner that arguments of `kinema.run` name, and the others of them; as `choose_runner`."""
+    of_runner = {name: value for name, value in options.items() if name in RunnerOptions.__annotations__}
+    others = {name: value for name, value in options.items() if name not in of_runner and name != "runner"}
+    return choose_runner(options.get("runner"), **of_runner), others
 
 
 class _OwnRunner(Runner):

@@ -11,6 +11,7 @@ from kinema.transforms.base import Transform
 if TYPE_CHECKING:
     from kinema.transforms.centering import Center, center
     from kinema.transforms.clustering import Cluster, cluster
+    from kinema.transforms.displacements import Displacement, displacement
     from kinema.transforms.functions import FunctionTransform, function
     from kinema.transforms.group_centers import GroupCenters, centers
     from kinema.transforms.superposition import Superpose, fit, superpose
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Center",
     "Cluster",
+    "Displacement",
     "FunctionTransform",
     "GroupCenters",
     "NoJump",
@@ -31,6 +33,7 @@ __all__ = [
     "center",
     "centers",
     "cluster",
+    "displacement",
     "fit",
     "function",
     "nojump",
@@ -42,6 +45,7 @@ __all__ = [
 _MODULE_OF = {
     **dict.fromkeys(("Center", "center"), "kinema.transforms.centering"),
     **dict.fromkeys(("Cluster", "cluster"), "kinema.transforms.clustering"),
+    **dict.fromkeys(("Displacement", "displacement"), "kinema.transforms.displacements"),
     **dict.fromkeys(("GroupCenters", "centers"), "kinema.transforms.group_centers"),
     **dict.fromkeys(("NoJump", "nojump"), "kinema.transforms.unwrapping"),
     **dict.fromkeys(("Whole", "whole"), "kinema.transforms.whole_molecules"),

@@ -7,12 +7,16 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from kinema import _core
+from kinema.errors import ArgumentError
 
 if TYPE_CHECKING:
     from kinema.selection.topology import Topology
     from kinema.trajectory import Trajectory
 
-__all__ = ["Transform", "transforms_in_words"]
+__all__ = ["CENTERS", "Transform", "check_not_last", "transforms_in_words"]
+
+CENTERS = "centers"
+"""The name of the transform that makes other positions than those of the atoms: the last of all."""
 
 
 class Transform(ABC):
@@ -79,3 +83,11 @@ def transforms_in_words(trajectory: Trajectory) -> dict[str, str]:
     """The transforms of a trajectory as a parameter of provenance; empty without."""
     labels = trajectory.transforms
     return {"transforms": ", then ".join(labels)} if labels else {}
+
+
+def check_not_last(name: str, trajectory: Trajectory) -> None:
+    """ArgumentError where a transform would come behind the one that has no atoms behind it."""
+    if any(earlier.name == CENTERS for earlier in trajectory.core.transforms):
+        raise ArgumentError(
+            f"{name} comes before {CENTERS}, found {CENTERS} first: of centres there are no atoms to be changed"
+        )

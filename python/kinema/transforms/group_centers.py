@@ -23,7 +23,7 @@ from kinema.selection.bonds import bonds_of, first_atoms
 from kinema.selection.broken import find_broken
 from kinema.selection.compounds import divided, marks_of
 from kinema.selection.topology import Topology
-from kinema.transforms.base import Transform
+from kinema.transforms.base import CENTERS, Transform
 from kinema.transforms.order import check_order
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class _Groups(NamedTuple):
 class GroupCenters(Transform):
     """See `centers`."""
 
-    name: ClassVar[str] = "centers"
+    name: ClassVar[str] = CENTERS
 
     def __init__(
         self, of: str | Sequence[Any] | Mapping[str, Any], select: AtomChoice, weights: str, bonds: Any

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kinema.selection.atoms import Selection
     from kinema.trajectory import Trajectory
 
-__all__ = ["JumpCounts", "Jumps", "counted_jumps"]
+__all__ = ["JumpCounts", "Jumps", "counted_jumps", "spacing"]
 
 # of the stations of all atoms
 _STATION_BYTES = 64 << 20
@@ -61,7 +61,7 @@ class JumpCounts(Computation):
     def _passes(self, frames: FrameSelection) -> Passes:
         n_atoms = self.trajectory.n_atoms
         atoms = self.selection.indices
-        every = _spacing(len(frames), len(atoms))
+        every = spacing(len(frames), len(atoms))
         stations = frames[::every].numbers()
         if int(stations[-1]) >= 1 << 32:
             raise ArgumentError(f"jumps are counted in files of up to {1 << 32} frames")
@@ -72,7 +72,7 @@ class JumpCounts(Computation):
         return Results(jumps=Jumps(every, sums, float(found["longest"][0]), int(found["longest_frame"][0]), frames))
 
 
-def _spacing(n_frames: int, n_atoms: int) -> int:
+def spacing(n_frames: int, n_atoms: int) -> int:
     """Frames from station to station, a power of two."""
     most = max(1, _STATION_BYTES // (12 * max(1, n_atoms)))
     every = _LEAST

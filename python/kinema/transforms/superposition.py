@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.analysis.arguments import describe, weights_of
@@ -21,6 +22,7 @@ from kinema.analysis.reference import Reference
 from kinema.choices import check_choice
 from kinema.errors import ArgumentError
 from kinema.execution.computation import Computation, Pass, Passes, Results
+from kinema.runners.registry import runner_of
 from kinema.selection.atoms import AtomChoice
 from kinema.selection.frames import FrameSelection
 from kinema.transforms.base import Transform
@@ -52,12 +54,17 @@ class Superpose(Transform):
         weights: Any,
         match: str,
         tol_mass: float,
+        options: Mapping[str, Any],
     ) -> None:
         check_choice("mode", mode, MODES)
         if isinstance(reference, str) and reference in (FIRST, PREVIOUS) and ref_frame != 0:
             raise ArgumentError(f"reference={reference!r} begins with the first frame, found ref_frame={ref_frame!r}")
+        follows = isinstance(reference, str) and reference == PREVIOUS
+        if options and not follows:
+            raise ArgumentError(f"{', '.join(options)} are of the pass of reference='previous', found {reference!r}")
         if isinstance(reference, str) and reference == FIRST:
             reference = None
+        self._options = options
         self._select, self._mode, self._weights = select, mode, weights
         self._reference = (ref_frame, reference, match, tol_mass)
 
@@ -75,7 +82,7 @@ class Superpose(Transform):
         ref_frame, reference, match, tol_mass = self._reference
         follows = isinstance(reference, str) and reference == PREVIOUS
         # the first frame of the files, also of a view
-        of_reference = _whole(trajectory) if follows else trajectory
+        of_reference = trajectory.of_all_frames() if follows else trajectory
         found = Reference(of_reference, ref_frame, None if follows else reference, match, tol_mass)
         found.check(selection)
         fitted = {
@@ -85,7 +92,7 @@ class Superpose(Transform):
         }
         # where nothing turns, the centre of the frame before is that of the first one
         turns = follows and self._mode == "rot+trans"
-        more = _stations(_Rotations(of_reference, selection, fitted)) if turns else {"mode": self._mode}
+        more = _stations(of_reference, selection, fitted, self._options) if turns else {"mode": self._mode}
         return _core.Transform(self.name, trajectory.n_atoms, label=self.label, **fitted, **more)
 
 
@@ -100,23 +107,20 @@ class _Rotations(Computation):
         return Results(**(yield Pass(_core.Kernel("rotations", self.trajectory.n_atoms, **self._fitted))))
 
 
-def _whole(trajectory: Trajectory) -> Trajectory:
-    """All frames of the files of a view."""
-    from kinema.trajectory import Trajectory
-
-    return Trajectory(trajectory.core)
-
-
-def _stations(computation: _Rotations) -> dict[str, Any]:
-    """Rotations of every so many frames, a power of two; all frames are read."""
+def _stations(trajectory: Trajectory, selection: Selection, fitted: Mapping[str, Any], options: Any) -> dict[str, Any]:
+    """Rotations of every so many frames, a power of two; all frames are read, with MPI by all ranks."""
     from kinema.execution.run import run
 
-    (done,) = run([computation], runner="threads", verbose=False)
-    rotations = done.results.rotations
+    runner, others = runner_of(options)
+    found: NDArray[np.float64] = runner.on_root_for_all(
+        lambda: run([_Rotations(trajectory, selection, fitted)], runner=runner, **others)[0].results.rotations
+    )
+    if len(found) != trajectory.n_frames:
+        raise ArgumentError("each frame is superposed on the one before, and some are damaged; leave out skip_damaged")
     every = 1
-    while 72 * (len(rotations) // every) > _STATION_BYTES:
+    while 72 * (len(found) // every) > _STATION_BYTES:
         every *= 2
-    return {"rotations": np.ascontiguousarray(rotations[::every]).reshape(-1, 3), "every": every}
+    return {"rotations": np.ascontiguousarray(found[::every]).reshape(-1, 3), "every": every}
 
 
 def superpose(
@@ -128,6 +132,7 @@ def superpose(
     weights: Any = None,
     match: str = "masses",
     tol_mass: float = 0.1,
+    **options: Any,
 ) -> Superpose:
     """Moves each frame by the best superposition of the selected atoms on a reference.
 
@@ -148,13 +153,16 @@ def superpose(
         are read once when the transform is put in front of the trajectory. Frames that are added later are refused.
     weights : None, "mass" or one number an atom
         Of the deviations and of the centre.
+    **options
+        Arguments of `kinema.run` for the pass of reference="previous": `runner`, `workers`, `memory`, ... With MPI all
+        ranks call `with_transform`.
 
     Returns
     -------
     Superpose
         For `Trajectory.with_transform`, which raises ArgumentError where the atoms and the reference do not fit.
     """
-    return Superpose(select, mode, ref_frame, reference, weights, match, tol_mass)
+    return Superpose(select, mode, ref_frame, reference, weights, match, tol_mass, options)
 
 
 def fit(select: AtomChoice = None, **arguments: Any) -> Superpose:

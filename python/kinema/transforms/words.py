@@ -15,6 +15,7 @@ from kinema.selection.bonds import GUESS, bonds_of, first_atoms
 from kinema.transforms.base import Transform
 from kinema.transforms.centering import center
 from kinema.transforms.clustering import cluster
+from kinema.transforms.displacements import displacement
 from kinema.transforms.group_centers import centers
 from kinema.transforms.superposition import PREVIOUS, superpose
 from kinema.transforms.unwrapping import nojump
@@ -30,7 +31,7 @@ __all__ = ["WORDS", "Asked", "largest_molecule"]
 _WRAPS = {"mol": "molecules", "res": "residues", "atom": "atoms"}
 # of --fit, beside the modes of `superpose`
 PROGRESSIVE = "progressive"
-WORDS = ("whole", "nojump", "cluster", *_WRAPS)
+WORDS = ("whole", "nojump", "displacement", "cluster", *_WRAPS)
 
 
 @dataclass(frozen=True)
@@ -62,9 +63,9 @@ class Asked:
     center_group: str | None = None
     fit: str | None = None
     fit_group: str | None = None
+    centers: str | None = None
     nojump_count: str | None = None
     nojump_reference: str | None = None
-    centers: str | None = None
 
     @property
     def words(self) -> frozenset[str]:
@@ -91,6 +92,8 @@ class Asked:
             )
         if ("cluster" in self.words) != (self.cluster_group is not None):
             raise ArgumentError("--pbc cluster keeps the molecules of --cluster-group together; give both")
+        if {"nojump", "displacement"} <= self.words:
+            raise ArgumentError("--pbc nojump and displacement are two schemes of unwrapping; leave one out")
         for name, value in (("count", self.nojump_count), ("reference", self.nojump_reference)):
             if value is not None and "nojump" not in self.words:
                 raise ArgumentError(f"--nojump-{name} is of --pbc nojump; add it")
@@ -107,7 +110,8 @@ class Asked:
     @property
     def needs_frames(self) -> bool:
         """Whether frames are read to make the transforms."""
-        return self.fit is not None or self.centers is not None or self.bonds == GUESS or "nojump" in self.words
+        reads_all = bool(self.words & {"nojump", "displacement"})
+        return self.fit is not None or self.centers is not None or self.bonds == GUESS or reads_all
 
     def transforms(
         self,
@@ -119,7 +123,7 @@ class Asked:
         """Those that were asked for.
 
         `selected`: the atoms of the command, unless these are all; `group` finds a group by its text; `counting` are
-        arguments of the run that counts jumps.
+        arguments of the runs that count jumps and find rotations.
         """
         clustered = None if self.cluster_group is None else group(self.cluster_group)
         fitted: Selection | None = None
@@ -134,9 +138,14 @@ class Asked:
         if self.words & {"whole", "mol", "res", "cluster"}:
             made.append(whole(bonds=self.bonds))
         together = None if clustered is None else cluster(clustered, bonds=self.bonds)
-        if "nojump" in self.words:
+        # the checkpoint is that of the pass that counts jumps
+        options = {name: value for name, value in counting.items() if name != "checkpoint"}
+        if self.words & {"nojump", "displacement"}:
             used = [one.indices for one in (selected, clustered, fitted, centered) if one is not None]
             tracked = None if selected is None else np.unique(np.concatenate(used))
+        if "displacement" in self.words:
+            made.append(displacement(tracked, **options))
+        if "nojump" in self.words:
             # what is together in the first frame goes on from there
             first = together if self.nojump_reference in (None, "first") else self.nojump_reference
             made.append(nojump(tracked, first=first, count=self.nojump_count or "all", **counting))
@@ -149,7 +158,8 @@ class Asked:
         if fitted is not None:
             follows = self.fit == PROGRESSIVE
             mode = "rot+trans" if follows or self.fit is None else self.fit
-            made.append(superpose(fitted, mode=mode, reference=PREVIOUS if follows else None))
+            reference = {"reference": PREVIOUS, **options} if follows else {}
+            made.append(superpose(fitted, mode=mode, **reference))
         if self.centers is not None:
             made.append(centers(self.centers, bonds=self.bonds))
         return made

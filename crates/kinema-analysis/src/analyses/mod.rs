@@ -5,6 +5,7 @@ pub mod average;
 pub mod centers;
 pub mod close_pairs;
 pub mod dihedrals;
+pub mod displacements;
 pub mod distance_histogram;
 pub mod distances;
 pub mod gyration;

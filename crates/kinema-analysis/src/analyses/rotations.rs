@@ -77,6 +77,11 @@ impl Kernel for Rotations {
         Run::default()
     }
 
+    fn partial_bytes(&self) -> u64 {
+        // two rows
+        24 * self.atoms.len() as u64
+    }
+
     fn accumulate(&self, partial: &mut Run, frames: &Frames<'_>, (): &mut ()) -> Result<()> {
         for frame in frames.iter() {
             let row = frame.positions(0);

@@ -64,7 +64,7 @@ impl Fault {
 
     /// As an error of a frame whose rows have these atoms.
     #[cold]
-    pub(super) fn of_atoms(self, atoms: &AtomSelection) -> Error {
+    pub(crate) fn of_atoms(self, atoms: &AtomSelection) -> Error {
         self.into_error(|column| atoms.iter().nth(column as usize).map_or(u64::from(column), u64::from))
     }
 
@@ -171,7 +171,7 @@ impl PeriodicCell {
 
 /// The cells of frames, each made once where it does not change.
 #[derive(Debug, Default)]
-pub(super) struct CellOfFrame {
+pub(crate) struct CellOfFrame {
     last: Option<(Cell, [bool; 3], PeriodicCell)>,
 }
 
@@ -180,7 +180,7 @@ impl CellOfFrame {
     ///
     /// # Errors
     /// As [`PeriodicCell::new`].
-    pub(super) fn of(&mut self, stamp: &Stamp) -> kinema_core::Result<&PeriodicCell> {
+    pub(crate) fn of(&mut self, stamp: &Stamp) -> kinema_core::Result<&PeriodicCell> {
         let known = self.last.take().filter(|(cell, periodic, _)| *cell == stamp.cell && *periodic == stamp.periodic);
         let made = match known {
             Some(made) => made,

@@ -3,8 +3,9 @@
 pub mod center;
 mod centers;
 pub mod cluster;
+pub(crate) mod displacement;
 mod groups;
-mod images;
+pub(crate) mod images;
 mod molecules;
 pub mod nojump;
 mod progressive;
@@ -54,6 +55,7 @@ pub static TRANSFORMS: &[TransformInfo] = &[
     center::TRANSFORM,
     centers::TRANSFORM,
     cluster::TRANSFORM,
+    displacement::TRANSFORM,
     nojump::TRANSFORM,
     superpose::TRANSFORM,
     whole::TRANSFORM,

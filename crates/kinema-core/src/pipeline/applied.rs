@@ -12,6 +12,12 @@ use crate::selection::AtomSelection;
 use crate::trace::activity::TRANSFORM;
 use crate::trajectory::{Scanned, Trajectory};
 
+/// What makes rows of groups of atoms, and the vectors of one row.
+struct Grouped {
+    rows: Box<dyn GroupRows>,
+    made: [Vec<f32>; 3],
+}
+
 /// The transforms of a trajectory, made ready for one reader.
 pub(super) struct Applied {
     stack: BoundStack,
@@ -21,8 +27,8 @@ pub(super) struct Applied {
     decoded: (AtomSelection, Fields),
     /// Of the atoms that are asked for among those that are decoded; `None` where they are the same.
     columns: Option<Vec<u32>>,
-    /// What makes rows of groups of atoms, where these are asked for, and the vectors of one row.
-    grouped: Option<(Box<dyn GroupRows>, [Vec<f32>; 3])>,
+    /// Where groups of atoms are asked for.
+    grouped: Option<Grouped>,
     /// Fields that are asked for.
     asked: Fields,
     /// Most frames in `room`.
@@ -58,7 +64,7 @@ impl Applied {
             stack: BoundStack::new(stack, &decoded)?,
             atoms: atoms.clone(),
             columns: if grouped.is_some() { None } else { atoms.positions_in(&decoded)? },
-            grouped: grouped.map(|rows| (rows, Default::default())),
+            grouped: grouped.map(|rows| Grouped { rows, made: Default::default() }),
             decoded: (decoded, all_fields),
             asked: fields,
             room_rows,
@@ -211,7 +217,7 @@ impl Applied {
 
     /// Makes the vectors that are asked for of groups of atoms of a row.
     fn group(&mut self, stamp: &Stamp, vectors: [&[f32]; 3]) -> Result<()> {
-        let Some((rows, made)) = &mut self.grouped else { return Ok(()) };
+        let Some(Grouped { rows, made }) = &mut self.grouped else { return Ok(()) };
         for ((field, row), made) in Fields::VECTORS.into_iter().zip(vectors).zip(made) {
             made.clear();
             if self.asked.contains(field) {
@@ -234,7 +240,7 @@ impl Applied {
             decoded.map(|values| values.get(from * len..).and_then(|values| values.get(..len)).unwrap_or_default());
         let frame = room.frames[from];
         self.group(&room.stamps[from], rows).map_err(|error| placed(reader.trajectory, error.at_frame(frame)))?;
-        if let Some((_, made)) = &self.grouped {
+        if let Some(Grouped { made, .. }) = &self.grouped {
             rows = [&made[0], &made[1], &made[2]];
         }
         let n_asked = self.atoms.len();

@@ -1,0 +1,145 @@
+"""`displacement`: atoms move on by the nearest image of each step, for diffusion at constant pressure.
+
+The edges that are added until every so many frames, the stations, are summed up in one pass over all frames on any
+runner; whoever reads a frame then runs from the station before it. Edges are rounded to multiples of 2^-28 angstrom, so
+that sums are exact and frames have the same bits on any number of workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema import _core
+from kinema.analysis.arguments import describe
+from kinema.errors import ArgumentError
+from kinema.execution.computation import Computation, Pass, Passes, Results
+from kinema.notes import emit
+from kinema.runners.registry import runner_of
+from kinema.selection.atoms import AtomChoice, Selection
+from kinema.selection.frames import FrameSelection
+from kinema.transforms.base import Transform
+from kinema.transforms.jump_counts import spacing
+from kinema.transforms.order import check_order
+
+if TYPE_CHECKING:
+    from kinema.trajectory import Trajectory
+
+__all__ = ["Displacement", "displacement"]
+
+# of a reduced coordinate from frame to frame, where 1/2 is as far as can be known
+_LONG_STEP = 0.4
+
+
+class _Displacements(Computation):
+    """The pass that sums up edges: results.stations (stations, atoms, 3) float64, longest and longest_frame (1,)."""
+
+    def __init__(self, trajectory: Trajectory, selection: Selection, every: int) -> None:
+        super().__init__(trajectory, selection, {})
+        self._every = every
+
+    def _passes(self, frames: FrameSelection) -> Passes:
+        stations = np.arange(0, self.trajectory.n_frames, self._every, dtype=np.uint32)
+        atoms = self.selection.indices
+        yielded = Pass(_core.Kernel("displacements", self.trajectory.n_atoms, atoms=atoms, stations=stations))
+        return Results(**(yield yielded))
+
+
+class Displacement(Transform):
+    """See `displacement`."""
+
+    name: ClassVar[str] = "displacement"
+
+    def __init__(self, select: AtomChoice, options: Mapping[str, Any]) -> None:
+        self._select, self._options = select, options
+
+    @property
+    def arguments(self) -> Mapping[str, str]:
+        return {} if self._select is None else {"select": describe(self._select)}
+
+    def bind(self, trajectory: Trajectory) -> _core.Transform:
+        check_order(self.name, trajectory)
+        if any(earlier.name == "nojump" for earlier in trajectory.core.transforms):
+            raise ArgumentError("nojump and displacement are two schemes of unwrapping; leave one out")
+        whole = trajectory.of_all_frames()
+        selection = whole.select(np.unique(whole.select(self._select).indices))
+        every, found = self._stations(whole, selection)
+        longest = float(found["longest"][0])
+        if longest > _LONG_STEP:
+            emit(
+                [
+                    f"{whole.paths[0]}: an atom moves by {longest:.2f} of the cell in one step, to frame "
+                    f"{int(found['longest_frame'][0])}; beyond 0.5 a jump cannot be told from motion, as frames lie "
+                    "too far apart"
+                ]
+            )
+        stations: NDArray[np.float64] = found["stations"]
+        return _core.Transform(
+            self.name,
+            whole.n_atoms,
+            label=self.label,
+            atoms=selection.indices,
+            every=every,
+            stations=np.ascontiguousarray(stations).reshape(-1, 3),
+        )
+
+    def _stations(self, whole: Trajectory, selection: Selection) -> tuple[int, Results]:
+        from kinema.execution.run import run
+
+        runner, others = runner_of(self._options)
+
+        def summed() -> tuple[int, Results]:
+            whole.scan(search=runner.find_frames)
+            n_frames = whole.n_frames
+            if not 0 < n_frames < 1 << 32:
+                raise ArgumentError(f"displacements are summed up in files of 1 to {1 << 32} frames, found {n_frames}")
+            # 24 bytes an atom and station
+            every = spacing(n_frames, 2 * selection.n_atoms)
+            (done,) = run([_Displacements(whole, selection, every)], runner=runner, **others)
+            if len(done.results.stations) != -(-n_frames // every):
+                raise ArgumentError("displacements of all frames are summed up, and some are damaged")
+            return every, done.results
+
+        return runner.on_root_for_all(summed)
+
+
+def displacement(select: AtomChoice = None, **options: Any) -> Displacement:
+    """Unwraps a trajectory by summing up displacements, for mean square displacements at constant pressure.
+
+        unwrapped = traj.with_transform(kn.transforms.whole(), kn.transforms.displacement())
+
+    The first frame of the file stays as it is (after the transforms before). In each later one an atom moves by
+
+        d - round(d / L) L,   d = w_i - w_(i-1),
+
+    where w are the positions as they are read, L the cell of frame i, and the division is in reduced coordinates. With
+    `nojump` an atom stays at an image of where it is read, `w_i + n L_i`: as the cell breathes, atoms that have gone
+    far move with it by n times its change. That is what the reversible scheme of Kulke and Vermaas gives as well, by
+    which frames can be wrapped again. Here the edges of earlier jumps are those of the cell at that time, so that
+    diffusion coefficients are those of the steps; frames cannot be wrapped again. In a cell that does not change both
+    are the same but for rounding.
+
+    Molecules stay whole where `whole` comes before: then all atoms of a molecule jump together.
+
+    Parameters
+    ----------
+    select : as `Trajectory.select`
+        Atoms that are unwrapped; others stay as they are. By default all.
+    **options
+        Arguments of `kinema.run` for the pass over all frames: `runner`, `workers`, `memory`, ... With MPI all ranks
+        call `with_transform`.
+
+    Returns
+    -------
+    Displacement
+        For `Trajectory.with_transform`, which reads all frames of the files once. A step of more than 0.4 of the cell
+        is noted. Sums take up to 64 MiB of memory.
+
+    Sources: S. von Bülow, J. T. Bullerjahn, G. Hummer, J. Chem. Phys. 2020, 153, 021101; M. Kulke, J. V. Vermaas, J.
+    Chem. Theory Comput. 2022, 18, 6161; the schemes are compared in J. T. Bullerjahn et al., J. Chem. Theory Comput.
+    2023, 19, 3406 (there TOR, and HYB for that of Kulke and Vermaas).
+    """
+    return Displacement(select, options)
