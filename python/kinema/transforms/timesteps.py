@@ -225,7 +225,7 @@ def _bound_to_frame(transform: Transform, universe: Any, ts: Any) -> BoundTransf
 def _check_atoms_stay(transform: Transform) -> None:
     if transform.name == "centers":
         raise ArgumentError(
-            f"{transform.label} gives centres in place of atoms, and a Universe has the atoms of its topology; open the "
+            f"{transform.label} gives centres in place of atoms, and a Universe has those of its topology; open the "
             "files with kinema.open"
         )
 
