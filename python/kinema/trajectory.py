@@ -314,10 +314,17 @@ class Trajectory:
 
         Raises
         ------
-        RewoundError, CorruptFileError, ArgumentError (also for a view); others as `refresh` and `blocks`.
+        RewoundError, CorruptFileError, ArgumentError (also for a view, and for transforms that see other frames first,
+        as `nojump`); others as `refresh` and `blocks`.
         """
         if self._view is not None:
             raise ArgumentError("a view of some frames cannot be followed; follow the trajectory that it is of")
+        for transform in self._core.transforms:
+            if transform.looks_back:
+                raise ArgumentError(
+                    f"{transform.label} is made by a pass over all frames, so that it cannot follow frames that are "
+                    "still coming; leave it out, or run when all are there"
+                )
         from kinema.following import Following
 
         return Following(self, self._given, until, timeout, {"fields": self._vector_fields(), **options})
@@ -637,7 +644,8 @@ class Trajectory:
         return self._with(self._core, None)
 
     def _with(self, core: _core.Trajectory, view: FrameSelection | None) -> Trajectory:
-        made = Trajectory(core, self._topology, view, hdf5=self._hdf5, opening=self._opening, stated=self._stated)
+        own: dict[str, Any] = {"hdf5": self._hdf5, "opening": self._opening, "stated": self._stated}
+        made = Trajectory(core, self._topology, view, given=self._given, **own)
         made._topology_fits = self._topology_fits
         return made
 

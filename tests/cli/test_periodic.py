@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 from MDAnalysisTests import datafiles
+
+import kinema as kn
 
 pytestmark = pytest.mark.processes
 
@@ -71,3 +74,58 @@ def test_words_that_do_not_fit_are_refused(run_kinema, files, words, said):
     done = run_kinema("rgyr", files.xtc, "-s", datafiles.TPR, *words)
     assert done.returncode == 2
     assert said in done.stderr
+
+
+def test_files_that_are_followed(run_kinema, files, tmp_path):
+    words = ["rmsd", files.xtc, "-s", datafiles.TPR, "--select", "protein and name CA", "--stop", "3"]
+    periodic = ["--pbc", "mol", "--center", "--fit", "rot+trans"]
+    for name, more in (("alone.csv", []), ("followed.csv", ["--follow", "--until", "4"])):
+        done = run_kinema(*words, *periodic, *more, "-o", tmp_path / name)
+        assert done.returncode == 0, done.stderr
+    rows = [line for line in (tmp_path / "alone.csv").read_text().splitlines() if not line.startswith("#")]
+    followed = (tmp_path / "followed.csv").read_text().splitlines()
+    assert [line for line in followed if not line.startswith("#")] == rows
+    raw = run_kinema(*words, "--follow", "--until", "1")
+    assert "1 molecule is broken at the faces of the periodic cell in frame 0" in raw.stderr
+    for more, said in (
+        (["--pbc", "whole,nojump"], "--pbc nojump is made by a pass over all frames"),
+        (["--fit", "trans", "--on-rewind", "restart"], "--fit is made of the first frame"),
+    ):
+        done = run_kinema(*words, "--follow", *more)
+        assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+
+
+def test_check_looks_at_all_frames_or_at_some(run_kinema, files):
+    made = np.repeat(kn.open(files.xtc, stored=False).read([0]), 40, axis=0)
+    whole = kn.open(files.xtc, datafiles.TPR, stored=False).with_transform(kn.transforms.whole()).read([0])[0]
+    cell = kn.open(files.xtc, stored=False)[0].cell
+    made[:] = whole
+    # in frames that a sample does not have
+    made[[23, 24], 3341] += cell[0].astype(np.float32)
+    made[24, 3345] += cell[1].astype(np.float32)
+    path = files.xtc.parent / "made.xtc"
+    with kn.Writer(path, len(whole)) as writer:
+        writer.write(made, cell=np.broadcast_to(cell, (40, 3, 3)), time=np.arange(40.0))
+    words = ["check", path, "-s", datafiles.TPR, "--json"]
+    found = json.loads(run_kinema(*words).stdout)
+    expected = {"frame": 23, "broken": 1, "frames": 2, "seen": 40, "most": 2}
+    assert (found["broken"], found["problems"]) == ({str(path): expected}, [])
+    (note,) = found["notes"]
+    assert "1 molecule is broken" in note and "some (at most 2) in 2 of 40 frames that were looked at" in note
+    quick = json.loads(run_kinema(*words, "--quick").stdout)
+    assert (quick["broken"], quick["notes"]) == ({}, [f"{path}: coordinates of 18 of 40 frames were looked at"])
+
+
+def test_check_of_one_file(files):
+    """Without a process of its own."""
+    with pytest.warns(kn.Note, match="does not have the bonds of all molecules: broken ones were not looked for"):
+        assert kn.check(files.xtc, files.gro, quick=True).broken == {}
+    with pytest.warns(kn.Note, match="1 molecule is broken"):
+        report = kn.check(files.xtc, files.gro, bonds=datafiles.TPR, select="protein")
+    assert report.ok
+    assert report.broken[str(files.xtc)].frames == 10
+    assert kn.check(files.xtc, datafiles.TPR, select="resname SOL").broken == {}
+    with pytest.raises(kn.ArgumentError, match="selection 'protein' needs a topology"):
+        kn.check(files.xtc, select="protein")
+    with pytest.raises(kn.ArgumentError, match="which coordinates=False leaves out"):
+        kn.check(files.xtc, coordinates=False, quick=True)

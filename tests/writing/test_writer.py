@@ -271,6 +271,7 @@ def block_without(rows: list[int]) -> Block:
         times=np.arange(5.0),
         frames=np.arange(20, 25, dtype=np.uint64),
         present=present,
+        periodic=np.ones((5, 3), bool),
     )
 
 

@@ -206,18 +206,25 @@ class _Molecules:
 
     def search(self, part: Trajectory) -> MoleculeSearch | str | None:
         """What looks for them in a file; a note where bonds are not known, None for one that says nothing of them."""
-        chosen = (self.select, self.index_file, self.group) != (None, None, None)
+        selection = None
+        if (self.select, self.index_file, self.group) != (None, None, None):
+            selection = part.select(self.select, index_file=self.index_file, group=self.group)
         table = None if part.topology is None else part.atoms
         stated = None if table is None else table.get("bonds")
         if self.bonds is None and (stated is None or not len(stated)):
-            if not self.has_topology and not chosen:
-                return None
-            return (
-                f"{part.paths[0] if table is None else table.name} has no bonds: broken molecules were not looked for; "
-                "--bonds guess (bonds='guess') finds bonds by distances, --bonds FILE takes them of another topology"
-            )
-        selection = part.select(self.select, index_file=self.index_file, group=self.group) if chosen else None
-        return MoleculeSearch(part.n_atoms, bonds_of(part, self.bonds), selection, all_atoms=True)
+            return _without_bonds(part) if self.has_topology or selection is not None else None
+        bonds = bonds_of(part, self.bonds)
+        if self.bonds is None and not bonds.known:
+            return _without_bonds(part)
+        return MoleculeSearch(part.n_atoms, bonds, selection, all_atoms=True)
+
+
+def _without_bonds(part: Trajectory) -> str:
+    return (
+        f"{part.topology_name or part.paths[0]} does not have the bonds of all molecules: broken ones were not looked "
+        "for; bonds='guess' (--bonds guess) finds bonds by distances, bonds=FILE (--bonds FILE) takes them of another "
+        "topology"
+    )
 
 
 @dataclass

@@ -74,16 +74,42 @@ def open_inputs(
     """
 
     following.check(outputs, workers, opening)
+    if following.follow:
+        _check_followed(inputs, following)
     with outputs.checkpoint_noted():
         outputs.check([*inputs.paths, inputs.topology, inputs.index_file, *files])
         if following.follow:
             from kinema.following import when_there
 
             trajectory = when_there(lambda: opened(inputs, opening), following.follow_timeout, command.print_progress)
+            if inputs.fit is not None or inputs.bonds is not None:
+                _wait_for_first_frame(trajectory, following)
         else:
             trajectory = opened(inputs, opening)
         trajectory = transformed(command, trajectory, inputs, opening, workers, window, outputs)
         return trajectory, inputs.chosen(trajectory)
+
+
+def _check_followed(inputs: UnselectedInputs, following: FollowedFiles) -> None:
+    """ArgumentError for transforms that are made of frames that are still to come, or may change."""
+    for option, given in (("--pbc nojump", "nojump" in (inputs.pbc or "")), ("--fit", inputs.fit == "progressive")):
+        if given:
+            raise ArgumentError(
+                f"{option} is made by a pass over all frames, so that it cannot follow frames that are still coming; "
+                "run it when all are there"
+            )
+    for option, given in (("--fit", inputs.fit is not None), ("--bonds guess", inputs.bonds == "guess")):
+        if given and following.on_rewind == "restart":
+            raise ArgumentError(
+                f"{option} is made of the first frame, which is another one where files are written anew; leave "
+                "--on-rewind restart out"
+            )
+
+
+def _wait_for_first_frame(trajectory: kn.Trajectory, following: FollowedFiles) -> None:
+    """Returns when the first frame is complete, of which transforms are made; ArgumentError where none comes."""
+    if not sum(1 for _ in trajectory.follow(1, following.follow_timeout)):
+        raise ArgumentError(f"{trajectory.paths[0]}: no frame has come, of which the transforms are made")
 
 
 def opened(inputs: UnselectedInputs, opening: Opening) -> kn.Trajectory:
@@ -207,12 +233,23 @@ def _follow(
     elif (window.start, window.stop, window.step) != (None, None, None):
         choose = frames_by_number(window.start, window.stop, window.step)
     growing = GrowingOutputs(outputs.output, outputs.plot, format=outputs.output_format, **outputs.units)
+    looked_at = False
+
+    def update() -> None:
+        nonlocal looked_at
+        if not looked_at:
+            looked_at = True
+            broken = find_broken(analysis.trajectory, analysis.selection, [0])
+            if broken is not None:
+                emit([f"{analysis.trajectory.paths[0]}: {broken}"])
+        growing.update(analysis)
+
     try:
         follow(
             [analysis],
             following.until,
             following.follow_timeout,
-            callback=lambda: growing.update(analysis),
+            callback=update,
             choose=choose,
             options={"workers": workers.workers, "memory": workers.memory, "on_rewind": following.on_rewind},
         )

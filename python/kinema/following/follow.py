@@ -283,8 +283,18 @@ class Following:
         """
         if not self._trajectory.core.hdf5 or n_frames <= self.n_frames:
             return False
-        before = self._given.last_atoms_at_origin if n_frames == self.n_frames + 1 else 0
-        return atoms_at_origin(self._read(n_frames - 1)) > before
+        follows = n_frames == self.n_frames + 1
+        if not self._trajectory.transforms:
+            before = self._given.last_atoms_at_origin if follows else 0
+            return atoms_at_origin(self._read(n_frames - 1)) > before
+        # all atoms as the file has them: transforms move what is at the origin, and see more than is asked for
+        stored = self._trajectory.with_core(self._trajectory.core.with_transforms([]))
+        reading = {**self._reading, "select": None, "fields": ("positions",)}
+        last, given = (
+            atoms_at_origin(next(iter(stored.blocks(frames=range(frame, frame + 1), **reading)))) if frame >= 0 else 0
+            for frame in (n_frames - 1, self.n_frames - 1 if follows else -1)
+        )
+        return last > given
 
     def _was_rewound(self) -> bool:
         """Whether a frame that was given is no longer there, as it may be for a moment; raises where it is certain."""

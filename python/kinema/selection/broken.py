@@ -134,7 +134,10 @@ def find_broken(
     stated = trajectory.atoms.get("bonds")
     if stated is None or not len(stated) or not len(trajectory):
         return None
-    search = MoleculeSearch(trajectory.n_atoms, bonds_of(trajectory), selection)
+    bonds = bonds_of(trajectory)
+    if not bonds.known:
+        return None
+    search = MoleculeSearch(trajectory.n_atoms, bonds, selection)
     for frame in sampled_frames(len(trajectory)) if frames is None else frames:
         try:
             # one at a time: they may be large

@@ -181,6 +181,8 @@ def universe_of_timestep(ts: Any) -> Any:
 
 def bound_to(trajectory: Trajectory, universe: Any, transforms: Sequence[Transform]) -> list[BoundTransform]:
     """Transforms bound to a trajectory in front of which they come, with the atoms of a Universe."""
+    for transform in transforms:
+        _check_atoms_stay(transform)
     stack = trajectory.core.transforms
     made = Trajectory(trajectory.core, Topology(universe), hdf5=trajectory.hdf5, stated=trajectory.stated)
     own = [one.transform if isinstance(one, BoundTransform) else one for one in transforms]
@@ -208,13 +210,24 @@ def _bound_to_frame(transform: Transform, universe: Any, ts: Any) -> BoundTransf
             before.append(earlier.core)
         elif isinstance(earlier, Transform):
             before += [one.bound.core for one in earlier.__dict__.get("_bindings", []) if one.has(ts)]
-    frame = cast("_core.Trajectory", _CurrentFrame(transform.label, reader, ts, tuple(before)))
-    if transform.sees_all_frames:
+    _check_atoms_stay(transform)
+    # a frame that is superposed on the one before it
+    follows = transform.arguments.get("reference") == repr("previous")
+    if transform.sees_all_frames or follows:
         raise _looks_back(transform, reader)
+    frame = cast("_core.Trajectory", _CurrentFrame(transform.label, reader, ts, tuple(before)))
     core = transform.bind(Trajectory(frame, Topology(universe)))
     if core.looks_back:
         raise _looks_back(transform, reader)
     return BoundTransform(transform, core, ts.n_atoms, frame.paths)
+
+
+def _check_atoms_stay(transform: Transform) -> None:
+    if transform.name == "centers":
+        raise ArgumentError(
+            f"{transform.label} gives centres in place of atoms, and a Universe has those of its topology; open the "
+            "files with kinema.open"
+        )
 
 
 def _looks_back(transform: Transform, reader: Any) -> ArgumentError:
