@@ -1,0 +1,180 @@
+"""The same bits behind every transform: on all runners and numbers of workers, together and alone, read and written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from numpy.typing import NDArray
+from tests.transforms.lifting import lifted
+
+import kinema as kn
+from kinema import transforms
+from kinema.notes import collected
+from kinema.testing.runner_work import assert_same
+
+N_FRAMES, N_MOLECULES, SIZE = 2500, 12, 5
+N_ATOMS = N_MOLECULES * SIZE
+CELL = np.array([[21.0, 0, 0], [5, 19, 0], [-6, 7, 17]])
+SOME = list(range(3, 40, 2))
+BONDS = np.array([[i, i + 1] for i in range(N_ATOMS - 1) if (i + 1) % SIZE])
+
+
+@pytest.fixture(autouse=True)
+def noted() -> Iterator[None]:
+    with collected():
+        yield
+
+
+def stack(name: str) -> list[transforms.Transform]:
+    """By a name, as ranks of another process know it."""
+    whole = transforms.whole(bonds=BONDS)
+    match name.split():
+        case ["wrap", compound, ur]:
+            return [whole, transforms.wrap(compound=compound, ur=ur, weights=None, bonds=BONDS)]
+        case ["all"]:
+            first = transforms.cluster(SOME, bonds=BONDS)
+            wrap = transforms.wrap(compound="molecules", ur="compact", weights=None, bonds=BONDS)
+            fit = transforms.superpose(SOME)
+            return [lifting(), whole, transforms.nojump(first=first), transforms.center(SOME), wrap, fit]
+    made = {
+        "whole": [whole],
+        "cluster": [whole, transforms.cluster(SOME, bonds=BONDS)],
+        "center": [transforms.center(SOME)],
+        "superpose": [transforms.superpose(SOME)],
+        "trans": [transforms.superpose(SOME, mode="trans")],
+        "function": [lifting()],
+    }
+    return made[name]
+
+
+def lifting() -> transforms.Transform:
+    return transforms.function(lifted, [5, 6, 50])
+
+
+NAMES = ["whole", "cluster", "center", "superpose", "trans", "function"]
+NAMES += [f"wrap {compound} {ur}" for compound in ("atoms", "molecules") for ur in ("rect", "tric", "compact")]
+
+
+def molecules() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Positions of molecules that walk, each atom in the cell, and the cells."""
+    rng = np.random.default_rng(3)
+    steps = rng.normal(0, 0.6, (N_FRAMES, N_MOLECULES, 1, 3))
+    steps[0] += rng.uniform(0, 20, (N_MOLECULES, 1, 3))
+    shapes = np.cumsum(rng.normal(0, 1.0, (N_MOLECULES, SIZE, 3)), axis=1)
+    positions = (np.cumsum(steps, axis=0) + shapes).reshape(N_FRAMES, N_ATOMS, 3)
+    positions += rng.normal(0, 0.1, positions.shape)
+    cells = CELL * (1 + 0.02 * np.sin(np.arange(N_FRAMES) / 50))[:, None, None]
+    reduced = np.einsum("fax,fxc->fac", positions, np.linalg.inv(cells))
+    return np.einsum("fax,fxc->fac", reduced - np.floor(reduced), cells), cells
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("bits")
+    with kn.Writer(made / "walk.trr", N_ATOMS) as out:
+        for frame, (positions, cell) in enumerate(zip(*molecules(), strict=True)):
+            out.write(positions, cell=cell, time=float(frame))
+    return made
+
+
+def changed(folder: Path, name: str) -> kn.Trajectory:
+    return kn.open(folder / "walk.trr", stored=False).with_transform(*stack(name))
+
+
+def analyses(folder: Path, name: str) -> list[Any]:
+    """Three that need other atoms each."""
+    traj = changed(folder, name)
+    return [kn.RMSD(traj, [0, 7, 8, 9]), kn.RMSF(traj, [33, 2, 50]), kn.RadiusOfGyration(traj, SOME, weights=None)]
+
+
+@pytest.fixture(scope="module")
+def alone(folder: Path) -> dict[str, list[Any]]:
+    with collected():
+        return {name: [one.run(runner="serial") for one in analyses(folder, name)] for name in (*NAMES, "all")}
+
+
+def assert_all_same(found: list[Any], expected: list[Any]) -> None:
+    assert len(found) == len(expected) == 3
+    for one, other in zip(found, expected, strict=True):
+        assert_same(one, other)
+
+
+def test_what_is_done_is_something(alone: dict[str, list[Any]]) -> None:
+    """Superpositions and centres change no radius; all else gives other numbers than all others."""
+    radii = {name: np.asarray(found[2].results.values).tobytes() for name, found in alone.items()}
+    rmsf = {name: np.asarray(found[1].results.values).tobytes() for name, found in alone.items()}
+    assert len(set(radii.values())) >= 8 and len(set(rmsf.values())) >= 10
+
+
+@pytest.mark.parametrize("name", [*NAMES, "all"])
+def test_on_threads(folder: Path, alone: dict[str, list[Any]], name: str) -> None:
+    for workers, memory in ((1, "64 MiB"), (2, None), (3, "96 MiB"), (7, None)):
+        assert_all_same(kn.run(analyses(folder, name), runner="threads", workers=workers, memory=memory), alone[name])
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    ("runner", "workers", "name"),
+    [("processes", 2, "cluster"), ("processes", 3, "all"), ("processes", 7, "all"), ("dask", 2, "all")],
+)
+def test_on_processes(folder: Path, alone: dict[str, list[Any]], runner: str, workers: int, name: str) -> None:
+    assert_all_same(kn.run(analyses(folder, name), runner=runner, workers=workers), alone[name])
+
+
+RANKS = """
+sys.path.insert(0, ROOT)
+from pathlib import Path
+from kinema.notes import collected
+from kinema.testing.runner_work import assert_same
+from tests.transforms.test_same_bits import NAMES, analyses
+with collected():
+    for name in (*NAMES, "all"):
+        found = kn.run(analyses(Path("."), name), runner="mpi")
+        if rank == 0:
+            for one, other in zip(found, kn.run(analyses(Path("."), name), runner="serial"), strict=True):
+                assert_same(one, other)
+if rank == 0:
+    say("the same")
+"""
+
+
+@pytest.mark.processes
+def test_on_ranks(mpi: Any, folder: Path) -> None:
+    root = str(Path(__file__).parent.parent.parent)
+    assert mpi.script(3, f"ROOT = {root!r}\n{RANKS}", folder) == "the same\n"
+
+
+@pytest.mark.parametrize("name", [*NAMES, "all"])
+def test_read_blocks_and_frames(folder: Path, name: str) -> None:
+    traj = changed(folder, name)
+    every = traj.read(workers=1)
+    assert np.abs(every - kn.open(folder / "walk.trr", stored=False).read()).max() > 0.05
+    assert_array_equal(np.concatenate([block.positions for block in traj.blocks("18 MiB")]), every)
+    assert_array_equal([frame.positions for frame in traj[1990:2010]], every[1990:2010])
+    for workers in (2, 3, 7):
+        assert_array_equal(traj.read(workers=workers), every)
+    frames, atoms = [2499, 0, 1300, 0], [58, 3, 4, 3]
+    assert_array_equal(traj.read(frames, atoms), every[frames][:, atoms])
+    assert_array_equal(traj[7::500].read(dtype="float64"), every[7::500])
+
+
+# of HDF5 the values are compared: the library writes times of its own
+@pytest.mark.parametrize("ending", ["xtc", "trr", "dcd", "nc", "h5md", "history"])
+def test_converted_files_are_byte_identical(folder: Path, tmp_path: Path, ending: str) -> None:
+    made = changed(folder, "all")[:400]
+    found = {}
+    for workers in (1, 2, 3, 7):
+        out = tmp_path / f"{workers}" / f"out.{ending}"
+        out.parent.mkdir()
+        kn.convert(made, out, workers=workers)
+        found[workers] = kn.open(out, stored=False).read() if ending == "h5md" else sha256(out.read_bytes()).hexdigest()
+    for workers in (2, 3, 7):
+        assert_array_equal(found[workers], found[1])
+    accuracy = {"xtc": 0.0051, "history": 1e-4}.get(ending, 2e-5)
+    assert np.abs(kn.open(out, stored=False).read() - made.read()).max() < accuracy
