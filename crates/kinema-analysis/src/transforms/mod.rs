@@ -6,7 +6,9 @@ mod groups;
 mod images;
 mod molecules;
 pub mod nojump;
+mod shortest_tree;
 pub mod superpose;
+mod unit_cell;
 pub mod whole;
 pub mod wrap;
 
