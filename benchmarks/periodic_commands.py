@@ -1,8 +1,9 @@
 """Commands with periodic transforms beside their parts and beside MDAnalysis doing the same; for `periodic.py`.
 
-Wall times of one worker, the least of several by turns, of a trajectory that repeats the frames of a solvated one. Parts
-are measured by themselves: decoding of the atoms that are needed, into memory that is used again; a transform, reading
-with it less decoding; a kernel, what eight more of it add to a run; encoding of positions in memory. It asserts nothing.
+Wall times of one worker, the least of several by turns, of a trajectory that repeats the frames of a solvated one.
+Parts are measured by themselves: decoding of the atoms that are needed, into memory that is used again; a transform,
+reading with it less decoding; a kernel, what eight more of it add to a run; encoding of positions in memory. It asserts
+nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import MDAnalysis
 import numpy as np
