@@ -266,6 +266,40 @@ fn groups_come_home_together_by_their_centres() {
 }
 
 #[test]
+fn groups_come_home_with_the_same_bits_whichever_others_there_are() {
+    let mut numbers = Numbers(19);
+    for cell in &CELLS {
+        let (mut labels, mut positions): (Vec<u32>, Vec<Vector>) = (Vec::new(), Vec::new());
+        for group in 0..90 {
+            let centre = combined(numbers.vector(3.0), cell);
+            for _ in 0..[1, 3, 3, 4, 1, 9][group as usize % 6] {
+                labels.push(group);
+                positions.push(plus(centre, numbers.vector(2.0)));
+            }
+        }
+        for shape in [UnitCell::Compact, UnitCell::Rect, UnitCell::Tric] {
+            let wrapped = |labels: &[u32]| {
+                let wrap = WrapRow::new(Cpu::detect(), Groups::new(labels, None).unwrap(), shape);
+                let mut found = row(&positions);
+                wrap.apply(&mut found, &periodic(cell), &mut Vec::new()).unwrap();
+                found
+            };
+            let together = wrapped(&labels);
+            let mut moved = 0;
+            for group in 0..90 {
+                let of_group = |label: &u32| if *label == group { group } else { Groups::NONE };
+                let alone = wrapped(&labels.iter().map(of_group).collect::<Vec<_>>());
+                for atom in (0..labels.len()).filter(|&atom| labels[atom] == group) {
+                    assert_eq!(alone[3 * atom..][..3], together[3 * atom..][..3], "{shape:?} {cell:?} group {group}");
+                    moved += usize::from(at(&alone, atom) != positions[atom].map(|x| f64::from(x as f32)));
+                }
+            }
+            assert!(moved > 100, "{moved}");
+        }
+    }
+}
+
+#[test]
 fn open_edges_are_not_crossed() {
     let slab = PeriodicCell::new(&CELLS[2], [true, true, false]).unwrap();
     let far = combined([5.5, -3.5, 3.25], &CELLS[2]);

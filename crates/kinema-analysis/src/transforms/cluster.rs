@@ -1,7 +1,9 @@
-//! Keeps molecules together: each is moved to the image that is nearest to those that are in place already.
+//! Keeps molecules together: each is moved to the image that is nearest to one of the others, along the shortest tree.
 //!
 //! The anchor stays. Then the molecule whose centre is nearest to one that is in place comes next, and so on, so that a
-//! chain of molecules may be longer than the cell. Centres are taken of atoms where they stand.
+//! chain of molecules may be longer than the cell. Which molecules are nearest to each other does not depend on the anchor:
+//! the pairs are the edges of the shortest tree that joins the centres, and are found without looking at all pairs. Centres
+//! are taken of atoms where they stand.
 
 use std::sync::Arc;
 
@@ -12,12 +14,13 @@ use kinema_core::{Error, ErrorKind, Result};
 
 use super::TransformInfo;
 use super::groups::{Groups, Labels};
-use super::images::{CellOfFrame, Fault, PeriodicCell, dot, minus, shift};
+use super::images::{CellOfFrame, Fault, PeriodicCell, Vector, shift};
+use super::shortest_tree::shortest_tree;
 use crate::weights::check_each;
 
 /// `labels` of the molecules that stay together, `masses`, one for each atom, and `anchor`, an atom.
 pub(super) const TRANSFORM: TransformInfo = TransformInfo {
-    id: "cluster/1",
+    id: "cluster/2",
     make: |arguments| {
         let masses = arguments.optional_numbers("masses")?.map(<[f64]>::to_vec);
         let anchor = u32::try_from(arguments.count("anchor", 0)?).unwrap_or(u32::MAX);
@@ -54,28 +57,18 @@ impl Cluster {
     }
 }
 
-/// A molecule that is not in place yet, or is.
-#[derive(Debug, Clone)]
-struct Place {
-    centre: [f64; 3],
-    /// Edges to be added, for the nearest molecule in place so far.
-    counts: [i64; 3],
-    squared: f64,
-    done: bool,
-}
-
 /// Molecules of rows that stay together.
 #[derive(Debug, Clone)]
 pub struct ClusterRow {
     groups: Groups,
     anchor: usize,
-    places: Vec<Place>,
+    centres: Vec<Vector>,
 }
 
 impl ClusterRow {
     /// Of groups, of which one is the anchor.
     pub fn new(groups: Groups, anchor: usize) -> Self {
-        Self { groups, anchor, places: Vec::new() }
+        Self { groups, anchor, centres: Vec::new() }
     }
 
     /// Moves the atoms of a row, `atoms x 3`, angstrom.
@@ -85,45 +78,57 @@ impl ClusterRow {
     pub fn apply(&mut self, positions: &mut [f32], cell: &PeriodicCell) -> std::result::Result<(), Fault> {
         Fault::check_row(positions, self.groups.n_atoms())?;
         let rows = positions.as_chunks_mut::<3>().0;
-        self.places.clear();
+        self.centres.clear();
         for group in 0..self.groups.len() {
             let centre = self.groups.center(group, rows);
             if !centre.iter().all(|x| x.is_finite()) {
                 return Err(Fault::not_finite(rows.as_flattened(), self.groups.atoms(group).iter().copied()));
             }
-            self.places.push(Place { centre, counts: [0; 3], squared: f64::INFINITY, done: false });
+            self.centres.push(centre);
         }
-        let mut next = Some(self.anchor);
-        while let Some(group) = next {
-            let by = cell.sum(self.places[group].counts);
-            self.places[group].done = true;
-            for &atom in self.groups.atoms(group).iter().filter(|_| by != [0.0; 3]) {
-                shift(&mut rows[atom as usize], by);
-            }
-            let centre = self.places[group].centre;
-            let centre = [0, 1, 2].map(|x| centre[x] + by[x]);
-            next = self.nearest_to(centre, cell)?;
+        for (group, counts) in self.counts(cell)?.into_iter().enumerate().filter(|(_, counts)| *counts != [0; 3]) {
+            let by = cell.sum(counts);
+            self.groups.atoms(group).iter().for_each(|&atom| shift(&mut rows[atom as usize], by));
         }
         Ok(())
     }
 
-    /// With a molecule in place, which of the others is nearest to one of those; of several the first.
-    fn nearest_to(&mut self, centre: [f64; 3], cell: &PeriodicCell) -> std::result::Result<Option<usize>, Fault> {
-        let (mut nearest, mut least) = (None, f64::INFINITY);
-        for (group, place) in self.places.iter_mut().enumerate().filter(|(_, place)| !place.done) {
-            let displacement = minus(place.centre, centre);
-            let counts = cell.to_nearest(displacement, self.groups.atoms(group)[0])?;
-            let by = cell.sum(counts);
-            let image = [0, 1, 2].map(|x| displacement[x] + by[x]);
-            let squared = dot(image, image);
-            if squared < place.squared {
-                (place.squared, place.counts) = (squared, counts);
-            }
-            if place.squared < least {
-                (nearest, least) = (Some(group), place.squared);
+    /// How many of each edge are added to each group.
+    fn counts(&self, cell: &PeriodicCell) -> std::result::Result<Vec<[i64; 3]>, Fault> {
+        let edges = shortest_tree(&self.centres, cell).map_err(|fault| match fault {
+            Fault::TooFar(group) => Fault::TooFar(self.groups.atoms(group as usize)[0]),
+            other => other,
+        })?;
+        let n = self.centres.len();
+        // the edges of each group
+        let mut starts = vec![0; n + 1];
+        edges.iter().flat_map(|edge| edge.points).for_each(|point| starts[point as usize + 1] += 1);
+        for i in 0..n {
+            starts[i + 1] += starts[i];
+        }
+        let (mut next, mut of_group) = (starts.clone(), vec![0; 2 * edges.len()]);
+        for (number, edge) in edges.iter().enumerate() {
+            for point in edge.points {
+                of_group[next[point as usize]] = number;
+                next[point as usize] += 1;
             }
         }
-        Ok(nearest)
+        let mut counts: Vec<Option<[i64; 3]>> = vec![None; n];
+        counts[self.anchor] = Some([0; 3]);
+        let mut waiting = vec![self.anchor];
+        while let Some(group) = waiting.pop() {
+            let of_this = counts[group].unwrap_or_default();
+            for &number in &of_group[starts[group]..starts[group + 1]] {
+                let edge = &edges[number];
+                let [first, second] = edge.points.map(|point| point as usize);
+                let (other, sign) = if first == group { (second, 1) } else { (first, -1) };
+                if counts[other].is_none() {
+                    counts[other] = Some([0, 1, 2].map(|i| of_this[i] + sign * edge.counts[i]));
+                    waiting.push(other);
+                }
+            }
+        }
+        Ok(counts.into_iter().map(Option::unwrap_or_default).collect())
     }
 }
 

@@ -7,9 +7,11 @@ use kinema_core::selection::AtomSelection;
 use kinema_core::{Error, ErrorKind};
 
 use crate::geometry::Lattice;
+use crate::geometry::vectors::{Vectors, all};
+use crate::lanes::Quad;
 
 /// An image is another one only if it is shorter by more than this share, squared: what has been moved once stays.
-const SHORTER: f64 = 1.0 - 1e-5;
+pub(super) const SHORTER: f64 = 1.0 - 1e-5;
 /// Positions farther than so many cells from where they belong have lost the digits that say where that is.
 pub(super) const MOST_CELLS: i64 = 1 << 20;
 
@@ -166,6 +168,43 @@ impl PeriodicCell {
         let [a, b, c] = counts.map(|count| count as f64);
         let [ea, eb, ec] = &self.edges;
         [0, 1, 2].map(|x| a * ea[x] + b * eb[x] + c * ec[x])
+    }
+}
+
+/// The edges of a cell, for four atoms at a time.
+pub(super) struct Edges<Q>([Vectors<Q>; 3]);
+
+impl<Q: Quad> Edges<Q> {
+    #[inline(always)]
+    pub(super) fn new(cell: &PeriodicCell) -> Self {
+        let [a, b, c] = cell.edges();
+        Self([all(*a), all(*b), all(*c)])
+    }
+
+    /// As [`PeriodicCell::sum`]: nothing is fused.
+    #[inline(always)]
+    pub(super) fn sum(&self, counts: Vectors<Q>) -> Vectors<Q> {
+        let [a, b, c] = &self.0;
+        let mut sum = [Q::all(0.0); 3];
+        for (x, sum) in sum.iter_mut().enumerate() {
+            let [a, b, c] = [counts[0].multiply(a[x]), counts[1].multiply(b[x]), counts[2].multiply(c[x])];
+            *sum = a.add(b).add(c);
+        }
+        sum
+    }
+
+    /// As [`shift`], by so many of each edge; an atom to which none are added keeps its bits.
+    #[inline(always)]
+    pub(super) fn shifted(&self, points: Vectors<Q>, counts: Vectors<Q>) -> [[f32; 3]; 4] {
+        let [a, b, c] = counts;
+        let moves = Q::all(0.0).less(a.magnitude().maximum(b.magnitude()).maximum(c.magnitude()));
+        let by = self.sum(counts);
+        let mut moved = [[0.0; 4]; 3];
+        for (x, moved) in moved.iter_mut().enumerate() {
+            *moved = Q::select(moves, points[x].add(by[x]), points[x]).store();
+        }
+        let [x, y, z] = moved;
+        [0, 1, 2, 3].map(|i| [x[i] as f32, y[i] as f32, z[i] as f32])
     }
 }
 

@@ -9,7 +9,9 @@ pub(crate) mod images;
 mod molecules;
 pub mod nojump;
 mod progressive;
+mod shortest_tree;
 pub mod superpose;
+mod unit_cell;
 pub mod whole;
 pub mod wrap;
 

@@ -7,14 +7,14 @@
 
 use std::sync::Arc;
 
-use kinema_core::frame::Fields;
 use kinema_core::frame::lattice::ROUNDING;
+use kinema_core::frame::{Cell, Fields, NO_CELL};
 use kinema_core::reduce::{AtomMap, FrameMut, Needs, RunUp, Transform};
 use kinema_core::selection::{AtomSelection, FrameSelection};
 use kinema_core::{Error, ErrorKind, Result};
 
 use super::TransformInfo;
-use super::images::{CellOfFrame, Fault, PeriodicCell, shift};
+use super::images::{CellOfFrame, Edges, Fault, PeriodicCell, shift};
 use crate::cpu::{Cpu, dispatch};
 use crate::geometry::vectors::{all, dot};
 use crate::lanes::Quad;
@@ -23,10 +23,10 @@ use crate::lanes::Quad;
 #[derive(Debug, Clone)]
 struct Four {
     columns: [u32; 4],
-    /// Reduced coordinates in the frame before, by coordinate.
-    before: [[f64; 4]; 3],
-    /// Edges that are added, by edge: whole numbers.
-    counts: [[f64; 4]; 3],
+    /// Where they were in the frame before.
+    before: [[f32; 3]; 4],
+    /// Edges that are added, by edge.
+    counts: [[i32; 4]; 3],
 }
 
 /// Sums of jumps of some atoms of rows, from frame to frame.
@@ -36,6 +36,8 @@ pub struct Tracks {
     n_tracked: usize,
     n_columns: usize,
     fours: Vec<Four>,
+    /// Products with it are the reduced coordinates of the frame before.
+    dual: Cell,
 }
 
 impl Tracks {
@@ -43,10 +45,11 @@ impl Tracks {
     pub fn new(cpu: Cpu, columns: &[u32], n_columns: usize) -> Self {
         let four = |columns: &[u32]| Four {
             columns: [0, 1, 2, 3].map(|i| columns[i.min(columns.len() - 1)]),
-            before: [[0.0; 4]; 3],
-            counts: [[0.0; 4]; 3],
+            before: [[0.0; 3]; 4],
+            counts: [[0; 4]; 3],
         };
-        Self { cpu, n_tracked: columns.len(), n_columns, fours: columns.chunks(4).map(four).collect() }
+        let fours = columns.chunks(4).map(four).collect();
+        Self { cpu, n_tracked: columns.len(), n_columns, fours, dual: NO_CELL }
     }
 
     /// Begins with the next frame, where these edges are added to each atom (atoms x 3).
@@ -56,27 +59,33 @@ impl Tracks {
             for i in 0..4 {
                 let of_atom = counts((4 * number + i).min(last));
                 for (counts, count) in four.counts.iter_mut().zip(of_atom) {
-                    counts[i] = f64::from(count);
+                    counts[i] = count;
                 }
             }
         }
     }
 
-    /// Sees a frame, which is the `first` one or follows the one before.
+    /// Sees a frame, which is the `first` one or follows the one before, and moves its atoms.
     ///
     /// # Errors
     /// [`Fault`]
-    pub fn see(&mut self, positions: &[f32], cell: &PeriodicCell, first: bool) -> std::result::Result<(), Fault> {
+    pub fn follow(
+        &mut self,
+        positions: &mut [f32],
+        cell: &PeriodicCell,
+        first: bool,
+    ) -> std::result::Result<(), Fault> {
         Fault::check_row(positions, self.n_columns)?;
-        let rows = positions.as_chunks::<3>().0;
+        let duals = [std::mem::replace(&mut self.dual, cell.lattice().dual_of_edges()), self.dual];
         let is_finite = dispatch!(
             self.cpu,
             bool,
-            step,
+            follow,
             (
                 fours: &mut [Four] = &mut self.fours,
-                rows: &[[f32; 3]] = rows,
-                dual: [[f64; 3]; 3] = cell.lattice().dual_of_edges(),
+                rows: &mut [[f32; 3]] = positions.as_chunks_mut::<3>().0,
+                duals: [Cell; 2] = duals,
+                cell: &PeriodicCell = cell,
                 first: bool = first,
             )
         );
@@ -86,15 +95,12 @@ impl Tracks {
         Err(Fault::not_finite(positions, self.fours.iter().flat_map(|four| four.columns)))
     }
 
-    /// Moves the atoms of the frame that was seen last.
+    /// Moves the atoms of a frame as those of the one before.
     pub fn shift(&self, positions: &mut [f32], cell: &PeriodicCell) {
         let rows = positions.as_chunks_mut::<3>().0;
         for (number, four) in self.fours.iter().enumerate() {
-            if four.counts == [[0.0; 4]; 3] {
-                continue;
-            }
             for i in 0..4.min(self.n_tracked - 4 * number) {
-                let counts = [0, 1, 2].map(|edge| four.counts[edge][i] as i64);
+                let counts = [0, 1, 2].map(|edge| i64::from(four.counts[edge][i]));
                 if counts != [0; 3] {
                     shift(&mut rows[four.columns[i] as usize], cell.sum(counts));
                 }
@@ -104,23 +110,54 @@ impl Tracks {
 }
 
 #[inline(always)]
-fn step<Q: Quad>(fours: &mut [Four], rows: &[[f32; 3]], dual: [[f64; 3]; 3], first: bool) -> bool {
-    let dual = [all::<Q>(dual[0]), all(dual[1]), all(dual[2])];
+fn follow<Q: Quad>(
+    fours: &mut [Four],
+    rows: &mut [[f32; 3]],
+    duals: [Cell; 2],
+    cell: &PeriodicCell,
+    first: bool,
+) -> bool {
+    let [before, now] = duals;
+    let before = [all::<Q>(before[0]), all(before[1]), all(before[2])];
+    let now = [all::<Q>(now[0]), all(now[1]), all(now[2])];
+    let edges = Edges::<Q>::new(cell);
+    let zero = Q::all(0.0);
     // of what is not finite the sum is neither
-    let mut sum = Q::all(0.0);
+    let mut sum = zero;
     for four in fours {
-        let [a, b, c, d] = four.columns;
-        let atoms = [&rows[a as usize], &rows[b as usize], &rows[c as usize], &rows[d as usize]];
-        let points = Q::xyz(atoms);
-        for (edge, dual) in dual.into_iter().enumerate() {
-            let now = dot(dual, points);
-            if !first {
-                let by = now.subtract(Q::load(&four.before[edge]));
-                let jump = by.add(Q::all(ROUNDING)).subtract(Q::all(ROUNDING));
-                four.counts[edge] = Q::load(&four.counts[edge]).subtract(jump).store();
+        let columns = four.columns.map(|column| column as usize);
+        let atoms = [rows[columns[0]], rows[columns[1]], rows[columns[2]], rows[columns[3]]];
+        let points = Q::xyz([&atoms[0], &atoms[1], &atoms[2], &atoms[3]]);
+        let [a, b, c, d] = &four.before;
+        let from = Q::xyz([a, b, c, d]);
+        let (mut jumps, mut most) = ([zero; 3], zero);
+        for edge in 0..3 {
+            let at = dot(now[edge], points);
+            sum = sum.add(at);
+            let by = at.subtract(dot(before[edge], from));
+            jumps[edge] = by.add(Q::all(ROUNDING)).subtract(Q::all(ROUNDING));
+            most = most.maximum(jumps[edge].magnitude());
+        }
+        four.before = atoms;
+        if !first && Q::any(zero.less(most)) {
+            // few atoms do
+            for (counts, jumps) in four.counts.iter_mut().zip(jumps) {
+                let jumps = jumps.store();
+                for i in 0..4 {
+                    counts[i] = counts[i].wrapping_sub(jumps[i] as i32);
+                }
             }
-            sum = sum.add(now);
-            four.before[edge] = now.store();
+        }
+        if four.counts == [[0; 4]; 3] {
+            continue;
+        }
+        let mut counts = [zero; 3];
+        for (lanes, [a, b, c, d]) in counts.iter_mut().zip(&four.counts) {
+            *lanes = Q::load(&[f64::from(*a), f64::from(*b), f64::from(*c), f64::from(*d)]);
+        }
+        // the last atom may be there several times
+        for (column, atom) in columns.into_iter().zip(edges.shifted(points, counts)) {
+            rows[column] = atom;
         }
     }
     let [a, b, c, d] = sum.store();
@@ -273,10 +310,11 @@ impl Transform for NoJump {
     fn apply(&self, frame: &mut FrameMut<'_>, state: &mut NoJumpState) -> Result<()> {
         let cell = state.cell.of(frame.stamp)?;
         if self.every > 0 {
-            let seen = state.tracks.see(frame.positions, cell, state.first);
-            seen.map_err(|fault| fault.of_atoms(&state.row_atoms))?;
+            let done = state.tracks.follow(frame.positions, cell, state.first);
+            done.map_err(|fault| fault.of_atoms(&state.row_atoms))?;
+        } else {
+            state.tracks.shift(frame.positions, cell);
         }
-        state.tracks.shift(frame.positions, cell);
         state.first = false;
         Ok(())
     }

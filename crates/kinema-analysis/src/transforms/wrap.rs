@@ -12,118 +12,14 @@ use kinema_core::selection::AtomSelection;
 
 use super::TransformInfo;
 use super::groups::{Groups, Labels};
-use super::images::{CellOfFrame, Fault, MOST_CELLS, PeriodicCell, Vector, dot, minus, shift};
+use super::images::{CellOfFrame, Edges, Fault, PeriodicCell, shift};
+pub use super::unit_cell::UnitCell;
+use super::unit_cell::{EDGE, Home, Inside, Nearest, Within};
 use crate::cpu::{Cpu, dispatch};
-use crate::geometry::nearest_images::{AlongAxes, General, Images, whole};
-use crate::geometry::vectors::{Vectors, all, difference, dot as dot4, plus_times};
+use crate::geometry::vectors::{Vectors, plus_times};
 use crate::lanes::Quad;
 use crate::weights::check_each;
 use kinema_core::Result;
-use kinema_core::frame::lattice::ROUNDING;
-
-/// How far outside, in reduced coordinates, a centre may lie that is not moved: what was moved once stays. Atoms in cells along
-/// the axes are inside exactly.
-const EDGE: f64 = 1.0 / (1_u64 << 22) as f64;
-
-/// What is that near to a face is examined once more, one group after the other.
-const UNSURE: f64 = 1e-9;
-
-/// The shape of the unit cell.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum UnitCell {
-    /// The points nearest to the middle of the cell.
-    Compact,
-    /// A brick with a corner in the origin, with the first edge along one of its own.
-    #[default]
-    Rect,
-    /// The parallelepiped of the edges, with a corner in the origin.
-    Tric,
-}
-
-/// Where the unit cell of a frame is.
-#[derive(Debug, Clone)]
-pub struct Home {
-    shape: UnitCell,
-    /// Coordinates of the parallelepiped or brick, from 0 to 1 inside of it; zero along open edges.
-    coordinates: [Vector; 3],
-    middle: Vector,
-}
-
-impl Home {
-    /// Of a cell.
-    pub fn new(shape: UnitCell, cell: &PeriodicCell) -> Self {
-        let coordinates = match shape {
-            UnitCell::Rect => of_brick(cell.edges()),
-            _ => cell.lattice().dual_of_edges(),
-        };
-        Self { shape, coordinates, middle: cell.middle() }
-    }
-
-    /// How many of each edge bring a point home. Up to `margin` outside, in reduced coordinates, is inside.
-    pub(super) fn counts(
-        &self,
-        point: Vector,
-        cell: &PeriodicCell,
-        margin: f64,
-        atom: u32,
-    ) -> std::result::Result<[i64; 3], Fault> {
-        let counts = match self.shape {
-            UnitCell::Compact => return cell.to_nearest(minus(point, self.middle), atom),
-            UnitCell::Tric => self.coordinates.map(|row| cells_below(dot(row, point), margin)),
-            UnitCell::Rect => {
-                let (mut counts, mut point) = ([0.0; 3], point);
-                for i in [2, 1, 0] {
-                    counts[i] = cells_below(dot(self.coordinates[i], point), margin);
-                    point = [0, 1, 2].map(|x| point[x] + counts[i] * cell.edges()[i][x]);
-                }
-                counts
-            }
-        };
-        // not a number is not below either
-        if counts.iter().all(|count| count.abs() < MOST_CELLS as f64) {
-            return Ok(counts.map(|count| count as i64));
-        }
-        Err(Fault::of_displacement(point, atom))
-    }
-}
-
-/// Whole cells to be added to a coordinate so that it is from 0 to 1.
-#[inline(always)]
-fn cells_below(coordinate: f64, margin: f64) -> f64 {
-    let inside = coordinate >= -margin && coordinate < 1.0 + margin;
-    if inside { 0.0 } else { -floor(coordinate) }
-}
-
-/// The greatest whole number up to a value of less than 2^51; the instruction for it is not one that every processor has.
-#[inline(always)]
-fn floor(value: f64) -> f64 {
-    let rounded = (value + ROUNDING) - ROUNDING;
-    if rounded > value { rounded - 1.0 } else { rounded }
-}
-
-/// Coordinates along the axes of a brick: the first edge, across it in the plane of the second, and across both.
-fn of_brick(edges: &[Vector; 3]) -> [Vector; 3] {
-    let mut axes = [[0.0; 3]; 3];
-    for i in 0..3 {
-        let mut across = edges[i];
-        for axis in &axes[..i] {
-            let along = dot(across, *axis);
-            across = [0, 1, 2].map(|x| across[x] - along * axis[x]);
-        }
-        let length = dot(across, across).sqrt();
-        if length > 0.0 {
-            axes[i] = across.map(|x| x / length);
-        }
-    }
-    let mut coordinates = axes;
-    for (row, edge) in coordinates.iter_mut().zip(edges) {
-        let length = dot(*row, *edge);
-        if length > 0.0 {
-            *row = row.map(|x| x / length);
-        }
-    }
-    coordinates
-}
 
 /// `labels` of what moves together, `masses`, one for each atom, and `shape`: "rect", "tric" or "compact".
 pub(super) const TRANSFORM: TransformInfo = TransformInfo {
@@ -163,7 +59,7 @@ pub struct WrapState {
     atoms: AtomSelection,
     row: WrapRow,
     cell: CellOfFrame,
-    outside: Vec<Outside>,
+    unsure: Vec<u32>,
 }
 
 impl Transform for Wrap {
@@ -187,12 +83,12 @@ impl Transform for Wrap {
         let masses = self.masses.as_ref().filter(|_| self.labels.is_some());
         let masses: Option<Vec<f64>> = masses.map(|masses| atoms.iter().map(|atom| masses[atom as usize]).collect());
         let row = WrapRow::new(Cpu::detect(), Groups::new(&labels, masses.as_deref())?, self.shape);
-        Ok(WrapState { atoms: atoms.clone(), row, cell: CellOfFrame::default(), outside: Vec::new() })
+        Ok(WrapState { atoms: atoms.clone(), row, cell: CellOfFrame::default(), unsure: Vec::new() })
     }
 
     fn apply(&self, frame: &mut FrameMut<'_>, state: &mut WrapState) -> Result<()> {
         let cell = state.cell.of(frame.stamp)?;
-        let done = state.row.apply(frame.positions, cell, &mut state.outside);
+        let done = state.row.apply(frame.positions, cell, &mut state.unsure);
         done.map_err(|fault| fault.of_atoms(&state.atoms))
     }
 }
@@ -205,24 +101,22 @@ pub struct WrapRow {
     shape: UnitCell,
     /// Whether each group is one atom.
     of_atoms: bool,
-    batches: Vec<Batch>,
-    /// For each four groups and each of their atoms its column and its weight.
+    /// Groups of as many atoms, four at a time.
+    alike: Vec<Alike>,
+    /// Of each four groups the atoms and their weights; empty where all atoms of the row are groups.
     fours: Vec<Four>,
+    /// Groups that are not among these.
+    alone: Vec<u32>,
 }
 
-/// Groups that are examined together.
+/// Groups of as many atoms each.
 #[derive(Debug, Clone)]
-struct Batch {
-    first: usize,
-    /// Where the atoms of four groups are in `fours`; empty for one group.
-    fours: std::ops::Range<usize>,
-}
-
-/// A batch of which a group may be outside, and how many of each edge bring its groups home, where that is sure of all.
-#[derive(Debug, Clone)]
-pub struct Outside {
-    batch: usize,
-    counts: Option<[[f64; 4]; 3]>,
+struct Alike {
+    size: usize,
+    /// Four at a time.
+    groups: Vec<[u32; 4]>,
+    /// Where the atoms of the first are in `fours`.
+    start: usize,
 }
 
 #[derive(Debug, Clone)]
@@ -234,27 +128,37 @@ struct Four {
 impl WrapRow {
     /// Of groups whose centres are brought home.
     pub fn new(cpu: Cpu, groups: Groups, shape: UnitCell) -> Self {
-        let (mut batches, mut fours) = (Vec::new(), Vec::new());
-        let mut first = 0;
-        while first < groups.len() {
-            let size = groups.atoms(first).len();
-            let alike = (first..first + 4).all(|group| group < groups.len() && groups.atoms(group).len() == size);
-            let begin = fours.len();
-            if alike {
-                let of = |atom: usize| Four {
-                    atoms: [0, 1, 2, 3].map(|i| groups.atoms(first + i)[atom]),
-                    weights: [0, 1, 2, 3].map(|i| groups.weights(first + i)[atom]),
-                };
-                fours.extend((0..size).map(of));
-            }
-            batches.push(Batch { first, fours: begin..fours.len() });
-            first += if alike { 4 } else { 1 };
-        }
         let of_atoms = groups.are_of_one();
-        Self { cpu, groups, shape, of_atoms, batches, fours }
+        let mut made = Self { cpu, groups, shape, of_atoms, alike: Vec::new(), fours: Vec::new(), alone: Vec::new() };
+        if made.are_all_atoms() {
+            let n_atoms = made.groups.n_atoms() as u32;
+            made.alone.extend(n_atoms - n_atoms % 4..n_atoms);
+            return made;
+        }
+        let mut order: Vec<u32> = (0..made.groups.len() as u32).collect();
+        order.sort_by_key(|&group| made.groups.atoms(group as usize).len());
+        let size = |group: &u32| made.groups.atoms(*group as usize).len();
+        for alike in order.chunk_by(|a, b| size(a) == size(b)) {
+            let (fours, rest) = alike.as_chunks::<4>();
+            made.alone.extend(rest);
+            made.alike.push(Alike { size: size(&alike[0]), groups: fours.to_vec(), start: made.fours.len() });
+            for four in fours {
+                let of = |atom: usize| Four {
+                    atoms: four.map(|group| made.groups.atoms(group as usize)[atom]),
+                    weights: four.map(|group| made.groups.weights(group as usize)[atom]),
+                };
+                made.fours.extend((0..size(&four[0])).map(of));
+            }
+        }
+        made
     }
 
-    /// Moves the atoms of a row, `atoms x 3`, angstrom.
+    /// Whether each atom of a row is a group.
+    fn are_all_atoms(&self) -> bool {
+        self.of_atoms && self.groups.len() == self.groups.n_atoms()
+    }
+
+    /// Moves the atoms of a row, `atoms x 3`, angstrom. `unsure` is room for the groups that are examined by themselves.
     ///
     /// # Errors
     /// [`Fault`]
@@ -262,41 +166,30 @@ impl WrapRow {
         &self,
         positions: &mut [f32],
         cell: &PeriodicCell,
-        outside: &mut Vec<Outside>,
+        unsure: &mut Vec<u32>,
     ) -> std::result::Result<(), Fault> {
         Fault::check_row(positions, self.groups.n_atoms())?;
         let home = Home::new(self.shape, cell);
         let rows = positions.as_chunks_mut::<3>().0;
-        outside.clear();
+        unsure.clear();
+        unsure.extend(&self.alone);
         dispatch!(
             self.cpu,
             (),
-            find_outside,
+            bring_fours_home,
             (
                 wrap: &WrapRow = self,
-                rows: &[[f32; 3]] = rows,
+                rows: &mut [[f32; 3]] = rows,
                 home: &Home = &home,
                 cell: &PeriodicCell = cell,
-                outside: &mut Vec<Outside> = outside,
+                unsure: &mut Vec<u32> = unsure,
             )
         );
+        // so that the atom that an error names does not depend on which groups are alike
+        unsure.sort_unstable();
         let exact = self.of_atoms && cell.lattice().along_axes().is_some();
         let margin = if exact { 0.0 } else { EDGE };
-        for Outside { batch, counts } in outside.iter() {
-            let Batch { first, fours } = &self.batches[*batch];
-            for i in 0..if fours.is_empty() { 1 } else { 4 } {
-                let Some(counts) = counts else {
-                    self.bring_home(first + i, rows, &home, (cell, margin))?;
-                    continue;
-                };
-                let counts = [0, 1, 2].map(|edge| counts[edge][i] as i64);
-                if counts != [0; 3] {
-                    let by = cell.sum(counts);
-                    self.groups.atoms(first + i).iter().for_each(|&atom| shift(&mut rows[atom as usize], by));
-                }
-            }
-        }
-        Ok(())
+        unsure.iter().try_for_each(|&group| self.bring_home(group as usize, rows, &home, (cell, margin)))
     }
 
     fn bring_home(
@@ -325,131 +218,112 @@ impl WrapRow {
     }
 }
 
-/// Finds the batches of groups of which one may have its centre outside, or nowhere.
+/// Brings groups home four at a time, but for those of which one is unsure.
 #[inline(always)]
-fn find_outside<Q: Quad>(
+fn bring_fours_home<Q: Quad>(
     wrap: &WrapRow,
-    rows: &[[f32; 3]],
+    rows: &mut [[f32; 3]],
     home: &Home,
     cell: &PeriodicCell,
-    outside: &mut Vec<Outside>,
+    unsure: &mut Vec<u32>,
 ) {
-    let lattice = cell.lattice();
-    match home.shape {
-        UnitCell::Compact => match lattice.along_axes() {
-            Some([edges, inverse]) => {
-                let images = AlongAxes::new(edges, inverse);
-                examine::<Q, _>(wrap, rows, &Nearest { images, middle: all(home.middle) }, outside);
-            }
-            None => {
-                let images = General::new(lattice);
-                examine::<Q, _>(wrap, rows, &Nearest { images, middle: all(home.middle) }, outside);
-            }
-        },
-        _ => examine::<Q, _>(wrap, rows, &Inside::new(home, cell), outside),
+    match (home.shape(), wrap.are_all_atoms()) {
+        (UnitCell::Compact, true) => atoms::<Q, _>(rows, &Nearest::new(home, cell), cell, unsure),
+        (UnitCell::Compact, false) => groups::<Q, _>(wrap, rows, &Nearest::new(home, cell), cell, unsure),
+        (_, true) => atoms::<Q, _>(rows, &Inside::new(home, cell), cell, unsure),
+        (_, false) => groups::<Q, _>(wrap, rows, &Inside::new(home, cell), cell, unsure),
     }
 }
 
-/// Whether points are surely inside.
-trait Within<Q: Quad> {
-    /// Of four points: below 0 where it is so, above or not a number where it may not be.
-    fn beyond(&self, points: Vectors<Q>) -> Q;
+/// Fours that are examined together: first which may be outside, as branches that none can foresee cost more than the test.
+const TOGETHER: usize = 64;
 
-    /// How many of each edge bring four points home, by edge; `None` where that is not sure of each.
-    #[inline(always)]
-    fn edges_home(&self, points: Vectors<Q>) -> Option<[[f64; 4]; 3]> {
-        let _ = points;
-        None
-    }
+/// The numbers of those that may be outside.
+struct Found {
+    numbers: [u8; TOGETHER],
+    len: usize,
 }
 
-/// Of a parallelepiped or brick.
-struct Inside<Q> {
-    coordinates: [Vectors<Q>; 3],
-    less: Vectors<Q>,
-    /// Of a brick, whose coordinates change with what is added along the edges after them.
-    edges: Option<[Vectors<Q>; 3]>,
-}
-
-impl<Q: Quad> Inside<Q> {
+impl Found {
     #[inline(always)]
-    fn new(home: &Home, cell: &PeriodicCell) -> Self {
-        let [a, b, c] = home.coordinates;
-        let [ea, eb, ec] = *cell.edges();
-        let edges = (home.shape == UnitCell::Rect).then(|| [all(ea), all(eb), all(ec)]);
-        // along open edges all points are inside
-        let less = home.coordinates.map(|row| if row == [0.0; 3] { 0.0 } else { 0.5 });
-        Self { coordinates: [all(a), all(b), all(c)], less: all(less), edges }
-    }
-}
-
-impl<Q: Quad> Within<Q> for Inside<Q> {
-    #[inline(always)]
-    fn beyond(&self, points: Vectors<Q>) -> Q {
-        let mut most = Q::all(-0.5);
-        for (row, less) in self.coordinates.iter().zip(self.less) {
-            let from_middle = dot4(*row, points).subtract(less).magnitude();
-            // of a point that is not finite no product is, and the last one stays
-            most = most.maximum(from_middle.subtract(Q::all(0.5)));
-        }
-        most.add(Q::all(UNSURE))
+    fn none() -> Self {
+        Self { numbers: [0; TOGETHER], len: 0 }
     }
 
     #[inline(always)]
-    fn edges_home(&self, points: Vectors<Q>) -> Option<[[f64; 4]; 3]> {
-        let (zero, half) = (Q::all(0.0), Q::all(0.5));
-        let (mut counts, mut points, mut surely) = ([[0.0; 4]; 3], points, Q::all(1.0));
-        for i in [2, 1, 0] {
-            // from -1/2 to 1/2 inside; 0 along open edges
-            let from_middle = dot4(self.coordinates[i], points).subtract(self.less[i]);
-            let cells = whole(from_middle);
-            let near = from_middle.subtract(cells).magnitude().less(half.subtract(Q::all(EDGE + UNSURE)));
-            surely = Q::select(near, surely, zero);
-            surely = Q::select(cells.magnitude().less(Q::all(MOST_CELLS as f64)), surely, zero);
-            let count = zero.subtract(cells);
-            if let Some(edges) = &self.edges {
-                points = plus_times(points, count, edges[i]);
-            }
-            counts[i] = count.store();
-        }
-        if Q::any(surely.less(Q::all(1.0))) { None } else { Some(counts) }
+    fn examined(&mut self, number: usize, inside: bool) {
+        self.numbers[self.len % TOGETHER] = number as u8;
+        self.len += usize::from(!inside);
     }
-}
 
-/// Of the points nearest to the middle.
-struct Nearest<Q, I> {
-    images: I,
-    middle: Vectors<Q>,
-}
-
-impl<Q: Quad, I: Images<Q>> Within<Q> for Nearest<Q, I> {
     #[inline(always)]
-    fn beyond(&self, points: Vectors<Q>) -> Q {
-        let displacement = difference(points, self.middle);
-        let nearest = self.images.shortest_squared(displacement);
-        // less strict than what is done then
-        Q::all(1.0 - UNSURE).multiply(dot4(displacement, displacement)).subtract(nearest)
+    fn numbers(&self) -> &[u8] {
+        &self.numbers[..self.len]
     }
 }
 
+/// All atoms by themselves.
 #[inline(always)]
-fn examine<Q: Quad, W: Within<Q>>(wrap: &WrapRow, rows: &[[f32; 3]], within: &W, outside: &mut Vec<Outside>) {
-    let zero = Q::all(0.0);
-    for (number, batch) in wrap.batches.iter().enumerate() {
-        if batch.fours.is_empty() {
-            outside.push(Outside { batch: number, counts: None });
-            continue;
+fn atoms<Q: Quad, W: Within<Q>>(rows: &mut [[f32; 3]], within: &W, cell: &PeriodicCell, unsure: &mut Vec<u32>) {
+    let edges = Edges::<Q>::new(cell);
+    for (at, fours) in rows.as_chunks_mut::<4>().0.chunks_mut(TOGETHER).enumerate() {
+        let mut found = Found::none();
+        for (number, [a, b, c, d]) in fours.iter().enumerate() {
+            found.examined(number, within.surely_inside(Q::xyz([a, b, c, d])));
         }
-        let mut centre = [zero; 3];
-        for Four { atoms: [a, b, c, d], weights } in &wrap.fours[batch.fours.clone()] {
-            let atoms = [*a, *b, *c, *d].map(|atom| &rows[atom as usize]);
-            centre = plus_times(centre, Q::load(weights), Q::xyz(atoms));
+        for &number in found.numbers() {
+            let number = usize::from(number);
+            let [a, b, c, d] = &fours[number];
+            let points = Q::xyz([a, b, c, d]);
+            let Some(counts) = within.edges_home(points) else {
+                let first = 4 * (at * TOGETHER + number) as u32;
+                unsure.extend(first..first + 4);
+                continue;
+            };
+            fours[number] = edges.shifted(points, counts);
         }
-        let beyond = within.beyond(centre);
-        // one that is not a number is not below either
-        let surely = Q::select(beyond.less(zero), zero, Q::all(1.0));
-        if Q::any(zero.less(surely)) {
-            outside.push(Outside { batch: number, counts: within.edges_home(centre) });
+    }
+}
+
+/// Groups by their centres.
+#[inline(always)]
+fn groups<Q: Quad, W: Within<Q>>(
+    wrap: &WrapRow,
+    rows: &mut [[f32; 3]],
+    within: &W,
+    cell: &PeriodicCell,
+    unsure: &mut Vec<u32>,
+) {
+    let edges = Edges::<Q>::new(cell);
+    for Alike { size, groups, start } in &wrap.alike {
+        let fours = wrap.fours[*start..start + groups.len() * size].chunks(*size * TOGETHER);
+        for (groups, fours) in groups.chunks(TOGETHER).zip(fours) {
+            let mut centres: [Vectors<Q>; TOGETHER] = [[Q::all(0.0); 3]; TOGETHER];
+            let mut found = Found::none();
+            for (number, fours) in fours.chunks_exact(*size).enumerate() {
+                let mut centre = [Q::all(0.0); 3];
+                for Four { atoms: [a, b, c, d], weights } in fours {
+                    let atoms = [&rows[*a as usize], &rows[*b as usize], &rows[*c as usize], &rows[*d as usize]];
+                    centre = plus_times(centre, Q::load(weights), Q::xyz(atoms));
+                }
+                centres[number] = centre;
+                found.examined(number, within.surely_inside(centre));
+            }
+            for &number in found.numbers() {
+                let number = usize::from(number);
+                let Some(counts) = within.edges_home(centres[number]) else {
+                    unsure.extend(groups[number]);
+                    continue;
+                };
+                let [x, y, z] = edges.sum(counts);
+                let (by, [a, b, c]) = ([x.store(), y.store(), z.store()], counts);
+                let most = a.magnitude().maximum(b.magnitude()).maximum(c.magnitude()).store();
+                for i in (0..4).filter(|&i| most[i] > 0.0) {
+                    let by = [by[0][i], by[1][i], by[2][i]];
+                    let atoms = fours[number * size..].iter().take(*size).map(|four| four.atoms[i]);
+                    atoms.for_each(|atom| shift(&mut rows[atom as usize], by));
+                }
+            }
         }
     }
 }

@@ -132,6 +132,11 @@ impl Lattice {
         &self.basis
     }
 
+    /// The vectors of the basis as whole multiples of the edges.
+    pub fn of_edges(&self) -> &[[i64; 3]; 3] {
+        &self.of_edges
+    }
+
     /// The dual basis: its products with the vectors of the basis are 1 and 0.
     #[inline(always)]
     pub fn dual(&self) -> &[Vector; 3] {

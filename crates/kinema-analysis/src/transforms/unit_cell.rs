@@ -1,0 +1,290 @@
+//! The unit cell that atoms and groups are brought home to: in which of its three shapes a point is inside, and how many of each
+//! edge bring it there; of one point, and of four at once.
+
+use kinema_core::frame::lattice::ROUNDING;
+
+use super::images::{Fault, MOST_CELLS, PeriodicCell, SHORTER, Vector, dot, minus};
+use crate::geometry::nearest_images::whole;
+use crate::geometry::vectors::{Vectors, all, difference, dot as dot4, plus_times};
+use crate::lanes::Quad;
+
+/// How far outside, in reduced coordinates, a centre may lie that is not moved: what was moved once stays. Atoms in cells along
+/// the axes are inside exactly.
+pub(super) const EDGE: f64 = 1.0 / (1_u64 << 22) as f64;
+
+/// What is that near to a face is examined once more, one group after the other.
+const UNSURE: f64 = 1e-9;
+
+/// So is what is that many cells away.
+const FAR: f64 = 1024.0;
+
+/// The shape of the unit cell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum UnitCell {
+    /// The points nearest to the middle of the cell.
+    Compact,
+    /// A brick with a corner in the origin, with the first edge along one of its own.
+    #[default]
+    Rect,
+    /// The parallelepiped of the edges, with a corner in the origin.
+    Tric,
+}
+
+/// Where the unit cell of a frame is.
+#[derive(Debug, Clone)]
+pub struct Home {
+    shape: UnitCell,
+    /// Coordinates of the parallelepiped or brick, from 0 to 1 inside of it; zero along open edges.
+    coordinates: [Vector; 3],
+    middle: Vector,
+}
+
+impl Home {
+    /// Of a cell.
+    pub fn new(shape: UnitCell, cell: &PeriodicCell) -> Self {
+        let coordinates = match shape {
+            UnitCell::Rect => of_brick(cell.edges()),
+            _ => cell.lattice().dual_of_edges(),
+        };
+        Self { shape, coordinates, middle: cell.middle() }
+    }
+
+    /// Its shape.
+    pub(super) fn shape(&self) -> UnitCell {
+        self.shape
+    }
+
+    /// How many of each edge bring a point home. Up to `margin` outside, in reduced coordinates, is inside.
+    pub(super) fn counts(
+        &self,
+        point: Vector,
+        cell: &PeriodicCell,
+        margin: f64,
+        atom: u32,
+    ) -> std::result::Result<[i64; 3], Fault> {
+        let counts = match self.shape {
+            UnitCell::Compact => return cell.to_nearest(minus(point, self.middle), atom),
+            UnitCell::Tric => self.coordinates.map(|row| cells_below(dot(row, point), margin)),
+            UnitCell::Rect => {
+                let (mut counts, mut point) = ([0.0; 3], point);
+                for i in [2, 1, 0] {
+                    counts[i] = cells_below(dot(self.coordinates[i], point), margin);
+                    point = [0, 1, 2].map(|x| point[x] + counts[i] * cell.edges()[i][x]);
+                }
+                counts
+            }
+        };
+        // not a number is not below either
+        if counts.iter().all(|count| count.abs() < MOST_CELLS as f64) {
+            return Ok(counts.map(|count| count as i64));
+        }
+        Err(Fault::of_displacement(point, atom))
+    }
+}
+
+/// Whole cells to be added to a coordinate so that it is from 0 to 1.
+#[inline(always)]
+fn cells_below(coordinate: f64, margin: f64) -> f64 {
+    let inside = coordinate >= -margin && coordinate < 1.0 + margin;
+    if inside { 0.0 } else { -floor(coordinate) }
+}
+
+/// The greatest whole number up to a value of less than 2^51; the instruction for it is not one that every processor has.
+#[inline(always)]
+fn floor(value: f64) -> f64 {
+    let rounded = (value + ROUNDING) - ROUNDING;
+    if rounded > value { rounded - 1.0 } else { rounded }
+}
+
+/// Coordinates along the axes of a brick: the first edge, across it in the plane of the second, and across both.
+fn of_brick(edges: &[Vector; 3]) -> [Vector; 3] {
+    let mut axes = [[0.0; 3]; 3];
+    for i in 0..3 {
+        let mut across = edges[i];
+        for axis in &axes[..i] {
+            let along = dot(across, *axis);
+            across = [0, 1, 2].map(|x| across[x] - along * axis[x]);
+        }
+        let length = dot(across, across).sqrt();
+        if length > 0.0 {
+            axes[i] = across.map(|x| x / length);
+        }
+    }
+    let mut coordinates = axes;
+    for (row, edge) in coordinates.iter_mut().zip(edges) {
+        let length = dot(*row, *edge);
+        if length > 0.0 {
+            *row = row.map(|x| x / length);
+        }
+    }
+    coordinates
+}
+
+/// Where four points are in a unit cell; what is said for sure is what [`Home::counts`] says.
+pub(super) trait Within<Q: Quad> {
+    /// Whether all are surely inside, by a test that leaves many open.
+    fn surely_inside(&self, points: Vectors<Q>) -> bool;
+
+    /// How many of each edge bring each of them home. `None` where one is too near to a face or too far away to be sure, or not a
+    /// number: then each must be examined by itself.
+    fn edges_home(&self, points: Vectors<Q>) -> Option<Vectors<Q>>;
+}
+
+/// Whether it is so in each lane; not where one is not a number.
+#[inline(always)]
+fn all_less<Q: Quad>(value: Q, limit: Q) -> bool {
+    let one = Q::select(value.less(limit), Q::all(0.0), Q::all(1.0));
+    !Q::any(Q::all(0.0).less(one))
+}
+
+/// A parallelepiped or brick.
+pub(super) struct Inside<Q> {
+    coordinates: [Vectors<Q>; 3],
+    less: Vectors<Q>,
+    /// Of a brick, whose coordinates change with what is added along the edges after them.
+    edges: Option<[Vectors<Q>; 3]>,
+}
+
+impl<Q: Quad> Inside<Q> {
+    #[inline(always)]
+    pub(super) fn new(home: &Home, cell: &PeriodicCell) -> Self {
+        let edges = (home.shape == UnitCell::Rect).then(|| cell.edges().map(all));
+        // along open edges all points are inside
+        let less = home.coordinates.map(|row| if row == [0.0; 3] { 0.0 } else { 0.5 });
+        Self { coordinates: home.coordinates.map(all), less: all(less), edges }
+    }
+}
+
+impl<Q: Quad> Inside<Q> {
+    /// From -1/2 to 1/2 inside; 0 along open edges.
+    #[inline(always)]
+    fn from_middle(&self, i: usize, points: Vectors<Q>) -> Q {
+        dot4(self.coordinates[i], points).subtract(self.less[i])
+    }
+}
+
+impl<Q: Quad> Within<Q> for Inside<Q> {
+    #[inline(always)]
+    fn surely_inside(&self, points: Vectors<Q>) -> bool {
+        // of a point that is not finite no product is, and the last one stays
+        let mut most = Q::all(0.0);
+        for i in 0..3 {
+            most = most.maximum(self.from_middle(i, points).magnitude());
+        }
+        all_less(most, Q::all(0.5 - UNSURE))
+    }
+
+    #[inline(always)]
+    fn edges_home(&self, points: Vectors<Q>) -> Option<Vectors<Q>> {
+        let zero = Q::all(0.0);
+        let (mut counts, mut points, mut farthest, mut nearest) = ([zero; 3], points, zero, zero);
+        for i in [2, 1, 0] {
+            let from_middle = self.from_middle(i, points);
+            let cells = whole(from_middle);
+            farthest = farthest.maximum(cells.magnitude());
+            nearest = nearest.maximum(from_middle.subtract(cells).magnitude());
+            counts[i] = zero.subtract(cells);
+            if let Some(edges) = &self.edges {
+                points = plus_times(points, counts[i], edges[i]);
+            }
+        }
+        let surely = all_less(nearest, Q::all(0.5 - (EDGE + UNSURE))) && all_less(farthest, Q::all(FAR));
+        surely.then_some(counts)
+    }
+}
+
+/// The points nearest to the middle.
+pub(super) struct Nearest<Q> {
+    middle: Vectors<Q>,
+    /// Points up to this distance from the middle, squared, are inside.
+    sure: Q,
+    dual: [Vectors<Q>; 3],
+    minus_basis: [Vectors<Q>; 3],
+    /// The vectors of the basis in edges.
+    of_edges: [Vectors<Q>; 3],
+    neighbours: Vec<Beside>,
+}
+
+/// A neighbour of a lattice.
+struct Beside {
+    vector: Vector,
+    half_square: f64,
+    of_edges: Vector,
+}
+
+impl<Q: Quad> Nearest<Q> {
+    #[inline(always)]
+    pub(super) fn new(home: &Home, cell: &PeriodicCell) -> Self {
+        let lattice = cell.lattice();
+        let of_edges = lattice.of_edges().map(|counts| counts.map(|count| count as f64));
+        let neighbours = lattice.neighbours().iter().map(|found| {
+            let [x, y, z, half] = found.lanes();
+            let of_basis = found.of_basis().map(|count| count as f64);
+            let edge = |i: usize| (0..3).map(|basis| of_basis[basis] * of_edges[basis][i]).sum();
+            Beside { vector: [x[0], y[0], z[0]], half_square: half[0], of_edges: [0, 1, 2].map(edge) }
+        });
+        Self {
+            middle: all(home.middle),
+            sure: Q::all(lattice.sure()),
+            dual: lattice.dual().map(all),
+            minus_basis: lattice.basis().map(|vector| all(vector.map(|x| -x))),
+            of_edges: of_edges.map(all),
+            neighbours: neighbours.collect(),
+        }
+    }
+}
+
+impl<Q: Quad> Within<Q> for Nearest<Q> {
+    #[inline(always)]
+    fn surely_inside(&self, points: Vectors<Q>) -> bool {
+        let from_middle = difference(points, self.middle);
+        all_less(dot4(from_middle, from_middle), self.sure)
+    }
+
+    #[inline(always)]
+    fn edges_home(&self, points: Vectors<Q>) -> Option<Vectors<Q>> {
+        let zero = Q::all(0.0);
+        let from_middle = difference(points, self.middle);
+        let squared = dot4(from_middle, from_middle);
+        let (mut rest, mut counts, mut farthest, mut rounded) = (from_middle, [zero; 3], zero, zero);
+        for i in 0..3 {
+            let along = dot4(self.dual[i], from_middle);
+            let cells = whole(along);
+            farthest = farthest.maximum(cells.magnitude());
+            rounded = rounded.maximum(along.subtract(cells).magnitude());
+            rest = plus_times(rest, cells, self.minus_basis[i]);
+            for (count, of_edges) in counts.iter_mut().zip(self.of_edges[i]) {
+                *count = count.subtract(of_edges.multiply(cells));
+            }
+        }
+        // by which the square falls, halved, with the best neighbour, and with the best but one
+        let (mut most, mut second, mut sign, mut found) = (zero, Q::all(f64::MIN), zero, [zero; 3]);
+        for neighbour in &self.neighbours {
+            let along = dot4(rest, all(neighbour.vector));
+            let gain = along.magnitude().subtract(Q::all(neighbour.half_square));
+            let nearer = most.less(gain);
+            second = Q::select(nearer, most, second.maximum(gain));
+            most = Q::select(nearer, gain, most);
+            sign = Q::select(nearer, along, sign);
+            for (found, edge) in found.iter_mut().zip(neighbour.of_edges) {
+                *found = Q::select(nearer, Q::all(edge), *found);
+            }
+        }
+        counts = plus_times(counts, Q::all(-1.0).with_sign_of(zero.subtract(sign)), found);
+        let shortest = Q::all(-2.0).multiply_add(most, dot4(rest, rest));
+        // what is as near stays
+        let limit = Q::all(SHORTER).multiply(squared);
+        let nearer = shortest.less(limit);
+        let mut moved = zero;
+        for count in &mut counts {
+            *count = Q::select(nearer, *count, zero);
+            moved = moved.maximum(count.magnitude());
+        }
+        let unsure = Q::all(UNSURE);
+        let surely = all_less(rounded, Q::all(0.5 - UNSURE))
+            && all_less(unsure.multiply_add(self.sure, second), most)
+            && all_less(unsure.multiply(squared), shortest.subtract(limit).magnitude())
+            && all_less(farthest.maximum(moved), Q::all(FAR));
+        surely.then_some(counts)
+    }
+}
