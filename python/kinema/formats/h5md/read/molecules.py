@@ -193,7 +193,7 @@ def from_mdtraj(opened: H5mdFile) -> dict[str, Any] | None:
             "resids": np.array([int(residue.get("resSeq", index)) for index, _, residue in residues], np.int64),
             "segids": np.array([str(residue.get("segmentID") or chain) for _, chain, residue in residues]),
         }
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError) as error:
         raise opened.corrupt(f"topology is not MDTraj's JSON: {type(error).__name__} {error}") from None
     if bonds.size and (bonds.min() < 0 or bonds.max() >= n_atoms):
         raise opened.corrupt(f"topology has a bond beyond its {n_atoms} atoms")
