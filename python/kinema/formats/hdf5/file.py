@@ -28,7 +28,7 @@ from kinema.errors import (
 )
 from kinema.files import check_regular
 from kinema.formats.hdf5.chunk_maps import ChunkMaps
-from kinema.formats.hdf5.trust.other_files import check_other_files, drawn_in
+from kinema.formats.hdf5.trust.other_files import check_other_files
 from kinema.formats.hdf5.trust.verdicts import Status, status_of
 from kinema.formats.hdf5.trust.walk import open_h5py
 
@@ -36,7 +36,6 @@ __all__ = [
     "OpenFile",
     "check_claim",
     "check_structure",
-    "check_virtual_claim",
     "is_link_broken",
     "numbers",
     "object_key",
@@ -52,8 +51,6 @@ _REASON_LENGTH = 160
 _FREE_ROWS = 1 << 24
 _VIRTUAL_ROWS = 1 << 28
 _ROWS_A_BYTE = 64
-# bytes that a virtual data set may claim without any, and for each byte of the files behind it
-_FREE_BYTES, _MOST_COMPRESSED = 1 << 24, 1100
 
 
 @dataclass
@@ -210,17 +207,6 @@ def check_claim(opened: OpenFile, dataset: Any) -> None:
     stored = dataset.id.get_storage_size()
     if rows > (_VIRTUAL_ROWS if dataset.is_virtual else _FREE_ROWS + _ROWS_A_BYTE * stored):
         raise opened.corrupt(f"{dataset.name} claims {rows} rows, but only {stored} bytes are stored")
-
-
-def check_virtual_claim(opened: OpenFile, dataset: Any) -> None:
-    """Raises CorruptFileError for a virtual data set with far more values than its files can hold, however compressed:
-    all of them are held in memory when they are copied."""
-    others = drawn_in(opened.path, "any")
-    behind = opened.size + sum(os.path.getsize(one) for one in others)
-    if dataset.nbytes > _FREE_BYTES and dataset.nbytes > _MOST_COMPRESSED * behind:
-        raise opened.corrupt(
-            f"{dataset.name} claims {dataset.nbytes} bytes, and the files that it takes them from have {behind}"
-        )
 
 
 def _open_error(path: str, error: Exception) -> Error:
