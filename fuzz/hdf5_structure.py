@@ -204,7 +204,7 @@ def _use(path: str, folder: str) -> int:
     """What a user does with a file; the code that a fork ends with."""
     calls = (
         lambda: kn.open(path, stored=False).read(range(2), workers=1),
-        lambda: {name: one.value for name, one in kn.open(path, stored=False).observables.items()},
+        lambda: {name: one.read() for name, one in kn.open(path, stored=False).observables.items()},
         lambda: kn.read_atoms(path),
         lambda: kn.layout_of(path, stored=False),
         lambda: kn.check(path, stored=False),

@@ -109,6 +109,26 @@ class KeptFile(NamedTuple):
             )
 
 
+class Undescribed(NamedTuple):
+    """In the place of a description that cannot be sent: workers make it themselves, without a walk."""
+
+    verdicts: dict[str, Any]
+
+    @classmethod
+    def of(cls, path: str) -> Undescribed:
+        """What is known of the structure of a file that is described, and of those that it draws in."""
+        from kinema.formats.hdf5.trust.other_files import drawn_in
+        from kinema.formats.hdf5.trust.verdicts import what_is_known
+
+        return cls(what_is_known([path, *drawn_in(path, "any", stored=False)]))
+
+    def remember(self) -> None:
+        """Takes over what is known."""
+        from kinema.formats.hdf5.trust.verdicts import remember
+
+        remember(self.verdicts)
+
+
 @dataclass(frozen=True)
 class TrajectorySnapshot:
     """What every worker is sent of a trajectory: its recipe, the sizes of the two runs of bytes, and which files are on
@@ -144,11 +164,12 @@ class TrajectorySnapshot:
         return cls(recipe, len(packed), len(described), kept), np.concatenate([packed, described])
 
     def descriptions(self, data: NDArray[np.uint8]) -> dict[str, Any]:
-        """The description of each HDF5 file, by its path."""
-        descriptions: dict[str, Any] = pickle.loads(
-            data[self.core_bytes : self.core_bytes + self.described_bytes].tobytes()
-        )
-        return descriptions
+        """The description of each HDF5 file, by its path, where it can be sent."""
+        sent: dict[str, Any] = pickle.loads(data[self.core_bytes : self.core_bytes + self.described_bytes].tobytes())
+        for one in sent.values():
+            if isinstance(one, Undescribed):
+                one.remember()
+        return {path: one for path, one in sent.items() if not isinstance(one, Undescribed)}
 
     def open(
         self,
@@ -210,7 +231,7 @@ def _without_stored(describe: Any) -> Any:
 def _descriptions(
     paths: Iterable[str], describe: Callable[[str], Any] | None, change: Callable[[Any], Any] | None
 ) -> dict[str, Any]:
-    """The description of each HDF5 file that can be pickled; workers describe the others themselves."""
+    """The description of each HDF5 file that can be pickled; of others the verdicts on their structure."""
     descriptions: dict[str, Any] = {}
     if describe is None:
         return descriptions
@@ -222,6 +243,6 @@ def _descriptions(
             pickle.dumps(description)
         except Exception:
             # pickle raises errors of any class
-            continue
+            description = Undescribed.of(path)
         descriptions[path] = description
     return descriptions

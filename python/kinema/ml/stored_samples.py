@@ -356,18 +356,16 @@ def _arrays(path: str, file: Any) -> list[str]:
     """The data sets at the root; of deeper groups where there is none."""
     import h5py
 
+    from kinema.formats.hdf5.file import objects_below
+
     def usable(node: Any) -> bool:
         return isinstance(node, h5py.Dataset) and bool(node.shape) and node.dtype.kind in "iufbcV"
 
     names = [name for name in file if usable(file.get(name))]
     if not names:
-
-        def visit(name: str, node: Any) -> None:
-            # what `kinema.ml.convert` says of the samples is in a group of that name
-            if usable(node) and not name.startswith(f"{OWN_GROUP}/"):
-                names.append(name)
-
-        file.visititems(visit)
+        # what `kinema.ml.convert` says of the samples is in a group of that name
+        below = objects_below(file)
+        names = [name for name, node in below if usable(node) and not name.startswith(f"{OWN_GROUP}/")]
     if not names:
         raise ArgumentError(f"{path}: has no array of samples x features", path=path)
     return names

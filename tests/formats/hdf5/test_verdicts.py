@@ -1,9 +1,11 @@
 """Damaged HDF5 files that libhdf5 crashes on or never returns from; what is kept of walks through structures."""
 
 import os
+import pickle
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import h5py
@@ -13,6 +15,7 @@ import pytest
 import kinema as kn
 from kinema.errors import CorruptFileError
 from kinema.formats.hdf5.trust import verdicts
+from kinema.snapshot import SentTrajectory, TrajectorySnapshot
 from kinema.testing.h5md_files.building import add_element, start_h5md
 
 HOSTILE = Path(__file__).parents[2] / "data" / "hostile"
@@ -152,3 +155,43 @@ def test_what_libhdf5_refuses_is_left_to_its_reader(path: Path) -> None:
     with h5py.File(path, "r+") as file:
         h5py.h5a.create(file.id, b"odd", h5py.h5t.UNIX_D32LE, h5py.h5s.create(h5py.h5s.SCALAR))
     assert len(kn.open(path, stored=False)) == 5
+
+
+def test_types_whose_parts_do_not_fit_are_damage(path: Path) -> None:
+    """255 bits in four bytes: libhdf5 wrote beyond its memory when it converted such values."""
+    before = bytes.fromhex("11201f0004000000" + "00002000")
+    for after in ("0000ff00", "20002000"):
+        data = path.read_bytes()
+        assert before in data
+        (path.parent / "b.h5md").write_bytes(data.replace(before, before[:8] + bytes.fromhex(after)))
+        with pytest.raises(CorruptFileError, match=r"position/value has a type with (255|32) bits from (0|32) on"):
+            kn.open(path.parent / "b.h5md", stored=False).scan()
+
+
+def test_a_process_that_has_ended_is_waited_for(path: Path) -> None:
+    kn.open(path, stored=False).scan()
+    process = verdicts._walkers[0]._process
+    # as after some seconds without a file
+    process.stdin.close()
+    end = time.monotonic() + 30
+    while os.path.exists(f"/proc/{process.pid}") and time.monotonic() < end:
+        time.sleep(0.01)
+    assert not os.path.exists(f"/proc/{process.pid}"), "a zombie"
+    verdicts.end_walks()
+
+
+def test_workers_that_describe_a_file_do_not_walk(path: Path, walks: list[str], tmp_path: Path) -> None:
+    """One whose description cannot be sent: its ids are in another order in each frame."""
+    with h5py.File(path, "r+") as file:
+        ids = np.array([np.roll(np.arange(4), row) for row in range(5)])
+        add_element(file["particles/all"], "id", ids, steps=np.arange(5), times=np.arange(5) * 0.5)
+    traj = kn.open(path, stored=False)
+    assert len(traj) == 5
+    snapshot, data = TrajectorySnapshot.of(traj.core)
+    assert walks == [str(path)]
+    # as in a rank or worker
+    verdicts._known.clear()
+    again = pickle.loads(pickle.dumps(SentTrajectory(snapshot, data))).get()
+    assert again.n_frames == 5
+    verdicts.verdict_on(str(path), stored=False)
+    assert walks == [str(path)] and not (tmp_path / "cache").exists()

@@ -9,6 +9,7 @@ path, and makes the same calls as `copying`, which copies whole files.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,11 +22,17 @@ __all__ = [
     "copy_dataset",
     "copy_group",
     "copy_type",
+    "fault_of_type",
     "is_of_fixed_size",
+    "parts_of",
+    "parts_of_type",
     "pieces",
     "refers",
 ]
 
+# classes of types whose numbers are fields of bits; whose values are those of another type
+_OF_BITS = (h5py.h5t.INTEGER, h5py.h5t.FLOAT, h5py.h5t.BITFIELD)
+_OF_ANOTHER = tuple(getattr(h5py.h5t, name) for name in ("ARRAY", "VLEN", "ENUM", "COMPLEX") if hasattr(h5py.h5t, name))
 # values that are held at a time
 _PIECE = 16 << 20
 # bytes of one value in the heap of a file, which may be more
@@ -101,7 +108,7 @@ def attribute_names(node: Any) -> list[bytes]:
 
 def refers(kind: Any) -> bool:
     """Whether values of a type (`h5t.TypeID`) are, or contain, references to objects."""
-    return any(one.get_class() == h5py.h5t.REFERENCE for one in _parts(kind))
+    return any(one.get_class() == h5py.h5t.REFERENCE for one in parts_of_type(kind))
 
 
 def is_of_fixed_size(kind: Any) -> bool:
@@ -109,11 +116,35 @@ def is_of_fixed_size(kind: Any) -> bool:
     h5t = h5py.h5t
     return not any(
         one.get_class() in (h5t.VLEN, h5t.REFERENCE) or (one.get_class() == h5t.STRING and one.is_variable_str())
-        for one in _parts(kind)
+        for one in parts_of_type(kind)
     )
 
 
-def _parts(kind: Any) -> Iterator[Any]:
+def fault_of_type(kind: Any) -> str | None:
+    """What is wrong with a type whose parts do not fit into it: libhdf5 would convert values beyond their memory.
+
+    None for any other.
+    """
+    for one in parts_of_type(kind):
+        which, size = one.get_class(), one.get_size()
+        if which in _OF_BITS and not 0 < one.get_precision() <= 8 * size - one.get_offset():
+            return f"{one.get_precision()} bits from {one.get_offset()} on in {size} bytes"
+        if which == h5py.h5t.FLOAT:
+            sign, exponent, exponent_size, mantissa, mantissa_size = one.get_fields()
+            if max(sign + 1, exponent + exponent_size, mantissa + mantissa_size) > one.get_precision():
+                return f"sign, exponent and mantissa beyond its {one.get_precision()} bits"
+        if which == h5py.h5t.ARRAY and size != math.prod(one.get_array_dims()) * one.get_super().get_size():
+            return f"an array of {one.get_array_dims()} in {size} bytes"
+        if which == h5py.h5t.ENUM and size != one.get_super().get_size():
+            return f"numbers of {one.get_super().get_size()} bytes in {size}"
+        if which == h5py.h5t.COMPOUND:
+            for number in range(one.get_nmembers()):
+                if one.get_member_offset(number) + one.get_member_type(number).get_size() > size:
+                    return f"a member that ends behind its {size} bytes"
+    return None
+
+
+def parts_of_type(kind: Any) -> Iterator[Any]:
     """A type, and all that it is made of."""
     h5t = h5py.h5t
     waiting = [kind]
@@ -121,7 +152,7 @@ def _parts(kind: Any) -> Iterator[Any]:
         one = waiting.pop()
         yield one
         which = one.get_class()
-        if which in (h5t.ARRAY, h5t.VLEN):
+        if which in _OF_ANOTHER:
             waiting.append(one.get_super())
         elif which == h5t.COMPOUND:
             waiting += [one.get_member_type(number) for number in range(one.get_nmembers())]
@@ -156,6 +187,17 @@ def _copy_chunks(source: Any, target: Any) -> None:
 
 def _copy_values(source: Any, target: Any, kind: Any) -> None:
     """In pieces; as bytes of the type `kind`, or as values that h5py makes of it."""
+    for memory, space, values in _parts_read(source, kind):
+        target.write(memory, space, values, kind)
+
+
+def parts_of(source: Any) -> Iterator[Any]:
+    """The values of a data set of fixed size, in pieces, as arrays of bytes."""
+    for _, _, values in _parts_read(source, source.get_type()):
+        yield values
+
+
+def _parts_read(source: Any, kind: Any) -> Iterator[tuple[Any, Any, Any]]:
     dtype = source.dtype if kind is None else np.dtype(f"V{kind.get_size()}")
     space = source.get_space()
     for part in pieces(space.get_simple_extent_dims(), None if kind is None else dtype.itemsize):
@@ -165,7 +207,7 @@ def _copy_values(source: Any, target: Any, kind: Any) -> None:
             space.select_hyperslab(tuple(one.start for one in part), count)
         values = np.empty(count, dtype)
         source.read(memory, space, values, kind)
-        target.write(memory, space, values, kind)
+        yield memory, space, values
 
 
 def pieces(shape: tuple[int, ...], value_bytes: int | None = None) -> Iterator[tuple[slice, ...]]:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import h5py
 import numpy as np
+from numpy.typing import NDArray
 
-__all__ = ["as_text", "as_texts", "attribute", "text_attribute", "text_attributes"]
+if TYPE_CHECKING:
+    from kinema.formats.hdf5.file import OpenFile
+
+__all__ = ["as_text", "as_texts", "attribute", "text_array", "text_attribute", "text_attributes"]
+
+# bytes of an array of texts, and characters of one, of which either may be more
+_FREE_TEXT, _LONG_TEXT = 1 << 26, 64
 
 
 def as_text(value: Any) -> str | None:
@@ -33,6 +41,20 @@ def as_texts(value: Any) -> list[str]:
     """A stored value as a list of texts; elements that are no text are left out."""
     items = value.reshape(-1) if isinstance(value, np.ndarray) else [value]
     return [text for text in map(as_text, items) if text is not None]
+
+
+def text_array(opened: OpenFile, name: str, texts: Sequence[str], count: int | None = None) -> NDArray[np.str_]:
+    """Texts as an array, each of whose elements is as long as the longest.
+
+    `count`: of how many elements an array of these will be made. CorruptFileError where a long one among many short
+    ones would take far more memory than the file.
+    """
+    count = len(texts) if count is None else count
+    longest = max(map(len, texts), default=0)
+    size = 4 * longest * count
+    if size > _FREE_TEXT and longest > _LONG_TEXT:
+        raise opened.corrupt(f"{name} has a text of {longest} characters, and {count} of that length take {size} bytes")
+    return np.array(texts, dtype=np.str_)
 
 
 def attribute(node: Any, name: str) -> Any:

@@ -5,6 +5,8 @@ A missing source is an error: libhdf5 would give fill values in its place, silen
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from typing import Any
 
@@ -16,13 +18,19 @@ from kinema.formats.hdf5.chunks import NeedsLibrary, stored_array, take_rows
 from kinema.formats.hdf5.file import OpenFile, open_checked
 from kinema.formats.hdf5.filters import missing_filters
 from kinema.formats.hdf5.stored_dataset import StoredDataset
-from kinema.formats.hdf5.trust.other_files import find_file
+from kinema.formats.hdf5.trust.other_files import drawn_in, find_file, numbered
 
-__all__ = ["Pieces", "check_sources", "pieces_of"]
+__all__ = ["Pieces", "check_nesting", "check_sources", "check_virtual_claim", "pieces_of", "values_of"]
 
 Pieces = tuple[tuple[int, StoredDataset], ...]
 
 _DEEPEST = 8
+# bytes that a virtual data set may claim without any, and for each byte of the files behind it
+_FREE_BYTES, _MOST_COMPRESSED = 1 << 24, 1100
+# bytes of values that may be read where nothing was written
+_FREE_VALUES = 1 << 27
+# reads of data sets that one read may be
+_MOST_READS = 1 << 18
 
 
 def pieces_of(opened: OpenFile, dataset: Any) -> tuple[Pieces, int]:
@@ -31,6 +39,7 @@ def pieces_of(opened: OpenFile, dataset: Any) -> tuple[Pieces, int]:
     Raises NeedsLibrary where sources do not lie one behind the other along the frames, FileNotFound for a source that
     is missing.
     """
+    check_nesting(opened, dataset)
     with ExitStack() as files:
         pieces = _pieces(opened, dataset, files, _DEEPEST)
     if not dataset.shape:
@@ -38,9 +47,92 @@ def pieces_of(opened: OpenFile, dataset: Any) -> tuple[Pieces, int]:
     return pieces, sum(array.shape[0] for _, array in pieces)
 
 
+def values_of(opened: OpenFile, dataset: Any, rows: slice | int | None = None) -> Any:
+    """Values of a data set, all or of these rows; CorruptFileError where they are far more than what is stored can be,
+    however it is compressed: they are held in memory."""
+    row_bytes = dataset.nbytes // max(1, dataset.shape[0]) if dataset.shape else dataset.nbytes
+    wanted = row_bytes if isinstance(rows, int) else dataset.nbytes
+    if dataset.is_virtual:
+        check_virtual_claim(opened, dataset)
+    elif wanted > _FREE_VALUES and dataset.nbytes > _MOST_COMPRESSED * (stored := dataset.id.get_storage_size()):
+        raise opened.corrupt(f"{dataset.name} claims {dataset.nbytes} bytes, but only {stored} bytes are stored")
+    return dataset[()] if rows is None else dataset[rows]
+
+
+def check_virtual_claim(opened: OpenFile, dataset: Any) -> None:
+    """Raises CorruptFileError for a virtual data set with far more values than its files can hold, however compressed:
+    all of them are held in memory when they are copied. Nor may it be one of others without end."""
+    check_nesting(opened, dataset)
+    others = drawn_in(opened.path, "any")
+    behind = opened.size + sum(os.path.getsize(one) for one in others)
+    if dataset.nbytes > _FREE_BYTES and dataset.nbytes > _MOST_COMPRESSED * behind:
+        raise opened.corrupt(
+            f"{dataset.name} claims {dataset.nbytes} bytes, and the files that it takes them from have {behind}"
+        )
+
+
+def check_nesting(opened: OpenFile, dataset: Any) -> None:
+    """Raises CorruptFileError for a virtual data set of virtual data sets that libhdf5 would go through for hours: in
+    circles, to great depth, or each of many times."""
+    counts: dict[tuple[str, str], int | None] = {}
+    with ExitStack() as files:
+        opened_before: dict[str, Any] = {}
+
+        def reads_of(node: Any, depth: int) -> int:
+            """Reads of data sets that a read of this one is."""
+            if not node.is_virtual:
+                return 1
+            key = (os.path.realpath(node.file.filename), node.name)
+            if key in counts:
+                known = counts[key]
+                if known is None:
+                    raise opened.corrupt(f"{dataset.name} is a virtual data set of virtual data sets in a circle")
+                return known
+            if depth == 0:
+                raise opened.corrupt(f"{dataset.name} is a virtual data set of virtual data sets without end")
+            counts[key] = None
+            total = 1
+            for path, name in _sources_of(node):
+                file = opened_before.get(path)
+                if file is None:
+                    file = opened_before[path] = files.enter_context(closing(open_checked(path)))
+                source = file.get(name)
+                if isinstance(source, h5py.Dataset):
+                    total += reads_of(source, depth - 1)
+            if total > _MOST_READS:
+                raise opened.corrupt(f"{dataset.name} is a virtual data set that reads others more than {total} times")
+            counts[key] = total
+            return total
+
+        reads_of(dataset, _DEEPEST)
+
+
+def _sources_of(dataset: Any) -> Iterator[tuple[str, str]]:
+    """Files that are there, and names of data sets, of all sources of a virtual data set; those of patterns too."""
+    holder = dataset.file.filename
+    for source in dataset.virtual_sources():
+        pattern = "%b" in source.file_name or "%b" in source.dset_name
+        for number in range(_MOST_READS if pattern else 1):
+            file, name = (
+                (numbered(source.file_name, number), numbered(source.dset_name, number))
+                if pattern
+                else (source.file_name, source.dset_name)
+            )
+            path = holder if file == "." else find_file(holder, "virtual", file)
+            if path is None:
+                break
+            if pattern:
+                with closing(open_checked(path)) as there:
+                    if name not in there:
+                        break
+            yield path, name
+
+
 def check_sources(opened: OpenFile, dataset: Any, depth: int = _DEEPEST) -> None:
     """Raises FileNotFound for a file, CorruptFileError for a data set that a virtual data set takes values from, and
     UnsupportedFormatError where not even h5py can decode the values of a data set."""
+    if depth == _DEEPEST:
+        check_nesting(opened, dataset)
     if not dataset.is_virtual:
         _check_filters(opened, dataset)
         return

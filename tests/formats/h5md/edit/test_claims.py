@@ -8,6 +8,7 @@ import pytest
 
 import kinema as kn
 from kinema.errors import CorruptFileError
+from kinema.formats.h5md.schema import NAMES, TABLE
 from kinema.formats.hdf5.copying import _Copy
 from kinema.testing.h5md_files.building import add_element, start_h5md
 
@@ -85,3 +86,83 @@ def test_only_what_holds_references_stays_open(path: Path) -> None:
         assert [one.name for one, _ in copy.pairs] == ["/parameters"]
         copy.references()
         assert target[target["parameters"].attrs["one"]][()] == 1.0
+
+
+def test_values_that_are_claimed_are_not_read(path: Path) -> None:
+    """A row of 80 GB, or a scalar of it, of which nothing was written."""
+    with h5py.File(path, "r+") as file:
+        file.create_dataset("observables/fixed", (1, 10**10), "f8", chunks=(1, 1000))
+        add_element(file["observables"], "wide", np.ones((5, 2)), steps=STEPS, times=STEPS * 0.5, unit="K")
+        del file["observables/wide/value"]
+        file.create_dataset("observables/wide/value", (5, 10**10), "f8", chunks=(1, 1000))
+        file["observables/small"] = 3.0
+    observables = kn.open(path).observables
+    for name, rows in (("fixed", None), ("wide", 0), ("wide", slice(1, 3))):
+        with pytest.raises(CorruptFileError, match=rf"{name}.* claims \d+ bytes, but only 0 bytes are stored"):
+            observables[name].read(rows)
+    assert observables["small"].read() == 3.0
+
+
+def test_groups_that_link_to_one_another_are_listed_once(path: Path) -> None:
+    with h5py.File(path, "r+") as file:
+        groups = [file.create_group(f"observables/g{number}") for number in range(20)]
+        for one in groups:
+            for number, other in enumerate(groups):
+                one[f"l{number}"] = other
+        groups[7]["e"] = 2.0
+        file["observables/frames"] = file["particles/all"]
+    observables = kn.open(path).observables
+    assert len(observables) == 2 and [one.read() for one in observables.values() if one.fixed] == [2.0]
+    # positions are those of the particles, by whatever other name they are met first
+    split = kn.split(path, path.with_name("parts"), parts=2)
+    assert sum(len(kn.open(one)) for one in split.paths) == len(STEPS)
+
+
+@pytest.mark.parametrize("how", ["circle", "numbered circle", "many times", "deep"])
+def test_virtual_data_sets_without_end_are_refused(path: Path, how: str) -> None:
+    with h5py.File(path, "r+") as file:
+        group = file.create_group("parameters")
+        group["v0"] = np.ones((8, 4), "f4")
+        for number in range(1, {"many times": 8, "deep": 12}.get(how, 1)):
+            layout = h5py.VirtualLayout((8, 4), "f4")
+            for row in range(8) if how == "many times" else [slice(0, 8)]:
+                layout[row] = h5py.VirtualSource(".", f"parameters/v{number - 1}", shape=(8, 4))[row]
+            group.create_virtual_dataset(f"v{number}", layout)
+        if how == "circle":
+            layout = h5py.VirtualLayout((8, 4), "f4")
+            layout[:] = h5py.VirtualSource(".", "parameters/c", shape=(8, 4))
+            group.create_virtual_dataset("c", layout)
+        elif how == "numbered circle":
+            options = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+            space = h5py.h5s.create_simple((5, 4), (h5py.h5s.UNLIMITED, 4))
+            space.select_hyperslab((0, 0), (h5py.h5s.UNLIMITED, 1), (1, 4), (1, 4))
+            options.set_virtual(space, b".", b"parameters/c%b", h5py.h5s.create_simple((1, 4)))
+            h5py.h5d.create(group.id, b"c0", h5py.h5t.IEEE_F32LE, space, options)
+    expected = {"many times": "reads others more than", "deep": "without end"}.get(how, "in a circle")
+    with pytest.raises(CorruptFileError, match=expected):
+        kn.repack(path, path.with_name("out.h5md"), runner="serial")
+
+
+def test_one_long_name_among_many_is_refused(path: Path) -> None:
+    """As many characters for each atom would be 200 GB."""
+    n_atoms = 50_000
+    with h5py.File(path, "r+") as file:
+        position = file["particles/all/position"]
+        del position["value"]
+        position.create_dataset("value", (5, n_atoms, 3), "f4", chunks=(1, n_atoms, 3), compression="gzip")[0] = 1
+        position["value"].attrs["unit"] = "nm"
+        group = file["particles/all"]
+        group.create_dataset(f"{NAMES['names']}{TABLE}", data=["C", "x" * 1_000_000], dtype=h5py.string_dtype())
+        group.create_dataset(NAMES["names"], data=np.zeros(n_atoms, "i4"), compression="gzip")
+    with pytest.raises(CorruptFileError, match="a text of 1000000 characters"):
+        kn.read_atoms(path)
+
+
+def test_deeply_nested_json_is_damage(path: Path) -> None:
+    with h5py.File(path, "w") as file:
+        file.attrs["conventions"], file.attrs["conventionVersion"] = "Pande", "1.1"
+        file["coordinates"] = np.ones((5, 4, 3), "f4")
+        file["coordinates"].attrs["units"] = "nanometers"
+        file["topology"] = "[" * 100_000
+    with pytest.raises(CorruptFileError, match="RecursionError"):
+        kn.read_atoms(path)

@@ -68,8 +68,9 @@ class Contents:
     """In the order in which they are found."""
 
     def element(self, path: str) -> TimedElement:
-        """The element at a path."""
-        return next(element for element in self.elements if element.path == path)
+        """The element at a path, or that a link at this path leads to as well."""
+        file = self.root.file
+        return next(one for one in self.elements if one.path == path or file[one.path] == file[path])
 
 
 def contents_of(opened: H5mdFile) -> Contents:
@@ -156,9 +157,9 @@ def _particles_group(root: Any, summary: Any) -> ParticlesGroup:
 
 def _elements(opened: H5mdFile, root: Any, columns: dict[str, int]) -> Iterator[TimedElement]:
     """All groups with a data set `value` that has rows, each once however many links lead there, also into other
-    files."""
+    files; those of the particles groups first, of whatever else they are members."""
     seen: set[Key] = set()
-    waiting = [(root.name, root)]
+    waiting = [(root.name, root), *((path, root.file[path]) for path in reversed(columns))]
     while waiting:
         path, group = waiting.pop()
         key = object_key(group)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import h5py
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,10 +20,11 @@ from kinema.formats.h5md.file import H5mdFile
 from kinema.formats.h5md.read.elements import Element
 from kinema.formats.h5md.read.fields import locate
 from kinema.formats.hdf5.chunks import numeric_type
-from kinema.formats.hdf5.file import check_virtual_claim, datasets_below, numbers, object_key
+from kinema.formats.hdf5.file import numbers, object_key, objects_below
 from kinema.formats.hdf5.rounding import NOT_COMPRESSED, Rounding
 from kinema.formats.hdf5.storage import KEEP, Layout, Storage, has_tiny_chunks, rechunked_series
 from kinema.formats.hdf5.text import attribute
+from kinema.formats.hdf5.virtual import check_virtual_claim
 
 __all__ = ["Changes", "CreateDataset", "MoveDataset", "Task", "Tasks", "WriteDataset", "plan"]
 
@@ -199,8 +201,8 @@ def _plan_others(opened: H5mdFile, contents: Contents, tasks: Tasks) -> None:
     """Virtual data sets, and those in tiny chunks."""
     columns = {object_key(element.value) for element in contents.elements if element.n_columns is not None}
 
-    for node in datasets_below(contents.root.file):
-        if object_key(node) in tasks.by_key or node.shape is None:
+    for _, node in objects_below(contents.root.file):
+        if not isinstance(node, h5py.Dataset) or object_key(node) in tasks.by_key or node.shape is None:
             continue
         if node.is_virtual:
             check_virtual_claim(opened, node)

@@ -36,7 +36,8 @@ from kinema.formats.h5md.schema import (
 )
 from kinema.formats.h5md.units import scale_to_kinema
 from kinema.formats.hdf5.file import is_link_broken
-from kinema.formats.hdf5.text import as_text, attribute, text_attribute
+from kinema.formats.hdf5.text import as_text, attribute, text_array, text_attribute
+from kinema.formats.hdf5.virtual import values_of
 from kinema.formats.netcdf4.atoms import atoms_of_variables, has_variables_of_atoms
 from kinema.selection.atom_table import TUPLES, Atoms
 from kinema.tracing.recording import span
@@ -130,7 +131,7 @@ def _of_domain(source: H5mdFile) -> dict[str, Any]:
     """Of mdCATH: atomic numbers, and names of residues where the file has one for each atom."""
     group = trajectory_group(source)
     domain, n_atoms = group.parent.parent, int(group["coords"].shape[1])
-    atomic_numbers = np.asarray(domain["z"][()])
+    atomic_numbers = np.asarray(values_of(source, domain["z"]))
     if atomic_numbers.shape != (n_atoms,):
         raise source.corrupt(
             f"{domain.name}/z has {atomic_numbers.shape} values, expected {n_atoms} as coords has atoms"
@@ -139,10 +140,10 @@ def _of_domain(source: H5mdFile) -> dict[str, Any]:
     for column, name in (("resnames", "resname"), ("chainIDs", "chain")):
         node = domain.get(name)
         if isinstance(node, h5py.Dataset) and node.shape == (n_atoms,):
-            known[column] = np.array([as_text(item) for item in node[()]])
+            known[column] = text_array(source, node.name, [as_text(item) or "" for item in values_of(source, node)])
     resids = domain.get("resid")
     if isinstance(resids, h5py.Dataset) and resids.shape == (n_atoms,) and resids.dtype.kind in "iu":
-        known["resids"] = resids[()].astype(np.int64)
+        known["resids"] = values_of(source, resids).astype(np.int64)
     return known
 
 
@@ -237,7 +238,7 @@ def _connectivity(
             continue
         if timed:
             source.warn(f"{node.name} changes with time: its first row is taken")
-        tuples = (value[0] if timed else value[()]).astype(np.int64)
+        tuples = values_of(source, value, 0 if timed else None).astype(np.int64)
         found.setdefault(column, []).append(_as_indices(source, value, tuples, columns, is_gromacs))
         guessed |= {column} if GUESSED in node.attrs else set()
     return {column: np.concatenate(parts) for column, parts in found.items()}

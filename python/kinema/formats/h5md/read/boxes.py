@@ -89,7 +89,7 @@ def _setting(box: Any, name: str) -> Any:
     node = box.get(name)
     if value is None and isinstance(node, h5py.Group):
         node = node.get("value")
-    if value is None and isinstance(node, h5py.Dataset) and 0 < node.size < 1_000_000:
+    if value is None and isinstance(node, h5py.Dataset) and 0 < node.size < 1_000_000 and node.nbytes < 1 << 24:
         value = node[()]
     return value
 

@@ -10,7 +10,7 @@ import h5py
 from kinema.errors import ArgumentError
 from kinema.formats.h5md.file import H5mdFile
 from kinema.formats.h5md.schema import ELEMENTS, METADATA, PARTICLES, PLURALS
-from kinema.formats.hdf5.file import numbers
+from kinema.formats.hdf5.file import numbers, objects_below
 from kinema.formats.hdf5.text import attribute, text_attribute
 
 __all__ = ["GroupSummary", "choose_group", "creator_of", "element_name", "find_root", "list_groups", "version_of"]
@@ -46,13 +46,7 @@ def find_root(opened: H5mdFile) -> Any | None:
         )
     if _is_root(file):
         return file["/"]
-    roots: list[Any] = []
-
-    def visit(name: str, node: Any) -> None:
-        if isinstance(node, h5py.Group) and _is_root(node):
-            roots.append(node)
-
-    file.visititems(visit)
+    roots = [node for _, node in objects_below(file) if isinstance(node, h5py.Group) and _is_root(node)]
     if len(roots) > 1:
         names = ", ".join(node.name for node in roots)
         raise ArgumentError(

@@ -19,7 +19,8 @@ from kinema.formats.h5md.file import H5mdFile
 from kinema.formats.h5md.read.per_particle import Columns, per_particle, table_of
 from kinema.formats.h5md.schema import NAMES, NUMBERS, SYMBOLS, TABLE
 from kinema.formats.hdf5.file import numbers
-from kinema.formats.hdf5.text import as_text, as_texts, attribute, text_attributes
+from kinema.formats.hdf5.text import as_text, as_texts, attribute, text_array, text_attributes
+from kinema.formats.hdf5.virtual import values_of
 
 __all__ = ["from_mdtraj", "from_module", "symbols", "text_column"]
 
@@ -55,7 +56,8 @@ def from_module(opened: H5mdFile, module: Any, n_atoms: int) -> dict[str, Any] |
     if version is not None and version.size and int(version.reshape(-1)[0]) != 0:
         opened.warn(f"{module.name} has version {version.tolist()}, which is not known: it is not used")
         return None
-    if counts is None or len(names) != counts.size or not names or (counts < 0).any():
+    usable = counts is not None and counts.dtype.kind in "iu" and len(names) == counts.size
+    if counts is None or not usable or not names or (counts < 0).any():
         opened.warn(f"{module.name} has no usable list of molecule blocks: it is not used")
         return None
     repeats = [int(count) for count in counts.reshape(-1)]
@@ -64,8 +66,8 @@ def from_module(opened: H5mdFile, module: Any, n_atoms: int) -> dict[str, Any] |
     if total != n_atoms:
         opened.warn(f"{module.name} has {total} atoms, but the group {n_atoms}: it is not used")
         return None
-    blocks = [(name, kinds[name], count) for name, count in zip(names, repeats, strict=True) if count > 0]
-    return _expanded(blocks)
+    blocks = [(name, kinds[name], count) for name, count in zip(names, repeats, strict=True)]
+    return _expanded([one for one in blocks if one[1].n_atoms and one[2] > 0])
 
 
 def _expanded(blocks: list[tuple[str, _Molecule, int]]) -> dict[str, Any]:
@@ -149,11 +151,11 @@ def text_column(opened: H5mdFile, group: Any, name: str, columns: Columns) -> ND
     if values is None:
         return None
     if values.dtype.kind in "SO":
-        return np.array(as_texts(values), dtype=np.str_)
+        return text_array(opened, f"{group.name}/{name}", as_texts(values))
     table = table_of(group, name + TABLE)
     if table is None or values.dtype.kind not in "iu":
         return None
-    words = np.array(as_texts(table[()]), dtype=np.str_)
+    words = text_array(opened, table.name, as_texts(values_of(opened, table)), values.size)
     if values.size and (values.min() < 0 or values.max() >= len(words)):
         raise opened.corrupt(f"{group.name}/{name} has an index beyond the {len(words)} names of its table")
     return words[values] if values.size else words[:0]
@@ -186,14 +188,16 @@ def from_mdtraj(opened: H5mdFile) -> dict[str, Any] | None:
         elements = [str(atom.get("element") or "") for _, _, atom in rows]
         fields: dict[str, Any] = {
             "n_atoms": n_atoms,
-            "names": np.array([str(atom["name"]) for _, _, atom in rows]),
-            "elements": np.array(["" if element == "VS" else element for element in elements]),
+            "names": text_array(opened, "topology", [str(atom["name"]) for _, _, atom in rows]),
+            "elements": text_array(opened, "topology", ["" if element == "VS" else element for element in elements]),
             "resindices": np.cumsum(starts) - 1,
-            "resnames": np.array([str(residue["name"]) for _, _, residue in residues]),
+            "resnames": text_array(opened, "topology", [str(residue["name"]) for _, _, residue in residues]),
             "resids": np.array([int(residue.get("resSeq", index)) for index, _, residue in residues], np.int64),
-            "segids": np.array([str(residue.get("segmentID") or chain) for _, chain, residue in residues]),
+            "segids": text_array(
+                opened, "topology", [str(residue.get("segmentID") or chain) for _, chain, residue in residues]
+            ),
         }
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError) as error:
         raise opened.corrupt(f"topology is not MDTraj's JSON: {type(error).__name__} {error}") from None
     if bonds.size and (bonds.min() < 0 or bonds.max() >= n_atoms):
         raise opened.corrupt(f"topology has a bond beyond its {n_atoms} atoms")

@@ -20,12 +20,12 @@ from kinema.formats.h5md.read.elements import Element, find_element
 from kinema.formats.h5md.read.groups import find_root
 from kinema.formats.h5md.schema import OBSERVABLES
 from kinema.formats.h5md.units import scale_to_kinema
+from kinema.formats.hdf5.file import object_key
 from kinema.formats.hdf5.text import as_text
+from kinema.formats.hdf5.virtual import values_of
 from kinema.tracing.recording import span
 
 __all__ = ["Observable", "Observables"]
-
-_DEEPEST = 16
 
 
 @dataclass(frozen=True)
@@ -61,19 +61,19 @@ class Observable:
             if self.fixed:
                 if rows is not None:
                     raise ArgumentError(f"observable {self.name} is time-independent and has no rows to choose")
-                return _plain(value[()])
+                return _plain(values_of(file, value))
             if rows is None:
                 rows = slice(None)
             if isinstance(rows, slice):
                 start, stop, stride = rows.indices(self.n_rows)
                 if stride < 0:  # HDF5 reads forwards only
                     forwards = range(start, stop, stride)[::-1]
-                    return _plain(value[forwards.start : forwards.stop : -stride])[::-1]
-                return _plain(value[start : max(start, stop) : stride])
+                    return _plain(values_of(file, value, slice(forwards.start, forwards.stop, -stride)))[::-1]
+                return _plain(values_of(file, value, slice(start, max(start, stop), stride)))
             row = rows + self.n_rows if rows < 0 else rows
             if not 0 <= row < self.n_rows:
                 raise OutOfRangeError(f"observable {self.name} has {self.n_rows} rows, row {rows} was asked for")
-            return _plain(value[row])
+            return _plain(values_of(file, value, row))
 
     @property
     def steps(self) -> NDArray[np.int64] | None:
@@ -152,32 +152,44 @@ class Observables(Mapping[str, Observable]):
                 root = find_root(file)
                 holder = None if root is None else root.get(OBSERVABLES)
                 if isinstance(holder, h5py.Group):
-                    self._collect(file, holder, "", _DEEPEST, known)
+                    self._collect(file, holder, known)
             self._known = known
         return self._known
 
-    def _collect(self, file: H5mdFile, group: Any, prefix: str, depth: int, known: dict[str, Observable]) -> None:
-        for name in group:
+    def _collect(self, file: H5mdFile, holder: Any, known: dict[str, Observable]) -> None:
+        """Adds all below a group, however deeply groups are nested; each group once, as links may go in circles."""
+        seen = {object_key(holder)}
+        waiting = [(holder, "", iter(list(holder)))]
+        while waiting:
+            group, prefix, names = waiting[-1]
+            name = next(names, None)
+            if name is None:
+                waiting.pop()
+                continue
             node = group.get(name)
+            path = prefix + name
             if isinstance(node, h5py.Group) and "value" not in node:
-                if depth > 0:
-                    self._collect(file, node, f"{prefix}{name}/", depth - 1, known)
+                if object_key(node) not in seen:
+                    seen.add(object_key(node))
+                    waiting.append((node, f"{path}/", iter(list(node))))
                 continue
             element = find_element(file, group, name)
-            if element is None:
-                continue
-            known[prefix + name] = Observable(
-                path=self._path,
-                name=prefix + name,
-                fixed=element.fixed,
-                n_rows=element.n_rows,
-                shape=tuple(element.value.shape[0 if element.fixed else 1 :]),
-                dtype=element.value.dtype,
-                unit=element.unit,
-                time_unit=element.time_unit,
-                options=self._options,
-                time_shift=self._time_shift,
-            )
+            if element is not None:
+                known[path] = self._observable(path, element)
+
+    def _observable(self, path: str, element: Element) -> Observable:
+        return Observable(
+            path=self._path,
+            name=path,
+            fixed=element.fixed,
+            n_rows=element.n_rows,
+            shape=tuple(element.value.shape[0 if element.fixed else 1 :]),
+            dtype=element.value.dtype,
+            unit=element.unit,
+            time_unit=element.time_unit,
+            options=self._options,
+            time_shift=self._time_shift,
+        )
 
 
 def _plain(value: Any) -> Any:

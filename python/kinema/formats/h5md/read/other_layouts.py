@@ -5,6 +5,7 @@ Cells stored as lengths and angles are turned into matrices at opening.
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import h5py
@@ -19,6 +20,7 @@ from kinema.formats.h5md.read.fields import LocatedElement, field_of, is_wide, l
 from kinema.formats.h5md.read.row_readers import from_lengths_and_angles
 from kinema.formats.h5md.units import scale_to_kinema
 from kinema.formats.hdf5.chunks import numeric_type, read_series
+from kinema.formats.hdf5.file import objects_below
 from kinema.formats.hdf5.stored_dataset import StoredDataset
 from kinema.formats.hdf5.text import text_attribute
 
@@ -221,13 +223,9 @@ def _candidates(opened: H5mdFile) -> str:
 
 def _numeric(file: Any) -> list[Any]:
     """The first numeric data sets of 2 or 3 dimensions."""
-    datasets: list[Any] = []
 
-    def visit(name: str, node: Any) -> bool | None:
+    def is_meant(node: Any) -> bool:
         has_shape = isinstance(node, h5py.Dataset) and node.shape is not None and node.ndim in (2, 3)
-        if has_shape and numeric_type(node) is not None:
-            datasets.append(node)
-        return True if len(datasets) > _LISTED else None
+        return has_shape and numeric_type(node) is not None
 
-    file.visititems(visit)
-    return datasets
+    return list(itertools.islice((node for _, node in objects_below(file) if is_meant(node)), _LISTED + 1))

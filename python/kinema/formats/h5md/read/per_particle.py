@@ -16,6 +16,7 @@ from kinema.formats.h5md.file import H5mdFile
 from kinema.formats.h5md.read.by_id import fill_of, occurring
 from kinema.formats.h5md.read.elements import Element, find_element
 from kinema.formats.h5md.read.fields import locate, stored_rows
+from kinema.formats.hdf5.virtual import values_of
 
 __all__ = ["Columns", "columns_of", "per_particle"]
 
@@ -45,7 +46,7 @@ def columns_of(opened: H5mdFile, group: Any, n_columns: int) -> Columns:
     if element is None or element.value.dtype.kind not in "iu" or element.value.shape[-1:] != (n_columns,):
         return Columns(n_columns, None, None)
     if element.fixed:
-        return Columns(n_columns, element.value[()].astype(np.int64), None)
+        return Columns(n_columns, values_of(opened, element.value).astype(np.int64), None)
     element = locate(opened, element).element
     if element.n_rows == 0:
         return Columns(n_columns, None, None)
@@ -56,7 +57,7 @@ def columns_of(opened: H5mdFile, group: Any, n_columns: int) -> Columns:
         rows.close()
     if moves:
         return Columns(n_columns, ids, element)
-    return Columns(n_columns, element.value[0].astype(np.int64), None)
+    return Columns(n_columns, values_of(opened, element.value, 0).astype(np.int64), None)
 
 
 def per_particle(opened: H5mdFile, group: Any, name: str, columns: Columns) -> tuple[NDArray[Any] | None, Any]:
@@ -70,8 +71,8 @@ def per_particle(opened: H5mdFile, group: Any, name: str, columns: Columns) -> t
     if columns.moving is not None:
         return _by_id(opened, element, columns.moving, columns)
     if element.fixed:
-        return element.value[()], element.value
-    first = element.value[0]
+        return values_of(opened, element.value), element.value
+    first = values_of(opened, element.value, 0)
     if _changes(element, first):
         opened.warn(f"{element.name} changes with time: its first row is taken")
     return first, element.value

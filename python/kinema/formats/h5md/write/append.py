@@ -24,6 +24,7 @@ from kinema.formats.h5md.write.particles_group import TrajectoryGroup
 from kinema.formats.h5md.write.series import CountedRows, Series
 from kinema.formats.h5md.write.steps import StepAxis, Stride
 from kinema.formats.h5md.write.units import LENGTHS, FileUnits
+from kinema.formats.hdf5.file import objects_below
 from kinema.formats.hdf5.rounding import rounding_within
 from kinema.formats.hdf5.storage import Storage, create_dataset, series_storage
 from kinema.selection.atom_table import Atoms
@@ -103,9 +104,7 @@ class ExistingFile:
                 _shorten(element.get(part), kept)
         observables = self._h5.get(OBSERVABLES)
         if isinstance(observables, h5py.Group):
-            found_there: list[h5py.Group] = []
-            observables.visititems(lambda _, node: found_there.append(node) if _depends_on_time(node) else None)
-            for element in found_there:
+            for element in [node for _, node in objects_below(observables) if _depends_on_time(node)]:
                 own = self._steps_of(element["step"], len(element["value"]))
                 for part in ("step", "time", "value"):
                     _shorten(element.get(part), int(np.searchsorted(own, step, side="right")))

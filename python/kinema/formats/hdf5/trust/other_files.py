@@ -17,7 +17,7 @@ from kinema.errors import ArgumentError, CorruptFileError, UnsupportedFormatErro
 from kinema.formats.hdf5.trust.verdicts import Named, verdict_on
 from kinema.printable import printable
 
-__all__ = ["check_other_files", "drawn_in", "find_file", "is_within", "note_drawn_in"]
+__all__ = ["check_other_files", "drawn_in", "find_file", "is_within", "note_drawn_in", "numbered"]
 
 # prefixes of names, as libhdf5 takes them
 _PREFIXES = {"link": "HDF5_EXT_PREFIX", "virtual": "HDF5_VDS_PREFIX"}
@@ -114,19 +114,19 @@ def _files(path: str, holder: str, named: Named) -> Iterator[str]:
         return
     if named.kind == "virtual" and "%" in named.file:
         for number in itertools.count():
-            name = _numbered(named.file, number)
+            name = numbered(named.file, number)
             found = find_file(holder, named.kind, name)
             if found is None:
                 return
             yield found
-            if name == _numbered(named.file, number + 1):
+            if name == numbered(named.file, number + 1):
                 return
     found = find_file(holder, named.kind, named.file)
     if found is not None:
         yield found
 
 
-def _numbered(pattern: str, number: int) -> str:
+def numbered(pattern: str, number: int) -> str:
     """The name of a block of a virtual data set: `%b` is its number, `%%` a percent sign."""
     return "%".join(part.replace("%b", str(number)) for part in pattern.split("%%"))
 

@@ -15,8 +15,9 @@ import sys
 import threading
 import time
 import weakref
+from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import h5py
@@ -29,7 +30,17 @@ from kinema.stored.records import Record, RecordFolder
 if TYPE_CHECKING:
     import subprocess
 
-__all__ = ["Named", "Status", "StructureVerdict", "end_walks", "status_of", "verdict_on"]
+__all__ = [
+    "Known",
+    "Named",
+    "Status",
+    "StructureVerdict",
+    "end_walks",
+    "remember",
+    "status_of",
+    "verdict_on",
+    "what_is_known",
+]
 
 _FAULTS = {
     "time": "takes more than {seconds:.0f} s of CPU time",
@@ -42,8 +53,10 @@ _MEMORY, _MOST_MEMORY = 96 << 20, 1 << 30
 # seconds; a walk that is not at work, but waits for a disk
 _WALL = 120.0
 # of what the walk looks at
-_VERSION = 5
+_VERSION = 6
 _MOST_KNOWN = 1 << 14
+# of glibc; another C library says that it is not there, to nobody, and goes on without
+_CHECKED_MALLOC = "libc_malloc_debug.so.0"
 _FOLDER_BYTES, _LOOK_EVERY = 64 << 20, 256
 
 
@@ -76,7 +89,7 @@ Status = tuple[int, int, int, int, int]
 
 
 @dataclass
-class _Known:
+class Known:
     """A verdict, or the message of the error, of a file in this state."""
 
     status: Status
@@ -84,7 +97,7 @@ class _Known:
     stored: bool
 
 
-_known: dict[str, _Known] = {}
+_known: dict[str, Known] = {}
 _lock = threading.Lock()
 
 
@@ -102,8 +115,11 @@ def verdict_on(path: str, *, stored: bool = True) -> StructureVerdict:
     name = os.path.realpath(path)
     status = status_of(name)
     known = _known.get(name)
-    if known is None or known.status != status or (stored and not known.stored):
-        known = _judged(name, status, known if known is not None and known.status == status else None, stored)
+    # of the same file devices have other numbers on other nodes
+    if known is not None and known.status[1:] != status[1:]:
+        known = None
+    if known is None or (stored and not known.stored):
+        known = _judged(name, status, known, stored)
         if len(_known) >= _MOST_KNOWN:
             _known.clear()
         _known[name] = known
@@ -112,7 +128,19 @@ def verdict_on(path: str, *, stored: bool = True) -> StructureVerdict:
     return known.verdict
 
 
-def _judged(name: str, status: Status, known: _Known | None, stored: bool) -> _Known:
+def what_is_known(paths: Iterable[str]) -> dict[str, Known]:
+    """The verdicts of this process on files, by their real names, for other processes (`remember`)."""
+    names = map(os.path.realpath, paths)
+    return {name: _known[name] for name in names if name in _known}
+
+
+def remember(known: dict[str, Known]) -> None:
+    """Takes over verdicts that another process of this run has made: of many ranks one walks, and one stores."""
+    for name, one in known.items():
+        _known.setdefault(name, replace(one, stored=True))
+
+
+def _judged(name: str, status: Status, known: Known | None, stored: bool) -> Known:
     """By the record in the cache folder, or by a walk, whose verdict is stored."""
     records = RecordFolder(
         "structures", "auto" if stored else "memory", most_of_all=_FOLDER_BYTES, look_every=_LOOK_EVERY
@@ -126,7 +154,7 @@ def _judged(name: str, status: Status, known: _Known | None, stored: bool) -> _K
         record, _ = records.load(os.fsencode(name), identity, facts)
         if record is not None:
             with suppress(KeyError, TypeError, ValueError):
-                return _Known(status, _of_record(record), True)
+                return Known(status, _of_record(record), True)
     verdict = _walked(name, status[2]) if known is None else known.verdict
     if identity is not None and status_of(name) == status:
         values: dict[str, Any] = (
@@ -136,7 +164,7 @@ def _judged(name: str, status: Status, known: _Known | None, stored: bool) -> _K
         )
         # one that cannot be stored is made again
         records.store(os.fsencode(name), identity, facts, Record(values))
-    return _Known(status, verdict, stored)
+    return Known(status, verdict, stored)
 
 
 def _of_record(record: Record) -> StructureVerdict | str:
@@ -174,8 +202,14 @@ class _Walker:
         # needed for a file without a verdict alone
         import subprocess
 
-        # one thread, and memory that is freed is overwritten: what is used after that is seen
-        environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MALLOC_PERTURB_": "165"}
+        # one thread; memory that is freed is overwritten, and what is behind it checked: use after that is seen, and
+        # use beyond it
+        preloaded = " ".join(filter(None, (os.environ.get("LD_PRELOAD"), _CHECKED_MALLOC)))
+        environment = {
+            **os.environ,
+            **{"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
+            **{"MALLOC_PERTURB_": "165", "MALLOC_CHECK_": "3", "LD_PRELOAD": preloaded},
+        }
         paths = [str(path) for path in sys.path]
         code = f"import sys, runpy; sys.path[:] = {paths!r}; runpy.run_path({walk.__file__!r}, run_name='__main__')"
         # signals of a job are the parent's to act on
@@ -193,6 +227,8 @@ class _Walker:
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         self.close = weakref.finalize(self, _end, self._process, self.owner)
+        # one that has ended because nothing was asked is no zombie
+        threading.Thread(target=self._process.wait, name="kinema-walk-ended", daemon=True).start()
 
     def runs(self) -> bool:
         """Whether it can be asked by this process."""

@@ -33,6 +33,8 @@ _SMALL, _LARGEST_CHUNK = 1 << 20, 4 << 20
 _ROWS, _MOST_ROWS = 1 << 12, 1 << 22
 # names of other files that are listed
 _MOST_NAMES = 1 << 20
+# of the stack
+_STACK = 1 << 20
 # in messages; codes with which a fork ends
 _NO_MEMORY = ("alloc", "memory")
 _NO_MEMORY_LEFT, _NEXT = 3, 4
@@ -112,8 +114,7 @@ class _Walk:
             self._dataset(node, name)
             self._attributes(h5py.Dataset(node), name)
         elif isinstance(node, h5py.h5t.TypeID):
-            with self._tolerant():
-                _ = node.dtype
+            self._type(node, name)
             self._copy(self._copying["copy_type"], node)
             self._attributes(h5py.Datatype(node), name)
         else:
@@ -128,6 +129,14 @@ class _Walk:
             made = copy(node, self._copies.id, b"copy", **options)
             self._copies.id.unlink(b"copy")
             self._copying["copy_attributes"](node, made)
+
+    def _type(self, kind: Any, name: Any) -> None:
+        """A type that h5py has no equivalent of is no fault."""
+        fault = self._copying["fault_of_type"](kind)
+        if fault is not None:
+            raise _Broken(f"{_text(name)} has a type with {fault}")
+        with self._tolerant():
+            _ = kind.dtype
 
     def _members(self, group: Any, name: Any) -> None:
         links: list[tuple[bytes, int]] = []
@@ -152,6 +161,7 @@ class _Walk:
         for one in names:
             attribute = h5a.open(node.id, one)
             attribute.get_space().get_simple_extent_type()
+            self._type(attribute.get_type(), (one, name))
             with self._tolerant():
                 if attribute.get_storage_size() >= 0 and math.prod(attribute.shape) * attribute.dtype.itemsize:
                     self._refer(node, node.attrs[_decoded(one)], (one, name))
@@ -165,8 +175,7 @@ class _Walk:
         for number in range(plist.get_nfilters()):
             plist.get_filter(number)
         layout = plist.get_layout()
-        with self._tolerant():
-            _ = node.dtype
+        self._type(node.get_type(), name)
         if layout == h5py.h5d.VIRTUAL:
             for number in range(plist.get_virtual_count()):
                 self._names("virtual", plist.get_virtual_filename(number), name)
@@ -305,6 +314,8 @@ def _bound(request: dict[str, Any]) -> None:
 def _serve(left: bytes) -> int:
     """Answers requests in a fork; the code to end with. Whatever a file was wrong with, the next has another fork."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    # threads of the process that reads the file may have less than this one
+    resource.setrlimit(resource.RLIMIT_STACK, (_STACK, resource.getrlimit(resource.RLIMIT_STACK)[1]))
     for _ in range(_MOST_WALKS):
         while not left.endswith(b"\n"):
             if not select.select([0], [], [], _IDLE)[0]:
