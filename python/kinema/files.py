@@ -61,11 +61,15 @@ def open_regular(path: str | os.PathLike[str], what: str) -> IO[bytes]:
         raise from_os(f"cannot read the {what}", error, name) from None
 
 
-def read_regular(path: str | os.PathLike[str], what: str, most: int) -> bytes:
-    """All bytes of a file; ArgumentError for one of more than `most`, of which none is read. Else as `open_regular`."""
+def read_regular(path: str | os.PathLike[str], what: str, most: int, *, own: bool = False) -> bytes:
+    """All bytes of a file; ArgumentError for one of more than `most`, of which none is read; with `own` also for one of
+    another user. Else as `open_regular`."""
     name = os.fspath(path)
     with open_regular(name, what) as file:
-        size = os.fstat(file.fileno()).st_size
+        status = os.fstat(file.fileno())
+        size = status.st_size
+        if own and status.st_uid != os.geteuid():
+            raise ArgumentError(f"{name}: the {what} belongs to another user", path=name)
         try:
             data = b"" if size > most else file.read(most + 1)
         except OSError as error:

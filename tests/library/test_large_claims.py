@@ -108,7 +108,7 @@ def _holes(name: str) -> Iterator[tuple[str, bytes, int]]:
         yield "atoms.xtc", every_atom, 1 << 40
         # a frame of 64 MiB, which is all hole
         many = _with(_with(data, 4, ">i", 1 << 26), 52, ">i", 1 << 26)
-        yield "packed.xtc", _with(many, 88, ">i", 1 << 26), 1 << 30
+        yield "packed.xtc", _with(many, 88, ">i", 1 << 26), 1 << 27
     elif name == "a.nc":
         yield "records.nc", _with(data, 4, ">I", (1 << 32) - 2), 1 << 43
     elif name == "HISTORY":
