@@ -211,6 +211,19 @@ def test_an_array_file_of_more_samples_than_there_can_be_is_corrupt(tmp_path: Pa
         samples_of(str(path), None, whole=False)
 
 
+def test_a_catalogue_takes_no_memory_for_a_hole(tmp_path: Path) -> None:
+    from hashlib import blake2b
+
+    from kinema.ml.catalogue.container import CatalogueFile
+
+    path = tmp_path / "a.kinema-catalogue"
+    head = struct.pack("<8sIIQQQ16s", b"KINEMACT", 2, 0, 1, 64, 1 << 40, bytes(16))
+    path.write_bytes(head + blake2b(head, digest_size=8).digest())
+    os.truncate(path, 64 + (1 << 40))
+    with pytest.raises(kn.CorruptFileError, match=r"1099511627776 bytes in one piece, expected at most"):
+        CatalogueFile(path)
+
+
 def test_a_split_takes_no_memory_for_samples_that_it_claims(tmp_path: Path) -> None:
     from kinema.ml.splits import DataSplit
 
