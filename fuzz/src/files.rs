@@ -128,7 +128,10 @@ fn check_skipping(format: &dyn Format, source: &dyn Source, decoder: &dyn Decode
 fn open_and_scan(format: &dyn Format, file: Vec<u8>) -> Option<(MemorySource, Arc<dyn Decoder>, Result<Scan>)> {
     let size = file.len() as u64;
     let source = MemorySource::new("fuzz", file);
-    let found = answer(detect(&source)).is_some_and(|found| found.info().name == format.info().name);
+    let found = answer(detect(&source)).is_some_and(|found| {
+        // any file has room for the signature of HDF5 at byte 512, and is that then
+        [format.info().name, "H5MD"].contains(&found.info().name)
+    });
     let decoder = answer(format.open(&source))?;
     assert!(found, "opens what it does not recognise");
     let n_atoms = u64::from(decoder.header().n_atoms);
@@ -144,7 +147,10 @@ fn open_and_scan(format: &dyn Format, file: Vec<u8>) -> Option<(MemorySource, Ar
             let whole = rest.trim_ascii().is_empty();
             // frames that the head does not count yet are named
             let named = truncation.is_some() || !decoder.header().warnings.is_empty();
-            assert!(named || whole || index.n_frames() == 0, "bytes are left over");
+            // what a writer of NetCDF has begun behind the records that the head counts is less than one of them
+            let stride = if index.n_frames() > 1 { index.extent(1).offset - index.extent(0).offset } else { size };
+            let begun = format.info().name == "NetCDF" && (rest.len() as u64) < stride;
+            assert!(named || begun || whole || index.n_frames() == 0, "bytes are left over");
             // two bits an atom are the least that XTC can take
             assert!(index.n_frames() == 0 || n_atoms <= 9 + 4 * size, "{n_atoms} atoms in {size} bytes");
         }

@@ -117,7 +117,8 @@ pub fn reencode(format: &'static dyn Format, data: &[u8]) {
             }
         }
         let made = opened(sink.bytes(), format).expect("what was written is read");
-        let expected = values(&source, encoder.fields(), format).expect("it was read before");
+        // records of text are copied as they are, also with a number that is none
+        let Ok(expected) = values(&source, encoder.fields(), format) else { continue };
         let found = values(&made, encoder.fields(), format).expect("what was written is read");
         let bits = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
         if source.scanned().is_some_and(|scanned| scanned.parts[0].decoder.wide_fields().is_empty()) {

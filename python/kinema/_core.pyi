@@ -377,6 +377,8 @@ class Trajectory:
         """What time_offset or first_time add to all times, ps; 0 without them. Scans if that has not been done."""
     def times(self) -> NDArray[np.float64] | None:
         """Times of all frames from the index, ps; None where the format's index has none."""
+    def time(self, frame: int) -> float | None:
+        """Time of a frame from the index, ps; None where the format's index has none."""
     def steps(self) -> NDArray[np.int64] | None: ...
     def read(
         self,

@@ -8,14 +8,17 @@ from __future__ import annotations
 import os
 import re
 import stat
+import zlib
 from collections.abc import Sequence
-from typing import IO, Any
+from typing import IO, Any, cast
 
-from kinema.errors import ArgumentError, from_os
+from kinema.errors import ArgumentError, CorruptFileError, from_os
 
-__all__ = ["check_regular", "file_names", "is_hdf5", "natural_order", "open_regular", "read_regular"]
+__all__ = ["check_lines", "check_regular", "file_names", "is_hdf5", "natural_order", "open_regular", "read_regular"]
 
 _HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
+# bytes of text that are looked at together: a line of twice as many covers one such piece
+_PIECE_OF_TEXT = 1 << 19
 
 
 def file_names(paths: Any) -> list[str]:
@@ -58,11 +61,15 @@ def open_regular(path: str | os.PathLike[str], what: str) -> IO[bytes]:
         raise from_os(f"cannot read the {what}", error, name) from None
 
 
-def read_regular(path: str | os.PathLike[str], what: str, most: int) -> bytes:
-    """All bytes of a file; ArgumentError for one of more than `most`, of which none is read. Else as `open_regular`."""
+def read_regular(path: str | os.PathLike[str], what: str, most: int, *, own: bool = False) -> bytes:
+    """All bytes of a file; ArgumentError for one of more than `most`, of which none is read; with `own` also for one of
+    another user. Else as `open_regular`."""
     name = os.fspath(path)
     with open_regular(name, what) as file:
-        size = os.fstat(file.fileno()).st_size
+        status = os.fstat(file.fileno())
+        size = status.st_size
+        if own and status.st_uid != os.geteuid():
+            raise ArgumentError(f"{name}: the {what} belongs to another user", path=name)
         try:
             data = b"" if size > most else file.read(most + 1)
         except OSError as error:
@@ -80,6 +87,44 @@ def check_regular(path: str | os.PathLike[str], what: str, most: int | None = No
         size = os.fstat(file.fileno()).st_size
     if most is not None and size > most:
         raise _too_large(os.fspath(path), what, most, size)
+
+
+def check_lines(path: str | os.PathLike[str], what: str, most: int | None = None) -> None:
+    """Raises CorruptFileError for a file of text with a line of a MiB or more, which a library would take into memory
+    whole, within the first `most` bytes; also for one in a `.gz` or `.bz2`. Shorter lines than 512 KiB are never
+    refused."""
+    name = os.fspath(path)
+    with open_regular(name, what) as raw:
+        try:
+            file = _decompressed(name, raw)
+            at = 0
+            while (most is None or at < most) and len(piece := file.read(_PIECE_OF_TEXT)) == _PIECE_OF_TEXT:
+                if b"\n" not in piece and b"\r" not in piece:
+                    raise CorruptFileError(
+                        f"{name}: byte {at}: expected text in lines of less than {_PIECE_OF_TEXT} bytes, found no end "
+                        "of a line in as many",
+                        path=name,
+                        offset=at,
+                    )
+                at += len(piece)
+        except (OSError, EOFError, zlib.error) as error:
+            if isinstance(error, CorruptFileError):
+                raise
+            if isinstance(error, OSError) and error.errno is not None:
+                raise from_os(f"cannot read the {what}", error, name) from None
+            raise CorruptFileError(f"{name}: cannot be decompressed: {error}", path=name) from None
+
+
+def _decompressed(name: str, raw: IO[bytes]) -> IO[bytes]:
+    if name.lower().endswith(".gz"):
+        import gzip
+
+        return cast("IO[bytes]", gzip.GzipFile(fileobj=raw))
+    if name.lower().endswith(".bz2"):
+        import bz2
+
+        return cast("IO[bytes]", bz2.BZ2File(raw))
+    return raw
 
 
 def _too_large(name: str, what: str, most: int, found: int) -> ArgumentError:

@@ -191,7 +191,12 @@ class Trajectory:
         """Time between the first two frames in ps; None where there are fewer than two."""
         if self.n_frames < 2:
             return None
-        return float(np.diff(self[:2].times)[0])
+        pair = self[:2]
+        # not of all frames, of which a file with holes may have any number
+        first, second = (self._core.time(frame) for frame in pair.frame_numbers.tolist())
+        if first is None or second is None:
+            first, second = pair._read_stamps()["times"].tolist()
+        return second - first
 
     @property
     def parts(self) -> tuple[Part, ...]:

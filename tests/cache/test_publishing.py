@@ -145,6 +145,20 @@ def test_markers_that_are_no_files_or_are_too_long_are_not_read(tmp_path: Path) 
         await_ready(name, 60)
 
 
+def test_what_lies_in_place_of_a_published_file_is_not_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "a.bin"
+    path.write_bytes(b"abc")
+    publish(path)
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(kn.ArgumentError, match=r"a\.bin: is a pipe \(FIFO\), expected a regular file"):
+        await_ready(path, 1)
+    path.unlink()
+    path.symlink_to("/dev/zero")
+    with pytest.raises(kn.ArgumentError, match="is a character device"):
+        await_ready(path, 1)
+
+
 def test_a_marker_of_another_key_is_noted_and_one_of_another_file_is_no_marker_of_ours(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

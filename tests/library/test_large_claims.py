@@ -97,6 +97,24 @@ def _large(name: str) -> Iterator[tuple[str, bytes]]:
         yield "ends.history", data + b"\n" * (1 << 20)
 
 
+def _holes(name: str) -> Iterator[tuple[str, bytes, int]]:
+    """Files that are a TiB long, of which next to nothing is on the disk: name, first bytes, length."""
+    data = Path(name).read_bytes()
+    if name != "HISTORY":
+        yield f"hole.{name[2:]}", data, 1 << 40
+    if name == "a.xtc":
+        most = (1 << 31) - 1
+        every_atom = _with(_with(data, 4, ">i", most), 52, ">i", most)
+        yield "atoms.xtc", every_atom, 1 << 40
+        # a frame of 64 MiB, which is all hole
+        many = _with(_with(data, 4, ">i", 1 << 26), 52, ">i", 1 << 26)
+        yield "packed.xtc", _with(many, 88, ">i", 1 << 26), 1 << 27
+    elif name == "a.nc":
+        yield "records.nc", _with(data, 4, ">I", (1 << 32) - 2), 1 << 43
+    elif name == "HISTORY":
+        yield "line.history", data + b"timestep" + b"1" * 100, 1 << 40
+
+
 def test_commands_end_soon_and_take_no_memory_for_claims(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     write_dcd(tmp_path / "a.dcd", random_walk(20, 12))
@@ -114,6 +132,12 @@ def test_commands_end_soon_and_take_no_memory_for_claims(tmp_path: Path, monkeyp
             folder.mkdir()
             file = folder / ("HISTORY" if name == "HISTORY" else other)
             file.write_bytes(data)
+            made.append(str(file.relative_to(tmp_path)))
+        for other, data, length in _holes(name):
+            file = tmp_path / f"{other}-hole" / ("HISTORY" if name == "HISTORY" else other)
+            file.parent.mkdir()
+            file.write_bytes(data)
+            os.truncate(file, length)
             made.append(str(file.relative_to(tmp_path)))
     environment = {**os.environ, "PYTHONPATH": str(Path(kn.__file__).parent.parent)}
     words = [sys.executable, "-c", CHILD, *names, *made]
@@ -167,6 +191,37 @@ def test_nested_json_is_an_error_of_the_file(tmp_path: Path, what: str) -> None:
 
     with pytest.raises(kn.Error, match=r"nested\.json|files"):
         read()
+
+
+def test_the_time_between_frames_is_not_that_of_all_frames(tmp_path: Path) -> None:
+    write_dcd(tmp_path / "a.dcd", random_walk(20, 12))
+    expected = kn.open(tmp_path / "a.dcd", stored=False).dt
+    os.truncate(tmp_path / "a.dcd", 1 << 40)
+    traj = kn.open(tmp_path / "a.dcd", stored=False)
+    assert len(traj) > 10**9 and traj.dt == expected is not None
+
+
+def test_an_array_file_of_more_samples_than_there_can_be_is_corrupt(tmp_path: Path) -> None:
+    from kinema.ml.stored_samples import samples_of
+
+    path = tmp_path / "a.npy"
+    head = b"{'descr': '<f4', 'fortran_order': False, 'shape': (0, 99999999999999999999), }"
+    path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head)
+    with pytest.raises(kn.CorruptFileError, match=r"byte 10: the \.npy header cannot be read"):
+        samples_of(str(path), None, whole=False)
+
+
+def test_a_catalogue_takes_no_memory_for_a_hole(tmp_path: Path) -> None:
+    from hashlib import blake2b
+
+    from kinema.ml.catalogue.container import CatalogueFile
+
+    path = tmp_path / "a.kinema-catalogue"
+    head = struct.pack("<8sIIQQQ16s", b"KINEMACT", 2, 0, 1, 64, 1 << 40, bytes(16))
+    path.write_bytes(head + blake2b(head, digest_size=8).digest())
+    os.truncate(path, 64 + (1 << 40))
+    with pytest.raises(kn.CorruptFileError, match=r"1099511627776 bytes in one piece, expected at most"):
+        CatalogueFile(path)
 
 
 def test_a_split_takes_no_memory_for_samples_that_it_claims(tmp_path: Path) -> None:

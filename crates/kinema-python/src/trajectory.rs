@@ -475,14 +475,23 @@ impl PyTrajectory {
 
     fn times<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyArray1<f64>>>> {
         let scanned = self.scanned(py)?;
-        Ok(py.detach(|| column(scanned, |part, frame| scanned.time(part, frame))).map(|times| times.into_pyarray(py)))
+        let found = py.detach(|| column(scanned, |part, frame| scanned.time(part, frame)));
+        Ok(found.map_err(|error| to_python(&error))?.map(|times| times.into_pyarray(py)))
+    }
+
+    fn time(&self, py: Python<'_>, frame: u64) -> PyResult<Option<f64>> {
+        let scanned = self.scanned(py)?;
+        if frame >= scanned.concatenation.n_frames {
+            return Ok(None);
+        }
+        let span = scanned.concatenation.span_of(frame);
+        Ok(scanned.time(span.part, span.kept.start + (frame - span.first_frame)))
     }
 
     fn steps<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyArray1<i64>>>> {
         let scanned = self.scanned(py)?;
-        Ok(py
-            .detach(|| column(scanned, |part, frame| scanned.parts[part].index.step(frame)))
-            .map(|steps| steps.into_pyarray(py)))
+        let found = py.detach(|| column(scanned, |part, frame| scanned.parts[part].index.step(frame)));
+        Ok(found.map_err(|error| to_python(&error))?.map(|steps| steps.into_pyarray(py)))
     }
 
     #[pyo3(signature = (
@@ -561,10 +570,22 @@ fn factors_of(units: &StatedUnits) -> [Option<f64>; 4] {
     [units.length, units.time, units.velocity, units.force]
 }
 
-/// A column of the index over all frames of the trajectory; `None` if some part has none.
-fn column<T>(scanned: &Scanned, value: impl Fn(usize, u64) -> Option<T>) -> Option<Vec<T>> {
-    let frames = scanned.concatenation.spans.iter().flat_map(|span| span.kept.clone().map(move |frame| (span, frame)));
-    frames.map(|(span, frame)| value(span.part, frame)).collect()
+/// A column of the index over all frames of the trajectory; `None` if some part has none. `MemoryLimit` where the system
+/// has no memory for it: a file with holes may have any number of frames.
+fn column<T>(scanned: &Scanned, value: impl Fn(usize, u64) -> Option<T>) -> kinema_core::Result<Option<Vec<T>>> {
+    let n_frames = scanned.concatenation.n_frames;
+    let mut found = Vec::new();
+    found.try_reserve_exact(usize::try_from(n_frames).unwrap_or(usize::MAX)).map_err(|_| {
+        let what = format!("the system has no memory for a number for each of {n_frames} frames");
+        kinema_core::Error::new(kinema_core::ErrorKind::MemoryLimit, what)
+    })?;
+    for span in &scanned.concatenation.spans {
+        for frame in span.kept.clone() {
+            let Some(value) = value(span.part, frame) else { return Ok(None) };
+            found.push(value);
+        }
+    }
+    Ok(Some(found))
 }
 
 /// Whether a file is HDF5, whatever its format.

@@ -30,17 +30,20 @@ def key_file() -> Path:
 def user_key() -> bytes:
     """The key, 32 bytes; it is made where there is none.
 
-    Raises FileAccessError where the file is another user's, or others may read or write it; ArgumentError where it is
-    no key; FileIOError.
+    Raises FileAccessError where the file or its folder is another user's, or others may read or write the one or write
+    into the other; ArgumentError where it is no key; FileIOError.
     """
     path = key_file()
     try:
+        _check_folder(path.parent)
         return _read(path)
     except FileNotFoundError:
         pass
     except OSError as error:
         raise _of(error, "read", path) from None
     try:
+        path.parent.mkdir(parents=True, mode=0o700, exist_ok=True)
+        _check_folder(path.parent)
         _make(path)
         return _read(path)
     except OSError as error:
@@ -50,6 +53,18 @@ def user_key() -> bytes:
 def prove(key: bytes, purpose: str, data: bytes) -> str:
     """HMAC-SHA256 of `data` for a purpose, in hexadecimal digits: a proof for one purpose is none for another."""
     return hmac.new(key, purpose.encode() + b"\0" + data, "sha256").hexdigest()
+
+
+def _check_folder(folder: Path) -> None:
+    """FileAccessError for a folder in which others may put a file in place of the key. FileNotFoundError, OSError."""
+    status = os.stat(folder)
+    mode = stat.S_IMODE(status.st_mode)
+    if status.st_uid != os.geteuid() or mode & 0o022:
+        raise FileAccessError(
+            f"{folder}: others may write into the folder of the user's key, expected owner {os.geteuid()} and mode "
+            f"0700, found owner {status.st_uid} and mode {mode:04o}; chmod 700 it, or remove it",
+            path=str(folder),
+        )
 
 
 def _read(path: Path) -> bytes:
@@ -78,7 +93,6 @@ def _read(path: Path) -> bytes:
 
 def _make(path: Path) -> None:
     """A new key appears under its name whole, and never in place of one that is there."""
-    path.parent.mkdir(parents=True, mode=0o700, exist_ok=True)
     temporary = path.with_name(f"key.{os.getpid()}.{secrets.token_hex(4)}")
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:

@@ -22,8 +22,8 @@ from kinema.cache.mpi.registered import register, registered
 from kinema.cache.node_files import NodeFiles
 from kinema.cache.peers import check_step, fetch
 from kinema.cache.waiting import Watch
-from kinema.errors import ArgumentError, CorruptFileError, FileNotFound, WaitTimeoutError, from_os
-from kinema.files import check_regular, natural_order
+from kinema.errors import ArgumentError, CorruptFileError, Error, FileNotFound, WaitTimeoutError, from_os
+from kinema.files import check_regular, natural_order, open_regular
 from kinema.writing import output_file
 
 __all__ = ["PublishedFile", "await_ready", "publish", "published"]
@@ -408,7 +408,8 @@ def _is_as_published(name: str, marker: Marker, deadline: float, *, verify: bool
     until = min(deadline, time.monotonic() + _SETTLES)
     while True:
         try:
-            with open(name, "rb") as file:  # opening has network file systems ask for what is new
+            # opening has network file systems ask for what is new
+            with open_regular(name, "published file") as file:
                 size = os.fstat(file.fileno()).st_size
             difference = "" if size == marker.size else f"size in bytes, expected {marker.size}, found {size}"
             if not difference and verify:
@@ -417,6 +418,8 @@ def _is_as_published(name: str, marker: Marker, deadline: float, *, verify: bool
                     difference = f"checksum, expected {marker.xxh3}, found {checksum:016x}"
         except (FileNotFound, FileNotFoundError):
             difference = "it, expected a file, found none"
+        except Error:
+            raise
         except OSError as error:
             raise from_os("cannot read the published file", error, name) from None
         if not difference:

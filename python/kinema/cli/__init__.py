@@ -158,6 +158,8 @@ def _bad_input(error: Exception, command: Command) -> str | None:
     if says_enough(error):
         message = in_options(str(error), option_names(command.arguments))
         return "; ".join(filter(None, (message, _exception_notes(error))))
+    if isinstance(error, MemoryError):
+        return f"not enough memory: {error}" if str(error) else "not enough memory"
     if isinstance(error, OSError):
         return f"{error.filename}: {error.strerror}" if error.filename else str(error)
     return None

@@ -19,9 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema.errors import ArgumentError, CancelledError, CorruptFileError, UnsupportedFormatError
+from kinema.files import check_lines
 from kinema.formats.external_frames import EXTERNAL, FrameReader, FrameRows, KnownCells, names_of, reader_class
 from kinema.formats.h5md.description import ABSENT, FORBIDDEN, FieldDescription, H5mdDescription, Quantity
-from kinema.selection.topology import Topology
+from kinema.selection.topology import BINARY, Topology
 from kinema.values import dataclass
 
 __all__ = ["Describer", "ExternalOptions"]
@@ -137,6 +138,8 @@ class _Frames:
 
 def _described(path: str, options: ExternalOptions, stops: Callable[[], bool]) -> H5mdDescription:
     reader = FrameReader(path, options.format, options.reader, options.images)
+    if reader.name not in BINARY:
+        check_lines(path, "file")
     reader.options = _reader_options(path, reader.cls, options)
     name, remarks = reader.name, []
     try:

@@ -224,8 +224,8 @@ def _npy_header(path: str, file: IO[bytes], start: int) -> tuple[tuple[int, ...]
         described = ast.literal_eval(text.strip())
         shape, order, descr = described["shape"], described["fortran_order"], described["descr"]
         dtype = np.lib.format.descr_to_dtype(descr)
-        if not all(isinstance(n, int) and n >= 0 for n in shape):
-            raise ValueError("a shape of other than whole numbers")
+        if not all(isinstance(n, int) and 0 <= n < 1 << 62 for n in shape):
+            raise ValueError("a shape of other than whole numbers of elements")
     except (ValueError, SyntaxError, KeyError, TypeError, MemoryError, RecursionError) as error:
         raise CorruptFileError(
             f"{path}: byte {start + before}: the .npy header cannot be read ({error}), found {text[:80]!r}",

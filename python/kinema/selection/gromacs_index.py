@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from kinema.errors import ArgumentError, CorruptFileError
 from kinema.files import read_regular
+from kinema.resources import physical_memory
 from kinema.selection.atoms import AtomChoice, Selection, from_indices
 
 __all__ = ["group_of_file", "read_group", "read_groups"]
@@ -46,10 +47,13 @@ def read_groups(path: str | os.PathLike[str]) -> dict[str, NDArray[np.int64]]:
     """All groups of an index file by name, atom numbers from 0 in the file's order.
 
     Of two groups of one name the first counts, as in GROMACS. Raises FileNotFound, FileAccessError, ArgumentError for
-    what is no regular file or above 4 GiB, or CorruptFileError with the line.
+    what is no regular file, or above 4 GiB or an eighth of the
+    memory, or CorruptFileError with the line.
     """
     name = os.fspath(path)
-    data = read_regular(name, "index file", most=_MOST_BYTES)
+    # text and numbers made of it take a few times as much
+    memory = physical_memory()
+    data = read_regular(name, "index file", most=_MOST_BYTES if memory is None else min(_MOST_BYTES, memory // 8))
     if b"\r" in data:
         data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     heads = list(_HEAD.finditer(data))

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema.errors import ArgumentError, CorruptFileError, FileNotFound, from_os
-from kinema.files import check_regular
+from kinema.files import check_lines, check_regular
 from kinema.notes import emit
 from kinema.resources import physical_memory
 from kinema.selection.atom_table import Atoms
@@ -27,6 +27,7 @@ from kinema.selection.universe import import_mdanalysis, universe_of
 from kinema.values import dataclass
 
 __all__ = [
+    "BINARY",
     "GEOMETRIC_KEYWORDS",
     "AtomsSource",
     "Topology",
@@ -46,6 +47,12 @@ _TRAJECTORIES = (
     *(".xtc", ".trr", ".dcd", ".tng", ".gsd", ".nc", ".ncdf", ".netcdf", ".trz", ".h5md", ".h5"),
     *(".lammpsdump", ".dump", ".lammpstrj", ".xyz", ".arc", ".history"),
 )
+# what MDAnalysis reads that is not lines of text, which its parsers take into memory one by one; XML may be one line
+BINARY = frozenset(
+    "XTC TRR DCD TNG GSD NC NCDF NETCDF NCRST TRZ H5MD H5 TPR DMS MMTF COOR NAMDBIN XML CHEMFILES".split()
+)
+# of a trajectory that serves as a topology, whose first frame is read
+_FIRST_BYTES = 1 << 28
 _COORDINATES = frozenset({"x", "y", "z", "position", "positions", "velocity", "force"})
 _HINT = (
     "its atoms change with the frame and Kinema does not freeze them silently; "
@@ -382,6 +389,9 @@ def _digest(path: str) -> str:
 
 
 def _load(path: str) -> Any:
+    kind = os.path.splitext(re.sub(r"\.(gz|bz2)$", "", path, flags=re.IGNORECASE))[1]
+    if kind[1:].upper() not in BINARY:
+        check_lines(path, "topology file", _FIRST_BYTES if path.lower().endswith(_TRAJECTORIES) else None)
     mda = import_mdanalysis()
     try:
         with warnings.catch_warnings():

@@ -96,7 +96,9 @@ class RecordFolder:
         place = self._place(name)
         try:
             self._check_folder()
-            found = _decoded(read_regular(place, f"record in {self._kind}", self._most), identity, _plain(facts))
+            # the folder may be exchanged behind the look at it, whose own folder may be another user's; the file cannot
+            data = read_regular(place, f"record in {self._kind}", self._most, own=True)
+            found = _decoded(data, identity, _plain(facts))
             if found is not None:
                 with suppress(OSError):
                     os.utime(place)
@@ -116,11 +118,12 @@ class RecordFolder:
         try:
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
             os.chmod(self._folder, 0o700)
+            self._check_folder()
             noted = write_index(os.fspath(self._place(name)), data)
             _stores[self._kind] += 1
             if _stores[self._kind] % self._look_every == 1 % self._look_every:
                 self._remove_old()
-        except (OSError, Error) as error:
+        except (OSError, Error, ValueError) as error:
             return str(error)
         return noted or ""
 

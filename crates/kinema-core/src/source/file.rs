@@ -232,6 +232,21 @@ impl Source for FileSource {
         advise(&self.file, &self.path, extent, libc::POSIX_FADV_DONTNEED);
     }
 
+    #[cfg(target_os = "linux")]
+    fn end_of_hole(&self, offset: u64) -> u64 {
+        let Ok(at) = libc::off_t::try_from(offset) else { return offset };
+        // SAFETY: the descriptor is open, and the call takes integers only; nothing reads at the position that it moves
+        let data = unsafe { libc::lseek(self.file.as_raw_fd(), at, libc::SEEK_DATA) };
+        match u64::try_from(data) {
+            Ok(data) => data.max(offset),
+            // nothing but a hole up to the end
+            Err(_) if std::io::Error::last_os_error().raw_os_error() == Some(libc::ENXIO) => {
+                self.len().map_or(offset, |len| len.max(offset))
+            }
+            Err(_) => offset,
+        }
+    }
+
     fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         let mut done = 0;
         while done < buffer.len() {

@@ -125,6 +125,12 @@ pub trait Source: Send + Sync {
     /// Says that the system need not keep an extent in memory, as there is a copy of it: it changes nothing that is read.
     fn not_needed(&self, _extent: Extent) {}
 
+    /// Where the hole ends that begins at `offset`, as far as the system says: all bytes before that are zeros. `offset`
+    /// itself where there is none, or none is known.
+    fn end_of_hole(&self, offset: u64) -> u64 {
+        offset
+    }
+
     /// `Truncated` unless all bytes of an extent are there: asked before much memory is taken for them.
     ///
     /// # Errors

@@ -167,6 +167,11 @@ impl Source for PooledSource {
         }
     }
 
+    fn end_of_hole(&self, offset: u64) -> u64 {
+        // an error comes again with the read
+        self.get().map_or(offset, |source| source.end_of_hole(offset))
+    }
+
     fn reads_end_with_a_call(&self) -> bool {
         self.get().is_ok_and(|source| source.reads_end_with_a_call())
     }

@@ -84,6 +84,10 @@ impl Source for ThrottledSource {
         self.inner.not_needed(extent);
     }
 
+    fn end_of_hole(&self, offset: u64) -> u64 {
+        self.inner.end_of_hole(offset)
+    }
+
     fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         self.inner.read_exact_at(offset, buffer)?;
         self.throttle.pass(buffer.len() as u64);

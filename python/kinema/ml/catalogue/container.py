@@ -27,6 +27,7 @@ import numpy as np
 
 from kinema.errors import CorruptFileError, TruncatedFileError, from_os
 from kinema.files import open_regular
+from kinema.resources import physical_memory
 from kinema.writing.output_file import write_whole
 
 __all__ = ["CatalogueFile", "CatalogueWriter", "write_catalogue"]
@@ -179,6 +180,10 @@ class CatalogueFile:
         )
 
     def _read(self, offset: int, length: int) -> bytes:
+        memory = physical_memory()
+        if memory is not None and length > memory // 4:
+            # a file with holes holds any number of bytes
+            raise self.corrupt(f"it has {length} bytes in one piece, expected at most {memory // 4} on this machine")
         parts = []
         while length:
             part = os.pread(self._file.fileno(), min(length, 1 << 30), offset)

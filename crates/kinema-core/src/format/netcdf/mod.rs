@@ -206,6 +206,11 @@ impl NetcdfDecoder {
         let (first, stride) = self.frame_places();
         let (_, mut times) = options.known_stamps(first, stride, n_frames);
         let (known, stride) = (times.len() as u64, self.layout.stride);
+        let room = times.try_reserve_exact(usize::try_from(n_frames.saturating_sub(known)).unwrap_or(usize::MAX));
+        room.map_err(|_| {
+            let what = format!("the system has no memory for the times of {n_frames} frames");
+            Error::new(ErrorKind::MemoryLimit, what)
+        })?;
         let strided = Strided { first: column.begin, stride, width: column.width(), n: n_frames, known };
         read_strided(source, strided, options.progress, |_, _, bytes| {
             times.push(number(bytes, 0, column.double));

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::{File, FrameHeaders, Frames, HeaderFault, Report, WINDOW, Window};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::source::Extent;
 
 /// Headers that must follow one another for the first of a byte range to be believed.
@@ -55,9 +55,20 @@ impl<H: FrameHeaders> File<'_, H> {
                     return Ok(Some(candidate));
                 }
             }
+            let zeros = bytes.iter().all(|&byte| byte == 0);
             offset += 4 * candidates as u64;
+            if zeros {
+                offset = self.behind_hole(offset, H::RECOGNISED).next_multiple_of(4);
+            }
         }
         Ok(None)
+    }
+
+    /// From where on to search behind zeros that end at `offset`: a file with holes may claim terabytes. No header begins
+    /// with as many zeros as it is `recognised` by, and no line ends within them.
+    fn behind_hole(&self, offset: u64, recognised: usize) -> u64 {
+        let data = self.source.end_of_hole(offset);
+        data.saturating_sub(recognised as u64).max(offset)
     }
 
     /// As [`File::find`], of text: where lines begin.
@@ -92,7 +103,11 @@ impl<H: FrameHeaders> File<'_, H> {
             if next == 0 {
                 return Ok(None);
             }
+            let zeros = bytes.iter().all(|&byte| byte == 0);
             offset += next;
+            if zeros {
+                offset = self.behind_hole(offset, H::RECOGNISED);
+            }
         }
         Ok(None)
     }
@@ -154,7 +169,10 @@ impl<H: FrameHeaders> File<'_, H> {
     /// Bytes that the body of a frame takes of the `n_bytes` behind its header, where it can be decoded.
     fn found_body(&self, offset: u64, header: &H::Header, n_bytes: u64) -> Result<Option<u64>> {
         let Ok(len) = usize::try_from(n_bytes) else { return Ok(None) };
-        let mut body = vec![0; len];
+        let mut body = Vec::new();
+        let room = body.try_reserve_exact(len);
+        room.map_err(|_| Error::new(ErrorKind::MemoryLimit, format!("the system has no memory for {len} bytes")))?;
+        body.resize(len, 0);
         self.source.read_exact_at(offset + self.headers.head(header).len as u64, &mut body)?;
         Ok(self.headers.found_body(offset, header, &body))
     }

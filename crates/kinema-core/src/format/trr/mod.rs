@@ -74,7 +74,11 @@ impl Format for Trr {
             let offset = next.1.saturating_add(next.0.frame_len());
             // what is wrong behind the first frame is the scan's to say
             let Ok(found) = header_at(source, offset, len, Some(first.n_atoms))? else { break };
-            proven = proven || !found.vectors.is_empty() && offset.saturating_add(found.frame_len()) <= len;
+            // what is cut off is no frame of the file
+            if offset.saturating_add(found.frame_len()) > len {
+                break;
+            }
+            proven = proven || !found.vectors.is_empty();
             fields = fields | found.fields();
             lambda = lambda || found.lambda != 0.0;
             next = (found, offset);

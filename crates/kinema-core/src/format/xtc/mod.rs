@@ -453,8 +453,10 @@ fn stream_bytes(header: &FrameHeader, offset: u64, stream: &[u8]) -> Option<u64>
     let n_atoms = header.n_atoms as usize;
     let full = full_coordinate(packing)?;
     let start = UnpackState::first(&packing);
-    let job = Job { packing, full, n_atoms, data: stream, start, selected: None, length: 1.0 };
-    let (stop, state) = coordinates::unpack(&job, &mut vec![[0.0; 3]; n_atoms], Cpu::detect());
+    // all are walked through, and none but the last is kept: memory for all of them would be that of a claim
+    let last = header.n_atoms.checked_sub(1)?;
+    let job = Job { packing, full, n_atoms, data: stream, start, selected: Some(&[last]), length: 1.0 };
+    let (stop, state) = coordinates::unpack(&job, &mut [[0.0; 3]], Cpu::detect());
     (stop == Stop::Done).then(|| state.bit.div_ceil(8))
 }
 

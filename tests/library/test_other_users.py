@@ -1,0 +1,113 @@
+"""Another user of the same machine: folders and files that they made, and what they can open of a user's own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import kinema as kn
+from kinema import _core
+from kinema.cache import NodeCache
+from kinema.cache import open as open_through
+from kinema.cache.keys import key_file, user_key
+from kinema.stored.records import Record, RecordFolder
+
+pytestmark = pytest.mark.processes
+
+NOBODY = 65534
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="root alone acts as another user")
+
+
+@pytest.fixture
+def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder that everybody may enter, as home folders are on many machines."""
+    folder = Path(tempfile.mkdtemp(prefix="kinema-test-"))
+    folder.chmod(0o755)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(folder / "config"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+    yield folder
+    shutil.rmtree(folder)
+
+
+def _kept(home: Path) -> tuple[RecordFolder, _core.FileIdentity]:
+    """A kind of records with one of a file."""
+    (home / "a.bin").write_bytes(bytes(100))
+    identity = _core.FileIdentity.of(str(home / "a.bin"))
+    folder = RecordFolder("tests", "auto")
+    assert folder.store(b"name", identity, {}, Record({"value": 1})) == ""
+    return folder, identity
+
+
+def test_no_key_is_made_or_used_where_others_may_put_another(home: Path) -> None:
+    folder = key_file().parent
+    for mode in (0o777, 0o770, 0o1777):
+        folder.mkdir(parents=True)
+        folder.chmod(mode)
+        with pytest.raises(kn.FileAccessError, match=rf"others may write into the folder.*found .* mode {mode:04o}"):
+            user_key()
+        assert list(folder.iterdir()) == []
+        folder.rmdir()
+    made = user_key()
+    assert folder.stat().st_mode & 0o777 == 0o700 and user_key() == made
+    folder.chmod(0o775)
+    with pytest.raises(kn.FileAccessError, match="others may write into the folder"):
+        user_key()
+
+
+@as_root
+def test_folders_and_records_of_another_user_are_not_used(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    user_key()
+    os.chown(key_file().parent, NOBODY, NOBODY)
+    with pytest.raises(kn.FileAccessError, match=f"found owner {NOBODY}"):
+        user_key()
+    folder, identity = _kept(home)
+    assert folder.load(b"name", identity, {})[0] is not None
+    # as where the folder is exchanged for theirs between the look at it and the reading
+    monkeypatch.setattr(RecordFolder, "_check_folder", lambda self: None)
+    (record,) = (home / "cache" / "kinema" / "tests").iterdir()
+    os.chown(record, NOBODY, NOBODY)
+    found, why = folder.load(b"name", identity, {})
+    assert found is None and "belongs to another user" in why
+    monkeypatch.undo()
+
+
+@as_root
+def test_another_user_opens_nothing_of_a_users_own(home: Path) -> None:
+    user_key()
+    _kept(home)
+    (home / "data").write_bytes(bytes(1 << 16))
+    with open_through(home / "data", NodeCache(home / "node", limit="1 GiB")) as file:
+        file.read()
+    files = [str(one) for name in ("config", "cache", "node") for one in (home / name).rglob("*") if one.is_file()]
+    assert len(files) >= 4
+    reads, ends = os.pipe()
+    child = os.fork()
+    if not child:
+        os.setgid(NOBODY)
+        os.setuid(NOBODY)
+        opened = 0
+        for name in files:
+            for flags in (os.O_RDONLY, os.O_WRONLY):
+                try:
+                    os.open(name, flags)
+                    opened += 1
+                except PermissionError:
+                    pass
+        os.write(ends, str(opened).encode())
+        os._exit(0)
+    os.close(ends)
+    with os.fdopen(reads, "rb") as answer:
+        assert answer.read() == b"0"
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_relative_cache_folder_is_none(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would be a folder of whoever made the working folder."""
+    monkeypatch.setenv("XDG_CACHE_HOME", "cache")
+    monkeypatch.setenv("HOME", str(home))
+    assert _core.cache_folder() == str(home / ".cache" / "kinema")
