@@ -18,7 +18,6 @@ from kinema.errors import ArgumentError
 from kinema.notes import emit
 from kinema.printable import counted, printable
 from kinema.resources import peak_memory
-from kinema.selection.broken import find_broken
 from kinema.selection.time_range import frames_between
 from kinema.writing.tables import PER_UNIT
 
@@ -140,9 +139,7 @@ def run_together(
         )
         for analysis, _ in analyses:
             analysis.command = command.typed
-            broken = find_broken(trajectory, analysis.selection)
-            if broken is not None:
-                emit([f"{trajectory.paths[0]}: {broken}"])
+            _note_broken(trajectory, analysis)
         kept = outputs.kept
         kn.run(
             [analysis for analysis, _ in analyses],
@@ -165,6 +162,17 @@ def run_together(
             analyses[0][0].report().save(outputs.report)
         if kept is not None:
             kept.remove()
+
+
+def _note_broken(trajectory: kn.Trajectory, analysis: DeclaredAnalysis) -> None:
+    """A note where molecules of the atoms are broken; bonds are those of a topology."""
+    if trajectory.topology is None:
+        return
+    from kinema.selection.broken import find_broken
+
+    broken = find_broken(trajectory, analysis.selection)
+    if broken is not None:
+        emit([f"{trajectory.paths[0]}: {broken}"])
 
 
 def _follow(

@@ -313,9 +313,9 @@ mod tests {
         // there is a gap
         right = left.join(right).unwrap_err();
         assert_eq!(left.rows(), (&[15.0][..], &[1.5][..]));
-        [(&mut left, 2.5), (&mut right, 3.5), (&mut right, 4.5)]
-            .into_iter()
-            .for_each(|(piece, value)| put(piece, value));
+        put(&mut left, 2.5);
+        put(&mut right, 3.5);
+        put(&mut right, 4.5);
         assert!(left.join(Room::new(4, 1).unwrap().piece(2..4).unwrap()).is_err());
         left.join(right).unwrap();
         // somebody else has the room
