@@ -3,8 +3,10 @@
     python benchmarks/analyses.py [--quick]
 
 Adenylate kinase (3341 atoms) walking at random, DCD in the page cache, without a cell, in a right-angled and in a
-triclinic one. Wall times of one worker, the least of several by turns. Decoding is `read` of the same atoms into memory
-that is used again; a kernel alone is what eight more of it add to a run. It asserts nothing.
+triclinic one. Wall times of one worker, the least of several by turns; two cores beside one on four times as many
+frames. Decoding is `read` of the same atoms into memory that is used again; a kernel alone is what eight more of it add
+to a run. Two limits of the machine are measured beside these: the first touch of memory for so many results, and
+copying on two cores, which is all that decoding does here. It asserts nothing.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +37,8 @@ CELLS = {
     "triclinic": np.array([[80.0, 0.0, 0.0], [30.0, 71.0, 0.0], [-22.0, 27.5, 60.0]]),
 }
 COPIES = 8
+# what a run takes before its first frame and after its last is no more than some hundredths of so many frames
+REPEATS = 4
 # bytes that frames are read into at a time
 READ_BYTES = 4 << 20
 Maker = Callable[[kn.Trajectory], Any]
@@ -50,8 +55,8 @@ def least(tries: int, calls: list[Callable[[], object]]) -> list[float]:
     return best
 
 
-def made(folder: Path, n_frames: int) -> dict[str, kn.Trajectory]:
-    """A trajectory for each kind of cell."""
+def made(folder: Path, n_frames: int) -> dict[str, tuple[kn.Trajectory, kn.Trajectory]]:
+    """For each kind of cell a trajectory, and one of its file several times, for runs on two cores."""
     rng = np.random.default_rng(23)
     start = kn.open(datafiles.DCD, stored=False).read(0)[0]
     steps = rng.normal(0, 0.3, (64, *start.shape)).astype(np.float32)
@@ -60,8 +65,11 @@ def made(folder: Path, n_frames: int) -> dict[str, kn.Trajectory]:
         path = folder / f"{name.replace(' ', '_')}.dcd"
         frames = start + np.concatenate([steps] * -(-n_frames // len(steps)))[:n_frames]
         write_dcd(path, frames, cell=None if cell is None else np.broadcast_to(cell, (n_frames, 3, 3)).astype("f4"))
-        opened[name] = kn.open(path, topology=datafiles.PSF, stored=False)
-        opened[name].scan()
+        opened[name] = tuple(
+            kn.open([path] * parts, topology=datafiles.PSF, stored=False, overlap="all") for parts in (1, REPEATS)
+        )
+        for trajectory in opened[name]:
+            trajectory.scan()
     return opened
 
 
@@ -106,6 +114,23 @@ def decoding(trajectory: kn.Trajectory, atoms: np.ndarray) -> Callable[[], None]
     return read
 
 
+def touching(n_rows: int, width: int) -> Callable[[], object]:
+    """Writes results into new memory, which the system clears first."""
+    return lambda: np.full((n_rows, width), 1.0)
+
+
+def copying_on_two_cores(tries: int) -> float:
+    """How many times as fast two threads copy arrays that no cache holds as one does."""
+    arrays = [(np.zeros(64 << 17), np.ones(64 << 17)) for _ in range(2)]
+    with ThreadPoolExecutor(2) as pool:
+        calls: list[Callable[[], object]] = [
+            lambda: [np.copyto(*pair) for pair in arrays],
+            lambda: list(pool.map(lambda pair: np.copyto(*pair), arrays)),
+        ]
+        one, two = least(2 * tries, calls)
+    return one / two
+
+
 def runs(trajectory: kn.Trajectory, makers: list[Maker], workers: int = 1) -> Callable[[], object]:
     """Runs what they make, in one pass."""
     jobs = [make(trajectory) for make in makers]
@@ -135,23 +160,26 @@ def by_mdtraj(name: str, cell: str, trajectory: kn.Trajectory, tries: int) -> fl
     return least(tries, [lambda: compute(frames, items, periodic=vectors is not None)])[0] / 200
 
 
-def measure(trajectories: dict[str, kn.Trajectory], tries: int) -> dict[str, dict[str, float]]:
+def measure(trajectories: dict[str, tuple[kn.Trajectory, kn.Trajectory]], tries: int) -> dict[str, dict[str, float]]:
     """Microseconds a frame of each row."""
     rows = {}
     for name, (cell, make) in cases().items():
-        trajectory = trajectories[cell]
+        trajectory, longer = trajectories[cell]
         atoms = make(trajectory).selection.indices
+        width = make(trajectory).run(stop=1, progress=False).results.values.shape[1]
         calls = [
             decoding(trajectory, atoms),
             runs(trajectory, [make]),
             runs(trajectory, [make] * (1 + COPIES)),
-            runs(trajectory, [make], workers=2),
+            runs(longer, [make]),
+            runs(longer, [make], workers=2),
+            touching(len(trajectory), width),
         ]
-        decode, wall, more, two = (1e6 * seconds / len(trajectory) for seconds in least(tries, calls))
+        decode, wall, more, one, two, touch = (1e6 * seconds / len(trajectory) for seconds in least(tries, calls))
         kernel = (more - wall) / COPIES
         peer = by_mdtraj(name, cell, trajectory, tries)
         rows[name] = {"decode": decode, "kernel": kernel, "wall": wall, "of parts": wall / (decode + kernel)}
-        rows[name] |= {"two cores": wall / two} | ({} if peer is None else {"MDTraj": 1e6 * peer})
+        rows[name] |= {"two cores": one / two, "first touch": touch} | ({} if peer is None else {"MDTraj": 1e6 * peer})
         print(_line(name, rows[name]), flush=True)
     return rows
 
@@ -159,20 +187,22 @@ def measure(trajectories: dict[str, kn.Trajectory], tries: int) -> dict[str, dic
 def _line(name: str, row: dict[str, float]) -> str:
     peer = row.get("MDTraj")
     beside = "" if peer is None else f"{peer:9.1f} {peer / row['kernel']:6.1f}"
-    parts = "".join(f"{row[one]:9.2f}" for one in ("decode", "kernel", "wall", "of parts", "two cores"))
+    parts = "".join(f"{row[one]:9.2f}" for one in ("decode", "kernel", "wall", "of parts", "two cores", "first touch"))
     return f"  {name:32s}{parts}{beside}"
 
 
-def together(trajectory: kn.Trajectory, rows: dict[str, dict[str, float]], tries: int) -> dict[str, float]:
+def together(
+    trajectory: kn.Trajectory, longer: kn.Trajectory, rows: dict[str, dict[str, float]], tries: int
+) -> dict[str, float]:
     """Six analyses in one pass beside one decoding and the sum of their kernels."""
     chosen = [name for name, (cell, _) in cases().items() if cell == "no cell"][1:7]
     makers = [cases()[name][1] for name in chosen]
     calls = [decoding(trajectory, np.arange(trajectory.n_atoms)), runs(trajectory, makers)]
-    calls.append(runs(trajectory, makers, workers=2))
-    decode, wall, two = (1e6 * seconds / len(trajectory) for seconds in least(tries, calls))
+    calls += [runs(longer, makers), runs(longer, makers, workers=2)]
+    decode, wall, one, two = (1e6 * seconds / len(trajectory) for seconds in least(tries, calls))
     kernels = sum(rows[name]["kernel"] for name in chosen)
     found = {"decode": decode, "kernel": kernels, "wall": wall, "of parts": wall / (decode + kernels)}
-    found["two cores"] = wall / two
+    found |= {"two cores": one / two, "first touch": sum(rows[name]["first touch"] for name in chosen)}
     print(_line("six of them in one pass", found), flush=True)
     return found
 
@@ -187,10 +217,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=given.folder) as folder:
         trajectories = made(Path(folder), n_frames)
         print(f"us a frame, one worker, {n_frames:,} frames; last: MDTraj, and in multiples of our kernel")
-        heads = "".join(f"{head:>9s}" for head in ("decode", "kernel", "wall", "/ parts", "2 cores", "MDTraj"))
+        heads = "".join(f"{head:>9s}" for head in ("decode", "kernel", "wall", "/ parts", "2 cores", "touch", "MDTraj"))
         print(f"  {'':32s}{heads}")
+        copies = copying_on_two_cores(tries)
         rows = measure(trajectories, tries)
-        rows["six in one pass"] = together(trajectories["no cell"], rows, tries)
+        rows["six in one pass"] = together(*trajectories["no cell"], rows, tries)
+        print(f"  copying on two cores: {copies:.2f} times as fast as on one")
+        rows["copying"] = {"two cores": copies}
     if given.json is not None:
         given.json.write_text(json.dumps(rows, indent=2) + "\n")
 

@@ -396,13 +396,14 @@ class Workers(FileWorkers):
 
 def checkpoint_of(path: Path | None, interval: float | None, *, keep: bool = False) -> "Checkpoint | None":
     """What --checkpoint and --checkpoint-interval say; ArgumentError for an interval alone."""
-    from kinema.errors import ArgumentError
-    from kinema.execution.checkpoint.file import DEFAULT_INTERVAL, Checkpoint
-
     if path is None:
         if interval is not None:
+            from kinema.errors import ArgumentError
+
             raise ArgumentError("--checkpoint-interval says how often to save; name the file with --checkpoint")
         return None
+    from kinema.execution.checkpoint.file import DEFAULT_INTERVAL, Checkpoint
+
     return Checkpoint(str(path), DEFAULT_INTERVAL if interval is None else interval, keep)
 
 
@@ -478,7 +479,6 @@ class Outputs:
     def check(self, inputs: Sequence[Path | None]) -> None:
         """Raises what writing them would raise, also for a file that is read; reserves those written after the run."""
         from kinema.errors import ArgumentError
-        from kinema.execution.results_file import check_result_path
         from kinema.writing.output_checks import check_not_input, check_plot_path, check_target
         from kinema.writing.output_file import reserve
         from kinema.writing.tables import check_writable
@@ -495,6 +495,8 @@ class Outputs:
                     f"{self.rows}: values are written as they come, in angstrom and ps; --output-unit and "
                     "--output-time-unit are for tables and pictures"
                 )
+            from kinema.execution.results_file import check_result_path
+
             check_result_path(self.rows)
         elif self.output is not None:
             check_writable(self.output, self.output_format)
@@ -517,6 +519,8 @@ class SeriesOutputs(Outputs):
     @property
     def rows(self) -> str | None:
         """See `Outputs`."""
+        if self.output is None:
+            return None
         from kinema.execution.results_file import SUFFIXES
 
-        return str(self.output) if self.output is not None and self.output.suffix.lower() in SUFFIXES else None
+        return str(self.output) if self.output.suffix.lower() in SUFFIXES else None

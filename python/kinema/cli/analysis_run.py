@@ -26,7 +26,6 @@ from kinema.errors import ArgumentError
 from kinema.notes import emit
 from kinema.printable import counted, printable
 from kinema.resources import peak_memory
-from kinema.selection.broken import find_broken, sampled_frames
 from kinema.selection.time_range import frames_between
 from kinema.writing.tables import PER_UNIT
 
@@ -188,13 +187,9 @@ def run_together(
             workers=workers.workers, progress=progress, search=runner.find_frames, skip_damaged=opening.skip_damaged
         )
         frames = chosen_frames(trajectory, window)
-        chosen = trajectory.choose(**frames)
-        looked_at = [chosen[place] for place in sampled_frames(len(chosen))]
         for analysis, _ in analyses:
             analysis.command = command.typed
-            broken = find_broken(trajectory, analysis.selection, looked_at)
-            if broken is not None:
-                emit([f"{trajectory.paths[0]}: {broken}"])
+            _note_broken(trajectory, analysis, frames)
         kept = outputs.kept
         kn.run(
             [analysis for analysis, _ in analyses],
@@ -220,6 +215,24 @@ def run_together(
                 one.remove()
 
 
+def _note_broken(trajectory: kn.Trajectory, analysis: DeclaredAnalysis, frames: dict[str, Any] | None) -> None:
+    """A note where molecules of the atoms are broken in some of the frames that are chosen; None: the first one.
+
+    Bonds are those of a topology.
+    """
+    if trajectory.topology is None:
+        return
+    from kinema.selection.broken import find_broken, sampled_frames
+
+    looked_at = [0]
+    if frames is not None:
+        chosen = trajectory.choose(**frames)
+        looked_at = [chosen[place] for place in sampled_frames(len(chosen))]
+    broken = find_broken(trajectory, analysis.selection, looked_at)
+    if broken is not None:
+        emit([f"{trajectory.paths[0]}: {broken}"])
+
+
 def _follow(
     analysis: DeclaredAnalysis, window: FrameOptions, outputs: Outputs, workers: Workers, following: FollowedFiles
 ) -> None:
@@ -239,9 +252,7 @@ def _follow(
         nonlocal looked_at
         if not looked_at:
             looked_at = True
-            broken = find_broken(analysis.trajectory, analysis.selection, [0])
-            if broken is not None:
-                emit([f"{analysis.trajectory.paths[0]}: {broken}"])
+            _note_broken(analysis.trajectory, analysis, None)
         growing.update(analysis)
 
     try:

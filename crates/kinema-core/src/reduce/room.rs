@@ -7,6 +7,7 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::mem::ManuallyDrop;
 use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{AnyKernel, AnyPartial, Number};
@@ -17,6 +18,11 @@ pub type AnyRoom = Arc<dyn Any + Send + Sync>;
 /// Bytes from which on the system is asked for large pages: on a virtual machine the first touch of small ones costs ten times
 /// as much a byte.
 const LARGE_BYTES: usize = 4 << 20;
+/// Bytes of a large page.
+const LARGE_PAGE: usize = 2 << 20;
+/// Bytes of a small one.
+#[cfg(target_os = "linux")]
+const PAGE: usize = 4 << 10;
 
 /// Numbers that several threads use, each its own range; all zero at first.
 #[derive(Debug)]
@@ -24,6 +30,7 @@ struct Shared<T> {
     begin: *mut T,
     len: usize,
     capacity: usize,
+    pages: Pages,
 }
 
 impl<T: Number> Shared<T> {
@@ -32,8 +39,8 @@ impl<T: Number> Shared<T> {
         // a vector of zeros ends the process where there is no memory
         Vec::<T>::new().try_reserve_exact(len).ok()?;
         let mut numbers = ManuallyDrop::new(vec![T::default(); len]);
-        ask_for_large_pages(&mut numbers);
-        Some(Self { begin: numbers.as_mut_ptr(), len, capacity: numbers.capacity() })
+        let pages = Pages::of(&mut numbers);
+        Some(Self { begin: numbers.as_mut_ptr(), len, capacity: numbers.capacity(), pages })
     }
 
     /// # Safety
@@ -73,20 +80,52 @@ impl<T> Drop for Shared<T> {
     }
 }
 
-fn ask_for_large_pages<T>(numbers: &mut Vec<T>) {
+/// The pages of a large vector. Large ones are asked for, and made ahead of their use: two workers that touch a new one at a time
+/// would have the system clear two, and throw one away.
+#[derive(Debug)]
+struct Pages {
+    /// Address of the first byte that is not made yet; 0 where pages come when they are touched.
+    made: AtomicUsize,
+    /// Address behind the last whole page.
+    end: usize,
+}
+
+impl Pages {
     #[cfg(target_os = "linux")]
-    {
-        const PAGE: usize = 4096;
-        let bytes = size_of_val(numbers.as_slice());
-        if bytes >= LARGE_BYTES {
-            let begin = numbers.as_mut_ptr().cast::<u8>();
-            let skipped = begin.align_offset(PAGE);
-            // SAFETY: whole pages within the vector; the advice changes no byte. Where it is not taken pages are small.
-            unsafe { libc::madvise(begin.add(skipped).cast(), (bytes - skipped) & !(PAGE - 1), libc::MADV_HUGEPAGE) };
+    fn of<T>(numbers: &mut [T]) -> Self {
+        let bytes = size_of_val(numbers);
+        let begin = numbers.as_mut_ptr() as usize;
+        let (first, end) = (begin.next_multiple_of(PAGE), (begin + bytes) / PAGE * PAGE);
+        if bytes < LARGE_BYTES {
+            return Self { made: AtomicUsize::new(0), end };
         }
+        // SAFETY: whole pages within the vector; the advice changes no byte. Where it is not taken pages are small.
+        let large = unsafe { libc::madvise(first as *mut _, end - first, libc::MADV_HUGEPAGE) } == 0;
+        Self { made: AtomicUsize::new(if large { first } else { 0 }), end }
     }
+
     #[cfg(not(target_os = "linux"))]
-    let _ = numbers;
+    fn of<T>(_: &mut [T]) -> Self {
+        Self { made: AtomicUsize::new(0), end: 0 }
+    }
+
+    /// Makes pages a little beyond an address of the vector that is about to be written to.
+    fn make_beyond(&self, address: usize) {
+        if self.made.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let until = (address.next_multiple_of(LARGE_PAGE) + LARGE_PAGE).min(self.end);
+        let made = self.made.fetch_max(until, Ordering::Relaxed);
+        // not what lies before a place that is far ahead of others
+        let from = made.max(until.saturating_sub(2 * LARGE_PAGE));
+        #[cfg(target_os = "linux")]
+        if from < until {
+            // SAFETY: whole pages within the vector; no byte changes. Where the system does not know this pages come when touched.
+            unsafe { libc::madvise(from as *mut _, until - from, libc::MADV_POPULATE_WRITE) };
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = from;
+    }
 }
 
 /// Room for the rows of consecutive frames: a time and so many numbers each.
@@ -131,6 +170,7 @@ impl<T: Number> Room<T> {
         }
         taken.insert(start, end);
         drop(taken);
+        self.values.pages.make_beyond(self.values.begin as usize + rows.end * self.width * size_of::<T>());
         Some(Piece { room: self.clone(), start: rows.start, filled: rows.start, end: rows.end })
     }
 }
@@ -313,9 +353,9 @@ mod tests {
         // there is a gap
         right = left.join(right).unwrap_err();
         assert_eq!(left.rows(), (&[15.0][..], &[1.5][..]));
-        [(&mut left, 2.5), (&mut right, 3.5), (&mut right, 4.5)]
-            .into_iter()
-            .for_each(|(piece, value)| put(piece, value));
+        put(&mut left, 2.5);
+        put(&mut right, 3.5);
+        put(&mut right, 4.5);
         assert!(left.join(Room::new(4, 1).unwrap().piece(2..4).unwrap()).is_err());
         left.join(right).unwrap();
         // somebody else has the room
