@@ -177,8 +177,8 @@ class TestCounting:
             opened(path).with_transform(transforms.nojump())
 
 
+@pytest.mark.processes
 class TestRunners:
-    @pytest.mark.processes
     def test_processes_and_dask(self, chain):
         pytest.importorskip("distributed")
         traj = opened(chain[2])
@@ -186,7 +186,6 @@ class TestRunners:
         for runner, workers in (("processes", 3), ("dask", 2)):
             same_jumps(counted_jumps(traj, traj.select(None), {"runner": runner, "workers": workers}), expected)
 
-    @pytest.mark.processes
     def test_ranks_call_together_and_all_get_the_jumps(self, mpi, chain, tmp_path):
         paths = chain[2]
         expected = opened(paths).with_transform(transforms.nojump()).read([1500, 1999])
@@ -226,8 +225,8 @@ else:
 """
 
 
+@pytest.mark.processes
 class TestKills:
-    @pytest.mark.processes
     @pytest.mark.parametrize("where", ["counting", "analysis"])
     def test_what_was_killed_goes_on(self, chain, tmp_path, where):
         paths, saved = chain[2], tmp_path / f"{where}.ckpt"
