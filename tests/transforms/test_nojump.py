@@ -136,6 +136,15 @@ class TestCounting:
                 options = {"runner": runner, "workers": workers, "memory": memory}
                 same_jumps(counted_jumps(traj, traj.select(None), options), expected)
 
+    def test_converted_files_are_the_same_for_any_number_of_workers(self, chain, tmp_path):
+        unwrapped = opened(chain[2]).with_transform(transforms.nojump())
+        for workers in (1, 2, 3, 7):
+            kn.convert(unwrapped, tmp_path / f"{workers}.xtc", workers=workers, start=40, step=3)
+        written = [(tmp_path / f"{workers}.xtc").read_bytes() for workers in (1, 2, 3, 7)]
+        assert written.count(written[0]) == 4
+        found = opened(tmp_path / "1.xtc").read()
+        assert_allclose(found, unwrapped.read(slice(40, None, 3)), rtol=0, atol=0.006)
+
     def test_a_frame_without_a_cell_and_positions_that_are_none_are_named(self, tmp_path):
         with kn.Writer(tmp_path / "open.trr", 2) as writer:
             writer.write([[1.0, 1, 1], [2.0, 1, 1]], cell=np.diag([20.0, 20.0, 20.0]), time=0.0)
@@ -168,8 +177,8 @@ class TestCounting:
             opened(path).with_transform(transforms.nojump())
 
 
+@pytest.mark.processes
 class TestRunners:
-    @pytest.mark.processes
     def test_processes_and_dask(self, chain):
         pytest.importorskip("distributed")
         traj = opened(chain[2])
@@ -177,7 +186,6 @@ class TestRunners:
         for runner, workers in (("processes", 3), ("dask", 2)):
             same_jumps(counted_jumps(traj, traj.select(None), {"runner": runner, "workers": workers}), expected)
 
-    @pytest.mark.processes
     def test_ranks_call_together_and_all_get_the_jumps(self, mpi, chain, tmp_path):
         paths = chain[2]
         expected = opened(paths).with_transform(transforms.nojump()).read([1500, 1999])
@@ -217,8 +225,8 @@ else:
 """
 
 
+@pytest.mark.processes
 class TestKills:
-    @pytest.mark.processes
     @pytest.mark.parametrize("where", ["counting", "analysis"])
     def test_what_was_killed_goes_on(self, chain, tmp_path, where):
         paths, saved = chain[2], tmp_path / f"{where}.ckpt"

@@ -150,9 +150,9 @@ fn count<Q: Quad>(rows: &[f32], duals: &[Cell], before: &Row, sums: &mut [i32], 
 
 /// Four atoms go to where they are in the next frame. `seen`: the longest step and the sum of squares so far.
 #[inline(always)]
+#[expect(clippy::needless_range_loop, reason = "functions of iterators are compiled for every processor")]
 fn step<Q: Quad>(group: &mut Four, dual: [[Q; 3]; 3], points: [Q; 3], seen: [Q; 2]) -> [Q; 2] {
     let (mut longest, mut squares) = (Q::all(0.0), Q::all(0.0));
-    // no iterator, as its functions are compiled for every processor
     for edge in 0..3 {
         let now = dot(dual[edge], points);
         let by = now.subtract(Q::load(&group.places[edge]));
