@@ -120,11 +120,29 @@ class TestWithoutBonds:
             pairs = bonds_of(traj, "guess").pairs
         assert sorted(map(sorted, pairs.tolist())) == ALL_BONDS
 
+    @pytest.mark.parametrize("periodic", [True, False])
+    def test_they_are_guessed_in_a_cell_that_is_turned(self, tmp_path: Path, periodic: bool) -> None:
+        """Pairs across each face; along an open edge they are none."""
+        cell = np.array([[9.0, 5, -3], [-2, 12, 4], [3, -1, 11]])
+        places = (
+            np.array([[0.5, 0.5, 0.03], [0.5, 0.5, 0.93], [0.2, 0.02, 0.4], [0.2, 0.93, 0.4], [0.8, 0.2, 0.7]]) @ cell
+        )
+        topology = write_gro(tmp_path / "made.gro", [(i, "LIG", f"C{i}", list(xyz)) for i, xyz in enumerate(places)])
+        boundary = ["periodic", "periodic", "periodic" if periodic else "none"]
+        with kn.Writer(tmp_path / "made.h5md", 5, boundary=boundary, fields=["positions"]) as out:
+            out.write(places, cell=cell, step=0, time=0.0)
+        with collected():
+            pairs = bonds_of(kn.open(tmp_path / "made.h5md", topology, stored=False), "guess").pairs
+        assert sorted(map(sorted, pairs.tolist())) == ([[0, 1]] if periodic else []) + [[2, 3]]
+
     def test_bonds_of_another_file(self, trr: Path, tmp_path: Path, capsys: Any) -> None:
         topology = write_gro(tmp_path / "made.gro", ATOMS)
-        other = tmp_path / "bonds.h5md"
-        with kn.Writer(other, len(ATOMS), bonds=np.array(ALL_BONDS)) as out:
-            out.write(PLACES, cell=CELL, time=0.0)
+        other = tmp_path / "bonds.txyz"
+        lines = [f"{len(ATOMS)} made"]
+        for number in range(len(ATOMS)):
+            bonded = [str(a + b - number + 1) for a, b in ALL_BONDS if number in (a, b)]
+            lines.append(f"{number + 1} {ATOMS[number][2][0]} 0.0 0.0 {number:.1f} 1 {' '.join(bonded)}")
+        other.write_text("\n".join([*lines, ""]))
         found, _ = converted(trr, topology, "--bonds", str(other))
         assert not [note for note in json.loads(capsys.readouterr().out)["notes"] if "bonds" in note]
         assert_allclose(found, made_whole(ALL_BONDS), rtol=0, atol=2e-6)

@@ -78,7 +78,7 @@ class TestAgainstTrjconv:
         assert_allclose(walk.with_transform(transforms.nojump()).read(), expected["nojump"], rtol=0, atol=NEAR)
 
     def test_cluster_but_for_where_all_of_it_is(self, whole: kn.Trajectory, expected: dict[str, Floats]) -> None:
-        """GROMACS brings the cluster's centre into the cell; ours leaves the anchor where it is."""
+        """GROMACS brings all to their common centre; ours leaves the anchor where it is."""
         clustered = whole.with_transform(transforms.cluster(CHAINS))
         counts = counts_between(clustered.read(), expected["cluster"], clustered)
         assert_array_equal(counts[:, CHAINS], np.broadcast_to(counts[:, :1], (8, 36, 3)))

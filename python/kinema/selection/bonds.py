@@ -98,9 +98,9 @@ def _checked(bonds: Any, n_atoms: int) -> NDArray[np.uint32]:
 
 
 def _of_file(trajectory: Trajectory, path: str) -> Bonds:
-    from kinema.opening import read_atoms
+    from kinema.selection.topology import Topology
 
-    table = read_atoms(path)
+    table = Topology(path).atoms
     if table.n_atoms != trajectory.n_atoms:
         raise ArgumentError(
             f"{path}: bonds are of {table.n_atoms} atoms, expected {trajectory.n_atoms} as in the trajectory", path=path
@@ -193,7 +193,7 @@ def _guessed(trajectory: Trajectory) -> Bonds:
 def _boxed(
     positions: NDArray[np.float32], cell: NDArray[np.float64], periodic: NDArray[np.bool_]
 ) -> tuple[NDArray[np.float32], NDArray[np.float32] | None]:
-    """Positions, and a cell as MDAnalysis has it: lengths and angles, the first edge along x, the second in the plane xy."""
+    """Positions, and lengths and angles of a cell, whose first edge is along x and the second in the plane xy."""
     from kinema.selection.universe import import_mdanalysis
 
     import_mdanalysis()

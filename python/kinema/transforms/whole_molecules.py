@@ -54,9 +54,10 @@ def whole(select: AtomChoice = None, *, bonds: Any = None) -> Whole:
     select : as `Trajectory.select`
         Molecules with an atom among these; all by default. What nobody asks for is neither read nor moved.
     bonds : None, "guess", a file, or (n_bonds, 2) pairs of atoms
-        None: those of the topology; where it has none each atom is placed next to the one before it in its residue,
-        which is noted. "guess": by distances in the first frame, as MDAnalysis guesses them; in water from the first
-        atom of each residue. A file: a topology of the same atoms with bonds.
+        None: those of the topology; virtual sites (no mass, no bond) go with the atom before them in their residue.
+        Where it has none, or is a PDB file, each atom goes with the one before it in its residue, which is noted.
+        "guess": by distances in the first frame, as MDAnalysis guesses them; in water from the first atom of each
+        residue. A file: a topology of the same atoms with bonds.
 
     Returns
     -------

@@ -161,7 +161,9 @@ def write(path: Path, positions: np.ndarray, cells: np.ndarray) -> None:
 
 
 def gmx(folder: Path, words: str, answers: str = "") -> None:
-    done = subprocess.run(["gmx", *words.split()], cwd=folder, input=answers, text=True, capture_output=True)
+    done = subprocess.run(
+        ["gmx", *words.split()], cwd=folder, input=answers, text=True, capture_output=True, timeout=120
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -194,7 +196,7 @@ def main() -> None:
             universe.load_new(str(folder / words.split()[0]))
             values[key] = np.array([ts.positions.copy() for ts in universe.trajectory], np.float32)
             assert values[key].shape == (N_FRAMES, *whole.shape[1:])
-        version = subprocess.run(["gmx", "--version"], capture_output=True, text=True, check=True).stdout
+        version = subprocess.run(["gmx", "--version"], capture_output=True, timeout=120, text=True, check=True).stdout
     np.savez_compressed(HERE / "trjconv.npz", **values)
     found = next(line.partition(":")[2].strip() for line in version.splitlines() if line.startswith("GROMACS version"))
     commands = {
