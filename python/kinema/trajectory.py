@@ -451,6 +451,10 @@ class Trajectory:
         """Frame by frame, in order; blocks of frames are read at a time."""
         names = self._vector_fields()
         least = 2 * WORKING_MEMORY + 8 * frame_bytes(self.n_atoms, max(1, len(names)), 4)
+        if self._core.transforms:
+            # the reader has a quarter, where transforms may need room for frames of all atoms
+            all_atoms = self._core.with_transforms([]).n_atoms
+            least = max(least, 4 * WORKING_MEMORY + 16 * frame_bytes(all_atoms, max(1, len(names)), 4))
         for block in self.blocks(memory=max(_ITERATION_MEMORY, least), fields=names):
             yield from block
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import pickle
+import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import MDAnalysis
 import numpy as np
@@ -17,6 +20,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import kinema as kn
 from kinema import transforms
 from kinema.errors import ArgumentError
+from kinema.testing.children import start_child
 
 FITTED = "name CA"
 
@@ -169,10 +173,65 @@ def test_results_have_the_same_bits_on_all_runners(traj, few_stations, tmp_path)
     expected = kn.RMSF(moved).run(runner="serial").results.values
     for how in ({"workers": n} for n in (1, 2, 3, 7)):
         assert_array_equal(kn.RMSF(moved).run(**how).results.values, expected)
-    assert_array_equal(kn.RMSF(moved).run(runner="processes", workers=2).results.values, expected)
+    pytest.importorskip("distributed")
+    for runner in ("processes", "dask"):
+        assert_array_equal(kn.RMSF(moved).run(runner=runner, workers=2).results.values, expected)
     digests = set()
     for number, how in enumerate(({"workers": 1}, {"workers": 3}, {"runner": "processes", "workers": 2})):
         path = tmp_path / f"{number}.xtc"
         kn.convert(moved, path, **how)
         digests.add(hashlib.blake2b(path.read_bytes()).hexdigest())
     assert len(digests) == 1
+
+
+@pytest.mark.processes
+def test_ranks_have_the_same_bits(mpi, traj, tmp_path):
+    stack = [transforms.superpose(FITTED, reference="previous"), transforms.centers("residues")]
+    np.save(tmp_path / "expected.npy", kn.RMSF(traj.with_transform(*stack)).run(runner="serial").results.values)
+    script = f"""
+fit = kn.transforms.superpose({FITTED!r}, reference="previous", runner="mpi")
+traj = kn.open({datafiles.DCD!r}, {datafiles.PSF!r}, stored=False)
+moved = traj.with_transform(fit, kn.transforms.centers("residues"))
+found = kn.RMSF(moved).run(runner=kn.runners.MPI(results="all")).results.values
+assert (found == np.load("expected.npy")).all()
+say("the same")
+"""
+    assert mpi.script(3, script, tmp_path) == "the same\n" * 3
+
+
+KILLED = f"""
+import sys, time
+import kinema as kn
+
+def slowly(done, total):
+    # whoever kills this has the time to
+    if done > 40:
+        print("at work", flush=True)
+        time.sleep(120)
+
+traj = kn.open({datafiles.DCD!r}, {datafiles.PSF!r}, stored=False)
+stack = [kn.transforms.superpose({FITTED!r}, reference="previous"), kn.transforms.centers("residues")]
+kn.RMSF(traj.with_transform(*stack)).run(
+    runner="threads", workers=2, checkpoint=sys.argv[1], checkpoint_interval=0, progress=slowly
+)
+"""
+
+
+@pytest.mark.processes
+def test_what_was_killed_goes_on(traj, tmp_path):
+    saved = tmp_path / "rmsf.ckpt"
+    package = str(Path(kn.__file__).parent.parent)
+    child = start_child(
+        [sys.executable, "-W", "ignore", "-c", KILLED, str(saved)], env={**os.environ, "PYTHONPATH": package}
+    )
+    try:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "at work\n", child.communicate()
+    finally:
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+    stack = [transforms.superpose(FITTED, reference="previous"), transforms.centers("residues")]
+    moved = traj.with_transform(*stack)
+    done = kn.RMSF(moved).run(checkpoint=saved)
+    assert done.timings.frames_restored > 0
+    assert_array_equal(done.results.values, kn.RMSF(moved).run().results.values)

@@ -61,7 +61,7 @@ impl<'py> Fill<'_, 'py> {
             let arrays = BlockMut { n_selected, vectors, stamps: RowsMut::Adjacent(&mut stamps, 1) };
             let (trajectory, request) = (self.trajectory, self.request);
             let work = move |progress: &Progress| arrays::read(trajectory, request, arrays, progress);
-            let timings = if rows as u64 * u64::from(trajectory.n_atoms()) <= BRIEF_VECTORS {
+            let timings = if rows as u64 * u64::from(trajectory.header().n_atoms) <= BRIEF_VECTORS {
                 run_inline(py, work)?
             } else {
                 run_interruptible(py, None, rows as u64, work)?

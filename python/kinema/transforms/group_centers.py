@@ -7,6 +7,7 @@ written of it are centres.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 __all__ = ["GroupCenters", "centers"]
 
 WEIGHTS = ("mass", "geometry")
+# groups that are shown in words
+_SHOWN = 8
 # of the first atom of a group, for the group
 _OF_FIRST = ("resnames", "resids", "icodes", "segids", "chainIDs")
 
@@ -72,12 +75,14 @@ class GroupCenters(Transform):
     @property
     def arguments(self) -> Mapping[str, str]:
         if isinstance(self._of, str):
-            of = describe(self._of)
-        elif isinstance(self._of, Mapping):
-            of = ", ".join(f"{name}: {describe(group)}" for name, group in self._of.items())
+            arguments = {"of": describe(self._of)}
         else:
-            of = ", ".join(describe(group) for group in self._of)
-        arguments = {"of": of if isinstance(self._of, str) else f"[{of}]"}
+            named = isinstance(self._of, Mapping)
+            words = [
+                f"{one}: {describe(self._of[one])}" if named else describe(one) for one in islice(self._of, _SHOWN)
+            ]
+            more = f", and {len(self._of) - _SHOWN} more" if len(self._of) > _SHOWN else ""
+            arguments = {"of": f"[{', '.join(words)}{more}]"}
         if self._select is not None:
             arguments["select"] = describe(self._select)
         arguments["weights"] = describe(self._weights)
