@@ -2,9 +2,9 @@
 
     python benchmarks/periodic.py [--quick] [--json FILE]
 
-On the solvated trajectory of MDAnalysisTests, 47,681 atoms in a dodecahedron: nanoseconds of CPU time (of all threads; peers
-have one) an atom and frame, decoding not counted. Kinema: reading all frames with a transform less reading without,
-the least of several runs by turns. The commands: `periodic_commands.py`. It asserts nothing.
+On the solvated trajectory of MDAnalysisTests, 47,681 atoms in a dodecahedron: nanoseconds of CPU time (of all threads;
+peers have one) an atom and frame, decoding not counted. Kinema: reading all frames with a transform less reading
+without, the least of several runs by turns. The commands: `periodic_commands.py`. It asserts nothing.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def mdanalysis() -> dict[str, float]:
 
 
 def mdtraj() -> tuple[dict[str, float], float]:
-    """`make_molecules_whole`, `image_molecules`, which makes them whole too, and `superpose`; set-up of the second, s."""
+    """`make_molecules_whole`, `image_molecules` (makes them whole, too), `superpose`; set-up of the second, s."""
     try:
         import mdtraj
     except ImportError:
