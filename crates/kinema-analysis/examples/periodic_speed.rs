@@ -34,8 +34,8 @@ fn best(row: &[f32], mut run: impl FnMut(&mut [f32])) -> f64 {
     let mut copy = row.to_vec();
     let mut least = f64::INFINITY;
     let began = Instant::now();
-    for run in 0..200 {
-        if run > 3 && began.elapsed().as_secs() > 1 {
+    for number in 0..200 {
+        if number > 3 && began.elapsed().as_secs() > 1 {
             break;
         }
         copy.copy_from_slice(row);

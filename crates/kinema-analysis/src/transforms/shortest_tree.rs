@@ -310,10 +310,10 @@ mod tests {
             }
         }) {
             edges.extend(shortest[next].take());
-            for point in 0..n {
-                if let Some(known) = shortest[point] {
+            for (point, shortest) in shortest.iter_mut().enumerate() {
+                if let Some(known) = *shortest {
                     let other = edge(next, point);
-                    shortest[point] = Some(if other.is_before(&known) { other } else { known });
+                    *shortest = Some(if other.is_before(&known) { other } else { known });
                 }
             }
         }

@@ -158,7 +158,7 @@ impl<Q: Quad> Inside<Q> {
 impl<Q: Quad> Inside<Q> {
     /// From -1/2 to 1/2 inside; 0 along open edges.
     #[inline(always)]
-    fn from_middle(&self, i: usize, points: Vectors<Q>) -> Q {
+    fn off_middle(&self, i: usize, points: Vectors<Q>) -> Q {
         dot4(self.coordinates[i], points).subtract(self.less[i])
     }
 }
@@ -169,7 +169,7 @@ impl<Q: Quad> Within<Q> for Inside<Q> {
         // of a point that is not finite no product is, and the last one stays
         let mut most = Q::all(0.0);
         for i in 0..3 {
-            most = most.maximum(self.from_middle(i, points).magnitude());
+            most = most.maximum(self.off_middle(i, points).magnitude());
         }
         all_less(most, Q::all(0.5 - UNSURE))
     }
@@ -179,7 +179,7 @@ impl<Q: Quad> Within<Q> for Inside<Q> {
         let zero = Q::all(0.0);
         let (mut counts, mut points, mut farthest, mut nearest) = ([zero; 3], points, zero, zero);
         for i in [2, 1, 0] {
-            let from_middle = self.from_middle(i, points);
+            let from_middle = self.off_middle(i, points);
             let cells = whole(from_middle);
             farthest = farthest.maximum(cells.magnitude());
             nearest = nearest.maximum(from_middle.subtract(cells).magnitude());
