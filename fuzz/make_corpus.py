@@ -423,9 +423,7 @@ def chunk_map_seeds():
 def classic_seeds():
     """Real HISTORY files of any width, with Windows' line ends, lost and double lines; cut; records of one width."""
     folder = Path(datafiles.__file__).parent / "data/dlpoly"
-    real = {
-        name: (folder / f"HISTORY{name}").read_bytes() for name in ("_classic", "_minimal", "_minimal_cell", "_order")
-    }
+    real = {name: (folder / f"HISTORY{name}").read_bytes() for name in ("_classic", "_minimal", "_minimal_cell", "_order")}
     for name, data in real.items():
         yield name.strip("_"), data
     classic = real["_classic"]
@@ -435,17 +433,9 @@ def classic_seeds():
     yield "lost_lines", b"".join(lines[:14] + lines[16:])
     yield "double_line", b"".join(lines[:14] + lines[13:])
     yield "other_atoms", classic.replace(b"2001         3", b"2001         2")
-    yield (
-        "no_cell",
-        b"".join(line for line in lines if b".607" not in line).replace(b"   1    0.000500", b"   0    0.000500"),
-    )
+    yield "no_cell", b"".join(line for line in lines if b".607" not in line).replace(b"   1    0.000500", b"   0    0.000500")
     yield "stars", classic.replace(b"-1.1677E+01", b"***********")
-    yield (
-        "unsorted",
-        classic.replace(b"B                1", b"B                3").replace(
-            b"A                1", b"A                2"
-        ),
-    )
+    yield "unsorted", classic.replace(b"B                1", b"B                3").replace(b"A                1", b"A                2")
     fixed = (folder / "HISTORY").read_bytes().splitlines()
     few = [fixed[0], fixed[1].replace(b"216", b"  2"), fixed[2].replace(b"216", b"  2"), *fixed[3:14]]
     yield "fixed", b"".join(line + b"\n" for line in few + few[2:])
@@ -467,10 +457,7 @@ def unformatted_seeds():
 def text_seeds():
     """Numbers as Fortran and others write them."""
     yield "reals", b"  1.234567890    -0.1234567890E-01   0.1-102 1D5 .5 5. +7q3 NaN -Infinity ********\n1 2 3\r\n"
-    yield (
-        "long",
-        b"123456789012345678901234567890.5 0.00000000000000000000000001 9007199254740993 2.2250738585072011e-308\n",
-    )
+    yield "long", b"123456789012345678901234567890.5 0.00000000000000000000000001 9007199254740993 2.2250738585072011e-308\n"
     yield "integers", b"0 -9223372036854775808 9223372036854775807 9223372036854775808 +00012 1_0\n" * 20
     for number, value in enumerate([0.1, -9999999999.5, 999999.99995, 5e-324, 1.7976931348623157e308, -0.0, np.inf]):
         yield f"value_{number}", struct.pack("<d", value) + bytes([12, 6]) + b"name"

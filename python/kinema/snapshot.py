@@ -110,23 +110,10 @@ class KeptFile(NamedTuple):
 
 
 class Undescribed(NamedTuple):
-    """In the place of a description that cannot be sent: workers make it themselves, without a walk."""
+    """In the place of a description that cannot be sent: workers make it themselves."""
 
-    verdicts: dict[str, Any]
-
-    @classmethod
-    def of(cls, path: str) -> Undescribed:
-        """What is known of the structure of a file that is described, and of those that it draws in."""
-        from kinema.formats.hdf5.trust.other_files import drawn_in
-        from kinema.formats.hdf5.trust.verdicts import what_is_known
-
-        return cls(what_is_known([path, *drawn_in(path, "any", stored=False)]))
-
-    def remember(self) -> None:
-        """Takes over what is known."""
-        from kinema.formats.hdf5.trust.verdicts import remember
-
-        remember(self.verdicts)
+    known: Any
+    """What this process knows of the structure of the file, so that they need no walk; it has a method `remember`."""
 
 
 @dataclass(frozen=True)
@@ -168,7 +155,7 @@ class TrajectorySnapshot:
         sent: dict[str, Any] = pickle.loads(data[self.core_bytes : self.core_bytes + self.described_bytes].tobytes())
         for one in sent.values():
             if isinstance(one, Undescribed):
-                one.remember()
+                one.known.remember()
         return {path: one for path, one in sent.items() if not isinstance(one, Undescribed)}
 
     def open(
@@ -243,6 +230,6 @@ def _descriptions(
             pickle.dumps(description)
         except Exception:
             # pickle raises errors of any class
-            description = Undescribed.of(path)
+            description = Undescribed(description.known_structures())
         descriptions[path] = description
     return descriptions

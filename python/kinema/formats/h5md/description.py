@@ -6,13 +6,16 @@ Plain data: `read/` fills it in from the file, the decoder in Rust reads frames 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinema.formats.hdf5.stored_dataset import StoredDataset
 from kinema.values import dataclass
+
+if TYPE_CHECKING:
+    from kinema.formats.hdf5.trust.verdicts import KnownStructures
 
 __all__ = ["ABSENT", "FORBIDDEN", "FieldDescription", "H5mdDescription", "H5mdOptions", "Quantity", "RowReader"]
 
@@ -114,3 +117,10 @@ class H5mdDescription:
     """Whether frames are found from the front of the file only."""
     periodic: tuple[bool, bool, bool] = (True, True, True)
     """Along which edges cells are periodic."""
+
+    def known_structures(self) -> KnownStructures:
+        """What this process knows of the structure of the file, and of those that it draws in, for other processes."""
+        # h5py is imported there, and descriptions are of files that other programs read as well
+        from kinema.formats.hdf5.trust.other_files import known_structures
+
+        return known_structures(self.path)

@@ -102,8 +102,10 @@ def attribute_names(node: Any) -> list[bytes]:
     """Names of the attributes of an identifier, in their order."""
     tracked = node.get_create_plist().get_attr_creation_order() & h5py.h5p.CRT_ORDER_TRACKED
     order = h5py.h5.INDEX_CRT_ORDER if tracked else h5py.h5.INDEX_NAME
-    numbers = range(h5py.h5a.get_num_attrs(node))
-    return [h5py.h5a.open(node, index=i, index_type=order).name for i in numbers]
+    names: list[bytes] = []
+    # by number libhdf5 sorts all of them for each
+    h5py.h5a.iterate(node, lambda name, *_: names.append(name), index_type=order)
+    return names
 
 
 def refers(kind: Any) -> bool:

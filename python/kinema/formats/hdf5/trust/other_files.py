@@ -14,10 +14,10 @@ from collections.abc import Iterator
 
 from kinema.choices import EXTERNAL, check_choice
 from kinema.errors import ArgumentError, CorruptFileError, UnsupportedFormatError
-from kinema.formats.hdf5.trust.verdicts import Named, verdict_on
+from kinema.formats.hdf5.trust.verdicts import KnownStructures, Named, verdict_on, verdicts_known
 from kinema.printable import printable
 
-__all__ = ["check_other_files", "drawn_in", "find_file", "is_within", "note_drawn_in", "numbered"]
+__all__ = ["check_other_files", "drawn_in", "find_file", "is_within", "known_structures", "note_drawn_in", "numbered"]
 
 # prefixes of names, as libhdf5 takes them
 _PREFIXES = {"link": "HDF5_EXT_PREFIX", "virtual": "HDF5_VDS_PREFIX"}
@@ -60,6 +60,12 @@ def drawn_in(path: str, external: str, *, stored: bool = True) -> tuple[str, ...
                 if len(known) > _MOST_FILES:
                     raise CorruptFileError(f"{path}: draws in more than {_MOST_FILES} files", path=path, format="H5MD")
     return tuple(known)[1:]
+
+
+def known_structures(path: str) -> KnownStructures:
+    """The verdicts of this process on a file, and on those that it draws in; none where it has not looked at it."""
+    known = verdicts_known([path])
+    return verdicts_known([path, *drawn_in(path, "any", stored=False)]) if known.verdicts else known
 
 
 def note_drawn_in(path: str, external: str, *, stored: bool = True) -> tuple[str, ...]:

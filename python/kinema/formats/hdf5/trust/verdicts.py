@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Known",
+    "KnownStructures",
     "Named",
     "Status",
     "StructureVerdict",
     "end_walks",
-    "remember",
     "status_of",
     "verdict_on",
-    "what_is_known",
+    "verdicts_known",
 ]
 
 _FAULTS = {
@@ -48,7 +48,7 @@ _FAULTS = {
     "wall": "does not come to an end",
 }
 # of a walk: what small files may take, and more for each byte
-_SECONDS, _BYTES_A_SECOND, _MOST_SECONDS = 1.0, 1 << 19, 600.0
+_SECONDS, _BYTES_A_SECOND, _MOST_SECONDS = 1.0, 1 << 18, 600.0
 _MEMORY, _MOST_MEMORY = 96 << 20, 1 << 30
 # seconds; a walk that is not at work, but waits for a disk
 _WALL = 120.0
@@ -128,16 +128,22 @@ def verdict_on(path: str, *, stored: bool = True) -> StructureVerdict:
     return known.verdict
 
 
-def what_is_known(paths: Iterable[str]) -> dict[str, Known]:
-    """The verdicts of this process on files, by their real names, for other processes (`remember`)."""
+@dataclass(frozen=True)
+class KnownStructures:
+    """Verdicts of one process, by the real names of files, that others of its run take over: one walks, and stores."""
+
+    verdicts: dict[str, Known]
+
+    def remember(self) -> None:
+        """Takes them over, in the process that they were sent to."""
+        for name, one in self.verdicts.items():
+            _known.setdefault(name, replace(one, stored=True))
+
+
+def verdicts_known(paths: Iterable[str]) -> KnownStructures:
+    """The verdicts of this process on files."""
     names = map(os.path.realpath, paths)
-    return {name: _known[name] for name in names if name in _known}
-
-
-def remember(known: dict[str, Known]) -> None:
-    """Takes over verdicts that another process of this run has made: of many ranks one walks, and one stores."""
-    for name, one in known.items():
-        _known.setdefault(name, replace(one, stored=True))
+    return KnownStructures({name: _known[name] for name in names if name in _known})
 
 
 def _judged(name: str, status: Status, known: Known | None, stored: bool) -> Known:
