@@ -211,6 +211,22 @@ def test_an_array_file_of_more_samples_than_there_can_be_is_corrupt(tmp_path: Pa
         samples_of(str(path), None, whole=False)
 
 
+def test_a_checkpoint_takes_no_memory_for_a_hole(tmp_path: Path) -> None:
+    from kinema.execution.checkpoint.file import _HEAD, _NODE, CheckpointWriter, load
+
+    path, partial = tmp_path / "a.checkpoint", 1 << 40
+    with path.open("wb") as file:
+        writer = CheckpointWriter(file)
+        writer._record(b"RUN ", [b"[]"])
+        writer._record(b"RND ", [b"[]"])
+        file.write(_HEAD.pack(b"NODE", _NODE.size + 8 + partial) + _NODE.pack(0, 0, 1) + struct.pack("<Q", partial))
+    os.truncate(path, 2 * partial)
+    with pytest.raises(
+        kn.CorruptFileError, match=r"a record has 10995116277\d\d bytes, expected at most .* on this machine"
+    ):
+        load(str(path))
+
+
 def test_a_catalogue_takes_no_memory_for_a_hole(tmp_path: Path) -> None:
     from hashlib import blake2b
 
