@@ -34,11 +34,7 @@ $(VENV)/.stamp-packages: $(VENV)/.stamp-venv pyproject.toml tools/requirements.p
 	$(BIN)/python -m pip install --requirement $(VENV)/requirements.txt
 	touch $@
 
-$(VENV)/.stamp-fuzz-long: $(VENV)/.stamp-build ## an hour of each fuzz target, and of the structure of HDF5 files
-	nice -n 19 $(BIN)/python fuzz/hdf5_structure.py 3600
-	nice -n 19 fuzz/run.sh 3600
-
-wheel: $(VENV)/.stamp-venv pyproject.toml tools/requirements.py
+$(VENV)/.stamp-wheel: $(VENV)/.stamp-venv pyproject.toml tools/requirements.py
 	$(BIN)/python tools/requirements.py wheel > $(VENV)/requirements-wheel.txt
 	$(BIN)/python -m pip install --requirement $(VENV)/requirements-wheel.txt
 	touch $@
@@ -60,9 +56,11 @@ test-rust: $(VENV)/.stamp-packages
 	MDANALYSIS_TESTS_DATA=$$($(BIN)/python tools/test_data_folder.py) \
 		cargo test --workspace --quiet -- --include-ignored
 
-# a process for each core: most tests wait for children of their own; whoever is done takes tests of the others
+# three processes for two cores: tests that wait for children of their own leave half of the time of a core; whoever is
+# done takes tests of the others
+TEST_PROCESSES ?= $(shell $(PYTHON) -c 'import os; print((3 * os.cpu_count() + 1) // 2)')
 test-python: setup
-	$(BIN)/python -m pytest -n logical --dist worksteal
+	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist worksteal
 
 # Tests of these names alone, with so many kills in place of some twenty; their limits of time are for as many.
 KILLS ?= 200
@@ -122,6 +120,10 @@ bench: setup $(VENV)/.stamp-bench ## ratios against MDAnalysis, MDTraj, chemfile
 SECONDS ?= 60
 fuzz: ## all fuzz targets in turn (needs a nightly toolchain): make fuzz SECONDS=60
 	fuzz/run.sh $(SECONDS)
+
+fuzz-long: setup ## an hour of CPU time of each fuzz target, and of the structure of HDF5 files (needs a nightly toolchain)
+	nice -n 19 $(BIN)/python fuzz/hdf5_structure.py 3600
+	nice -n 19 fuzz/run.sh 3600
 
 wheel: $(VENV)/.stamp-wheel ## a wheel for this platform (Linux: any since glibc 2.17), in dist/, and a trial of it
 	$(BIN)/python tools/build_wheel.py

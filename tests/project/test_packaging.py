@@ -1,9 +1,13 @@
-"""The conda recipe says what pyproject.toml says; the trial of wheels refuses bad ones. Nothing is built here."""
+"""The conda recipe says what pyproject.toml says, make knows its targets, the trial of wheels refuses bad ones.
+
+Nothing is built here.
+"""
 
 from __future__ import annotations
 
 import importlib.util
 import re
+import subprocess
 import sys
 import tomllib
 import zipfile
@@ -52,6 +56,15 @@ def test_the_recipe_has_the_version() -> None:
     cargo = tomllib.loads((ROOT / "Cargo.toml").read_text(encoding="utf-8"))
     assert f'version: "{cargo["workspace"]["package"]["version"]}"' in RECIPE
     assert (ROOT / "packaging/conda" / "build.sh").exists()
+
+
+def test_each_target_of_make_has_one_recipe() -> None:
+    targets = re.findall(r"^([a-z][\w-]*):.*## ", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    assert {"setup", "test", "lint", "wheel", "fuzz-long"} <= set(targets)
+    words = ["make", "--dry-run", "--always-make", *targets]
+    planned = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert (planned.returncode, planned.stderr) == (0, "")
+    assert all(part in planned.stdout for part in ("tools/build_wheel.py", "fuzz/run.sh 3600"))
 
 
 def test_the_recipes_files_exist() -> None:
