@@ -65,6 +65,22 @@ def test_files_that_mdanalysis_reads_are_looked_at_first(tmp_path: Path) -> None
             traj.select("name CA")
 
 
+def test_what_an_itp_file_includes_is_looked_at_first(tmp_path: Path) -> None:
+    write_xtc(tmp_path / "a.xtc", random_walk(2, 12))
+    (tmp_path / "b.itp").write_text('#include "c.itp"\n')
+    (tmp_path / "c.itp").write_text('#include "b.itp"\n#include "d.itp"\n')
+    os.mkfifo(tmp_path / "d.itp")
+    for expected in (r"d\.itp: is a pipe \(FIFO\)", "is a character device", ENDLESS):
+        traj = kn.open(tmp_path / "a.xtc", tmp_path / "b.itp", stored=False)
+        with pytest.raises(kn.Error, match=expected):
+            traj.select("name CA")
+        (tmp_path / "d.itp").unlink()
+        if "FIFO" in expected:
+            (tmp_path / "d.itp").symlink_to("/dev/zero")
+        else:
+            _endless(tmp_path / "d.itp")
+
+
 def test_an_index_file_that_memory_has_no_room_for_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = _endless(tmp_path / "a.ndx", b"[ a ]\n1\n")
     monkeypatch.setattr("kinema.selection.gromacs_index.physical_memory", lambda: 8 << 20)

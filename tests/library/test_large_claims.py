@@ -106,9 +106,9 @@ def _holes(name: str) -> Iterator[tuple[str, bytes, int]]:
         most = (1 << 31) - 1
         every_atom = _with(_with(data, 4, ">i", most), 52, ">i", most)
         yield "atoms.xtc", every_atom, 1 << 40
-        # a frame of 64 MiB, which is all hole
-        many = _with(_with(data, 4, ">i", 1 << 26), 52, ">i", 1 << 26)
-        yield "packed.xtc", _with(many, 88, ">i", 1 << 26), 1 << 27
+        # a frame of 32 MiB, which is all hole
+        many = _with(_with(data, 4, ">i", 1 << 25), 52, ">i", 1 << 25)
+        yield "packed.xtc", _with(many, 88, ">i", 1 << 25), 1 << 26
     elif name == "a.nc":
         yield "records.nc", _with(data, 4, ">I", (1 << 32) - 2), 1 << 43
     elif name == "HISTORY":
@@ -209,6 +209,22 @@ def test_an_array_file_of_more_samples_than_there_can_be_is_corrupt(tmp_path: Pa
     path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head)
     with pytest.raises(kn.CorruptFileError, match=r"byte 10: the \.npy header cannot be read"):
         samples_of(str(path), None, whole=False)
+
+
+def test_a_checkpoint_takes_no_memory_for_a_hole(tmp_path: Path) -> None:
+    from kinema.execution.checkpoint.file import _HEAD, _NODE, CheckpointWriter, load
+
+    path, partial = tmp_path / "a.checkpoint", 1 << 40
+    with path.open("wb") as file:
+        writer = CheckpointWriter(file)
+        writer._record(b"RUN ", [b"[]"])
+        writer._record(b"RND ", [b"[]"])
+        file.write(_HEAD.pack(b"NODE", _NODE.size + 8 + partial) + _NODE.pack(0, 0, 1) + struct.pack("<Q", partial))
+    os.truncate(path, 2 * partial)
+    with pytest.raises(
+        kn.CorruptFileError, match=r"a record has 109951162\d+ bytes, expected at most .* on this machine"
+    ):
+        load(str(path))
 
 
 def test_a_catalogue_takes_no_memory_for_a_hole(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,10 +17,23 @@ from kinema.cache import NodeCache
 from kinema.cache import open as open_through
 from kinema.cache.keys import key_file, user_key
 from kinema.stored.records import Record, RecordFolder
-
-pytestmark = pytest.mark.processes
+from kinema.testing.children import start_child
 
 NOBODY = 65534
+AS_NOBODY = f"""
+import os, sys
+os.setgid({NOBODY})
+os.setuid({NOBODY})
+opened = 0
+for name in sys.argv[1:]:
+    for flags in (os.O_RDONLY, os.O_WRONLY):
+        try:
+            os.open(name, flags)
+            opened += 1
+        except PermissionError:
+            pass
+print(opened, end="")
+"""
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="root alone acts as another user")
 
 
@@ -77,6 +91,7 @@ def test_folders_and_records_of_another_user_are_not_used(home: Path, monkeypatc
 
 
 @as_root
+@pytest.mark.processes
 def test_another_user_opens_nothing_of_a_users_own(home: Path) -> None:
     user_key()
     _kept(home)
@@ -85,25 +100,9 @@ def test_another_user_opens_nothing_of_a_users_own(home: Path) -> None:
         file.read()
     files = [str(one) for name in ("config", "cache", "node") for one in (home / name).rglob("*") if one.is_file()]
     assert len(files) >= 4
-    reads, ends = os.pipe()
-    child = os.fork()
-    if not child:
-        os.setgid(NOBODY)
-        os.setuid(NOBODY)
-        opened = 0
-        for name in files:
-            for flags in (os.O_RDONLY, os.O_WRONLY):
-                try:
-                    os.open(name, flags)
-                    opened += 1
-                except PermissionError:
-                    pass
-        os.write(ends, str(opened).encode())
-        os._exit(0)
-    os.close(ends)
-    with os.fdopen(reads, "rb") as answer:
-        assert answer.read() == b"0"
-    assert os.waitpid(child, 0)[1] == 0
+    process = start_child([sys.executable, "-c", AS_NOBODY, *files], seconds=60)
+    opened, said = process.communicate(timeout=60)
+    assert (process.returncode, opened) == (0, "0"), said
 
 
 def test_a_relative_cache_folder_is_none(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema.errors import ArgumentError, CorruptFileError, FileNotFound, from_os
-from kinema.files import check_lines, check_regular
+from kinema.files import check_lines, check_regular, open_regular
 from kinema.notes import emit
 from kinema.resources import physical_memory
 from kinema.selection.atom_table import Atoms
@@ -53,6 +53,7 @@ BINARY = frozenset(
 )
 # of a trajectory that serves as a topology, whose first frame is read
 _FIRST_BYTES = 1 << 28
+_INCLUDE = re.compile(rb"""\s*#\s*include\s+["'<]?([^"'>\s]+)""")
 _COORDINATES = frozenset({"x", "y", "z", "position", "positions", "velocity", "force"})
 _HINT = (
     "its atoms change with the frame and Kinema does not freeze them silently; "
@@ -392,6 +393,8 @@ def _load(path: str) -> Any:
     kind = os.path.splitext(re.sub(r"\.(gz|bz2)$", "", path, flags=re.IGNORECASE))[1]
     if kind[1:].upper() not in BINARY:
         check_lines(path, "topology file", _FIRST_BYTES if path.lower().endswith(_TRAJECTORIES) else None)
+    if kind.lower() == ".itp":
+        _check_included(path)
     mda = import_mdanalysis()
     try:
         with warnings.catch_warnings():
@@ -400,6 +403,26 @@ def _load(path: str) -> Any:
             return mda.Universe(path)
     except Exception as error:  # MDAnalysis' parsers raise errors of any class
         raise ArgumentError(f"{path}: MDAnalysis cannot read this topology{_reason(path, error)}", path=path) from None
+
+
+def _check_included(path: str) -> None:
+    """Raises ArgumentError or CorruptFileError where what an ITP file includes, and so on, is no regular file or has a
+    line without an end."""
+    left, seen = [path], {path}
+    while left:
+        name = left.pop()
+        check_lines(name, "topology file")
+        with open_regular(name, "topology file") as file:
+            for line in file:
+                found = _INCLUDE.match(line)
+                if found is None:
+                    continue
+                # as MDAnalysis looks for it: from the working folder, or beside the file
+                stated = os.fsdecode(found[1])
+                places = (stated, os.path.join(os.path.dirname(name), stated))
+                there = {place for place in places if os.path.exists(place)} - seen
+                seen |= there
+                left += sorted(there)
 
 
 def _reason(path: str, error: Exception) -> str:

@@ -73,7 +73,9 @@ pub fn places(path: &Path) -> Vec<PathBuf> {
 pub fn cache_folder() -> Option<PathBuf> {
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     // a relative one would be a folder of whoever made the working folder; it is invalid by the XDG specification
-    let cache = set("XDG_CACHE_HOME").filter(|cache| cache.is_absolute()).or_else(|| set("HOME").map(|home| home.join(".cache")));
+    let cache = set("XDG_CACHE_HOME")
+        .filter(|cache| cache.is_absolute())
+        .or_else(|| set("HOME").map(|home| home.join(".cache")));
     cache.map(|cache| cache.join("kinema"))
 }
 

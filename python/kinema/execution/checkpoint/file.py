@@ -37,6 +37,7 @@ from kinema.errors import (
 )
 from kinema.execution.checkpoint.values import is_pickled
 from kinema.files import open_regular
+from kinema.resources import physical_memory
 from kinema.values import dataclass
 from kinema.writing.output_file import remove_leftovers
 
@@ -329,6 +330,10 @@ class _RecordReader:
                 path=self._path,
                 offset=at,
             )
+        memory = physical_memory()
+        if memory is not None and length > memory // 2:
+            # a file with holes holds any number of bytes
+            raise self._damaged(at, f"a record has {length} bytes, expected at most {memory // 2} on this machine")
         payload = self._node_payload(length, at) if tag == b"NODE" else self._items_payload(length, at)
         digest = self._file.read(_DIGEST)
         from hashlib import blake2b
