@@ -91,21 +91,7 @@ def rmsd_whole(path: Path, folder: Path, tries: int) -> dict[str, float]:
     plain = kn.open(path, datafiles.TPR)
     whole = plain.with_transform(transforms.whole())
     protein = plain.select("protein").indices
-    words = [
-        "rmsd",
-        path,
-        "-s",
-        datafiles.TPR,
-        "--select",
-        SELECT,
-        "--pbc",
-        "whole",
-        "-j",
-        "1",
-        "-o",
-        folder / "r.csv",
-        "--force",
-    ]
+    words = ["rmsd", path, "-s", datafiles.TPR, "--select", SELECT, "--pbc", "whole", "-j", "1", "-o", folder / "r.csv"]
     calls = [reading(plain, protein), reading(whole, protein), rmsd(whole), rmsd(whole, 1 + COPIES)]
     calls += [command(*words), command(*words, "--stop", "2")]
     decode, read, wall, more, typed, start = (1e6 * s / len(plain) for s in by_turns(tries, calls))
@@ -145,6 +131,8 @@ def rmsd_nojump(path: Path, folder: Path, tries: int) -> dict[str, float]:
         # nothing is kept of these files: jumps are counted
         again = kn.open(path, datafiles.TPR, stored=False)
         again.scan()
+        # the topology is read here
+        again.select("protein")
         began = time.perf_counter()
         rmsd(again.with_transform(transforms.nojump("protein")))()
         firsts.append(time.perf_counter() - began)
