@@ -16,11 +16,11 @@ from kinema.cli.analysis_options import (
     FrameOptions,
     Opening,
     Outputs,
-    UnselectedInputs,
     Workers,
     checkpoint_of_jumps,
 )
 from kinema.cli.command_line import Command
+from kinema.cli.periodic.inputs import UnselectedInputs
 from kinema.cli.stopping import Terminated
 from kinema.errors import ArgumentError
 from kinema.notes import emit

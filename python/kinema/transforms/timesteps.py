@@ -211,9 +211,7 @@ def _bound_to_frame(transform: Transform, universe: Any, ts: Any) -> BoundTransf
         elif isinstance(earlier, Transform):
             before += [one.bound.core for one in earlier.__dict__.get("_bindings", []) if one.has(ts)]
     _check_atoms_stay(transform)
-    # a frame that is superposed on the one before it
-    follows = transform.arguments.get("reference") == repr("previous")
-    if transform.sees_all_frames or follows:
+    if transform.sees_all_frames:
         raise _looks_back(transform, reader)
     frame = cast("_core.Trajectory", _CurrentFrame(transform.label, reader, ts, tuple(before)))
     core = transform.bind(Trajectory(frame, Topology(universe)))

@@ -16,37 +16,31 @@ from numpy.typing import NDArray
 from kinema import _core
 from kinema.analysis.arguments import describe
 from kinema.analysis.reference import Reference
-from kinema.choices import check_choice
+from kinema.choices import NOJUMP_COUNT, check_choice
 from kinema.errors import ArgumentError
 from kinema.notes import emit
 from kinema.selection.atoms import AtomChoice, Selection
 from kinema.selection.frames import FrameSelection
 from kinema.transforms.base import Transform
 from kinema.transforms.clustering import Cluster
-from kinema.transforms.jump_counts import Jumps, counted_jumps
+from kinema.transforms.jump_counts import Jumps, counted_jumps, note_long_step
 from kinema.transforms.order import check_order
 from kinema.transforms.stored_images import reads_images, unwrapped_by_images
 
 if TYPE_CHECKING:
     from kinema.trajectory import Trajectory
 
-__all__ = ["COUNTED", "NoJump", "nojump"]
-
-COUNTED = ("all", "selected")
-"""Frames between which jumps are counted."""
-
-# of a reduced coordinate from frame to frame, where 1/2 is as far as can be known
-_LONG_STEP = 0.4
+__all__ = ["NoJump", "nojump"]
 
 
 class NoJump(Transform):
     """See `nojump`."""
 
     name: ClassVar[str] = "nojump"
-    sees_all_frames: ClassVar[bool] = True
+    sees_all_frames = True
 
     def __init__(self, select: AtomChoice, first: Any, count: str, options: Mapping[str, Any]) -> None:
-        check_choice("count", count, COUNTED)
+        check_choice("count", count, NOJUMP_COUNT)
         if isinstance(first, Transform) and not isinstance(first, Cluster):
             raise ArgumentError(
                 f"first is a cluster(...) that the first frame begins with, or a structure, found {first!r}"
@@ -75,13 +69,7 @@ class NoJump(Transform):
             jumps = Jumps(0, np.zeros((1, tracked.n_atoms, 3), np.int32), 0.0, 0, whole)
         else:
             jumps = counted_jumps(self._counted(trajectory), tracked, self._options)
-        if jumps.longest > _LONG_STEP:
-            emit(
-                [
-                    f"{trajectory.paths[0]}: an atom moves by {jumps.longest:.2f} of the cell in one step, to frame "
-                    f"{jumps.frame}; beyond 0.5 a jump cannot be told from motion, as frames lie too far apart"
-                ]
-            )
+        note_long_step(trajectory, jumps.longest, jumps.frame)
         stations = jumps.stations
         if self._first is not None:
             stations = stations + self._to_first(trajectory, selection, tracked.indices, jumps.frames[0])
