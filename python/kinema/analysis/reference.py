@@ -217,7 +217,7 @@ def _check_memory(trajectory: Trajectory, n_atoms: int) -> None:
     needed, most = _BYTES_OF_AN_ATOM * n_atoms, 2 * default_memory()
     if needed > most:
         raise MemoryLimitError(
-            f"{trajectory.paths[0]}: the reference of {n_atoms} atoms needs {needed} bytes, expected at most {most}, half "
-            "of the memory that this process may use; select fewer atoms",
+            f"{trajectory.paths[0]}: the reference of {n_atoms} atoms needs {needed} bytes, expected at most {most}, "
+            "half of the memory that this process may use; select fewer atoms",
             path=trajectory.paths[0],
         )

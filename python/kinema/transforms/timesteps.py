@@ -62,12 +62,20 @@ class BoundTransform(Transform):
         self._applied: _core.FrameTransforms | None = None
 
     @property
+    def name(self) -> str:  # type: ignore[override]
+        """That of the transform."""
+        return self.transform.name
+
+    @property
     def arguments(self) -> Mapping[str, str]:
         return self.transform.arguments
 
     @property
     def label(self) -> str:
         return self.transform.label
+
+    def prepared(self, trajectory: Trajectory) -> Trajectory:
+        return self.transform.prepared(trajectory)
 
     def bind(self, trajectory: Trajectory) -> _core.Transform:
         return self.transform.bind(trajectory)

@@ -20,6 +20,7 @@ from kinema.choices import NOJUMP_COUNT, check_choice
 from kinema.errors import ArgumentError
 from kinema.notes import emit
 from kinema.selection.atoms import AtomChoice, Selection
+from kinema.selection.bonds import bonds_of, first_atoms
 from kinema.selection.frames import FrameSelection
 from kinema.transforms.base import Transform
 from kinema.transforms.clustering import Cluster
@@ -117,7 +118,26 @@ class NoJump(Transform):
             wanted = reference.positions(selection)[places]
         by = (wanted.astype(np.float64) - before["positions"][0]) @ np.linalg.pinv(edges)
         counts: NDArray[np.int32] = np.round(by).astype(np.int32)
+        if any(earlier.name == "whole" for earlier in core.transforms):
+            self._note_broken(trajectory, tracked, counts)
         return counts
+
+    def _note_broken(self, trajectory: Trajectory, tracked: NDArray[np.uint32], by: NDArray[np.int32]) -> None:
+        """Emits a note where atoms of one molecule, which is whole, go to different images of the reference."""
+        bonds = None if trajectory.topology is None else bonds_of(trajectory)
+        if bonds is None or not bonds.known:
+            return
+        heads = first_atoms(trajectory.n_atoms, bonds.pairs)[tracked]
+        _, first, molecule = np.unique(heads, return_index=True, return_inverse=True)
+        broken = len(np.unique(molecule[(by != by[first][molecule]).any(axis=1)]))
+        if broken:
+            molecules = "1 molecule is" if broken == 1 else f"{broken:,} molecules are"
+            emit(
+                [
+                    f"{trajectory.paths[0]}: {molecules} broken at the faces of the periodic cell behind nojump, as in "
+                    f"the structure that it begins with, {describe(self._first)}; give one of whole molecules"
+                ]
+            )
 
 
 def _positions(core: _core.Trajectory, atoms: NDArray[np.uint32], frame: int) -> dict[str, NDArray[Any]]:
@@ -138,10 +158,12 @@ def nojump(select: AtomChoice = None, *, first: Any = None, count: str = "all", 
     Parameters
     ----------
     select : as `Trajectory.select`
-        Atoms that are unwrapped; others stay as they are. By default all.
+        Atoms that are unwrapped; others stay as they are. By default all. Where `wrap` or `cluster` moves molecules
+        behind it, these are to be selected with all their atoms.
     first : Cluster, Trajectory, Universe, AtomGroup, path or (atoms, 3) array in angstrom, optional
         `cluster(...)` of the first frame, from which all others go on: molecules that were together in it stay so. Or a
-        structure to which the atoms of the first frame are put nearest, by reduced coordinates in its cell.
+        structure to which the atoms of the first frame are put nearest, by reduced coordinates in its cell; molecules
+        that are broken in it are so in all frames, which is noted where `whole` comes before.
     count : {"all", "selected"}
         Frames between which jumps are counted: all of the file, so that a stride changes no position; or those of the
         slice that it is put in front of alone, `traj[::100]`, which are read alone, and noted. Then other frames
