@@ -32,12 +32,21 @@ def main(arguments: list[str] | None = None) -> None:
     gc.disable()
     if arguments is None:
         # and at the end of the process, which gives back all of them at once, a quarter
-        atexit.register(gc.freeze)
+        atexit.register(_leave_garbage)
     try:
         _run_and_exit(arguments)
     finally:
         gc.unfreeze()
         gc.enable()
+
+
+def _leave_garbage() -> None:
+    """The interpreter does not search for garbage at its end.
+
+    Not with h5py: identifiers of libhdf5 within circles would be given back behind libhdf5 itself, which crashes.
+    """
+    if "h5py" not in sys.modules:
+        gc.freeze()
 
 
 def _run_and_exit(arguments: list[str] | None) -> NoReturn:
