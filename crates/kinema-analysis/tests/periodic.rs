@@ -300,6 +300,26 @@ fn groups_come_home_with_the_same_bits_whichever_others_there_are() {
 }
 
 #[test]
+fn groups_of_one_atom_may_be_in_any_order() {
+    let mut numbers = Numbers(23);
+    for cell in &CELLS {
+        // many atoms on faces, which are examined by themselves
+        let positions: Vec<Vector> = (0..203)
+            .map(|atom| combined(numbers.vector(3.0).map(|x| if atom % 3 == 0 { x.round() } else { x }), cell))
+            .collect();
+        for shape in [UnitCell::Compact, UnitCell::Rect, UnitCell::Tric] {
+            let [ascending, descending] = [(0..203).collect::<Vec<u32>>(), (0..203).rev().collect()].map(|labels| {
+                let wrap = WrapRow::new(Cpu::detect(), Groups::new(&labels, None).unwrap(), shape);
+                let mut found = row(&positions);
+                wrap.apply(&mut found, &periodic(cell), &mut Vec::new()).unwrap();
+                found
+            });
+            assert!(ascending == descending, "{shape:?} {cell:?}");
+        }
+    }
+}
+
+#[test]
 fn open_edges_are_not_crossed() {
     let slab = PeriodicCell::new(&CELLS[2], [true, true, false]).unwrap();
     let far = combined([5.5, -3.5, 3.25], &CELLS[2]);

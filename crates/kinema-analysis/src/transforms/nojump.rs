@@ -15,6 +15,7 @@ use kinema_core::{Error, ErrorKind, Result};
 
 use super::TransformInfo;
 use super::images::{CellOfFrame, Edges, Fault, PeriodicCell, shift};
+use super::tracked::Tracked;
 use crate::cpu::{Cpu, dispatch};
 use crate::geometry::vectors::{all, dot};
 use crate::lanes::Quad;
@@ -170,8 +171,7 @@ fn follow<Q: Quad>(
 pub(super) const TRANSFORM: TransformInfo = TransformInfo {
     id: "nojump/1",
     make: |arguments| {
-        let all = AtomSelection::all(arguments.n_atoms());
-        let atoms = if arguments.has("atoms") { arguments.unique_atoms("atoms")? } else { all };
+        let atoms = arguments.unique_atoms_or_all("atoms")?;
         let stations = arguments.index_rows::<3>("stations")?.as_flattened().iter().map(|&sum| sum as i32).collect();
         let of_frames = arguments.has("frames").then(|| arguments.index_rows::<1>("frames")).transpose()?;
         let frames =
@@ -268,12 +268,7 @@ impl Transform for NoJump {
     }
 
     fn state(&self, atoms: &AtomSelection, _: &[AtomMap]) -> Result<NoJumpState> {
-        let mut places = vec![u32::MAX; atoms.n_atoms() as usize];
-        for (place, atom) in self.atoms.iter().enumerate() {
-            places[atom as usize] = place as u32;
-        }
-        let tracked = atoms.iter().enumerate().map(|(column, atom)| (column as u32, places[atom as usize]));
-        let (columns, places): (Vec<u32>, Vec<u32>) = tracked.filter(|(_, place)| *place != u32::MAX).unzip();
+        let Tracked { columns, places } = Tracked::of_row(atoms, &self.atoms)?;
         let mut tracks = Tracks::new(Cpu::detect(), &columns, atoms.len());
         tracks.begin(sums_of(&places, self.station(0)));
         Ok(NoJumpState { row_atoms: atoms.clone(), places, tracks, cell: CellOfFrame::default(), first: true })
