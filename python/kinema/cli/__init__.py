@@ -32,12 +32,19 @@ def main(arguments: list[str] | None = None) -> None:
     gc.disable()
     if arguments is None:
         # and at the end of the process, which gives back all of them at once, a quarter
-        atexit.register(gc.freeze)
+        atexit.register(_leave_garbage)
     try:
         _run_and_exit(arguments)
     finally:
         gc.unfreeze()
         gc.enable()
+
+
+def _leave_garbage() -> None:
+    """No search for garbage from here on, unless there may be objects of h5py in it: one that is given back after libhdf5
+    has ended is a segmentation fault."""
+    if "h5py" not in sys.modules:
+        gc.freeze()
 
 
 def _run_and_exit(arguments: list[str] | None) -> NoReturn:
