@@ -41,8 +41,8 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _leave_garbage() -> None:
-    """No search for garbage from here on, unless there may be objects of h5py in it: one that is given back after libhdf5
-    has ended is a segmentation fault."""
+    """No search for garbage from here on, unless objects of h5py may be in it: one that is given back after the end of
+    libhdf5 is a segmentation fault."""
     if "h5py" not in sys.modules:
         gc.freeze()
 
