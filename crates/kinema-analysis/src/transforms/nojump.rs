@@ -16,15 +16,15 @@ use kinema_core::{Error, ErrorKind, Result};
 use super::TransformInfo;
 use super::images::{CellOfFrame, Edges, Fault, PeriodicCell, shift};
 use crate::cpu::{Cpu, dispatch};
-use crate::geometry::vectors::{all, dot};
+use crate::geometry::vectors::{Vectors, all, dot};
 use crate::lanes::Quad;
 
-/// Four atoms of a row: the last of them stands for those that are missing.
-#[derive(Debug, Clone)]
+/// Four atoms of a row.
+#[derive(Debug, Clone, Default)]
+#[repr(align(32))]
 struct Four {
-    columns: [u32; 4],
-    /// Where they were in the frame before.
-    before: [[f32; 3]; 4],
+    /// Where they were in the frame before: x, y and z.
+    before: [[f32; 4]; 3],
     /// Edges that are added, by edge.
     counts: [[i32; 4]; 3],
 }
@@ -36,6 +36,10 @@ pub struct Tracks {
     n_tracked: usize,
     n_columns: usize,
     fours: Vec<Four>,
+    /// So many fours are the first atoms of a row, in its order.
+    n_in_order: usize,
+    /// Where the atoms of the others are in a row: the last atom stands for those that are missing.
+    columns: Vec<[u32; 4]>,
     /// Products with it are the reduced coordinates of the frame before.
     dual: Cell,
 }
@@ -43,13 +47,19 @@ pub struct Tracks {
 impl Tracks {
     /// Of the atoms in these columns of rows of `n_columns`.
     pub fn new(cpu: Cpu, columns: &[u32], n_columns: usize) -> Self {
-        let four = |columns: &[u32]| Four {
-            columns: [0, 1, 2, 3].map(|i| columns[i.min(columns.len() - 1)]),
-            before: [[0.0; 3]; 4],
-            counts: [[0; 4]; 3],
-        };
-        let fours = columns.chunks(4).map(four).collect();
-        Self { cpu, n_tracked: columns.len(), n_columns, fours, dual: NO_CELL }
+        let is_in_order = |(number, four): (usize, &[u32; 4])| *four == [0, 1, 2, 3].map(|i| 4 * number as u32 + i);
+        let fours = columns.as_chunks::<4>().0.iter().enumerate();
+        let n_in_order = fours.take_while(|&four| is_in_order(four)).count();
+        let four = |columns: &[u32]| [0, 1, 2, 3].map(|i| columns[i.min(columns.len() - 1)]);
+        Self {
+            cpu,
+            n_tracked: columns.len(),
+            n_columns,
+            fours: vec![Four::default(); columns.len().div_ceil(4)],
+            n_in_order,
+            columns: columns[4 * n_in_order..].chunks(4).map(four).collect(),
+            dual: NO_CELL,
+        }
     }
 
     /// Begins with the next frame, where these edges are added to each atom (atoms x 3).
@@ -82,7 +92,7 @@ impl Tracks {
             bool,
             follow,
             (
-                fours: &mut [Four] = &mut self.fours,
+                tracks: &mut Tracks = self,
                 rows: &mut [[f32; 3]] = positions.as_chunks_mut::<3>().0,
                 duals: [Cell; 2] = duals,
                 cell: &PeriodicCell = cell,
@@ -92,54 +102,92 @@ impl Tracks {
         if is_finite {
             return Ok(());
         }
-        Err(Fault::not_finite(positions, self.fours.iter().flat_map(|four| four.columns)))
+        Err(Fault::not_finite(positions, (0..self.fours.len()).flat_map(|four| self.columns_of(four))))
     }
 
     /// Moves the atoms of a frame as those of the one before.
     pub fn shift(&self, positions: &mut [f32], cell: &PeriodicCell) {
         let rows = positions.as_chunks_mut::<3>().0;
         for (number, four) in self.fours.iter().enumerate() {
+            let columns = self.columns_of(number);
             for i in 0..4.min(self.n_tracked - 4 * number) {
                 let counts = [0, 1, 2].map(|edge| i64::from(four.counts[edge][i]));
                 if counts != [0; 3] {
-                    shift(&mut rows[four.columns[i] as usize], cell.sum(counts));
+                    shift(&mut rows[columns[i] as usize], cell.sum(counts));
                 }
             }
         }
+    }
+
+    fn columns_of(&self, four: usize) -> [u32; 4] {
+        let in_order = [0, 1, 2, 3].map(|i| 4 * four as u32 + i);
+        four.checked_sub(self.n_in_order).map_or(in_order, |other| self.columns[other])
     }
 }
 
 #[inline(always)]
 fn follow<Q: Quad>(
-    fours: &mut [Four],
+    tracks: &mut Tracks,
     rows: &mut [[f32; 3]],
     duals: [Cell; 2],
     cell: &PeriodicCell,
     first: bool,
 ) -> bool {
-    let [before, now] = duals;
-    let before = [all::<Q>(before[0]), all(before[1]), all(before[2])];
-    let now = [all::<Q>(now[0]), all(now[1]), all(now[2])];
-    let edges = Edges::<Q>::new(cell);
-    let zero = Q::all(0.0);
-    // of what is not finite the sum is neither
-    let mut sum = zero;
-    for four in fours {
-        let columns = four.columns.map(|column| column as usize);
-        let atoms = [rows[columns[0]], rows[columns[1]], rows[columns[2]], rows[columns[3]]];
-        let points = Q::xyz([&atoms[0], &atoms[1], &atoms[2], &atoms[3]]);
-        let [a, b, c, d] = &four.before;
-        let from = Q::xyz([a, b, c, d]);
+    let mut pass = Pass::<Q>::new(duals, cell, first);
+    let (in_order, others) = tracks.fours.split_at_mut(tracks.n_in_order);
+    for (four, atoms) in in_order.iter_mut().zip(rows.as_chunks_mut::<4>().0) {
+        let points = Q::xyz_of_row(atoms);
+        if pass.jumped(four, points) {
+            pass.shift(atoms, four, points);
+        }
+    }
+    for (four, columns) in others.iter_mut().zip(&tracks.columns) {
+        let [a, b, c, d] = columns.map(|column| column as usize);
+        let points = Q::xyz([&rows[a], &rows[b], &rows[c], &rows[d]]);
+        if pass.jumped(four, points) {
+            let mut atoms = [[0.0; 3]; 4];
+            pass.shift(&mut atoms, four, points);
+            // the last atom may be there several times
+            [rows[a], rows[b], rows[c], rows[d]] = atoms;
+        }
+    }
+    let [a, b, c, d] = pass.sum.store();
+    ((a + b) + (c + d)).is_finite()
+}
+
+/// A pass over the atoms of a frame.
+struct Pass<Q> {
+    before: [Vectors<Q>; 3],
+    now: [Vectors<Q>; 3],
+    edges: Edges<Q>,
+    first: bool,
+    /// Of reduced coordinates: of what is not finite the sum is neither.
+    sum: Q,
+}
+
+impl<Q: Quad> Pass<Q> {
+    #[inline(always)]
+    fn new([before, now]: [Cell; 2], cell: &PeriodicCell, first: bool) -> Self {
+        let before = [all::<Q>(before[0]), all(before[1]), all(before[2])];
+        let now = [all::<Q>(now[0]), all(now[1]), all(now[2])];
+        Self { before, now, edges: Edges::new(cell), first, sum: Q::all(0.0) }
+    }
+
+    /// Four atoms go to where they are now. Gives whether edges are added to one of them.
+    #[inline(always)]
+    fn jumped(&mut self, four: &mut Four, points: Vectors<Q>) -> bool {
+        let zero = Q::all(0.0);
+        let from = [Q::widen(&four.before[0]), Q::widen(&four.before[1]), Q::widen(&four.before[2])];
         let (mut jumps, mut most) = ([zero; 3], zero);
         for edge in 0..3 {
-            let at = dot(now[edge], points);
-            sum = sum.add(at);
-            let by = at.subtract(dot(before[edge], from));
+            let at = dot(self.now[edge], points);
+            self.sum = self.sum.add(at);
+            let by = at.subtract(dot(self.before[edge], from));
             jumps[edge] = by.add(Q::all(ROUNDING)).subtract(Q::all(ROUNDING));
             most = most.maximum(jumps[edge].magnitude());
         }
-        four.before = atoms;
-        if !first && Q::any(zero.less(most)) {
+        four.before = [points[0].narrow(), points[1].narrow(), points[2].narrow()];
+        if !self.first && Q::any(zero.less(most)) {
             // few atoms do
             for (counts, jumps) in four.counts.iter_mut().zip(jumps) {
                 let jumps = jumps.store();
@@ -148,20 +196,20 @@ fn follow<Q: Quad>(
                 }
             }
         }
-        if four.counts == [[0; 4]; 3] {
-            continue;
+        let [a, b, c] = &four.counts;
+        let mut any = 0;
+        for i in 0..4 {
+            any |= a[i] | b[i] | c[i];
         }
-        let mut counts = [zero; 3];
-        for (lanes, [a, b, c, d]) in counts.iter_mut().zip(&four.counts) {
-            *lanes = Q::load(&[f64::from(*a), f64::from(*b), f64::from(*c), f64::from(*d)]);
-        }
-        // the last atom may be there several times
-        for (column, atom) in columns.into_iter().zip(edges.shifted(points, counts)) {
-            rows[column] = atom;
-        }
+        any != 0
     }
-    let [a, b, c, d] = sum.store();
-    ((a + b) + (c + d)).is_finite()
+
+    /// Puts them where they are with the edges that are added.
+    #[inline(always)]
+    fn shift(&self, atoms: &mut [[f32; 3]; 4], four: &Four, points: Vectors<Q>) {
+        let [a, b, c] = &four.counts;
+        self.edges.shift(atoms, points, [Q::whole(a), Q::whole(b), Q::whole(c)]);
+    }
 }
 
 /// `atoms` (all where they are left out), `every`, frames from station to station, and `stations`: whole numbers of
