@@ -74,6 +74,8 @@ pub(crate) trait Quad: Copy {
     fn put_xyz(xyz: [Self; 3], atoms: &mut [[f32; 3]; 4]);
     /// Whole numbers, converted.
     fn whole(values: &[i32; 4]) -> Self;
+    /// Whole numbers back; `i32::MIN` for what is none of 32 bits.
+    fn store_whole(self) -> [i32; 4];
     /// The values rounded.
     fn narrow(self) -> [f32; 4];
 }
@@ -165,6 +167,10 @@ impl Quad for Plain {
     #[inline(always)]
     fn whole(values: &[i32; 4]) -> Self {
         Self(values.map(f64::from))
+    }
+    #[inline(always)]
+    fn store_whole(self) -> [i32; 4] {
+        self.0.map(|value| if value.abs() < 2_147_483_648.0 { value as i32 } else { i32::MIN })
     }
     #[inline(always)]
     fn narrow(self) -> [f32; 4] {
@@ -330,6 +336,14 @@ impl Quad for Wide {
         Self(unsafe { _mm256_cvtepi32_pd(_mm_loadu_si128(values.as_ptr().cast())) })
     }
     #[inline(always)]
+    fn store_whole(self) -> [i32; 4] {
+        let mut values = [0; 4];
+        let to = values.as_mut_ptr().cast();
+        // SAFETY: AVX is present (see above); the 16 bytes written are those of `values`, of any alignment.
+        unsafe { std::arch::x86_64::_mm_storeu_si128(to, std::arch::x86_64::_mm256_cvttpd_epi32(self.0)) };
+        values
+    }
+    #[inline(always)]
     fn narrow(self) -> [f32; 4] {
         let mut values = [0.0; 4];
         // SAFETY: AVX is present (see above); the 16 bytes written are those of `values`, of any alignment.
@@ -433,6 +447,11 @@ mod tests {
         ([x.store(), y.store(), z.store()], back, Q::whole(whole).narrow())
     }
 
+    #[inline(always)]
+    fn stored_whole<Q: Quad>(values: &[f64; 4]) -> [i32; 4] {
+        Q::load(values).store_whole()
+    }
+
     #[test]
     fn atoms_are_taken_apart_and_put_together() {
         let atoms: [[f32; 3]; 4] = std::array::from_fn(|i| [0, 1, 2].map(|x| (10 * x + i) as f32));
@@ -445,6 +464,9 @@ mod tests {
             );
             let xyz = [[0.0, 1.0, 2.0, 3.0], [10.0, 11.0, 12.0, 13.0], [20.0, 21.0, 22.0, 23.0]];
             assert_eq!(found, (xyz, atoms, [-3.0, 0.0, 7.0, -2_147_483_648.0]));
+            let values = &[-5.0, 2_147_483_647.0, 2_147_483_648.0, f64::NAN];
+            let whole = crate::cpu::dispatch!(cpu, [i32; 4], stored_whole, (values: &[f64; 4] = values));
+            assert_eq!(whole, [-5, i32::MAX, i32::MIN, i32::MIN]);
         }
     }
 

@@ -137,16 +137,16 @@ fn follow<Q: Quad>(
     let (in_order, others) = tracks.fours.split_at_mut(tracks.n_in_order);
     for (four, atoms) in in_order.iter_mut().zip(rows.as_chunks_mut::<4>().0) {
         let points = Q::xyz_of_row(atoms);
-        if pass.jumped(four, points) {
-            pass.shift(atoms, four, points);
+        if let (true, counts) = pass.jumped(four, points) {
+            pass.edges.shift(atoms, points, counts);
         }
     }
     for (four, columns) in others.iter_mut().zip(&tracks.columns) {
         let [a, b, c, d] = columns.map(|column| column as usize);
         let points = Q::xyz([&rows[a], &rows[b], &rows[c], &rows[d]]);
-        if pass.jumped(four, points) {
+        if let (true, counts) = pass.jumped(four, points) {
             let mut atoms = [[0.0; 3]; 4];
-            pass.shift(&mut atoms, four, points);
+            pass.edges.shift(&mut atoms, points, counts);
             // the last atom may be there several times
             [rows[a], rows[b], rows[c], rows[d]] = atoms;
         }
@@ -156,11 +156,12 @@ fn follow<Q: Quad>(
 }
 
 /// A pass over the atoms of a frame.
-struct Pass<Q> {
+struct Pass<Q: Quad> {
     before: [Vectors<Q>; 3],
     now: [Vectors<Q>; 3],
     edges: Edges<Q>,
-    first: bool,
+    /// Whether jumps from the frame before are counted: not in the first one.
+    follows: Q::Mask,
     /// Of reduced coordinates: of what is not finite the sum is neither.
     sum: Q,
 }
@@ -170,45 +171,28 @@ impl<Q: Quad> Pass<Q> {
     fn new([before, now]: [Cell; 2], cell: &PeriodicCell, first: bool) -> Self {
         let before = [all::<Q>(before[0]), all(before[1]), all(before[2])];
         let now = [all::<Q>(now[0]), all(now[1]), all(now[2])];
-        Self { before, now, edges: Edges::new(cell), first, sum: Q::all(0.0) }
+        let follows = Q::all(0.0).less(Q::all(if first { 0.0 } else { 1.0 }));
+        Self { before, now, edges: Edges::new(cell), follows, sum: Q::all(0.0) }
     }
 
-    /// Four atoms go to where they are now. Gives whether edges are added to one of them.
+    /// Four atoms go to where they are now. Gives the edges that are added, where there are any.
     #[inline(always)]
-    fn jumped(&mut self, four: &mut Four, points: Vectors<Q>) -> bool {
+    fn jumped(&mut self, four: &mut Four, points: Vectors<Q>) -> (bool, Vectors<Q>) {
         let zero = Q::all(0.0);
         let from = [Q::widen(&four.before[0]), Q::widen(&four.before[1]), Q::widen(&four.before[2])];
-        let (mut jumps, mut most) = ([zero; 3], zero);
+        let (mut counts, mut most) = ([zero; 3], zero);
         for edge in 0..3 {
             let at = dot(self.now[edge], points);
             self.sum = self.sum.add(at);
             let by = at.subtract(dot(self.before[edge], from));
-            jumps[edge] = by.add(Q::all(ROUNDING)).subtract(Q::all(ROUNDING));
-            most = most.maximum(jumps[edge].magnitude());
+            let jump = by.add(Q::all(ROUNDING)).subtract(Q::all(ROUNDING));
+            // without asking whether there are jumps, as that cannot be foreseen
+            counts[edge] = Q::whole(&four.counts[edge]).subtract(Q::select(self.follows, jump, zero));
+            four.counts[edge] = counts[edge].store_whole();
+            most = most.maximum(counts[edge].magnitude());
         }
         four.before = [points[0].narrow(), points[1].narrow(), points[2].narrow()];
-        if !self.first && Q::any(zero.less(most)) {
-            // few atoms do
-            for (counts, jumps) in four.counts.iter_mut().zip(jumps) {
-                let jumps = jumps.store();
-                for i in 0..4 {
-                    counts[i] = counts[i].wrapping_sub(jumps[i] as i32);
-                }
-            }
-        }
-        let [a, b, c] = &four.counts;
-        let mut any = 0;
-        for i in 0..4 {
-            any |= a[i] | b[i] | c[i];
-        }
-        any != 0
-    }
-
-    /// Puts them where they are with the edges that are added.
-    #[inline(always)]
-    fn shift(&self, atoms: &mut [[f32; 3]; 4], four: &Four, points: Vectors<Q>) {
-        let [a, b, c] = &four.counts;
-        self.edges.shift(atoms, points, [Q::whole(a), Q::whole(b), Q::whole(c)]);
+        (Q::any(zero.less(most)), counts)
     }
 }
 
