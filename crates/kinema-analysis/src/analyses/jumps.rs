@@ -129,8 +129,8 @@ fn count<Q: Quad>(rows: &[f32], duals: &[Cell], before: &Row, sums: &mut [i32], 
             let dual = [all::<Q>(dual[0]), all(dual[1]), all(dual[2])];
             let mut seen = [Q::load(&steps.longest), Q::load(&steps.squares)];
             let (fours, rest) = atoms.as_chunks::<ATOMS>();
-            for (group, [a, b, c, d]) in groups.iter_mut().zip(fours) {
-                seen = step(group, dual, Q::xyz([a, b, c, d]), seen);
+            for (group, four) in groups.iter_mut().zip(fours) {
+                seen = step(group, dual, Q::xyz_of_row(four), seen);
             }
             if !rest.is_empty() {
                 seen = step(&mut groups[fours.len()], dual, four(rest), seen);

@@ -14,7 +14,7 @@ use super::TransformInfo;
 use super::groups::{Groups, Labels};
 use super::images::{CellOfFrame, Edges, Fault, PeriodicCell, shift};
 pub use super::unit_cell::UnitCell;
-use super::unit_cell::{EDGE, Home, Inside, Nearest, Within};
+use super::unit_cell::{EDGE, Home, Inside, Nearest, Upright, Within};
 use crate::cpu::{Cpu, dispatch};
 use crate::geometry::vectors::{Vectors, plus_times};
 use crate::lanes::Quad;
@@ -230,6 +230,9 @@ fn bring_fours_home<Q: Quad>(
     match (home.shape(), wrap.are_all_atoms) {
         (UnitCell::Compact, true) => atoms::<Q, _>(rows, &Nearest::new(home, cell), cell, unsure),
         (UnitCell::Compact, false) => groups::<Q, _>(wrap, rows, &Nearest::new(home, cell), cell, unsure),
+        (UnitCell::Rect, true) if home.is_along_axes(cell) => {
+            atoms::<Q, _>(rows, &Upright::new(home, cell), cell, unsure);
+        }
         (_, true) => atoms::<Q, _>(rows, &Inside::new(home, cell), cell, unsure),
         (_, false) => groups::<Q, _>(wrap, rows, &Inside::new(home, cell), cell, unsure),
     }
@@ -268,19 +271,18 @@ fn atoms<Q: Quad, W: Within<Q>>(rows: &mut [[f32; 3]], within: &W, cell: &Period
     let edges = Edges::<Q>::new(cell);
     for (at, fours) in rows.as_chunks_mut::<4>().0.chunks_mut(TOGETHER).enumerate() {
         let mut found = Found::none();
-        for (number, [a, b, c, d]) in fours.iter().enumerate() {
-            found.examined(number, within.surely_inside(Q::xyz([a, b, c, d])));
+        for (number, four) in fours.iter().enumerate() {
+            found.examined(number, within.surely_inside(Q::xyz_of_row(four)));
         }
         for &number in found.numbers() {
             let number = usize::from(number);
-            let [a, b, c, d] = &fours[number];
-            let points = Q::xyz([a, b, c, d]);
+            let points = Q::xyz_of_row(&fours[number]);
             let Some(counts) = within.edges_home(points) else {
                 let first = 4 * (at * TOGETHER + number) as u32;
                 unsure.extend(first..first + 4);
                 continue;
             };
-            fours[number] = edges.shifted(points, counts);
+            edges.shift(&mut fours[number], points, counts);
         }
     }
 }
