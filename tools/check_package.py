@@ -49,6 +49,9 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("transforms.functions",),
     ("trajectory",),
     ("opening", "selection.time_range"),
+    # of a file of any kind; then who looks for molecules
+    ("selection.bonds",),
+    ("selection.broken",),
     # who computes
     ("runners",),
     ("runners.local",),

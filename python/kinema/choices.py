@@ -15,12 +15,14 @@ from kinema.errors import ArgumentError
 __all__ = [
     "ALIGN",
     "BY",
+    "CENTERS_OF",
     "COMPOUND",
     "EXTERNAL",
     "FITS",
     "GATHER",
     "INDEX",
     "MATCH",
+    "NOJUMP_COUNT",
     "ON_REWIND",
     "ON_TRUNCATED",
     "OUTPUT_TIME_UNIT",
@@ -80,6 +82,8 @@ ALIGN: tuple[str, ...] = ("none", "average", "iterative", "reference")
 FITS: tuple[str, ...] = ("rot+trans", "trans", "progressive")
 # shapes of the cell that atoms are wrapped into
 UNIT_CELLS: tuple[str, ...] = ("rect", "tric", "compact")
+# frames between which jumps are counted: all of the file, or those that are selected
+NOJUMP_COUNT: tuple[str, ...] = ("all", "selected")
 
 # what an atom counts on the command line; Python has None for "none"
 WEIGHTS: tuple[str, ...] = ("none", "mass")

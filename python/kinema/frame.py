@@ -42,13 +42,13 @@ def frame_bytes(n_atoms: int, n_fields: int, item_bytes: int) -> int:
 
 
 def block_length(
-    limit: int, n_atoms: int, n_fields: int, item_bytes: int, *, least: int = 1, reserved: int = 0
+    limit: int, n_atoms: int, n_fields: int, item_bytes: int, *, path: str, least: int = 1, reserved: int = 0
 ) -> tuple[int, int]:
     """Frames of a block, and bytes for the reader, where blocks are read ahead within `limit` bytes.
 
     Three blocks exist at a time: that of the caller, the next one, and one that is being read while the caller still
-    holds the former. `reserved` bytes of the limit are for others. Raises MemoryLimitError where not even `least`
-    frames fit.
+    holds the former. `reserved` bytes of the limit are for others. Raises MemoryLimitError, with the path, where not
+    even `least` frames fit.
     """
     needed = frame_bytes(n_atoms, n_fields, item_bytes)
     working = max((limit - reserved) // 4, WORKING_MEMORY + needed)
@@ -58,8 +58,9 @@ def block_length(
         # working memory is a quarter where that is more
         enough = max((3 * least + 1) * needed + WORKING_MEMORY, 4 * least * needed) + reserved
         raise MemoryLimitError(
-            f"blocks of {frames} of {n_atoms} atoms need {enough} bytes, memory allows {limit}; raise memory= or "
-            "select fewer atoms"
+            f"{path}: blocks of {frames} of {n_atoms} atoms need {enough} bytes, memory allows {limit}; "
+            "raise memory= or select fewer atoms",
+            path=path,
         )
     return length, working
 

@@ -566,7 +566,8 @@ class Trajectory:
         kind = float_name(dtype)
         chosen, atoms = self._frames(frames), self._atoms(select)
         n_atoms = self.n_atoms if atoms is None else len(atoms)
-        length, working = block_length(parse_memory(memory), n_atoms, len(names), 4 if kind == "float32" else 8)
+        item_bytes = 4 if kind == "float32" else 8
+        length, working = block_length(parse_memory(memory), n_atoms, len(names), item_bytes, path=self.paths[0])
         # a generator of its own, so that arguments are checked at the call and not at the first block
         return self._blocks(chosen, length, atoms, names, kind, worker_count(workers), working)
 

@@ -62,12 +62,13 @@ def test_jumps_are_counted_by_the_workers_of_the_command_and_as_asked(run_kinema
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--pbc", "hole"], "--pbc takes whole, nojump, cluster, mol, res, atom"),
+        (["--pbc", "hole"], "--pbc takes whole, nojump, displacement, cluster, mol, res, atom"),
         (["--pbc", "mol,res"], "--pbc puts one of mol, res, atom into the cell"),
         (["--ur", "compact"], "--ur is the shape of the cell"),
         (["--pbc", "cluster"], "--pbc cluster keeps the molecules of --cluster-group together"),
         (["--pbc", "mol", "--nojump-count", "selected"], "--nojump-count is of --pbc nojump; add it"),
         (["--fit-group", "protein"], "--fit-group is the group that --fit superposes"),
+        (["--center", "--center-group", "Lid"], "--center-group: selection 'Lid' is not understood"),
     ],
 )
 def test_words_that_do_not_fit_are_refused(run_kinema, files, words, said):

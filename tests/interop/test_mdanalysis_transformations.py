@@ -6,6 +6,7 @@ import pickle
 from pathlib import Path
 from typing import Any
 
+import h5py
 import MDAnalysis
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ import kinema as kn
 from kinema import transforms
 from kinema.errors import ArgumentError
 from kinema.interop.mdanalysis import Backend, KinemaReader
+from kinema.testing.h5md_files import add_box, add_element, start_h5md
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
@@ -141,6 +143,29 @@ def test_nojump_is_exact_in_any_order_with_our_reader(walk: Path) -> None:
     ]:
         with pytest.raises(ArgumentError, match=r"nojump\(\) must see other frames before one.*KinemaReader"):
             other.trajectory.add_transformations(*stack)
+    for one in (transforms.displacement(), transforms.superpose("name B", reference="previous")):
+        with pytest.raises(ArgumentError, match=rf"{one.name}\(.*must see other frames before one.*KinemaReader"):
+            loaded(walk).trajectory.add_transformations(one)
+
+
+@pytest.mark.filterwarnings("ignore::kinema.Note")
+def test_images_that_a_file_stores_are_those_of_nojump(tmp_path: Path) -> None:
+    """Steps of several cells, which nobody could count: the reader reads with images then."""
+    rng = np.random.default_rng(3)
+    images, wrapped = rng.integers(-3, 4, (N_FRAMES, 30, 3)), rng.random((N_FRAMES, 30, 3)) @ CELL
+    steps, cells = np.arange(N_FRAMES), np.array([CELL] * N_FRAMES)
+    path = tmp_path / "images.h5md"
+    with h5py.File(path, "w") as file:
+        group = start_h5md(file).create_group("particles/all")
+        add_element(group, "position", wrapped, steps=steps, times=steps * 1.0, unit="Angstrom")
+        add_element(group, "image", images, steps=steps, times=steps * 1.0)
+        add_element(add_box(group), "edges", cells, unit="Angstrom", steps=steps, times=steps * 1.0)
+    universe = loaded(path, KinemaReader)
+    universe.trajectory.add_transformations(transforms.nojump())
+    for again in (universe, universe.copy(), pickle.loads(pickle.dumps(universe))):
+        found = [ts.positions.copy() for ts in again.trajectory]
+        assert_allclose(found, wrapped + images @ CELL, rtol=0, atol=1e-4)
+    assert_array_equal(kn.open(universe, stored=False).read(), found)
 
 
 @pytest.mark.parametrize("kind", ["chain", "memory", "dcd"])

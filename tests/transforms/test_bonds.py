@@ -16,6 +16,7 @@ from kinema import transforms
 from kinema.cli import main
 from kinema.errors import ArgumentError
 from kinema.notes import collected
+from kinema.selection.atom_table import Atoms
 from kinema.selection.bonds import bonds_of, first_atoms
 
 EDGE = 20.0
@@ -146,7 +147,10 @@ class TestWithoutBonds:
         found, _ = converted(trr, topology, "--bonds", str(other))
         assert not [note for note in json.loads(capsys.readouterr().out)["notes"] if "bonds" in note]
         assert_allclose(found, made_whole(ALL_BONDS), rtol=0, atol=2e-6)
+        # H5MD, which MDAnalysis does not read the bonds of
+        kn.convert(kn.open(trr, Atoms(len(ATOMS), bonds=ALL_BONDS), stored=False), tmp_path / "bonds.h5md")
         traj = kn.open(trr, topology, stored=False)
+        assert sorted(map(sorted, bonds_of(traj, tmp_path / "bonds.h5md").pairs.tolist())) == ALL_BONDS
         with pytest.raises(ArgumentError, match=r"made\.gro: this topology has no bonds; give one that has them"):
             bonds_of(traj, topology)
         fewer = write_gro(tmp_path / "fewer.gro", ATOMS[:-1])

@@ -17,11 +17,14 @@ import kinema as kn
 from kinema import _core, transforms
 from kinema.errors import ArgumentError
 from kinema.execution.run import run
+from kinema.notes import collected
+from kinema.selection.atom_table import Atoms
 from kinema.selection.frames import FrameSelection
 from kinema.testing.children import start_child
 from kinema.testing.h5md_files import add_box, add_element, start_h5md
 from kinema.transforms import jump_counts
 from kinema.transforms.jump_counts import JumpCounts, counted_jumps
+from kinema.transforms.words import Asked
 
 CELL = np.array([[31.0, 2.0, 1.0], [11.0, 29.0, 3.0], [-7.0, 5.0, 23.0]])
 # of the files of a chain
@@ -371,3 +374,41 @@ class TestStoredImages:
             unwrapped = opened(tmp_path / "a.lammpsdump").with_transform(transforms.nojump())
         assert_allclose(unwrapped.read(), expected, rtol=0, atol=2e-4)
         assert_allclose(unwrapped.read([5, 1], [2]), expected[[5, 1]][:, [2]], rtol=0, atol=2e-4)
+
+
+@pytest.fixture
+def molecules(tmp_path):
+    """Molecules of three atoms that walk through the cell, each atom put into it by itself; with their bonds."""
+    reduced, cells = walk()
+    reduced = np.repeat(reduced[:50, ::3], 3, axis=1) + 0.02 * np.arange(N_ATOMS)[:, None]
+    path = write(tmp_path / "molecules.trr", reduced % 1.0, cells)
+    bonds = np.array([(atom, atom + 1) for atom in range(N_ATOMS) if atom % 3 < 2])
+    atoms = Atoms(N_ATOMS, masses=np.arange(1.0, N_ATOMS + 1), bonds=bonds, resindices=np.arange(N_ATOMS) // 3)
+    return kn.open(path, atoms, stored=False)
+
+
+@pytest.mark.parametrize(
+    "pbc", ["nojump,mol", "nojump,res", "nojump,cluster", "displacement,cluster", "displacement,mol"]
+)
+def test_what_a_wrap_moves_by_its_centre_jumps_as_a_whole(molecules, pbc):
+    """A command of one atom of each molecule gives it the place that it has in a command of all atoms."""
+    asked = Asked(pbc=pbc, cluster_group="of both" if "cluster" in pbc else None)
+    asked.check()
+    some = [1, 5]
+
+    def read(selected):
+        made = asked.transforms(molecules, selected, lambda option, text: molecules.select([0, 3]), {"workers": 1})
+        return molecules.with_transform(*made).read(select=some)
+
+    assert_array_equal(read(molecules.select(some)), read(None))
+
+
+def test_a_broken_reference_is_noted(molecules, tmp_path):
+    whole = molecules.with_transform(transforms.whole())
+    (reference,) = whole.read([0])
+    with collected() as notes:
+        whole.with_transform(transforms.nojump(first=reference))
+    assert not notes
+    reference[4] += molecules[0].cell[0]
+    with pytest.warns(kn.Note, match="1 molecule is broken at the faces of the periodic cell behind nojump"):
+        whole.with_transform(transforms.nojump(first=reference))

@@ -11,15 +11,18 @@ from numpy.typing import NDArray
 from kinema import _core
 from kinema.analysis.matching import AtomsOf, compare_atoms
 from kinema.choices import MATCH, check_choice
-from kinema.errors import ArgumentError, FileNotFound, OutOfRangeError
+from kinema.errors import ArgumentError, FileNotFound, MemoryLimitError, OutOfRangeError
 from kinema.notes import emit
 from kinema.opening import open
+from kinema.resources import default_memory
 from kinema.selection.atoms import Selection
 from kinema.selection.topology import Topology, is_atom_group, is_universe
 from kinema.trajectory import Trajectory
 
 __all__ = ["Reference"]
 
+# positions in single precision as they are read, and in double
+_BYTES_OF_AN_ATOM = 36
 _KINDS = "a Trajectory, a Universe, an AtomGroup, a file name or an array"
 
 
@@ -81,10 +84,12 @@ class Reference:
 
         A selection string is applied anew to a reference that has a topology of its own; otherwise the reference
         must have as many atoms as the trajectory (an array or AtomGroup: or as the selection). Raises
-        ArgumentError where the numbers of atoms differ and for coordinates that are not numbers.
+        ArgumentError where the numbers of atoms differ and for coordinates that are not numbers; MemoryLimitError for a
+        frame that takes more than half of the memory that this process may use.
         """
         source, indices = self._source, self._atoms(selection).indices
         if isinstance(source, Trajectory):
+            _check_memory(source, len(indices))
             # float32, so that the frame itself is at distance 0 from its reference
             positions = source.read(frames=[self._frame], select=indices, dtype="float32", workers=1)[0]
         elif isinstance(source, np.ndarray):
@@ -204,3 +209,15 @@ def _files_of(reference: Any) -> tuple[str, ...]:
     universe = reference.universe
     names = (universe.filename, getattr(getattr(universe, "trajectory", None), "filename", None))
     return tuple(dict.fromkeys(os.fspath(name) for name in names if isinstance(name, (str, os.PathLike))))
+
+
+def _check_memory(trajectory: Trajectory, n_atoms: int) -> None:
+    """MemoryLimitError for a frame that this machine has no memory for: a small file may claim any number of atoms."""
+    # the default of a run is a quarter of what this process may use
+    needed, most = _BYTES_OF_AN_ATOM * n_atoms, 2 * default_memory()
+    if needed > most:
+        raise MemoryLimitError(
+            f"{trajectory.paths[0]}: the reference of {n_atoms} atoms needs {needed} bytes, expected at most {most}, "
+            "half of the memory that this process may use; select fewer atoms",
+            path=trajectory.paths[0],
+        )

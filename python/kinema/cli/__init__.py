@@ -41,8 +41,10 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _leave_garbage() -> None:
-    """No search for garbage from here on, unless objects of h5py may be in it: one that is given back after the end of
-    libhdf5 is a segmentation fault."""
+    """The interpreter does not search for garbage at its end.
+
+    Not with h5py: identifiers of libhdf5 within circles would be given back behind libhdf5 itself, which crashes.
+    """
     if "h5py" not in sys.modules:
         gc.freeze()
 

@@ -16,11 +16,11 @@ from kinema.cli.analysis_options import (
     FrameOptions,
     Opening,
     Outputs,
-    UnselectedInputs,
     Workers,
     checkpoint_of_jumps,
 )
 from kinema.cli.command_line import Command
+from kinema.cli.periodic.inputs import UnselectedInputs
 from kinema.cli.stopping import Terminated
 from kinema.errors import ArgumentError
 from kinema.notes import emit
@@ -91,7 +91,9 @@ def open_inputs(
 
 def _check_followed(inputs: UnselectedInputs, following: FollowedFiles) -> None:
     """ArgumentError for transforms that are made of frames that are still to come, or may change."""
-    for option, given in (("--pbc nojump", "nojump" in (inputs.pbc or "")), ("--fit", inputs.fit == "progressive")):
+    words = [word.strip() for word in (inputs.pbc or "").split(",")]
+    of_all_frames = {f"--pbc {word}": word in words for word in ("nojump", "displacement")}
+    for option, given in {**of_all_frames, "--fit progressive": inputs.fit == "progressive"}.items():
         if given:
             raise ArgumentError(
                 f"{option} is made by a pass over all frames, so that it cannot follow frames that are still coming; "

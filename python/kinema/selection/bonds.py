@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.errors import ArgumentError
+from kinema.opening import topology_of
 from kinema.selection.atom_table import Atoms
 
 if TYPE_CHECKING:
@@ -31,8 +32,8 @@ WATERS = (
 # files of these state bonds of some atoms: those of ligands, and between chains
 _PARTIAL = re.compile(r"\.(pdb|ent|xpdb)(\.|$)", re.IGNORECASE)
 _PLACED = (
-    "placed next to the one before it in its residue, and residues are not kept together; --bonds guess "
-    "(bonds='guess') finds bonds by distances, --bonds FILE takes them of another topology"
+    "placed next to the one before it in its residue, and residues are not kept together; bonds='guess' "
+    "(--bonds guess) finds bonds by distances, bonds=FILE (--bonds FILE) takes them of another topology"
 )
 
 
@@ -98,9 +99,7 @@ def _checked(bonds: Any, n_atoms: int) -> NDArray[np.uint32]:
 
 
 def _of_file(trajectory: Trajectory, path: str) -> Bonds:
-    from kinema.selection.topology import Topology
-
-    table = Topology(path).atoms
+    table = topology_of(path).atoms
     if table.n_atoms != trajectory.n_atoms:
         raise ArgumentError(
             f"{path}: bonds are of {table.n_atoms} atoms, expected {trajectory.n_atoms} as in the trajectory", path=path

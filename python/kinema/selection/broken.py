@@ -21,6 +21,8 @@ __all__ = ["BrokenMolecules", "MoleculeSearch", "find_broken", "sampled_frames"]
 
 # between the first and the last one
 _BETWEEN = 16
+# transforms behind which bonded atoms stay side by side, or apart
+_AS_IN_THE_FIRST_FRAME = {"nojump", "displacement"}
 
 
 @dataclass(frozen=True)
@@ -49,10 +51,13 @@ class BrokenMolecules:
 
     def __str__(self) -> str:
         molecules = "1 molecule is" if self.broken == 1 else f"{self.broken:,} molecules are"
+        found = f"{molecules} broken at the faces of the periodic cell in frame {self.frame}"
+        if self.seen == 1:
+            return f"{found}; --pbc whole makes them whole"
         most = f" (at most {self.most:,})" if self.most > self.broken else ""
         return (
-            f"{molecules} broken at the faces of the periodic cell in frame {self.frame}, and some{most} in "
-            f"{self.frames:,} of {counted(self.seen, 'frame')} that were looked at; --pbc whole makes them whole"
+            f"{found}, and some{most} in {self.frames:,} of {counted(self.seen, 'frame')} that were looked at; "
+            "--pbc whole makes them whole"
         )
 
 
@@ -126,11 +131,15 @@ def find_broken(
 ) -> BrokenMolecules | None:
     """Looks for broken molecules of selected atoms, or of all; None where none is, or no bonds are stated.
 
-    `frames` are those that are looked at, by default `sampled_frames`. Frames without a periodic cell have none;
-    those that cannot be decoded are passed over.
+    `frames` are those that are looked at, by default `sampled_frames`; behind `nojump` and `displacement`, where
+    molecules stay as they are in the first frame, that one alone, as each other one takes a run from a station. Frames
+    without a periodic cell have none; those that cannot be decoded are passed over.
     """
-    if trajectory.topology is None or any(transform.name == "whole" for transform in trajectory.core.transforms):
+    names = {transform.name for transform in trajectory.core.transforms}
+    if trajectory.topology is None or "whole" in names:
         return None
+    if names & _AS_IN_THE_FIRST_FRAME and "wrap" not in names:
+        frames = [0]
     stated = trajectory.atoms.get("bonds")
     if stated is None or not len(stated) or not len(trajectory):
         return None

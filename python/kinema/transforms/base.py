@@ -37,7 +37,7 @@ class Transform(ABC):
     """
 
     name: ClassVar[str]
-    sees_all_frames: ClassVar[bool] = False
+    sees_all_frames: bool = False
     parallelizable: ClassVar[bool] = True
     # what knows time steps knows trajectories, and these know this class
     on_timestep: ClassVar[Callable[[Transform, Any], Any]]

@@ -17,21 +17,17 @@ from kinema import _core
 from kinema.analysis.arguments import describe
 from kinema.errors import ArgumentError
 from kinema.execution.computation import Computation, Pass, Passes, Results
-from kinema.notes import emit
 from kinema.runners.registry import runner_of
 from kinema.selection.atoms import AtomChoice, Selection
 from kinema.selection.frames import FrameSelection
 from kinema.transforms.base import Transform
-from kinema.transforms.jump_counts import spacing
+from kinema.transforms.jump_counts import note_long_step, spacing
 from kinema.transforms.order import check_order
 
 if TYPE_CHECKING:
     from kinema.trajectory import Trajectory
 
 __all__ = ["Displacement", "displacement"]
-
-# of a reduced coordinate from frame to frame, where 1/2 is as far as can be known
-_LONG_STEP = 0.4
 
 
 class _Displacements(Computation):
@@ -52,6 +48,7 @@ class Displacement(Transform):
     """See `displacement`."""
 
     name: ClassVar[str] = "displacement"
+    sees_all_frames = True
 
     def __init__(self, select: AtomChoice, options: Mapping[str, Any]) -> None:
         self._select, self._options = select, options
@@ -67,15 +64,7 @@ class Displacement(Transform):
         whole = trajectory.of_all_frames()
         selection = whole.select(np.unique(whole.select(self._select).indices))
         every, found = self._stations(whole, selection)
-        longest = float(found["longest"][0])
-        if longest > _LONG_STEP:
-            emit(
-                [
-                    f"{whole.paths[0]}: an atom moves by {longest:.2f} of the cell in one step, to frame "
-                    f"{int(found['longest_frame'][0])}; beyond 0.5 a jump cannot be told from motion, as frames lie "
-                    "too far apart"
-                ]
-            )
+        note_long_step(whole, float(found["longest"][0]), int(found["longest_frame"][0]))
         stations: NDArray[np.float64] = found["stations"]
         return _core.Transform(
             self.name,
@@ -100,7 +89,10 @@ class Displacement(Transform):
             every = spacing(n_frames, 2 * selection.n_atoms)
             (done,) = run([_Displacements(whole, selection, every)], runner=runner, **others)
             if len(done.results.stations) != -(-n_frames // every):
-                raise ArgumentError("displacements of all frames are summed up, and some are damaged")
+                raise ArgumentError(
+                    f"{whole.paths[0]}: displacements of all frames are summed up, and some are damaged; leave "
+                    "skip_damaged out (--skip-damaged), or take nojump, which counts jumps between the others"
+                )
             return every, done.results
 
         return runner.on_root_for_all(summed)

@@ -19,7 +19,7 @@ from kinema.errors import ArgumentError, Error
 from kinema.execution.computation import Computation, Pass, Passes, Results
 from kinema.execution.run import run
 from kinema.notes import emit
-from kinema.runners import RunnerOptions, choose_runner
+from kinema.runners.registry import runner_of
 from kinema.selection.frames import FrameSelection
 from kinema.stored.records import Record, RecordFolder
 from kinema.transforms.order import ORDER
@@ -28,12 +28,14 @@ if TYPE_CHECKING:
     from kinema.selection.atoms import Selection
     from kinema.trajectory import Trajectory
 
-__all__ = ["JumpCounts", "Jumps", "counted_jumps", "spacing"]
+__all__ = ["JumpCounts", "Jumps", "counted_jumps", "note_long_step", "spacing"]
 
 # of the stations of all atoms
 _STATION_BYTES = 64 << 20
 # frames from one station to the next, at least: a run-up is decoded once more
 _LEAST = 128
+# of a reduced coordinate from frame to frame, where 1/2 is as far as can be known
+_LONG_STEP = 0.4
 
 
 class Jumps(NamedTuple):
@@ -81,14 +83,23 @@ def spacing(n_frames: int, n_atoms: int) -> int:
     return every
 
 
+def note_long_step(trajectory: Trajectory, longest: float, frame: int) -> None:
+    """Emits a note where the longest step, in edges of the cell, is nearly as long as can be known."""
+    if longest > _LONG_STEP:
+        emit(
+            [
+                f"{trajectory.paths[0]}: an atom moves by {longest:.2f} of the cell in one step, to frame {frame}; "
+                "beyond 0.5 a jump cannot be told from motion, as frames lie too far apart"
+            ]
+        )
+
+
 def counted_jumps(trajectory: Trajectory, selection: Selection, options: Mapping[str, Any]) -> Jumps:
     """The jumps of atoms, ascending, between all frames of a trajectory: those that were kept, or counted by a run.
 
     `options` are arguments of `kinema.run`. With MPI all ranks call it, and all get them.
     """
-    of_runner = {name: value for name, value in options.items() if name in RunnerOptions.__annotations__}
-    runner = choose_runner(options.get("runner"), **of_runner)
-    others = {name: value for name, value in options.items() if name not in of_runner}
+    runner, others = runner_of(options)
     return runner.on_root_for_all(lambda: _stored_or_counted(trajectory, selection, {**others, "runner": runner}))
 
 

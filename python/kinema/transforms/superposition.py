@@ -65,6 +65,8 @@ class Superpose(Transform):
         if isinstance(reference, str) and reference == FIRST:
             reference = None
         self._options = options
+        # where nothing turns, the centre of the frame before is that of the first one
+        self.sees_all_frames = follows and mode == "rot+trans"
         self._select, self._mode, self._weights = select, mode, weights
         self._reference = (ref_frame, reference, match, tol_mass)
 
@@ -90,9 +92,9 @@ class Superpose(Transform):
             "reference": found.positions(selection),
             "weights": weights_of(self._weights, selection, trajectory),
         }
-        # where nothing turns, the centre of the frame before is that of the first one
-        turns = follows and self._mode == "rot+trans"
-        more = _stations(of_reference, selection, fitted, self._options) if turns else {"mode": self._mode}
+        more = {"mode": self._mode}
+        if self.sees_all_frames:
+            more = _stations(of_reference, selection, fitted, self._options)
         return _core.Transform(self.name, trajectory.n_atoms, label=self.label, **fitted, **more)
 
 
@@ -116,7 +118,10 @@ def _stations(trajectory: Trajectory, selection: Selection, fitted: Mapping[str,
         lambda: run([_Rotations(trajectory, selection, fitted)], runner=runner, **others)[0].results.rotations
     )
     if len(found) != trajectory.n_frames:
-        raise ArgumentError("each frame is superposed on the one before, and some are damaged; leave out skip_damaged")
+        raise ArgumentError(
+            f"{trajectory.paths[0]}: each frame is superposed on the one before, and some are damaged; leave "
+            "skip_damaged out (--skip-damaged)"
+        )
     every = 1
     while 72 * (len(found) // every) > _STATION_BYTES:
         every *= 2

@@ -62,12 +62,20 @@ class BoundTransform(Transform):
         self._applied: _core.FrameTransforms | None = None
 
     @property
+    def name(self) -> str:  # type: ignore[override]
+        """That of the transform."""
+        return self.transform.name
+
+    @property
     def arguments(self) -> Mapping[str, str]:
         return self.transform.arguments
 
     @property
     def label(self) -> str:
         return self.transform.label
+
+    def prepared(self, trajectory: Trajectory) -> Trajectory:
+        return self.transform.prepared(trajectory)
 
     def bind(self, trajectory: Trajectory) -> _core.Transform:
         return self.transform.bind(trajectory)
@@ -211,9 +219,7 @@ def _bound_to_frame(transform: Transform, universe: Any, ts: Any) -> BoundTransf
         elif isinstance(earlier, Transform):
             before += [one.bound.core for one in earlier.__dict__.get("_bindings", []) if one.has(ts)]
     _check_atoms_stay(transform)
-    # a frame that is superposed on the one before it
-    follows = transform.arguments.get("reference") == repr("previous")
-    if transform.sees_all_frames or follows:
+    if transform.sees_all_frames:
         raise _looks_back(transform, reader)
     frame = cast("_core.Trajectory", _CurrentFrame(transform.label, reader, ts, tuple(before)))
     core = transform.bind(Trajectory(frame, Topology(universe)))

@@ -16,37 +16,32 @@ from numpy.typing import NDArray
 from kinema import _core
 from kinema.analysis.arguments import describe
 from kinema.analysis.reference import Reference
-from kinema.choices import check_choice
+from kinema.choices import NOJUMP_COUNT, check_choice
 from kinema.errors import ArgumentError
 from kinema.notes import emit
 from kinema.selection.atoms import AtomChoice, Selection
+from kinema.selection.bonds import bonds_of, first_atoms
 from kinema.selection.frames import FrameSelection
 from kinema.transforms.base import Transform
 from kinema.transforms.clustering import Cluster
-from kinema.transforms.jump_counts import Jumps, counted_jumps
+from kinema.transforms.jump_counts import Jumps, counted_jumps, note_long_step
 from kinema.transforms.order import check_order
 from kinema.transforms.stored_images import reads_images, unwrapped_by_images
 
 if TYPE_CHECKING:
     from kinema.trajectory import Trajectory
 
-__all__ = ["COUNTED", "NoJump", "nojump"]
-
-COUNTED = ("all", "selected")
-"""Frames between which jumps are counted."""
-
-# of a reduced coordinate from frame to frame, where 1/2 is as far as can be known
-_LONG_STEP = 0.4
+__all__ = ["NoJump", "nojump"]
 
 
 class NoJump(Transform):
     """See `nojump`."""
 
     name: ClassVar[str] = "nojump"
-    sees_all_frames: ClassVar[bool] = True
+    sees_all_frames = True
 
     def __init__(self, select: AtomChoice, first: Any, count: str, options: Mapping[str, Any]) -> None:
-        check_choice("count", count, COUNTED)
+        check_choice("count", count, NOJUMP_COUNT)
         if isinstance(first, Transform) and not isinstance(first, Cluster):
             raise ArgumentError(
                 f"first is a cluster(...) that the first frame begins with, or a structure, found {first!r}"
@@ -75,13 +70,7 @@ class NoJump(Transform):
             jumps = Jumps(0, np.zeros((1, tracked.n_atoms, 3), np.int32), 0.0, 0, whole)
         else:
             jumps = counted_jumps(self._counted(trajectory), tracked, self._options)
-        if jumps.longest > _LONG_STEP:
-            emit(
-                [
-                    f"{trajectory.paths[0]}: an atom moves by {jumps.longest:.2f} of the cell in one step, to frame "
-                    f"{jumps.frame}; beyond 0.5 a jump cannot be told from motion, as frames lie too far apart"
-                ]
-            )
+        note_long_step(trajectory, jumps.longest, jumps.frame)
         stations = jumps.stations
         if self._first is not None:
             stations = stations + self._to_first(trajectory, selection, tracked.indices, jumps.frames[0])
@@ -129,7 +118,26 @@ class NoJump(Transform):
             wanted = reference.positions(selection)[places]
         by = (wanted.astype(np.float64) - before["positions"][0]) @ np.linalg.pinv(edges)
         counts: NDArray[np.int32] = np.round(by).astype(np.int32)
+        if any(earlier.name == "whole" for earlier in core.transforms):
+            self._note_broken(trajectory, tracked, counts)
         return counts
+
+    def _note_broken(self, trajectory: Trajectory, tracked: NDArray[np.uint32], by: NDArray[np.int32]) -> None:
+        """Emits a note where atoms of one molecule, which is whole, go to different images of the reference."""
+        bonds = None if trajectory.topology is None else bonds_of(trajectory)
+        if bonds is None or not bonds.known:
+            return
+        heads = first_atoms(trajectory.n_atoms, bonds.pairs)[tracked]
+        _, first, molecule = np.unique(heads, return_index=True, return_inverse=True)
+        broken = len(np.unique(molecule[(by != by[first][molecule]).any(axis=1)]))
+        if broken:
+            molecules = "1 molecule is" if broken == 1 else f"{broken:,} molecules are"
+            emit(
+                [
+                    f"{trajectory.paths[0]}: {molecules} broken at the faces of the periodic cell behind nojump, as in "
+                    f"the structure that it begins with, {describe(self._first)}; give one of whole molecules"
+                ]
+            )
 
 
 def _positions(core: _core.Trajectory, atoms: NDArray[np.uint32], frame: int) -> dict[str, NDArray[Any]]:
@@ -150,10 +158,12 @@ def nojump(select: AtomChoice = None, *, first: Any = None, count: str = "all", 
     Parameters
     ----------
     select : as `Trajectory.select`
-        Atoms that are unwrapped; others stay as they are. By default all.
+        Atoms that are unwrapped; others stay as they are. By default all. Where `wrap` or `cluster` moves molecules
+        behind it, these are to be selected with all their atoms.
     first : Cluster, Trajectory, Universe, AtomGroup, path or (atoms, 3) array in angstrom, optional
         `cluster(...)` of the first frame, from which all others go on: molecules that were together in it stay so. Or a
-        structure to which the atoms of the first frame are put nearest, by reduced coordinates in its cell.
+        structure to which the atoms of the first frame are put nearest, by reduced coordinates in its cell; molecules
+        that are broken in it are so in all frames, which is noted where `whole` comes before.
     count : {"all", "selected"}
         Frames between which jumps are counted: all of the file, so that a stride changes no position; or those of the
         slice that it is put in front of alone, `traj[::100]`, which are read alone, and noted. Then other frames

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kinema.errors import ArgumentError
 from kinema.notes import emit
@@ -20,7 +21,7 @@ from kinema.transforms.group_centers import centers
 from kinema.transforms.superposition import PREVIOUS, superpose
 from kinema.transforms.unwrapping import nojump
 from kinema.transforms.whole_molecules import whole
-from kinema.transforms.wrapping import wrap
+from kinema.transforms.wrapping import labels_of, wrap
 
 if TYPE_CHECKING:
     from kinema.trajectory import Trajectory
@@ -117,22 +118,22 @@ class Asked:
         self,
         trajectory: Trajectory,
         selected: Selection | None,
-        group: Callable[[str], Selection],
+        group: Callable[[str, str], Selection],
         counting: Mapping[str, Any],
     ) -> list[Transform]:
         """Those that were asked for.
 
-        `selected`: the atoms of the command, unless these are all; `group` finds a group by its text; `counting` are
-        arguments of the runs that count jumps and find rotations.
+        `selected`: the atoms of the command, unless these are all; `group` finds those of an option, "--fit-group", by
+        its text; `counting` are arguments of the runs that count jumps and find rotations.
         """
-        clustered = None if self.cluster_group is None else group(self.cluster_group)
+        clustered = None if self.cluster_group is None else group("--cluster-group", self.cluster_group)
         fitted: Selection | None = None
         if self.fit is not None:
-            fitted = selected if self.fit_group is None else group(self.fit_group)
+            fitted = selected if self.fit_group is None else group("--fit-group", self.fit_group)
             fitted = fitted or self._largest(trajectory, "--fit-group")
         centered: Selection | None = None
         if self.center:
-            centered = fitted if self.center_group is None else group(self.center_group)
+            centered = fitted if self.center_group is None else group("--center-group", self.center_group)
             centered = centered or self._largest(trajectory, "--center-group")
         made: list[Transform] = []
         if self.words & {"whole", "mol", "res", "cluster"}:
@@ -142,7 +143,7 @@ class Asked:
         options = {name: value for name, value in counting.items() if name != "checkpoint"}
         if self.words & {"nojump", "displacement"}:
             used = [one.indices for one in (selected, clustered, fitted, centered) if one is not None]
-            tracked = None if selected is None else np.unique(np.concatenate(used))
+            tracked = None if selected is None else self._moved_as_one(trajectory, np.concatenate(used))
         if "displacement" in self.words:
             made.append(displacement(tracked, **options))
         if "nojump" in self.words:
@@ -163,6 +164,16 @@ class Asked:
         if self.centers is not None:
             made.append(centers(self.centers, bonds=self.bonds))
         return made
+
+    def _moved_as_one(self, trajectory: Trajectory, atoms: NDArray[np.uint32]) -> NDArray[np.uint32]:
+        """The atoms, ascending, and all others of the residues or molecules that are moved by their centres."""
+        compounds = {_WRAPS[word] for word in self.words & _WRAPS.keys()}
+        if "cluster" in self.words:
+            compounds.add("molecules")
+        for compound in sorted(compounds):
+            labels = labels_of(trajectory, compound, self.bonds)
+            atoms = np.flatnonzero(np.isin(labels, labels[atoms])).astype(np.uint32)
+        return np.unique(atoms)
 
     def _largest(self, trajectory: Trajectory, option: str) -> Selection:
         found = largest_molecule(trajectory, self.bonds)

@@ -15,14 +15,13 @@ from kinema.cli import numbers, options
 from kinema.cli.analysis_options import (
     FollowedFiles,
     FrameOptions,
-    Inputs,
     Opening,
     Outputs,
     SeriesOutputs,
-    UnselectedInputs,
     Workers,
     takes_groups,
 )
+from kinema.cli.periodic.inputs import Inputs, UnselectedInputs
 
 if TYPE_CHECKING:
     import kinema as kn

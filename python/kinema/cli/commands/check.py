@@ -9,6 +9,7 @@ import typer
 from kinema.cli import exit_codes, numbers, options
 from kinema.cli.analysis_options import StatedTimes, TrajectoryFiles, takes_groups
 from kinema.cli.command_line import Command
+from kinema.cli.periodic import options as periodic
 
 
 @takes_groups
@@ -37,7 +38,7 @@ def check(
     select: options.Select = None,
     index_file: options.IndexFile = None,
     group: options.Group = None,
-    bonds: options.BondsOption = None,
+    bonds: periodic.BondsOption = None,
     salvage: Annotated[
         bool, typer.Option("--salvage", help="Copy the frames that can be decoded to the file of -o: not H5MD.")
     ] = False,

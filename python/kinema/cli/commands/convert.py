@@ -7,8 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from kinema.cli import numbers, options, storage_options
-from kinema.cli.analysis_options import FileWorkers, FrameOptions, Inputs, Opening, takes_groups
+from kinema.cli.analysis_options import FileWorkers, FrameOptions, Opening, takes_groups
 from kinema.cli.command_line import Command
+from kinema.cli.periodic.inputs import Inputs
 
 
 @dataclass(frozen=True)

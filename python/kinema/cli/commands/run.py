@@ -7,10 +7,11 @@ import typer
 if TYPE_CHECKING:
     import kinema as kn
     from kinema.analysis.declared import DeclaredAnalysis
-    from kinema.cli.analysis_options import Inputs, Outputs
+    from kinema.cli.analysis_options import Outputs
     from kinema.cli.command_line import Command
     from kinema.cli.jobs.job import Job, JobAnalysis
     from kinema.cli.jobs.text import Place
+    from kinema.cli.periodic.inputs import Inputs
 
 
 def run(
@@ -63,8 +64,9 @@ def _print_template(names: list[str], settings: list[str]) -> None:
 
 
 def _run(command: "Command", job: "Job") -> None:
-    from kinema.cli.analysis_options import FrameOptions, Opening, Outputs, SeriesOutputs, UnselectedInputs, Workers
+    from kinema.cli.analysis_options import FrameOptions, Opening, Outputs, SeriesOutputs, Workers
     from kinema.cli.analysis_run import facts, lines_of, opened, run_together, transformed
+    from kinema.cli.periodic.inputs import UnselectedInputs
     from kinema.printable import printable
 
     given = {**job.trajectory, **job.run}
@@ -124,7 +126,7 @@ def _outputs(one: "JobAnalysis") -> "Outputs":
 
 
 def _inputs(job: "Job", one: "JobAnalysis") -> "Inputs":
-    from kinema.cli.analysis_options import Inputs
+    from kinema.cli.periodic.inputs import Inputs
 
     group = one.given.get("group")
     if group is not None and "index_file" not in job.trajectory:

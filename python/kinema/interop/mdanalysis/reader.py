@@ -199,9 +199,7 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
 
     def _first_opened(self) -> Trajectory:
         """Opens the trajectory, with its transforms, after adding to `_options` what HDF5 files need."""
-        trajectory = self._stored_opened().with_transform(*self._transforms)
-        core = trajectory.core
-        return trajectory.with_core(core.with_transforms([*core.transforms, *(one.core for one in self._front)]))
+        return self._with_front(self._stored_opened().with_transform(*self._transforms))
 
     def _stored_opened(self) -> Trajectory:
         """The same without transforms."""
@@ -344,10 +342,15 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
             super().add_transformations(*transformations)
         self._front = self._bound_in_front(transformations)
         if self._front:
-            core = self.kinema_trajectory.core
-            stack = [*core.transforms, *(one.core for one in self._front)]
-            self._read_through(self.kinema_trajectory.with_core(core.with_transforms(stack)))
+            self._read_through(self._with_front(self.kinema_trajectory))
         super().add_transformations(*self._front, *transformations[len(self._front) :])
+
+    def _with_front(self, trajectory: Trajectory) -> Trajectory:
+        """A trajectory, read as the transforms in front need it, with these behind those that it has."""
+        for one in self._front:
+            trajectory = one.prepared(trajectory)
+        core = trajectory.core
+        return trajectory.with_core(core.with_transforms([*core.transforms, *(one.core for one in self._front)]))
 
     def _bound_in_front(self, transformations: tuple[Any, ...]) -> tuple[BoundTransform, ...]:
         """The transforms of Kinema that come first, bound to the trajectory; none of one with `sub=`."""

@@ -268,7 +268,9 @@ def _runs(work: _Work, first: int) -> Iterator[dict[str, Any]]:
     # of the writer
     reserved = _buffer_bytes(source, stored, work.options)
     limit = min(work.memory or default_memory(), reserved + max(_BLOCKS, WORKING_MEMORY + 4 * (run + 1) * needed))
-    length, working = block_length(limit, source.n_atoms, len(stored.fields), item, least=run, reserved=reserved)
+    length, working = block_length(
+        limit, source.n_atoms, len(stored.fields), item, path=source.trajectory.paths[0], least=run, reserved=reserved
+    )
     core = source.trajectory.core
 
     def read(frames: FrameSelection) -> dict[str, NDArray[Any]]:

@@ -54,7 +54,7 @@ def write_text(
     source.trajectory.check_fields(tuple(wanted))
     fields = tuple(one for one in VECTOR_FIELDS if one in wanted)
     limit = min(memory or default_memory(), _BLOCKS)
-    length, working = block_length(limit, source.n_atoms, len(fields), 4)
+    length, working = block_length(limit, source.n_atoms, len(fields), 4, path=source.trajectory.paths[0])
     reads: list[_core.RunTimings] = []
 
     def read(frames: FrameSelection) -> dict[str, NDArray[Any]]:

@@ -6,9 +6,10 @@ from typing import Annotated, Any
 import typer
 
 from kinema.cli import options
-from kinema.cli.analysis_options import Inputs, StatedTimes, takes_groups
+from kinema.cli.analysis_options import StatedTimes, takes_groups
 from kinema.cli.command_line import Command
 from kinema.cli.commands.ml.export import SplitPart
+from kinema.cli.periodic.inputs import Inputs
 
 
 @takes_groups

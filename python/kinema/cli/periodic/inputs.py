@@ -1,0 +1,120 @@
+"""Files, atoms and what is done about periodic boundaries, as parameters of commands (`takes_groups`)."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from kinema.cli import options
+from kinema.cli.analysis_options import TrajectoryFiles
+from kinema.cli.periodic import options as periodic
+from kinema.values import dataclass
+
+if TYPE_CHECKING:
+    from kinema.selection.atoms import Selection
+    from kinema.trajectory import Trajectory
+
+__all__ = ["Inputs", "UnselectedInputs"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class UnselectedInputs(TrajectoryFiles):
+    """Files, and what is done about periodic boundaries; of analyses whose atoms have options of their own."""
+
+    topology: options.Topology = None
+    index_file: options.IndexFile = None
+    pbc: periodic.Pbc = None
+    ur: periodic.UnitCell = None
+    cluster_group: periodic.ClusterGroup = None
+    center: periodic.Centered = False
+    center_group: periodic.CenterGroup = None
+    fit: periodic.FitMode = None
+    fit_group: periodic.FitGroup = None
+    centers: periodic.CentersOf = None
+    bonds: periodic.BondsOption = None
+    nojump_count: periodic.NojumpCount = None
+    nojump_reference: periodic.NojumpReference = None
+
+    @property
+    def selects(self) -> bool:
+        """Whether atoms of the command are named."""
+        return False
+
+    def chosen(self, trajectory: "Trajectory") -> "Selection":
+        """The atoms of the command; all, where none are named."""
+        return trajectory.select(None)
+
+    def transformed(
+        self,
+        trajectory: "Trajectory",
+        scan: Callable[[], None],
+        frames: Callable[["Trajectory"], dict[str, Any]] | None = None,
+        counting: dict[str, Any] | None = None,
+    ) -> "Trajectory":
+        """The trajectory with the transforms that are asked for; `scan` finds its frames, if one is needed for that.
+
+        `frames` gives the arguments of `Trajectory.choose` of the command, if it chooses frames; `counting` are
+        arguments of `kinema.run` for the pass that counts jumps.
+        """
+        from kinema.errors import ArgumentError
+
+        names = ["pbc", "ur", "bonds", "cluster_group", "center", "center_group", "fit", "fit_group"]
+        names += ["nojump_count", "nojump_reference", "centers"]
+        given = {name: getattr(self, name) for name in names if getattr(self, name)}
+        if not given:
+            return trajectory
+        from kinema.transforms.words import Asked
+
+        asked = Asked(**given)
+        asked.check()
+        if asked.needs_frames:
+            scan()
+        # of centres no atoms are named
+        selected = self.chosen(trajectory) if self.selects and self.centers is None else None
+        view = trajectory
+        if asked.nojump_count == "selected":
+            if frames is None:
+                raise ArgumentError("--nojump-count selected is for commands that choose frames, and this one does not")
+            view = trajectory[trajectory.choose(**frames(trajectory))]
+        made = asked.transforms(
+            trajectory, selected, lambda option, text: self.named(trajectory, option, text), counting or {}
+        )
+        return view.with_transform(*made).of_all_frames()
+
+    def named(self, trajectory: "Trajectory", option: str, text: str) -> "Selection":
+        """A group of the index file by its name, or a selection; ArgumentError that begins with the option."""
+        from kinema.errors import ArgumentError
+
+        not_a_group = ""
+        try:
+            if self.index_file is not None:
+                from kinema.selection.gromacs_index import read_groups
+
+                if text in read_groups(str(self.index_file)):
+                    return trajectory.select(index_file=str(self.index_file), group=text)
+                not_a_group = f"; {self.index_file} has no group of that name"
+            return trajectory.select(text)
+        except ArgumentError as error:
+            raise ArgumentError(f"{option}: {error}{not_a_group}", path=error.path) from None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Inputs(UnselectedInputs):
+    """The same with the atoms of the command."""
+
+    select: options.Select = None
+    group: options.Group = None
+
+    @property
+    def selects(self) -> bool:
+        """See `UnselectedInputs`."""
+        return self.select is not None or self.group is not None
+
+    def chosen(self, trajectory: "Trajectory") -> "Selection":
+        """See `UnselectedInputs`; ArgumentError for a group without a file."""
+        from kinema.errors import ArgumentError
+
+        if self.group is not None and self.index_file is None:
+            raise ArgumentError("--group names a group of an index file; give the file with -n")
+        # of centres none are named by a file that is there for the group of --fit-group
+        if self.index_file is None or (self.centers is not None and self.group is None):
+            return trajectory.select(self.select)
+        return trajectory.select(self.select, index_file=str(self.index_file), group=self.group)

@@ -1,0 +1,105 @@
+"""Options for periodic boundaries, of every analysis and of `convert`; values are those of `kinema.choices`."""
+
+from typing import Annotated, Any
+
+import typer
+
+from kinema.choices import CENTERS_OF, FITS, NOJUMP_COUNT, UNIT_CELLS
+from kinema.cli.options import one_of
+
+_PERIODIC = "Periodic boundaries"
+_OF_PERIODIC: dict[str, Any] = {"show_default": False, "rich_help_panel": _PERIODIC}
+
+Pbc = Annotated[
+    str | None,
+    typer.Option(
+        "--pbc",
+        metavar="LIST",
+        help="Of whole, nojump or displacement, cluster, and one of mol, res, atom (put into the cell), with commas.",
+        **_OF_PERIODIC,
+    ),
+]
+NojumpCount = Annotated[
+    str | None,
+    typer.Option(
+        "--nojump-count",
+        **one_of(NOJUMP_COUNT),
+        help="Frames between which --pbc nojump counts jumps: all of the file by default, or those that are selected.",
+        **_OF_PERIODIC,
+    ),
+]
+NojumpReference = Annotated[
+    str | None,
+    typer.Option(
+        "--nojump-reference",
+        metavar="TEXT",
+        help="Where --pbc nojump begins: first (the first frame; default), or a structure that it is put nearest to.",
+        **_OF_PERIODIC,
+    ),
+]
+UnitCell = Annotated[
+    str | None,
+    typer.Option(
+        "--ur",
+        **one_of(UNIT_CELLS),
+        help="Shape of the cell that --pbc mol, res and atom fill: rect by default.",
+        **_OF_PERIODIC,
+    ),
+]
+Centered = Annotated[
+    bool, typer.Option("--center", help="Move a group to the middle of the cell.", rich_help_panel=_PERIODIC)
+]
+CenterGroup = Annotated[
+    str | None,
+    typer.Option(
+        "--center-group",
+        metavar="TEXT",
+        help="The group: a selection, or a group of -n; by default that of the fit, or the largest molecule.",
+        **_OF_PERIODIC,
+    ),
+]
+ClusterGroup = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster-group",
+        metavar="TEXT",
+        help="Molecules that stay together: a selection, or a group of -n.",
+        **_OF_PERIODIC,
+    ),
+]
+FitMode = Annotated[
+    str | None,
+    typer.Option(
+        "--fit",
+        **one_of(FITS),
+        help="Superpose frames on the first one; progressive: each on the one before, as that was superposed.",
+        **_OF_PERIODIC,
+    ),
+]
+FitGroup = Annotated[
+    str | None,
+    typer.Option(
+        "--fit-group",
+        metavar="TEXT",
+        help="By which atoms: a selection, or a group of -n; by default those of --select, or the largest molecule.",
+        **_OF_PERIODIC,
+    ),
+]
+CentersOf = Annotated[
+    str | None,
+    typer.Option(
+        "--centers",
+        **one_of(CENTERS_OF),
+        help="Centres of mass in place of atoms, behind all else; --select then chooses among them.",
+        **_OF_PERIODIC,
+    ),
+]
+BondsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--bonds",
+        metavar="guess|FILE",
+        help="Bonds where the topology has none: by distances, or of another topology.",
+        **_OF_PERIODIC,
+    ),
+]
