@@ -103,7 +103,9 @@ class Seed:
                 data[at : at + rng.choice((2, 4, 8))] = rng.randbytes(8)[: rng.choice((2, 4, 8))]
                 data = data[: len(self.data)].ljust(len(self.data), b"\0")
             elif kind == 5:  # a message of another type
-                data[rng.choice(self.messages)[0]] = rng.choice(self.messages + [(n, 0, 0) for n in FAVOURED])[0] & 0x1F
+                data[rng.choice(self.messages)[0]] = rng.choice(
+                    [*(self.data[at] for at, _, _ in self.messages), *FAVOURED]
+                )
             elif kind == 6:  # the contents of another message
                 (_, into, room), (_, source, size) = rng.choice(self.messages), rng.choice(self.messages)
                 size = min(size, room if rng.random() < 0.8 else size, len(data) - into)

@@ -135,6 +135,14 @@ def test_frames_that_cannot_be_worked_with_are_named(tmp_path: Path, name: str) 
                 read()
 
 
+@pytest.mark.parametrize("make", [transforms.nojump, transforms.displacement])
+def test_passes_over_all_frames_name_the_frame(tmp_path: Path, make: Any) -> None:
+    for number, (positions, cell, what) in LOST.items():
+        traj = written(tmp_path / f"{number}.trr", [SIX, SIX, positions, SIX], [CELL, CELL, cell, CELL])
+        with pytest.raises(kn.Error, match=rf"{number}\.trr: TRR frame 2.*{what}"):
+            traj.with_transform(make())
+
+
 def test_one_atom_and_none(tmp_path: Path) -> None:
     traj = written(tmp_path / "one.trr", [[[25.0, 1, 1]], [[-3.0, -2, 40]]], [CELL] * 2)
     for name, stack in stacks(1).items():

@@ -102,14 +102,22 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
         let mut tracks = Tracks::new(cpu, &alone, n_atoms);
         tracks.follow(&mut mended.clone(), &cell, true).map_err(fault)?;
-        // half of them have jumped
+        // few of them have jumped
         let took = best(&wrapped, |row| failed = tracks.follow(row, &cell, false).err());
-        println!("  nojump {took:.2}");
+        tracks.begin(|atom| [1, -1, 2].map(|count| count * (atom as i32 % 5 - 2)));
+        let moved = best(&wrapped, |row| failed = tracks.follow(row, &cell, false).err());
+        println!("  nojump {took:.2}, where most have jumped {moved:.2}");
         if cpu.is_wide() {
-            let groups = Groups::new(&first_atoms, None)?;
-            let (n_groups, mut cluster) = (groups.len(), ClusterRow::new(groups, 0));
-            let took = best(&mended, |row| failed = cluster.apply(row, &cell).err());
-            println!("  cluster {took:.2}, {n_groups} molecules");
+            // the chain and as many molecules as there are ions, and all
+            let few = |atom: usize| if atom < CHAIN as usize + 3 * 12 { first_atoms[atom] } else { Groups::NONE };
+            for labels in [(0..n_atoms).map(few).collect(), first_atoms.clone()] {
+                let groups = Groups::new(&labels, None)?;
+                let n_moved = labels.iter().filter(|label| **label != Groups::NONE).count();
+                let (n_groups, mut cluster) = (groups.len(), ClusterRow::new(groups, 0));
+                let took = best(&mended, |row| failed = cluster.apply(row, &cell).err());
+                let of_moved = took * n_atoms as f64 / n_moved as f64;
+                println!("  cluster {took:.2}, {n_groups} molecules; an atom of these {of_moved:.2}");
+            }
         }
         if let Some(fault) = failed {
             return Err(fault.into_error(u64::from).into());

@@ -213,6 +213,20 @@ impl Arguments {
         Ok(atoms)
     }
 
+    /// The same; all atoms of the trajectory where the argument is left out.
+    ///
+    /// # Errors
+    /// As [`Arguments::unique_atoms`]; `InvalidArgument` for all atoms of a trajectory without any.
+    pub fn unique_atoms_or_all(&self, name: &'static str) -> Result<AtomSelection> {
+        if self.has(name) {
+            return self.unique_atoms(name);
+        }
+        if self.n_atoms == 0 {
+            return Err(Error::new(ErrorKind::InvalidArgument, "the trajectory has no atoms, expected at least one"));
+        }
+        Ok(AtomSelection::all(self.n_atoms))
+    }
+
     /// Tuples of `N` atoms, at least one; an atom may be in several.
     ///
     /// # Errors

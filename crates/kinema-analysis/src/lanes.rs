@@ -68,6 +68,16 @@ pub(crate) trait Quad: Copy {
     fn maximum(self, other: Self) -> Self;
     /// The x, the y and the z of four atoms, converted.
     fn xyz(atoms: [&[f32; 3]; 4]) -> [Self; 3];
+    /// The same of atoms that follow each other.
+    fn xyz_of_row(atoms: &[[f32; 3]; 4]) -> [Self; 3];
+    /// Puts the x, the y and the z of four atoms back, rounded.
+    fn put_xyz(xyz: [Self; 3], atoms: &mut [[f32; 3]; 4]);
+    /// Whole numbers, converted.
+    fn whole(values: &[i32; 4]) -> Self;
+    /// Whole numbers back; `i32::MIN` for what is none of 32 bits.
+    fn store_whole(self) -> [i32; 4];
+    /// The values rounded.
+    fn narrow(self) -> [f32; 4];
 }
 
 /// Plain Rust, for every processor.
@@ -143,6 +153,28 @@ impl Quad for Plain {
     #[inline(always)]
     fn xyz(atoms: [&[f32; 3]; 4]) -> [Self; 3] {
         std::array::from_fn(|c| Self(atoms.map(|atom| f64::from(atom[c]))))
+    }
+    #[inline(always)]
+    fn xyz_of_row([a, b, c, d]: &[[f32; 3]; 4]) -> [Self; 3] {
+        Self::xyz([a, b, c, d])
+    }
+    #[inline(always)]
+    fn put_xyz([x, y, z]: [Self; 3], atoms: &mut [[f32; 3]; 4]) {
+        for (i, atom) in atoms.iter_mut().enumerate() {
+            *atom = [x.0[i] as f32, y.0[i] as f32, z.0[i] as f32];
+        }
+    }
+    #[inline(always)]
+    fn whole(values: &[i32; 4]) -> Self {
+        Self(values.map(f64::from))
+    }
+    #[inline(always)]
+    fn store_whole(self) -> [i32; 4] {
+        self.0.map(|value| if value.abs() < 2_147_483_648.0 { value as i32 } else { i32::MIN })
+    }
+    #[inline(always)]
+    fn narrow(self) -> [f32; 4] {
+        self.0.map(|value| value as f32)
     }
 }
 
@@ -264,6 +296,60 @@ impl Quad for Wide {
             ]
         }
     }
+    #[inline(always)]
+    fn xyz_of_row(atoms: &[[f32; 3]; 4]) -> [Self; 3] {
+        use std::arch::x86_64::{_mm_loadu_ps, _mm_shuffle_ps, _mm256_cvtps_pd};
+        let at = atoms.as_ptr().cast::<f32>();
+        // SAFETY: AVX is present (see above); the 3 x 16 bytes read are the 48 of `atoms`, of any alignment.
+        unsafe {
+            // x y z x | y z x y | z x y z
+            let (a, b, c) = (_mm_loadu_ps(at), _mm_loadu_ps(at.add(4)), _mm_loadu_ps(at.add(8)));
+            let xy_after = _mm_shuffle_ps::<0b10_01_11_10>(b, c);
+            let yz = _mm_shuffle_ps::<0b01_00_10_01>(a, b);
+            [
+                Self(_mm256_cvtps_pd(_mm_shuffle_ps::<0b10_00_11_00>(a, xy_after))),
+                Self(_mm256_cvtps_pd(_mm_shuffle_ps::<0b11_01_10_00>(yz, xy_after))),
+                Self(_mm256_cvtps_pd(_mm_shuffle_ps::<0b11_00_11_01>(yz, c))),
+            ]
+        }
+    }
+    #[inline(always)]
+    fn put_xyz([x, y, z]: [Self; 3], atoms: &mut [[f32; 3]; 4]) {
+        use std::arch::x86_64::{_mm_shuffle_ps, _mm_storeu_ps, _mm256_cvtpd_ps};
+        let to = atoms.as_mut_ptr().cast::<f32>();
+        // SAFETY: AVX is present (see above); the 3 x 16 bytes written are the 48 of `atoms`, of any alignment.
+        unsafe {
+            let (x, y, z) = (_mm256_cvtpd_ps(x.0), _mm256_cvtpd_ps(y.0), _mm256_cvtpd_ps(z.0));
+            // the first and third x and y, the second and fourth y and z, z of the former and x of the latter
+            let xy = _mm_shuffle_ps::<0b10_00_10_00>(x, y);
+            let yz = _mm_shuffle_ps::<0b11_01_11_01>(y, z);
+            let zx = _mm_shuffle_ps::<0b11_01_10_00>(z, x);
+            _mm_storeu_ps(to, _mm_shuffle_ps::<0b10_00_10_00>(xy, zx));
+            _mm_storeu_ps(to.add(4), _mm_shuffle_ps::<0b11_01_10_00>(yz, xy));
+            _mm_storeu_ps(to.add(8), _mm_shuffle_ps::<0b11_01_11_01>(zx, yz));
+        }
+    }
+    #[inline(always)]
+    fn whole(values: &[i32; 4]) -> Self {
+        use std::arch::x86_64::{_mm_loadu_si128, _mm256_cvtepi32_pd};
+        // SAFETY: AVX is present (see above); the 16 bytes read are those of `values`, of any alignment.
+        Self(unsafe { _mm256_cvtepi32_pd(_mm_loadu_si128(values.as_ptr().cast())) })
+    }
+    #[inline(always)]
+    fn store_whole(self) -> [i32; 4] {
+        let mut values = [0; 4];
+        let to = values.as_mut_ptr().cast();
+        // SAFETY: AVX is present (see above); the 16 bytes written are those of `values`, of any alignment.
+        unsafe { std::arch::x86_64::_mm_storeu_si128(to, std::arch::x86_64::_mm256_cvttpd_epi32(self.0)) };
+        values
+    }
+    #[inline(always)]
+    fn narrow(self) -> [f32; 4] {
+        let mut values = [0.0; 4];
+        // SAFETY: AVX is present (see above); the 16 bytes written are those of `values`, of any alignment.
+        unsafe { std::arch::x86_64::_mm_storeu_ps(values.as_mut_ptr(), std::arch::x86_64::_mm256_cvtpd_ps(self.0)) };
+        values
+    }
 }
 
 /// Lanes in registers.
@@ -352,6 +438,36 @@ mod tests {
         let group: [f32; 12] = std::array::from_fn(|i| i as f32);
         sum.add(&Registers::relative(&group, &Registers::load(&Lanes::repeat([0.0, 1.0, 2.0]))));
         assert_eq!(sum.fold(), [18.0, 18.0, 18.0]);
+    }
+
+    #[inline(always)]
+    fn there_and_back<Q: Quad>(atoms: &[[f32; 3]; 4], whole: &[i32; 4]) -> ([[f64; 4]; 3], [[f32; 3]; 4], [f32; 4]) {
+        let ([x, y, z], mut back) = (Q::xyz_of_row(atoms), [[0.0; 3]; 4]);
+        Q::put_xyz([x, y, z], &mut back);
+        ([x.store(), y.store(), z.store()], back, Q::whole(whole).narrow())
+    }
+
+    #[inline(always)]
+    fn stored_whole<Q: Quad>(values: &[f64; 4]) -> [i32; 4] {
+        Q::load(values).store_whole()
+    }
+
+    #[test]
+    fn atoms_are_taken_apart_and_put_together() {
+        let atoms: [[f32; 3]; 4] = std::array::from_fn(|i| [0, 1, 2].map(|x| (10 * x + i) as f32));
+        for cpu in [crate::Cpu::detect(), crate::Cpu::baseline()] {
+            let found = crate::cpu::dispatch!(
+                cpu,
+                ([[f64; 4]; 3], [[f32; 3]; 4], [f32; 4]),
+                there_and_back,
+                (atoms: &[[f32; 3]; 4] = &atoms, whole: &[i32; 4] = &[-3, 0, 7, i32::MIN])
+            );
+            let xyz = [[0.0, 1.0, 2.0, 3.0], [10.0, 11.0, 12.0, 13.0], [20.0, 21.0, 22.0, 23.0]];
+            assert_eq!(found, (xyz, atoms, [-3.0, 0.0, 7.0, -2_147_483_648.0]));
+            let values = &[-5.0, 2_147_483_647.0, 2_147_483_648.0, f64::NAN];
+            let whole = crate::cpu::dispatch!(cpu, [i32; 4], stored_whole, (values: &[f64; 4] = values));
+            assert_eq!(whole, [-5, i32::MAX, i32::MIN, i32::MIN]);
+        }
     }
 
     #[test]

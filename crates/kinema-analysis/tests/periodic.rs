@@ -3,6 +3,7 @@
 use kinema_analysis::Cpu;
 use kinema_analysis::transforms::center::Center;
 use kinema_analysis::transforms::cluster::Cluster;
+use kinema_analysis::transforms::nojump::Tracks;
 use kinema_analysis::transforms::whole::{WholeRow, WholeScratch};
 use kinema_analysis::transforms::wrap::{UnitCell, WrapRow};
 use kinema_analysis::transforms::{Fault, Groups, Labels, Molecules, PeriodicCell};
@@ -221,6 +222,56 @@ fn atoms_come_home_by_whole_edges_and_stay() {
 }
 
 #[test]
+fn tracked_atoms_go_on_with_the_same_bits_wherever_they_are_in_a_row() {
+    let mut numbers = Numbers(23);
+    let n_atoms = 43;
+    // all; the first ones, and not all of the others; none of the first ones, in another order
+    let columns: [Vec<u32>; 3] = [
+        (0..n_atoms).collect(),
+        (0..n_atoms).filter(|i| *i < 13 || i % 3 == 0).collect(),
+        (7..n_atoms - 2).rev().collect(),
+    ];
+    for cell in &CELLS {
+        let mut walk: Vec<Vector> = (0..n_atoms).map(|_| combined(numbers.vector(1.0), cell)).collect();
+        let begun = |columns: &Vec<u32>, cpu| {
+            let mut tracks = Tracks::new(cpu, columns, n_atoms as usize);
+            tracks.begin(|_| [0; 3]);
+            tracks
+        };
+        let mut tracked =
+            columns.clone().map(|columns| [Cpu::detect(), Cpu::baseline()].map(|cpu| begun(&columns, cpu)));
+        let mut jumped = 0;
+        for frame in 0..30 {
+            // it breathes
+            let cell = cell.map(|edge| edge.map(|x| x * (1.0 + 1e-3 * f64::from(frame % 7))));
+            let wrapped: Vec<Vector> = walk
+                .iter()
+                .map(|&from| {
+                    let inside = coordinates(from, &cell).map(|t| if frame == 0 { 0.0 } else { -t.round() });
+                    jumped += usize::from(inside != [0.0; 3]);
+                    plus(from, combined(inside, &cell))
+                })
+                .collect();
+            for (columns, both) in columns.iter().zip(&mut tracked) {
+                let mut rows = [row(&wrapped), row(&wrapped)];
+                for (row, tracks) in rows.iter_mut().zip(both) {
+                    tracks.follow(row, &periodic(&cell), frame == 0).unwrap();
+                }
+                assert!(rows[0] == rows[1], "{cell:?} frame {frame}");
+                for atom in 0..n_atoms {
+                    let is_tracked = columns.contains(&atom);
+                    let expected = if is_tracked { walk[atom as usize] } else { wrapped[atom as usize] };
+                    let off = plus(at(&rows[0], atom as usize), expected.map(|x| -x));
+                    assert!(off.iter().all(|x| x.abs() < 1e-4), "{cell:?} frame {frame} atom {atom} {off:?}");
+                }
+            }
+            walk.iter_mut().for_each(|at| *at = plus(*at, combined(numbers.vector(0.6), &cell)));
+        }
+        assert!(jumped > 300, "{jumped}");
+    }
+}
+
+#[test]
 fn groups_come_home_together_by_their_centres() {
     let mut numbers = Numbers(13);
     for cell in &CELLS {
@@ -295,6 +346,26 @@ fn groups_come_home_with_the_same_bits_whichever_others_there_are() {
                 }
             }
             assert!(moved > 100, "{moved}");
+        }
+    }
+}
+
+#[test]
+fn groups_of_one_atom_may_be_in_any_order() {
+    let mut numbers = Numbers(23);
+    for cell in &CELLS {
+        // many atoms on faces, which are examined by themselves
+        let positions: Vec<Vector> = (0..203)
+            .map(|atom| combined(numbers.vector(3.0).map(|x| if atom % 3 == 0 { x.round() } else { x }), cell))
+            .collect();
+        for shape in [UnitCell::Compact, UnitCell::Rect, UnitCell::Tric] {
+            let [ascending, descending] = [(0..203).collect::<Vec<u32>>(), (0..203).rev().collect()].map(|labels| {
+                let wrap = WrapRow::new(Cpu::detect(), Groups::new(&labels, None).unwrap(), shape);
+                let mut found = row(&positions);
+                wrap.apply(&mut found, &periodic(cell), &mut Vec::new()).unwrap();
+                found
+            });
+            assert!(ascending == descending, "{shape:?} {cell:?}");
         }
     }
 }

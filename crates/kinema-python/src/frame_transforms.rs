@@ -26,6 +26,11 @@ impl PyFrameTransforms {
         if let Some(stage) = stack.stages().iter().find(|stage| stage.transform.looks_back()) {
             return Err(invalid(format!("{} must see other frames first, and is given single ones", stage.label)));
         }
+        if stack.grouping().is_some() {
+            return Err(invalid(
+                "centres of groups have other positions than the atoms of a frame, which are changed in place",
+            ));
+        }
         let stack = BoundStack::new(&stack, &AtomSelection::all(n_atoms)).map_err(|error| to_python(&error))?;
         Ok(Self { stack: Mutex::new(stack), n_atoms })
     }

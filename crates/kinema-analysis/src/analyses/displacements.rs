@@ -8,8 +8,9 @@ use std::sync::Arc;
 use kinema_core::frame::{Cell, Fields};
 use kinema_core::reduce::{Frames, Kernel, Needs, ResultArray};
 use kinema_core::selection::AtomSelection;
-use kinema_core::{Error, ErrorKind, Result};
+use kinema_core::{Error, Result};
 
+use super::stations::{LongestStep, Stations};
 use crate::arguments::Arguments;
 use crate::partials::bytes::{Reader, Writer};
 use crate::partials::series::nothing_gathered;
@@ -23,24 +24,20 @@ use crate::transforms::images::{CellOfFrame, Fault};
 pub const KERNEL: KernelInfo = KernelInfo {
     id: "displacements/1",
     make: |arguments| {
-        let all = AtomSelection::all(arguments.n_atoms());
-        let atoms = if arguments.has("atoms") { arguments.unique_atoms("atoms")? } else { all };
-        let stations = arguments.index_rows::<1>("stations")?.as_flattened().to_vec();
-        if !stations.is_sorted_by(|one, next| one < next) {
-            return Err(Error::new(ErrorKind::InvalidArgument, "stations are frames in ascending order"));
-        }
+        let atoms = arguments.unique_atoms_or_all("atoms")?;
+        let stations = Stations::from_arguments(arguments)?;
         Ok(Arc::new(Displacements { atoms, stations }))
     },
     examples: |n_atoms, _| {
         let some = (0..n_atoms).step_by(2).collect::<Vec<_>>();
-        let arguments = Arguments::new(n_atoms).with("stations", vec![0_u32, 2, 3, 8, 100, 103, 115, 130]);
+        let arguments = Arguments::new(n_atoms).with("stations", Stations::example());
         vec![arguments.clone(), arguments.with("atoms", some)]
     },
 };
 
 struct Displacements {
     atoms: AtomSelection,
-    stations: Vec<u32>,
+    stations: Stations,
 }
 
 /// What some frames have.
@@ -54,16 +51,7 @@ pub struct Moved {
     walk: Walk,
     /// For each station what is added since the one before, or since the first frame: atoms x 3.
     stations: Vec<f64>,
-    longest: f64,
-    longest_frame: u64,
-}
-
-impl Moved {
-    fn see(&mut self, step: f64, frame: u64) {
-        if step > self.longest {
-            (self.longest, self.longest_frame) = (step, frame);
-        }
-    }
+    longest: LongestStep,
 }
 
 impl Displacements {
@@ -116,9 +104,9 @@ impl Kernel for Displacements {
                 moved.walk.see(row, &edges, is_first).map_err(|fault| self.placed(fault))
             });
             let step = step.map_err(|error| error.at_frame(frame.number))?;
-            moved.see(step, frame.number);
+            moved.longest.see(step, frame.number);
             moved.n_frames += 1;
-            if u32::try_from(frame.number).is_ok_and(|frame| self.stations.binary_search(&frame).is_ok()) {
+            if self.stations.contains(frame.number) {
                 moved.stations.extend_from_slice(moved.walk.shifts.as_flattened());
                 moved.walk.shifts.fill([0.0; 3]);
             }
@@ -135,8 +123,9 @@ impl Kernel for Displacements {
             return Ok(());
         }
         let step = left.walk.see(&right.first, &right.first_edges, false);
-        left.see(step.map_err(|fault| self.placed(fault).at_frame(right.first_frame))?, right.first_frame);
-        left.see(right.longest, right.longest_frame);
+        let step = step.map_err(|fault| self.placed(fault).at_frame(right.first_frame))?;
+        left.longest.see(step, right.first_frame);
+        left.longest.merge(right.longest);
         let until = match right.stations.as_chunks_mut::<3>().0 {
             [] => &mut right.walk.shifts[..],
             stations => stations,
@@ -164,11 +153,8 @@ impl Kernel for Displacements {
         if let Some(at) = sums.iter().position(|sum| sum.abs() > MOST) {
             return Err(self.placed(Fault::TooFar((at % width / 3) as u32)));
         }
-        Ok(vec![
-            ResultArray::new("stations", vec![sums.len() / width, self.atoms.len(), 3], sums),
-            ResultArray::new("longest", vec![1], vec![moved.longest]),
-            ResultArray::new("longest_frame", vec![1], vec![moved.longest_frame]),
-        ])
+        let stations = ResultArray::new("stations", vec![sums.len() / width, self.atoms.len(), 3], sums);
+        Ok([stations].into_iter().chain(moved.longest.results()).collect())
     }
 
     fn to_bytes(&self, moved: &Moved) -> Result<Vec<u8>> {
@@ -178,8 +164,8 @@ impl Kernel for Displacements {
             writer.u64(number);
         }
         if moved.n_frames > 0 {
-            writer.numbers(&[moved.first_frame, moved.longest_frame]);
-            writer.numbers(&[moved.longest]);
+            writer.u64(moved.first_frame);
+            moved.longest.write(&mut writer);
             for cell in [&moved.first_edges.edges, &moved.first_edges.dual] {
                 writer.numbers(cell.as_flattened());
             }
@@ -196,14 +182,10 @@ impl Kernel for Displacements {
         let width = 3 * self.atoms.len() as u64;
         reader.same(width, "number of coordinates")?;
         let mut moved = Moved { n_frames: reader.u64("number of frames")?, ..Moved::default() };
-        let n_stations = reader.u64("number of stations")?;
-        if n_stations > moved.n_frames.min(self.stations.len() as u64) {
-            return Err(reader.wrong("number of stations", format!("at most {}", self.stations.len()), n_stations));
-        }
+        let n_stations = self.stations.read_number(&mut reader, moved.n_frames)?;
         if moved.n_frames > 0 {
             moved.first_frame = reader.u64("first frame")?;
-            moved.longest_frame = reader.u64("frame of the longest step")?;
-            moved.longest = reader.numbers(1, "longest step")?[0];
+            moved.longest = LongestStep::read(&mut reader)?;
             moved.first_edges = Edges { edges: cell(&mut reader)?, dual: cell(&mut reader)? };
             moved.first = reader.numbers(width, "first positions")?;
             moved.walk = self.walk();

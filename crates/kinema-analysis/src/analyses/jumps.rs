@@ -12,11 +12,13 @@ use kinema_core::reduce::{Frame, Frames, Kernel, Needs, ResultArray};
 use kinema_core::selection::AtomSelection;
 use kinema_core::{Error, ErrorKind, Result};
 
+use super::stations::{LongestStep, Stations};
 use crate::arguments::Arguments;
 use crate::cpu::{Cpu, dispatch};
 use crate::geometry::vectors::{all, dot};
 use crate::lanes::{ATOMS, Quad};
 use crate::partials::bytes::{Reader, Writer};
+use crate::partials::series::nothing_gathered;
 use crate::registry::KernelInfo;
 
 /// Groups of four atoms that go through all frames together: what is kept of them stays in the first-level cache.
@@ -31,17 +33,13 @@ const MOST_CELLS: f64 = (1_u64 << 20) as f64;
 pub const KERNEL: KernelInfo = KernelInfo {
     id: ID,
     make: |arguments| {
-        let all = AtomSelection::all(arguments.n_atoms());
-        let atoms = if arguments.has("atoms") { arguments.unique_atoms("atoms")? } else { all };
-        let stations = arguments.index_rows::<1>("stations")?.as_flattened().to_vec();
-        if !stations.is_sorted_by(|one, next| one < next) {
-            return Err(Error::new(ErrorKind::InvalidArgument, "stations are frames in ascending order"));
-        }
+        let atoms = arguments.unique_atoms_or_all("atoms")?;
+        let stations = Stations::from_arguments(arguments)?;
         Ok(Arc::new(Jumps { atoms, stations, cpu: arguments.cpu() }))
     },
     examples: |n_atoms, _| {
         let some = (0..n_atoms).step_by(2).collect::<Vec<_>>();
-        let arguments = Arguments::new(n_atoms).with("stations", vec![0_u32, 2, 3, 8, 100, 103, 115, 130]);
+        let arguments = Arguments::new(n_atoms).with("stations", Stations::example());
         vec![arguments.clone(), arguments.with("atoms", some)]
     },
 };
@@ -52,7 +50,7 @@ const ID: &str = "jumps/1";
 #[derive(Debug)]
 struct Jumps {
     atoms: AtomSelection,
-    stations: Vec<u32>,
+    stations: Stations,
     cpu: Cpu,
 }
 
@@ -74,8 +72,7 @@ pub(crate) struct Counted {
     stations: Vec<i32>,
     /// The same at the last frame.
     rest: Vec<i32>,
-    longest: f64,
-    longest_frame: u64,
+    longest: LongestStep,
 }
 
 /// Room for the rows of a call.
@@ -132,8 +129,8 @@ fn count<Q: Quad>(rows: &[f32], duals: &[Cell], before: &Row, sums: &mut [i32], 
             let dual = [all::<Q>(dual[0]), all(dual[1]), all(dual[2])];
             let mut seen = [Q::load(&steps.longest), Q::load(&steps.squares)];
             let (fours, rest) = atoms.as_chunks::<ATOMS>();
-            for (group, [a, b, c, d]) in groups.iter_mut().zip(fours) {
-                seen = step(group, dual, Q::xyz([a, b, c, d]), seen);
+            for (group, four) in groups.iter_mut().zip(fours) {
+                seen = step(group, dual, Q::xyz_of_row(four), seen);
             }
             if !rest.is_empty() {
                 seen = step(&mut groups[fours.len()], dual, four(rest), seen);
@@ -231,25 +228,12 @@ impl Jumps {
             if !steps.are_sure() {
                 Self::check(&frame, &room.duals[row])?;
             }
-            counted.see(steps.longest(), frame.number);
+            counted.longest.see(steps.longest(), frame.number);
         }
         counted.n_frames += of_run.len() as u64;
         counted.last.positions.copy_from_slice(&rows[rows.len() - width..]);
         counted.last.dual = duals[duals.len() - 1];
         Ok(())
-    }
-
-    fn is_station(&self, frame: u64) -> bool {
-        u32::try_from(frame).is_ok_and(|frame| self.stations.binary_search(&frame).is_ok())
-    }
-}
-
-impl Counted {
-    /// A longer step than before.
-    fn see(&mut self, step: f64, frame: u64) {
-        if step > self.longest {
-            (self.longest, self.longest_frame) = (step, frame);
-        }
     }
 }
 
@@ -290,7 +274,7 @@ impl Kernel for Jumps {
         }
         let mut start = 0;
         for row in 0..frames.rows() {
-            let station = self.is_station(frames.numbers()[row]);
+            let station = self.stations.contains(frames.numbers()[row]);
             if station || row + 1 == frames.rows() {
                 self.add(counted, frames, start..row + 1, room)?;
                 start = row + 1;
@@ -313,8 +297,8 @@ impl Kernel for Jumps {
         }
         let mut steps = [Steps::NONE];
         self.count(&right.first.positions, &[right.first.dual], &left.last, &mut left.rest, &mut steps);
-        left.see(steps[0].longest(), right.first_frame);
-        left.see(right.longest, right.longest_frame);
+        left.longest.see(steps[0].longest(), right.first_frame);
+        left.longest.merge(right.longest);
         let until = if right.stations.is_empty() { &mut right.rest } else { &mut right.stations };
         for (sum, before) in until.iter_mut().zip(&left.rest) {
             *sum = sum.wrapping_add(*before);
@@ -328,18 +312,15 @@ impl Kernel for Jumps {
 
     fn finish(&self, counted: Counted) -> Result<Vec<ResultArray>> {
         if counted.n_frames == 0 {
-            return Err(Error::new(ErrorKind::InvalidArgument, "no frames whose jumps could be counted"));
+            return Err(nothing_gathered(ID));
         }
         let width = 3 * self.atoms.len();
         let mut sums: Vec<u32> = counted.stations.iter().map(|&sum| sum as u32).collect();
         for at in width..sums.len() {
             sums[at] = sums[at].wrapping_add(sums[at - width]);
         }
-        Ok(vec![
-            ResultArray::new("stations", vec![sums.len() / width, self.atoms.len(), 3], sums),
-            ResultArray::new("longest", vec![1], vec![counted.longest]),
-            ResultArray::new("longest_frame", vec![1], vec![counted.longest_frame]),
-        ])
+        let stations = ResultArray::new("stations", vec![sums.len() / width, self.atoms.len(), 3], sums);
+        Ok([stations].into_iter().chain(counted.longest.results()).collect())
     }
 
     fn to_bytes(&self, counted: &Counted) -> Result<Vec<u8>> {
@@ -349,8 +330,8 @@ impl Kernel for Jumps {
             writer.u64(number);
         }
         if counted.n_frames > 0 {
-            writer.numbers(&[counted.first_frame, counted.longest_frame]);
-            writer.numbers(&[counted.longest]);
+            writer.u64(counted.first_frame);
+            counted.longest.write(&mut writer);
             for row in [&counted.first, &counted.last] {
                 writer.numbers(row.dual.as_flattened());
                 writer.numbers(&row.positions);
@@ -367,14 +348,10 @@ impl Kernel for Jumps {
         let width = 3 * self.atoms.len() as u64;
         reader.same(width, "number of coordinates")?;
         let mut counted = Counted { n_frames: reader.u64("number of frames")?, ..Counted::default() };
-        let n_stations = reader.u64("number of stations")?;
-        if n_stations > counted.n_frames.min(self.stations.len() as u64) {
-            return Err(reader.wrong("number of stations", format!("at most {}", self.stations.len()), n_stations));
-        }
+        let n_stations = self.stations.read_number(&mut reader, counted.n_frames)?;
         if counted.n_frames > 0 {
             counted.first_frame = reader.u64("first frame")?;
-            counted.longest_frame = reader.u64("frame of the longest step")?;
-            counted.longest = reader.numbers(1, "longest step")?[0];
+            counted.longest = LongestStep::read(&mut reader)?;
             counted.first = row(&mut reader, width)?;
             counted.last = row(&mut reader, width)?;
             counted.stations = sums(&mut reader, n_stations.saturating_mul(width))?;

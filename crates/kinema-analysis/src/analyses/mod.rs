@@ -18,3 +18,4 @@ pub mod rgyr;
 pub mod rmsd;
 pub mod rmsf;
 pub mod rotations;
+mod stations;

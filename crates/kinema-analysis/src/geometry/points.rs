@@ -75,7 +75,7 @@ impl<'a> Points<'a> {
     pub(crate) fn four<Q: Quad>(&self, at: usize) -> [Q; 3] {
         match self.atoms {
             None => match self.positions.get(at..).and_then(|rest| rest.first_chunk()) {
-                Some([a, b, c, d]) => Q::xyz([a, b, c, d]),
+                Some(four) => Q::xyz_of_row(four),
                 None => self.tail(at),
             },
             Some(atoms) => match atoms.get(at..).and_then(|rest| rest.first_chunk()) {

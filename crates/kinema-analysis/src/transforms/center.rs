@@ -10,9 +10,9 @@ use kinema_core::reduce::{AtomMap, FrameMut, Needs, Transform};
 use kinema_core::selection::AtomSelection;
 
 use super::TransformInfo;
-use super::images::{CellOfFrame, minus, shift};
+use super::images::{CellOfFrame, minus, shift_all};
 use super::superpose::not_finite;
-use crate::cpu::Cpu;
+use crate::cpu::{Cpu, dispatch};
 use crate::geometry;
 
 /// `atoms`, `masses`, one for each of them, and `point`, x, y and z.
@@ -85,9 +85,8 @@ impl Transform for Center {
             None => state.cell.of(frame.stamp)?.middle(),
         };
         let by = minus(point, center);
-        for position in frame.positions.as_chunks_mut::<3>().0 {
-            shift(position, by);
-        }
+        let positions = frame.positions.as_chunks_mut::<3>().0;
+        dispatch!(Cpu::detect(), (), shift_all, (positions: &mut [[f32; 3]] = positions, by: [f64; 3] = by));
         Ok(())
     }
 }

@@ -105,6 +105,11 @@ impl Grouping for Groups {
     }
 
     fn bind(&self, groups: &AtomSelection, atoms: &AtomSelection) -> Result<Box<dyn GroupRows>> {
+        if atoms.n_atoms() != self.n_atoms {
+            let (expected, found) = (self.n_atoms, atoms.n_atoms());
+            let what = format!("the centres are of another number of atoms, expected {expected}, found {found}");
+            return Err(Error::new(ErrorKind::InvalidArgument, what));
+        }
         let mut column_of = vec![u32::MAX; self.n_atoms as usize];
         for (column, atom) in atoms.iter().enumerate() {
             column_of[atom as usize] = column as u32;

@@ -16,6 +16,7 @@ use kinema_core::{Error, ErrorKind, Result};
 
 use super::TransformInfo;
 use super::images::{CellOfFrame, Fault, MOST_CELLS, PeriodicCell, dot, shift};
+use super::tracked::Tracked;
 
 /// What is added and subtracted again to round to multiples of 2^-28.
 const TO_UNITS: f64 = ROUNDING / (1_u64 << 28) as f64;
@@ -104,10 +105,9 @@ impl Walk {
 pub(super) const TRANSFORM: TransformInfo = TransformInfo {
     id: "displacement/1",
     make: |arguments| {
-        let all = AtomSelection::all(arguments.n_atoms());
-        let atoms = if arguments.has("atoms") { arguments.unique_atoms("atoms")? } else { all };
+        let atoms = arguments.unique_atoms_or_all("atoms")?;
         let stations = arguments.vectors("stations")?;
-        if atoms.is_empty() || stations.is_empty() || !stations.len().is_multiple_of(atoms.len()) {
+        if stations.is_empty() || !stations.len().is_multiple_of(atoms.len()) {
             return Err(arguments.wrong("stations", &format!("numbers (n x {}, 3)", atoms.len())));
         }
         Ok(Arc::new(Displacement { atoms, every: arguments.count("every", 1)? as u64, stations: stations.into() }))
@@ -150,12 +150,7 @@ impl Transform for Displacement {
     }
 
     fn state(&self, atoms: &AtomSelection, _: &[AtomMap]) -> Result<DisplacementState> {
-        let mut place_of = vec![u32::MAX; atoms.n_atoms() as usize];
-        for (place, atom) in self.atoms.iter().enumerate() {
-            place_of[atom as usize] = place as u32;
-        }
-        let tracked = atoms.iter().enumerate().map(|(column, atom)| (column as u32, place_of[atom as usize]));
-        let (columns, places): (Vec<u32>, Vec<u32>) = tracked.filter(|(_, place)| *place != u32::MAX).unzip();
+        let Tracked { columns, places } = Tracked::of_row(atoms, &self.atoms)?;
         let walk = Walk::new(columns, atoms.len());
         Ok(DisplacementState { row_atoms: atoms.clone(), places, walk, cell: CellOfFrame::default(), first: true })
     }

@@ -185,26 +185,23 @@ impl<Q: Quad> Edges<Q> {
     #[inline(always)]
     pub(super) fn sum(&self, counts: Vectors<Q>) -> Vectors<Q> {
         let [a, b, c] = &self.0;
-        let mut sum = [Q::all(0.0); 3];
-        for (x, sum) in sum.iter_mut().enumerate() {
-            let [a, b, c] = [counts[0].multiply(a[x]), counts[1].multiply(b[x]), counts[2].multiply(c[x])];
-            *sum = a.add(b).add(c);
+        let mut sum = [counts[0].multiply(a[0]), counts[0].multiply(a[1]), counts[0].multiply(a[2])];
+        for (edge, count) in [(b, counts[1]), (c, counts[2])] {
+            let [x, y, z] = sum;
+            sum = [x.add(count.multiply(edge[0])), y.add(count.multiply(edge[1])), z.add(count.multiply(edge[2]))];
         }
         sum
     }
 
-    /// As [`shift`], by so many of each edge; an atom to which none are added keeps its bits.
+    /// As [`shift`], of atoms that are at these points, by so many of each edge; one to which none are added keeps its bits.
     #[inline(always)]
-    pub(super) fn shifted(&self, points: Vectors<Q>, counts: Vectors<Q>) -> [[f32; 3]; 4] {
+    pub(super) fn shift(&self, atoms: &mut [[f32; 3]; 4], points: Vectors<Q>, counts: Vectors<Q>) {
         let [a, b, c] = counts;
         let moves = Q::all(0.0).less(a.magnitude().maximum(b.magnitude()).maximum(c.magnitude()));
-        let by = self.sum(counts);
-        let mut moved = [[0.0; 4]; 3];
-        for (x, moved) in moved.iter_mut().enumerate() {
-            *moved = Q::select(moves, points[x].add(by[x]), points[x]).store();
-        }
-        let [x, y, z] = moved;
-        [0, 1, 2, 3].map(|i| [x[i] as f32, y[i] as f32, z[i] as f32])
+        let ([x, y, z], by) = (points, self.sum(counts));
+        let moved = [x.add(by[0]), y.add(by[1]), z.add(by[2])];
+        let moved = [Q::select(moves, moved[0], x), Q::select(moves, moved[1], y), Q::select(moves, moved[2], z)];
+        Q::put_xyz(moved, atoms);
     }
 }
 
@@ -246,10 +243,46 @@ pub(super) fn between(positions: &[[f32; 3]], from: u32, to: u32) -> Vector {
     [0, 1, 2].map(|x| f64::from(to[x]) - f64::from(from[x]))
 }
 
+/// Moves all atoms of a row, each as [`shift`].
+#[inline(always)]
+pub(super) fn shift_all<Q: Quad>(positions: &mut [[f32; 3]], by: Vector) {
+    let [dx, dy, dz] = all::<Q>(by);
+    let (fours, rest) = positions.as_chunks_mut::<4>();
+    for four in fours {
+        let [x, y, z] = Q::xyz_of_row(four);
+        Q::put_xyz([x.add(dx), y.add(dy), z.add(dz)], four);
+    }
+    for atom in rest {
+        shift(atom, by);
+    }
+}
+
 /// Moves an atom, rounded once.
 #[inline(always)]
 pub(super) fn shift(position: &mut [f32; 3], by: Vector) {
     for (x, by) in position.iter_mut().zip(by) {
         *x = (f64::from(*x) + by) as f32;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cpu::{Cpu, dispatch};
+
+    #[test]
+    fn rows_of_any_length_are_shifted_as_each_atom_is() {
+        let by = [0.1, -33.333_333, 1e-9];
+        for n_atoms in 0..11 {
+            let row: Vec<[f32; 3]> =
+                (0..n_atoms).map(|i| [0.37, 11.3, -7.7].map(|x: f32| x * (i as f32 + 0.1))).collect();
+            let mut expected = row.clone();
+            expected.iter_mut().for_each(|atom| shift(atom, by));
+            for cpu in [Cpu::detect(), Cpu::baseline()] {
+                let mut found = row.clone();
+                dispatch!(cpu, (), shift_all, (positions: &mut [[f32; 3]] = &mut found, by: Vector = by));
+                assert_eq!(found, expected);
+            }
+        }
     }
 }

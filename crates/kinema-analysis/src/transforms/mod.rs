@@ -11,6 +11,7 @@ pub mod nojump;
 mod progressive;
 mod shortest_tree;
 pub mod superpose;
+mod tracked;
 mod unit_cell;
 pub mod whole;
 pub mod wrap;

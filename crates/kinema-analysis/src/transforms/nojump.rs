@@ -15,16 +15,17 @@ use kinema_core::{Error, ErrorKind, Result};
 
 use super::TransformInfo;
 use super::images::{CellOfFrame, Edges, Fault, PeriodicCell, shift};
+use super::tracked::Tracked;
 use crate::cpu::{Cpu, dispatch};
-use crate::geometry::vectors::{all, dot};
+use crate::geometry::vectors::{Vectors, all, dot};
 use crate::lanes::Quad;
 
-/// Four atoms of a row: the last of them stands for those that are missing.
-#[derive(Debug, Clone)]
+/// Four atoms of a row.
+#[derive(Debug, Clone, Default)]
+#[repr(align(32))]
 struct Four {
-    columns: [u32; 4],
-    /// Where they were in the frame before.
-    before: [[f32; 3]; 4],
+    /// Where they were in the frame before: x, y and z.
+    before: [[f32; 4]; 3],
     /// Edges that are added, by edge.
     counts: [[i32; 4]; 3],
 }
@@ -36,6 +37,10 @@ pub struct Tracks {
     n_tracked: usize,
     n_columns: usize,
     fours: Vec<Four>,
+    /// So many fours are the first atoms of a row, in its order.
+    n_in_order: usize,
+    /// Where the atoms of the others are in a row: the last atom stands for those that are missing.
+    columns: Vec<[u32; 4]>,
     /// Products with it are the reduced coordinates of the frame before.
     dual: Cell,
 }
@@ -43,13 +48,19 @@ pub struct Tracks {
 impl Tracks {
     /// Of the atoms in these columns of rows of `n_columns`.
     pub fn new(cpu: Cpu, columns: &[u32], n_columns: usize) -> Self {
-        let four = |columns: &[u32]| Four {
-            columns: [0, 1, 2, 3].map(|i| columns[i.min(columns.len() - 1)]),
-            before: [[0.0; 3]; 4],
-            counts: [[0; 4]; 3],
-        };
-        let fours = columns.chunks(4).map(four).collect();
-        Self { cpu, n_tracked: columns.len(), n_columns, fours, dual: NO_CELL }
+        let is_in_order = |(number, four): (usize, &[u32; 4])| *four == [0, 1, 2, 3].map(|i| 4 * number as u32 + i);
+        let fours = columns.as_chunks::<4>().0.iter().enumerate();
+        let n_in_order = fours.take_while(|&four| is_in_order(four)).count();
+        let four = |columns: &[u32]| [0, 1, 2, 3].map(|i| columns[i.min(columns.len() - 1)]);
+        Self {
+            cpu,
+            n_tracked: columns.len(),
+            n_columns,
+            fours: vec![Four::default(); columns.len().div_ceil(4)],
+            n_in_order,
+            columns: columns[4 * n_in_order..].chunks(4).map(four).collect(),
+            dual: NO_CELL,
+        }
     }
 
     /// Begins with the next frame, where these edges are added to each atom (atoms x 3).
@@ -82,7 +93,7 @@ impl Tracks {
             bool,
             follow,
             (
-                fours: &mut [Four] = &mut self.fours,
+                tracks: &mut Tracks = self,
                 rows: &mut [[f32; 3]] = positions.as_chunks_mut::<3>().0,
                 duals: [Cell; 2] = duals,
                 cell: &PeriodicCell = cell,
@@ -92,76 +103,98 @@ impl Tracks {
         if is_finite {
             return Ok(());
         }
-        Err(Fault::not_finite(positions, self.fours.iter().flat_map(|four| four.columns)))
+        Err(Fault::not_finite(positions, (0..self.fours.len()).flat_map(|four| self.columns_of(four))))
     }
 
     /// Moves the atoms of a frame as those of the one before.
     pub fn shift(&self, positions: &mut [f32], cell: &PeriodicCell) {
         let rows = positions.as_chunks_mut::<3>().0;
         for (number, four) in self.fours.iter().enumerate() {
+            let columns = self.columns_of(number);
             for i in 0..4.min(self.n_tracked - 4 * number) {
                 let counts = [0, 1, 2].map(|edge| i64::from(four.counts[edge][i]));
                 if counts != [0; 3] {
-                    shift(&mut rows[four.columns[i] as usize], cell.sum(counts));
+                    shift(&mut rows[columns[i] as usize], cell.sum(counts));
                 }
             }
         }
+    }
+
+    fn columns_of(&self, four: usize) -> [u32; 4] {
+        let in_order = [0, 1, 2, 3].map(|i| 4 * four as u32 + i);
+        four.checked_sub(self.n_in_order).map_or(in_order, |other| self.columns[other])
     }
 }
 
 #[inline(always)]
 fn follow<Q: Quad>(
-    fours: &mut [Four],
+    tracks: &mut Tracks,
     rows: &mut [[f32; 3]],
     duals: [Cell; 2],
     cell: &PeriodicCell,
     first: bool,
 ) -> bool {
-    let [before, now] = duals;
-    let before = [all::<Q>(before[0]), all(before[1]), all(before[2])];
-    let now = [all::<Q>(now[0]), all(now[1]), all(now[2])];
-    let edges = Edges::<Q>::new(cell);
-    let zero = Q::all(0.0);
-    // of what is not finite the sum is neither
-    let mut sum = zero;
-    for four in fours {
-        let columns = four.columns.map(|column| column as usize);
-        let atoms = [rows[columns[0]], rows[columns[1]], rows[columns[2]], rows[columns[3]]];
-        let points = Q::xyz([&atoms[0], &atoms[1], &atoms[2], &atoms[3]]);
-        let [a, b, c, d] = &four.before;
-        let from = Q::xyz([a, b, c, d]);
-        let (mut jumps, mut most) = ([zero; 3], zero);
-        for edge in 0..3 {
-            let at = dot(now[edge], points);
-            sum = sum.add(at);
-            let by = at.subtract(dot(before[edge], from));
-            jumps[edge] = by.add(Q::all(ROUNDING)).subtract(Q::all(ROUNDING));
-            most = most.maximum(jumps[edge].magnitude());
-        }
-        four.before = atoms;
-        if !first && Q::any(zero.less(most)) {
-            // few atoms do
-            for (counts, jumps) in four.counts.iter_mut().zip(jumps) {
-                let jumps = jumps.store();
-                for i in 0..4 {
-                    counts[i] = counts[i].wrapping_sub(jumps[i] as i32);
-                }
-            }
-        }
-        if four.counts == [[0; 4]; 3] {
-            continue;
-        }
-        let mut counts = [zero; 3];
-        for (lanes, [a, b, c, d]) in counts.iter_mut().zip(&four.counts) {
-            *lanes = Q::load(&[f64::from(*a), f64::from(*b), f64::from(*c), f64::from(*d)]);
-        }
-        // the last atom may be there several times
-        for (column, atom) in columns.into_iter().zip(edges.shifted(points, counts)) {
-            rows[column] = atom;
+    let mut pass = Pass::<Q>::new(duals, cell, first);
+    let (in_order, others) = tracks.fours.split_at_mut(tracks.n_in_order);
+    for (four, atoms) in in_order.iter_mut().zip(rows.as_chunks_mut::<4>().0) {
+        let points = Q::xyz_of_row(atoms);
+        if let (true, counts) = pass.jumped(four, points) {
+            pass.edges.shift(atoms, points, counts);
         }
     }
-    let [a, b, c, d] = sum.store();
+    for (four, columns) in others.iter_mut().zip(&tracks.columns) {
+        let [a, b, c, d] = columns.map(|column| column as usize);
+        let points = Q::xyz([&rows[a], &rows[b], &rows[c], &rows[d]]);
+        if let (true, counts) = pass.jumped(four, points) {
+            let mut atoms = [[0.0; 3]; 4];
+            pass.edges.shift(&mut atoms, points, counts);
+            // the last atom may be there several times
+            [rows[a], rows[b], rows[c], rows[d]] = atoms;
+        }
+    }
+    let [a, b, c, d] = pass.sum.store();
     ((a + b) + (c + d)).is_finite()
+}
+
+/// A pass over the atoms of a frame.
+struct Pass<Q: Quad> {
+    before: [Vectors<Q>; 3],
+    now: [Vectors<Q>; 3],
+    edges: Edges<Q>,
+    /// Whether jumps from the frame before are counted: not in the first one.
+    follows: Q::Mask,
+    /// Of reduced coordinates: of what is not finite the sum is neither.
+    sum: Q,
+}
+
+impl<Q: Quad> Pass<Q> {
+    #[inline(always)]
+    fn new([before, now]: [Cell; 2], cell: &PeriodicCell, first: bool) -> Self {
+        let before = [all::<Q>(before[0]), all(before[1]), all(before[2])];
+        let now = [all::<Q>(now[0]), all(now[1]), all(now[2])];
+        let follows = Q::all(0.0).less(Q::all(if first { 0.0 } else { 1.0 }));
+        Self { before, now, edges: Edges::new(cell), follows, sum: Q::all(0.0) }
+    }
+
+    /// Four atoms go to where they are now. Gives the edges that are added, where there are any.
+    #[inline(always)]
+    fn jumped(&mut self, four: &mut Four, points: Vectors<Q>) -> (bool, Vectors<Q>) {
+        let zero = Q::all(0.0);
+        let from = [Q::widen(&four.before[0]), Q::widen(&four.before[1]), Q::widen(&four.before[2])];
+        let (mut counts, mut most) = ([zero; 3], zero);
+        for edge in 0..3 {
+            let at = dot(self.now[edge], points);
+            self.sum = self.sum.add(at);
+            let by = at.subtract(dot(self.before[edge], from));
+            let jump = by.add(Q::all(ROUNDING)).subtract(Q::all(ROUNDING));
+            // without asking whether there are jumps, as that cannot be foreseen
+            counts[edge] = Q::whole(&four.counts[edge]).subtract(Q::select(self.follows, jump, zero));
+            four.counts[edge] = counts[edge].store_whole();
+            most = most.maximum(counts[edge].magnitude());
+        }
+        four.before = [points[0].narrow(), points[1].narrow(), points[2].narrow()];
+        (Q::any(zero.less(most)), counts)
+    }
 }
 
 /// `atoms` (all where they are left out), `every`, frames from station to station, and `stations`: whole numbers of
@@ -170,8 +203,7 @@ fn follow<Q: Quad>(
 pub(super) const TRANSFORM: TransformInfo = TransformInfo {
     id: "nojump/1",
     make: |arguments| {
-        let all = AtomSelection::all(arguments.n_atoms());
-        let atoms = if arguments.has("atoms") { arguments.unique_atoms("atoms")? } else { all };
+        let atoms = arguments.unique_atoms_or_all("atoms")?;
         let stations = arguments.index_rows::<3>("stations")?.as_flattened().iter().map(|&sum| sum as i32).collect();
         let of_frames = arguments.has("frames").then(|| arguments.index_rows::<1>("frames")).transpose()?;
         let frames =
@@ -268,12 +300,7 @@ impl Transform for NoJump {
     }
 
     fn state(&self, atoms: &AtomSelection, _: &[AtomMap]) -> Result<NoJumpState> {
-        let mut places = vec![u32::MAX; atoms.n_atoms() as usize];
-        for (place, atom) in self.atoms.iter().enumerate() {
-            places[atom as usize] = place as u32;
-        }
-        let tracked = atoms.iter().enumerate().map(|(column, atom)| (column as u32, places[atom as usize]));
-        let (columns, places): (Vec<u32>, Vec<u32>) = tracked.filter(|(_, place)| *place != u32::MAX).unzip();
+        let Tracked { columns, places } = Tracked::of_row(atoms, &self.atoms)?;
         let mut tracks = Tracks::new(Cpu::detect(), &columns, atoms.len());
         tracks.begin(sums_of(&places, self.station(0)));
         Ok(NoJumpState { row_atoms: atoms.clone(), places, tracks, cell: CellOfFrame::default(), first: true })

@@ -13,6 +13,9 @@ use kinema_core::{Error, ErrorKind, Result};
 
 use super::TransformInfo;
 use super::progressive::Progressive;
+use crate::cpu::{Cpu, dispatch};
+use crate::geometry::vectors::{Vectors, all, difference};
+use crate::lanes::Quad;
 use crate::superposition::AtomsAndReference;
 use crate::superposition::qcp::Motion;
 
@@ -100,20 +103,65 @@ pub(crate) fn not_finite(set: &AtomSelection, positions: &[f32]) -> Error {
 
 /// Moves positions; where `turns` velocities, forces and the cell turn with them.
 pub(crate) fn move_frame(frame: &mut FrameMut<'_>, motion: &Motion, turns: bool) {
-    for atom in frame.positions.as_chunks_mut::<3>().0 {
-        *atom = motion.apply(atom.map(f64::from)).map(|x| x as f32);
-    }
+    let cpu = Cpu::detect();
+    let positions = frame.positions.as_chunks_mut::<3>().0;
+    dispatch!(cpu, (), move_all, (rows: &mut [[f32; 3]] = positions, motion: &Motion = motion));
     if !turns {
         return;
     }
+    // what has no place is turned about the origin
+    let turn = Motion { rotation: motion.rotation, ..Motion::NONE };
     for vectors in [&mut *frame.velocities, &mut *frame.forces] {
-        for vector in vectors.as_chunks_mut::<3>().0 {
-            *vector = motion.turn(vector.map(f64::from)).map(|x| x as f32);
-        }
+        let vectors = vectors.as_chunks_mut::<3>().0;
+        dispatch!(cpu, (), move_all, (rows: &mut [[f32; 3]] = vectors, motion: &Motion = &turn));
     }
     if frame.stamp.present.contains(Fields::CELL) {
         for vector in &mut frame.stamp.cell {
             *vector = motion.turn(*vector);
+        }
+    }
+}
+
+/// As [`Motion::apply`], rounded once.
+#[inline(always)]
+fn move_all<Q: Quad>(rows: &mut [[f32; 3]], motion: &Motion) {
+    let (from, to) = (all::<Q>(motion.from), all::<Q>(motion.to));
+    let [a, b, c] = &motion.rotation;
+    let [a, b, c] = [all::<Q>(*a), all(*b), all(*c)];
+    let (fours, rest) = rows.as_chunks_mut::<4>();
+    for four in fours {
+        let d = difference(Q::xyz_of_row(four), from);
+        Q::put_xyz([along(a, d).add(to[0]), along(b, d).add(to[1]), along(c, d).add(to[2])], four);
+    }
+    for atom in rest {
+        *atom = motion.apply(atom.map(f64::from)).map(|x| x as f32);
+    }
+}
+
+/// The product of two vectors. Nothing is fused, as in [`Motion::apply`].
+#[inline(always)]
+fn along<Q: Quad>(u: Vectors<Q>, v: Vectors<Q>) -> Q {
+    u[0].multiply(v[0]).add(u[1].multiply(v[1])).add(u[2].multiply(v[2]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_of_any_length_move_as_each_position_does() {
+        let rotation = [[0.36, 0.48, -0.8], [-0.8, 0.6, 0.0], [0.48, 0.64, 0.6]];
+        let motion = Motion { rotation, from: [1.1, -2.3, 40.7], to: [7.9, 0.3, -5.1] };
+        for n_atoms in 0..11 {
+            let row: Vec<[f32; 3]> =
+                (0..n_atoms).map(|i| [0.37, 11.3, -7.7].map(|x: f32| x * (i as f32 + 0.1))).collect();
+            let expected: Vec<[f32; 3]> =
+                row.iter().map(|atom| motion.apply(atom.map(f64::from)).map(|x| x as f32)).collect();
+            for cpu in [Cpu::detect(), Cpu::baseline()] {
+                let mut found = row.clone();
+                dispatch!(cpu, (), move_all, (rows: &mut [[f32; 3]] = &mut found, motion: &Motion = &motion));
+                assert_eq!(found, expected);
+            }
         }
     }
 }

@@ -54,6 +54,13 @@ impl Home {
         self.shape
     }
 
+    /// Whether coordinates are those along the axes, divided by lengths: the first edge of the cell is along x, the second in the
+    /// plane of x and y, and the shape a brick.
+    pub(super) fn is_along_axes(&self, cell: &PeriodicCell) -> bool {
+        let (rows, edges) = (&self.coordinates, cell.edges());
+        (0..3).all(|i| (0..3).all(|x| (x == i || rows[i][x] == 0.0) && (x <= i || edges[i][x] == 0.0)))
+    }
+
     /// How many of each edge bring a point home. Up to `margin` outside, in reduced coordinates, is inside.
     pub(super) fn counts(
         &self,
@@ -193,9 +200,66 @@ impl<Q: Quad> Within<Q> for Inside<Q> {
     }
 }
 
+/// A brick along the axes: as [`Inside`], without products that are zero.
+pub(super) struct Upright<Q> {
+    inverse: Vectors<Q>,
+    less: Vectors<Q>,
+    edges: [Vectors<Q>; 3],
+}
+
+impl<Q: Quad> Upright<Q> {
+    /// Of a cell where [`Home::is_along_axes`].
+    #[inline(always)]
+    pub(super) fn new(home: &Home, cell: &PeriodicCell) -> Self {
+        let Inside { coordinates: [x, y, z], less, .. } = Inside::new(home, cell);
+        let [a, b, c] = cell.edges();
+        Self { inverse: [x[0], y[1], z[2]], less, edges: [all(*a), all(*b), all(*c)] }
+    }
+
+    #[inline(always)]
+    fn off_middle(&self, i: usize, points: Vectors<Q>) -> Q {
+        points[i].multiply(self.inverse[i]).subtract(self.less[i])
+    }
+}
+
+impl<Q: Quad> Within<Q> for Upright<Q> {
+    #[inline(always)]
+    fn surely_inside(&self, points: Vectors<Q>) -> bool {
+        let (limit, outside) = (Q::all(0.5 - UNSURE), Q::all(1.0));
+        // what is not a number is not less
+        let mut off = self.off_middle(0, points).magnitude();
+        for i in 1..3 {
+            off = Q::select(off.less(limit), self.off_middle(i, points).magnitude(), outside);
+        }
+        all_less(off, limit)
+    }
+
+    #[inline(always)]
+    fn edges_home(&self, points: Vectors<Q>) -> Option<Vectors<Q>> {
+        let zero = Q::all(0.0);
+        let (mut counts, mut points, mut farthest, mut nearest) = ([zero; 3], points, zero, zero);
+        for i in [2, 1, 0] {
+            let from_middle = self.off_middle(i, points);
+            let cells = whole(from_middle);
+            // what is not a number makes those after it none, and the last one stays
+            farthest = farthest.maximum(cells.magnitude());
+            nearest = nearest.maximum(from_middle.subtract(cells).magnitude());
+            counts[i] = zero.subtract(cells);
+            for x in 0..i {
+                points[x] = counts[i].multiply_add(self.edges[i][x], points[x]);
+            }
+        }
+        let surely = all_less(nearest, Q::all(0.5 - (EDGE + UNSURE))) && all_less(farthest, Q::all(FAR));
+        surely.then_some(counts)
+    }
+}
+
 /// The points nearest to the middle.
 pub(super) struct Nearest<Q> {
     middle: Vectors<Q>,
+    /// As [`faces`] gives them.
+    faces: [Vectors<Q>; MOST_FACES],
+    n_faces: usize,
     /// Points up to this distance from the middle, squared, are inside.
     sure: Q,
     dual: [Vectors<Q>; 3],
@@ -216,6 +280,9 @@ impl<Q: Quad> Nearest<Q> {
     #[inline(always)]
     pub(super) fn new(home: &Home, cell: &PeriodicCell) -> Self {
         let lattice = cell.lattice();
+        let found = faces(lattice.basis());
+        let mut faces = [all([0.0; 3]); MOST_FACES];
+        faces.iter_mut().zip(&found).for_each(|(face, found)| *face = all(*found));
         let of_edges = lattice.of_edges().map(|counts| counts.map(|count| count as f64));
         let neighbours = lattice.neighbours().iter().map(|found| {
             let [x, y, z, half] = found.lanes();
@@ -225,6 +292,8 @@ impl<Q: Quad> Nearest<Q> {
         });
         Self {
             middle: all(home.middle),
+            faces,
+            n_faces: found.len(),
             sure: Q::all(lattice.sure()),
             dual: lattice.dual().map(all),
             minus_basis: lattice.basis().map(|vector| all(vector.map(|x| -x))),
@@ -234,11 +303,53 @@ impl<Q: Quad> Nearest<Q> {
     }
 }
 
+/// Pairs of opposite faces that the points nearest to the origin of a lattice can have.
+const MOST_FACES: usize = 7;
+
+/// The faces of the points that are nearest to the origin of all points of a lattice: products with these vectors are from -1 to
+/// 1 inside. The basis is Minkowski-reduced, and zero beyond the number of dimensions.
+///
+/// Of vectors that differ by twice another one, the shortest has a face, unless several are as short (Voronoi; Conway and
+/// Sloane, Proc. R. Soc. Lond. A 436, 55, 1992). Its coefficients are -1, 0 and 1 in a reduced basis.
+fn faces(basis: &[Vector; 3]) -> Vec<Vector> {
+    /// Lengths, squared, up to this share longer are equal, as in a cell whose edges are of single precision. Without their face
+    /// a point is the nearest one to four times this share of its square, and [`SHORTER`] allows ten.
+    const EQUAL: f64 = 1.0 + 1e-6;
+    let mut shortest = [([0.0; 3], f64::INFINITY, f64::INFINITY); MOST_FACES + 1];
+    let range = |i: usize| if basis[i] == [0.0; 3] { 0..=0 } else { -1..=1 };
+    for first in range(0) {
+        for second in range(1) {
+            for third in range(2) {
+                let counts: [i32; 3] = [first, second, third];
+                if counts <= [0; 3] {
+                    continue;
+                }
+                let vector = [0, 1, 2].map(|x| (0..3).map(|i| f64::from(counts[i]) * basis[i][x]).sum());
+                let squared = dot(vector, vector);
+                let class = counts.iter().fold(0, |class, count| 2 * class + count.unsigned_abs() as usize);
+                let (of_class, least, second) = &mut shortest[class];
+                if squared < *least {
+                    (*of_class, *least, *second) = (vector, squared, *least);
+                } else {
+                    *second = second.min(squared);
+                }
+            }
+        }
+    }
+    let has_face = |(_, least, second): &&(Vector, f64, f64)| least.is_finite() && *second > *least * EQUAL;
+    shortest.iter().filter(has_face).map(|(vector, least, _)| vector.map(|x| 2.0 * x / least)).collect()
+}
+
 impl<Q: Quad> Within<Q> for Nearest<Q> {
     #[inline(always)]
     fn surely_inside(&self, points: Vectors<Q>) -> bool {
         let from_middle = difference(points, self.middle);
-        all_less(dot4(from_middle, from_middle), self.sure)
+        // of a point that is not finite no product is, and the last one stays
+        let mut most = Q::all(0.0);
+        for face in &self.faces[..self.n_faces] {
+            most = most.maximum(dot4(*face, from_middle).magnitude());
+        }
+        all_less(most, Q::all(1.0))
     }
 
     #[inline(always)]
@@ -286,5 +397,43 @@ impl<Q: Quad> Within<Q> for Nearest<Q> {
             && all_less(unsure.multiply(squared), shortest.subtract(limit).magnitude())
             && all_less(farthest.maximum(moved), Q::all(FAR));
         surely.then_some(counts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::geometry::Lattice;
+
+    #[test]
+    fn what_is_between_all_faces_is_its_own_nearest_image() {
+        let root = 3_f64.sqrt();
+        let cells = [
+            ([[30.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 50.0]], 2),
+            ([[30.0, 0.0, 0.0], [0.0, 40.0, 0.0], [0.0, 0.0, 50.0]], 3),
+            ([[40.0, 0.0, 0.0], [0.0, 50.0, 0.0], [-12.0, 0.0, 60.0]], 4),
+            ([[50.0, 0.0, 0.0], [-25.0, 25.0 * root, 0.0], [0.0, 0.0, 80.0]], 4),
+            ([[80.017_006, 0.0, 0.0], [0.0, 80.017_006, 0.0], [40.008_503, 40.008_503, 56.580_566]], 6),
+            ([[60.0, 0.0, 0.0], [20.0, 56.568_54, 0.0], [-20.0, 28.284_27, 48.989_79]], 7),
+            ([[31.0, 2.0, 1.0], [11.0, 29.0, 3.0], [-7.0, 5.0, 23.0]], 7),
+            ([[31.0, 2.0, 1.0], [73.0, 33.0, 5.0], [-7.0, 5.0, 23.0]], 7),
+        ];
+        for (cell, expected) in cells {
+            let lattice = Lattice::of_cell(&cell).unwrap();
+            let found = faces(lattice.basis());
+            assert_eq!(found.len(), expected, "{cell:?}");
+            let (mut inside, steps) = (0, 31);
+            let share = |step: i32| 2.2 * f64::from(step) / f64::from(steps - 1) - 1.1 + 1e-3;
+            for step in 0..steps * steps * steps {
+                let shares = [step % steps, step / steps % steps, step / steps / steps].map(share);
+                let point = [0, 1, 2].map(|x| (0..3).map(|i| shares[i] * lattice.basis()[i][x]).sum());
+                let nearest = lattice.nearest(point);
+                let is_nearest = dot(nearest, nearest) >= SHORTER * dot(point, point);
+                let is_between = found.iter().all(|face| dot(*face, point).abs() < 1.0);
+                assert_eq!(is_between, is_nearest, "{cell:?} {point:?}");
+                inside += usize::from(is_between);
+            }
+            assert!(inside > 1000, "{inside}");
+        }
     }
 }

@@ -14,7 +14,7 @@ use super::TransformInfo;
 use super::groups::{Groups, Labels};
 use super::images::{CellOfFrame, Edges, Fault, PeriodicCell, shift};
 pub use super::unit_cell::UnitCell;
-use super::unit_cell::{EDGE, Home, Inside, Nearest, Within};
+use super::unit_cell::{EDGE, Home, Inside, Nearest, Upright, Within};
 use crate::cpu::{Cpu, dispatch};
 use crate::geometry::vectors::{Vectors, plus_times};
 use crate::lanes::Quad;
@@ -101,6 +101,8 @@ pub struct WrapRow {
     shape: UnitCell,
     /// Whether each group is one atom.
     of_atoms: bool,
+    /// Whether each atom of a row is the group of its own number.
+    are_all_atoms: bool,
     /// Groups of as many atoms, four at a time.
     alike: Vec<Alike>,
     /// Of each four groups the atoms and their weights; empty where all atoms of the row are groups.
@@ -129,8 +131,11 @@ impl WrapRow {
     /// Of groups whose centres are brought home.
     pub fn new(cpu: Cpu, groups: Groups, shape: UnitCell) -> Self {
         let of_atoms = groups.are_of_one();
-        let mut made = Self { cpu, groups, shape, of_atoms, alike: Vec::new(), fours: Vec::new(), alone: Vec::new() };
-        if made.are_all_atoms() {
+        let mut own_numbers = (0..groups.len()).map(|group| groups.atoms(group)[0] as usize == group);
+        let are_all_atoms = of_atoms && groups.len() == groups.n_atoms() && own_numbers.all(|is_own| is_own);
+        let (alike, fours, alone) = (Vec::new(), Vec::new(), Vec::new());
+        let mut made = Self { cpu, groups, shape, of_atoms, are_all_atoms, alike, fours, alone };
+        if made.are_all_atoms {
             let n_atoms = made.groups.n_atoms() as u32;
             made.alone.extend(n_atoms - n_atoms % 4..n_atoms);
             return made;
@@ -151,11 +156,6 @@ impl WrapRow {
             }
         }
         made
-    }
-
-    /// Whether each atom of a row is a group.
-    fn are_all_atoms(&self) -> bool {
-        self.of_atoms && self.groups.len() == self.groups.n_atoms()
     }
 
     /// Moves the atoms of a row, `atoms x 3`, angstrom. `unsure` is room for the groups that are examined by themselves.
@@ -227,9 +227,12 @@ fn bring_fours_home<Q: Quad>(
     cell: &PeriodicCell,
     unsure: &mut Vec<u32>,
 ) {
-    match (home.shape(), wrap.are_all_atoms()) {
+    match (home.shape(), wrap.are_all_atoms) {
         (UnitCell::Compact, true) => atoms::<Q, _>(rows, &Nearest::new(home, cell), cell, unsure),
         (UnitCell::Compact, false) => groups::<Q, _>(wrap, rows, &Nearest::new(home, cell), cell, unsure),
+        (UnitCell::Rect, true) if home.is_along_axes(cell) => {
+            atoms::<Q, _>(rows, &Upright::new(home, cell), cell, unsure);
+        }
         (_, true) => atoms::<Q, _>(rows, &Inside::new(home, cell), cell, unsure),
         (_, false) => groups::<Q, _>(wrap, rows, &Inside::new(home, cell), cell, unsure),
     }
@@ -268,19 +271,18 @@ fn atoms<Q: Quad, W: Within<Q>>(rows: &mut [[f32; 3]], within: &W, cell: &Period
     let edges = Edges::<Q>::new(cell);
     for (at, fours) in rows.as_chunks_mut::<4>().0.chunks_mut(TOGETHER).enumerate() {
         let mut found = Found::none();
-        for (number, [a, b, c, d]) in fours.iter().enumerate() {
-            found.examined(number, within.surely_inside(Q::xyz([a, b, c, d])));
+        for (number, four) in fours.iter().enumerate() {
+            found.examined(number, within.surely_inside(Q::xyz_of_row(four)));
         }
         for &number in found.numbers() {
             let number = usize::from(number);
-            let [a, b, c, d] = &fours[number];
-            let points = Q::xyz([a, b, c, d]);
+            let points = Q::xyz_of_row(&fours[number]);
             let Some(counts) = within.edges_home(points) else {
                 let first = 4 * (at * TOGETHER + number) as u32;
                 unsure.extend(first..first + 4);
                 continue;
             };
-            fours[number] = edges.shifted(points, counts);
+            edges.shift(&mut fours[number], points, counts);
         }
     }
 }

@@ -202,8 +202,8 @@ impl Plan {
         let wanted = plan.useful_workers(scanned, workers);
         plan.share_memory(&budget, wanted)?;
         let kept = jobs.iter().map(|job| job.kernel.kept_bytes()).fold(0, u64::saturating_add);
-        if kept > 0 {
-            plan.notes.push(format!("{:.1} MiB of results come together in memory", kept as f64 / (1 << 20) as f64));
+        if kept >= 1 << 20 {
+            plan.notes.push(format!("{} MiB of results come together in memory", kept >> 20));
         }
         if let Access::InMemory { pieces } = access {
             let leaf = leaf_frames * copies * row;

@@ -258,15 +258,17 @@ impl<'a> Frame<'a> {
         if all.is_empty() { all } else { &all[self.row * width..][..width] }
     }
 
-    /// The lattice of its cell along its periodic edges; of one that a frame before had, or another kernel has asked for, it is there already.
+    /// The lattice of its cell along its periodic edges. It is made once for a cell that the frame before had, or that another
+    /// kernel has asked for.
     ///
     /// # Errors
-    /// `Corrupt` for a cell that is not finite or spans nothing; `Internal` for a kernel that does not need cells.
+    /// `Corrupt`, with the frame, for a cell that is not finite or spans nothing; `Internal` for a kernel that does not need
+    /// cells.
     pub fn lattice(&self) -> Result<Arc<Lattice>> {
         if !self.frames.sets.needs.fields.contains(Fields::CELL) {
             return Err(Error::new(ErrorKind::Internal, "a kernel asks for a cell that is not among its needs"));
         }
-        self.frames.workspace.lattice(self.number, self.stamp)
+        self.frames.workspace.lattice(self.number, self.stamp).map_err(|error| error.at_frame(self.number))
     }
 
     /// The error for vectors of a set that are not finite, which names the first such atom of the trajectory.

@@ -61,15 +61,9 @@ impl<T: Number> Shared<T> {
     }
 
     fn into_vec(self) -> Vec<T> {
-        ManuallyDrop::new(self).vector()
-    }
-
-    /// The vector, to be taken once.
-    fn vector(&mut self) -> Vec<T> {
-        let (len, capacity) = (std::mem::take(&mut self.len), std::mem::take(&mut self.capacity));
-        let begin = std::mem::replace(&mut self.begin, std::ptr::NonNull::dangling().as_ptr());
-        // SAFETY: parts of the vector in `new`, or, the second time, of one without room.
-        unsafe { Vec::from_raw_parts(begin, len, capacity) }
+        let this = ManuallyDrop::new(self);
+        // SAFETY: parts of the vector in `new`, which nothing else takes or frees.
+        unsafe { Vec::from_raw_parts(this.begin, this.len, this.capacity) }
     }
 }
 
