@@ -178,6 +178,7 @@ impl<Q: Quad> Pass<Q> {
 
     /// Four atoms go to where they are now. Gives the edges that are added, where there are any.
     #[inline(always)]
+    #[expect(clippy::needless_range_loop, reason = "functions of iterators are compiled for every processor")]
     fn jumped(&mut self, four: &mut Four, points: Vectors<Q>) -> (bool, Vectors<Q>) {
         let zero = Q::all(0.0);
         let from = [Q::widen(&four.before[0]), Q::widen(&four.before[1]), Q::widen(&four.before[2])];

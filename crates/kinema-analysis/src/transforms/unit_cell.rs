@@ -235,6 +235,7 @@ impl<Q: Quad> Within<Q> for Upright<Q> {
     }
 
     #[inline(always)]
+    #[expect(clippy::needless_range_loop, reason = "functions of iterators are compiled for every processor")]
     fn edges_home(&self, points: Vectors<Q>) -> Option<Vectors<Q>> {
         let zero = Q::all(0.0);
         let (mut counts, mut points, mut farthest, mut nearest) = ([zero; 3], points, zero, zero);
