@@ -43,7 +43,7 @@ def test_universe(adk_dcd):
     assert traj.paths == (adk_dcd.trajectory,)
     assert len(traj.select("name CA")) == 214
     universe.trajectory.add_transformations(lambda ts: ts)
-    with pytest.raises(kn.ArgumentError, match="on the fly"):
+    with pytest.raises(kn.ArgumentError, match="transformations that work on its own time steps"):
         kn.open(universe)
     universe = mda.Universe(*adk_dcd)
     universe.transfer_to_memory(stop=2)
