@@ -274,7 +274,7 @@ class _Judged:
         """Judges what is decoded of a file: all of its frames, or a sample."""
         path, n_frames = part.paths[0], len(part)
         search = None
-        if part.n_atoms == self.parts[0].n_atoms and not _other_atoms(part):
+        if part.n_atoms == self.parts[0].n_atoms and not _other_atoms(part, given=self.topology is not None):
             search = self.molecules.search(part)
         if isinstance(search, str):
             self.notes.append(search)
@@ -306,11 +306,15 @@ class _Judged:
         )
 
 
-def _other_atoms(part: Trajectory) -> bool:
-    """Whether the topology is of other atoms, which is a problem of its own."""
+def _other_atoms(part: Trajectory, *, given: bool) -> bool:
+    """Whether the topology is of other atoms, or of a damaged frame of the file itself: problems of their own."""
     try:
         _ = part.topology
     except ArgumentError:
+        return True
+    except CorruptFileError:
+        if given:
+            raise
         return True
     return False
 

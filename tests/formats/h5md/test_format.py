@@ -44,7 +44,7 @@ class H5mdTests(FormatTests):
 
 
 class TestContiguous(H5mdTests):
-    cut_every = 1
+    cut_every = 7
 
 
 class TestFrameByFrame(H5mdTests):
