@@ -236,6 +236,9 @@ def set_filters(plist: Any, filters: Filters) -> None:
             # registers the filters with HDF5
             import hdf5plugin  # noqa: F401
 
+            # loads it: HDF5 writes the name of a filter that it has at that moment, and the bytes of a file are not to
+            # depend on what this process has read before
+            h5py.h5z.filter_avail(number)
             plist.set_filter(number, h5py.h5z.FLAG_OPTIONAL, values)
 
 
