@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
@@ -16,6 +17,8 @@ from tests.transforms.lifting import lifted
 import kinema as kn
 from kinema import transforms
 from kinema.notes import collected
+from kinema.runners import Runner
+from kinema.runners.registry import choose_runner
 from kinema.testing.runner_work import assert_same
 
 N_FRAMES, N_MOLECULES, SIZE = 2500, 12, 5
@@ -31,8 +34,8 @@ def noted() -> Iterator[None]:
         yield
 
 
-def stack(name: str) -> list[transforms.Transform]:
-    """By a name, as ranks of another process know it."""
+def stack(name: str, **options: Any) -> list[transforms.Transform]:
+    """By a name, as ranks of another process know it; passes over all frames have these options of `kinema.run`."""
     whole = transforms.whole(bonds=BONDS)
     match name.split():
         case ["wrap", compound, ur]:
@@ -41,13 +44,17 @@ def stack(name: str) -> list[transforms.Transform]:
             first = transforms.cluster(SOME, bonds=BONDS)
             wrap = transforms.wrap(compound="molecules", ur="compact", weights=None, bonds=BONDS)
             fit = transforms.superpose(SOME)
-            return [lifting(), whole, transforms.nojump(first=first), transforms.center(SOME), wrap, fit]
+            nojump = transforms.nojump(first=first, **options)
+            return [lifting(), whole, nojump, transforms.center(SOME), wrap, fit]
     made = {
         "whole": [whole],
         "cluster": [whole, transforms.cluster(SOME, bonds=BONDS)],
         "center": [transforms.center(SOME)],
         "superpose": [transforms.superpose(SOME)],
         "trans": [transforms.superpose(SOME, mode="trans")],
+        "progressive": [whole, transforms.superpose(SOME, reference="previous", **options)],
+        "nojump": [transforms.nojump(**options)],
+        "displacement": [whole, transforms.displacement(**options)],
         "function": [lifting()],
     }
     return made[name]
@@ -57,8 +64,9 @@ def lifting() -> transforms.Transform:
     return transforms.function(lifted, [5, 6, 50])
 
 
-NAMES = ["whole", "cluster", "center", "superpose", "trans", "function"]
+NAMES = ["whole", "cluster", "center", "superpose", "trans", "function", "progressive", "nojump", "displacement"]
 NAMES += [f"wrap {compound} {ur}" for compound in ("atoms", "molecules") for ur in ("rect", "tric", "compact")]
+ALL_NAMES = (*NAMES, "all")
 
 
 def molecules() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -83,20 +91,54 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-def changed(folder: Path, name: str) -> kn.Trajectory:
-    return kn.open(folder / "walk.trr", stored=False).with_transform(*stack(name))
+def changed(folder: Path, name: str, **options: Any) -> kn.Trajectory:
+    return kn.open(folder / "walk.trr", stored=False).with_transform(*stack(name, **options))
 
 
-def analyses(folder: Path, name: str) -> list[Any]:
+def analyses(folder: Path, name: str, **options: Any) -> list[Any]:
     """Three that need other atoms each."""
-    traj = changed(folder, name)
+    traj = changed(folder, name, **options)
     return [kn.RMSD(traj, [0, 7, 8, 9]), kn.RMSF(traj, [33, 2, 50]), kn.RadiusOfGyration(traj, SOME, weights=None)]
+
+
+def digest(analysis: Any) -> str:
+    """Of all result arrays of an analysis."""
+    found = sha256()
+    for name in sorted(analysis.results):
+        array = np.asarray(analysis.results[name])
+        found.update(f"{name} {array.dtype} {array.shape}".encode())
+        found.update(array.tobytes())
+    return found.hexdigest()
+
+
+def digests(folder: Path, out: Path, runner: Runner, workers: int, wanted: int | None) -> dict[str, Any]:
+    """What all stacks give on a runner, by their names, and a file that is converted."""
+    options = {"runner": runner, "workers": wanted}
+    found: dict[str, Any] = {}
+    for name in ALL_NAMES:
+        made = kn.run(analyses(folder, name, **options), **options)
+        assert [len(one.workers) for one in made[0].timings.passes] == [workers], name
+        found[name] = [digest(one) for one in made]
+    out = out / f"{workers}.xtc"
+    kn.convert(changed(folder, "all", **options)[:400], out, **options)
+    found["file"] = sha256(out.read_bytes()).hexdigest()
+    return found
 
 
 @pytest.fixture(scope="module")
 def alone(folder: Path) -> dict[str, list[Any]]:
     with collected():
-        return {name: [one.run(runner="serial") for one in analyses(folder, name)] for name in (*NAMES, "all")}
+        return {name: [one.run(runner="serial") for one in analyses(folder, name)] for name in ALL_NAMES}
+
+
+@pytest.fixture(scope="module")
+def expected(folder: Path, tmp_path_factory: pytest.TempPathFactory, alone: dict[str, list[Any]]) -> dict[str, Any]:
+    """What `digests` gives, of each analysis alone on one thread of this process."""
+    out = tmp_path_factory.mktemp("serial") / "out.xtc"
+    with collected():
+        kn.convert(changed(folder, "all", runner="serial")[:400], out, runner="serial")
+    found: dict[str, Any] = {name: [digest(one) for one in made] for name, made in alone.items()}
+    return found | {"file": sha256(out.read_bytes()).hexdigest()}
 
 
 def assert_all_same(found: list[Any], expected: list[Any]) -> None:
@@ -105,52 +147,61 @@ def assert_all_same(found: list[Any], expected: list[Any]) -> None:
         assert_same(one, other)
 
 
-def test_what_is_done_is_something(alone: dict[str, list[Any]]) -> None:
+def test_what_is_done_is_something(alone: dict[str, list[Any]], expected: dict[str, Any]) -> None:
     """Superpositions and centres change no radius; all else gives other numbers than all others."""
     radii = {name: np.asarray(found[2].results.values).tobytes() for name, found in alone.items()}
     rmsf = {name: np.asarray(found[1].results.values).tobytes() for name, found in alone.items()}
-    assert len(set(radii.values())) >= 8 and len(set(rmsf.values())) >= 10
+    assert len(set(radii.values())) >= 10 and len(set(rmsf.values())) >= 13
+    # so do their digests
+    assert len({tuple(expected[name]) for name in ALL_NAMES}) >= 13
 
 
-@pytest.mark.parametrize("name", [*NAMES, "all"])
+@pytest.mark.parametrize("name", ALL_NAMES)
 def test_on_threads(folder: Path, alone: dict[str, list[Any]], name: str) -> None:
     for workers, memory in ((1, "64 MiB"), (2, None), (3, "96 MiB"), (7, None)):
         assert_all_same(kn.run(analyses(folder, name), runner="threads", workers=workers, memory=memory), alone[name])
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize(
-    ("runner", "workers", "name"),
-    [("processes", 2, "cluster"), ("processes", 3, "all"), ("processes", 7, "all"), ("dask", 2, "all")],
-)
-def test_on_processes(folder: Path, alone: dict[str, list[Any]], runner: str, workers: int, name: str) -> None:
-    assert_all_same(kn.run(analyses(folder, name), runner=runner, workers=workers), alone[name])
+def test_on_processes(folder: Path, tmp_path: Path, expected: dict[str, Any]) -> None:
+    runner = choose_runner("processes")
+    with runner.session():
+        for workers in (7, 3, 2, 1):
+            assert digests(folder, tmp_path, runner, workers, workers) == expected
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("workers", [1, 2, 3, 7])
+def test_on_dask(folder: Path, tmp_path: Path, expected: dict[str, Any], workers: int) -> None:
+    runner = choose_runner("dask")
+    with runner.session():
+        assert digests(folder, tmp_path, runner, workers, workers) == expected
 
 
 RANKS = """
 sys.path.insert(0, ROOT)
+import json
 from pathlib import Path
 from kinema.notes import collected
-from kinema.testing.runner_work import assert_same
-from tests.transforms.test_same_bits import NAMES, analyses
+from kinema.runners.registry import choose_runner
+from tests.transforms.test_same_bits import digests
 with collected():
-    for name in (*NAMES, "all"):
-        found = kn.run(analyses(Path("."), name), runner="mpi")
-        if rank == 0:
-            for one, other in zip(found, kn.run(analyses(Path("."), name), runner="serial"), strict=True):
-                assert_same(one, other)
+    size, runner = MPI.COMM_WORLD.Get_size(), choose_runner("mpi", results="all")
+    found = MPI.COMM_WORLD.gather(digests(Path(FOLDER), Path("."), runner, size, None))
 if rank == 0:
-    say("the same")
+    say(json.dumps(found))
 """
 
 
 @pytest.mark.processes
-def test_on_ranks(mpi: Any, folder: Path) -> None:
-    root = str(Path(__file__).parent.parent.parent)
-    assert mpi.script(3, f"ROOT = {root!r}\n{RANKS}", folder) == "the same\n"
+@pytest.mark.parametrize("workers", [1, 2, 3, 7])
+def test_on_ranks(mpi: Any, folder: Path, tmp_path: Path, expected: dict[str, Any], workers: int) -> None:
+    root = Path(__file__).parent.parent.parent
+    out = mpi.script(workers, f"ROOT, FOLDER = {str(root)!r}, {str(folder)!r}\n{RANKS}", tmp_path)
+    assert json.loads(out) == [expected] * workers
 
 
-@pytest.mark.parametrize("name", [*NAMES, "all"])
+@pytest.mark.parametrize("name", ALL_NAMES)
 def test_read_blocks_and_frames(folder: Path, name: str) -> None:
     traj = changed(folder, name)
     every = traj.read(workers=1)
