@@ -77,6 +77,37 @@ class TestAgainstTrjconv:
         assert np.abs(expected["nojump"] - walk.read()).max() > 20
         assert_allclose(walk.with_transform(transforms.nojump()).read(), expected["nojump"], rtol=0, atol=NEAR)
 
+    def test_nojump_from_a_structure(self, expected: dict[str, Floats]) -> None:
+        """GROMACS puts atoms of the first frame beside those of `-s`, also where they are far from the cell."""
+        walk = kn.open(STORED / "walk.trr", stored=False)
+        found = walk.with_transform(transforms.nojump(first=STORED / "system.tpr")).read()
+        assert_allclose(found, expected["nojump-structure"], rtol=0, atol=NEAR)
+        assert np.abs(expected["nojump-structure"] - expected["nojump"]).max() > 20
+
+    def test_nojump_and_center(self, expected: dict[str, Floats]) -> None:
+        """Jumps are removed first. The centre differs as in `test_center_is_another_one`."""
+        walk = kn.open(STORED / "walk.trr", stored=False)
+        half, ring = walk.read(fields=["positions"])["cells"].sum(axis=1) / 2, expected["nojump"][:, RING]
+        middle = half - (ring.min(axis=1) + ring.max(axis=1)) / 2
+        assert_allclose(expected["nojump"] + middle[:, None], expected["nojump-center"], rtol=0, atol=NEAR)
+        mean = half - ring.astype(np.float64).mean(axis=1)
+        found = walk.with_transform(transforms.nojump(), transforms.center(RING)).read()
+        assert_allclose(found, expected["nojump"] + mean[:, None], rtol=0, atol=NEAR)
+
+    def test_progressive_fit(self, whole: kn.Trajectory, expected: dict[str, Floats]) -> None:
+        """GROMACS superposes the first frame on the structure of `-s`, and ours leaves it: one motion of all frames."""
+        fit = transforms.superpose(CHAINS, reference="previous", weights="mass")
+        ours, theirs = whole.with_transform(fit).read(dtype="float64"), expected["progressive"].astype(np.float64)
+        first, centers = ours[0].mean(axis=0), theirs[0].mean(axis=0)
+        left, _, right = np.linalg.svd((ours[0] - first).T @ (theirs[0] - centers))
+        rotation = left @ right
+        assert np.linalg.det(rotation) > 0.999
+        # its roundings to float32 add up from frame to frame
+        assert_allclose((ours - first) @ rotation + centers, theirs, rtol=0, atol=2 * NEAR)
+        # it is another one than that on the first frame
+        on_first = whole.with_transform(transforms.superpose(CHAINS, weights="mass")).read()
+        assert np.abs(on_first - ours).max() > 1
+
     def test_cluster_but_for_where_all_of_it_is(self, whole: kn.Trajectory, expected: dict[str, Floats]) -> None:
         """GROMACS brings all to their common centre; ours leaves the anchor where it is."""
         clustered = whole.with_transform(transforms.cluster(CHAINS))

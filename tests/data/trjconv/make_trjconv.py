@@ -82,13 +82,21 @@ CELLS = {
     "skewed": [[29.0, 0, 0], [-9.0, 26.0, 0], [11.0, -8.0, 25.0]],
 }
 # what works with whole molecules alone, and what goes along a walk; others are made of raw.trr
-SOURCES = {"nojump": "walk", "cluster": "whole", "trans": "whole"}
+NOJUMP = ("nojump", "nojump-structure", "nojump-center")
+SOURCES = {**dict.fromkeys(NOJUMP, "walk"), "cluster": "whole", "trans": "whole", "progressive": "whole"}
+# begins with the first frame
+ALONE = ("nojump", "nojump-center")
 SHAPES = ("rect", "tric", "compact")
 # that is fitted, clustered or centred
-GROUPS = {"center": "ring", "center-mol-compact": "ring", **dict.fromkeys(("cluster", "fit", "trans"), "chains")}
+GROUPS = {
+    **dict.fromkeys(("center", "center-mol-compact", "nojump-center"), "ring"),
+    **dict.fromkeys(("cluster", "fit", "trans", "progressive"), "chains"),
+}
 COMMANDS = {
     "whole": "whole.trr -pbc whole",
     "nojump": "nojump.trr -pbc nojump",
+    "nojump-structure": "nojump-structure.trr -pbc nojump",
+    "nojump-center": "nojump-center.trr -pbc nojump -center",
     **{
         f"{pbc}-{ur}": f"{pbc}.trr -pbc {pbc} -ur {ur}"
         for pbc in ("mol", "res", "atom")
@@ -99,6 +107,7 @@ COMMANDS = {
     "center-mol-compact": "center-mol.trr -pbc mol -ur compact -center",
     "fit": "fit.trr -fit rot+trans",
     "trans": "trans.trr -fit translation",
+    "progressive": "progressive.trr -fit progressive",
 }
 
 
@@ -189,7 +198,7 @@ def main() -> None:
         for key, words in COMMANDS.items():
             source = SOURCES.get(key, "raw")
             path = (folder if source == "whole" else HERE) / f"{source}.trr"
-            structure = "" if key == "nojump" else "-s system.tpr"
+            structure = "" if key in ALONE else "-s system.tpr"
             # the group that is fitted, clustered or centred; then what is written
             answers = [*([GROUPS[key]] if key in GROUPS else []), "all", ""]
             gmx(folder, f"trjconv -f {path} {structure} -n groups.ndx -o {words}", "\n".join(answers))
@@ -200,7 +209,8 @@ def main() -> None:
     np.savez_compressed(HERE / "trjconv.npz", **values)
     found = next(line.partition(":")[2].strip() for line in version.splitlines() if line.startswith("GROMACS version"))
     commands = {
-        key: f"gmx trjconv -f {SOURCES.get(key, 'raw')}.trr -s system.tpr -o {words}" for key, words in COMMANDS.items()
+        key: f"gmx trjconv -f {SOURCES.get(key, 'raw')}.trr {'' if key in ALONE else '-s system.tpr '}-o {words}"
+        for key, words in COMMANDS.items()
     }
     (HERE / "commands.json").write_text(json.dumps({"GROMACS": found, "commands": commands}, indent=1) + "\n")
 
