@@ -33,7 +33,7 @@ def whole_edges(vectors, cell):
 
 
 def toroidal_view_preserving(w, cells):
-    """TOR: each displacement has the image that is nearest in the cell of its frame."""
+    """TOR, von Bülow et al. 2020, equation 1: each displacement has the nearest image in the cell of its frame."""
     u = [w[0]]
     for i in range(1, len(w)):
         step = w[i] - w[i - 1]
@@ -42,11 +42,23 @@ def toroidal_view_preserving(w, cells):
 
 
 def hybrid(w, cells):
-    """Kulke and Vermaas: the same, corrected for what the cell has changed under the images of the frame before."""
+    """Kulke and Vermaas 2022, equation 12: the same, corrected for how the cell has changed under the images of the
+    frame before.
+    """
     u = [w[0]]
     for i in range(1, len(w)):
         step, images = w[i] - w[i - 1], whole_edges(u[-1] - w[i - 1], cells[i - 1])
         u.append(u[-1] + step - whole_edges(step, cells[i]) @ cells[i] - images @ (cells[i - 1] - cells[i]))
+    return np.array(u)
+
+
+def reversible(w, cells):
+    """Kulke and Vermaas 2022, equation B8, for any cell: positions of the frame before go with the cell."""
+    u = [w[0]]
+    for i in range(1, len(w)):
+        scaling = np.linalg.inv(cells[i - 1]) @ cells[i]
+        jumps = np.floor(w[i] @ np.linalg.inv(cells[i]) - w[i - 1] @ np.linalg.inv(cells[i - 1]) + 0.5)
+        u.append(u[-1] @ scaling + (w[i] - w[i - 1] @ scaling) - jumps @ cells[i])
     return np.array(u)
 
 
@@ -70,8 +82,9 @@ def test_positions_are_those_of_the_published_formula(walked, moved):
 
 def test_nojump_is_the_reversible_scheme_of_kulke_and_vermaas(walked, moved):
     (w, cells), traj = walked
-    expected = hybrid(w, cells)
     unwrapped = traj.with_transform(transforms.nojump()).read()
+    assert_allclose(unwrapped, reversible(w, cells), rtol=0, atol=1e-4)
+    expected = hybrid(w, cells)
     # steps near half of the cell may be taken for the other image, as one has the cell of either frame
     apart = np.abs(unwrapped - expected).max(axis=(0, 2))
     assert np.count_nonzero(apart < 1e-3) >= N_ATOMS - 2

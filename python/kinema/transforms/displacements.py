@@ -107,12 +107,13 @@ def displacement(select: AtomChoice = None, **options: Any) -> Displacement:
 
         d - round(d / L) L,   d = w_i - w_(i-1),
 
-    where w are the positions as they are read, L the cell of frame i, and the division is in reduced coordinates. With
-    `nojump` an atom stays at an image of where it is read, `w_i + n L_i`: as the cell breathes, atoms that have gone
-    far move with it by n times its change. That is what the reversible scheme of Kulke and Vermaas gives as well, by
-    which frames can be wrapped again. Here the edges of earlier jumps are those of the cell at that time, so that
-    diffusion coefficients are those of the steps; frames cannot be wrapped again. In a cell that does not change both
-    are the same but for rounding.
+    where w are the positions as they are read, L the cell of frame i, and the division is in reduced coordinates: the
+    nearest image of each step that is shorter than half of the least height of the cell. With `nojump` an atom stays
+    at an image of where it is read, `w_i + n L_i`: as the cell breathes, atoms that have gone far move with it by n
+    times its change. That is what the reversible scheme of Kulke and Vermaas gives as well, by which frames can be
+    wrapped again. Here the edges of earlier jumps are those of the cell at that time, so that diffusion coefficients
+    are those of the steps; frames cannot be wrapped again. In a cell that does not change both are the same but for
+    rounding.
 
     Molecules stay whole where `whole` comes before: then all atoms of a molecule jump together.
 
@@ -130,8 +131,11 @@ def displacement(select: AtomChoice = None, **options: Any) -> Displacement:
         For `Trajectory.with_transform`, which reads all frames of the files once. A step of more than 0.4 of the cell
         is noted. Sums take up to 64 MiB of memory.
 
-    Sources: S. von Bülow, J. T. Bullerjahn, G. Hummer, J. Chem. Phys. 2020, 153, 021101; M. Kulke, J. V. Vermaas, J.
-    Chem. Theory Comput. 2022, 18, 6161; the schemes are compared in J. T. Bullerjahn et al., J. Chem. Theory Comput.
-    2023, 19, 3406 (there TOR, and HYB for that of Kulke and Vermaas).
+    Sources: S. von Bülow, J. T. Bullerjahn, G. Hummer, J. Chem. Phys. 2020, 153, 021101, equation 1 (bricks; "the
+    minimal displacement vector according to periodic boundary conditions for the instantaneous box geometry");
+    M. Kulke, J. V. Vermaas, J. Chem. Theory Comput. 2022, 18, 6161, equations 12 (bricks) and B8 (any cell, `nojump`);
+    the schemes are compared in J. T. Bullerjahn et al., J. Chem. Theory Comput. 2023, 19, 3406 (there TOR, and HYB for
+    that of Kulke and Vermaas). The equations were taken from their statement in the documentation of mdtools
+    (`unwrap_frame`); `unwrap scheme tor` and `frac` of cpptraj give the positions of `displacement` and `nojump`.
     """
     return Displacement(select, options)
