@@ -131,3 +131,34 @@ def test_parts_keep_their_own_edges(tmp_path: Path) -> None:
     assert_allclose(distances, np.linalg.norm(expected, axis=1), rtol=1e-6)
     whole = traj.with_transform(transforms.whole(bonds=BONDS)).read()
     assert_allclose(whole[:, 1] - whole[:, 0], expected)
+
+
+# by what atoms move from one frame to the next, angstrom, and along which of their edges cells of 20 angstrom are open
+STEPS = {
+    # through a face and in again, where images repeat
+    "through x": ([EDGE, 0, 0], {"slab": False, "wire": True, "all": False, "flat": False}),
+    "through z": ([0, 0, EDGE], {"slab": True, "wire": False, "all": False, "flat": True}),
+    "far along x": ([0.4 * EDGE, 0, 0], {"slab": True, "wire": True, "all": True, "flat": True}),
+    "far along z": ([0, 0, 0.4 * EDGE], {"slab": True, "wire": True, "all": True, "flat": True}),
+}
+
+
+@pytest.mark.parametrize("kind", ["slab", "wire", "all", "flat"])
+def test_check_sees_jumps_by_periodic_edges(tmp_path: Path, kind: str) -> None:
+    """A slab's third edge may also have no length; what goes through an open face has moved."""
+    # skewed, so that edges are no axes
+    cell = np.array([[EDGE, 0, 0], [3, EDGE, 0], [0, 0, 0.0 if kind == "flat" else EDGE]])
+    boundary = ["periodic" if one else "none" for one in {"slab": SLAB, "wire": WIRE}.get(kind, FULL)]
+    rng = np.random.default_rng(7)
+    calm = rng.uniform(0, EDGE, (1, 30, 3)) + np.cumsum(rng.normal(0, 0.1, (12, 30, 3)), axis=0)
+    for number, (step, found) in enumerate(STEPS.values()):
+        path = tmp_path / f"{number}.h5md"
+        positions = calm.copy()
+        positions[6:, ::2] += step
+        with collected(), kn.Writer(path, 30, boundary=boundary, fields=["positions"]) as out:
+            for frame, row in enumerate(positions):
+                out.write(row, cell=cell, step=frame, time=float(frame))
+        with collected():
+            problems = kn.check(path, stored=False).problems
+        expected = [("jump", 6)] if found[kind] else []
+        assert [(one.kind, one.frame) for one in problems] == expected, (kind, step)

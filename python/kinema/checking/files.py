@@ -444,7 +444,7 @@ def _coordinates(
                     if search is not None:
                         search.add(positions, cells, periodic, frames)
                     yield from _not_finite(path, positions, cells, frames)
-                    motion.add(positions, cells, frames, absent)
+                    motion.add(positions, cells, periodic, frames, absent)
                     done += len(block.frames)
                     if report is not None:
                         report(int(block.frames[-1]) + 1, len(part))

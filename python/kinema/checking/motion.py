@@ -16,6 +16,8 @@ __all__ = ["Motion", "jumps"]
 _ATOMS_FOR_MOTION = 5000
 # A jump is measured against the median step of at least this many steps.
 _STEPS_FOR_A_MEDIAN = 5
+# Square of the volume of a cell of unit edges that counts as none.
+_FLAT = 1e-12
 
 
 class Motion:
@@ -28,16 +30,24 @@ class Motion:
         self.steps = np.full(len(part), np.nan)
 
     def add(
-        self, positions: NDArray[Any], cells: NDArray[Any], frames: NDArray[np.uint64], absent: Sequence[int]
+        self,
+        positions: NDArray[Any],
+        cells: NDArray[Any],
+        periodic: NDArray[np.bool_],
+        frames: NDArray[np.uint64],
+        absent: Sequence[int],
     ) -> None:
-        """The next frames, in ascending order; `absent` frames up to here have no positions, and lie between none."""
+        """The next frames, in ascending order; `absent` frames up to here have no positions, and lie between none.
+
+        Of cells (frames, 3, 3) the edges `periodic` (frames, 3) repeat.
+        """
         if not len(frames):
             return
         chain, numbers = positions[:, self._atoms].astype(np.float64), frames.astype(np.int64)
         last = (chain[-1:], numbers[-1:])
         if self._last is not None:
             chain, numbers = (np.concatenate(pair) for pair in zip(self._last, (chain, numbers), strict=True))
-        moved = _displacement(chain, cells)
+        moved = _displacement(chain, cells, periodic)
         # over frames that are left out a step is longer than usual
         ranks = numbers - np.searchsorted(np.array(absent, np.int64), numbers)
         moved[np.diff(ranks) != 1] = np.nan
@@ -45,18 +55,32 @@ class Motion:
         self._last = last
 
 
-def _displacement(chain: NDArray[np.float64], cells: NDArray[Any]) -> NDArray[np.float64]:
-    """Root-mean-square displacement from frame to frame, angstrom: (frames - 1,), nearest images in the cell."""
+def _displacement(chain: NDArray[np.float64], cells: NDArray[Any], periodic: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Root-mean-square displacement from frame to frame, angstrom: (frames - 1,), images along periodic edges."""
     moved = np.diff(chain, axis=0)
-    of_frames = cells[len(cells) - len(moved) :].astype(np.float64)
-    volume = np.linalg.det(of_frames)
+    later = slice(len(cells) - len(moved), None)
+    edges, dual = _lattices(cells[later].astype(np.float64), periodic[later])
     with np.errstate(all="ignore"):  # NaN is reported by itself
-        periodic = np.isfinite(volume) & (np.abs(volume) > 1e-6)
-        if periodic.any():
-            inside = moved[periodic] @ np.linalg.inv(of_frames[periodic])
-            moved[periodic] = (inside - np.round(inside)) @ of_frames[periodic]
+        moved -= np.round(moved @ dual) @ edges
         rms: NDArray[np.float64] = np.sqrt((moved**2).sum(axis=2).mean(axis=1))
     return rms
+
+
+def _lattices(
+    cells: NDArray[np.float64], periodic: NDArray[np.bool_]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Edges of cells, and what makes reduced coordinates, (frames, 3, 3) each.
+
+    Zero are edges that are open or have no length, and all of a frame whose others lie in one plane or line.
+    """
+    finite = np.isfinite(cells).all(axis=(1, 2))
+    edges = np.where(finite[:, None, None] & periodic[:, :, None], cells, 0.0)
+    products = edges @ edges.transpose(0, 2, 1)
+    lengths = np.einsum("fii->fi", products)
+    lengths[lengths == 0.0] = 1.0
+    flat: NDArray[np.bool_] = np.linalg.det(products) <= _FLAT * lengths.prod(axis=1)
+    edges[flat], products[flat] = 0.0, np.eye(3)
+    return edges, edges.transpose(0, 2, 1) @ np.linalg.inv(products)
 
 
 def jumps(steps: NDArray[np.float64], jump: float) -> Iterator[tuple[int, str]]:
