@@ -412,3 +412,23 @@ def test_a_broken_reference_is_noted(molecules, tmp_path):
     reference[4] += molecules[0].cell[0]
     with pytest.warns(kn.Note, match="1 molecule is broken at the faces of the periodic cell behind nojump"):
         whole.with_transform(transforms.nojump(first=reference))
+
+
+@pytest.mark.parametrize("unwrap", [transforms.nojump, transforms.displacement])
+def test_groups_of_mixed_images_are_refused(molecules, unwrap):
+    """What takes centres of groups would have them of atoms that were unwrapped, and of others that were not."""
+    whole = molecules.with_transform(transforms.whole())
+    some, all_of_two = whole.with_transform(unwrap([4, 8])), whole.with_transform(unwrap([3, 4, 5, 6, 7, 8]))
+    takers = {
+        "wrap": transforms.wrap(compound="molecules"),
+        "cluster": transforms.cluster([0, 3]),
+        "centers": transforms.centers("residues"),
+    }
+    for name, taker in takers.items():
+        what = f"{name} takes centres of groups of atoms, and {unwrap.__name__}.*moves 1 of the 3 atoms of the group of"
+        with pytest.raises(ArgumentError, match=f"{what} atom 4 "):
+            some.with_transform(taker)
+        assert all_of_two.with_transform(taker).read().shape[0] == 50
+    # of which it takes no centre, or moves all
+    for fine in (transforms.wrap(), transforms.wrap([0], compound="molecules"), transforms.centers([[4, 8], [0, 1]])):
+        assert some.with_transform(fine).read().shape[0] == 50

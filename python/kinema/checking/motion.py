@@ -73,8 +73,8 @@ def _lattices(
 
     Zero are edges that are open or have no length, and all of a frame whose others lie in one plane or line.
     """
-    finite = np.isfinite(cells).all(axis=(1, 2))
-    edges = np.where(finite[:, None, None] & periodic[:, :, None], cells, 0.0)
+    finite = np.isfinite(cells).all(axis=(1, 2), keepdims=True)
+    edges = np.where(finite & periodic[:, :, None], cells, 0.0)
     products = edges @ edges.transpose(0, 2, 1)
     lengths = np.einsum("fii->fi", products)
     lengths[lengths == 0.0] = 1.0

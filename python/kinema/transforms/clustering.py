@@ -13,7 +13,7 @@ from kinema.errors import ArgumentError
 from kinema.selection.atoms import AtomChoice
 from kinema.transforms.base import Transform
 from kinema.transforms.order import check_order
-from kinema.transforms.wrapping import NO_GROUP, labels_of, masses_of
+from kinema.transforms.wrapping import NO_GROUP, check_labels_unwrapped, labels_of, masses_of
 
 if TYPE_CHECKING:
     from kinema.trajectory import Trajectory
@@ -47,11 +47,13 @@ class Cluster(Transform):
             anchor = int(trajectory.select(self._anchor).indices[0])
             if labels[anchor] not in members:
                 raise ArgumentError(f"the anchor {describe(self._anchor)} is none of the molecules that stay together")
+        labels = np.where(np.isin(labels, members), labels, NO_GROUP).astype(np.uint32)
+        check_labels_unwrapped(self.name, trajectory, labels)
         return _core.Transform(
             self.name,
             trajectory.n_atoms,
             label=self.label,
-            labels=np.where(np.isin(labels, members), labels, NO_GROUP).astype(np.uint32),
+            labels=labels,
             masses=masses_of(trajectory),
             anchor=anchor,
         )

@@ -120,7 +120,8 @@ def displacement(select: AtomChoice = None, **options: Any) -> Displacement:
     Parameters
     ----------
     select : as `Trajectory.select`
-        Atoms that are unwrapped; others stay as they are. By default all.
+        Atoms that are unwrapped; others stay as they are. By default all. As for `nojump` with all of their molecule
+        where `wrap`, `cluster` or `centers` comes behind.
     **options
         Arguments of `kinema.run` for the pass over all frames: `runner`, `workers`, `memory`, ... With MPI all ranks
         call `with_transform`.

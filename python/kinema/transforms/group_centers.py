@@ -25,7 +25,7 @@ from kinema.selection.broken import find_broken
 from kinema.selection.compounds import divided, marks_of
 from kinema.selection.topology import Topology
 from kinema.transforms.base import CENTERS, Transform
-from kinema.transforms.order import check_order
+from kinema.transforms.order import check_order, check_unwrapped_together
 
 if TYPE_CHECKING:
     from kinema.trajectory import Trajectory
@@ -94,6 +94,8 @@ class GroupCenters(Transform):
     def bind_with_topology(self, trajectory: Trajectory) -> tuple[_core.Transform, Topology]:
         check_order(self.name, trajectory)
         groups = self._named(trajectory) if not isinstance(self._of, str) else self._divided(trajectory)
+        numbers = np.repeat(np.arange(len(groups.sizes)), groups.sizes)
+        check_unwrapped_together(self.name, trajectory, groups.members, numbers)
         table = Atoms(trajectory.n_atoms) if trajectory.topology is None else trajectory.atoms
         bound = _core.Transform(
             self.name,

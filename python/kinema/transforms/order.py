@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from kinema.errors import ArgumentError
+from kinema.transforms.stored_images import reads_images
 
 if TYPE_CHECKING:
     from kinema.trajectory import Trajectory
 
-__all__ = ["ORDER", "check_order"]
+__all__ = ["ORDER", "check_order", "check_unwrapped_together"]
 
 ORDER = ("whole", "nojump", "displacement", "cluster", "center", "wrap", "superpose", "centers")
 """Names of transforms. Each undoes what a later one does, or needs what an earlier one has done."""
+_UNWRAPPING = ("nojump", "displacement")
 
 
 def check_order(name: str, trajectory: Trajectory) -> None:
@@ -22,4 +27,30 @@ def check_order(name: str, trajectory: Trajectory) -> None:
         if earlier.name in ORDER and ORDER.index(earlier.name) > place:
             raise ArgumentError(
                 f"{name} comes before {earlier.name}, found {earlier.name} first; the order is {', '.join(ORDER)}"
+            )
+
+
+def check_unwrapped_together(
+    name: str, trajectory: Trajectory, atoms: NDArray[np.uint32], groups: NDArray[Any]
+) -> None:
+    """ArgumentError where an unwrapping before moves some atoms of a group alone: a centre would be of mixed images.
+
+    `groups`: a number for each of the atoms, the same for those of one group.
+    """
+    # by images that files store all atoms are unwrapped
+    if reads_images(trajectory):
+        return
+    for earlier in trajectory.core.transforms:
+        tracked = earlier.arguments.get("atoms") if earlier.name in _UNWRAPPING else None
+        if tracked is None:
+            continue
+        _, group = np.unique(groups, return_inverse=True)
+        moved, sizes = np.bincount(group, np.isin(atoms, tracked)), np.bincount(group)
+        mixed = np.flatnonzero((moved > 0) & (moved < sizes))
+        if mixed.size:
+            first = mixed[0]
+            raise ArgumentError(
+                f"{name} takes centres of groups of atoms, and {earlier.label} moves {moved[first]:.0f} of the "
+                f"{sizes[first]} atoms of the group of atom {atoms[group == first].min() + 1} (counted from 1): "
+                f"{earlier.name} is to select all atoms of such groups"
             )

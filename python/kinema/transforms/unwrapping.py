@@ -158,8 +158,8 @@ def nojump(select: AtomChoice = None, *, first: Any = None, count: str = "all", 
     Parameters
     ----------
     select : as `Trajectory.select`
-        Atoms that are unwrapped; others stay as they are. By default all. Where `wrap` or `cluster` moves molecules
-        behind it, these are to be selected with all their atoms.
+        Atoms that are unwrapped; others stay as they are. By default all. Behind it `wrap`, `cluster` and `centers`
+        refuse groups of which it selects some atoms alone: their centres would be of mixed images.
     first : Cluster, Trajectory, Universe, AtomGroup, path or (atoms, 3) array in angstrom, optional
         `cluster(...)` of the first frame, from which all others go on: molecules that were together in it stay so. Or a
         structure to which the atoms of the first frame are put nearest, by reduced coordinates in its cell; molecules

@@ -16,12 +16,12 @@ from kinema.notes import emit
 from kinema.selection.atoms import AtomChoice
 from kinema.selection.bonds import bonds_of, first_atoms
 from kinema.transforms.base import Transform
-from kinema.transforms.order import check_order
+from kinema.transforms.order import check_order, check_unwrapped_together
 
 if TYPE_CHECKING:
     from kinema.trajectory import Trajectory
 
-__all__ = ["COMPOUNDS", "NO_GROUP", "Wrap", "labels_of", "masses_of", "wrap"]
+__all__ = ["COMPOUNDS", "NO_GROUP", "Wrap", "check_labels_unwrapped", "labels_of", "masses_of", "wrap"]
 
 COMPOUNDS = ("atoms", "residues", "molecules")
 # of atoms that do not move
@@ -55,6 +55,7 @@ class Wrap(Transform):
         if self._select is not None:
             chosen = np.isin(labels, labels[trajectory.select(self._select).indices])
             labels = np.where(chosen, labels, NO_GROUP)
+        check_labels_unwrapped(self.name, trajectory, labels)
         masses = masses_of(trajectory) if self._weights == "mass" and self._compound != "atoms" else None
         every_atom = self._compound == "atoms" and self._select is None
         return _core.Transform(
@@ -78,6 +79,12 @@ def labels_of(trajectory: Trajectory, compound: str, bonds: Any = None) -> NDArr
     residues = trajectory.atoms.resindices
     _, first, number = np.unique(residues, return_index=True, return_inverse=True)
     return first[number].astype(np.uint32)
+
+
+def check_labels_unwrapped(name: str, trajectory: Trajectory, labels: NDArray[np.uint32]) -> None:
+    """As `check_unwrapped_together`, of atoms with labels of groups, `NO_GROUP` of those in none."""
+    atoms = np.flatnonzero(labels != NO_GROUP).astype(np.uint32)
+    check_unwrapped_together(name, trajectory, atoms, labels[atoms])
 
 
 def masses_of(trajectory: Trajectory) -> NDArray[np.float64] | None:
