@@ -5,6 +5,7 @@
 pub mod files;
 pub mod hdf5_chunks;
 pub mod hdf5_filters;
+pub mod mutate;
 pub mod partials;
 pub mod records;
 pub mod stored_index;
