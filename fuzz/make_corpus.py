@@ -423,7 +423,9 @@ def chunk_map_seeds():
 def classic_seeds():
     """Real HISTORY files of any width, with Windows' line ends, lost and double lines; cut; records of one width."""
     folder = Path(datafiles.__file__).parent / "data/dlpoly"
-    real = {name: (folder / f"HISTORY{name}").read_bytes() for name in ("_classic", "_minimal", "_minimal_cell", "_order")}
+    real = {
+        name: (folder / f"HISTORY{name}").read_bytes() for name in ("_classic", "_minimal", "_minimal_cell", "_order")
+    }
     for name, data in real.items():
         yield name.strip("_"), data
     classic = real["_classic"]
@@ -433,9 +435,17 @@ def classic_seeds():
     yield "lost_lines", b"".join(lines[:14] + lines[16:])
     yield "double_line", b"".join(lines[:14] + lines[13:])
     yield "other_atoms", classic.replace(b"2001         3", b"2001         2")
-    yield "no_cell", b"".join(line for line in lines if b".607" not in line).replace(b"   1    0.000500", b"   0    0.000500")
+    yield (
+        "no_cell",
+        b"".join(line for line in lines if b".607" not in line).replace(b"   1    0.000500", b"   0    0.000500"),
+    )
     yield "stars", classic.replace(b"-1.1677E+01", b"***********")
-    yield "unsorted", classic.replace(b"B                1", b"B                3").replace(b"A                1", b"A                2")
+    yield (
+        "unsorted",
+        classic.replace(b"B                1", b"B                3").replace(
+            b"A                1", b"A                2"
+        ),
+    )
     fixed = (folder / "HISTORY").read_bytes().splitlines()
     few = [fixed[0], fixed[1].replace(b"216", b"  2"), fixed[2].replace(b"216", b"  2"), *fixed[3:14]]
     yield "fixed", b"".join(line + b"\n" for line in few + few[2:])
@@ -457,10 +467,66 @@ def unformatted_seeds():
 def text_seeds():
     """Numbers as Fortran and others write them."""
     yield "reals", b"  1.234567890    -0.1234567890E-01   0.1-102 1D5 .5 5. +7q3 NaN -Infinity ********\n1 2 3\r\n"
-    yield "long", b"123456789012345678901234567890.5 0.00000000000000000000000001 9007199254740993 2.2250738585072011e-308\n"
+    yield (
+        "long",
+        b"123456789012345678901234567890.5 0.00000000000000000000000001 9007199254740993 2.2250738585072011e-308\n",
+    )
     yield "integers", b"0 -9223372036854775808 9223372036854775807 9223372036854775808 +00012 1_0\n" * 20
     for number, value in enumerate([0.1, -9999999999.5, 999999.99995, 5e-324, 1.7976931348623157e308, -0.0, np.inf]):
         yield f"value_{number}", struct.pack("<d", value) + bytes([12, 6]) + b"name"
+
+
+def grown_seeds():
+    """Files of each format that can be gone on with, behind its number in fuzz/src/append.rs."""
+    for number, kind in enumerate(("xtc", "trr", "dcd", "netcdf", "history")):
+        for path in _made_for(kind):
+            yield f"{kind}_{path.name}", bytes([number]) + path.read_bytes()
+
+
+def snapshot_seeds():
+    """Files, and changes of what a catalogue keeps of them."""
+    for kind in ("xtc", "trr", "dcd", "netcdf", "history"):
+        for path in [path for path in _made_for(kind) if path.stat().st_size < 4000][:5]:
+            data = path.read_bytes()
+            changes = struct.pack("<HB", 30, 1) + struct.pack("<HB", 0x8000 | 200, 3)
+            yield f"{kind}_{path.name}", struct.pack("<H", len(data)) + data
+            yield f"{kind}_{path.name}_changed", struct.pack("<H", len(data)) + data + changes
+
+
+def _made_for(kind):
+    return sorted(path for path in (CORPUS / f"scan_{kind}").iterdir() if not path.name.startswith("learnt_"))
+
+
+def peer_seeds():
+    """What peers say: the acts of fuzz/src/peers.rs, behind a byte that says how far they keep to the protocol."""
+
+    def acts(*all_of_them):
+        return b"".join(bytes([what, len(said)]) + said for what, said in all_of_them)
+
+    sealed, raw, hear, end = 4, 0, 2, 3
+    ask = struct.pack("<QQ", 0, 1 << 40) + b"data"
+    given = bytes([0]) + struct.pack("<QQ", 40, 40)
+    yield "server_nothing", bytes([0])
+    yield "server_other_words", bytes([0]) + acts((raw, b"GET / HTTP/1.0" + bytes(26)), (hear, bytes(40)))
+    yield "server_wrong_proof", bytes([2]) + acts((raw, bytes(32)), (hear, bytes(33)))
+    yield "server_request", bytes([6]) + acts((sealed, ask), (hear, bytes(37)), (hear, bytes(200)), (sealed, ask))
+    yield (
+        "server_names",
+        bytes([6]) + acts((sealed, ask[:16] + b"0" * 32 + b"/a"), (hear, bytes(37)), (sealed, ask[:16] + b"#")),
+    )
+    yield "server_short_request", bytes([6]) + acts((sealed, ask[:9]))
+    yield "server_long_request", bytes([6]) + acts((1, ask), (raw, bytes(200)), (end, b"\1"))
+    yield "client_nothing", bytes([1])
+    yield "client_refused", bytes([3]) + acts((raw, bytes(33)))
+    yield "client_given", bytes([7]) + acts((sealed, given), (sealed, bytes(40)))
+    yield (
+        "client_given_more",
+        bytes([7]) + acts((sealed, bytes([0]) + struct.pack("<QQ", 4000, 4000)), (sealed, bytes(200))),
+    )
+    yield "client_absent", bytes([7]) + acts((sealed, b"\1"))
+    yield "client_failed", bytes([7]) + acts((sealed, b"\2it is broken"))
+    yield "client_unsealed", bytes([7]) + acts((raw, struct.pack("<I", 17) + bytes(33)))
+    yield "client_too_long", bytes([7]) + acts((raw, b"\xff" * 4), (end, b""))
 
 
 def main():
@@ -497,6 +563,12 @@ def main():
         put(("decode_hdf5_chunks",), name, data)
     for name, data in hdf5_raw_seeds():
         put(("roundtrip_hdf5_filters",), name, data)
+    for name, data in grown_seeds():
+        put(("append",), name, data)
+    for name, data in snapshot_seeds():
+        put(("snapshot",), name, data)
+    for name, data in peer_seeds():
+        put(("peers",), name, data)
     print(sum(path.stat().st_size for path in CORPUS.rglob("*") if path.is_file()), "bytes of seeds")
 
 

@@ -63,7 +63,7 @@ pub fn recode(format: &dyn Format, data: &[u8]) {
 
 /// Opens one file that is in memory, whatever its name.
 #[derive(Debug)]
-struct InMemory(Vec<u8>);
+pub struct InMemory(pub Vec<u8>);
 
 impl OpenSource for InMemory {
     fn open(&self, path: &Path) -> Result<Arc<dyn Source>> {
@@ -71,7 +71,8 @@ impl OpenSource for InMemory {
     }
 }
 
-fn opened(bytes: Vec<u8>, format: &'static dyn Format) -> Result<Trajectory> {
+/// The file, opened and scanned.
+pub fn opened(bytes: Vec<u8>, format: &'static dyn Format) -> Result<Trajectory> {
     let sources = Arc::new(InMemory(bytes));
     let options = OpenOptions { sources, format: Some(format), index: IndexPolicy::Memory, ..OpenOptions::default() };
     let trajectory = Trajectory::open(vec!["fuzz".into()], options)?;
