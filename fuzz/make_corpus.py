@@ -109,6 +109,11 @@ def trr_frame(n_atoms, step, sections, double=False, cell=True, swap=False):
     return head + numbers.astype(f"{order}{kind}").tobytes()
 
 
+def _with_zeros(frame, n_bytes):
+    """A frame whose last bytes are zeros."""
+    return frame[: len(frame) - n_bytes] + bytes(n_bytes)
+
+
 def trr_seeds():
     """Real and synthetic frames: fields at different strides, double precision, cells alone, cut, swapped bytes."""
     yield "mdanalysis", Path(datafiles.COORDINATES_TRR).read_bytes()
@@ -124,6 +129,7 @@ def trr_seeds():
     yield "no_cell", trr_frame(3, 0, "x", cell=False) * 2
     yield "damaged", strides[:700] + bytes(40) + strides[740:]
     yield "swapped", trr_frame(3, 0, "x", swap=True)
+    yield "long_frames", runs(_with_zeros(trr_frame(5600, 0, "xv"), 12 * 5600 * 2) * 2)
 
 
 def netcdf_seeds():
@@ -142,6 +148,9 @@ def netcdf_seeds():
                 )
                 data = path.read_bytes()
             yield f"cdf{number}_{kind}", data
+    with tempfile.TemporaryDirectory() as folder:
+        write_netcdf(Path(folder) / "made.nc", np.zeros((2, 5600, 3), np.float32))
+        yield "long_frames", runs((Path(folder) / "made.nc").read_bytes())
     yield "stream", data[:4] + b"\xff" * 8 + data[12:]
     yield "more_records_than_file", data[:4] + bytes(7) + b"\x09" + data[12:]
     yield "cut", data[:-13]
@@ -263,45 +272,29 @@ def dcd_seeds():
     yield "long_frames_fixed", runs(dcd(5600, 3, free=[7, 5000]))
 
 
-def index_content(first, words, steps, times, size):
-    """An index behind its format: identity (only the size is given), frames, steps, times."""
-    n = len(words)
-    out = struct.pack("<Q96x", size) + struct.pack("<QQ", first, n) + struct.pack(f"<{n}I", *words)
-    out += (
-        b"\4" + struct.pack(f"<{n}i", *steps)
-        if max(steps, default=0) < 1 << 31
-        else b"\10" + struct.pack(f"<{n}q", *steps)
-    )
-    return out + b"\4" + struct.pack(f"<{n}f", *times)
-
-
 def index_seeds():
-    """True indices, one of a file that has grown, wrong ones with a true checksum, and no index at all."""
-    file = made(np.random.default_rng(3).normal(0, 3, (6, 10, 3)), (30, 30, 30), ".xtc")
-    words, at = [], 0
-    while at < len(file):
-        (length,) = struct.unpack(">i", file[at + 88 : at + 92])
-        words.append((92 + (length + 3) // 4 * 4) // 4)
-        at += 4 * words[-1]
-    steps, times = range(len(words)), [0.5 * i for i in range(len(words))]
-    head = struct.pack("<H", len(file)) + file
-    true = index_content(0, words, steps, times, len(file))
-    yield "true", b"\6" + head + true
-    yield "grown", b"\6" + head + index_content(0, words[:3], steps[:3], times[:3], 4 * sum(words[:3]))
-    yield "wide_steps", b"\6" + head + index_content(0, words, [1 << 40] * 6, times, len(file))
-    yield "moved", b"\6" + head + index_content(4, [w - 1 for w in words], steps, times, len(file))
-    yield "other_content", b"\2" + head + true
-    yield "none", b"\0" + head + b"KINEMAIX\2\0\0\0XTC" + true
-    yield "empty", b"\6" + head + index_content(0, [], [], [], 0)
-    yield "far_away", b"\6" + head + index_content((1 << 64) - 64, words, steps, times, len(file))
-    trajectory = dcd(3, 2)
-    yield (
-        "of_dcd",
-        b"\7"
-        + struct.pack("<H", len(trajectory))
-        + trajectory
-        + index_content(196, [15, 15], [0, 1], [0.0, 1.0], len(trajectory)),
-    )
+    """True indices, of a file that has grown, with places changed, of other frames, and none: fuzz/src/stored_index.rs."""
+    as_it_is, grew, other_frames, checksum = 4, 8, 16, 32
+    xtc = made(np.random.default_rng(3).normal(0, 3, (6, 10, 3)), (30, 30, 30), ".xtc")
+    trr = b"".join(trr_frame(6, i, "xv") for i in range(4))
+    history = dict(classic_seeds())["minimal"]
+
+    def change(place, byte):
+        return struct.pack("<HB", place, byte)
+
+    for kind, file in enumerate((xtc, trr, history)):
+        head = struct.pack("<H", len(file)) + file
+        name = ("xtc", "trr", "history")[kind]
+        yield f"true_{name}", bytes([kind]) + head
+        yield f"grown_{name}", bytes([kind | grew]) + head
+        # number of atoms, size, first byte and number of frames, the width of sizes and one of them
+        for place in (28, 32, *range(136, 152, 3), 152, 154):
+            yield f"changed_{place}_{name}", bytes([kind]) + head + change(place, 200)
+        yield f"wrong_checksum_{name}", bytes([kind | checksum]) + head + change(140, 1)
+        yield f"shorter_{name}", bytes([kind]) + head + change(0x8000 | 160, 20)
+        frames = struct.pack("<Q", 4) + struct.pack("<4H", 60, 1, 80, 2)
+        yield f"other_frames_{name}", bytes([kind | other_frames]) + head + frames
+    yield "none", bytes([as_it_is]) + struct.pack("<H", len(xtc)) + xtc + b"KINEMAIX\3\0\0\0XTC" + bytes(150)
 
 
 def partial_seeds():
@@ -462,6 +455,10 @@ def unformatted_seeds():
     yield "cut", plain[:-20]
     yield "other_atoms", plain.replace(np.float64(4).tobytes(), np.float64(5).tobytes(), 1)
     yield "no_frame", unformatted_bytes([vectors[0][:0]])
+    # of which parts are read
+    nothing = {"names": ["\0" * 8] * 5600, "masses": np.zeros(5600)}
+    yield "long_frames", runs(unformatted_bytes([np.zeros((2, 5600, 3))], **nothing))
+    yield "long_frames_wide", runs(unformatted_bytes([np.zeros((1, 5600, 3))], byte_order=">", marker="i8", **nothing))
 
 
 def text_seeds():

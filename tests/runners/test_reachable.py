@@ -1,4 +1,6 @@
-"""What others can reach of a run on processes: no port, no socket with a name, no shared memory, no file."""
+"""What others can reach of a run on threads or processes: no port, no socket with a name, no shared memory, no file.
+
+Of a server of published files: its one port."""
 
 from __future__ import annotations
 
@@ -11,6 +13,7 @@ import psutil
 import pytest
 
 import kinema as kn
+from kinema.cache import NodeServer
 from kinema.testing.runner_work import waiting_for, walk_in
 
 pytestmark = pytest.mark.processes
@@ -33,7 +36,8 @@ def _reachable(folder: Path) -> dict[str, list[str]]:
 
 
 @pytest.mark.skipif(not os.path.isdir("/dev/shm"), reason="of Linux")
-def test_nothing_of_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("runner", ["threads", "processes"])
+def test_nothing_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runner: str) -> None:
     temporary, go = tmp_path / "temporary", tmp_path / "go"
     temporary.mkdir()
     monkeypatch.setenv("TMPDIR", str(temporary))
@@ -46,11 +50,29 @@ def test_nothing_of_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
             seen.append(_reachable(temporary))
             go.touch()
 
-    kn.analysis.from_function(waiting_for(go), walk_in(tmp_path)).run(runner="processes", workers=2, progress=look)
+    kn.analysis.from_function(waiting_for(go), walk_in(tmp_path)).run(runner=runner, workers=2, progress=look)
     (found,) = seen
-    assert len(set(found["processes"]) - set(before["processes"])) >= 2
+    assert len(set(found["processes"]) - set(before["processes"])) >= (2 if runner == "processes" else 0)
     for what in ("ports", "sockets", "memory"):
         assert set(found[what]) <= set(before[what]), what
-    assert found["open"]
+    assert bool(found["open"]) == (runner == "processes")
     assert all(one.startswith("kinema-") and one.endswith(" 700") for one in found["open"])
     assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.skipif(not os.path.isdir("/dev/shm"), reason="of Linux")
+def test_one_port_of_a_server_of_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "configuration"))
+    before = _reachable(tmp_path)
+    with NodeServer(tmp_path / "root", address="127.0.0.1") as server:
+        found = _reachable(tmp_path)
+        (port,) = set(found["ports"]) - set(before["ports"])
+        assert server.address
+        assert port == f"{os.getpid()} addr(ip='127.0.0.1', port={server.address[1]})"
+        for what in ("sockets", "processes"):
+            assert set(found[what]) <= set(before[what]), what
+        key = tmp_path / "configuration" / "kinema"
+        assert [stat.S_IMODE(one.stat().st_mode) for one in (tmp_path / "root", key, key / "key")] == [0o700] * 2 + [
+            0o600
+        ]
+    assert set(_reachable(tmp_path)["ports"]) <= set(before["ports"])

@@ -69,7 +69,10 @@ fn roundtrip_hdf5_filters() {
 
 #[test]
 fn roundtrip_xtc() {
-    replay::inputs("roundtrip_xtc", xtc_frames::round_trip);
+    replay::inputs("roundtrip_xtc", |data| {
+        xtc_frames::round_trip(data);
+        records::recode(&xtc::Xtc, data);
+    });
 }
 
 #[test]
