@@ -273,7 +273,7 @@ def dcd_seeds():
 
 
 def index_seeds():
-    """True indices, of a file that has grown, with places changed, of other frames, and none: fuzz/src/stored_index.rs."""
+    """True indices, of a file that has grown, with changes, of other frames, and none: see fuzz/src/stored_index.rs."""
     as_it_is, grew, other_frames, checksum = 4, 8, 16, 32
     xtc = made(np.random.default_rng(3).normal(0, 3, (6, 10, 3)), (30, 30, 30), ".xtc")
     trr = b"".join(trr_frame(6, i, "xv") for i in range(4))

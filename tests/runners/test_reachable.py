@@ -5,6 +5,7 @@ Of a server of published files: its one port."""
 from __future__ import annotations
 
 import os
+import re
 import stat
 import tempfile
 from pathlib import Path
@@ -24,13 +25,16 @@ def _reachable(folder: Path) -> dict[str, list[str]]:
     me = psutil.Process()
     family = [me, *me.children(recursive=True)]
     found: dict[str, list[str]] = {"processes": [str(one.pid) for one in family], "ports": [], "sockets": []}
+    found["memory"] = []
     for process in family:
         for one in process.net_connections("inet"):
             if one.status == psutil.CONN_LISTEN or not one.raddr:
                 found["ports"].append(f"{process.pid} {one.laddr}")
         # those of the abstract name space begin with "@"
         found["sockets"] += [f"{process.pid} {one.laddr}" for one in process.net_connections("unix") if one.laddr]
-    found["memory"] = os.listdir("/dev/shm")
+        # those of programs that run besides are none of this family's
+        found["memory"] += re.findall("/dev/shm/.*", Path(f"/proc/{process.pid}/maps").read_text())
+    found["memory"] += [name for name in os.listdir("/dev/shm") if "kinema" in name]
     found["open"] = [f"{one.name} {stat.S_IMODE(one.stat().st_mode):o}" for one in folder.iterdir()]
     return found
 

@@ -20,8 +20,10 @@ _MOST_BYTES = 1 << 16
 
 
 def write_signed(path: str, purpose: str, content: dict[str, Any]) -> None:
-    """Writes `content`, the file's folder and their proof, in place of a file that is there. Raises as `write_whole` and
-    `user_key`."""
+    """Writes `content`, the file's folder and their proof, in place of a file that is there.
+
+    Raises as `write_whole` and `user_key`.
+    """
 
     def write(file: IO[bytes]) -> None:
         file.write(signed(path, purpose, {**content, "folder": asdict(_folder_of(path))}))
