@@ -207,7 +207,7 @@ pub fn decode(format: &dyn Format, data: &[u8]) {
 
 /// Atoms are named, all or none.
 fn check_names(source: &dyn Source, n_atoms: u32) {
-    let Some(found) = answer(dlpoly::read_atoms(source)) else { return };
+    let Some(found) = answer(dlpoly::atoms::read_atoms(source)) else { return };
     let n_atoms = n_atoms as usize;
     assert!(found.names.is_empty() || found.names.len() == n_atoms, "{} names of {n_atoms}", found.names.len());
     for column in [found.masses, found.charges].into_iter().flatten() {
