@@ -56,7 +56,10 @@ pub fn recode(format: &dyn Format, data: &[u8]) {
         }
         if let Some(few) = made(bytes, n_atoms, &ends) {
             let n_few = ends.n_requested() as u32;
-            assert!(made(&few, n_few, &AtomSelection::all(n_few)).is_some_and(|again| again == few));
+            let again = made(&few, n_few, &AtomSelection::all(n_few));
+            // so few atoms are no packed frame of XTC
+            let is_plain = format.info().name == "XTC" && again.is_none();
+            assert!(is_plain || again.is_some_and(|again| again == few));
         }
     }
 }
