@@ -109,6 +109,11 @@ def trr_frame(n_atoms, step, sections, double=False, cell=True, swap=False):
     return head + numbers.astype(f"{order}{kind}").tobytes()
 
 
+def _with_zeros(frame, n_bytes):
+    """A frame whose last bytes are zeros."""
+    return frame[: len(frame) - n_bytes] + bytes(n_bytes)
+
+
 def trr_seeds():
     """Real and synthetic frames: fields at different strides, double precision, cells alone, cut, swapped bytes."""
     yield "mdanalysis", Path(datafiles.COORDINATES_TRR).read_bytes()
@@ -124,6 +129,7 @@ def trr_seeds():
     yield "no_cell", trr_frame(3, 0, "x", cell=False) * 2
     yield "damaged", strides[:700] + bytes(40) + strides[740:]
     yield "swapped", trr_frame(3, 0, "x", swap=True)
+    yield "long_frames", runs(_with_zeros(trr_frame(5600, 0, "xv"), 12 * 5600 * 2) * 2)
 
 
 def netcdf_seeds():
@@ -142,6 +148,9 @@ def netcdf_seeds():
                 )
                 data = path.read_bytes()
             yield f"cdf{number}_{kind}", data
+    with tempfile.TemporaryDirectory() as folder:
+        write_netcdf(Path(folder) / "made.nc", np.zeros((2, 5600, 3), np.float32))
+        yield "long_frames", runs((Path(folder) / "made.nc").read_bytes())
     yield "stream", data[:4] + b"\xff" * 8 + data[12:]
     yield "more_records_than_file", data[:4] + bytes(7) + b"\x09" + data[12:]
     yield "cut", data[:-13]
@@ -263,45 +272,29 @@ def dcd_seeds():
     yield "long_frames_fixed", runs(dcd(5600, 3, free=[7, 5000]))
 
 
-def index_content(first, words, steps, times, size):
-    """An index behind its format: identity (only the size is given), frames, steps, times."""
-    n = len(words)
-    out = struct.pack("<Q96x", size) + struct.pack("<QQ", first, n) + struct.pack(f"<{n}I", *words)
-    out += (
-        b"\4" + struct.pack(f"<{n}i", *steps)
-        if max(steps, default=0) < 1 << 31
-        else b"\10" + struct.pack(f"<{n}q", *steps)
-    )
-    return out + b"\4" + struct.pack(f"<{n}f", *times)
-
-
 def index_seeds():
-    """True indices, one of a file that has grown, wrong ones with a true checksum, and no index at all."""
-    file = made(np.random.default_rng(3).normal(0, 3, (6, 10, 3)), (30, 30, 30), ".xtc")
-    words, at = [], 0
-    while at < len(file):
-        (length,) = struct.unpack(">i", file[at + 88 : at + 92])
-        words.append((92 + (length + 3) // 4 * 4) // 4)
-        at += 4 * words[-1]
-    steps, times = range(len(words)), [0.5 * i for i in range(len(words))]
-    head = struct.pack("<H", len(file)) + file
-    true = index_content(0, words, steps, times, len(file))
-    yield "true", b"\6" + head + true
-    yield "grown", b"\6" + head + index_content(0, words[:3], steps[:3], times[:3], 4 * sum(words[:3]))
-    yield "wide_steps", b"\6" + head + index_content(0, words, [1 << 40] * 6, times, len(file))
-    yield "moved", b"\6" + head + index_content(4, [w - 1 for w in words], steps, times, len(file))
-    yield "other_content", b"\2" + head + true
-    yield "none", b"\0" + head + b"KINEMAIX\2\0\0\0XTC" + true
-    yield "empty", b"\6" + head + index_content(0, [], [], [], 0)
-    yield "far_away", b"\6" + head + index_content((1 << 64) - 64, words, steps, times, len(file))
-    trajectory = dcd(3, 2)
-    yield (
-        "of_dcd",
-        b"\7"
-        + struct.pack("<H", len(trajectory))
-        + trajectory
-        + index_content(196, [15, 15], [0, 1], [0.0, 1.0], len(trajectory)),
-    )
+    """True indices, of a file that has grown, with changes, of other frames, and none: see fuzz/src/stored_index.rs."""
+    as_it_is, grew, other_frames, checksum = 4, 8, 16, 32
+    xtc = made(np.random.default_rng(3).normal(0, 3, (6, 10, 3)), (30, 30, 30), ".xtc")
+    trr = b"".join(trr_frame(6, i, "xv") for i in range(4))
+    history = dict(classic_seeds())["minimal"]
+
+    def change(place, byte):
+        return struct.pack("<HB", place, byte)
+
+    for kind, file in enumerate((xtc, trr, history)):
+        head = struct.pack("<H", len(file)) + file
+        name = ("xtc", "trr", "history")[kind]
+        yield f"true_{name}", bytes([kind]) + head
+        yield f"grown_{name}", bytes([kind | grew]) + head
+        # number of atoms, size, first byte and number of frames, the width of sizes and one of them
+        for place in (28, 32, *range(136, 152, 3), 152, 154):
+            yield f"changed_{place}_{name}", bytes([kind]) + head + change(place, 200)
+        yield f"wrong_checksum_{name}", bytes([kind | checksum]) + head + change(140, 1)
+        yield f"shorter_{name}", bytes([kind]) + head + change(0x8000 | 160, 20)
+        frames = struct.pack("<Q", 4) + struct.pack("<4H", 60, 1, 80, 2)
+        yield f"other_frames_{name}", bytes([kind | other_frames]) + head + frames
+    yield "none", bytes([as_it_is]) + struct.pack("<H", len(xtc)) + xtc + b"KINEMAIX\3\0\0\0XTC" + bytes(150)
 
 
 def partial_seeds():
@@ -423,7 +416,9 @@ def chunk_map_seeds():
 def classic_seeds():
     """Real HISTORY files of any width, with Windows' line ends, lost and double lines; cut; records of one width."""
     folder = Path(datafiles.__file__).parent / "data/dlpoly"
-    real = {name: (folder / f"HISTORY{name}").read_bytes() for name in ("_classic", "_minimal", "_minimal_cell", "_order")}
+    real = {
+        name: (folder / f"HISTORY{name}").read_bytes() for name in ("_classic", "_minimal", "_minimal_cell", "_order")
+    }
     for name, data in real.items():
         yield name.strip("_"), data
     classic = real["_classic"]
@@ -433,9 +428,17 @@ def classic_seeds():
     yield "lost_lines", b"".join(lines[:14] + lines[16:])
     yield "double_line", b"".join(lines[:14] + lines[13:])
     yield "other_atoms", classic.replace(b"2001         3", b"2001         2")
-    yield "no_cell", b"".join(line for line in lines if b".607" not in line).replace(b"   1    0.000500", b"   0    0.000500")
+    yield (
+        "no_cell",
+        b"".join(line for line in lines if b".607" not in line).replace(b"   1    0.000500", b"   0    0.000500"),
+    )
     yield "stars", classic.replace(b"-1.1677E+01", b"***********")
-    yield "unsorted", classic.replace(b"B                1", b"B                3").replace(b"A                1", b"A                2")
+    yield (
+        "unsorted",
+        classic.replace(b"B                1", b"B                3").replace(
+            b"A                1", b"A                2"
+        ),
+    )
     fixed = (folder / "HISTORY").read_bytes().splitlines()
     few = [fixed[0], fixed[1].replace(b"216", b"  2"), fixed[2].replace(b"216", b"  2"), *fixed[3:14]]
     yield "fixed", b"".join(line + b"\n" for line in few + few[2:])
@@ -452,15 +455,75 @@ def unformatted_seeds():
     yield "cut", plain[:-20]
     yield "other_atoms", plain.replace(np.float64(4).tobytes(), np.float64(5).tobytes(), 1)
     yield "no_frame", unformatted_bytes([vectors[0][:0]])
+    # of which parts are read
+    nothing = {"names": ["\0" * 8] * 5600, "masses": np.zeros(5600)}
+    yield "long_frames", runs(unformatted_bytes([np.zeros((2, 5600, 3))], **nothing))
+    yield "long_frames_wide", runs(unformatted_bytes([np.zeros((1, 5600, 3))], byte_order=">", marker="i8", **nothing))
 
 
 def text_seeds():
     """Numbers as Fortran and others write them."""
     yield "reals", b"  1.234567890    -0.1234567890E-01   0.1-102 1D5 .5 5. +7q3 NaN -Infinity ********\n1 2 3\r\n"
-    yield "long", b"123456789012345678901234567890.5 0.00000000000000000000000001 9007199254740993 2.2250738585072011e-308\n"
+    yield (
+        "long",
+        b"123456789012345678901234567890.5 0.00000000000000000000000001 9007199254740993 2.2250738585072011e-308\n",
+    )
     yield "integers", b"0 -9223372036854775808 9223372036854775807 9223372036854775808 +00012 1_0\n" * 20
     for number, value in enumerate([0.1, -9999999999.5, 999999.99995, 5e-324, 1.7976931348623157e308, -0.0, np.inf]):
         yield f"value_{number}", struct.pack("<d", value) + bytes([12, 6]) + b"name"
+
+
+def grown_seeds():
+    """Files of each format that can be gone on with, behind its number in fuzz/src/append.rs."""
+    for number, kind in enumerate(("xtc", "trr", "dcd", "netcdf", "history")):
+        for path in _made_for(kind):
+            yield f"{kind}_{path.name}", bytes([number]) + path.read_bytes()
+
+
+def snapshot_seeds():
+    """Files, and changes of what a catalogue keeps of them."""
+    for kind in ("xtc", "trr", "dcd", "netcdf", "history"):
+        for path in [path for path in _made_for(kind) if path.stat().st_size < 4000][:5]:
+            data = path.read_bytes()
+            changes = struct.pack("<HB", 30, 1) + struct.pack("<HB", 0x8000 | 200, 3)
+            yield f"{kind}_{path.name}", struct.pack("<H", len(data)) + data
+            yield f"{kind}_{path.name}_changed", struct.pack("<H", len(data)) + data + changes
+
+
+def _made_for(kind):
+    return sorted(path for path in (CORPUS / f"scan_{kind}").iterdir() if not path.name.startswith("learnt_"))
+
+
+def peer_seeds():
+    """What peers say: the acts of fuzz/src/peers.rs, behind a byte that says how far they keep to the protocol."""
+
+    def acts(*all_of_them):
+        return b"".join(bytes([what, len(said)]) + said for what, said in all_of_them)
+
+    sealed, raw, hear, end = 4, 0, 2, 3
+    ask = struct.pack("<QQ", 0, 1 << 40) + b"data"
+    given = bytes([0]) + struct.pack("<QQ", 40, 40)
+    yield "server_nothing", bytes([0])
+    yield "server_other_words", bytes([0]) + acts((raw, b"GET / HTTP/1.0" + bytes(26)), (hear, bytes(40)))
+    yield "server_wrong_proof", bytes([2]) + acts((raw, bytes(32)), (hear, bytes(33)))
+    yield "server_request", bytes([6]) + acts((sealed, ask), (hear, bytes(37)), (hear, bytes(200)), (sealed, ask))
+    yield (
+        "server_names",
+        bytes([6]) + acts((sealed, ask[:16] + b"0" * 32 + b"/a"), (hear, bytes(37)), (sealed, ask[:16] + b"#")),
+    )
+    yield "server_short_request", bytes([6]) + acts((sealed, ask[:9]))
+    yield "server_long_request", bytes([6]) + acts((1, ask), (raw, bytes(200)), (end, b"\1"))
+    yield "client_nothing", bytes([1])
+    yield "client_refused", bytes([3]) + acts((raw, bytes(33)))
+    yield "client_given", bytes([7]) + acts((sealed, given), (sealed, bytes(40)))
+    yield (
+        "client_given_more",
+        bytes([7]) + acts((sealed, bytes([0]) + struct.pack("<QQ", 4000, 4000)), (sealed, bytes(200))),
+    )
+    yield "client_absent", bytes([7]) + acts((sealed, b"\1"))
+    yield "client_failed", bytes([7]) + acts((sealed, b"\2it is broken"))
+    yield "client_unsealed", bytes([7]) + acts((raw, struct.pack("<I", 17) + bytes(33)))
+    yield "client_too_long", bytes([7]) + acts((raw, b"\xff" * 4), (end, b""))
 
 
 def main():
@@ -497,6 +560,12 @@ def main():
         put(("decode_hdf5_chunks",), name, data)
     for name, data in hdf5_raw_seeds():
         put(("roundtrip_hdf5_filters",), name, data)
+    for name, data in grown_seeds():
+        put(("append",), name, data)
+    for name, data in snapshot_seeds():
+        put(("snapshot",), name, data)
+    for name, data in peer_seeds():
+        put(("peers",), name, data)
     print(sum(path.stat().st_size for path in CORPUS.rglob("*") if path.is_file()), "bytes of seeds")
 
 

@@ -2,6 +2,10 @@
 #![no_main]
 
 use kinema_core::format::dlpoly;
-use libfuzzer_sys::fuzz_target;
+use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
 
 fuzz_target!(|data: &[u8]| kinema_fuzz::files::scan(&dlpoly::Config, data));
+
+fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
+    kinema_fuzz::mutate::change(Some(&dlpoly::Config), data, size, max_size, seed, fuzzer_mutate)
+});

@@ -6,10 +6,10 @@
 use std::sync::Arc;
 
 use kinema_core::format::{
-    Decoded, Decoder, Format, Request, Scan, ScanOptions, Scratch, Segment, Wanted, detect, xtc,
+    Decoded, Decoder, Format, Request, Scan, ScanOptions, Scratch, Segment, Wanted, detect, dlpoly, xtc,
 };
 use kinema_core::frame::{Block, Fields, Scales};
-use kinema_core::index::{AtomCheckpoints, Index};
+use kinema_core::index::{AtomCheckpoints, Index, TableIndex};
 use kinema_core::selection::AtomSelection;
 use kinema_core::source::{Gather, MemorySource, Source};
 use kinema_core::{Error, ErrorKind, Result};
@@ -98,8 +98,24 @@ pub fn scan(format: &dyn Format, data: &[u8]) {
             assert_eq!(outcome(&other), outcome(&scan), "{workers} ranges");
         }
     }
+    check_ranges(&source, decoder.as_ref(), &scan, file.len() as u64);
     check_grown(format, &source, decoder.as_ref(), &scan, &file);
     check_skipping(format, &source, decoder.as_ref(), &scan, file.len() as u64);
+}
+
+/// What processes find in ranges of bytes of their own is put together to what one scan finds.
+fn check_ranges(source: &dyn Source, decoder: &dyn Decoder, whole: &Result<Scan>, size: u64) {
+    if !decoder.supports_ranged_scan() {
+        return;
+    }
+    let third = size / 3;
+    for cuts in [[third, 2 * third], [1, size.saturating_sub(1)]] {
+        let ranges = [0..cuts[0], cuts[0]..cuts[1].max(cuts[0]), cuts[1].max(cuts[0])..size];
+        let found = ranges.into_iter().map(|range| decoder.scan_range(source, range, &|_| Ok(()))).collect();
+        let Some(found): Option<Vec<TableIndex>> = answer(found) else { continue };
+        let other = decoder.scan_with_ranges(source, &options(None, 1), &found);
+        assert_eq!(outcome(&other), outcome(whole), "ranges from {cuts:?}");
+    }
 }
 
 /// A scan that steps over damage finds the same on any number of threads, and of a sound file what any scan finds; what
@@ -170,19 +186,38 @@ fn check_grown(format: &dyn Format, source: &dyn Source, decoder: &dyn Decoder, 
     }
 }
 
-/// Decodes every frame of the file: all atoms, selections of them, and bytes that end early.
+/// Decodes frames of the file: all atoms, selections of them, and bytes that end early.
 pub fn decode(format: &dyn Format, data: &[u8]) {
     if let Some((source, decoder, Ok(scan))) = open_and_scan(format, expand(data)) {
-        for frame in 0..scan.index.n_frames() {
+        let found = answer(detect(&source)).map(|found| found.info().name);
+        if format.info().name.starts_with("DL_POLY") && found == Some(format.info().name) {
+            check_names(&source, decoder.header().n_atoms);
+        }
+        for frame in some_of(scan.index.n_frames()) {
             decode_frame(&source, decoder.as_ref(), &scan.index, frame);
         }
         for every in [1, 50] {
             let Some(index) = with_checkpoints(&source, decoder.as_ref(), &scan.index, every) else { continue };
-            for frame in 0..index.n_frames() {
+            for frame in some_of(index.n_frames()) {
                 decode_frame(&source, decoder.as_ref(), &index, frame);
             }
         }
     }
+}
+
+/// Atoms are named, all or none.
+fn check_names(source: &dyn Source, n_atoms: u32) {
+    let Some(found) = answer(dlpoly::atoms::read_atoms(source)) else { return };
+    let n_atoms = n_atoms as usize;
+    assert!(found.names.is_empty() || found.names.len() == n_atoms, "{} names of {n_atoms}", found.names.len());
+    for column in [found.masses, found.charges].into_iter().flatten() {
+        assert_eq!(column.len(), found.names.len());
+    }
+}
+
+/// The first frames and the last ones: of frames of a few bytes there are thousands in an input.
+fn some_of(n_frames: u64) -> impl Iterator<Item = u64> {
+    (0..n_frames.min(16)).chain(n_frames.saturating_sub(8).max(16)..n_frames)
 }
 
 /// The index with atom checkpoints of all frames; `None` for formats without, and where they would take much memory.
@@ -222,6 +257,10 @@ fn decode_frame(source: &dyn Source, decoder: &dyn Decoder, index: &Index, frame
     let n_atoms = decoder.header().n_atoms;
     let selections = selections(n_atoms);
     let whole = answer(read(source, decoder, index, frame, AtomSelection::all(n_atoms)));
+    if let Some(whole) = &whole {
+        let wide = answer(read_as(true, source, decoder, index, frame, AtomSelection::all(n_atoms)));
+        check_wide(whole, &wide.expect("what is read in float32 is read in float64"), decoder.header().n_atoms);
+    }
     for atoms in &selections {
         let part = answer(read(source, decoder, index, frame, atoms.clone()));
         if let (Some(whole), Some(part)) = (&whole, part) {
@@ -266,11 +305,37 @@ fn block_for(frame: u64, request: &Request) -> Block {
     block
 }
 
+/// The same values in float64, to the bit where they were stored in float32.
+fn check_wide(narrow: &Block, wide: &Block, n_atoms: u32) {
+    let (narrow, wide) = (narrow.view(), wide.view());
+    for (narrow, wide) in [narrow.positions, narrow.velocities, narrow.forces].into_iter().zip(wide.doubles) {
+        assert!(narrow.len() == wide.len() && [0, 3 * n_atoms as usize].contains(&wide.len()));
+        for (narrow, wide) in narrow.iter().zip(wide) {
+            // scales are not applied, so that both are roundings of one number
+            let same = narrow.to_bits() == (*wide as f32).to_bits() || narrow.is_nan() && wide.is_nan();
+            assert!(same, "{narrow:?} and {wide:?}");
+        }
+    }
+}
+
 /// Reads one frame as the reader of a run does.
 fn read(source: &dyn Source, decoder: &dyn Decoder, index: &Index, frame: u64, atoms: AtomSelection) -> Result<Block> {
+    read_as(false, source, decoder, index, frame, atoms)
+}
+
+/// The same, into float64 where `doubles`.
+fn read_as(
+    doubles: bool,
+    source: &dyn Source,
+    decoder: &dyn Decoder,
+    index: &Index,
+    frame: u64,
+    atoms: AtomSelection,
+) -> Result<Block> {
     let wanted = [Wanted { frame, row: 0 }];
     let request = request(decoder, atoms);
-    let mut block = block_for(frame, &request);
+    let mut block = Block::default();
+    block.reset_as(doubles, [frame], request.atoms.len(), request.fields);
     let segments = segments_of(decoder, index, &wanted, &request)?;
     let mut gather = Gather::default();
     gather.read(source, segments.iter().map(|segment| segment.extent))?;

@@ -56,14 +56,17 @@ pub fn recode(format: &dyn Format, data: &[u8]) {
         }
         if let Some(few) = made(bytes, n_atoms, &ends) {
             let n_few = ends.n_requested() as u32;
-            assert!(made(&few, n_few, &AtomSelection::all(n_few)).is_some_and(|again| again == few));
+            let again = made(&few, n_few, &AtomSelection::all(n_few));
+            // so few atoms are no packed frame of XTC
+            let is_plain = format.info().name == "XTC" && again.is_none();
+            assert!(is_plain || again.is_some_and(|again| again == few));
         }
     }
 }
 
 /// Opens one file that is in memory, whatever its name.
 #[derive(Debug)]
-struct InMemory(Vec<u8>);
+pub struct InMemory(pub Vec<u8>);
 
 impl OpenSource for InMemory {
     fn open(&self, path: &Path) -> Result<Arc<dyn Source>> {
@@ -71,7 +74,8 @@ impl OpenSource for InMemory {
     }
 }
 
-fn opened(bytes: Vec<u8>, format: &'static dyn Format) -> Result<Trajectory> {
+/// The file, opened and scanned.
+pub fn opened(bytes: Vec<u8>, format: &'static dyn Format) -> Result<Trajectory> {
     let sources = Arc::new(InMemory(bytes));
     let options = OpenOptions { sources, format: Some(format), index: IndexPolicy::Memory, ..OpenOptions::default() };
     let trajectory = Trajectory::open(vec!["fuzz".into()], options)?;

@@ -3,9 +3,11 @@
 //! Whether the frames it names are those of the file, the format's decoder finds out: it checks every header it reads.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
-use kinema_core::format::{Format, ScanOptions, dcd, xtc};
+use kinema_core::Result;
+use kinema_core::format::{Format, ScanOptions, dlpoly, trr, xtc};
 use kinema_core::index::identity::{FileIdentity, Match};
 use kinema_core::index::store::{self, LoadOutcome};
 use kinema_core::index::{Index, TableBuilder};
@@ -14,24 +16,30 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::files;
 
-/// Bits of the first byte.
-const DCD: u8 = 1;
-/// The rest is the content of an index: magic number, version, format and checksum are put around it.
-const FRAMED: u8 = 2;
-/// And the identity is that of the file, as far as one can be had.
-const OF_THE_FILE: u8 = 4;
+/// By the first two bits of the first byte: formats whose indices are stored.
+const FORMATS: [&dyn Format; 4] = [&xtc::Xtc, &trr::Trr, &dlpoly::History, &xtc::Xtc];
+/// Further bits of it. The rest is what is stored, as it is.
+const AS_IT_IS: u8 = 4;
+/// The index is that of the file when it was shorter.
+const GREW: u8 = 8;
+/// The rest lists frames, and what is stored is an honest index of these: 8 bytes where the first begins, then for each one
+/// length and step in two bytes.
+const OTHER_FRAMES: u8 = 16;
+/// The checksum is not made right after the changes.
+const CHECKSUM: u8 = 32;
 
-/// The first byte says how to read the rest, the next two how many bytes of it are the file, then the file, then the
-/// index.
+/// The first byte says how to read the rest, the next two how many bytes of it are the file, then the file; then changes of
+/// what is stored: place in two bytes and the new byte, or, with the highest bit of the place, how many bytes are removed.
 pub fn load(data: &[u8]) {
     let Some((&[mode, low, high], rest)) = data.split_first_chunk() else { return };
-    let (file, content) = rest.split_at(rest.len().min(usize::from(u16::from_le_bytes([low, high]))));
-    let format: &dyn Format = if mode & DCD == 0 { &xtc::Xtc } else { &dcd::Dcd };
+    let (file, changes) = rest.split_at(rest.len().min(usize::from(u16::from_le_bytes([low, high]))));
+    let format = FORMATS[usize::from(mode & 3)];
     let name = format.info().name;
     let source = MemorySource::new("fuzz", file);
     let decoder = format.open(&source).ok();
     let n_atoms = decoder.as_ref().map_or(0, |decoder| decoder.header().n_atoms);
-    let stored = if mode & FRAMED == 0 { content.to_vec() } else { framed(&source, mode, name, n_atoms, content) };
+    let stored = if mode & AS_IT_IS == 0 { stored(format, file, mode, changes) } else { Some(changes.to_vec()) };
+    let Some(stored) = stored else { return };
     let place = place();
     fs::write(&place, &stored).expect("the temporary folder is writable");
     let loaded = store::load(std::slice::from_ref(&place), &source, name, n_atoms);
@@ -39,7 +47,11 @@ pub fn load(data: &[u8]) {
     let size = file.len() as u64;
     match loaded.unwrap_or_else(|error| panic!("a wrong index is no error: {error}")) {
         LoadOutcome::Absent => panic!("it is there"),
-        LoadOutcome::Rejected(reason) => assert!(!reason.is_empty()),
+        LoadOutcome::Rejected(reason) => {
+            assert!(!reason.is_empty());
+            let is_honest = mode & (AS_IT_IS | OTHER_FRAMES) == 0 && changes.is_empty();
+            assert!(!is_honest, "an honest index is rejected: {reason}");
+        }
         LoadOutcome::Fits(found) => {
             assert_eq!(found.place, place);
             let index = found.index;
@@ -51,15 +63,67 @@ pub fn load(data: &[u8]) {
         }
         LoadOutcome::Grew(index) => {
             check_belongs(&source, &stored, &index, size);
-            if let Some(decoder) = decoder {
-                let options =
-                    ScanOptions { previous: Some(index), workers: 1, progress: &|_| Ok(()), skip_damaged: false };
-                if let Ok(scan) = decoder.scan(&source, &options) {
-                    files::check_index(&scan.index, size);
-                }
+            if let Some(decoder) = decoder
+                && let Ok(scan) = decoder.scan(&source, &options(Some(index)))
+            {
+                files::check_index(&scan.index, size);
             }
         }
     }
+}
+
+fn options(previous: Option<Index>) -> ScanOptions<'static> {
+    ScanOptions { previous, workers: 1, progress: &|_| Ok(()), skip_damaged: false }
+}
+
+/// What an honest program would have stored, with the changes; `None` where it would have stored nothing.
+fn stored(format: &dyn Format, file: &[u8], mode: u8, changes: &[u8]) -> Option<Vec<u8>> {
+    let len = if mode & GREW == 0 { file.len() } else { file.len() / 3 * 2 };
+    let source = MemorySource::new("fuzz", &file[..len]);
+    let decoder = format.open(&source).ok()?;
+    let (index, changes) = if mode & OTHER_FRAMES == 0 {
+        (decoder.scan(&source, &options(None)).ok()?.index, changes)
+    } else {
+        (frames_of(changes, len as u64)?, &[][..])
+    };
+    let size = if mode & GREW == 0 { len as u64 } else { index.end()? };
+    let identity = FileIdentity::of(&source, size, None, Some(&index), FileIdentity::PLACES).ok()?;
+    let written = Arc::new(Mutex::new(Vec::new()));
+    let into = Arc::clone(&written);
+    let write = move |_: &Path, bytes: &[u8]| -> Result<Option<String>> {
+        *into.lock().expect("one thread") = bytes.to_vec();
+        Ok(None)
+    };
+    let name = format.info().name;
+    store::save(&[PathBuf::from("x")], &index, &identity, name, decoder.header().n_atoms, &write).ok()?;
+    let mut bytes = written.lock().expect("one thread").clone();
+    for change in changes.as_chunks::<3>().0 {
+        let place = usize::from(u16::from_le_bytes([change[0], change[1]]));
+        match bytes.len() {
+            0 => break,
+            n if place >> 15 == 0 => bytes[place % n] = change[2],
+            n => drop(bytes.drain(place % n..(place % n + usize::from(change[2])).min(n))),
+        }
+    }
+    if mode & CHECKSUM == 0 && bytes.len() > 8 {
+        let content = bytes.len() - 8;
+        let checksum = xxh3_64(&bytes[..content]);
+        bytes[content..].copy_from_slice(&checksum.to_le_bytes());
+    }
+    Some(bytes)
+}
+
+/// An index of frames that need not be there, within `size` bytes.
+fn frames_of(list: &[u8], size: u64) -> Option<Index> {
+    let (first, frames) = list.split_first_chunk::<8>()?;
+    let first = u64::from_le_bytes(*first);
+    let (mut builder, mut end) = (TableBuilder::new(first), first);
+    for frame in frames.as_chunks::<4>().0 {
+        let len = u64::from(u16::from_le_bytes([frame[0], frame[1]]));
+        end = end.checked_add(len).filter(|&end| end <= size)?;
+        builder.push(len, i64::from(u16::from_le_bytes([frame[2], frame[3]])), 0.0).ok()?;
+    }
+    Some(Index::Table(builder.finish()))
 }
 
 /// One file a thread, beside no trajectory.
@@ -77,45 +141,4 @@ fn check_belongs(source: &dyn Source, stored: &[u8], index: &Index, size: u64) {
     assert!(identity.size <= size);
     files::check_index(index, identity.size);
     assert_eq!(identity.check(source, Some(index)).expect("it was had before"), Match::SameContent);
-}
-
-/// An index with these `contents` behind its identity, by the layout of `index::store`.
-fn framed(source: &dyn Source, mode: u8, name: &str, n_atoms: u32, content: &[u8]) -> Vec<u8> {
-    let mut bytes = b"KINEMAIX".to_vec();
-    bytes.extend_from_slice(&2_u32.to_le_bytes());
-    let mut padded = [0; 16];
-    padded.iter_mut().zip(name.bytes()).for_each(|(place, byte)| *place = byte);
-    bytes.extend_from_slice(&padded);
-    bytes.extend_from_slice(&n_atoms.to_le_bytes());
-    let (own, content) = content.split_at(content.len().min(FileIdentity::LEN));
-    let mut identity = own.to_vec();
-    if mode & OF_THE_FILE != 0 {
-        let size = own.first_chunk::<8>().map_or(0, |size| u64::from_le_bytes(*size));
-        let size = size.min(source.len().expect("it is in memory"));
-        if let Some(true_one) = true_identity(source, size, content) {
-            identity = true_one.to_bytes();
-        }
-    }
-    bytes.extend_from_slice(&identity);
-    bytes.extend_from_slice(content);
-    let checksum = xxh3_64(&bytes);
-    bytes.extend_from_slice(&checksum.to_le_bytes());
-    bytes
-}
-
-/// What an honest program would have stored for the frames that `content` names; `None` where it could not.
-fn true_identity(source: &dyn Source, size: u64, content: &[u8]) -> Option<FileIdentity> {
-    let (first, rest) = content.split_first_chunk::<8>()?;
-    let (n, rest) = rest.split_first_chunk::<8>()?;
-    let first = u64::from_le_bytes(*first);
-    let len = usize::try_from(u64::from_le_bytes(*n)).ok()?.checked_mul(4)?;
-    let words: Vec<u64> =
-        rest.get(..len)?.as_chunks::<4>().0.iter().map(|w| u64::from(u32::from_le_bytes(*w))).collect();
-    let mut builder = TableBuilder::new(first);
-    let mut end = first;
-    for words in words {
-        end = end.checked_add(4 * words).filter(|&end| end <= size)?;
-        builder.push(4 * words, 0, 0.0).ok()?;
-    }
-    FileIdentity::of(source, size, None, Some(&Index::Table(builder.finish())), FileIdentity::PLACES).ok()
 }

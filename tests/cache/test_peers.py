@@ -161,6 +161,11 @@ def test_without_the_key_there_are_no_bytes(tmp_path: Path, shared: Path, monkey
             fetch(user_key(), b"../../part.bin")
         fetch(user_key())
         assert target.read_bytes() == content(1)
+        # whoever may write into another folder puts the marker of an older file of this name there
+        (tmp_path / "other").mkdir()
+        (tmp_path / "other" / "part.bin.ready").write_bytes((shared / "part.bin.ready").read_bytes())
+        with pytest.raises(kn.CorruptFileError, match="or for another folder"):
+            await_ready(tmp_path / "other" / "part.bin", 60, local=tmp_path / "B")
         monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "another"))
         with pytest.raises(kn.CorruptFileError, match="forged, or was written with another key"):
             await_ready(shared / "part.bin", 60, local=tmp_path / "B")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -172,6 +173,36 @@ def test_a_marker_of_another_key_is_noted_and_one_of_another_file_is_no_marker_o
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "another"))
     with pytest.warns(kn.Note, match="no proof of who made the file"):
         await_ready(name, 0)
+
+
+def test_a_marker_counts_in_its_own_folder_alone(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+    mine, shared = tmp_path / "mine", tmp_path / "shared"
+    for folder in (mine, shared):
+        folder.mkdir()
+    (mine / "a.bin").write_bytes(b"older")
+    publish(mine / "a.bin")
+    forged_before = (mine / "a.bin.ready").read_bytes()
+    # the folder may have another name on another node, or links may lead to it
+    moved = mine.rename(tmp_path / "moved")
+    (tmp_path / "link").symlink_to(moved)
+    for folder in (moved, tmp_path / "link"):
+        await_ready(folder / "a.bin", 0)
+    # a copy of all of it may be put back under the first name
+    shutil.copytree(moved, mine)
+    await_ready(mine / "a.bin", 0)
+    assert not recwarn.list
+    # somebody who may write into another folder puts file and marker there
+    (shared / "a.bin").write_bytes(b"older")
+    (shared / "a.bin.ready").write_bytes(forged_before)
+    with pytest.warns(kn.Note, match=r"or for another folder.*no proof of who made the file"):
+        await_ready(shared / "a.bin", 0)
+    # a marker that names the folder in which it is, or none
+    forged(shared / "a.bin", folder={"path": str(shared), "inode": shared.stat().st_ino})
+    with pytest.warns(kn.Note, match="no proof of who made the file"):
+        await_ready(shared / "a.bin", 0)
+    forged(shared / "a.bin", folder=None)
+    with pytest.raises(kn.CorruptFileError, match="is no marker"):
+        await_ready(shared / "a.bin", 0)
 
 
 def test_the_key_is_made_once_and_refused_where_others_may_read_it(own_key: Path) -> None:

@@ -10,9 +10,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import kinema as kn
+from kinema.testing.children import start_child
+from kinema.writing import output_file
 from kinema.writing.output_file import (
     OutputFile,
     remove_leftovers,
@@ -264,3 +267,46 @@ def a_trajectory(folder: Path) -> str:
     frame = struct.pack(">iiif9fi", 1995, 2, 1, 1.0, 5, 0, 0, 0, 5, 0, 0, 0, 5, 2) + struct.pack(">6f", *range(6))
     path.write_bytes(frame)
     return str(path)
+
+
+@pytest.mark.parametrize("ending", [".xtc", ".h5md", ".gro", ".txt"])
+def test_a_link_in_place_of_a_temporary_file_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str
+) -> None:
+    """In a folder where others may remove files, somebody puts a link to a file of the user's in place of a new one."""
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"precious")
+    create = output_file._create_file
+
+    def swapped(name: str) -> None:
+        create(name)
+        os.unlink(name)
+        os.symlink(victim, name)
+
+    monkeypatch.setattr(output_file, "_create_file", swapped)
+    with pytest.raises(kn.Error, match="link"):  # noqa: PT012
+        if ending == ".txt":
+            write_whole(tmp_path / "out.txt", lambda file: file.write(b"x"))
+        else:
+            with kn.Writer(tmp_path / f"out{ending}", n_atoms=3) as writer:
+                writer.write(np.zeros((3, 3), np.float32))
+    assert victim.read_bytes() == b"precious"
+    assert not (tmp_path / f"out{ending}").exists()
+
+
+def test_a_folder_that_others_gave_a_temporary_name_is_not_removed(tmp_path: Path) -> None:
+    host, boot = output_file.machine()
+    gone = start_child([sys.executable, "-c", ""])
+    gone.wait(60)
+    planted = tmp_path / f"out.part-{host}-{boot}-{gone.pid}.xtc"
+    planted.mkdir()
+    (planted / "results").write_bytes(b"precious")
+    # others may rename what is in the folder: it may be one of the user's
+    tmp_path.chmod(0o777)
+    with pytest.warns(kn.Note, match="was left by process"):
+        remove_leftovers(tmp_path / "out.xtc")
+    assert (planted / "results").exists()
+    # they may not: it can only be what a run has left
+    tmp_path.chmod(0o1777)
+    remove_leftovers(tmp_path / "out.xtc")
+    assert not planted.exists()

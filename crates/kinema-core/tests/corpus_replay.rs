@@ -2,16 +2,22 @@
 //!
 //! It searches nothing: `fuzz/run.sh` does.
 
+#[path = "../../../fuzz/src/append.rs"]
+mod append;
 #[path = "../../../fuzz/src/files.rs"]
 mod files;
 #[path = "../../../fuzz/src/hdf5_chunks.rs"]
 mod hdf5_chunks;
 #[path = "../../../fuzz/src/hdf5_filters.rs"]
 mod hdf5_filters;
+#[path = "../../../fuzz/src/peers.rs"]
+mod peers;
 #[path = "../../../fuzz/src/records.rs"]
 mod records;
 #[path = "../../../fuzz/src/replay.rs"]
 mod replay;
+#[path = "../../../fuzz/src/snapshot.rs"]
+mod snapshot;
 #[path = "../../../fuzz/src/stored_index.rs"]
 mod stored_index;
 #[path = "../../../fuzz/src/text_numbers.rs"]
@@ -63,7 +69,10 @@ fn roundtrip_hdf5_filters() {
 
 #[test]
 fn roundtrip_xtc() {
-    replay::inputs("roundtrip_xtc", xtc_frames::round_trip);
+    replay::inputs("roundtrip_xtc", |data| {
+        xtc_frames::round_trip(data);
+        records::recode(&xtc::Xtc, data);
+    });
 }
 
 #[test]
@@ -137,4 +146,19 @@ fn decode_config() {
 #[test]
 fn roundtrip_config() {
     replay::inputs("roundtrip_config", |data| records::reencode(&dlpoly::Config, data));
+}
+
+#[test]
+fn append() {
+    replay::inputs("append", append::go_on);
+}
+
+#[test]
+fn snapshot() {
+    replay::inputs("snapshot", snapshot::restore);
+}
+
+#[test]
+fn peers() {
+    replay::inputs("peers", peers::speak);
 }

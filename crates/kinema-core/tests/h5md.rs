@@ -613,3 +613,23 @@ fn addresses_of_compact_data_are_not_looked_at() {
     assert!(array.samples().is_empty());
     assert_eq!(array.inline().map(<[u8]>::len), Some(48));
 }
+
+#[test]
+fn compact_data_in_chunks_are_refused() {
+    let layout = Layout {
+        shape: [2, 2, 3],
+        chunk: None,
+        number: "<f4",
+        filtered: false,
+        partial_unfiltered: false,
+        holes: None,
+        in_order: true,
+    };
+    let (mut description, _) = layout.write(&mut Random(1), &mut Vec::new());
+    // as many bytes as one of two chunks has
+    description.chunks = Some([1, 2, 3]);
+    description.inline = Some(vec![0; 24]);
+    let error = Array::new(description).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt);
+    assert!(error.to_string().contains("the compact data have another size than their shape"), "{error}");
+}

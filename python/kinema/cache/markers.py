@@ -2,11 +2,13 @@
 
 A marker is JSON, written whole and renamed:
 
-    {"version": 1, "size": bytes, "xxh3": 16 hexadecimal digits, "frames": number or null, "id": 32 digits,
-     "owner": {"node", "host", "address", "port", "boot"} or null, "proof": HMAC-SHA256 of all else by the user's key}
+    {"version": 2, "size": bytes, "xxh3": 16 hexadecimal digits, "frames": number or null, "id": 32 digits,
+     "owner": {"node", "host", "address", "port", "boot"} or null, "folder": {"path", "inode"},
+     "proof": HMAC-SHA256 of all else and the marker's name, by the user's key}
 
-`owner`: the file is on that node and is fetched from there; null: it is beside the marker. `id` is another one for each
-publication. A marker that names an owner is used only where its proof holds.
+`folder`: that of the marker, its symbolic links resolved; in another one the proof does not hold. `owner`: the file is on
+that node and is fetched from there; null: it is beside the marker. `id` is another one for each publication. A marker
+that names an owner is used only where its proof holds.
 
 A server that is started later writes its address to `.kinema-peer-NODE` in the folders of its node's markers, likewise
 with a proof: it is where the files of that node are now.
@@ -132,7 +134,8 @@ def read_marker(path: str) -> tuple[Marker, bool] | None:
         raise CorruptFileError(f"{name}: is no marker that Kinema has written ({error})", path=name) from None
     if marker.owner is not None and not is_ours:
         raise CorruptFileError(
-            f"{name}: the marker is forged, or was written with another key than this user's: its proof does not hold",
+            f"{name}: the marker is forged, or was written with another key than this user's or for another folder: "
+            "its proof does not hold",
             path=name,
         )
     return marker, is_ours

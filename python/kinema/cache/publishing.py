@@ -440,8 +440,8 @@ def _note_foreign(name: str, is_ours: bool) -> None:
     if not is_ours:
         notes.emit(
             [
-                f"{marker_path(name)}: was written with another key than this user's; size and checksum agree, which "
-                "is no proof of who made the file"
+                f"{marker_path(name)}: was written with another key than this user's, or for another folder; size and "
+                "checksum agree, which is no proof of who made the file"
             ]
         )
 

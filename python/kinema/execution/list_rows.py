@@ -190,7 +190,7 @@ class ListRows:
 
     def _open(self, flags: int) -> None:
         try:
-            self._descriptor = os.open(self._name, flags | os.O_CLOEXEC)
+            self._descriptor = os.open(self._name, flags | os.O_CLOEXEC | os.O_NOFOLLOW)
         except FileNotFoundError:
             raise ArgumentError(
                 f"{self._name}: not found, but the checkpoint relies on rows in it; bring it back, or remove the "

@@ -38,7 +38,7 @@ from kinema.execution.list_rows import ListRows
 from kinema.execution.result_arrays import ResultArray, ResultTable, from_h5py, opened
 from kinema.selection.frames import FrameSelection
 from kinema.values import dataclass
-from kinema.writing.output_checks import check_target, is_stream
+from kinema.writing.output_checks import check_no_link, check_target, is_stream
 from kinema.writing.output_file import OutputFile, publish
 
 __all__ = [
@@ -144,6 +144,7 @@ class ResultFile:
         self._output = OutputFile(self.path, alone=True)
         self.part = self._output.temporary
         try:
+            check_no_link(self.part)
             with opened(self.part, "w") as file:
                 file.attrs.update(
                     format=_FORMAT, version=_VERSION, kinema=_core.__version__, complete=False, run=self._run
@@ -320,7 +321,8 @@ class ResultFile:
 
     def _open(self, name: str | None = None) -> None:
         try:
-            self._descriptor = os.open(name or self.part, os.O_RDWR | os.O_CLOEXEC)
+            link = 0 if name == self.path else os.O_NOFOLLOW
+            self._descriptor = os.open(name or self.part, os.O_RDWR | os.O_CLOEXEC | link)
         except OSError as error:
             raise from_os("cannot write results", error, name or self.part) from None
 

@@ -24,7 +24,7 @@ from kinema.selection.topology import is_atom_group
 from kinema.selection.universe import import_mdanalysis, universe_of
 from kinema.writing.base import Writer
 from kinema.writing.frames import FrameArrays
-from kinema.writing.output_checks import check_not_input, check_target
+from kinema.writing.output_checks import check_no_link, check_not_input, check_target, open_temporary
 from kinema.writing.output_file import OutputFile, publish
 
 __all__ = ["ExternalWriter", "GroWriter", "PdbWriter"]
@@ -280,7 +280,7 @@ class ExternalWriter(Writer):
             self._begin_pdb().write(atoms)
             return
         if self._text is None:
-            self._text = open(self._output.temporary, "w", encoding="utf-8")  # noqa: SIM115
+            self._text = open_temporary(self._output.temporary, "w", encoding="utf-8")
         self._text.write(self._gro_frame(frames, number))
 
     def _begin_pdb(self) -> Any:
@@ -288,6 +288,7 @@ class ExternalWriter(Writer):
             from MDAnalysis.coordinates.PDB import PDBWriter
 
             name = self._output.temporary
+            check_no_link(name)
             self._pdb = PDBWriter(name, n_atoms=self.n_atoms, multiframe=self._announced != 1, remarks="by Kinema")
             self._text = self._pdb.pdbfile
         return self._pdb

@@ -1,15 +1,25 @@
-"""Checks of the paths of outputs, to be asked before a run: streams, folders, files that are read, suffixes."""
+"""Checks of the paths of outputs: streams, folders, files that are read, suffixes, links in their place."""
 
 from __future__ import annotations
 
 import os
 import stat
 from contextlib import suppress
+from typing import IO, Any
 
 from kinema._core import formats
 from kinema.errors import ArgumentError, FileAccessError, FileNotFound, UnsupportedFormatError
 
-__all__ = ["check_format", "check_not_input", "check_plot_path", "check_target", "is_stream"]
+__all__ = [
+    "check_format",
+    "check_no_link",
+    "check_not_input",
+    "check_plot_path",
+    "check_target",
+    "is_stream",
+    "open_temporary",
+    "others_may_move",
+]
 
 _STREAMS = ("-", "/dev/stdout", "/dev/stderr")
 
@@ -83,3 +93,34 @@ def check_plot_path(path: str | os.PathLike[str]) -> None:
             path=name,
         )
     check_target(name)
+
+
+def others_may_move(path: str) -> bool:
+    """Whether others may remove or rename what is beside `path`: they can write there, and the folder is not sticky."""
+    with suppress(OSError):
+        mode = os.stat(os.path.dirname(os.path.abspath(path))).st_mode
+        return bool(mode & 0o022) and not mode & stat.S_ISVTX
+    return False
+
+
+def open_temporary(name: str, mode: str, **options: Any) -> IO[Any]:
+    """As `open`, for a temporary file of an output: FileAccessError where others have put a link in its place."""
+
+    def opener(path: str, flags: int) -> int:
+        try:
+            return os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+        except OSError:
+            check_no_link(path)
+            raise
+
+    return open(name, mode, opener=opener, **options)
+
+
+def check_no_link(temporary: str) -> None:
+    """FileAccessError where others have put a link in place of a temporary file, before a library writes into it."""
+    if os.path.islink(temporary):
+        raise FileAccessError(
+            f"{temporary}: a link was put in place of the temporary file of an output; write where others may not "
+            "remove your files",
+            path=temporary,
+        )

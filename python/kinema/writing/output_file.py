@@ -30,7 +30,7 @@ from typing import IO
 from kinema.errors import ArgumentError, Error, FileAccessError, from_os
 from kinema.notes import collected, emit
 from kinema.values import dataclass
-from kinema.writing.output_checks import check_target, is_stream
+from kinema.writing.output_checks import check_target, is_stream, open_temporary, others_may_move
 
 __all__ = [
     "OutputFile",
@@ -169,14 +169,14 @@ def write_whole(path: str | os.PathLike[str], write: Callable[[IO[bytes]], objec
         _write_stream(name, write)
         return
     reserved = _reserved.pop(os.path.abspath(name), None)
-    with reserved or OutputFile(name) as output, open(output.temporary, "wb") as file:
+    with reserved or OutputFile(name) as output, open_temporary(output.temporary, "wb") as file:
         write(file)
 
 
 def write_index(path: str, data: bytes) -> str | None:
     """Writes an index, or what else is kept of a file, never into a stream. Returns what is to be noted: it runs in
     threads."""
-    with collected() as notes, OutputFile(path) as output, open(output.temporary, "wb") as file:
+    with collected() as notes, OutputFile(path) as output, open_temporary(output.temporary, "wb") as file:
         file.write(data)
     return "; ".join(notes) or None
 
@@ -262,7 +262,7 @@ def whole_folder(path: str | os.PathLike[str]) -> Iterator[str]:
         try:
             for folder, _, files in os.walk(temporary):
                 for place in [*(os.path.join(folder, file) for file in files), folder]:
-                    _sync(place)
+                    sync(place)
             mask = os.umask(0)
             os.umask(mask)
             os.chmod(temporary, 0o777 & ~mask)
@@ -276,23 +276,18 @@ def whole_folder(path: str | os.PathLike[str]) -> Iterator[str]:
             raise from_os("cannot write", error, path=name) from None
 
 
-def _sync(place: str) -> None:
-    handle = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
 def remove_leftovers(path: str | os.PathLike[str], *, but: str | None = None) -> None:
     """Removes temporary files of `path` whose processes were killed on this host since its boot, and which can be made
-    again; notes all others that no living process of this host writes, except `but`."""
+    again; notes all others that no living process of this host writes, except `but`.
+
+    A folder is none of ours for certain where others may give a folder of the user's such a name: it is noted."""
     name = os.fspath(path)
     known = None if but is None else os.path.abspath(but)
     for found in _temporaries(name):
         if found.path == known:
             continue
-        if found.is_disposable:
+        movable = os.path.isdir(found.path) and others_may_move(found.path)
+        if found.is_disposable and not movable:
             _remove_any(found.path)
         elif not found.is_alive:
             _note(found, name)

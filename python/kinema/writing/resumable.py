@@ -233,7 +233,8 @@ class _ResumableFile:
         self.n_restored = 0 if self._restored is None else self._restored.frames
         self._descriptor = -1
         try:
-            self._descriptor = os.open(self.temporary, os.O_RDWR | os.O_CLOEXEC)
+            link = 0 if self.temporary == name else os.O_NOFOLLOW
+            self._descriptor = os.open(self.temporary, os.O_RDWR | os.O_CLOEXEC | link)
             self._inode = os.fstat(self._descriptor).st_ino
         except OSError as error:
             raise from_os("cannot write", error, path=self.temporary) from None

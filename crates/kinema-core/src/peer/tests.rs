@@ -371,3 +371,31 @@ fn a_request_of_a_client_with_the_key_is_bounded_too() {
     }
     assert_eq!(server.counts().requests, 0);
 }
+
+#[test]
+fn who_sends_byte_after_byte_is_sent_away_before_and_behind_the_proof() {
+    let server = server(Limits { step: Duration::from_millis(300), ..Limits::default() });
+    let address = ("127.0.0.1", server.address().port());
+    let stranger = TcpStream::connect(address).unwrap();
+    let client = Channel::connect(address.0, address.1, &key(1), &patience(5000)).unwrap();
+    // parts of a hello, and of the length of a request
+    for (mut stream, slow) in [(stranger, b"KINEMAP2"), (client.connection().unwrap(), &[20, 0, 0, 0, 0, 0, 0, 0])] {
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let mut writer = stream.try_clone().unwrap();
+        let trickle = std::thread::spawn(move || {
+            for byte in slow.iter().copied().chain([0; 400]) {
+                if writer.write_all(&[byte]).is_err() {
+                    return;
+                }
+                std::thread::sleep(Duration::from_millis(100));
+            }
+        });
+        let mut heard = Vec::new();
+        let ended = stream.read_to_end(&mut heard);
+        assert!(ended.is_ok() || ended.unwrap_err().kind() == std::io::ErrorKind::ConnectionReset);
+        assert_eq!(heard, b"", "neither has said anything whole");
+        stream.shutdown(std::net::Shutdown::Both).unwrap_or_default();
+        trickle.join().unwrap();
+    }
+    assert_eq!(server.counts().requests, 0);
+}

@@ -3,7 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::Sink;
@@ -23,13 +23,15 @@ pub struct FileSink {
 }
 
 impl FileSink {
-    /// Opens a file that exists, for writing; its bytes stay. Messages call it `name`.
+    /// Opens a file that exists, for writing; its bytes stay. Messages call it `name`: where that is another one, `path`
+    /// is a temporary file of ours, and no link that somebody has put in its place is followed.
     ///
     /// # Errors
     /// The operating system's error.
     pub fn open(path: &Path, name: &Path) -> Result<Self> {
         let start = begin();
-        let file = OpenOptions::new().write(true).open(path);
+        let link = if path == name { 0 } else { libc::O_NOFOLLOW };
+        let file = OpenOptions::new().write(true).custom_flags(link).open(path);
         finish(start, &OPEN64, Some(name), [0, 0, file.as_ref().map_or(-1, |file| i64::from(file.as_raw_fd()))]);
         let failed = |error: std::io::Error| Error::io("cannot write the file", &error).at_path(name);
         Ok(Self { file: ManuallyDrop::new(file.map_err(failed)?), path: name.to_path_buf() })

@@ -12,7 +12,7 @@ from kinema.errors import ArgumentError, CorruptFileError, Error, FileIOError
 from kinema.execution.checkpoint.file import Checkpoint, CheckpointWriter, IdentityItem, Node, PassContent, load
 from kinema.execution.checkpoint.signals import save_on_signals
 from kinema.notes import emit
-from kinema.writing.output_checks import check_target
+from kinema.writing.output_checks import check_target, open_temporary
 from kinema.writing.output_file import OutputFile
 
 __all__ = ["CheckpointManager", "SavesBytes"]
@@ -217,7 +217,7 @@ class CheckpointManager:
         output = self._output or OutputFile(self.path)
         self._output = None
         with output:
-            with open(output.temporary, "wb") as stream:
+            with open_temporary(output.temporary, "wb") as stream:
                 writer = write(stream)
             self._next_file = _state_of(output.temporary), writer.n_nodes > 0
         self._settle()

@@ -13,7 +13,7 @@ import h5py
 from kinema.errors import CorruptFileError, Error, FileIOError
 from kinema.formats.hdf5.file import check_structure
 from kinema.formats.hdf5.journal import CommittedFile
-from kinema.writing.output_checks import check_target
+from kinema.writing.output_checks import check_no_link, check_target
 from kinema.writing.output_file import OutputFile, publish
 
 __all__ = ["GrowingFile", "NewFile", "OutputPart", "OutputPartFile", "damaged_file_errors", "hdf5_errors"]
@@ -204,6 +204,7 @@ def _new_hdf5(
     options: dict[str, Any] = {"libver": libver, "locking": False, "track_order": ordered}
     if align is not None:
         options |= {"alignment_threshold": _ALIGN_FROM, "alignment_interval": align}
+    check_no_link(name)
     with hdf5_errors(path):
         return h5py.File(name, "w", **options)
 

@@ -121,7 +121,7 @@ impl Array {
         }
         let ArrayDescription { mut addresses, mut sizes, mut masks, .. } = description;
         match &description.inline {
-            Some(inline) if inline.len() as u64 != bytes && n_chunks > 0 => {
+            Some(inline) if n_chunks > 1 || inline.len() as u64 != bytes && n_chunks > 0 => {
                 return Err(wrong("the compact data have another size than their shape"));
             }
             Some(_) => {

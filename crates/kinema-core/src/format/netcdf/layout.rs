@@ -111,10 +111,22 @@ impl Layout {
     /// Of all variables of records: a record is there when all of it is.
     fn find_extent(&mut self, header: &Header) -> Result<()> {
         let mut end = 0;
+        let mut places = Vec::new();
         for variable in header.variables.iter().filter(|variable| self.restart || header.is_record(variable)) {
-            let size = header.size_of(variable)?;
+            let its_end = variable.begin.saturating_add(header.size_of(variable)?);
             self.first = self.first.min(variable.begin);
-            end = end.max(variable.begin.saturating_add(size));
+            end = end.max(its_end);
+            places.push((variable.begin, its_end, &variable.name));
+        }
+        places.retain(|(begin, end, _)| begin < end);
+        places.sort_unstable();
+        for pair in places.windows(2) {
+            if let [(_, end, one), (begin, _, other)] = pair
+                && end > begin
+            {
+                let what = format!("variables {one:?} and {other:?} have bytes in common");
+                return Err(Error::new(ErrorKind::Corrupt, what).at_byte(*begin));
+            }
         }
         self.frame_len = end.saturating_sub(self.first);
         if self.first < header.len || self.frame_len > self.stride && !self.restart {
@@ -186,4 +198,34 @@ fn unit(variable: &Variable, units: &[(&str, f64)]) -> std::result::Result<f64, 
     let plain = named.trim().to_ascii_lowercase();
     let same = |name: &str| plain == name || plain.strip_suffix('s') == Some(name);
     units.iter().find(|(name, _)| same(name)).map(|(_, factor)| *factor).ok_or_else(|| named.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::container::netcdf3::Header;
+    use crate::source::MemorySource;
+
+    /// A file of the seeds of the fuzz targets, in which the last variable, angles of the cell, begins elsewhere.
+    fn moved(by: i32) -> Result<Layout> {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/scan_netcdf/cdf1_f8");
+        let mut bytes = std::fs::read(path).unwrap();
+        let begin =
+            Header::read(&MemorySource::new("seed", &bytes[..])).unwrap().variable("cell_angles").unwrap().begin;
+        let (old, new) = ((begin as u32).to_be_bytes(), (begin as i32 + by).to_be_bytes());
+        let at = (0..bytes.len() - 4).rfind(|&at| bytes[at..at + 4] == old && at < 1000).unwrap();
+        bytes[at..at + 4].copy_from_slice(&new);
+        Layout::of(&Header::read(&MemorySource::new("seed", &bytes[..])).unwrap())
+    }
+
+    #[test]
+    fn variables_that_share_bytes_are_refused() {
+        assert!(moved(0).is_ok());
+        for by in [-1, -23] {
+            let error = moved(by).map(|_| ()).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Corrupt);
+            let words = "variables \"cell_lengths\" and \"cell_angles\" have bytes in common";
+            assert!(error.to_string().contains(words), "{error}");
+        }
+    }
 }
