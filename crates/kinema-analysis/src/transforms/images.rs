@@ -246,14 +246,22 @@ pub(super) fn between(positions: &[[f32; 3]], from: u32, to: u32) -> Vector {
 /// Moves all atoms of a row, each as [`shift`].
 #[inline(always)]
 pub(super) fn shift_all<Q: Quad>(positions: &mut [[f32; 3]], by: Vector) {
-    let [dx, dy, dz] = all::<Q>(by);
-    let (fours, rest) = positions.as_chunks_mut::<4>();
-    for four in fours {
-        let [x, y, z] = Q::xyz_of_row(four);
-        Q::put_xyz([x.add(dx), y.add(dy), z.add(dz)], four);
+    let [x, y, z] = by;
+    let by_lane = [Q::load(&[x, y, z, x]), Q::load(&[y, z, x, y]), Q::load(&[z, x, y, z])];
+    let (fours, rest) = positions.as_flattened_mut().as_chunks_mut::<4>();
+    let (of_four_atoms, others) = fours.as_chunks_mut::<3>();
+    for [a, b, c] in of_four_atoms {
+        *a = Q::widen(a).add(by_lane[0]).narrow();
+        *b = Q::widen(b).add(by_lane[1]).narrow();
+        *c = Q::widen(c).add(by_lane[2]).narrow();
     }
-    for atom in rest {
-        shift(atom, by);
+    for (four, by) in others.iter_mut().zip(by_lane) {
+        *four = Q::widen(four).add(by).narrow();
+    }
+    // behind one and two of four values
+    let by = [by, [y, z, x], [z, x, y]][others.len()];
+    for (value, by) in rest.iter_mut().zip(by) {
+        *value = (f64::from(*value) + by) as f32;
     }
 }
 
