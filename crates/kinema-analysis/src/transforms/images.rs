@@ -8,7 +8,7 @@ use kinema_core::{Error, ErrorKind};
 
 use crate::geometry::Lattice;
 use crate::geometry::vectors::{Vectors, all};
-use crate::lanes::Quad;
+use crate::lanes::{Quad, Sixteen};
 
 /// An image is another one only if it is shorter by more than this share, squared: what has been moved once stays.
 pub(super) const SHORTER: f64 = 1.0 - 1e-5;
@@ -202,6 +202,29 @@ impl<Q: Quad> Edges<Q> {
         let moved = [x.add(by[0]), y.add(by[1]), z.add(by[2])];
         let moved = [Q::select(moves, moved[0], x), Q::select(moves, moved[1], y), Q::select(moves, moved[2], z)];
         Q::put_xyz(moved, atoms);
+    }
+}
+
+impl<Q: Quad> Edges<Q> {
+    /// [`Edges::shift`] of sixteen atoms.
+    #[inline(always)]
+    pub(super) fn shift_sixteen(&self, atoms: &mut [[f32; 3]; 16], points: [Q::Sixteen; 3], counts: [Q::Sixteen; 3]) {
+        let ([x, y, z], [a, b, c]) = (points, counts);
+        let (fours, edges) = ([x.fours(), y.fours(), z.fours()], [a.fours(), b.fours(), c.fours()]);
+        let mut moved = fours;
+        for i in 0..4 {
+            let by = self.sum([edges[0][i], edges[1][i], edges[2][i]]);
+            for x in 0..3 {
+                moved[x][i] = fours[x][i].add(by[x]);
+            }
+        }
+        let [to_x, to_y, to_z] = moved;
+        let moved = [
+            Q::Sixteen::where_zero(counts, x, Q::Sixteen::of_fours(to_x)),
+            Q::Sixteen::where_zero(counts, y, Q::Sixteen::of_fours(to_y)),
+            Q::Sixteen::where_zero(counts, z, Q::Sixteen::of_fours(to_z)),
+        ];
+        Q::Sixteen::put_xyz(moved, atoms);
     }
 }
 

@@ -1,11 +1,11 @@
-//! The points that are nearest to the middle of a cell: whether four or eight are among them, and how many of each edge bring them
+//! The points that are nearest to the middle of a cell: whether four or sixteen are among them, and how many of each edge bring them
 //! there.
 
 use super::images::{PeriodicCell, SHORTER, Vector, dot};
 use super::unit_cell::{FAR, Home, UNSURE, Within, all_less};
 use crate::geometry::nearest_images::whole;
 use crate::geometry::vectors::{Vectors, all, difference, dot as dot4, plus_times};
-use crate::lanes::{Eight, Quad};
+use crate::lanes::{Quad, Sixteen};
 use kinema_core::frame::lattice::Lattice;
 
 /// The points nearest to the middle.
@@ -112,16 +112,16 @@ fn sum_of(counts: [i32; 3], basis: &[Vector; 3]) -> Vector {
     [0, 1, 2].map(|x| (0..3).map(|i| f64::from(counts[i]) * basis[i][x]).sum())
 }
 
-/// What single precision says of eight points at once: only what is farther from all faces than its errors is sure.
+/// What single precision says of sixteen points at once: only what is farther from all faces than its errors is sure.
 pub(super) struct Estimate<E> {
     middle: [E; 3],
-    /// [`Face::across`] of all faces.
+    /// [`Face::across`] of all faces; zero for those that are missing.
     faces: [[E; 3]; MOST_FACES],
-    n_faces: usize,
-    dual: [[E; 3]; 3],
+    has_all_faces: bool,
+    minus_dual: [[E; 3]; 3],
     basis: [[E; 3]; 3],
-    /// The vectors of the basis in edges.
-    of_edges: [[E; 3]; 3],
+    /// The vectors of the basis in edges; none where they are the edges.
+    of_edges: Option<[[E; 3]; 3]>,
     behind: Behind,
     /// Products with faces are sure up to it.
     limit: E,
@@ -131,20 +131,20 @@ pub(super) struct Estimate<E> {
 struct Behind {
     vector: [[f32; 8]; 3],
     of_edges: [[f32; 8]; 3],
-    /// Of the square of the vector.
-    inverse: [f32; 8],
+    /// Of the square of the vector, with the opposite sign.
+    minus_inverse: [f32; 8],
 }
 
 impl Behind {
     fn new(faces: &[Face], of_edges: &[[i64; 3]; 3]) -> Self {
-        let mut made = Self { vector: [[0.0; 8]; 3], of_edges: [[0.0; 8]; 3], inverse: [0.0; 8] };
+        let mut made = Self { vector: [[0.0; 8]; 3], of_edges: [[0.0; 8]; 3], minus_inverse: [0.0; 8] };
         for (number, face) in faces.iter().enumerate() {
             for x in 0..3 {
                 made.vector[x][number] = face.behind[x] as f32;
                 let edges: i64 = (0..3).map(|i| i64::from(face.of_basis[i]) * of_edges[i][x]).sum();
                 made.of_edges[x][number] = edges as f32;
             }
-            made.inverse[number] = (1.0 / dot(face.behind, face.behind)) as f32;
+            made.minus_inverse[number] = (-1.0 / dot(face.behind, face.behind)) as f32;
         }
         made
     }
@@ -173,7 +173,7 @@ fn unsure(lattice: &Lattice, middle: Vector) -> f64 {
     of_limits + of_rounding
 }
 
-impl<E: Eight> Estimate<E> {
+impl<E: Sixteen> Estimate<E> {
     /// Not of slabs and wires, nor of cells that are too skewed.
     #[inline(always)]
     pub(super) fn new(cell: &PeriodicCell) -> Option<Self> {
@@ -189,15 +189,19 @@ impl<E: Eight> Estimate<E> {
         for (face, found) in faces.iter_mut().zip(&found) {
             *face = each(found.across);
         }
-        let [a, b, c] = lattice.of_edges();
-        let edges = |counts: &[i64; 3]| counts.map(|count| count as f64);
+        // edges that are a reduced basis, in any order, are taken as they are
+        let is_basis = lattice.of_edges().iter().all(|counts| counts.iter().map(|count| count.abs()).sum::<i64>() == 1);
+        let (basis, dual) =
+            if is_basis { (*cell.edges(), lattice.dual_of_edges()) } else { (*lattice.basis(), *lattice.dual()) };
+        let [a, b, c] = lattice.of_edges().map(|counts| each(counts.map(|count| count as f64)));
+        let minus = |[x, y, z]: Vector| [-x, -y, -z];
         Some(Self {
             middle: each(cell.middle()),
             faces,
-            n_faces: found.len(),
-            dual: [each(lattice.dual()[0]), each(lattice.dual()[1]), each(lattice.dual()[2])],
-            basis: [each(lattice.basis()[0]), each(lattice.basis()[1]), each(lattice.basis()[2])],
-            of_edges: [each(edges(a)), each(edges(b)), each(edges(c))],
+            has_all_faces: found.len() == MOST_FACES,
+            minus_dual: [each(minus(dual[0])), each(minus(dual[1])), each(minus(dual[2]))],
+            basis: [each(basis[0]), each(basis[1]), each(basis[2])],
+            of_edges: (!is_basis).then_some([a, b, c]),
             behind: Behind::new(&found, lattice.of_edges()),
             limit: E::all((1.0 - unsure) as f32),
         })
@@ -212,25 +216,33 @@ impl<E: Eight> Estimate<E> {
     /// How many of each edge bring each of them home. `None` where one is not sure.
     #[inline(always)]
     pub(super) fn edges_home(&self, points: [E; 3]) -> Option<[E; 3]> {
-        let zero = E::all(0.0);
         let from_middle = self.off_middle(points);
-        let (mut rest, mut counts, mut reach) = (from_middle, [zero; 3], zero);
+        let (mut rest, mut reach) = (from_middle, E::all(0.0));
+        let mut counts = [E::all(0.0); 3];
         for i in 0..3 {
-            let minus_cells = zero.subtract(rounded(product(self.dual[i], from_middle)));
-            reach = minus_cells.multiply_add(minus_cells, reach);
-            rest = plus(rest, minus_cells, self.basis[i]);
-            counts = plus(counts, minus_cells, self.of_edges[i]);
+            counts[i] = rounded(product(self.minus_dual[i], from_middle));
+            reach = counts[i].multiply_add(counts[i], reach);
+            rest = plus(rest, counts[i], self.basis[i]);
+        }
+        if let Some(of_edges) = &self.of_edges {
+            let of_basis = std::mem::replace(&mut counts, [E::all(0.0); 3]);
+            for i in 0..3 {
+                counts = plus(counts, of_basis[i], of_edges[i]);
+            }
         }
         // through the face that it is farthest behind
-        let mut farthest = zero;
-        for (number, face) in self.faces[..self.n_faces].iter().enumerate() {
-            farthest = farthest.maximum(product(*face, rest).numbered(number as u32));
+        let mut farthest = E::all(0.0);
+        for number in 0..MOST_FACES - 1 {
+            farthest = farthest.maximum(product(self.faces[number], rest).numbered(number as u32));
         }
-        let Behind { vector: [x, y, z], of_edges: [a, b, c], inverse } = &self.behind;
+        if self.has_all_faces {
+            farthest = farthest.maximum(product(self.faces[MOST_FACES - 1], rest).numbered(MOST_FACES as u32 - 1));
+        }
+        let Behind { vector: [x, y, z], of_edges: [a, b, c], minus_inverse } = &self.behind;
         let vector = [farthest.pick(x), farthest.pick(y), farthest.pick(z)];
-        let minus_times = zero.subtract(rounded(product(vector, rest).multiply(farthest.pick(inverse))));
-        rest = plus(rest, minus_times, vector);
-        counts = plus(counts, minus_times, [farthest.pick(a), farthest.pick(b), farthest.pick(c)]);
+        let times = rounded(product(vector, rest).multiply(farthest.pick(minus_inverse)));
+        rest = plus(rest, times, vector);
+        counts = plus(counts, times, [farthest.pick(a), farthest.pick(b), farthest.pick(c)]);
         let reach = reach.multiply(E::all(1.0 / REACH));
         self.farthest(rest, reach).all_less(self.limit).then_some(counts)
     }
@@ -246,31 +258,34 @@ impl<E: Eight> Estimate<E> {
     #[inline(always)]
     fn farthest(&self, from_middle: [E; 3], at_least: E) -> E {
         let mut most = at_least;
-        for face in &self.faces[..self.n_faces] {
-            most = most.maximum(product(*face, from_middle).magnitude());
+        if self.has_all_faces {
+            most = most.maximum(product(self.faces[MOST_FACES - 1], from_middle).magnitude());
+        }
+        for number in 0..MOST_FACES - 1 {
+            most = most.maximum(product(self.faces[number], from_middle).magnitude());
         }
         most
     }
 }
 
 #[inline(always)]
-fn each<E: Eight>([x, y, z]: Vector) -> [E; 3] {
+fn each<E: Sixteen>([x, y, z]: Vector) -> [E; 3] {
     [E::all(x as f32), E::all(y as f32), E::all(z as f32)]
 }
 
 #[inline(always)]
-fn product<E: Eight>(u: [E; 3], v: [E; 3]) -> E {
+fn product<E: Sixteen>(u: [E; 3], v: [E; 3]) -> E {
     u[2].multiply_add(v[2], u[1].multiply_add(v[1], u[0].multiply(v[0])))
 }
 
 #[inline(always)]
-fn plus<E: Eight>(u: [E; 3], factor: E, v: [E; 3]) -> [E; 3] {
+fn plus<E: Sixteen>(u: [E; 3], factor: E, v: [E; 3]) -> [E; 3] {
     [factor.multiply_add(v[0], u[0]), factor.multiply_add(v[1], u[1]), factor.multiply_add(v[2], u[2])]
 }
 
 /// To a whole number, of less than 2^22.
 #[inline(always)]
-fn rounded<E: Eight>(value: E) -> E {
+fn rounded<E: Sixteen>(value: E) -> E {
     const ROUNDING: f32 = 1.5 * (1_u32 << 23) as f32;
     value.add(E::all(ROUNDING)).subtract(E::all(ROUNDING))
 }

@@ -19,7 +19,7 @@ pub use super::unit_cell::UnitCell;
 use super::unit_cell::{EDGE, Home, Inside, Upright, Within};
 use crate::cpu::{Cpu, dispatch};
 use crate::geometry::vectors::Vectors;
-use crate::lanes::{Eight, Quad};
+use crate::lanes::{Quad, Sixteen};
 use crate::weights::check_each;
 use kinema_core::Result;
 
@@ -208,7 +208,7 @@ fn bring_fours_home<Q: Quad>(
     unsure: &mut Vec<u32>,
 ) {
     match (home.shape(), wrap.are_all_atoms) {
-        (UnitCell::Compact, true) => match Estimate::<Q::Eight>::new(cell) {
+        (UnitCell::Compact, true) => match Estimate::<Q::Sixteen>::new(cell) {
             Some(estimate) => atoms_by_estimates::<Q>(rows, &estimate, &Nearest::new(home, cell), cell, unsure),
             None => atoms::<Q, _>(rows, &Nearest::new(home, cell), cell, unsure),
         },
@@ -280,42 +280,38 @@ fn bring_four_home<Q: Quad, W: Within<Q>>(
     }
 }
 
-/// All atoms by themselves, eight at a time: what is not sure by estimates as four.
+/// All atoms by themselves, sixteen at a time: what is not sure by estimates as four.
 #[inline(always)]
 fn atoms_by_estimates<Q: Quad>(
     rows: &mut [[f32; 3]],
-    estimate: &Estimate<Q::Eight>,
+    estimate: &Estimate<Q::Sixteen>,
     nearest: &Nearest<Q>,
     cell: &PeriodicCell,
     unsure: &mut Vec<u32>,
 ) {
     let edges = Edges::<Q>::new(cell);
-    let (eights, rest) = rows.as_chunks_mut::<8>();
-    let n_in_eights = 8 * eights.len();
-    for (at, eights) in eights.chunks_mut(TOGETHER).enumerate() {
+    let (sixteens, rest) = rows.as_chunks_mut::<16>();
+    let n_in_sixteens = 16 * sixteens.len();
+    for (at, sixteens) in sixteens.chunks_mut(TOGETHER).enumerate() {
         let mut found = Found::none();
-        for (number, eight) in eights.iter().enumerate() {
-            found.examined(number, estimate.surely_inside(Q::Eight::xyz_of_row(eight)));
+        for (number, sixteen) in sixteens.iter().enumerate() {
+            found.examined(number, estimate.surely_inside(Q::Sixteen::xyz_of_row(sixteen)));
         }
         for &number in found.numbers() {
-            let first = 8 * (at * TOGETHER + usize::from(number));
-            let eight = &mut eights[usize::from(number)];
-            let [x, y, z] = Q::Eight::xyz_of_row(eight);
-            let counts = estimate.edges_home([x, y, z]);
-            let [one, other] = eight.as_chunks_mut::<4>().0 else { continue };
-            if let Some([a, b, c]) = counts {
-                let ([x, y, z], [a, b, c]) =
-                    ([x.halves(), y.halves(), z.halves()], [a.halves(), b.halves(), c.halves()]);
-                edges.shift(one, [x[0], y[0], z[0]], [a[0], b[0], c[0]]);
-                edges.shift(other, [x[1], y[1], z[1]], [a[1], b[1], c[1]]);
-            } else {
-                bring_four_home(one, first, nearest, &edges, unsure);
-                bring_four_home(other, first + 4, nearest, &edges, unsure);
+            let sixteen = &mut sixteens[usize::from(number)];
+            let points = Q::Sixteen::xyz_of_row(sixteen);
+            if let Some(counts) = estimate.edges_home(points) {
+                edges.shift_sixteen(sixteen, points, counts);
+                continue;
+            }
+            let first = 16 * (at * TOGETHER + usize::from(number));
+            for (number, four) in sixteen.as_chunks_mut::<4>().0.iter_mut().enumerate() {
+                bring_four_home(four, first + 4 * number, nearest, &edges, unsure);
             }
         }
     }
-    if let Some(four) = rest.first_chunk_mut::<4>() {
-        bring_four_home(four, n_in_eights, nearest, &edges, unsure);
+    for (number, four) in rest.as_chunks_mut::<4>().0.iter_mut().enumerate() {
+        bring_four_home(four, n_in_sixteens + 4 * number, nearest, &edges, unsure);
     }
 }
 
