@@ -3,6 +3,13 @@
 //! It knows no analysis. Sums stay separate for each lane until the end, so no value is ever shuffled. [`Plain`] and
 //! [`Wide`] do the same IEEE operations, so they give the same bits.
 
+mod sixteen;
+
+use sixteen::PlainSixteen;
+pub(crate) use sixteen::Sixteen;
+#[cfg(target_arch = "x86_64")]
+use sixteen::WideSixteen;
+
 /// Atoms in one group of lanes.
 pub(crate) const ATOMS: usize = 4;
 
@@ -40,6 +47,8 @@ impl Lanes {
 pub(crate) trait Quad: Copy {
     /// Yes or no in each lane.
     type Mask: Copy;
+    /// Sixteen lanes of single precision.
+    type Sixteen: Sixteen<Quad = Self>;
     /// One value in all lanes.
     fn all(value: f64) -> Self;
     /// The values as they are.
@@ -86,6 +95,7 @@ pub(crate) struct Plain([f64; 4]);
 
 impl Quad for Plain {
     type Mask = [bool; 4];
+    type Sixteen = PlainSixteen;
     #[inline(always)]
     fn all(value: f64) -> Self {
         Self([value; 4])
@@ -188,6 +198,7 @@ pub(crate) struct Wide(std::arch::x86_64::__m256d);
 #[cfg(target_arch = "x86_64")]
 impl Quad for Wide {
     type Mask = std::arch::x86_64::__m256d;
+    type Sixteen = WideSixteen;
     #[inline(always)]
     fn all(value: f64) -> Self {
         // SAFETY: AVX is present (see above).

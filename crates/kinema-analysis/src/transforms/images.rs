@@ -8,7 +8,7 @@ use kinema_core::{Error, ErrorKind};
 
 use crate::geometry::Lattice;
 use crate::geometry::vectors::{Vectors, all};
-use crate::lanes::Quad;
+use crate::lanes::{Quad, Sixteen};
 
 /// An image is another one only if it is shorter by more than this share, squared: what has been moved once stays.
 pub(super) const SHORTER: f64 = 1.0 - 1e-5;
@@ -205,6 +205,29 @@ impl<Q: Quad> Edges<Q> {
     }
 }
 
+impl<Q: Quad> Edges<Q> {
+    /// [`Edges::shift`] of sixteen atoms.
+    #[inline(always)]
+    pub(super) fn shift_sixteen(&self, atoms: &mut [[f32; 3]; 16], points: [Q::Sixteen; 3], counts: [Q::Sixteen; 3]) {
+        let ([x, y, z], [a, b, c]) = (points, counts);
+        let (fours, edges) = ([x.fours(), y.fours(), z.fours()], [a.fours(), b.fours(), c.fours()]);
+        let mut moved = fours;
+        for i in 0..4 {
+            let by = self.sum([edges[0][i], edges[1][i], edges[2][i]]);
+            for x in 0..3 {
+                moved[x][i] = fours[x][i].add(by[x]);
+            }
+        }
+        let [to_x, to_y, to_z] = moved;
+        let moved = [
+            Q::Sixteen::where_zero(counts, x, Q::Sixteen::of_fours(to_x)),
+            Q::Sixteen::where_zero(counts, y, Q::Sixteen::of_fours(to_y)),
+            Q::Sixteen::where_zero(counts, z, Q::Sixteen::of_fours(to_z)),
+        ];
+        Q::Sixteen::put_xyz(moved, atoms);
+    }
+}
+
 /// The cells of frames, each made once where it does not change.
 #[derive(Debug, Default)]
 pub(crate) struct CellOfFrame {
@@ -246,14 +269,22 @@ pub(super) fn between(positions: &[[f32; 3]], from: u32, to: u32) -> Vector {
 /// Moves all atoms of a row, each as [`shift`].
 #[inline(always)]
 pub(super) fn shift_all<Q: Quad>(positions: &mut [[f32; 3]], by: Vector) {
-    let [dx, dy, dz] = all::<Q>(by);
-    let (fours, rest) = positions.as_chunks_mut::<4>();
-    for four in fours {
-        let [x, y, z] = Q::xyz_of_row(four);
-        Q::put_xyz([x.add(dx), y.add(dy), z.add(dz)], four);
+    let [x, y, z] = by;
+    let by_lane = [Q::load(&[x, y, z, x]), Q::load(&[y, z, x, y]), Q::load(&[z, x, y, z])];
+    let (fours, rest) = positions.as_flattened_mut().as_chunks_mut::<4>();
+    let (of_four_atoms, others) = fours.as_chunks_mut::<3>();
+    for [a, b, c] in of_four_atoms {
+        *a = Q::widen(a).add(by_lane[0]).narrow();
+        *b = Q::widen(b).add(by_lane[1]).narrow();
+        *c = Q::widen(c).add(by_lane[2]).narrow();
     }
-    for atom in rest {
-        shift(atom, by);
+    for (four, by) in others.iter_mut().zip(by_lane) {
+        *four = Q::widen(four).add(by).narrow();
+    }
+    // behind one and two of four values
+    let by = [by, [y, z, x], [z, x, y]][others.len()];
+    for (value, by) in rest.iter_mut().zip(by) {
+        *value = (f64::from(*value) + by) as f32;
     }
 }
 

@@ -136,21 +136,19 @@ fn follow<Q: Quad>(
 ) -> bool {
     let mut pass = Pass::<Q>::new(duals, cell, first);
     let (in_order, others) = tracks.fours.split_at_mut(tracks.n_in_order);
+    // all are shifted, most by nothing: which have jumped cannot be foreseen, and a branch costs more
     for (four, atoms) in in_order.iter_mut().zip(rows.as_chunks_mut::<4>().0) {
         let points = Q::xyz_of_row(atoms);
-        if let (true, counts) = pass.jumped(four, points) {
-            pass.edges.shift(atoms, points, counts);
-        }
+        let counts = pass.jumped(four, points);
+        pass.edges.shift(atoms, points, counts);
     }
     for (four, columns) in others.iter_mut().zip(&tracks.columns) {
         let [a, b, c, d] = columns.map(|column| column as usize);
         let points = Q::xyz([&rows[a], &rows[b], &rows[c], &rows[d]]);
-        if let (true, counts) = pass.jumped(four, points) {
-            let mut atoms = [[0.0; 3]; 4];
-            pass.edges.shift(&mut atoms, points, counts);
-            // the last atom may be there several times
-            [rows[a], rows[b], rows[c], rows[d]] = atoms;
-        }
+        let (counts, mut atoms) = (pass.jumped(four, points), [[0.0; 3]; 4]);
+        pass.edges.shift(&mut atoms, points, counts);
+        // the last atom may be there several times
+        [rows[a], rows[b], rows[c], rows[d]] = atoms;
     }
     let [a, b, c, d] = pass.sum.store();
     ((a + b) + (c + d)).is_finite()
@@ -176,25 +174,23 @@ impl<Q: Quad> Pass<Q> {
         Self { before, now, edges: Edges::new(cell), follows, sum: Q::all(0.0) }
     }
 
-    /// Four atoms go to where they are now. Gives the edges that are added, where there are any.
+    /// Four atoms go to where they are now. Gives the edges that are added.
     #[inline(always)]
     #[expect(clippy::needless_range_loop, reason = "functions of iterators are compiled for every processor")]
-    fn jumped(&mut self, four: &mut Four, points: Vectors<Q>) -> (bool, Vectors<Q>) {
+    fn jumped(&mut self, four: &mut Four, points: Vectors<Q>) -> Vectors<Q> {
         let zero = Q::all(0.0);
         let from = [Q::widen(&four.before[0]), Q::widen(&four.before[1]), Q::widen(&four.before[2])];
-        let (mut counts, mut most) = ([zero; 3], zero);
+        let mut counts = [zero; 3];
         for edge in 0..3 {
             let at = dot(self.now[edge], points);
             self.sum = self.sum.add(at);
             let by = at.subtract(dot(self.before[edge], from));
             let jump = by.add(Q::all(ROUNDING)).subtract(Q::all(ROUNDING));
-            // without asking whether there are jumps, as that cannot be foreseen
             counts[edge] = Q::whole(&four.counts[edge]).subtract(Q::select(self.follows, jump, zero));
             four.counts[edge] = counts[edge].store_whole();
-            most = most.maximum(counts[edge].magnitude());
         }
         four.before = [points[0].narrow(), points[1].narrow(), points[2].narrow()];
-        (Q::any(zero.less(most)), counts)
+        counts
     }
 }
 

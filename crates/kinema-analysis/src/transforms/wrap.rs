@@ -11,13 +11,15 @@ use kinema_core::reduce::{AtomMap, FrameMut, Needs, Transform};
 use kinema_core::selection::AtomSelection;
 
 use super::TransformInfo;
+use super::fours::{Alike, Anywhere, InOrder, Members, alike, in_order};
 use super::groups::{Groups, Labels};
-use super::images::{CellOfFrame, Edges, Fault, PeriodicCell, shift};
+use super::images::{CellOfFrame, Edges, Fault, PeriodicCell, Vector, shift};
+use super::nearest::{Estimate, Nearest};
 pub use super::unit_cell::UnitCell;
-use super::unit_cell::{EDGE, Home, Inside, Nearest, Upright, Within};
+use super::unit_cell::{EDGE, Home, Inside, Upright, Within};
 use crate::cpu::{Cpu, dispatch};
-use crate::geometry::vectors::{Vectors, plus_times};
-use crate::lanes::Quad;
+use crate::geometry::vectors::Vectors;
+use crate::lanes::{Quad, Sixteen};
 use crate::weights::check_each;
 use kinema_core::Result;
 
@@ -103,28 +105,12 @@ pub struct WrapRow {
     of_atoms: bool,
     /// Whether each atom of a row is the group of its own number.
     are_all_atoms: bool,
-    /// Groups of as many atoms, four at a time.
-    alike: Vec<Alike>,
-    /// Of each four groups the atoms and their weights; empty where all atoms of the row are groups.
-    fours: Vec<Four>,
+    /// Groups with the same weights of atoms that follow each other.
+    in_order: Vec<Alike<InOrder>>,
+    /// Others of as many atoms.
+    alike: Vec<Alike<Anywhere>>,
     /// Groups that are not among these.
     alone: Vec<u32>,
-}
-
-/// Groups of as many atoms each.
-#[derive(Debug, Clone)]
-struct Alike {
-    size: usize,
-    /// Four at a time.
-    groups: Vec<[u32; 4]>,
-    /// Where the atoms of the first are in `fours`.
-    start: usize,
-}
-
-#[derive(Debug, Clone)]
-struct Four {
-    atoms: [u32; 4],
-    weights: [f64; 4],
 }
 
 impl WrapRow {
@@ -133,29 +119,23 @@ impl WrapRow {
         let of_atoms = groups.are_of_one();
         let mut own_numbers = (0..groups.len()).map(|group| groups.atoms(group)[0] as usize == group);
         let are_all_atoms = of_atoms && groups.len() == groups.n_atoms() && own_numbers.all(|is_own| is_own);
-        let (alike, fours, alone) = (Vec::new(), Vec::new(), Vec::new());
-        let mut made = Self { cpu, groups, shape, of_atoms, are_all_atoms, alike, fours, alone };
-        if made.are_all_atoms {
-            let n_atoms = made.groups.n_atoms() as u32;
-            made.alone.extend(n_atoms - n_atoms % 4..n_atoms);
-            return made;
+        if are_all_atoms {
+            let n_atoms = groups.n_atoms() as u32;
+            let alone = (n_atoms - n_atoms % 4..n_atoms).collect();
+            return Self {
+                cpu,
+                groups,
+                shape,
+                of_atoms,
+                are_all_atoms,
+                in_order: Vec::new(),
+                alike: Vec::new(),
+                alone,
+            };
         }
-        let mut order: Vec<u32> = (0..made.groups.len() as u32).collect();
-        order.sort_by_key(|&group| made.groups.atoms(group as usize).len());
-        let size = |group: &u32| made.groups.atoms(*group as usize).len();
-        for alike in order.chunk_by(|a, b| size(a) == size(b)) {
-            let (fours, rest) = alike.as_chunks::<4>();
-            made.alone.extend(rest);
-            made.alike.push(Alike { size: size(&alike[0]), groups: fours.to_vec(), start: made.fours.len() });
-            for four in fours {
-                let of = |atom: usize| Four {
-                    atoms: four.map(|group| made.groups.atoms(group as usize)[atom]),
-                    weights: four.map(|group| made.groups.weights(group as usize)[atom]),
-                };
-                made.fours.extend((0..size(&four[0])).map(of));
-            }
-        }
-        made
+        let (in_order, others) = in_order(&groups);
+        let (alike, alone) = alike(&groups, others);
+        Self { cpu, groups, shape, of_atoms, are_all_atoms, in_order, alike, alone }
     }
 
     /// Moves the atoms of a row, `atoms x 3`, angstrom. `unsure` is room for the groups that are examined by themselves.
@@ -228,7 +208,10 @@ fn bring_fours_home<Q: Quad>(
     unsure: &mut Vec<u32>,
 ) {
     match (home.shape(), wrap.are_all_atoms) {
-        (UnitCell::Compact, true) => atoms::<Q, _>(rows, &Nearest::new(home, cell), cell, unsure),
+        (UnitCell::Compact, true) => match Estimate::<Q::Sixteen>::new(cell) {
+            Some(estimate) => atoms_by_estimates::<Q>(rows, &estimate, &Nearest::new(home, cell), cell, unsure),
+            None => atoms::<Q, _>(rows, &Nearest::new(home, cell), cell, unsure),
+        },
         (UnitCell::Compact, false) => groups::<Q, _>(wrap, rows, &Nearest::new(home, cell), cell, unsure),
         (UnitCell::Rect, true) if home.is_along_axes(cell) => {
             atoms::<Q, _>(rows, &Upright::new(home, cell), cell, unsure);
@@ -254,6 +237,11 @@ impl Found {
     }
 
     #[inline(always)]
+    fn all(len: usize) -> Self {
+        Self { numbers: std::array::from_fn(|number| number as u8), len }
+    }
+
+    #[inline(always)]
     fn examined(&mut self, number: usize, inside: bool) {
         self.numbers[self.len % TOGETHER] = number as u8;
         self.len += usize::from(!inside);
@@ -276,14 +264,67 @@ fn atoms<Q: Quad, W: Within<Q>>(rows: &mut [[f32; 3]], within: &W, cell: &Period
         }
         for &number in found.numbers() {
             let number = usize::from(number);
-            let points = Q::xyz_of_row(&fours[number]);
-            let Some(counts) = within.edges_home(points) else {
-                let first = 4 * (at * TOGETHER + number) as u32;
-                unsure.extend(first..first + 4);
-                continue;
-            };
-            edges.shift(&mut fours[number], points, counts);
+            bring_four_home(&mut fours[number], 4 * (at * TOGETHER + number), within, &edges, unsure);
         }
+    }
+}
+
+/// Four atoms, of which the first has this number.
+#[inline(always)]
+fn bring_four_home<Q: Quad, W: Within<Q>>(
+    four: &mut [[f32; 3]; 4],
+    first: usize,
+    within: &W,
+    edges: &Edges<Q>,
+    unsure: &mut Vec<u32>,
+) {
+    let points = Q::xyz_of_row(four);
+    match within.edges_home(points) {
+        Some(counts) => edges.shift(four, points, counts),
+        None => unsure.extend(first as u32..first as u32 + 4),
+    }
+}
+
+/// All atoms by themselves, sixteen at a time: what is not sure by estimates as four.
+#[inline(always)]
+fn atoms_by_estimates<Q: Quad>(
+    rows: &mut [[f32; 3]],
+    estimate: &Estimate<Q::Sixteen>,
+    nearest: &Nearest<Q>,
+    cell: &PeriodicCell,
+    unsure: &mut Vec<u32>,
+) {
+    let edges = Edges::<Q>::new(cell);
+    let (sixteens, rest) = rows.as_chunks_mut::<16>();
+    let n_in_sixteens = 16 * sixteens.len();
+    let mut without_test = 0;
+    for (at, sixteens) in sixteens.chunks_mut(TOGETHER).enumerate() {
+        let mut found = Found::none();
+        if without_test > 0 {
+            found = Found::all(sixteens.len());
+            without_test -= 1;
+        } else {
+            for (number, sixteen) in sixteens.iter().enumerate() {
+                found.examined(number, estimate.surely_inside(Q::Sixteen::xyz_of_row(sixteen)));
+            }
+            // where most are outside the test saves nothing
+            without_test = if found.len > sixteens.len() / 2 { 8 } else { 0 };
+        }
+        for &number in found.numbers() {
+            let sixteen = &mut sixteens[usize::from(number)];
+            let points = Q::Sixteen::xyz_of_row(sixteen);
+            if let Some(counts) = estimate.edges_home(points) {
+                edges.shift_sixteen(sixteen, points, counts);
+                continue;
+            }
+            let first = 16 * (at * TOGETHER + usize::from(number));
+            for (number, four) in sixteen.as_chunks_mut::<4>().0.iter_mut().enumerate() {
+                bring_four_home(four, first + 4 * number, nearest, &edges, unsure);
+            }
+        }
+    }
+    for (number, four) in rest.as_chunks_mut::<4>().0.iter_mut().enumerate() {
+        bring_four_home(four, n_in_sixteens + 4 * number, nearest, &edges, unsure);
     }
 }
 
@@ -296,36 +337,78 @@ fn groups<Q: Quad, W: Within<Q>>(
     cell: &PeriodicCell,
     unsure: &mut Vec<u32>,
 ) {
+    let mut room = Room { centres: [[Q::all(0.0); 3]; TOGETHER], moves: Moves::none() };
+    for alike in &wrap.in_order {
+        groups_alike(alike, rows, within, cell, unsure, &mut room);
+    }
+    for alike in &wrap.alike {
+        groups_alike(alike, rows, within, cell, unsure, &mut room);
+    }
+}
+
+/// Room for fours that are examined together.
+struct Room<Q> {
+    centres: [Vectors<Q>; TOGETHER],
+    moves: Moves,
+}
+
+#[inline(always)]
+fn groups_alike<Q: Quad, W: Within<Q>, M: Members>(
+    alike: &Alike<M>,
+    rows: &mut [[f32; 3]],
+    within: &W,
+    cell: &PeriodicCell,
+    unsure: &mut Vec<u32>,
+    Room { centres, moves }: &mut Room<Q>,
+) {
     let edges = Edges::<Q>::new(cell);
-    for Alike { size, groups, start } in &wrap.alike {
-        let fours = wrap.fours[*start..start + groups.len() * size].chunks(*size * TOGETHER);
-        for (groups, fours) in groups.chunks(TOGETHER).zip(fours) {
-            let mut centres: [Vectors<Q>; TOGETHER] = [[Q::all(0.0); 3]; TOGETHER];
-            let mut found = Found::none();
-            for (number, fours) in fours.chunks_exact(*size).enumerate() {
-                let mut centre = [Q::all(0.0); 3];
-                for Four { atoms: [a, b, c, d], weights } in fours {
-                    let atoms = [&rows[*a as usize], &rows[*b as usize], &rows[*c as usize], &rows[*d as usize]];
-                    centre = plus_times(centre, Q::load(weights), Q::xyz(atoms));
-                }
-                centres[number] = centre;
-                found.examined(number, within.surely_inside(centre));
+    for (at, groups) in alike.groups.chunks(TOGETHER).enumerate() {
+        let (mut found, first) = (Found::none(), at * TOGETHER);
+        for (number, centre) in centres.iter_mut().take(groups.len()).enumerate() {
+            *centre = alike.members.centres(first + number, rows);
+            found.examined(number, within.surely_inside(*centre));
+        }
+        moves.len = 0;
+        for &number in found.numbers() {
+            let number = usize::from(number);
+            match within.edges_home(centres[number]) {
+                Some(counts) => moves.see(number, &edges, counts),
+                None => unsure.extend(groups[number]),
             }
-            for &number in found.numbers() {
-                let number = usize::from(number);
-                let Some(counts) = within.edges_home(centres[number]) else {
-                    unsure.extend(groups[number]);
-                    continue;
-                };
-                let [x, y, z] = edges.sum(counts);
-                let (by, [a, b, c]) = ([x.store(), y.store(), z.store()], counts);
-                let most = a.magnitude().maximum(b.magnitude()).maximum(c.magnitude()).store();
-                for i in (0..4).filter(|&i| most[i] > 0.0) {
-                    let by = [by[0][i], by[1][i], by[2][i]];
-                    let atoms = fours[number * size..].iter().take(*size).map(|four| four.atoms[i]);
-                    atoms.for_each(|atom| shift(&mut rows[atom as usize], by));
-                }
-            }
+        }
+        for Move { number, by } in &moves.all[..moves.len] {
+            alike.members.shift::<Q>(first + number / 4, number % 4, *by, rows);
+        }
+    }
+}
+
+/// What moves groups home.
+struct Moves {
+    all: [Move; 4 * TOGETHER],
+    len: usize,
+}
+
+#[derive(Clone, Copy)]
+struct Move {
+    /// Of the group, among those that are examined together.
+    number: usize,
+    by: Vector,
+}
+
+impl Moves {
+    fn none() -> Self {
+        Self { all: [Move { number: 0, by: [0.0; 3] }; 4 * TOGETHER], len: 0 }
+    }
+
+    /// Takes in those of four groups to which edges are added, without a branch.
+    #[inline(always)]
+    fn see<Q: Quad>(&mut self, four: usize, edges: &Edges<Q>, counts: Vectors<Q>) {
+        let ([x, y, z], [a, b, c]) = (edges.sum(counts), counts);
+        let (x, y, z) = (x.store(), y.store(), z.store());
+        let most = a.magnitude().maximum(b.magnitude()).maximum(c.magnitude()).store();
+        for i in 0..4 {
+            self.all[self.len % (4 * TOGETHER)] = Move { number: 4 * four + i, by: [x[i], y[i], z[i]] };
+            self.len += usize::from(most[i] > 0.0);
         }
     }
 }
