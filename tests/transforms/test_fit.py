@@ -239,7 +239,7 @@ def test_what_was_killed_goes_on(traj, tmp_path):
 
 @pytest.mark.parametrize("fitted", [{}, {"mode": "trans"}, {"reference": "previous"}], ids=str)
 def test_behind_center_bits_are_those_of_two_steps(traj, tmp_path, fitted):
-    """A superposition adds the translation in front of it to all atoms with its own motion: nothing else comes of it."""
+    """A superposition adds the translation in front of it to all atoms, with its own motion."""
     how = {"reference": traj[3].positions} | fitted
     centered = traj.with_transform(transforms.center("resid 1:20", point=[3.1, -70.7, 11.3]))
     kn.convert(centered, tmp_path / "centered.dcd")
