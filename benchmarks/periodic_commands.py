@@ -2,8 +2,9 @@
 
 Wall times of one worker, the least of several by turns, of a trajectory that repeats the frames of a solvated one.
 Parts are measured by themselves: decoding of the atoms that are needed, into memory that is used again; a transform,
-reading with it less decoding; a kernel, what eight more of it add to a run; encoding of positions in memory. It asserts
-nothing.
+reading with it less decoding; a kernel, what eight more of it add to a run; encoding of positions in memory. Writing is
+no part: what a run says of it stands beside them. Converted files replace none, as that takes the time to free the old
+one. It asserts nothing.
 """
 
 from __future__ import annotations
@@ -35,11 +36,14 @@ READ_BYTES = 8 << 20
 PEER_FRAMES = 12
 
 
-def by_turns(tries: int, calls: list[Callable[[], object]]) -> list[float]:
-    """The least wall seconds of each call."""
+def by_turns(
+    tries: int, calls: list[Callable[[], object]], prepare: Callable[[], object] = lambda: None
+) -> list[float]:
+    """The least wall seconds of each call; of `prepare`, which is called before each, none are in them."""
     best = [float("inf")] * len(calls)
     for _ in range(tries):
         for i, call in enumerate(calls):
+            prepare()
             began = time.perf_counter()
             call()
             best[i] = min(best[i], time.perf_counter() - began)
@@ -178,17 +182,24 @@ def converted(path: Path, folder: Path, tries: int) -> dict[str, float]:
         for number in range(len(plain)):
             _core._encode_xtc_frame(some[number % 10], cell, number, float(number), 1000.0)
 
+    writing: list[float] = []
+
+    def convert() -> None:
+        made = kn.convert(moved, out, workers=1, verify=False)
+        writing.append(made.timings["write"])
+
     words = ["convert", path, "-s", datafiles.TPR, "--pbc", "mol", "--center", "--fit", "rot+trans", "--no-verify"]
-    words += ["--center-group", "protein", "--fit-group", "protein", "-j", "1", "--force", "-o", out]
+    words += ["--center-group", "protein", "--fit-group", "protein", "-j", "1", "-o", out]
     calls = [
         reading(plain, None),
         reading(moved, None),
         encode,
-        lambda: kn.convert(moved, out, workers=1, overwrite=True, verify=False),
+        convert,
         command(*words),
         command(*words, "--stop", "2"),
     ]
-    decode, read, encoding, wall, typed, start = (1e6 * s / len(plain) for s in by_turns(tries, calls))
+    seconds = by_turns(tries, calls, lambda: out.unlink(missing_ok=True))
+    decode, read, encoding, wall, typed, start = (1e6 * s / len(plain) for s in seconds)
     parts = read + encoding
     return shown(
         "convert, mol, center, fit",
@@ -196,6 +207,7 @@ def converted(path: Path, folder: Path, tries: int) -> dict[str, float]:
             "decode": decode,
             "transforms": read - decode,
             "encode": encoding,
+            "beside these, write": 1e6 * min(writing) / len(plain),
             "run": wall,
             "run/parts": wall / parts,
             "command": typed,

@@ -98,6 +98,17 @@ def test_units_of_the_file_are_those_of_the_changed_frames(tmp_path, moved, posi
     np.testing.assert_array_equal(native["times"], stored.core.read(stored.choose(), native=True)["times"])
     cells = source.read(fields=["positions"])["cells"]
     np.testing.assert_allclose(native["cells"] * 10, cells, rtol=1e-12)
+    # rows of float32 are divided where they were changed; those of float64, and of fewer atoms, on their way out
+    few = np.array(SUPERPOSED[1:], np.uint32)
+    for length in (10.0, 20.455):
+        scales = (length, 1.0, 1.0, 1.0)
+        single, double = (source.core.read(source.choose(), dtype=t, scales=scales) for t in ("float32", "float64"))
+        divided = source.read().astype(np.float64) / length
+        np.testing.assert_array_equal(double["positions"], divided)
+        np.testing.assert_array_equal(single["positions"], divided.astype(np.float32))
+        np.testing.assert_array_equal(single["cells"], cells / length)
+        some = source.core.read(source.choose(), atoms=few, scales=scales)
+        np.testing.assert_array_equal(some["positions"], single["positions"][:, few])
 
 
 def test_transforms_identify_a_checkpoint_and_are_in_provenance(traj, moved, stack):

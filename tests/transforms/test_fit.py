@@ -235,3 +235,23 @@ def test_what_was_killed_goes_on(traj, tmp_path):
     done = kn.RMSF(moved).run(checkpoint=saved)
     assert done.timings.frames_restored > 0
     assert_array_equal(done.results.values, kn.RMSF(moved).run().results.values)
+
+
+@pytest.mark.parametrize("fitted", [{}, {"mode": "trans"}, {"reference": "previous"}], ids=str)
+def test_behind_center_bits_are_those_of_two_steps(traj, tmp_path, fitted):
+    """A superposition adds the translation in front of it to all atoms, with its own motion."""
+    how = {"reference": traj[3].positions} | fitted
+    centered = traj.with_transform(transforms.center("resid 1:20", point=[3.1, -70.7, 11.3]))
+    kn.convert(centered, tmp_path / "centered.dcd")
+    again = kn.open(tmp_path / "centered.dcd", datafiles.PSF, stored=False)
+    assert_array_equal(again.read(), centered.read())
+    assert not np.array_equal(again.read()[0], traj[0].positions)
+    for atoms in (FITTED, None):
+        at_once = centered.with_transform(transforms.superpose(atoms, **how))
+        in_steps = again.with_transform(transforms.superpose(atoms, **how))
+        # with another transform behind it, which is not handed the translation
+        lifted = transforms.function(lambda frame: frame)
+        assert_array_equal(at_once.read(), in_steps.read())
+        assert_array_equal(at_once.read(select="resid 3:9"), in_steps.read(select="resid 3:9"))
+        between = centered.with_transform(lifted, transforms.superpose(atoms, **how))
+        assert_array_equal(between.read(slice(0, 4)), in_steps.read(slice(0, 4)))

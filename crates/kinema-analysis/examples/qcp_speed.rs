@@ -129,7 +129,16 @@ fn kernels() -> Result<()> {
         let time = best(1000, || {
             for _ in 0..1000 {
                 let (positions, velocities, forces) = (black_box(&mut row[..]), &mut [][..], &mut [][..]);
-                let mut frame = FrameMut { number: 0, positions, velocities, forces, stamp: &mut stamp, sets: &sets };
+                let mut frame = FrameMut {
+                    number: 0,
+                    positions,
+                    velocities,
+                    forces,
+                    stamp: &mut stamp,
+                    sets: &sets,
+                    shift: None,
+                    next_takes_shift: false,
+                };
                 let done = transform.apply(&mut frame, &mut state);
                 failure = failure.take().or(done.err());
             }

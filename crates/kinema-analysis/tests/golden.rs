@@ -166,7 +166,16 @@ fn two_rounds_give_fluctuations_about_the_aligned_average() {
     let mut state = transform.state(&atoms, &maps).unwrap();
     for (positions, stamp) in block.positions.chunks_exact_mut(ATOMS * 3).zip(&mut block.stamps) {
         let (velocities, forces) = (&mut [][..], &mut [][..]);
-        let mut frame = FrameMut { number: 0, positions, velocities, forces, stamp, sets: &maps };
+        let mut frame = FrameMut {
+            number: 0,
+            positions,
+            velocities,
+            forces,
+            stamp,
+            sets: &maps,
+            shift: None,
+            next_takes_shift: false,
+        };
         transform.apply(&mut frame, &mut state).unwrap();
     }
     let results = run("rmsf", &of(all()), &block);

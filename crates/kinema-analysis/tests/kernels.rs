@@ -206,7 +206,19 @@ fn superposed(transform: &Superpose, block: &mut Block) -> Result<()> {
         let vectors = [&mut block.positions, &mut block.velocities, &mut block.forces];
         let vectors = vectors.map(|values| values.get_mut(row * width..(row + 1) * width).unwrap_or_default());
         let ([positions, velocities, forces], stamp) = (vectors, &mut block.stamps[row]);
-        transform.apply(&mut FrameMut { number: 0, positions, velocities, forces, stamp, sets: &sets }, &mut state)?;
+        transform.apply(
+            &mut FrameMut {
+                number: 0,
+                positions,
+                velocities,
+                forces,
+                stamp,
+                sets: &sets,
+                shift: None,
+                next_takes_shift: false,
+            },
+            &mut state,
+        )?;
     }
     Ok(())
 }

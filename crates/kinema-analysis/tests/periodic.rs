@@ -392,7 +392,16 @@ fn apply<T: Transform>(transform: &T, positions: &mut [f32], cell: Cell) -> Resu
     let mut state = transform.state(&all, &sets)?;
     let mut stamp = Stamp { cell, ..Stamp::default() };
     let (velocities, forces) = (&mut [][..], &mut [][..]);
-    let frame = &mut FrameMut { number: 0, positions, velocities, forces, stamp: &mut stamp, sets: &sets };
+    let frame = &mut FrameMut {
+        number: 0,
+        positions,
+        velocities,
+        forces,
+        stamp: &mut stamp,
+        sets: &sets,
+        shift: None,
+        next_takes_shift: false,
+    };
     transform.apply(frame, &mut state)
 }
 

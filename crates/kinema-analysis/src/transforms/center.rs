@@ -10,9 +10,9 @@ use kinema_core::reduce::{AtomMap, FrameMut, Needs, Transform};
 use kinema_core::selection::AtomSelection;
 
 use super::TransformInfo;
-use super::images::{CellOfFrame, minus, shift_all};
+use super::images::{CellOfFrame, minus, shift_frame};
 use super::superpose::not_finite;
-use crate::cpu::{Cpu, dispatch};
+use crate::cpu::Cpu;
 use crate::geometry;
 
 /// `atoms`, `masses`, one for each of them, and `point`, x, y and z.
@@ -75,7 +75,7 @@ impl Transform for Center {
     }
 
     fn apply(&self, frame: &mut FrameMut<'_>, state: &mut CenterState) -> Result<()> {
-        let gathered = frame.set(0)?.gather(frame.positions, &mut state.gathered);
+        let gathered = frame.positions_of(0, &mut state.gathered)?;
         let center = self.center.of(gathered)?;
         if !center.iter().all(|x| x.is_finite()) {
             return Err(not_finite(&self.atoms, gathered));
@@ -85,8 +85,11 @@ impl Transform for Center {
             None => state.cell.of(frame.stamp)?.middle(),
         };
         let by = minus(point, center);
-        let positions = frame.positions.as_chunks_mut::<3>().0;
-        dispatch!(Cpu::detect(), (), shift_all, (positions: &mut [[f32; 3]] = positions, by: [f64; 3] = by));
+        if frame.next_takes_shift {
+            frame.shift = Some(by);
+        } else {
+            shift_frame(frame, by);
+        }
         Ok(())
     }
 }

@@ -3,9 +3,11 @@
 //! Atoms move by whole edges only, in double precision and rounded once, so that no error adds up along a molecule.
 
 use kinema_core::frame::{Cell, Stamp};
+use kinema_core::reduce::{FrameMut, shifted};
 use kinema_core::selection::AtomSelection;
 use kinema_core::{Error, ErrorKind};
 
+use crate::cpu::{Cpu, dispatch};
 use crate::geometry::Lattice;
 use crate::geometry::vectors::{Vectors, all};
 use crate::lanes::{Quad, Sixteen};
@@ -266,6 +268,12 @@ pub(super) fn between(positions: &[[f32; 3]], from: u32, to: u32) -> Vector {
     [0, 1, 2].map(|x| f64::from(to[x]) - f64::from(from[x]))
 }
 
+/// Moves all atoms of a frame.
+pub(super) fn shift_frame(frame: &mut FrameMut<'_>, by: Vector) {
+    let positions = frame.positions.as_chunks_mut::<3>().0;
+    dispatch!(Cpu::detect(), (), shift_all, (positions: &mut [[f32; 3]] = positions, by: Vector = by));
+}
+
 /// Moves all atoms of a row, each as [`shift`].
 #[inline(always)]
 pub(super) fn shift_all<Q: Quad>(positions: &mut [[f32; 3]], by: Vector) {
@@ -291,15 +299,12 @@ pub(super) fn shift_all<Q: Quad>(positions: &mut [[f32; 3]], by: Vector) {
 /// Moves an atom, rounded once.
 #[inline(always)]
 pub(super) fn shift(position: &mut [f32; 3], by: Vector) {
-    for (x, by) in position.iter_mut().zip(by) {
-        *x = (f64::from(*x) + by) as f32;
-    }
+    *position = shifted(*position, by);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cpu::{Cpu, dispatch};
 
     #[test]
     fn rows_of_any_length_are_shifted_as_each_atom_is() {

@@ -12,6 +12,7 @@ use kinema_core::reduce::{AtomMap, FrameMut, Needs, RunUp, Transform};
 use kinema_core::selection::AtomSelection;
 use kinema_core::{Error, ErrorKind, Result};
 
+use super::images::shift_frame;
 use super::superpose::{TRANSFORM, move_frame, not_finite};
 use crate::arguments::Arguments;
 use crate::superposition::qcp::Motion;
@@ -99,9 +100,13 @@ impl Transform for Progressive {
         Ok(())
     }
 
+    fn takes_shift(&self) -> bool {
+        true
+    }
+
     fn apply(&self, frame: &mut FrameMut<'_>, state: &mut ProgressiveState) -> Result<()> {
         let mut gathered = std::mem::take(&mut state.gathered);
-        let positions = frame.set(0)?.gather(frame.positions, &mut gathered);
+        let positions = frame.positions_of(0, &mut gathered)?;
         let centring = self.fitted.reference().centring(positions);
         let centring = centring.ok_or_else(|| not_finite(self.fitted.atoms(), positions))?;
         let rotation = self.rotation(state, frame.number, positions)?;
@@ -111,6 +116,8 @@ impl Transform for Progressive {
         (state.rotation, state.at_station) = (rotation, None);
         if frame.number > 0 {
             move_frame(frame, &Motion { rotation, ..centring }, true);
+        } else if let Some(by) = frame.shift.take() {
+            shift_frame(frame, by);
         }
         Ok(())
     }

@@ -108,7 +108,14 @@ impl Applied {
         }
         if self.fits(reader, out) {
             reader.read_stored(frames, out)?;
-            return self.apply(reader, frames, &order, out);
+            self.apply(reader, frames, &order, out)?;
+            if reader.units != Units::Public {
+                for (row, &frame) in frames.iter().enumerate() {
+                    reader.to_units(frame, row, out)?;
+                }
+                reader.transformed(0);
+            }
+            return Ok(());
         }
         let mut room = std::mem::take(&mut self.room);
         let mut outcome = Ok(());
@@ -129,10 +136,7 @@ impl Applied {
             VectorsMut::F32(_) => true,
             VectorsMut::F64(_) => false,
         };
-        self.columns.is_none()
-            && self.grouped.is_none()
-            && reader.units == Units::Public
-            && out.vectors.iter().zip(Fields::VECTORS).all(has)
+        self.columns.is_none() && self.grouped.is_none() && out.vectors.iter().zip(Fields::VECTORS).all(has)
     }
 
     fn read_in_room(
@@ -247,33 +251,47 @@ impl Applied {
         for ((row, factor), vectors) in rows.into_iter().zip(factors).zip(&mut out.vectors) {
             match vectors {
                 VectorsMut::Absent => {}
-                VectorsMut::F32(rows) => self.put_row(row, factor, rows.row(to, 3 * n_asked)?),
-                VectorsMut::F64(rows) => self.put_row(row, factor, rows.row(to, 3 * n_asked)?),
+                VectorsMut::F32(rows) => {
+                    let out = rows.row(to, 3 * n_asked)?;
+                    self.put_row(row, |value| value, out);
+                    divide(out, factor);
+                }
+                VectorsMut::F64(rows) => {
+                    self.put_row(row, |value| f64::from(value) / factor, rows.row(to, 3 * n_asked)?)
+                }
             }
         }
         let stamp = room.stamps[from];
-        let mut cell = stamp.cell;
-        if scales.length != 1.0 {
-            cell.iter_mut().flatten().for_each(|value| *value /= scales.length);
-        }
+        let cell = stamp.cell.map(|edge| edge.map(|value| value / scales.length));
         let unasked = Fields::VECTORS.into_iter().filter(|&field| !self.asked.contains(field));
         let present = unasked.fold(stamp.present, |present, field| present - field);
         *out.stamp(to)? = Stamp { cell, present, ..stamp };
         Ok(())
     }
 
-    fn put_row<R: Real>(&self, row: &[f32], factor: f64, out: &mut [R]) {
+    fn put_row<R: Real>(&self, row: &[f32], value: impl Fn(f32) -> R + Copy, out: &mut [R]) {
         let atoms = row.as_chunks::<3>().0;
         let places = out.as_chunks_mut::<3>().0;
-        let value = |value: f32| {
-            if factor == 1.0 { R::scaled_f32(value, 1.0) } else { R::scaled(f64::from(value) / factor, 1.0) }
-        };
         match &self.columns {
             None => places.iter_mut().zip(atoms).for_each(|(place, atom)| *place = atom.map(value)),
             Some(columns) => {
                 places.iter_mut().zip(columns).for_each(|(place, &column)| *place = atoms[column as usize].map(value));
             }
         }
+    }
+}
+
+/// Divides values, each rounded once.
+fn divide(row: &mut [f32], by: f64) {
+    if by == 1.0 {
+        return;
+    }
+    let narrow = by as f32;
+    if f64::from(narrow) == by {
+        // the same bits: a quotient of two float32 that is rounded to float64 first is rounded the same way
+        row.iter_mut().for_each(|value| *value /= narrow);
+    } else {
+        row.iter_mut().for_each(|value| *value = (f64::from(*value) / by) as f32);
     }
 }
 
@@ -290,6 +308,18 @@ impl Reader<'_> {
     fn transformed(&mut self, frames: usize) {
         let lap = self.meter().watch.lap(&TRANSFORM, Work::frames(frames as u64));
         self.transforming += lap;
+    }
+
+    /// Brings a row of a frame of the trajectory from angstrom and ps to the reader's units.
+    fn to_units(&self, frame: u64, row: usize, out: &mut BlockMut<'_>) -> Result<()> {
+        let scales = self.scales_of_units(frame);
+        let len = 3 * self.request.atoms.len();
+        for (vectors, factor) in out.vectors.iter_mut().zip([scales.length, scales.velocity, scales.force]) {
+            divide(single(vectors, row, len)?, factor);
+        }
+        let stamp = out.stamp(row)?;
+        stamp.cell = stamp.cell.map(|edge| edge.map(|value| value / scales.length));
+        Ok(())
     }
 
     /// A time in the reader's units, of that frame of the trajectory, in ps.

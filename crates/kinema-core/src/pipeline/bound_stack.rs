@@ -1,6 +1,6 @@
 //! A stack of transforms made ready for the rows of one worker: states, places of atom sets, and what must be seen first.
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::frame::{Fields, NO_CELL, Stamp};
 use crate::pipeline::absent::lacks;
 use crate::reduce::{AtomMap, FrameMut, Stack, Stage, TransformState};
@@ -34,6 +34,8 @@ struct BoundStage {
     required: Fields,
     sets: Vec<AtomMap>,
     state: TransformState,
+    /// Whether the next one takes a shift.
+    next_takes_shift: bool,
     /// The frame that its state is behind; `None`: it must begin anew.
     seen: Option<u64>,
 }
@@ -51,15 +53,17 @@ impl BoundStack {
     /// `InvalidArgument` where the atoms lack some that are needed; those of the transforms.
     pub fn new(stack: &Stack, atoms: &AtomSelection) -> Result<Self> {
         let vectors = Fields::VECTORS.into_iter().fold(Fields::NONE, |all, field| all | field);
-        let bind = |stage: &Stage| -> Result<BoundStage> {
+        let stages = stack.of_atoms();
+        let bind = |(number, stage): (usize, &Stage)| -> Result<BoundStage> {
             let needs = stage.transform.needs();
             let sets: Vec<AtomMap> =
                 needs.atom_sets.iter().map(|set| AtomMap::new(set, atoms)).collect::<Result<_>>()?;
             let state = stage.transform.state(atoms, &sets)?;
             let required = needs.fields - (needs.fields - vectors);
-            Ok(BoundStage { stage: stage.clone(), required, sets, state, seen: None })
+            let next_takes_shift = stages.get(number + 1).is_some_and(|next| next.transform.takes_shift());
+            Ok(BoundStage { stage: stage.clone(), required, sets, state, next_takes_shift, seen: None })
         };
-        let stages = stack.of_atoms().iter().map(bind).collect::<Result<_>>()?;
+        let stages = stages.iter().enumerate().map(bind).collect::<Result<_>>()?;
         Ok(Self { stages, looks_back: stack.looks_back() })
     }
 
@@ -108,6 +112,7 @@ impl BoundStack {
             // decoders may leave anything in the cell of a frame without one
             stamp.cell = NO_CELL;
         }
+        let mut shift = None;
         for (number, bound) in self.stages[..step.depth].iter_mut().enumerate() {
             let absent = bound.required - stamp.present;
             if !absent.is_empty() {
@@ -123,10 +128,18 @@ impl BoundStack {
                 forces: &mut *forces,
                 stamp: &mut *stamp,
                 sets: &bound.sets,
+                shift,
+                // of a frame that the next one does not see nothing is left to it
+                next_takes_shift: bound.next_takes_shift && number + 1 < step.depth,
             };
             let time = seen.stamp.time;
             let begun = if step.anew & 1 << number == 0 { Ok(()) } else { transform.begin(&mut bound.state, frame) };
             begun.and_then(|()| transform.apply(seen, &mut bound.state)).map_err(|error| error.at_frame(frame))?;
+            shift = seen.shift;
+            if shift.is_some() && !seen.next_takes_shift {
+                let what = format!("{} leaves a shift that nobody adds", transform.id());
+                return Err(Error::new(ErrorKind::Internal, what));
+            }
             stamp.time = time;
             bound.seen = Some(frame);
         }

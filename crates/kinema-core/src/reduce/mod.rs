@@ -18,5 +18,5 @@ pub(crate) use self::leaf_partial::LeafPartial;
 pub use self::merge_tree::{MergeTree, Node, Partials};
 pub(crate) use self::room::RunRoom;
 pub use self::room::{AnyRoom, Piece, Room};
-pub use self::transform::{AnyTransform, AtomMap, FrameMut, RunUp, Stack, Stage, Transform, TransformState};
+pub use self::transform::{AnyTransform, AtomMap, FrameMut, RunUp, Stack, Stage, Transform, TransformState, shifted};
 pub use self::values::{Number, ResultArray, Values};

@@ -72,6 +72,16 @@ pub struct FrameMut<'a> {
     pub stamp: &'a mut Stamp,
     /// Where the atoms of each set of [`Transform::needs`] are.
     pub sets: &'a [AtomMap],
+    /// What has yet to be added to each position ([`shifted`]): for a transform that takes it ([`Transform::takes_shift`]).
+    pub shift: Option<[f64; 3]>,
+    /// Whether the next transform takes one: then this one may leave a translation of all atoms in `shift`.
+    pub next_takes_shift: bool,
+}
+
+/// A position with what is added to it, rounded once.
+#[inline(always)]
+pub fn shifted(position: [f32; 3], by: [f64; 3]) -> [f32; 3] {
+    [0, 1, 2].map(|x| (f64::from(position[x]) + by[x]) as f32)
 }
 
 impl FrameMut<'_> {
@@ -81,6 +91,23 @@ impl FrameMut<'_> {
     /// `Internal` where the transform has no such set.
     pub fn set(&self, number: usize) -> Result<&AtomMap> {
         self.sets.get(number).ok_or_else(|| Error::new(ErrorKind::Internal, format!("there is no atom set {number}")))
+    }
+
+    /// The positions of a set of [`Transform::needs`], with the shift: those of the row itself, or gathered into `buffer`.
+    ///
+    /// # Errors
+    /// `Internal` where the transform has no such set.
+    pub fn positions_of<'b>(&'b self, number: usize, buffer: &'b mut Vec<f32>) -> Result<&'b [f32]> {
+        let set = self.set(number)?;
+        let Some(by) = self.shift else { return Ok(set.gather(self.positions, buffer)) };
+        if set.places().is_some() {
+            set.gather(self.positions, buffer);
+        } else {
+            buffer.clear();
+            buffer.extend_from_slice(self.positions);
+        }
+        buffer.as_chunks_mut::<3>().0.iter_mut().for_each(|position| *position = shifted(*position, by));
+        Ok(buffer)
     }
 }
 
@@ -147,6 +174,12 @@ pub trait Transform: Send + Sync + 'static {
         false
     }
 
+    /// Whether it adds [`FrameMut::shift`] to all positions itself, with those that it changes: positions go through memory once
+    /// then, and have the bits that they have where the shift is added before.
+    fn takes_shift(&self) -> bool {
+        false
+    }
+
     /// What it must see before `frame`, where its state is that behind frame `seen`, which is an earlier one; `None`: it has
     /// none, and must begin anew. The state behind a frame must not depend on where it began.
     fn run_up(&self, frame: u64, seen: Option<u64>) -> RunUp {
@@ -193,6 +226,8 @@ pub trait AnyTransform: Send + Sync {
     fn state(&self, atoms: &AtomSelection, sets: &[AtomMap]) -> Result<TransformState>;
     /// As [`Transform::looks_back`].
     fn looks_back(&self) -> bool;
+    /// As [`Transform::takes_shift`].
+    fn takes_shift(&self) -> bool;
     /// As [`Transform::run_up`].
     fn run_up(&self, frame: u64, seen: Option<u64>) -> RunUp;
     /// As [`Transform::begin`].
@@ -229,6 +264,9 @@ impl<T: Transform> AnyTransform for T {
     }
     fn looks_back(&self) -> bool {
         Transform::looks_back(self)
+    }
+    fn takes_shift(&self) -> bool {
+        Transform::takes_shift(self)
     }
     fn run_up(&self, frame: u64, seen: Option<u64>) -> RunUp {
         Transform::run_up(self, frame, seen)

@@ -2,9 +2,11 @@
 
 use std::fs::{File, OpenOptions};
 use std::mem::ManuallyDrop;
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use super::Sink;
 use crate::error::{Error, Result};
@@ -12,7 +14,9 @@ use crate::trace::activity::{CLOSE, FDATASYNC, FTRUNCATE64, OPEN64, PWRITE64, SY
 use crate::trace::{begin, finish, system_call};
 
 /// Smaller writes (headers, counts) are left to the kernel.
-const WRITEBACK_BYTES: usize = 64 << 10;
+const SMALL_WRITE: usize = 64 << 10;
+/// The kernel begins to write when there are so many bytes: to ask it costs as much as to write a frame.
+const WRITEBACK_BYTES: u64 = 4 << 20;
 
 /// An open regular file.
 #[derive(Debug)]
@@ -20,6 +24,14 @@ pub struct FileSink {
     /// Closed when this is dropped.
     file: ManuallyDrop<File>,
     path: PathBuf,
+    waiting: Mutex<Waiting>,
+}
+
+/// Bytes that the kernel was not asked to write yet: how many, and between which offsets.
+#[derive(Debug, Default)]
+struct Waiting {
+    bytes: u64,
+    range: Range<u64>,
 }
 
 impl FileSink {
@@ -34,7 +46,25 @@ impl FileSink {
         let file = OpenOptions::new().write(true).custom_flags(link).open(path);
         finish(start, &OPEN64, Some(name), [0, 0, file.as_ref().map_or(-1, |file| i64::from(file.as_raw_fd()))]);
         let failed = |error: std::io::Error| Error::io("cannot write the file", &error).at_path(name);
-        Ok(Self { file: ManuallyDrop::new(file.map_err(failed)?), path: name.to_path_buf() })
+        Ok(Self { file: ManuallyDrop::new(file.map_err(failed)?), path: name.to_path_buf(), waiting: Mutex::default() })
+    }
+
+    /// Has the kernel begin to write these bytes and those that wait, where they are enough.
+    fn written(&self, offset: u64, len: u64) {
+        let range = {
+            let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            let start = if waiting.bytes == 0 { offset } else { waiting.range.start.min(offset) };
+            waiting.range = start..waiting.range.end.max(offset + len);
+            waiting.bytes += len;
+            if waiting.bytes < WRITEBACK_BYTES {
+                return;
+            }
+            std::mem::take(&mut *waiting).range
+        };
+        let (offset, len) = (range.start, range.end - range.start);
+        let start = begin();
+        start_writeback(&*self.file, offset, len);
+        finish(start, &SYNC_FILE_RANGE, Some(&self.path), [offset as i64, len as i64, 0]);
     }
 
     fn failed(&self, error: &std::io::Error) -> Error {
@@ -71,10 +101,8 @@ impl Sink for FileSink {
                 Err(error) => return Err(self.failed(&error).at_byte(offset)),
             }
         }
-        if bytes.len() >= WRITEBACK_BYTES {
-            let start = begin();
-            start_writeback(&*self.file, offset, bytes.len() as u64);
-            finish(start, &SYNC_FILE_RANGE, Some(&self.path), [offset as i64, bytes.len() as i64, 0]);
+        if bytes.len() >= SMALL_WRITE {
+            self.written(offset, bytes.len() as u64);
         }
         Ok(())
     }
