@@ -7,7 +7,7 @@ Every function releases the GIL while it works and checks signals (Ctrl-C) about
 import builtins
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -265,6 +265,9 @@ class FileIdentity:
         """The content in 16 hexadecimal digits, the same for a copy; with other `places` another."""
     def is_unchanged(self, now: FileIdentity) -> bool:
         """Whether inode, size and times say that nothing was changed up to `now`."""
+    def state_of(self, path: str) -> Literal["unchanged", "grown", "changed"]:
+        """What the file of that name is, compared to this: unchanged by its status; grown, with the same content wherever it
+        was sampled, up to where it went; or changed. FileNotFound, ..."""
     def difference(self, now: FileIdentity) -> str | None:
         """Why the file is not, or may not be, what it was, in words; None where it is. Both of as many `places`."""
 

@@ -108,7 +108,7 @@ def test_frames_have_the_same_bits_however_they_are_read(walked, moved, tmp_path
         assert_array_equal(moved.read(workers=workers), every)
     order = [399, 3, 127, 128, 129, 256, 5]
     assert_array_equal(moved.read(order, [7, 2]), every[order][:, [7, 2]])
-    monkeypatch.setattr("kinema.transforms.displacements.spacing", lambda n_frames, n_atoms: 16)
+    monkeypatch.setattr("kinema.transforms.first_passes.kinds.EdgeSums.least", 16)
     for options in ({}, {"runner": "processes", "workers": 2}, {"runner": "serial"}):
         other = traj.with_transform(transforms.displacement([2, 7, 4], **options))
         assert_array_equal(other.read(select=[2, 4, 7]), every[:, [2, 4, 7]])

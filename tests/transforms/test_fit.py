@@ -38,7 +38,7 @@ def progressive(traj):
 @pytest.fixture
 def few_stations(monkeypatch):
     """Stations at every 16th frame of the trajectory."""
-    monkeypatch.setattr("kinema.transforms.superposition._STATION_BYTES", 72 * 10)
+    monkeypatch.setattr("kinema.transforms.first_passes.kinds.Rotations.most_bytes", 72 * 10)
 
 
 def best_rotation(mobile, reference):

@@ -22,8 +22,8 @@ from kinema.selection.atom_table import Atoms
 from kinema.selection.frames import FrameSelection
 from kinema.testing.children import start_child
 from kinema.testing.h5md_files import add_box, add_element, start_h5md
-from kinema.transforms import jump_counts
-from kinema.transforms.jump_counts import JumpCounts, counted_jumps
+from kinema.transforms.first_passes.base import stations_of
+from kinema.transforms.first_passes.kinds import JumpCounts
 from kinema.transforms.words import Asked
 
 CELL = np.array([[31.0, 2.0, 1.0], [11.0, 29.0, 3.0], [-7.0, 5.0, 23.0]])
@@ -64,7 +64,7 @@ def chain(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def many_stations(monkeypatch):
-    monkeypatch.setattr(jump_counts, "_LEAST", 32)
+    monkeypatch.setattr(JumpCounts, "least", 32)
 
 
 def opened(paths, **options):
@@ -78,9 +78,13 @@ def images_of(unwrapped, traj):
     return np.round(by).astype(int)
 
 
+def counted_jumps(traj, options):
+    return stations_of(JumpCounts(traj, traj.select(None)), options)
+
+
 def same_jumps(one, other):
     assert (one.every, one.longest, one.frame, one.frames) == (other.every, other.longest, other.frame, other.frames)
-    assert_array_equal(one.stations, other.stations)
+    assert_array_equal(one.sums, other.sums)
 
 
 class TestCounting:
@@ -90,9 +94,9 @@ class TestCounting:
         unwrapped = traj.with_transform(transforms.nojump())
         assert np.abs(images).max() > 30
         assert_array_equal(images_of(unwrapped, traj), images)
-        jumps = counted_jumps(traj, traj.select(None), {})
+        jumps = counted_jumps(traj, {})
         assert jumps.every == 32
-        assert_array_equal(jumps.stations, images[::32])
+        assert_array_equal(jumps.sums, images[::32])
         # of few atoms in any order, of single frames in any order
         order = [1999, 3, 31, 32, 33, 556, 557, 300, 301, 0]
         some = opened(paths).with_transform(transforms.nojump([5, 2]))
@@ -133,11 +137,11 @@ class TestCounting:
     @pytest.mark.parametrize("runner", ["serial", "threads"])
     def test_any_number_of_workers(self, chain, runner):
         traj = opened(chain[2])
-        expected = counted_jumps(traj, traj.select(None), {"runner": "serial"})
+        expected = counted_jumps(traj, {"runner": "serial"})
         for workers in (1, 2, 3, 7) if runner == "threads" else (1,):
             for memory in (None, "6 MiB"):
                 options = {"runner": runner, "workers": workers, "memory": memory}
-                same_jumps(counted_jumps(traj, traj.select(None), options), expected)
+                same_jumps(counted_jumps(traj, options), expected)
 
     def test_converted_files_are_the_same_for_any_number_of_workers(self, chain, tmp_path):
         unwrapped = opened(chain[2]).with_transform(transforms.nojump())
@@ -185,9 +189,9 @@ class TestRunners:
     def test_processes_and_dask(self, chain):
         pytest.importorskip("distributed")
         traj = opened(chain[2])
-        expected = counted_jumps(traj, traj.select(None), {"runner": "serial"})
+        expected = counted_jumps(traj, {"runner": "serial"})
         for runner, workers in (("processes", 3), ("dask", 2)):
-            same_jumps(counted_jumps(traj, traj.select(None), {"runner": runner, "workers": workers}), expected)
+            same_jumps(counted_jumps(traj, {"runner": runner, "workers": workers}), expected)
 
     def test_ranks_call_together_and_all_get_the_jumps(self, mpi, chain, tmp_path):
         paths = chain[2]
@@ -206,9 +210,9 @@ KILLED = """
 import sys, time
 import kinema as kn
 from kinema.testing.h5md_files import add_box, add_element, start_h5md
-from kinema.transforms import jump_counts
+from kinema.transforms.first_passes.kinds import JumpCounts
 
-jump_counts._LEAST = 32
+JumpCounts.least = 32
 
 def slowly(done, total):
     # whoever kills this has the time to
@@ -246,7 +250,7 @@ class TestKills:
         traj = opened(paths)
         if where == "counting":
             (done,) = run([JumpCounts(traj, traj.select(None))], checkpoint=saved)
-            assert_array_equal(done.results.jumps.stations, chain[0][::32])
+            assert_array_equal(done.results.stations.sums, chain[0][::32])
         else:
             unwrapped = traj.with_transform(transforms.nojump())
             done = kn.RMSF(unwrapped).run(checkpoint=saved)

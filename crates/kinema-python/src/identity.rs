@@ -59,6 +59,19 @@ impl PyFileIdentity {
         self.0.compare(&now.0) == Match::Unchanged
     }
 
+    /// What the file of that name is, compared to this: "unchanged", by its status; "grown", with the same content wherever
+    /// it was sampled, up to where it went; or "changed".
+    fn state_of(&self, py: Python<'_>, path: PathBuf) -> PyResult<&'static str> {
+        run_interruptible(py, None, 0, |_| {
+            let source = FileSource::open(&path)?;
+            Ok(match self.0.check(&source, None)? {
+                Match::Unchanged => "unchanged",
+                Match::SameContent if source.len()? > self.0.size => "grown",
+                Match::SameContent | Match::Changed(_) => "changed",
+            })
+        })
+    }
+
     /// Why a file is not, or may not be, what it was, in words; `None` where it is.
     fn difference(&self, now: &Self) -> Option<String> {
         match self.0.compare(&now.0) {

@@ -307,9 +307,14 @@ def checkpoint_of(path: Path | None, interval: float | None, *, keep: bool = Fal
     return Checkpoint(str(path), DEFAULT_INTERVAL if interval is None else interval, keep)
 
 
-def checkpoint_of_jumps(kept: "Checkpoint | None") -> "Checkpoint | None":
-    """The checkpoint of the pass that counts jumps, beside that of the command; it stays until the command is done."""
-    return None if kept is None else type(kept)(f"{kept.name}.jumps", kept.interval, True)
+def remove_checkpoints_of_passes(kept: "Checkpoint | None") -> None:
+    """Removes the checkpoints of first passes, of which transforms were made, beside that of the command."""
+    if kept is not None:
+        from kinema.transforms.first_passes.base import checkpoint_beside
+        from kinema.transforms.first_passes.kinds import KINDS
+
+        for made in KINDS:
+            checkpoint_beside(kept, made).remove()
 
 
 @dataclass(frozen=True, eq=False, repr=False)

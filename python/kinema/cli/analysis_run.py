@@ -17,7 +17,7 @@ from kinema.cli.analysis_options import (
     Opening,
     Outputs,
     Workers,
-    checkpoint_of_jumps,
+    remove_checkpoints_of_passes,
 )
 from kinema.cli.command_line import Command
 from kinema.cli.periodic.inputs import UnselectedInputs
@@ -138,15 +138,15 @@ def transformed(
         find = workers.chosen(command).find_frames
         trajectory.scan(workers=workers.workers, progress=progress, search=find, skip_damaged=opening.skip_damaged)
 
-    counting = {
+    of_passes = {
         "runner": workers.chosen(command),
         "workers": workers.workers,
         "memory": workers.memory,
         "progress": False if command.quiet else None,
         "skip_damaged": opening.skip_damaged,
-        "checkpoint": checkpoint_of_jumps(outputs.kept),
+        "checkpoint": outputs.kept,
     }
-    return inputs.transformed(trajectory, scan, lambda one: chosen_frames(one, window), counting)
+    return inputs.transformed(trajectory, scan, lambda one: chosen_frames(one, window), of_passes)
 
 
 def run(
@@ -212,9 +212,9 @@ def run_together(
                 analysis.plot(own.plot, **own.units)
         if outputs.report is not None:
             analyses[0][0].report().save(outputs.report)
-        for one in (kept, checkpoint_of_jumps(kept)):
-            if one is not None:
-                one.remove()
+        remove_checkpoints_of_passes(kept)
+        if kept is not None:
+            kept.remove()
 
 
 def _note_broken(trajectory: kn.Trajectory, analysis: DeclaredAnalysis, frames: dict[str, Any] | None) -> None:

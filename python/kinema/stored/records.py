@@ -85,11 +85,14 @@ class RecordFolder:
         self.uses_stored = index == "auto" and self._folder is not None
         self.stores = self._folder is not None
 
-    def load(self, name: bytes, identity: _core.FileIdentity, facts: Mapping[str, Any]) -> tuple[Record | None, str]:
+    def load(
+        self, name: bytes, identity: _core.FileIdentity | None, facts: Mapping[str, Any]
+    ) -> tuple[Record | None, str]:
         """The record of that name; None where there is none of this file as it is and these facts, with the reason
         where it is damaged.
 
-        `name`: of the file and of what is kept of it; one record is kept for a name. `facts`: JSON.
+        `name`: of the file and of what is kept of it; one record is kept for a name. `identity`: None where the caller
+        compares what its values say of files. `facts`: JSON.
         """
         if not self.uses_stored:
             return None, ""
@@ -193,7 +196,7 @@ def _encoded(record: Record, identity: _core.FileIdentity, facts: Any) -> bytes:
     return data + _digest(data)
 
 
-def _decoded(data: bytes, identity: _core.FileIdentity, facts: Any) -> Record | None:
+def _decoded(data: bytes, identity: _core.FileIdentity | None, facts: Any) -> Record | None:
     """None where it is a record of something else; ValueError and others of `_DAMAGE` where it is damaged."""
     if len(data) < _START.size + _DIGEST or not data.startswith(_MAGIC):
         raise ValueError("it is no record")
@@ -206,7 +209,8 @@ def _decoded(data: bytes, identity: _core.FileIdentity, facts: Any) -> Record | 
     head = json.loads(bytes(content[_START.size : _START.size + length]))
     if head["facts"] != facts:
         return None
-    if not _core.FileIdentity.from_bytes(bytes.fromhex(head["identity"])).is_unchanged(identity):
+    stored = _core.FileIdentity.from_bytes(bytes.fromhex(head["identity"]))
+    if identity is not None and not stored.is_unchanged(identity):
         return None
     arrays: dict[str, NDArray[Any]] = {}
     at = _START.size + length

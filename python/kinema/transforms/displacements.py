@@ -11,37 +11,20 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.analysis.arguments import describe
 from kinema.errors import ArgumentError
-from kinema.execution.computation import Computation, Pass, Passes, Results
-from kinema.runners.registry import runner_of
-from kinema.selection.atoms import AtomChoice, Selection
-from kinema.selection.frames import FrameSelection
+from kinema.selection.atoms import AtomChoice
 from kinema.transforms.base import Transform
-from kinema.transforms.jump_counts import note_long_step, spacing
+from kinema.transforms.first_passes.base import note_long_step, stations_of
+from kinema.transforms.first_passes.kinds import EdgeSums
 from kinema.transforms.order import check_order
 
 if TYPE_CHECKING:
     from kinema.trajectory import Trajectory
 
 __all__ = ["Displacement", "displacement"]
-
-
-class _Displacements(Computation):
-    """The pass that sums up edges: results.stations (stations, atoms, 3) float64, longest and longest_frame (1,)."""
-
-    def __init__(self, trajectory: Trajectory, selection: Selection, every: int) -> None:
-        super().__init__(trajectory, selection, {})
-        self._every = every
-
-    def _passes(self, frames: FrameSelection) -> Passes:
-        stations = np.arange(0, self.trajectory.n_frames, self._every, dtype=np.uint32)
-        atoms = self.selection.indices
-        yielded = Pass(_core.Kernel("displacements", self.trajectory.n_atoms, atoms=atoms, stations=stations))
-        return Results(**(yield yielded))
 
 
 class Displacement(Transform):
@@ -63,39 +46,16 @@ class Displacement(Transform):
             raise ArgumentError("nojump and displacement are two schemes of unwrapping; leave one out")
         whole = trajectory.of_all_frames()
         selection = whole.select(np.unique(whole.select(self._select).indices))
-        every, found = self._stations(whole, selection)
-        note_long_step(whole, float(found["longest"][0]), int(found["longest_frame"][0]))
-        stations: NDArray[np.float64] = found["stations"]
+        edges = stations_of(EdgeSums(whole, selection), self._options)
+        note_long_step(whole, edges)
         return _core.Transform(
             self.name,
             whole.n_atoms,
             label=self.label,
             atoms=selection.indices,
-            every=every,
-            stations=np.ascontiguousarray(stations).reshape(-1, 3),
+            every=edges.every,
+            stations=np.ascontiguousarray(edges.sums).reshape(-1, 3),
         )
-
-    def _stations(self, whole: Trajectory, selection: Selection) -> tuple[int, Results]:
-        from kinema.execution.run import run
-
-        runner, others = runner_of(self._options)
-
-        def summed() -> tuple[int, Results]:
-            whole.scan(search=runner.find_frames)
-            n_frames = whole.n_frames
-            if not 0 < n_frames < 1 << 32:
-                raise ArgumentError(f"displacements are summed up in files of 1 to {1 << 32} frames, found {n_frames}")
-            # 24 bytes an atom and station
-            every = spacing(n_frames, 2 * selection.n_atoms)
-            (done,) = run([_Displacements(whole, selection, every)], runner=runner, **others)
-            if len(done.results.stations) != -(-n_frames // every):
-                raise ArgumentError(
-                    f"{whole.paths[0]}: displacements of all frames are summed up, and some are damaged; leave "
-                    "skip_damaged out (--skip-damaged), or take nojump, which counts jumps between the others"
-                )
-            return every, done.results
-
-        return runner.on_root_for_all(summed)
 
 
 def displacement(select: AtomChoice = None, **options: Any) -> Displacement:
@@ -123,14 +83,14 @@ def displacement(select: AtomChoice = None, **options: Any) -> Displacement:
         Atoms that are unwrapped; others stay as they are. By default all. As for `nojump` with all of their molecule
         where `wrap`, `cluster` or `centers` comes behind.
     **options
-        Arguments of `kinema.run` for the pass over all frames: `runner`, `workers`, `memory`, ... With MPI all ranks
-        call `with_transform`.
+        Arguments of `kinema.run` for the pass over all frames: `runner`, `workers`, `memory`, `progress`, `checkpoint`,
+        and those of runners. With MPI all ranks call `with_transform`.
 
     Returns
     -------
     Displacement
-        For `Trajectory.with_transform`, which reads all frames of the files once. A step of more than 0.4 of the cell
-        is noted. Sums take up to 64 MiB of memory.
+        For `Trajectory.with_transform`, which reads all frames of the files once, unless edges of these atoms were
+        summed up before. A step of more than 0.4 of the cell is noted. Sums take up to 64 MiB of memory.
 
     Sources: S. von Bülow, J. T. Bullerjahn, G. Hummer, J. Chem. Phys. 2020, 153, 021101, equation 1 (bricks; "the
     minimal displacement vector according to periodic boundary conditions for the instantaneous box geometry");

@@ -14,21 +14,18 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.analysis.arguments import describe, weights_of
 from kinema.analysis.reference import Reference
 from kinema.choices import check_choice
 from kinema.errors import ArgumentError
-from kinema.execution.computation import Computation, Pass, Passes, Results
-from kinema.runners.registry import runner_of
 from kinema.selection.atoms import AtomChoice
-from kinema.selection.frames import FrameSelection
 from kinema.transforms.base import Transform
+from kinema.transforms.first_passes.base import stations_of
+from kinema.transforms.first_passes.kinds import Rotations
 
 if TYPE_CHECKING:
-    from kinema.selection.atoms import Selection
     from kinema.trajectory import Trajectory
 
 __all__ = ["FIRST", "MODES", "PREVIOUS", "Superpose", "fit", "superpose"]
@@ -36,8 +33,6 @@ __all__ = ["FIRST", "MODES", "PREVIOUS", "Superpose", "fit", "superpose"]
 MODES = ("rot+trans", "trans")
 # words for references
 FIRST, PREVIOUS = "first", "previous"
-# of the rotations at the stations
-_STATION_BYTES = 16 << 20
 
 
 class Superpose(Transform):
@@ -92,40 +87,11 @@ class Superpose(Transform):
             "reference": found.positions(selection),
             "weights": weights_of(self._weights, selection, trajectory),
         }
-        more = {"mode": self._mode}
+        more: dict[str, Any] = {"mode": self._mode}
         if self.sees_all_frames:
-            more = _stations(of_reference, selection, fitted, self._options)
+            turns = stations_of(Rotations(of_reference, selection, fitted), self._options)
+            more = {"rotations": np.ascontiguousarray(turns.sums).reshape(-1, 3), "every": turns.every}
         return _core.Transform(self.name, trajectory.n_atoms, label=self.label, **fitted, **more)
-
-
-class _Rotations(Computation):
-    """Rotations of all frames of a trajectory, each by way of the frame before: (frames, 3, 3) float64."""
-
-    def __init__(self, trajectory: Trajectory, selection: Selection, fitted: Mapping[str, Any]) -> None:
-        super().__init__(trajectory, selection, {})
-        self._fitted = fitted
-
-    def _passes(self, frames: FrameSelection) -> Passes:
-        return Results(**(yield Pass(_core.Kernel("rotations", self.trajectory.n_atoms, **self._fitted))))
-
-
-def _stations(trajectory: Trajectory, selection: Selection, fitted: Mapping[str, Any], options: Any) -> dict[str, Any]:
-    """Rotations of every so many frames, a power of two; all frames are read, with MPI by all ranks."""
-    from kinema.execution.run import run
-
-    runner, others = runner_of(options)
-    found: NDArray[np.float64] = runner.on_root_for_all(
-        lambda: run([_Rotations(trajectory, selection, fitted)], runner=runner, **others)[0].results.rotations
-    )
-    if len(found) != trajectory.n_frames:
-        raise ArgumentError(
-            f"{trajectory.paths[0]}: each frame is superposed on the one before, and some are damaged; leave "
-            "skip_damaged out (--skip-damaged)"
-        )
-    every = 1
-    while 72 * (len(found) // every) > _STATION_BYTES:
-        every *= 2
-    return {"rotations": np.ascontiguousarray(found[::every]).reshape(-1, 3), "every": every}
 
 
 def superpose(
@@ -155,12 +121,13 @@ def superpose(
         The reference; a frame of the trajectory is taken as transforms that come before have made it. Also "first", and
         "previous": each frame is superposed on the one before it in the files as that one was superposed, and the first
         one stays (`gmx trjconv -fit progressive`). All frames of the files count, whatever frames are asked for: they
-        are read once when the transform is put in front of the trajectory. Frames that are added later are refused.
+        are read once when the transform is put in front of the trajectory, unless their rotations are known. Frames
+        that are added later are refused.
     weights : None, "mass" or one number an atom
         Of the deviations and of the centre.
     **options
-        Arguments of `kinema.run` for the pass of reference="previous": `runner`, `workers`, `memory`, ... With MPI all
-        ranks call `with_transform`.
+        Arguments of `kinema.run` for the pass of reference="previous": `runner`, `workers`, `memory`, `progress`,
+        `checkpoint`, ... With MPI all ranks call `with_transform`.
 
     Returns
     -------

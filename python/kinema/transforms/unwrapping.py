@@ -1,7 +1,7 @@
 """`nojump`: atoms go on where they would jump to the other side of the cell, from the first frame of the file on.
 
 Jumps are counted between all frames of the file, or between selected ones, in one pass that reads these once
-(`kinema.transforms.jump_counts`). Whoever reads a frame then runs from the station before it. Sums are of whole
+(`kinema.transforms.first_passes`). Whoever reads a frame then runs from the station before it. Sums are of whole
 numbers: frames have the same bits on any number of workers.
 """
 
@@ -24,7 +24,8 @@ from kinema.selection.bonds import bonds_of, first_atoms
 from kinema.selection.frames import FrameSelection
 from kinema.transforms.base import Transform
 from kinema.transforms.clustering import Cluster
-from kinema.transforms.jump_counts import Jumps, counted_jumps, note_long_step
+from kinema.transforms.first_passes.base import Stations, note_long_step, stations_of
+from kinema.transforms.first_passes.kinds import JumpCounts
 from kinema.transforms.order import check_order
 from kinema.transforms.stored_images import reads_images, unwrapped_by_images
 
@@ -67,11 +68,11 @@ class NoJump(Transform):
         tracked = trajectory.select(np.unique(selection.indices))
         if reads_images(trajectory):
             whole = FrameSelection(range(trajectory.of_all_frames().n_frames))
-            jumps = Jumps(0, np.zeros((1, tracked.n_atoms, 3), np.int32), 0.0, 0, whole)
+            jumps = Stations(0, np.zeros((1, tracked.n_atoms, 3), np.int32), 0.0, 0, whole)
         else:
-            jumps = counted_jumps(self._counted(trajectory), tracked, self._options)
-        note_long_step(trajectory, jumps.longest, jumps.frame)
-        stations = jumps.stations
+            jumps = stations_of(JumpCounts(self._counted(trajectory), tracked), self._options)
+        note_long_step(trajectory, jumps)
+        stations = jumps.sums
         if self._first is not None:
             stations = stations + self._to_first(trajectory, selection, tracked.indices, jumps.frames[0])
         is_whole = jumps.frames == FrameSelection(range(trajectory.core.n_frames))

@@ -17,6 +17,8 @@ from kinema.transforms.base import Transform
 from kinema.transforms.centering import center
 from kinema.transforms.clustering import cluster
 from kinema.transforms.displacements import displacement
+from kinema.transforms.first_passes.base import FirstPass, checkpoint_beside
+from kinema.transforms.first_passes.kinds import EdgeSums, JumpCounts, Rotations
 from kinema.transforms.group_centers import centers
 from kinema.transforms.superposition import PREVIOUS, superpose
 from kinema.transforms.unwrapping import nojump
@@ -119,12 +121,13 @@ class Asked:
         trajectory: Trajectory,
         selected: Selection | None,
         group: Callable[[str, str], Selection],
-        counting: Mapping[str, Any],
+        of_passes: Mapping[str, Any],
     ) -> list[Transform]:
         """Those that were asked for.
 
         `selected`: the atoms of the command, unless these are all; `group` finds those of an option, "--fit-group", by
-        its text; `counting` are arguments of the runs that count jumps and find rotations.
+        its text; `of_passes` are arguments of the runs of first passes, with the checkpoint of the command, beside
+        which they save.
         """
         clustered = None if self.cluster_group is None else group("--cluster-group", self.cluster_group)
         fitted: Selection | None = None
@@ -139,17 +142,16 @@ class Asked:
         if self.words & {"whole", "mol", "res", "cluster"}:
             made.append(whole(bonds=self.bonds))
         together = None if clustered is None else cluster(clustered, bonds=self.bonds)
-        # the checkpoint is that of the pass that counts jumps
-        options = {name: value for name, value in counting.items() if name != "checkpoint"}
         if self.words & {"nojump", "displacement"}:
             used = [one.indices for one in (selected, clustered, fitted, centered) if one is not None]
             tracked = None if selected is None else self._moved_as_one(trajectory, np.concatenate(used))
         if "displacement" in self.words:
-            made.append(displacement(tracked, **options))
+            made.append(displacement(tracked, **_of_pass(EdgeSums, of_passes)))
         if "nojump" in self.words:
             # what is together in the first frame goes on from there
+            options = _of_pass(JumpCounts, of_passes)
             first = together if self.nojump_reference in (None, "first") else self.nojump_reference
-            made.append(nojump(tracked, first=first, count=self.nojump_count or "all", **counting))
+            made.append(nojump(tracked, first=first, count=self.nojump_count or "all", **options))
         elif together is not None:
             made.append(together)
         if centered is not None:
@@ -159,7 +161,7 @@ class Asked:
         if fitted is not None:
             follows = self.fit == PROGRESSIVE
             mode = "rot+trans" if follows or self.fit is None else self.fit
-            reference = {"reference": PREVIOUS, **options} if follows else {}
+            reference = {"reference": PREVIOUS, **_of_pass(Rotations, of_passes)} if follows else {}
             made.append(superpose(fitted, mode=mode, **reference))
         if self.centers is not None:
             made.append(centers(self.centers, bonds=self.bonds))
@@ -179,6 +181,12 @@ class Asked:
         found = largest_molecule(trajectory, self.bonds)
         emit([f"{option} is not given: it is the largest molecule, {found.description}"])
         return found
+
+
+def _of_pass(made: type[FirstPass], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of the run of a first pass, with the checkpoint of its own."""
+    kept = options.get("checkpoint")
+    return {**options, "checkpoint": None if kept is None else checkpoint_beside(kept, made)}
 
 
 def largest_molecule(trajectory: Trajectory, bonds: Any = None) -> Selection:

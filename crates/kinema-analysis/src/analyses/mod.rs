@@ -19,3 +19,4 @@ pub mod rmsd;
 pub mod rmsf;
 pub mod rotations;
 mod stations;
+mod step_sums;

@@ -20,19 +20,35 @@ use crate::superposition::steps::{Steps, turned};
 use crate::superposition::{AtomsAndReference, IDENTITY, Matrix3};
 use crate::transforms::superpose::not_finite;
 
-/// As of the transform `superpose`: `atoms`, `reference`, which is that of the first frame alone, and `weights`. Result:
-/// "rotations" (frames, 3, 3).
+/// As of the transform `superpose`: `atoms`, `reference`, which is that of the first frame alone, and `weights`; `every`,
+/// frames from station to station; `n_frames`, of the run; `start` (3, 3), the rotation of its first frame, where that is
+/// known. Result: "stations" (stations, 3, 3), the rotations of the first frame, of frame `every`, and so on.
 pub const KERNEL: KernelInfo = KernelInfo {
-    id: "rotations/1",
+    id: "rotations/2",
     make: |arguments| {
         let fitted = AtomsAndReference::from_arguments(arguments)?;
-        Ok(Arc::new(Rotations { steps: Steps::like(fitted.reference()), atoms: fitted.atoms().clone() }))
+        let start = match arguments.has("start").then(|| arguments.vectors("start")).transpose()? {
+            None => IDENTITY,
+            Some(&[x, y, z]) => [x, y, z],
+            Some(_) => return Err(arguments.wrong("start", "numbers (3, 3)")),
+        };
+        Ok(Arc::new(Rotations {
+            steps: Steps::like(fitted.reference()),
+            atoms: fitted.atoms().clone(),
+            every: arguments.count("every", 1)?,
+            n_frames: arguments.count("n_frames", 0)? as u64,
+            start,
+        }))
     },
     examples: |n_atoms, structure| {
         let of = |step| {
             let atoms: Vec<u32> = (0..n_atoms).step_by(step).collect();
             let reference: Vec<[f64; 3]> = atoms.iter().map(|&atom| structure[atom as usize]).collect();
-            Arguments::new(n_atoms).with("reference", reference).with("atoms", atoms)
+            Arguments::new(n_atoms)
+                .with("reference", reference)
+                .with("atoms", atoms)
+                .with("every", 2)
+                .with("n_frames", 140)
         };
         let weights: Vec<f64> = (0..n_atoms).step_by(2).map(|atom| 1.0 + f64::from(atom)).collect();
         vec![of(1), of(2).with("weights", weights)]
@@ -42,6 +58,9 @@ pub const KERNEL: KernelInfo = KernelInfo {
 struct Rotations {
     steps: Steps,
     atoms: AtomSelection,
+    every: usize,
+    n_frames: u64,
+    start: Matrix3,
 }
 
 /// Frames that follow each other.
@@ -82,6 +101,10 @@ impl Kernel for Rotations {
         24 * self.atoms.len() as u64
     }
 
+    fn kept_bytes(&self) -> u64 {
+        size_of::<Matrix3>() as u64 * self.n_frames
+    }
+
     fn accumulate(&self, partial: &mut Run, frames: &Frames<'_>, (): &mut ()) -> Result<()> {
         for frame in frames.iter() {
             let row = frame.positions(0);
@@ -118,15 +141,16 @@ impl Kernel for Rotations {
         if partial.first.is_empty() {
             return Err(nothing_gathered(KERNEL.id));
         }
-        let mut behind = IDENTITY;
-        let mut values = Vec::with_capacity(9 * (partial.rotations.len() + 1));
-        values.extend_from_slice(behind.as_flattened());
-        for step in &partial.rotations {
-            behind = turned(&behind, step);
-            values.extend_from_slice(behind.as_flattened());
+        let (mut behind, mut values) = (self.start, Vec::new());
+        for frame in 0..=partial.rotations.len() {
+            if frame > 0 {
+                behind = turned(&behind, &partial.rotations[frame - 1]);
+            }
+            if frame.is_multiple_of(self.every) {
+                values.extend_from_slice(behind.as_flattened());
+            }
         }
-        let n_frames = values.len() / 9;
-        Ok(vec![ResultArray::new("rotations", vec![n_frames, 3, 3], values)])
+        Ok(vec![ResultArray::new("stations", vec![values.len() / 9, 3, 3], values)])
     }
 
     fn to_bytes(&self, partial: &Run) -> Result<Vec<u8>> {

@@ -42,27 +42,56 @@ impl Edges {
     }
 }
 
+/// The step of an atom from frame to frame: adds what it takes to the nearest image in the cell of the later one. Gives the
+/// longest part of it in reduced coordinates, without its jump.
+#[inline(always)]
+pub(crate) fn step(
+    before: [f32; 3],
+    now: [f32; 3],
+    cell: &Edges,
+    shift: &mut [f64; 3],
+    column: u32,
+) -> std::result::Result<f64, Fault> {
+    let by = [0, 1, 2].map(|x| f64::from(now[x]) - f64::from(before[x]));
+    let reduced = cell.dual.map(|dual| dot(dual, by));
+    let jump = reduced.map(|x| (x + ROUNDING) - ROUNDING);
+    // also of steps along open edges, which have no images
+    if !(by[0] + by[1] + by[2]).is_finite() || jump.iter().any(|jump| jump.abs() > MOST_CELLS as f64) {
+        return Err(Fault::of_displacement(by, column));
+    }
+    if jump != [0.0; 3] {
+        let edges = cell.sum(jump);
+        for (shift, edge) in shift.iter_mut().zip(edges) {
+            *shift -= edge;
+        }
+        if shift.iter().any(|x| x.abs() > MOST) {
+            return Err(Fault::TooFar(column));
+        }
+    }
+    Ok(reduced.iter().zip(jump).fold(0.0, |longest, (x, jump)| longest.max((x - jump).abs())))
+}
+
 /// Some atoms of rows, from frame to frame.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Walk {
+struct Walk {
     columns: Vec<u32>,
     n_columns: usize,
     /// Positions in the frame before.
-    pub(crate) before: Vec<[f32; 3]>,
+    before: Vec<[f32; 3]>,
     /// What is added to positions.
-    pub(crate) shifts: Vec<[f64; 3]>,
+    shifts: Vec<[f64; 3]>,
 }
 
 impl Walk {
     /// Of the atoms in these columns of rows of `n_columns`.
-    pub(crate) fn new(columns: Vec<u32>, n_columns: usize) -> Self {
+    fn new(columns: Vec<u32>, n_columns: usize) -> Self {
         let n_atoms = columns.len();
         Self { columns, n_columns, before: vec![[0.0; 3]; n_atoms], shifts: vec![[0.0; 3]; n_atoms] }
     }
 
     /// Sees a frame, which is the `first` one or follows the one before. Gives the longest step of a reduced coordinate
     /// without its jump.
-    pub(crate) fn see(&mut self, positions: &[f32], cell: &Edges, first: bool) -> std::result::Result<f64, Fault> {
+    fn see(&mut self, positions: &[f32], cell: &Edges, first: bool) -> std::result::Result<f64, Fault> {
         Fault::check_row(positions, self.n_columns)?;
         let rows = positions.as_chunks::<3>().0;
         let mut longest = 0.0_f64;
@@ -75,26 +104,8 @@ impl Walk {
                 *before = now;
                 continue;
             }
-            let by = [0, 1, 2].map(|x| f64::from(now[x]) - f64::from(before[x]));
+            longest = longest.max(step(*before, now, cell, shift, column)?);
             *before = now;
-            let reduced = cell.dual.map(|dual| dot(dual, by));
-            let jump = reduced.map(|x| (x + ROUNDING) - ROUNDING);
-            for (x, jump) in reduced.into_iter().zip(jump) {
-                longest = longest.max((x - jump).abs());
-            }
-            // also of steps along open edges, which have no images
-            if !(by[0] + by[1] + by[2]).is_finite() || jump.iter().any(|jump| jump.abs() > MOST_CELLS as f64) {
-                return Err(Fault::of_displacement(by, column));
-            }
-            if jump != [0.0; 3] {
-                let edges = cell.sum(jump);
-                for (shift, edge) in shift.iter_mut().zip(edges) {
-                    *shift -= edge;
-                }
-                if shift.iter().any(|x| x.abs() > MOST) {
-                    return Err(Fault::TooFar(column));
-                }
-            }
         }
         Ok(longest)
     }

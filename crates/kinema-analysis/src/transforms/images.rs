@@ -15,7 +15,7 @@ use crate::lanes::{Quad, Sixteen};
 /// An image is another one only if it is shorter by more than this share, squared: what has been moved once stays.
 pub(super) const SHORTER: f64 = 1.0 - 1e-5;
 /// Positions farther than so many cells from where they belong have lost the digits that say where that is.
-pub(super) const MOST_CELLS: i64 = 1 << 20;
+pub(crate) const MOST_CELLS: i64 = 1 << 20;
 
 pub(super) type Vector = [f64; 3];
 

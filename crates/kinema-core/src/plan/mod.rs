@@ -199,9 +199,11 @@ impl Plan {
             let (decoded, fields) = stack.united(&plan.read_atoms, fields)?;
             budget.reading += transform_room(scanned, &decoded, fields, rooms);
         }
+        // and once more where they are put together
+        let kept = jobs.iter().map(|job| job.kernel.kept_bytes()).fold(0, u64::saturating_add);
+        budget.tree = budget.tree.saturating_add(kept.saturating_mul(2));
         let wanted = plan.useful_workers(scanned, workers);
         plan.share_memory(&budget, wanted)?;
-        let kept = jobs.iter().map(|job| job.kernel.kept_bytes()).fold(0, u64::saturating_add);
         if kept >= 1 << 20 {
             plan.notes.push(format!("{} MiB of results come together in memory", kept >> 20));
         }

@@ -157,14 +157,13 @@ def convert(
 ) -> None:
     """Write frames of a trajectory as a file of another format, or of the same with other frames or atoms."""
     import kinema as kn
-    from kinema.cli.analysis_options import checkpoint_of, checkpoint_of_jumps
+    from kinema.cli.analysis_options import checkpoint_of, remove_checkpoints_of_passes
     from kinema.cli.word_lists import named_words
     from kinema.errors import ArgumentError
     from kinema.writing.convert import check_output
 
     command: Command = context.obj
     saved = checkpoint_of(checkpoint, checkpoint_interval)
-    jumps = checkpoint_of_jumps(saved)
     if no_verify and verify is not None:
         raise ArgumentError(f"--verify {verify} and --no-verify are both given; use one")
     made = several.arguments
@@ -193,7 +192,7 @@ def convert(
                 "memory": workers.memory,
                 "progress": progress,
                 "skip_damaged": opened.skip_damaged,
-                "checkpoint": jumps,
+                "checkpoint": saved,
             },
         ),
         output,
@@ -215,8 +214,7 @@ def convert(
         skip_damaged=opened.skip_damaged,
         progress=progress,
     )
-    if jumps is not None:
-        jumps.remove()
+    remove_checkpoints_of_passes(saved)
     command.print_result(lambda: {**asdict(done), "gib_per_second": done.gib_per_second}, lambda: done)
 
 

@@ -47,12 +47,12 @@ class UnselectedInputs(TrajectoryFiles):
         trajectory: "Trajectory",
         scan: Callable[[], None],
         frames: Callable[["Trajectory"], dict[str, Any]] | None = None,
-        counting: dict[str, Any] | None = None,
+        of_passes: dict[str, Any] | None = None,
     ) -> "Trajectory":
         """The trajectory with the transforms that are asked for; `scan` finds its frames, if one is needed for that.
 
-        `frames` gives the arguments of `Trajectory.choose` of the command, if it chooses frames; `counting` are
-        arguments of `kinema.run` for the pass that counts jumps.
+        `frames` gives the arguments of `Trajectory.choose` of the command, if it chooses frames; `of_passes`
+        are arguments of `kinema.run` for the first passes of transforms, with the checkpoint of the command.
         """
         from kinema.errors import ArgumentError
 
@@ -75,7 +75,7 @@ class UnselectedInputs(TrajectoryFiles):
                 raise ArgumentError("--nojump-count selected is for commands that choose frames, and this one does not")
             view = trajectory[trajectory.choose(**frames(trajectory))]
         made = asked.transforms(
-            trajectory, selected, lambda option, text: self.named(trajectory, option, text), counting or {}
+            trajectory, selected, lambda option, text: self.named(trajectory, option, text), of_passes or {}
         )
         return view.with_transform(*made).of_all_frames()
 

@@ -1,0 +1,89 @@
+"""What first passes sum up: jumps of atoms for `nojump`, edges for `displacement`, rotations for `superpose`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema.selection.frames import FrameSelection
+from kinema.transforms.first_passes.base import FirstPass
+
+if TYPE_CHECKING:
+    from kinema.selection.atoms import Selection
+    from kinema.trajectory import Trajectory
+
+__all__ = ["KINDS", "EdgeSums", "JumpCounts", "Rotations"]
+
+
+class _OfSteps(FirstPass):
+    """Sums of what each step adds to each atom."""
+
+    @property
+    def kernel_arguments(self) -> Mapping[str, Any]:
+        """See `FirstPass.kernel_arguments`."""
+        atoms = self.selection.indices
+        return {} if len(atoms) == self.trajectory.n_atoms else {"atoms": atoms}
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """See `FirstPass.shape`."""
+        return len(self.selection.indices), 3
+
+    def _station_arguments(self, frames: FrameSelection) -> Mapping[str, Any]:
+        return {"stations": frames[:: self.every].numbers().astype(np.uint32)}
+
+
+class JumpCounts(_OfSteps):
+    """Edges that are added to atoms for their jumps to the other side of the cell, whole numbers."""
+
+    name: ClassVar[str] = "jumps"
+    done: ClassVar[str] = "jumps are counted"
+    dtype: ClassVar[Any] = np.int32
+
+
+class EdgeSums(_OfSteps):
+    """What `displacement` adds to atoms, angstrom: edges of the cells at the time of each jump."""
+
+    name: ClassVar[str] = "displacements"
+    done: ClassVar[str] = "displacements are summed up"
+    without_damaged: ClassVar[str] = (
+        "leave skip_damaged out (--skip-damaged), or take nojump, which counts jumps between the others"
+    )
+
+
+class Rotations(FirstPass):
+    """Rotations of frames onto the first one, each by way of the frame before."""
+
+    name: ClassVar[str] = "rotations"
+    done: ClassVar[str] = "rotations are found"
+    without_damaged: ClassVar[str] = "leave skip_damaged out (--skip-damaged)"
+    least: ClassVar[int] = 1
+    most_bytes: ClassVar[int] = 16 << 20
+
+    def __init__(self, trajectory: Trajectory, selection: Selection, fitted: Mapping[str, Any]) -> None:
+        super().__init__(trajectory, selection)
+        self._fitted = fitted
+
+    @property
+    def kernel_arguments(self) -> Mapping[str, Any]:
+        """See `FirstPass.kernel_arguments`."""
+        return self._fitted
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """See `FirstPass.shape`."""
+        return 3, 3
+
+    def _station_arguments(self, frames: FrameSelection) -> Mapping[str, Any]:
+        start = {} if self.behind is None else {"start": np.ascontiguousarray(self.behind.sums[-1])}
+        return {"every": self.every, "n_frames": len(frames), **start}
+
+    def _joined(self, behind: NDArray[Any], found: NDArray[Any]) -> NDArray[Any]:
+        # these begin with the rotation of the station
+        return np.concatenate([behind[:-1], found])
+
+
+KINDS: tuple[type[FirstPass], ...] = (JumpCounts, EdgeSums, Rotations)

@@ -1,0 +1,202 @@
+"""First passes of all three transforms that need one: kept, used again, gone on with behind files that have grown."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from numpy.typing import NDArray
+
+import kinema as kn
+from kinema import transforms
+from kinema.execution.run import run
+from kinema.testing.children import start_child
+from kinema.transforms.first_passes.base import FirstPass, stations_of
+from kinema.transforms.first_passes.kinds import EdgeSums, JumpCounts, Rotations
+
+N_FRAMES, N_ATOMS = 400, 7
+CELL = np.array([[31.0, 2.0, 1.0], [11.0, 29.0, 3.0], [-7.0, 5.0, 23.0]])
+MADE = {
+    "nojump": transforms.nojump,
+    "displacement": transforms.displacement,
+    "superpose": lambda **options: transforms.superpose(reference="previous", **options),
+}
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for made in (JumpCounts, EdgeSums, Rotations):
+        monkeypatch.setattr(made, "least", 16)
+
+
+def walk() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    rng = np.random.default_rng(24)
+    cells = CELL * (1 + 0.03 * np.sin(np.arange(N_FRAMES)))[:, None, None]
+    return np.cumsum(rng.uniform(-0.3, 0.3, (N_FRAMES, N_ATOMS, 3)), axis=0) % 1.0 @ cells, cells
+
+
+def write(path: Path, start: int = 0, stop: int = N_FRAMES) -> Path:
+    positions, cells = walk()
+    with kn.Writer(path, N_ATOMS, overwrite=True) as writer:
+        numbers = np.arange(start, stop)
+        writer.write(positions[start:stop], cell=cells[start:stop], step=numbers, time=numbers.astype(float))
+    return path
+
+
+def read(paths: Any, name: str, *, stored: bool = True, **options: Any) -> tuple[NDArray[Any], list[int]]:
+    """All frames behind the transform, and of how many frames its first pass was."""
+    totals: list[int] = []
+    made = MADE[name](progress=lambda done, total: totals.append(total), **options)
+    found = kn.open(paths, stored=stored).with_transform(made).read()
+    return found, sorted(set(totals))
+
+
+@pytest.mark.parametrize("name", MADE)
+@pytest.mark.parametrize("ending", ["trr", "h5md"])
+def test_the_second_time_there_is_no_pass(tmp_path: Path, name: str, ending: str) -> None:
+    path = write(tmp_path / f"walk.{ending}")
+    expected, totals = read(path, name)
+    assert totals == [N_FRAMES]
+    for again, none in ((read(path, name), []), (read(path, name, stored=False), [N_FRAMES])):
+        assert_array_equal(again[0], expected)
+        assert again[1] == none
+    # less memory has fewer stations, and the same bits
+    thinner, none = read(path, name, memory="6 MiB")
+    assert_array_equal(thinner, expected)
+    assert none == []
+    # of other frames before, and of a file that was changed in place
+    moved = kn.open(path).with_transform(
+        transforms.center([0]) if name == "superpose" else transforms.whole(bonds=[[0, 1]])
+    )
+    totals = []
+    moved.with_transform(MADE[name](progress=lambda done, total: totals.append(total)))
+    assert set(totals) == {N_FRAMES}
+    os.utime(path)
+    assert read(path, name)[1] == [N_FRAMES]
+
+
+def test_files_that_an_hdf5_file_draws_in_count(tmp_path: Path) -> None:
+    write(tmp_path / "other.h5md")
+    with h5py.File(write(tmp_path / "walk.h5md"), "a") as file:
+        group = next(iter(file["particles"].values()))
+        place = f"{group.name}/position/value"
+        del file[place]
+        file[place] = h5py.ExternalLink("other.h5md", place)
+    expected, totals = read(tmp_path / "walk.h5md", "nojump")
+    assert totals == [N_FRAMES]
+    assert read(tmp_path / "walk.h5md", "nojump")[1] == []
+    # libhdf5 may still have the old one open
+    with h5py.File(write(tmp_path / "new.h5md"), "a") as file:
+        values = file[place]
+        values[...] = values[...][:, ::-1]
+    gc.collect()
+    os.replace(tmp_path / "new.h5md", tmp_path / "other.h5md")
+    found, totals = read(tmp_path / "walk.h5md", "nojump")
+    assert totals == [N_FRAMES]
+    assert_array_equal(found, read(tmp_path / "walk.h5md", "nojump", stored=False)[0])
+    assert np.abs(found - expected).max() > 1
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_of_a_file_that_has_grown_the_rest_is_read(tmp_path: Path, name: str) -> None:
+    path, whole = tmp_path / "grows.trr", write(tmp_path / "whole.trr").read_bytes()
+    frame = len(whole) // N_FRAMES
+    assert frame * N_FRAMES == len(whole)
+    expected = read(tmp_path / "whole.trr", name, stored=False)[0]
+
+    def put(start: int, data: bytes) -> None:
+        with open(path, "r+b" if path.exists() else "wb") as file:
+            file.seek(start)
+            file.write(data)
+
+    put(0, whole[: 150 * frame])
+    assert read(path, name)[1] == [150]
+    put(150 * frame, whole[150 * frame : 300 * frame])
+    found, totals = read(path, name)
+    assert_array_equal(found, expected[:300])
+    # from the station before
+    assert totals == [300 - 144]
+    # one that was changed before its end, and has grown, is read from the front
+    put(40 * frame, whole[41 * frame : 42 * frame])
+    put(300 * frame, whole[300 * frame :])
+    found, totals = read(path, name)
+    assert totals == [N_FRAMES]
+    assert_array_equal(found, read(path, name, stored=False)[0])
+    assert np.abs(found - expected).max() > 1
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_of_a_chain_with_more_parts_the_rest_is_read(tmp_path: Path, name: str) -> None:
+    expected = read(write(tmp_path / "whole.h5md"), name, stored=False)[0]
+    parts = [write(tmp_path / f"{start}.h5md", start, start + 100) for start in range(0, N_FRAMES, 100)]
+    assert read(parts[:3], name)[1] == [300]
+    found, totals = read(parts, name)
+    assert totals == [N_FRAMES - 288]
+    assert_array_equal(found, expected)
+    # the last part is another one now
+    write(parts[3], 301, N_FRAMES)
+    found, totals = read(parts, name)
+    assert totals == [N_FRAMES - 1 - 288]
+    assert_array_equal(found, read(parts, name, stored=False)[0])
+
+
+KILLED = """
+import sys, time
+import kinema as kn
+from kinema.transforms.first_passes.kinds import EdgeSums, Rotations
+
+EdgeSums.least = Rotations.least = 16
+
+def slowly(done, total):
+    # whoever kills this has the time to
+    if done > 100:
+        print("at work", flush=True)
+        time.sleep(120)
+
+name, path, saved = sys.argv[1:]
+options = dict(runner="threads", workers=2, checkpoint=saved, checkpoint_interval=0, progress=slowly)
+traj = kn.open(path, stored=False)
+if name == "superpose":
+    traj.with_transform(kn.transforms.superpose(reference="previous", **options))
+else:
+    traj.with_transform(kn.transforms.displacement(**options))
+"""
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("name", ["displacement", "superpose"])
+def test_what_was_killed_goes_on(tmp_path: Path, name: str) -> None:
+    path, saved = write(tmp_path / "walk.trr"), tmp_path / "pass.ckpt"
+    package = str(Path(kn.__file__).parent.parent)
+    arguments = [sys.executable, "-c", KILLED, name, str(path), str(saved)]
+    child = start_child(arguments, env={**os.environ, "PYTHONPATH": package})
+    try:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "at work\n", child.communicate()
+    finally:
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+    traj = kn.open(path, stored=False)
+    selection = traj.select(None)
+    made: list[FirstPass] = []
+    for _ in range(2):
+        if name == "superpose":
+            reference = {"atoms": selection.indices, "reference": traj.read([0])[0].astype(float), "weights": None}
+            made.append(Rotations(traj, selection, reference))
+        else:
+            made.append(EdgeSums(traj, selection))
+    (done,) = run([made[0]], checkpoint=saved)
+    assert done.timings.frames_restored > 0
+    assert not saved.exists()
+    expected = stations_of(made[1], {"runner": "serial"})
+    assert_array_equal(done.results.stations.sums, expected.sums)
+    assert done.results.stations.longest == expected.longest
