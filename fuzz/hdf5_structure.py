@@ -3,11 +3,12 @@
     python fuzz/hdf5_structure.py SECONDS
 
 Changed are object headers, heaps, B-trees, types and sizes of attributes: one to four places of one to eight bytes,
-types and contents of messages, or a piece of the structure put elsewhere; checksums are made right again. The verdict
-on a mutant is that of any opening; then a fork reads it: structure, frames, observables, atoms, layout, a check, a
-repacked copy. A fork that is killed, takes too long or too much memory, or ends in another error than one of the file,
-is a finding: it is kept in fuzz/work/hdf5_structure. The seeds are the H5MD files of `kinema.testing`, and one with
-objects of all kinds, in several versions of the format.
+types and contents of messages, lengths and places of values in the heap of the file, or a piece of the structure put
+elsewhere; checksums are made right again. The verdict on a mutant is that of any opening; then a fork uses it:
+structure, frames, observables, atoms, layout, a scan, a check, parts and a repacked copy. A fork that is killed,
+takes too long or too much memory, or ends in another error than one of the file, is a finding: it is kept in
+fuzz/work/hdf5_structure. The seeds are the H5MD files of `kinema.testing`, and one with objects of all kinds, in
+several versions of the format.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ SIGNATURES = (
     b"BTLF",
     b"BTIN",
 )
-SIGNATURES += (b"EAHD", b"EAIB", b"FAHD", b"FADB", b"SMTB")
+SIGNATURES += (b"EAHD", b"EAIB", b"EASB", b"EADB", b"FAHD", b"FADB", b"SMTB")
 # bytes behind the beginning of a structure that belong to it, mostly
 REACH = 400
 # of a fork
@@ -61,7 +62,7 @@ SECONDS, MEMORY = 10, 1 << 30
 INTERNAL, OTHER = 70, 71
 REACH_OF_CHECKSUMS = 4096
 # part of the mutants that are of the file with objects of all kinds
-RICH = 0.2
+RICH = 0.4
 # messages with types, fill values, layouts, links, attributes
 FAVOURED = (0x1, 0x3, 0x5, 0x6, 0x8, 0xB, 0xC, 0xF, 0x10, 0x15)
 
@@ -79,6 +80,7 @@ class Seed:
         words = [self.data[at : at + 4] for at in self.places]
         headers = [at for at, word in zip(self.places, words, strict=True) if word not in SIGNATURES or word == b"OHDR"]
         self.messages = [one for at in headers for one in _messages(self.data, at)]
+        self.heap = _heap_fields(self.data)
         self.checked = [one for at in _with_checksums(self.data) for one in _checked(self.data, at)]
 
     def mutant(self, rng: random.Random) -> bytes:
@@ -86,7 +88,7 @@ class Seed:
         data = bytearray(self.data)
         for _ in range(rng.choice((1, 1, 1, 2, 2, 3, 4))):
             at = self._place(rng)
-            kind = rng.randrange(8)
+            kind = rng.randrange(9 if self.heap else 8)
             if kind == 0:
                 data[at] ^= 1 << rng.randrange(8)
             elif kind == 1:
@@ -111,6 +113,12 @@ class Seed:
                 size = min(size, room if rng.random() < 0.8 else size, len(data) - into)
                 data[into : into + size] = self.data[source : source + size]
                 data = data[: len(self.data)].ljust(len(self.data), b"\0")
+            elif kind == 8:  # a length or place of a value in the heap of the file, or a field of the heap
+                (at, width), (other, _) = rng.choice(self.heap), rng.choice(self.heap)
+                value = int.from_bytes(data[at : at + width], "little")
+                theirs = int.from_bytes(self.data[other : other + width], "little")
+                value = rng.choice((value - 1, value + 1, 2 * value, value // 2, theirs, 0, 1, 1 << 16, 1 << 31, -1))
+                data[at : at + width] = (value & ((1 << 64) - 1)).to_bytes(8, "little")[:width]
             else:
                 length, source = rng.choice((4, 8, 16, 32, 64)), rng.choice(self.places)
                 piece = self.data[source : source + length]
@@ -139,6 +147,23 @@ def _all(data: bytes, word: bytes) -> list[int]:
         found.append(at)
         at = data.find(word, at + 1)
     return found
+
+
+def _heap_fields(data: bytes) -> list[tuple[int, int]]:
+    """Where the global heap has indices and sizes of its objects, and where values refer to them by length, address and
+    index; with their widths in bytes."""
+    found: list[tuple[int, int]] = []
+    for start in _all(data, b"GCOL"):
+        size = int.from_bytes(data[start + 8 : start + 16], "little")
+        found.append((start + 8, 8))
+        at = start + 16
+        while at + 16 <= min(start + size, len(data)):
+            index, length = struct.unpack_from("<H6xQ", data, at)
+            found += [(at, 2), (at + 8, 8)]
+            at += 16 + (length + 7) // 8 * 8 if index else max(16, length)
+        for at in _all(data, struct.pack("<Q", start)):
+            found += [(at - 4, 4), (at, 8), (at + 8, 4)] * 3
+    return [(at, width) for at, width in found if 0 <= at <= len(data) - width]
 
 
 def _mend(data: bytearray, at: int) -> None:
@@ -209,7 +234,9 @@ def _use(path: str, folder: str) -> int:
         lambda: {name: one.read() for name, one in kn.open(path, stored=False).observables.items()},
         lambda: kn.read_atoms(path),
         lambda: kn.layout_of(path, stored=False),
+        lambda: str(kn.open(path, stored=False).scan()),
         lambda: kn.check(path, stored=False),
+        lambda: kn.split(path, os.path.join(folder, "parts"), parts=2, stored=False, overwrite=True, runner="serial"),
         lambda: kn.repack(path, os.path.join(folder, "out.h5md"), verify=False, runner="serial", overwrite=True),
     )
     code = 0
@@ -268,6 +295,27 @@ def _add_rich(file: h5py.File) -> None:
     layout = h5py.VirtualLayout((5,), "f8")
     layout[:] = h5py.VirtualSource(".", "parameters/rich/fixed", shape=(40,))[:5]
     group.create_virtual_dataset("virtual", layout)
+    # a chunk index of each kind: one chunk, none (space from the beginning), pages, blocks
+    group.create_dataset("single", data=np.arange(6.0), chunks=(6,))
+    group.create_dataset("paged", (2500,), "i2", chunks=(2,))[::1000] = 1
+    group.create_dataset("blocks", (300,), "i2", chunks=(2,), maxshape=(None,))[::7] = 2
+    early = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    early.set_chunk((4,))
+    early.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+    h5py.h5d.create(group.id, b"early", h5py.h5t.NATIVE_INT16, h5py.h5s.create_simple((10,)), early)
+    nested = h5py.vlen_dtype(np.dtype([("n", "i4"), ("x", "f8", 2)]))
+    group.create_dataset("nested", (2,), nested)[0] = np.ones(2, nested.metadata["vlen"])
+    deeper = h5py.h5t.vlen_create(h5py.h5t.vlen_create(h5py.h5t.STD_I32LE))
+    h5py.h5d.create(group.id, b"deeper", deeper, h5py.h5s.create_simple((2,)))
+    group.attrs.create("mixed", np.array([(7, "text")], [("a", "i2"), ("s", h5py.string_dtype())]))
+    group.attrs["texts"] = ["some", "texts", ""]
+    group.attrs["large"] = np.arange(5000)
+    within = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    within.set_layout(h5py.h5d.COMPACT)
+    compact = h5py.h5d.create(
+        group.id, b"compact", h5py.h5t.py_create(mixed, logical=True), h5py.h5s.create_simple((2,)), within
+    )
+    h5py.Dataset(compact)[1] = (7, "text", np.arange(3, dtype="f4"), np.ones((2, 2)))
     many = group.create_group("many", track_order=True)
     for number in range(20):
         many.attrs[f"a{number}"] = "text"
@@ -281,8 +329,8 @@ def _seeds(folder: Path) -> list[Seed]:
         case.write(path)
         if path.stat().st_size < 100_000:
             made.append(Seed(path))
-    rich = folder / f"rich-{made[0].name}"
-    shutil.copy(folder / made[0].name, rich)
+    rich = folder / "rich.h5md"
+    shutil.copy(folder / "gzip_shuffle.h5md", rich)
     with h5py.File(rich, "r+") as file:
         _add_rich(file)
     made.append(Seed(rich))

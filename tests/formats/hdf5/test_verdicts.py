@@ -13,12 +13,14 @@ import numpy as np
 import pytest
 
 import kinema as kn
-from kinema.errors import CorruptFileError
+from kinema.errors import CorruptFileError, UnsupportedFormatError
+from kinema.formats.hdf5.chunk_index import lookup3
 from kinema.formats.hdf5.trust import verdicts
 from kinema.snapshot import SentTrajectory, TrajectorySnapshot
 from kinema.testing.h5md_files.building import add_element, start_h5md
 
 HOSTILE = Path(__file__).parents[2] / "data" / "hostile"
+FINDINGS = Path(__file__).parents[3] / "fuzz" / "findings" / "hdf5_structure"
 # every way in, in one process that would crash or hang; memory in MB of it and of the processes that it started
 SCRIPT = """
 import sys, resource
@@ -166,6 +168,71 @@ def test_types_whose_parts_do_not_fit_are_damage(path: Path) -> None:
         (path.parent / "b.h5md").write_bytes(data.replace(before, before[:8] + bytes.fromhex(after)))
         with pytest.raises(CorruptFileError, match=r"position/value has a type with (255|32) bits from (0|32) on"):
             kn.open(path.parent / "b.h5md", stored=False).scan()
+
+
+def test_lengths_that_were_never_written_are_damage(path: Path) -> None:
+    """Variable-length values and references of which no fill value says what they are: h5py took what its memory held
+    for addresses, and `repack` crashed."""
+    calls = [kn.read_atoms, kn.layout_of, lambda name: kn.repack(name, path.parent / "out.h5md")]
+    damaged = [path.parent / "b.h5md"]
+    shutil.copy(FINDINGS / "lists_without_a_fill_value.h5md", damaged[0])
+    text, mixed = h5py.string_dtype(), np.dtype([("a", "i2"), ("s", h5py.string_dtype())])
+    # fill value message, version 2: when space is allocated (3: with each chunk), when the value is written (1: never),
+    # whether it is defined
+    cases = [(text, {"chunks": (2,)}, b"\3\1\1"), (h5py.regionref_dtype, {"chunks": (2,)}, b"\3\2\0")]
+    cases += [(mixed, {}, b"\2\2\0"), (h5py.vlen_dtype("f8"), {"chunks": (2,)}, b"\3\2\0")]
+    for number, (kind, options, after) in enumerate(cases):
+        damaged.append(path.parent / f"{number}.h5md")
+        shutil.copy(path, damaged[-1])
+        with h5py.File(damaged[-1], "r+") as file:
+            made = file.create_dataset("particles/all/names", (400,), kind, **options)
+            place = h5py.h5g.get_objinfo(made.id).objno[0]
+        data = bytearray(damaged[-1].read_bytes())
+        # type 5, 8 bytes
+        place = data.index(b"\5\0\x08\0", place) + 8
+        assert data[place : place + 2] == b"\2" + after[:1]
+        data[place + 1 : place + 4] = after
+        damaged[-1].write_bytes(data)
+    for name in damaged:
+        for call in calls:
+            with pytest.raises(CorruptFileError, match="lengths or references, and no value for those that are not"):
+                call(name)
+    # numbers of which nothing says what they are where they were not written are zeros in a copy, no memory's contents
+    with h5py.File(path, "r+") as file:
+        options = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        options.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+        h5py.h5d.create(file.id, b"numbers", h5py.h5t.NATIVE_DOUBLE, h5py.h5s.create_simple((9,)), options)
+    kn.repack(path, path.parent / "out.h5md")
+    with h5py.File(path.parent / "out.h5md") as file:
+        assert not file["numbers"][()].any()
+
+
+def test_all_that_is_stored_of_lengths_and_references_is_looked_at(path: Path) -> None:
+    """A reference in the last of many rows, in a large chunk, and behind values that cannot be read."""
+    for number, options in enumerate(({"chunks": (1 << 10,)}, {"chunks": (1 << 20,), "compression": "gzip"})):
+        hidden = path.parent / f"hidden-{number}.h5md"
+        with h5py.File(hidden, "w", libver="latest") as file, h5py.File(path) as other:
+            for name in other:
+                other.copy(name, file)
+            made = file.create_dataset("unseen", (60,), "f4", external=[("raw", 0, 240)])
+            points = file.create_dataset("points", (1 << 23,), h5py.ref_dtype, **options)
+            points[-1] = made.ref
+            root = h5py.h5g.get_objinfo(file.id).objno[0]
+        # the link's message becomes an empty one: a reference alone leads to the data set
+        data = bytearray(hidden.read_bytes())
+        start = root + 6 + (16 if data[root + 5] & 0x20 else 0) + (4 if data[root + 5] & 0x10 else 0)
+        width = 1 << (data[root + 5] & 3)
+        end = start + width + int.from_bytes(data[start : start + width], "little")
+        at = start + width
+        while b"unseen" not in data[at + 4 : at + 4 + int.from_bytes(data[at + 1 : at + 3], "little")]:
+            at += (6 if data[root + 5] & 4 else 4) + int.from_bytes(data[at + 1 : at + 3], "little")
+        data[at] = 0
+        data[end : end + 4] = lookup3(bytes(data[root:end])).to_bytes(4, "little")
+        hidden.write_bytes(data)
+        with h5py.File(hidden) as file:
+            assert "unseen" not in file
+        with pytest.raises(UnsupportedFormatError, match=r"\(reference\) is kept in external storage"):
+            kn.open(hidden, stored=False).scan()
 
 
 def test_a_process_that_has_ended_is_waited_for(path: Path) -> None:

@@ -207,14 +207,21 @@ def _parts_read(source: Any, kind: Any) -> Iterator[tuple[Any, Any, Any]]:
         memory = h5py.h5s.create_simple(count) if count else h5py.h5s.create(h5py.h5s.SCALAR)
         if count:
             space.select_hyperslab(tuple(one.start for one in part), count)
-        values = np.empty(count, dtype)
+        # what is not written may stay as it is here
+        values = np.zeros(count, dtype)
         source.read(memory, space, values, kind)
         yield memory, space, values
 
 
-def pieces(shape: tuple[int, ...], value_bytes: int | None = None) -> Iterator[tuple[slice, ...]]:
-    """Parts of an array that are held at a time; values of no given size are in the heap of the file."""
-    most = max(1, _PIECE // (_ON_HEAP if value_bytes is None else value_bytes))
+def pieces(
+    shape: tuple[int, ...], value_bytes: int | None = None, most: int | None = None
+) -> Iterator[tuple[slice, ...]]:
+    """Parts of an array that are held at a time, of `most` values; by default as many as take some MB.
+
+    Values of no given size are in the heap of the file.
+    """
+    if most is None:
+        most = max(1, _PIECE // (_ON_HEAP if value_bytes is None else value_bytes))
     axis, inner = len(shape), 1
     while axis and inner * shape[axis - 1] <= most:
         axis -= 1

@@ -11,6 +11,7 @@ Requests and answers are lines of JSON; `verdicts` is what its parent uses.
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import json
 import math
@@ -29,8 +30,10 @@ __all__ = ["main", "open_h5py"]
 _IDLE = 10.0
 # values of data sets of up to so many bytes, and chunks of so many, are read
 _SMALL, _LARGEST_CHUNK = 1 << 20, 4 << 20
-# rows that are read at once where values lie in the heap of the file, and how many in all are looked at
-_ROWS, _MOST_ROWS = 1 << 12, 1 << 22
+# values that are read at once where they lie in the heap of the file
+_ROWS = 1 << 12
+# that are read at once
+_CHUNKS = 1 << 10
 # names of other files that are listed
 _MOST_NAMES = 1 << 20
 # of the stack
@@ -176,6 +179,7 @@ class _Walk:
             plist.get_filter(number)
         layout = plist.get_layout()
         self._type(node.get_type(), name)
+        self._unwritten(node, plist, name)
         if layout == h5py.h5d.VIRTUAL:
             for number in range(plist.get_virtual_count()):
                 self._names("virtual", plist.get_virtual_filename(number), name)
@@ -192,26 +196,64 @@ class _Walk:
         if layout == h5py.h5d.CHUNKED:
             if node.get_num_chunks() and math.prod(shape):
                 node.get_chunk_info_by_coord((0,) * len(shape))
-            if math.prod(plist.get_chunk()) * node.get_type().get_size() > _LARGEST_CHUNK:
+            chunk_bytes = math.prod(plist.get_chunk()) * node.get_type().get_size()
+            if chunk_bytes > _LARGEST_CHUNK and self._copying["is_of_fixed_size"](node.get_type()):
                 return
         if node.get_storage_size():
             with self._tolerant():
                 self._values(node, shape, name)
 
+    def _unwritten(self, node: Any, plist: Any, name: Any) -> None:
+        """Lengths and addresses of which nothing says what they are where they were not written: libhdf5 leaves the
+        memory that it is given as it is, and whatever is there is used as an address. It makes no such data sets."""
+        h5d = self._h5py.h5d
+        never = plist.get_fill_time() == h5d.FILL_TIME_NEVER or plist.fill_value_defined() == h5d.FILL_VALUE_UNDEFINED
+        whole = plist.get_layout() in (h5d.COMPACT, h5d.CONTIGUOUS) and node.get_storage_size()
+        if never and not whole and not self._copying["is_of_fixed_size"](node.get_type()):
+            raise _Broken(f"{_text(name)} has lengths or references, and no value for those that are not written")
+
     def _values(self, node: Any, shape: tuple[int, ...], name: Any) -> None:
         """Reads a data set whose values are in the heap of the file, or that is small."""
-        h5py, kind = self._h5py, node.dtype
-        if not kind.hasobject:
-            if math.prod(shape) * kind.itemsize <= _SMALL:
-                node.read(h5py.h5s.ALL, h5py.h5s.ALL, self._numpy.empty(shape, kind))
+        dataset, kind = self._h5py.Dataset(node), node.dtype
+        if kind.hasobject:
+            parts = self._parts(node, shape)
+        elif math.prod(shape) * kind.itemsize <= _SMALL:
+            parts = self._some_chunks(node, shape)
+        else:
             return
-        dataset = h5py.Dataset(node)
-        if not shape:
-            self._refer(dataset, dataset[()], name)
+        for part in parts:
+            # what cannot be read ends no look at the others
+            with self._tolerant():
+                self._refer(dataset, dataset[part], name)
+
+    def _some_chunks(self, node: Any, shape: tuple[int, ...]) -> Iterator[Any]:
+        """All of a data set, in parts of so many chunks as libhdf5 has memory for: it takes 7 kB for each."""
+        plist = node.get_create_plist()
+        if plist.get_layout() != self._h5py.h5d.CHUNKED:
+            yield (...,)
             return
-        step = max(1, _ROWS // max(1, math.prod(shape[1:])))
-        for first in range(0, min(shape[0], _MOST_ROWS), step):
-            self._refer(dataset, dataset[first : first + step], name)
+        chunk = plist.get_chunk()
+        grid = tuple(-(-count // one) for count, one in zip(shape, chunk, strict=True))
+        for part in self._copying["pieces"](grid, most=_CHUNKS):
+            yield tuple(slice(part.start * one, part.stop * one) for part, one in zip(part, chunk, strict=True))
+
+    def _parts(self, node: Any, shape: tuple[int, ...]) -> Iterator[Any]:
+        """What is stored of a data set, in parts of some rows."""
+        plist, boxes, most = node.get_create_plist(), [((0,) * len(shape), shape)], _ROWS
+        if plist.get_layout() == self._h5py.h5d.CHUNKED:
+            places: list[tuple[int, ...]] = []
+            node.chunk_iter(lambda chunk: places.append(chunk.chunk_offset))
+            chunk = plist.get_chunk()
+            # each is decoded a few times at the most
+            most = max(_ROWS, math.prod(chunk) // 8)
+            boxes = _joined(sorted(set(places)), chunk, shape)
+        for start, counts in boxes:
+            step = max(1, most // max(1, math.prod(counts[1:])))
+            behind = tuple(slice(at, at + count) for at, count in zip(start[1:], counts[1:], strict=True))
+            for first in range(0, counts[0], step) if counts else ():
+                yield (slice(start[0] + first, start[0] + min(first + step, counts[0])), *behind)
+            if not counts:
+                yield ()
 
     @contextmanager
     def _tolerant(self) -> Iterator[None]:
@@ -247,6 +289,23 @@ class _Walk:
             if len(self._kinds) == _MOST_NAMES:
                 raise _Broken(f"more than {_MOST_NAMES} other files are named")
             self._kinds[key] = _text(at)
+
+
+def _joined(
+    places: list[tuple[int, ...]], chunk: tuple[int, ...], shape: tuple[int, ...]
+) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Chunks, by their first elements in ascending order, as (start, extent) within the data set."""
+    found: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
+    for place in places:
+        extent = tuple(min(at + one, end) - at for at, one, end in zip(place, chunk, shape, strict=True))
+        if min(extent) <= 0:
+            continue
+        if len(shape) == 1 and found and found[-1][0][0] + found[-1][1][0] == place[0]:
+            start, before = found.pop()
+            found.append((start, (before[0] + extent[0],)))
+        else:
+            found.append((place, extent))
+    return found
 
 
 def _object_copies() -> dict[str, Any]:
@@ -344,6 +403,18 @@ def _memory() -> int:
         return int(file.read().split()[0]) * resource.getpagesize()
 
 
+def _free_at_once() -> None:
+    """Has libhdf5 give back memory as soon as it does not need it, so that the checked `malloc` sees all that it does.
+
+    Without that it keeps blocks for later use. Where h5py has libhdf5 within itself, it goes on so.
+    """
+    import h5py
+
+    limit = getattr(ctypes.CDLL(h5py.h5.__file__), "H5set_free_list_limits", None)
+    if limit is not None:
+        limit(0, 0, 0, 0, 0, 0)
+
+
 def _fault(code: int) -> dict[str, Any]:
     """The answer in the place of a fork that ended with that code."""
     if code == _NO_MEMORY_LEFT:
@@ -364,6 +435,7 @@ def main() -> None:
     # what is imported at the first use
     h5py.File("warm", "w", driver="core", backing_store=False).close()
     _object_copies()
+    _free_at_once()
     # pages of objects that stay are shared with the forks
     gc.disable()
     gc.freeze()
