@@ -123,6 +123,7 @@ fuzz: ## all fuzz targets in turn (needs a nightly toolchain): make fuzz SECONDS
 
 fuzz-long: setup ## an hour of CPU time of each fuzz target, and of the structure of HDF5 files (needs a nightly toolchain)
 	nice -n 19 $(BIN)/python fuzz/hdf5_structure.py 3600
+	nice -n 19 $(BIN)/python fuzz/small_files.py 600
 	nice -n 19 fuzz/run.sh 3600
 
 wheel: $(VENV)/.stamp-wheel ## a wheel for this platform (Linux: any since glibc 2.17), in dist/, and a trial of it

@@ -6,5 +6,5 @@ use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
 fuzz_target!(|data: &[u8]| kinema_fuzz::hdf5_filters::decode(data));
 
 fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
-    kinema_fuzz::hdf5_filters::change(data, size, max_size, seed, fuzzer_mutate)
+    kinema_fuzz::mutate::change_chunk(data, size, max_size, seed, fuzzer_mutate)
 });

@@ -11,7 +11,7 @@ const IDS: [u32; 9] = [1, 2, 3, 6, 32000, 32004, 32008, 32015, 32001];
 const WAYS: [&str; 7] = ["none", "gzip", "zstd", "lz4", "bitshuffle", "bitshuffle-lz4", "bitshuffle-zstd"];
 
 /// Takes the fields of an input one after the other; what is missing is zero.
-struct Input<'a>(&'a [u8]);
+pub struct Input<'a>(pub &'a [u8]);
 
 impl Input<'_> {
     fn byte(&mut self) -> u8 {
@@ -35,7 +35,7 @@ impl Input<'_> {
 
 /// Up to four filters (kind, number of client values, these), filter mask, element size, elements of a chunk in two
 /// bytes: filters, mask, element size and size of a chunk.
-fn head(input: &mut Input<'_>) -> (Vec<StoredFilter>, u32, usize, usize) {
+pub fn head(input: &mut Input<'_>) -> (Vec<StoredFilter>, u32, usize, usize) {
     let n_filters = input.byte() % 5;
     let mut filters = Vec::new();
     for _ in 0..n_filters {
@@ -76,53 +76,6 @@ pub fn decode(data: &[u8]) {
         }
         (outcome, again) => panic!("{filters:?}: {outcome:?} at first, then {again:?}"),
     }
-}
-
-/// Changes an input of [`decode`]: now and then its chunk is one that the filters have made themselves, of which a few
-/// bytes are changed under a checksum that is right. `default` is libFuzzer's own change.
-pub fn change(
-    data: &mut [u8],
-    size: usize,
-    max_size: usize,
-    seed: u32,
-    default: impl Fn(&mut [u8], usize, usize) -> usize,
-) -> usize {
-    let size = if seed % 4 == 0 { size } else { default(data, size, max_size) };
-    if seed % 4 > 1 {
-        return size;
-    }
-    let input = data[..size].to_vec();
-    let mut rest = Input(&input);
-    let (filters, mask, element, chunk_bytes) = head(&mut rest);
-    if chunk_bytes == 0 || chunk_bytes > 1 << 14 {
-        return size;
-    }
-    let behind = size - rest.0.len();
-    let applied: Vec<StoredFilter> =
-        filters.iter().enumerate().filter(|(i, _)| mask >> i & 1 == 0).map(|(_, filter)| filter.clone()).collect();
-    let (mut stored, mut scratch) = (rest.0.to_vec(), FilterScratch::default());
-    if seed % 4 == 0 {
-        let raw: Vec<u8> = rest.0.iter().copied().chain([seed as u8]).cycle().take(chunk_bytes).collect();
-        let made = Pipeline::new(&applied, element, chunk_bytes);
-        if made.and_then(|writing| writing.encode(&raw, &mut stored, &mut scratch)).is_err() {
-            return size;
-        }
-        if seed % 3 > 0 && !stored.is_empty() {
-            let (at, bit) = ((seed >> 8) as usize % stored.len(), seed >> 4 & 7);
-            stored[at] ^= 1 << bit;
-        }
-    }
-    if applied.last().is_some_and(|last| last.id == 3) && stored.len() > 4 {
-        let sum = [StoredFilter { id: 3, values: vec![] }];
-        let bytes = stored[..stored.len() - 4].to_vec();
-        let summed = Pipeline::new(&sum, 1, bytes.len());
-        if summed.and_then(|writing| writing.encode(&bytes, &mut stored, &mut scratch)).is_err() {
-            return size;
-        }
-    }
-    let len = stored.len().min(max_size - behind);
-    data[behind..behind + len].copy_from_slice(&stored[..len]);
-    behind + len
 }
 
 /// Compression, level, element size, block size of bitshuffle or LZ4, whether there is a checksum, which filters are

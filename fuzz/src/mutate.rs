@@ -3,8 +3,11 @@
 //! Bytes that are changed at random are refused at the first header most of the time; these are refused later, or decoded.
 //! Half of all changes are those of libFuzzer, which come in here as `default`.
 
+use kinema_core::container::hdf5::filters::{FilterScratch, Pipeline, StoredFilter};
 use kinema_core::format::{Format, ScanOptions};
 use kinema_core::source::MemorySource;
+
+use crate::hdf5_filters::{Input, head};
 
 /// Numbers that follow from each other in headers: a number of atoms, and bytes of as many numbers, vectors and so on.
 const MULTIPLES: [u32; 8] = [1, 3, 4, 8, 12, 24, 36, 72];
@@ -249,4 +252,51 @@ fn token(file: &mut Vec<u8>, random: &mut Random) {
         }
     }
     file.splice(start..end, new);
+}
+
+/// Changes an input of `decode_hdf5_filters`: now and then its chunk is one that the filters have made themselves, of which a few
+/// bytes are changed under a checksum that is right. `default` is libFuzzer's own change.
+pub fn change_chunk(
+    data: &mut [u8],
+    size: usize,
+    max_size: usize,
+    seed: u32,
+    default: impl Fn(&mut [u8], usize, usize) -> usize,
+) -> usize {
+    let size = if seed % 4 == 0 { size } else { default(data, size, max_size) };
+    if seed % 4 > 1 {
+        return size;
+    }
+    let input = data[..size].to_vec();
+    let mut rest = Input(&input);
+    let (filters, mask, element, chunk_bytes) = head(&mut rest);
+    if chunk_bytes == 0 || chunk_bytes > 1 << 14 {
+        return size;
+    }
+    let behind = size - rest.0.len();
+    let applied: Vec<StoredFilter> =
+        filters.iter().enumerate().filter(|(i, _)| mask >> i & 1 == 0).map(|(_, filter)| filter.clone()).collect();
+    let (mut stored, mut scratch) = (rest.0.to_vec(), FilterScratch::default());
+    if seed % 4 == 0 {
+        let raw: Vec<u8> = rest.0.iter().copied().chain([seed as u8]).cycle().take(chunk_bytes).collect();
+        let made = Pipeline::new(&applied, element, chunk_bytes);
+        if made.and_then(|writing| writing.encode(&raw, &mut stored, &mut scratch)).is_err() {
+            return size;
+        }
+        if seed % 3 > 0 && !stored.is_empty() {
+            let (at, bit) = ((seed >> 8) as usize % stored.len(), seed >> 4 & 7);
+            stored[at] ^= 1 << bit;
+        }
+    }
+    if applied.last().is_some_and(|last| last.id == 3) && stored.len() > 4 {
+        let sum = [StoredFilter { id: 3, values: vec![] }];
+        let bytes = stored[..stored.len() - 4].to_vec();
+        let summed = Pipeline::new(&sum, 1, bytes.len());
+        if summed.and_then(|writing| writing.encode(&bytes, &mut stored, &mut scratch)).is_err() {
+            return size;
+        }
+    }
+    let len = stored.len().min(max_size - behind);
+    data[behind..behind + len].copy_from_slice(&stored[..len]);
+    behind + len
 }

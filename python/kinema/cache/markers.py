@@ -6,9 +6,9 @@ A marker is JSON, written whole and renamed:
      "owner": {"node", "host", "address", "port", "boot"} or null, "folder": {"path", "inode"},
      "proof": HMAC-SHA256 of all else and the marker's name, by the user's key}
 
-`folder`: that of the marker, its symbolic links resolved; in another one the proof does not hold. `owner`: the file is on
-that node and is fetched from there; null: it is beside the marker. `id` is another one for each publication. A marker
-that names an owner is used only where its proof holds.
+`folder`: that of the marker, its symbolic links resolved; in another one the proof does not hold. `owner`: the file is
+on that node and is fetched from there; null: it is beside the marker. `id` is another one for each publication. A
+marker that names an owner is used only where its proof holds.
 
 A server that is started later writes its address to `.kinema-peer-NODE` in the folders of its node's markers, likewise
 with a proof: it is where the files of that node are now.
