@@ -14,6 +14,8 @@ use crate::lanes::{Quad, Sixteen};
 
 /// An image is another one only if it is shorter by more than this share, squared: what has been moved once stays.
 pub(super) const SHORTER: f64 = 1.0 - 1e-5;
+/// Beyond so many vectors of the basis they are not even counted.
+const COUNTED: f64 = (1_u64 << 40) as f64;
 /// Positions farther than so many cells from where they belong have lost the digits that say where that is.
 pub(crate) const MOST_CELLS: i64 = 1 << 20;
 
@@ -111,6 +113,8 @@ pub struct PeriodicCell {
     /// Zero where it is open.
     edges: Cell,
     middle: Vector,
+    /// A displacement up to this length, squared, is within [`COUNTED`].
+    surely_counted: f64,
 }
 
 impl PeriodicCell {
@@ -131,7 +135,8 @@ impl PeriodicCell {
                 *edge = [0.0; 3];
             }
         }
-        Ok(Self { lattice, edges, middle })
+        let longest_dual = lattice.dual().iter().map(|dual| dot(*dual, *dual)).fold(0.0, f64::max);
+        Ok(Self { surely_counted: COUNTED * COUNTED / longest_dual, lattice, edges, middle })
     }
 
     /// The lattice.
@@ -156,6 +161,10 @@ impl PeriodicCell {
         let squared = dot(displacement, displacement);
         if squared <= self.lattice.sure() {
             return Ok([0; 3]);
+        }
+        let is_counted = |dual: &Vector| dot(*dual, displacement).abs() < COUNTED;
+        if squared > self.surely_counted && !self.lattice.dual().iter().all(is_counted) {
+            return Err(Fault::of_displacement(displacement, atom));
         }
         let (nearest, counts) = self.lattice.nearest_image(displacement);
         if !squared.is_finite() || counts.iter().any(|&count| count.abs() > MOST_CELLS) {

@@ -1,0 +1,128 @@
+//! Wrapping of many atoms, of which most are looked at by estimates: each has the bits that it has alone.
+
+use kinema_analysis::Cpu;
+use kinema_analysis::transforms::wrap::{UnitCell, WrapRow};
+use kinema_analysis::transforms::{Fault, Groups, PeriodicCell};
+
+type Vector = [f64; 3];
+type Cell = [Vector; 3];
+
+/// Numbers from 0 to 1, the same in every run (splitmix64).
+struct Numbers(u64);
+
+impl Numbers {
+    fn next(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) as f64 / u64::MAX as f64
+    }
+
+    fn vector(&mut self, size: f64) -> Vector {
+        [0; 3].map(|_| (self.next() - 0.5) * size)
+    }
+
+    /// From -most to most.
+    fn counts(&mut self, most: f64) -> Vector {
+        [0; 3].map(|_| ((self.next() - 0.5) * 2.0 * (most + 0.49)).round())
+    }
+}
+
+const DODECAHEDRON: Cell = [[80.017_006, 0.0, 0.0], [0.0, 80.017_006, 0.0], [40.008_503, 40.008_503, 56.580_566]];
+
+fn combined(counts: Vector, cell: &Cell) -> Vector {
+    [0, 1, 2].map(|x| (0..3).map(|i| counts[i] * cell[i][x]).sum())
+}
+
+fn plus(u: Vector, v: Vector) -> Vector {
+    [0, 1, 2].map(|x| u[x] + v[x])
+}
+
+fn row(positions: &[Vector]) -> Vec<f32> {
+    positions.iter().flatten().map(|&x| x as f32).collect()
+}
+
+/// Cells of all kinds, some of them skewed or flat.
+fn any_cell(numbers: &mut Numbers) -> Cell {
+    let sizes = [0; 3].map(|_| 20.0 + 80.0 * numbers.next().powi(3));
+    let skew = if numbers.next() < 0.3 { 3.0 } else { 0.6 };
+    let mut cell = [0, 1, 2].map(|i| {
+        let along = numbers.vector(skew).map(|x| x * sizes[i]);
+        [0, 1, 2].map(|x| if x == i { sizes[i] } else { along[x] })
+    });
+    if numbers.next() < 0.5 {
+        // as most programs write them
+        [cell[0][1], cell[0][2], cell[1][2]] = [0.0; 3];
+    }
+    cell.map(|edge| edge.map(|x| f64::from(x as f32)))
+}
+
+#[test]
+fn many_atoms_come_home_with_the_bits_that_each_has_alone() {
+    let (mut numbers, mut moved, mut on_faces) = (Numbers(61), 0, 0);
+    for cell in [DODECAHEDRON].into_iter().chain((0..60).map(|seed| any_cell(&mut Numbers(seed)))) {
+        let Ok(periodic) = PeriodicCell::new(&cell, [true; 3]) else { continue };
+        let middle = periodic.middle();
+        let positions: Vec<Vector> = (0..16 * 70 + 7)
+            .map(|atom| match atom / 16 % 7 {
+                // all inside of it, on faces, beside them and beside the point behind a face, far away
+                0 => plus(middle, combined(numbers.vector(0.1), &cell)),
+                1 if atom % 16 == 3 => plus(middle, combined(numbers.counts(1.0).map(|x| 0.5 * x), &cell)),
+                2 if atom % 16 == 5 => {
+                    let near = numbers.counts(2.0).map(|x| 0.5 * x + 1e-5 * (numbers.next() - 0.5));
+                    plus(middle, combined(near, &cell))
+                }
+                3 if atom % 16 == 7 => combined(numbers.vector(40.0), &cell),
+                4 if atom % 16 == 9 => combined(numbers.vector(4000.0), &cell),
+                5 => [-0.0, 0.0, -0.0],
+                _ => combined(numbers.vector(3.0), &cell),
+            })
+            .collect();
+        let positions = row(&positions);
+        for shape in [UnitCell::Compact, UnitCell::Rect, UnitCell::Tric] {
+            // rows of one atom are examined one by one
+            let alone = WrapRow::new(Cpu::detect(), Groups::new(&[0], None).unwrap(), shape);
+            let mut expected = positions.clone();
+            for atom in expected.chunks_mut(3) {
+                alone.apply(atom, &periodic, &mut Vec::new()).unwrap();
+            }
+            for cpu in [Cpu::detect(), Cpu::baseline()] {
+                let labels: Vec<u32> = (0..positions.len() as u32 / 3).collect();
+                let wrap = WrapRow::new(cpu, Groups::new(&labels, None).unwrap(), shape);
+                let mut found = positions.clone();
+                wrap.apply(&mut found, &periodic, &mut Vec::new()).unwrap();
+                let bits = |row: &[f32]| row.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+                assert!(bits(&found) == bits(&expected), "{shape:?} {cell:?} {cpu:?}");
+                // what has come home stays, in rows where most are inside
+                wrap.apply(&mut found, &periodic, &mut Vec::new()).unwrap();
+                assert!(shape != UnitCell::Compact || bits(&found) == bits(&expected), "{cell:?} {cpu:?}");
+            }
+            moved += expected.iter().zip(&positions).filter(|(one, other)| one != other).count();
+            on_faces += usize::from(shape == UnitCell::Compact);
+        }
+    }
+    assert!(moved > 100_000 && on_faces > 50, "{moved} {on_faces}");
+}
+
+#[test]
+fn what_is_not_finite_among_many_atoms_is_named() {
+    let periodic = PeriodicCell::new(&DODECAHEDRON, [true; 3]).unwrap();
+    let labels: Vec<u32> = (0..200).collect();
+    for shape in [UnitCell::Compact, UnitCell::Rect, UnitCell::Tric] {
+        let wrap = WrapRow::new(Cpu::detect(), Groups::new(&labels, None).unwrap(), shape);
+        for (value, fault) in [
+            (f32::NAN, Fault::NotFinite(77)),
+            (f32::INFINITY, Fault::NotFinite(77)),
+            (3e38, Fault::TooFar(77)),
+            (1.7e8, Fault::TooFar(77)),
+        ] {
+            for x in 0..3 {
+                let mut positions = row(&vec![[100.0, 30.0, 20.0]; 200]);
+                positions[3 * 77 + x] = value;
+                let found = wrap.apply(&mut positions, &periodic, &mut Vec::new());
+                assert_eq!(found, Err(fault.clone()), "{shape:?} {value} {x}");
+            }
+        }
+    }
+}
