@@ -19,8 +19,9 @@ import kinema as kn
 from kinema import transforms
 from kinema.execution.run import run
 from kinema.testing.children import start_child
-from kinema.transforms.first_passes.base import FirstPass, stations_of
+from kinema.transforms.first_passes.base import FirstPass
 from kinema.transforms.first_passes.kinds import EdgeSums, JumpCounts, Rotations
+from kinema.transforms.first_passes.making import stations_of
 
 N_FRAMES, N_ATOMS = 400, 7
 CELL = np.array([[31.0, 2.0, 1.0], [11.0, 29.0, 3.0], [-7.0, 5.0, 23.0]])
