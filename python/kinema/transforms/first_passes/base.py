@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from kinema import _core
 from kinema.errors import ArgumentError
 from kinema.execution.computation import Computation, Pass, Passes, Results
-from kinema.resources import parse_memory
+from kinema.resources import default_memory, parse_memory
 from kinema.selection.frames import FrameSelection
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["FirstPass", "Stations", "checkpoint_beside"]
 
 # of `memory=`, stations have one part of so many at the most
-_PART_OF_MEMORY = 8
+_PART_OF_MEMORY, _LEAST_BYTES = 8, 1 << 16
 
 
 class Stations(NamedTuple):
@@ -119,9 +119,10 @@ class FirstPass(Computation):
 
     def spacing(self, n_frames: int, memory: int | str | None) -> int:
         """Frames from station to station, a power of two; `memory` as of `kinema.run`."""
+        limit = default_memory() if memory is None else parse_memory(memory)
         bytes_of_all = self.most_bytes
         # in large steps: a run with a little less memory goes on from the same checkpoint
-        while memory is not None and _PART_OF_MEMORY * bytes_of_all > parse_memory(memory) and bytes_of_all > 1 << 16:
+        while _PART_OF_MEMORY * bytes_of_all > limit and bytes_of_all > _LEAST_BYTES:
             bytes_of_all //= 4
         of_one = int(np.prod(self.shape)) * np.dtype(self.dtype).itemsize
         most = max(1, bytes_of_all // max(1, of_one))
