@@ -108,6 +108,12 @@ def test_files_that_an_hdf5_file_draws_in_count(tmp_path: Path) -> None:
     assert totals == [N_FRAMES]
     assert_array_equal(found, read(tmp_path / "walk.h5md", "nojump", stored=False)[0])
     assert np.abs(found - expected).max() > 1
+    # one that is not there any more, and that nothing is read of
+    with h5py.File(write(tmp_path / "named.h5md"), "a") as file:
+        file["another"] = h5py.ExternalLink("other.h5md", place)
+    assert [read(tmp_path / "named.h5md", "nojump")[1] for _ in range(2)] == [[N_FRAMES], []]
+    (tmp_path / "other.h5md").unlink()
+    assert read(tmp_path / "named.h5md", "nojump")[1] == [N_FRAMES]
 
 
 @pytest.mark.parametrize("name", MADE)
