@@ -17,10 +17,14 @@ from numpy.typing import NDArray
 
 import kinema as kn
 from kinema import transforms
+from kinema.cli.analysis_options import remove_checkpoints_of_passes
+from kinema.execution.checkpoint import Checkpoint
 from kinema.execution.run import run
 from kinema.testing.children import start_child
-from kinema.transforms.first_passes.base import FirstPass, stations_of
+from kinema.transforms.first_passes.base import FirstPass
 from kinema.transforms.first_passes.kinds import EdgeSums, JumpCounts, Rotations
+from kinema.transforms.first_passes.making import stations_of
+from kinema.transforms.words import Asked
 
 N_FRAMES, N_ATOMS = 400, 7
 CELL = np.array([[31.0, 2.0, 1.0], [11.0, 29.0, 3.0], [-7.0, 5.0, 23.0]])
@@ -104,6 +108,12 @@ def test_files_that_an_hdf5_file_draws_in_count(tmp_path: Path) -> None:
     assert totals == [N_FRAMES]
     assert_array_equal(found, read(tmp_path / "walk.h5md", "nojump", stored=False)[0])
     assert np.abs(found - expected).max() > 1
+    # one that is not there any more, and that nothing is read of
+    with h5py.File(write(tmp_path / "named.h5md"), "a") as file:
+        file["another"] = h5py.ExternalLink("other.h5md", place)
+    assert [read(tmp_path / "named.h5md", "nojump")[1] for _ in range(2)] == [[N_FRAMES], []]
+    (tmp_path / "other.h5md").unlink()
+    assert read(tmp_path / "named.h5md", "nojump")[1] == [N_FRAMES]
 
 
 @pytest.mark.parametrize("name", MADE)
@@ -147,6 +157,19 @@ def test_of_a_chain_with_more_parts_the_rest_is_read(tmp_path: Path, name: str) 
     found, totals = read(parts, name)
     assert totals == [N_FRAMES - 1 - 288]
     assert_array_equal(found, read(parts, name, stored=False)[0])
+
+
+def test_passes_of_a_command_save_beside_its_checkpoint(tmp_path: Path) -> None:
+    traj = kn.open(write(tmp_path / "walk.trr"), stored=False)
+    asked, saved = Asked(pbc="displacement", fit="progressive", fit_group="all"), Checkpoint(tmp_path / "run.ckpt")
+    stack = asked.transforms(traj, None, lambda option, text: traj.select(text), {"checkpoint": saved, "workers": 1})
+    moved = traj.with_transform(*stack)
+    beside = [tmp_path / f"run.ckpt.{kind}" for kind in ("displacements", "rotations")]
+    assert [path.exists() for path in beside] == [True, True]
+    # what is done is not done again
+    assert_array_equal(traj.with_transform(*stack).read(), moved.read())
+    remove_checkpoints_of_passes(saved)
+    assert not any(path.exists() for path in beside)
 
 
 KILLED = """

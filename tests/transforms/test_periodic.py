@@ -73,7 +73,7 @@ class TestKnownWalk:
     def test_jumps_are_counted_once(self, walked, monkeypatch):
         _, traj, unwrapped = walked
         kn.open(traj.paths[0]).with_transform(transforms.nojump())
-        monkeypatch.setattr("kinema.transforms.first_passes.base.run", None)
+        monkeypatch.setattr("kinema.transforms.first_passes.making.run", None)
         again = kn.open(traj.paths[0]).with_transform(transforms.nojump())
         assert_array_equal(again.read([650]), unwrapped.read([650]))
         with pytest.raises(TypeError):

@@ -12,6 +12,7 @@ from kinema.errors import ArgumentError
 if TYPE_CHECKING:
     from kinema.selection.topology import Topology
     from kinema.trajectory import Trajectory
+    from kinema.trajectory.files import OpenedFiles
 
 __all__ = ["CENTERS", "Transform", "check_not_last", "transforms_in_words"]
 
@@ -85,7 +86,7 @@ def transforms_in_words(trajectory: Trajectory) -> dict[str, str]:
     return {"transforms": ", then ".join(labels)} if labels else {}
 
 
-def check_not_last(name: str, trajectory: Trajectory) -> None:
+def check_not_last(name: str, trajectory: OpenedFiles) -> None:
     """ArgumentError where a transform would come behind the one that has no atoms behind it."""
     if any(earlier.name == CENTERS for earlier in trajectory.core.transforms):
         raise ArgumentError(

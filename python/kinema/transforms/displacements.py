@@ -17,8 +17,8 @@ from kinema.analysis.arguments import describe
 from kinema.errors import ArgumentError
 from kinema.selection.atoms import AtomChoice
 from kinema.transforms.base import Transform
-from kinema.transforms.first_passes.base import note_long_step, stations_of
 from kinema.transforms.first_passes.kinds import EdgeSums
+from kinema.transforms.first_passes.making import note_long_step, stations_of
 from kinema.transforms.order import check_order
 
 if TYPE_CHECKING:

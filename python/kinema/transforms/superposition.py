@@ -22,8 +22,8 @@ from kinema.choices import check_choice
 from kinema.errors import ArgumentError
 from kinema.selection.atoms import AtomChoice
 from kinema.transforms.base import Transform
-from kinema.transforms.first_passes.base import stations_of
 from kinema.transforms.first_passes.kinds import Rotations
+from kinema.transforms.first_passes.making import stations_of
 
 if TYPE_CHECKING:
     from kinema.trajectory import Trajectory

@@ -24,8 +24,9 @@ from kinema.selection.bonds import bonds_of, first_atoms
 from kinema.selection.frames import FrameSelection
 from kinema.transforms.base import Transform
 from kinema.transforms.clustering import Cluster
-from kinema.transforms.first_passes.base import Stations, note_long_step, stations_of
+from kinema.transforms.first_passes.base import Stations
 from kinema.transforms.first_passes.kinds import JumpCounts
+from kinema.transforms.first_passes.making import note_long_step, stations_of
 from kinema.transforms.order import check_order
 from kinema.transforms.stored_images import reads_images, unwrapped_by_images
 

@@ -1,4 +1,5 @@
 """First passes over all frames, for transforms that must know these before they change one.
 
-`base` runs them, `kept` keeps their results in the user's cache folder, `kinds` says what each sums up.
+`base` is what they have in common, `kinds` what each sums up; `making` runs them, `kept` keeps what they have found in
+the user's cache folder.
 """

@@ -1,4 +1,4 @@
-"""`FirstPass`: a pass over all frames whose result a transform needs; made on any runner, and kept for the next run.
+"""`FirstPass`: a pass over all frames whose result a transform needs before it changes one.
 
 Its kernel sums up something from frame to frame. Sums are wanted for every so many frames, the stations, from which
 whoever reads a frame runs up to it. They have the same bits wherever the work was divided, and wherever it was begun: a
@@ -18,10 +18,7 @@ from numpy.typing import NDArray
 from kinema import _core
 from kinema.errors import ArgumentError
 from kinema.execution.computation import Computation, Pass, Passes, Results
-from kinema.execution.run import run
-from kinema.notes import emit
-from kinema.resources import parse_memory
-from kinema.runners.registry import runner_of
+from kinema.resources import default_memory, parse_memory
 from kinema.selection.frames import FrameSelection
 
 if TYPE_CHECKING:
@@ -29,12 +26,10 @@ if TYPE_CHECKING:
     from kinema.selection.atoms import Selection
     from kinema.trajectory import Trajectory
 
-__all__ = ["FirstPass", "Stations", "checkpoint_beside", "note_long_step", "stations_of"]
+__all__ = ["FirstPass", "Stations", "checkpoint_beside"]
 
-# of a reduced coordinate from frame to frame, where 1/2 is as far as can be known
-_LONG_STEP = 0.4
 # of `memory=`, stations have one part of so many at the most
-_PART_OF_MEMORY = 8
+_PART_OF_MEMORY, _LEAST_BYTES = 8, 1 << 16
 
 
 class Stations(NamedTuple):
@@ -124,9 +119,10 @@ class FirstPass(Computation):
 
     def spacing(self, n_frames: int, memory: int | str | None) -> int:
         """Frames from station to station, a power of two; `memory` as of `kinema.run`."""
+        limit = default_memory() if memory is None else parse_memory(memory)
         bytes_of_all = self.most_bytes
         # in large steps: a run with a little less memory goes on from the same checkpoint
-        while memory is not None and _PART_OF_MEMORY * bytes_of_all > parse_memory(memory) and bytes_of_all > 1 << 16:
+        while _PART_OF_MEMORY * bytes_of_all > limit and bytes_of_all > _LEAST_BYTES:
             bytes_of_all //= 4
         of_one = int(np.prod(self.shape)) * np.dtype(self.dtype).itemsize
         most = max(1, bytes_of_all // max(1, of_one))
@@ -134,57 +130,6 @@ class FirstPass(Computation):
         while -(-n_frames // every) > most:
             every *= 2
         return every
-
-
-def stations_of(made: FirstPass, options: Mapping[str, Any]) -> Stations:
-    """The stations of a pass over all frames of its trajectory: those that were kept, or of a run.
-
-    `options` are arguments of `kinema.run`. With MPI all ranks call it, and all get them.
-    """
-    runner, others = runner_of(options)
-    return runner.on_root_for_all(lambda: _kept_or_made(made, {**others, "runner": runner}))
-
-
-def _kept_or_made(made: FirstPass, options: Mapping[str, Any]) -> Stations:
-    # what knows HDF5 files, which most passes are not over
-    from kinema.transforms.first_passes.kept import KeptStations
-
-    trajectory = made.trajectory
-    skips = bool(options.get("skip_damaged", False))
-    trajectory.scan(search=options["runner"].find_frames, skip_damaged=skips)
-    n_frames = len(trajectory)
-    if not 0 < n_frames <= trajectory.core.n_frames < 1 << 32:
-        raise ArgumentError(f"{made.done} between the frames of 1 to {1 << 32}, found {n_frames}")
-    # of what is damaged it is not known beforehand which frames it leaves
-    kept = None if skips else KeptStations(made)
-    known = None if kept is None else kept.load()
-    made.every = made.spacing(n_frames, options.get("memory"))
-    if known is not None:
-        known = known.thinned(made.every)
-        made.every = known.every
-        if len(known.frames) == n_frames:
-            return known
-        # what lies behind the last station is read anew
-        made.behind = known
-        made.trajectory = trajectory[(len(known.sums) - 1) * known.every :]
-    if kept is not None:
-        kept.watch()
-    (done,) = run([made], **options)
-    stations: Stations = done.results.stations
-    if kept is not None:
-        kept.store(stations)
-    return stations
-
-
-def note_long_step(trajectory: Trajectory, stations: Stations) -> None:
-    """Emits a note where the longest step, in edges of the cell, is nearly as long as can be known."""
-    if stations.longest > _LONG_STEP:
-        emit(
-            [
-                f"{trajectory.paths[0]}: an atom moves by {stations.longest:.2f} of the cell in one step, to frame "
-                f"{stations.frame}; beyond 0.5 a jump cannot be told from motion, as frames lie too far apart"
-            ]
-        )
 
 
 def checkpoint_beside(kept: Checkpoint, made: type[FirstPass]) -> Checkpoint:

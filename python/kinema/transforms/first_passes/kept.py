@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from kinema import _core
-from kinema.errors import Error
+from kinema.errors import ArgumentError, Error
 from kinema.execution.checkpoint.identity_items import digest_of
 from kinema.notes import emit
 from kinema.stored.records import Record, RecordFolder
@@ -125,11 +125,8 @@ class KeptStations:
         they cannot be kept."""
         if not self._parts or len(stations.frames) != len(self._frames):
             return
-        try:
-            if any(_state_since(part) == "changed" for part in self._parts):
-                return
-        except (Error, OSError):
-            return  # it is not there any more
+        if any(_state_since(part) == "changed" for part in self._parts):
+            return
         values = {
             "every": stations.every,
             "frames": len(stations.frames),
@@ -163,12 +160,20 @@ def _state_of(part: dict[str, Any], n_parts: int, index: str) -> dict[str, Any]:
 
 
 def _state_since(part: dict[str, Any]) -> str:
-    """As `FileIdentity.state_of`, of a file; "changed" also where one that it draws in is not what it was."""
-    state = _core.FileIdentity.from_bytes(bytes.fromhex(part["identity"])).state_of(part["path"])
-    for other, identity in part["others"]:
-        if _core.FileIdentity.from_bytes(bytes.fromhex(identity)).state_of(other) != "unchanged":
+    """As `FileIdentity.state_of`, of a file; "changed" also where one that it draws in is not the same, or is gone."""
+
+    def state_of(path: str, identity: str) -> str:
+        return _core.FileIdentity.from_bytes(bytes.fromhex(identity)).state_of(path)
+
+    try:
+        if any(state_of(other, identity) != "unchanged" for other, identity in part["others"]):
             return "changed"
-    return state
+        return state_of(part["path"], part["identity"])
+    except Error as error:
+        # bytes that are no identity are damage of the record
+        if isinstance(error, ArgumentError):
+            raise ValueError(str(error)) from None
+        return "changed"
 
 
 def _in_words(value: Any) -> str:

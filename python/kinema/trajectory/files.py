@@ -1,0 +1,240 @@
+"""`OpenedFiles`: opened files as one sequence of frames, a view of some of them, and how other processes get the same.
+
+The frame index is stored by the Rust half; nothing else is written.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema import _core
+from kinema.errors import ArgumentError
+from kinema.following.patterns import GivenFiles
+from kinema.formats import h5md
+from kinema.frame import Gap, Part, notes_of
+from kinema.notes import emit
+from kinema.progress import ProgressChoice, reporting
+from kinema.resources import worker_count
+from kinema.selection.frames import FrameChoice, FrameSelection, resolve, resolve_run
+from kinema.selection.topology import Topology
+from kinema.snapshot import TrajectorySnapshot, opened_again
+from kinema.timings import Timings
+
+__all__ = ["OpenedFiles"]
+
+
+class OpenedFiles:
+    """Opened files, or some of their frames; all else of a `Trajectory` derives from it."""
+
+    def __init__(
+        self,
+        core: _core.Trajectory,
+        topology: Topology | None = None,
+        view: FrameSelection | None = None,
+        *,
+        hdf5: h5md.H5mdOptions | None = None,
+        opening: dict[str, float] | None = None,
+        stated: Mapping[str, str] | None = None,
+        given: GivenFiles | None = None,
+    ) -> None:
+        self._core = core
+        # names and patterns, as the files were opened
+        self._given = GivenFiles(tuple(core.paths)) if given is None else given
+        # shared by all views
+        self._opening = {} if opening is None else opening
+        self._timings: Timings | None = None
+        self._hdf5 = hdf5
+        self._stated = {} if stated is None else dict(stated)
+        self._topology = topology
+        self._view = view
+        self._topology_fits = False
+
+    def snapshot(self) -> bytes:
+        """The topology, which is read now, and the options of HDF5 files, serialized for other processes.
+
+        With the snapshot of the core (`_core.Trajectory.pack`) `from_snapshot` makes the same trajectory and opens no
+        file.
+        """
+        topology = None if self._topology is None else self._topology.snapshot()
+        return pickle.dumps((topology, self._hdf5, self._stated), protocol=pickle.HIGHEST_PROTOCOL)
+
+    @classmethod
+    def from_snapshot(cls, core: _core.Trajectory, snapshot: bytes) -> Self:
+        """The trajectory of a `snapshot`; `core` is made of the same process's snapshot of the files."""
+        topology, hdf5, stated = pickle.loads(snapshot)
+        return cls(core, None if topology is None else Topology(topology), hdf5=hdf5, stated=stated)
+
+    def with_core(self, core: _core.Trajectory) -> Self:
+        """The same frames and topology by another Rust half, which is one of the same files; for data sets."""
+        return self._with(core, self._view)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Paths and options, with headers and indices as they are known here: frames are found before, if need be.
+
+        Unpickling opens no file. A file is checked against its identity when it is first read: CorruptFileError or
+        TruncatedFileError for one that has changed, or is another one on that machine.
+        """
+        self.scan()
+        snapshot, data = TrajectorySnapshot.of(self._core, absolute=True)
+        return _unpickled, (type(self), snapshot, data, self._topology, self._view, self._hdf5, self._stated)
+
+    # -- finding frames ------------------------------------------------------------------------------------------
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The files, in order."""
+        return tuple(self._core.paths)
+
+    @property
+    def core(self) -> _core.Trajectory:
+        """The Rust half, shared by all views of the same files; for runners."""
+        return self._core
+
+    @property
+    def n_frames(self) -> int:
+        """Number of frames; finds all frames of all files if that has not been done."""
+        self.scan()
+        return self._core.n_frames if self._view is None else len(self._view)
+
+    def __len__(self) -> int:
+        return self.n_frames
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The files of the whole trajectory with what is kept of each; also of a view."""
+        self.scan()
+        return tuple(Part.of(info) for info in self._core.parts())
+
+    @property
+    def gaps(self) -> tuple[Gap, ...]:
+        """Where a file begins later than one frame after its predecessor's end, or before that."""
+        self.scan()
+        return tuple(Gap.of(info) for info in self._core.gaps())
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a user of the frames should know: odd files, frames left out or replaced by another part's, gaps.
+
+        Each is also a warning of class `kinema.Note` when the frames have been found.
+        """
+        return notes_of(self.parts, self.gaps)
+
+    def refresh(self) -> int:
+        """Scans for frames that were appended to the files since they were opened, and returns the number of frames.
+
+        For files that a simulation is still writing. Views made before have the frames that they had.
+
+        Raises ArgumentError for a view.
+        """
+        if self._view is not None:
+            raise ArgumentError("a view of some frames cannot be refreshed; refresh the trajectory that it is of")
+        before = self.notes if self._core.scanned else ()
+        self.refresh_as(self._given.checked())
+        emit(note for note in self.notes if note not in before)
+        return self._core.n_frames
+
+    def refresh_as(self, paths: Sequence[str] | None = None, *, settled: bool = False, finished: bool = False) -> None:
+        """As `refresh`, without notes, with these files: parts that are known and unchanged are not opened.
+
+        Whatever may still be written is left out, with less caution where the files are `settled`, as they have stood
+        still for long, and with none where they are `finished`: then they are opened as by `open`.
+        """
+        self._core = opened_again(self._core, paths, settled=settled, finished=finished)
+
+    def scan(
+        self,
+        *,
+        workers: int | None = None,
+        progress: ProgressChoice = False,
+        search: Callable[[_core.Trajectory], None] | None = None,
+        skip_damaged: bool = False,
+    ) -> None:
+        """Finds all frames of all files now; does nothing when that is done.
+
+        `search` is called first: a parallel scan, as by the ranks of MPI. All of it is timed. With `skip_damaged` bytes
+        of an XTC file in which no frame header can be found are no error: they count as one frame, which cannot be
+        read, has no time and the step of the frame before it, and is in a note and in `damaged` of `parts`.
+        """
+        if self._core.scanned:
+            return
+        began = time.perf_counter()
+        if search is not None:
+            search(self._core)
+        total = sum(os.path.getsize(path) for path in self.paths if os.path.exists(path))
+        with reporting(progress, "finding frames", total, "bytes") as report:
+            self._core.scan(worker_count(workers), report, skip_damaged)
+        self._opening["frames"] = time.perf_counter() - began
+        emit(self.notes)
+
+    def store_atom_checkpoints(
+        self, *, workers: int | None = None, progress: ProgressChoice = False
+    ) -> list[tuple[str, int, str | None] | None]:
+        """Reads all frames and stores checkpoints of every 4096th atom, in the user's cache folder.
+
+        XTC files that are opened afterwards start decoding there, so that atoms at the end of a large system are read
+        without what is before them; a checkpoint takes 8 bytes. Returns path, number of checkpoints and note for each
+        file, None for one that has no use for them. ArgumentError where the trajectory was opened with stored=False.
+        """
+        self.scan(workers=workers)
+        total = sum(part.size for part in self.parts)
+        with reporting(progress, "making atom checkpoints", total, "bytes") as report:
+            return _core.store_atom_checkpoints(self._core, workers=worker_count(workers), progress=report)
+
+    # -- views ----------------------------------------------------------------------------------------------------
+
+    def read_otherwise(self, core: _core.Trajectory, hdf5: h5md.H5mdOptions | None) -> Self:
+        """The same frames behind the same transforms, of the same files, opened anew with other options."""
+        made = self._with(core.with_transforms([*self._core.transforms]), self._view)
+        made._hdf5 = hdf5
+        return made
+
+    def of_all_frames(self) -> Self:
+        """The trajectory that this is a view of."""
+        return self._with(self._core, None)
+
+    def _with(self, core: _core.Trajectory, view: FrameSelection | None) -> Self:
+        own: dict[str, Any] = {"hdf5": self._hdf5, "opening": self._opening, "stated": self._stated}
+        made = type(self)(core, self._topology, view, given=self._given, **own)
+        made._topology_fits = self._topology_fits
+        return made
+
+    def _frames(self, choice: FrameChoice) -> FrameSelection:
+        """What `choice` names within this view, in numbers of the whole trajectory."""
+        inner = resolve(choice, self.n_frames)
+        return inner if self._view is None else self._view.compose(inner)
+
+    def choose(
+        self, start: int | None = None, stop: int | None = None, step: int | None = None, frames: FrameChoice = None
+    ) -> FrameSelection:
+        """The frames that the arguments of an analysis' `run` name, in numbers of the whole trajectory.
+
+        Raises ArgumentError for none at all, or for both `frames` and one of the others.
+        """
+        inner = resolve_run(start, stop, step, frames, self.n_frames)
+        return inner if self._view is None else self._view.compose(inner)
+
+    def same_frames(self, other: OpenedFiles) -> bool:
+        """Whether both are the same frames of the same opened files, with the same transforms."""
+        return self._core.is_same(other._core) and self._frames(None) == other._frames(None)
+
+    def _of_view(self, values: NDArray[Any]) -> NDArray[Any]:
+        return values if self._view is None else values[self._view.numbers()]
+
+
+def _unpickled(
+    cls: type[OpenedFiles],
+    snapshot: TrajectorySnapshot,
+    data: NDArray[np.uint8],
+    topology: Topology | None,
+    view: FrameSelection | None,
+    hdf5: h5md.H5mdOptions | None,
+    stated: Mapping[str, str],
+) -> OpenedFiles:
+    return cls(snapshot.open(data), topology, view, hdf5=hdf5, stated=stated)

@@ -1,0 +1,259 @@
+"""`TrajectoryReading`: frames and atoms of a trajectory chosen, and read whole, in blocks or frame by frame."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any, Self, overload
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from kinema import _core
+from kinema.errors import ArgumentError
+from kinema.frame import (
+    VECTOR_FIELDS,
+    WORKING_MEMORY,
+    Block,
+    Frame,
+    block_length,
+    check_out,
+    float_name,
+    frame_bytes,
+)
+from kinema.prefetch import prefetched
+from kinema.resources import parse_memory, worker_count
+from kinema.selection import atoms as selection
+from kinema.selection.atoms import AtomChoice, Selection
+from kinema.selection.frames import FrameChoice, FrameSelection
+from kinema.selection.gromacs_index import group_of_file
+from kinema.timings import Timings
+from kinema.trajectory.description import TrajectoryDescription
+from kinema.transforms.base import check_not_last
+
+__all__ = ["TrajectoryReading"]
+
+_ITERATION_MEMORY = 32 << 20
+
+
+class TrajectoryReading(TrajectoryDescription):
+    """Whatever reads frames."""
+
+    def select(
+        self,
+        select: AtomChoice = None,
+        *,
+        index_file: str | os.PathLike[str] | None = None,
+        group: str | None = None,
+    ) -> Selection:
+        """The atoms that `select` names, or a group of a GROMACS index file.
+
+        Parameters
+        ----------
+        select : str, AtomGroup, indices, mask, Selection or None
+            A selection string in MDAnalysis' language; indices from 0 in any order; a boolean mask; None: all.
+        index_file : path, optional
+            A GROMACS index file (.ndx), instead of `select`.
+        group : str, optional
+            Name of its group; may be left out where the file has only one.
+
+        Raises
+        ------
+        ArgumentError
+            For no atoms at all, for negative indices, for a string without a topology, and for a selection that
+            changes with the frame ("around 5 protein").
+        OutOfRangeError
+            For an atom beyond the trajectory.
+        """
+        if index_file is not None or group is not None:
+            check_not_last("a group of an index file, which names atoms,", self)
+            return group_of_file(select, index_file, group, self.n_atoms)
+        # a string (but for "all") needs the topology; nothing else reads it
+        needs_topology = isinstance(select, str) and select.strip() != "all"
+        return selection.resolve(select, self.n_atoms, self.topology if needs_topology else None)
+
+    @overload
+    def __getitem__(self, key: int) -> Frame: ...
+    @overload
+    def __getitem__(
+        self, key: FrameSelection | slice | range | Sequence[int] | Sequence[bool] | NDArray[Any]
+    ) -> Self: ...
+    def __getitem__(self, key: Any) -> Frame | Self:
+        """`traj[i]` is a Frame; slices, lists, arrays and masks give a Trajectory of those frames."""
+        if isinstance(key, (int, np.integer)) and not isinstance(key, (bool, np.bool_)):
+            fields = self._vector_fields()
+            whole = self._core.read(self._frames(int(key)), fields=fields, workers=1, mark_absent=True)
+            return Block.from_arrays(whole, fields)[0]
+        if isinstance(key, (slice, range, Sequence, np.ndarray, FrameSelection)) and not isinstance(key, (str, bytes)):
+            return self._with(self._core, self._frames(key))
+        raise ArgumentError(f"frames are chosen by number, slice, list or mask, found {type(key).__name__}")
+
+    def __iter__(self) -> Iterator[Frame]:
+        """Frame by frame, in order; blocks of frames are read at a time."""
+        names = self._vector_fields()
+        least = 2 * WORKING_MEMORY + 8 * frame_bytes(self.n_atoms, max(1, len(names)), 4)
+        if self._core.transforms:
+            # the reader has a quarter, where transforms may need room for frames of all atoms
+            all_atoms = self._core.with_transforms([]).n_atoms
+            least = max(least, 4 * WORKING_MEMORY + 16 * frame_bytes(all_atoms, max(1, len(names)), 4))
+        for block in self.blocks(memory=max(_ITERATION_MEMORY, least), fields=names):
+            yield from block
+
+    @overload
+    def read(
+        self,
+        frames: FrameChoice = None,
+        select: AtomChoice = None,
+        fields: str = "positions",
+        *,
+        dtype: DTypeLike = "float32",
+        out: NDArray[Any] | None = None,
+        workers: int | None = None,
+        memory: int | str | None = None,
+    ) -> NDArray[Any]: ...
+    @overload
+    def read(
+        self,
+        frames: FrameChoice = None,
+        select: AtomChoice = None,
+        *,
+        fields: list[str] | tuple[str, ...],
+        dtype: DTypeLike = "float32",
+        out: NDArray[Any] | None = None,
+        workers: int | None = None,
+        memory: int | str | None = None,
+    ) -> dict[str, NDArray[Any]]: ...
+    def read(
+        self,
+        frames: FrameChoice = None,
+        select: AtomChoice = None,
+        fields: str | Sequence[str] = "positions",
+        *,
+        dtype: DTypeLike = "float32",
+        out: NDArray[Any] | None = None,
+        workers: int | None = None,
+        memory: int | str | None = None,
+    ) -> NDArray[Any] | dict[str, NDArray[Any]]:
+        """Reads frames into memory.
+
+        Parameters
+        ----------
+        frames : slice, range, int, list, array, mask or None
+            Which frames, in any order; None: all.
+        select : as `Trajectory.select`
+            Which atoms, in any order; None: all.
+        fields : str or list of str
+            "positions", "velocities", "forces". One name gives an array; a list gives a dict that also holds "cells"
+            (frames, 3, 3) float64, "periodic" (frames, 3), which of their edges repeat, "steps", "times" and "frames"
+            (frames,), and "present" (frames,), a structured array: `["present"]["velocities"]` says which frames have
+            velocities. What rows of others hold says `absent=` of `kinema.open`: an error by default, NaN, or earlier
+            values.
+        dtype : float32 or float64
+        out : array, optional
+            C-contiguous, (frames, atoms, 3) of `dtype`; filled and returned for the first field.
+        workers : int, optional
+            Threads; by default as many as this process may use.
+        memory : int or str, optional
+            Limit of working memory besides the result, "64 MiB".
+
+        Returns
+        -------
+        (frames, atoms, 3) array in angstrom (angstrom/ps, kJ/(mol angstrom)), or a dict of arrays.
+
+        Raises
+        ------
+        OutOfRangeError, ArgumentError, CorruptFileError, TruncatedFileError, MemoryLimitError
+        """
+        names = (fields,) if isinstance(fields, str) else tuple(fields)
+        self.check_fields(names)
+        chosen = self._frames(frames)
+        atoms = self._atoms(select)
+        kind = float_name(dtype)
+        if out is not None:
+            n_atoms = self.n_atoms if atoms is None else len(atoms)
+            check_out(out, (len(chosen), n_atoms, 3), kind)
+        found: list[_core.RunTimings] = []
+        arrays = self._core.read(
+            chosen,
+            atoms=atoms,
+            fields=names,
+            dtype=kind,
+            out=out,
+            workers=worker_count(workers),
+            memory=0 if memory is None else parse_memory(memory),
+            timings=found,
+        )
+        self._timings = Timings.of_reads(found, opening=self.opening)
+        return arrays[fields] if isinstance(fields, str) else arrays
+
+    def blocks(
+        self,
+        memory: int | str = "64 MiB",
+        select: AtomChoice = None,
+        frames: FrameChoice = None,
+        fields: str | Sequence[str] = "positions",
+        *,
+        dtype: DTypeLike = "float32",
+        workers: int | None = None,
+    ) -> Iterator[Block]:
+        """Yields the frames in blocks that stay within `memory`; every block has arrays of its own.
+
+        The next block is read while the caller works with one. `memory` covers three blocks and the reader's working
+        memory; blocks that are much larger than the processor's caches are read more slowly. The other arguments are
+        those of `read`. Raises MemoryLimitError where not even one frame fits.
+        """
+        names = (fields,) if isinstance(fields, str) else tuple(fields)
+        self.check_fields(names)
+        kind = float_name(dtype)
+        chosen, atoms = self._frames(frames), self._atoms(select)
+        n_atoms = self.n_atoms if atoms is None else len(atoms)
+        item_bytes = 4 if kind == "float32" else 8
+        length, working = block_length(parse_memory(memory), n_atoms, len(names), item_bytes, path=self.paths[0])
+        # a generator of its own, so that arguments are checked at the call and not at the first block
+        return self._blocks(chosen, length, atoms, names, kind, worker_count(workers), working)
+
+    def _blocks(
+        self,
+        chosen: FrameSelection,
+        length: int,
+        atoms: NDArray[np.uint32] | None,
+        names: tuple[str, ...],
+        kind: str,
+        workers: int,
+        memory: int,
+    ) -> Iterator[Block]:
+        found: list[_core.RunTimings] = []
+
+        def read(run: FrameSelection) -> Block:
+            arrays = self._core.read(
+                run,
+                atoms=atoms,
+                fields=names,
+                dtype=kind,
+                workers=workers,
+                memory=memory,
+                mark_absent=True,
+                timings=found,
+            )
+            return Block.from_arrays(arrays, names)
+
+        try:
+            yield from prefetched(read, chosen.split(length))
+        finally:
+            self._timings = Timings.of_reads(found, opening=self.opening)
+
+    def _atoms(self, select: AtomChoice) -> NDArray[np.uint32] | None:
+        return None if select is None else self.select(select).indices
+
+    def _vector_fields(self) -> tuple[str, ...]:
+        return tuple(name for name in VECTOR_FIELDS if name in self._core.fields)
+
+    def check_fields(self, names: tuple[str, ...]) -> None:
+        """Raises ArgumentError unless all of `names` are vectors that the files hold."""
+        if not names:
+            raise ArgumentError("fields names nothing to read; give 'positions'")
+        for name in names:
+            if name not in VECTOR_FIELDS:
+                raise ArgumentError(f"field {name!r} is none of {', '.join(VECTOR_FIELDS)}")
+            if name not in self._core.fields:
+                raise ArgumentError(f"{self.paths[0]}: has no {name}; it holds {', '.join(self.fields)}")

@@ -1,0 +1,97 @@
+"""`Trajectory`: files as one sequence of frames, to be read whole, in blocks or frame by frame.
+
+`kinema.opening` makes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Unpack
+
+from kinema.errors import ArgumentError
+from kinema.frame import Frame
+from kinema.trajectory.reading import TrajectoryReading
+from kinema.transforms.base import Transform, check_not_last
+
+if TYPE_CHECKING:
+    from kinema.following import Following, FollowOptions
+
+__all__ = ["Trajectory"]
+
+
+class Trajectory(TrajectoryReading):
+    """A sequence of frames, or of some of them: slicing gives another Trajectory over the same files.
+
+    Made by `kinema.open`. Frames are found when their number is first needed. Lengths are in angstrom, times in ps. It
+    can be pickled, also a view; the other process must see the files under the same paths.
+    """
+
+    def with_transform(self, *transforms: Transform | Callable[[Frame], Frame]) -> Trajectory:
+        """A trajectory of the same frames of the same files, each changed by these transforms, in this order.
+
+            aligned = traj.with_transform(kn.transforms.superpose("name CA"))
+
+        They come behind those that the trajectory has. Whatever reads the frames gets them changed: analyses, `read`,
+        `blocks`, loops over frames, data sets, `convert`, MDAnalysis.
+
+        Parameters
+        ----------
+        *transforms : kinema.transforms.Transform or callable
+            A function of a `Frame` stands for `kinema.transforms.function` of it.
+
+        Raises
+        ------
+        ArgumentError
+            Where one cannot be applied to this trajectory.
+        """
+        made = self
+        for transform in transforms:
+            if not isinstance(transform, Transform):
+                # with what sends code to workers
+                from kinema.transforms.functions import function
+
+                transform = function(transform)
+            check_not_last(transform.name, made)
+            made = transform.prepared(made)
+            bound, topology = transform.bind_with_topology(made)
+            made = made._with(made._core.with_transforms([*made._core.transforms, bound]), made._view)
+            if topology is not None:
+                made._topology, made._topology_fits = topology, False
+        return made
+
+    def follow(
+        self, until: int | str | None = None, timeout: float | None = None, **options: Unpack[FollowOptions]
+    ) -> Following:
+        """Gives the frames of files that are being written, as they are completed; `refresh` is called in between.
+
+            for frame in kn.open("md.part*.xtc").follow(until="100 ns", timeout=600): ...
+
+        A frame is given once all of its bytes are there: nothing was written for half of `poll`, or the next frame has
+        been begun. OpenedFiles that fit a pattern that was opened are added as they appear.
+
+        Parameters
+        ----------
+        until : int or str, optional
+            A number of frames, or a time with its unit, "100 ns": the frame at that time is the last.
+        timeout : float, optional
+            Seconds in which nothing is written, after which it ends, with a note; None: it waits for ever.
+        **options
+            `over`, `select`, `fields`, `dtype`, `memory`, `workers`, `on_rewind`, `poll`, `end`, `events`, as
+            `kinema.following.FollowOptions` has them.
+
+        Raises
+        ------
+        RewoundError, CorruptFileError, ArgumentError (also for a view, and for transforms that see other frames first,
+        as `nojump`); others as `refresh` and `blocks`.
+        """
+        if self._view is not None:
+            raise ArgumentError("a view of some frames cannot be followed; follow the trajectory that it is of")
+        for transform in self._core.transforms:
+            if transform.looks_back:
+                raise ArgumentError(
+                    f"{transform.label} is made by a pass over all frames, so that it cannot follow frames that are "
+                    "still coming; leave it out, or run when all are there"
+                )
+        from kinema.following import Following
+
+        return Following(self, self._given, until, timeout, {"fields": self._vector_fields(), **options})
