@@ -98,7 +98,7 @@ impl<const N: usize> Items<N> {
         &self,
         name: &str,
         positions: &[f32],
-        compute: impl Fn(Cpu, [Points<'_>; N], Results<'_>) -> Result<()>,
+        compute: impl Fn(Cpu, [Points<'_>; N], Results<'_>) -> Result<bool>,
         plain: impl Fn([Vector; N]) -> f64,
     ) -> Result<()> {
         let mut values = vec![0.0; self.len()];

@@ -18,7 +18,7 @@ impl OfTuple<3> for Angles {
     const TUPLES: &'static str = "triples";
     const FACTOR: f64 = 180.0 / std::f64::consts::PI;
 
-    fn numbers(cpu: Cpu, atoms: [Points<'_>; 3], lattice: &Lattice, results: Results<'_>) -> Result<()> {
+    fn numbers(cpu: Cpu, atoms: [Points<'_>; 3], lattice: &Lattice, results: Results<'_>) -> Result<bool> {
         angles(cpu, atoms, lattice, results)
     }
 }

@@ -18,7 +18,7 @@ impl OfTuple<4> for Dihedrals {
     const TUPLES: &'static str = "quadruples";
     const FACTOR: f64 = 180.0 / std::f64::consts::PI;
 
-    fn numbers(cpu: Cpu, atoms: [Points<'_>; 4], lattice: &Lattice, results: Results<'_>) -> Result<()> {
+    fn numbers(cpu: Cpu, atoms: [Points<'_>; 4], lattice: &Lattice, results: Results<'_>) -> Result<bool> {
         dihedrals(cpu, atoms, lattice, results)
     }
 }

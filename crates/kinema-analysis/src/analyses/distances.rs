@@ -20,7 +20,7 @@ impl OfTuple<2> for Distances {
     const TUPLES: &'static str = "pairs";
     const FACTOR: f64 = 1.0;
 
-    fn numbers(cpu: Cpu, atoms: [Points<'_>; 2], lattice: &Lattice, results: Results<'_>) -> Result<()> {
+    fn numbers(cpu: Cpu, atoms: [Points<'_>; 2], lattice: &Lattice, results: Results<'_>) -> Result<bool> {
         distances(cpu, atoms, lattice, results)
     }
 }

@@ -23,11 +23,11 @@ pub(super) trait OfTuple<const N: usize>: Send + Sync + 'static {
     const TUPLES: &'static str;
     /// What results are multiplied by.
     const FACTOR: f64;
-    /// The number of each tuple.
+    /// The number of each tuple; whether all of them are finite.
     ///
     /// # Errors
     /// Those of the function in `geometry`.
-    fn numbers(cpu: Cpu, atoms: [Points<'_>; N], lattice: &Lattice, results: Results<'_>) -> Result<()>;
+    fn numbers(cpu: Cpu, atoms: [Points<'_>; N], lattice: &Lattice, results: Results<'_>) -> Result<bool>;
 }
 
 /// The kernel of a number. Columns: one a tuple. With `minimum_image`, as by default, bonds are the nearest images in the frame's cell;
@@ -86,34 +86,26 @@ impl<T: OfTuple<N>, const N: usize> Tuples<T, N> {
         for (points, column) in atoms.iter_mut().zip(&self.tuples.columns) {
             *points = Points::picked(row, column)?;
         }
-        if self.minimum_image {
-            T::numbers(self.cpu, atoms, &*frame.lattice()?, Results::Double(values))?;
+        let (images, none);
+        let lattice = if self.minimum_image {
+            images = frame.lattice()?;
+            &*images
         } else {
-            T::numbers(self.cpu, atoms, &Lattice::open(), Results::Double(values))?;
-        }
+            none = Lattice::open();
+            &none
+        };
+        let finite = T::numbers(self.cpu, atoms, lattice, Results::Double(values))?;
         // atoms at one place or in a line have no angle, which is no error
-        if !scale(values, T::FACTOR) && row.iter().any(|value| !value.is_finite()) {
+        if !finite && row.iter().any(|value| !value.is_finite()) {
             return Err(frame.not_finite(Fields::POSITIONS, 0));
+        }
+        if T::FACTOR != 1.0 {
+            for value in values {
+                *value *= T::FACTOR;
+            }
         }
         Ok(())
     }
-}
-
-/// Multiplies values; whether all of them are finite. Sums of zeros side by side, as one has to wait for its last term.
-fn scale(values: &mut [f64], factor: f64) -> bool {
-    let mut zeros = [0.0; 8];
-    let (groups, tail) = values.as_chunks_mut::<8>();
-    for group in groups {
-        for (value, zero) in group.iter_mut().zip(&mut zeros) {
-            *value *= factor;
-            *zero += *value * 0.0;
-        }
-    }
-    for (value, zero) in tail.iter_mut().zip(&mut zeros) {
-        *value *= factor;
-        *zero += *value * 0.0;
-    }
-    zeros == [0.0; 8]
 }
 
 impl<T: OfTuple<N>, const N: usize> PerFrame for Tuples<T, N> {

@@ -16,23 +16,23 @@ use crate::lanes::Quad;
 use kinema_core::frame::Lattice;
 
 /// The angle at the second atom of each triple, radians.
+/// Returns whether all results are finite.
 ///
 /// # Errors
 /// `Internal` where there are not as many atoms in each column as results.
-pub fn angles(cpu: Cpu, triples: [Points<'_>; 3], lattice: &Lattice, results: Results<'_>) -> Result<()> {
+pub fn angles(cpu: Cpu, triples: [Points<'_>; 3], lattice: &Lattice, results: Results<'_>) -> Result<bool> {
     check_lengths(&triples, &results)?;
-    dispatch!(
+    Ok(dispatch!(
         cpu,
-        (),
+        bool,
         between_bonds,
         (triples: [Points<'_>; 3] = triples, lattice: &Lattice = lattice, results: Results<'_> = results)
-    );
-    Ok(())
+    ))
 }
 
 #[inline(always)]
-fn between_bonds<Q: Quad>([first, second, third]: [Points<'_>; 3], lattice: &Lattice, results: Results<'_>) {
-    of_bonds::<Q, Angle, 2>((first, [second, third]), lattice, results);
+fn between_bonds<Q: Quad>([first, second, third]: [Points<'_>; 3], lattice: &Lattice, results: Results<'_>) -> bool {
+    of_bonds::<Q, Angle, 2>((first, [second, third]), lattice, results)
 }
 
 struct Angle;

@@ -61,19 +61,19 @@ pub(super) fn nearest<Q: Quad, const BONDS: usize>(
     bonds
 }
 
-/// Computes a number for each item.
+/// Computes a number for each item; whether all of them are finite.
 #[inline(always)]
 pub(super) fn of_bonds<Q: Quad, N: OfBonds<BONDS>, const BONDS: usize>(
     (first, others): (Points<'_>, [Points<'_>; BONDS]),
     lattice: &Lattice,
     results: Results<'_>,
-) {
+) -> bool {
     if lattice.is_open() {
-        Items { first, others, images: Open }.fill::<Q, N>(results);
+        Items { first, others, images: Open }.fill::<Q, N>(results)
     } else if let Some([edges, inverse]) = lattice.along_axes() {
-        Items { first, others, images: AlongAxes::new(edges, inverse) }.fill::<Q, N>(results);
+        Items { first, others, images: AlongAxes::new(edges, inverse) }.fill::<Q, N>(results)
     } else {
-        Items { first, others, images: General::new(lattice) }.fill::<Q, N>(results);
+        Items { first, others, images: General::new(lattice) }.fill::<Q, N>(results)
     }
 }
 
@@ -85,7 +85,7 @@ struct Items<'a, I, const BONDS: usize> {
 
 impl<I, const BONDS: usize> Items<'_, I, BONDS> {
     #[inline(always)]
-    fn fill<Q: Quad, N: OfBonds<BONDS>>(&self, results: Results<'_>)
+    fn fill<Q: Quad, N: OfBonds<BONDS>>(&self, results: Results<'_>) -> bool
     where
         I: Images<Q>,
     {
@@ -96,20 +96,26 @@ impl<I, const BONDS: usize> Items<'_, I, BONDS> {
     }
 
     #[inline(always)]
-    fn fill_with<Q: Quad, N: OfBonds<BONDS>, T: Rounded>(&self, values: &mut [T])
+    fn fill_with<Q: Quad, N: OfBonds<BONDS>, T: Rounded>(&self, values: &mut [T]) -> bool
     where
         I: Images<Q>,
     {
         let (groups, tail) = values.as_chunks_mut::<4>();
+        // zero times what is finite is zero; the sum is ready long before the next root or division
+        let (zero, mut zeros) = (Q::all(0.0), Q::all(0.0));
         let mut at = 0;
         for group in groups {
-            *group = T::rounded(N::number(self.displacements(at), &self.images));
+            let numbers = N::number(self.displacements(at), &self.images);
+            zeros = zeros.add(numbers.multiply(zero));
+            *group = T::rounded(numbers);
             at += 4;
         }
         if !tail.is_empty() {
-            let last = T::rounded(N::number(self.displacements(at), &self.images));
-            tail.copy_from_slice(&last[..tail.len()]);
+            let numbers = N::number(self.displacements(at), &self.images);
+            zeros = zeros.add(numbers.multiply(zero));
+            tail.copy_from_slice(&T::rounded(numbers)[..tail.len()]);
         }
+        zeros.store() == [0.0; 4]
     }
 
     /// From atom to atom of four items from `at` on.

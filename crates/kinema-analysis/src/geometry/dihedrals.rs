@@ -18,23 +18,27 @@ use crate::lanes::Quad;
 use kinema_core::frame::Lattice;
 
 /// The dihedral angle of each quadruple, radians.
+/// Returns whether all results are finite.
 ///
 /// # Errors
 /// `Internal` where there are not as many atoms in each column as results.
-pub fn dihedrals(cpu: Cpu, quadruples: [Points<'_>; 4], lattice: &Lattice, results: Results<'_>) -> Result<()> {
+pub fn dihedrals(cpu: Cpu, quadruples: [Points<'_>; 4], lattice: &Lattice, results: Results<'_>) -> Result<bool> {
     check_lengths(&quadruples, &results)?;
-    dispatch!(
+    Ok(dispatch!(
         cpu,
-        (),
+        bool,
         about_bonds,
         (quadruples: [Points<'_>; 4] = quadruples, lattice: &Lattice = lattice, results: Results<'_> = results)
-    );
-    Ok(())
+    ))
 }
 
 #[inline(always)]
-fn about_bonds<Q: Quad>([first, second, third, fourth]: [Points<'_>; 4], lattice: &Lattice, results: Results<'_>) {
-    of_bonds::<Q, Dihedral, 3>((first, [second, third, fourth]), lattice, results);
+fn about_bonds<Q: Quad>(
+    [first, second, third, fourth]: [Points<'_>; 4],
+    lattice: &Lattice,
+    results: Results<'_>,
+) -> bool {
+    of_bonds::<Q, Dihedral, 3>((first, [second, third, fourth]), lattice, results)
 }
 
 struct Dihedral;

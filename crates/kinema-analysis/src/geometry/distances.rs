@@ -14,23 +14,23 @@ use crate::lanes::Quad;
 use kinema_core::frame::Lattice;
 
 /// The distance between the two atoms of each pair, angstrom; not a number, or infinite, where a position is not finite.
+/// Returns whether all results are finite.
 ///
 /// # Errors
 /// `Internal` where there are not as many atoms in each column as results.
-pub fn distances(cpu: Cpu, pairs: [Points<'_>; 2], lattice: &Lattice, results: Results<'_>) -> Result<()> {
+pub fn distances(cpu: Cpu, pairs: [Points<'_>; 2], lattice: &Lattice, results: Results<'_>) -> Result<bool> {
     check_lengths(&pairs, &results)?;
-    dispatch!(
+    Ok(dispatch!(
         cpu,
-        (),
+        bool,
         lengths,
         (pairs: [Points<'_>; 2] = pairs, lattice: &Lattice = lattice, results: Results<'_> = results)
-    );
-    Ok(())
+    ))
 }
 
 #[inline(always)]
-fn lengths<Q: Quad>([first, second]: [Points<'_>; 2], lattice: &Lattice, results: Results<'_>) {
-    of_bonds::<Q, Length, 1>((first, [second]), lattice, results);
+fn lengths<Q: Quad>([first, second]: [Points<'_>; 2], lattice: &Lattice, results: Results<'_>) -> bool {
+    of_bonds::<Q, Length, 1>((first, [second]), lattice, results)
 }
 
 struct Length;
