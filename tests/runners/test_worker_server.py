@@ -177,12 +177,15 @@ def test_systems_without_descriptors_of_processes(monkeypatch: pytest.MonkeyPatc
 
 PARENT = r"""
 import os, sys, time
+import psutil
 from kinema.runners.local.processes import ProcessesRunner
 runner = ProcessesRunner()
 if sys.argv[1] == "at work":
     import threading
     threading.Thread(target=lambda: runner.map(time.sleep, [600.0], workers=1), daemon=True).start()
-    time.sleep(1.0)
+    server = psutil.Process(runner._server._process.pid)
+    while not server.children():
+        time.sleep(0.1)
 if os.fork() == 0:
     # holds copies of all that the parent has open
     os.write(1, f"{os.getpid()}\n".encode())
