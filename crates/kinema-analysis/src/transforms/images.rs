@@ -254,11 +254,14 @@ pub(super) fn shift_frame(frame: &mut FrameMut<'_>, by: Vector) {
 /// Moves all atoms of a row, each as [`shift`].
 #[inline(always)]
 fn shift_all<Q: Quad>(positions: &mut [[f32; 3]], by: Vector) {
-    let [dx, dy, dz] = all::<Q>(by);
+    let [x, y, z] = by;
+    // as coordinates lie in a row
+    let by4 = [Q::load(&[x, y, z, x]), Q::load(&[y, z, x, y]), Q::load(&[z, x, y, z])];
     let (fours, rest) = positions.as_chunks_mut::<4>();
     for four in fours {
-        let [x, y, z] = Q::xyz_of_row(four);
-        Q::put_xyz([x.add(dx), y.add(dy), z.add(dz)], four);
+        for (values, by) in four.as_flattened_mut().as_chunks_mut::<4>().0.iter_mut().zip(by4) {
+            *values = Q::widen(values).add(by).narrow();
+        }
     }
     for atom in rest {
         shift(atom, by);
