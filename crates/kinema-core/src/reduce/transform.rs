@@ -174,8 +174,8 @@ pub trait Transform: Send + Sync + 'static {
         false
     }
 
-    /// Whether it adds [`FrameMut::shift`] to all positions itself, with those that it changes: positions go through memory once
-    /// then, and have the bits that they have where the shift is added before.
+    /// Whether it adds [`FrameMut::shift`] to all positions itself, with what it does to them: they go through memory once then,
+    /// and are rounded once. Sets are read with the shift, rounded ([`FrameMut::positions_of`]).
     fn takes_shift(&self) -> bool {
         false
     }
