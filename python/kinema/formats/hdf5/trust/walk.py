@@ -11,7 +11,6 @@ Requests and answers are lines of JSON; `verdicts` is what its parent uses.
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import json
 import math
@@ -366,18 +365,6 @@ def _memory() -> int:
         return int(file.read().split()[0]) * resource.getpagesize()
 
 
-def _free_at_once() -> None:
-    """Has libhdf5 give back memory as soon as it does not need it, so that the checked `malloc` sees all that it does.
-
-    Without that it keeps blocks for later use. Where h5py has libhdf5 within itself, it goes on so.
-    """
-    import h5py
-
-    limit = getattr(ctypes.CDLL(h5py.h5.__file__), "H5set_free_list_limits", None)
-    if limit is not None:
-        limit(0, 0, 0, 0, 0, 0)
-
-
 def _fault(code: int) -> dict[str, Any]:
     """The answer in the place of a fork that ended with that code."""
     if code == _NO_MEMORY_LEFT:
@@ -398,7 +385,6 @@ def main() -> None:
     # what is imported at the first use
     h5py.File("warm", "w", driver="core", backing_store=False).close()
     _object_copies()
-    _free_at_once()
     # pages of objects that stay are shared with the forks
     gc.disable()
     gc.freeze()
