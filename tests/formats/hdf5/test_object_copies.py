@@ -8,8 +8,10 @@ import h5py
 import numpy as np
 import pytest
 
+import kinema as kn
 from kinema.formats.hdf5.copying import copy_structure
 from kinema.formats.hdf5.object_copies import attribute_names, pieces
+from kinema.testing.h5md_files.building import add_element, start_h5md
 
 HOSTILE = Path(__file__).parents[2] / "data" / "hostile"
 SCRIPT = """
@@ -155,3 +157,31 @@ def test_pieces_are_the_whole_in_bounds(shape: tuple[int, ...]) -> None:
         assert size <= 1 << 21 and len(part) == len(shape)
         count += size
     assert count == np.prod(shape, dtype=int)
+
+
+def test_claims_that_were_never_written_are_not_gone_through(tmp_path: Path) -> None:
+    """10^11 texts and references of which the first and the last chunk are stored: `repack` did not end. Positions that
+    were never written, without chunks, were read as zeros, a terabyte of them."""
+    path, out, count = tmp_path / "a.h5md", tmp_path / "out.h5md", 10**11
+    with h5py.File(path, "w") as file:
+        group = start_h5md(file).create_group("particles/all")
+        add_element(
+            group, "velocity", np.ones((5, 4, 3), "f4"), steps=np.arange(5), times=np.arange(5) * 0.5, unit="nm ps-1"
+        )
+        never = file.create_dataset("particles/all/position/value", (10**6, 10**5, 3), "f4")
+        never.attrs["unit"] = "nm"
+        file["particles/all/position/step"] = 1
+        texts = file.create_dataset("parameters/texts", (count,), h5py.string_dtype(), chunks=(1000,))
+        texts[0], texts[-1] = "first", "last"
+        texts.parent.create_dataset("points", (count,), h5py.ref_dtype, chunks=(1000,))[-1] = group.ref
+        mixed = np.dtype([("a", "i2"), ("s", h5py.string_dtype())])
+        texts.parent.create_dataset("mixed", (10**6, 10**6), mixed, chunks=(5, 5))[-2, 7] = (3, "text")
+    with pytest.warns(kn.Note, match="position/value has 1000000 rows, of which 0 were written"):
+        kn.repack(path, out, runner="serial")
+    assert out.stat().st_size < 200_000
+    with h5py.File(out) as file:
+        rich = file["parameters"]
+        assert rich["texts"].shape == (count,) and rich["texts"].id.get_num_chunks() == 2
+        assert [rich["texts"][at] for at in (0, 1, -1)] == [b"first", b"", b"last"]
+        assert file[rich["points"][-1]].name == "/particles/all" and not rich["points"][0]
+        assert rich["mixed"][-2, 7]["s"] == b"text" and rich["mixed"].id.get_num_chunks() == 1

@@ -205,10 +205,9 @@ fn fitting_workers(
     let each = room.saturating_add(2 * largest.max(BATCH_BYTES));
     let fit = memory / each;
     if fit == 0 {
-        return Err(Error::new(
-            ErrorKind::MemoryLimit,
-            format!("the memory limit is too small for one frame, expected at least {each} bytes, found {memory}"),
-        ));
+        let what =
+            format!("the memory limit is too small for one frame, expected at least {each} bytes, found {memory}");
+        return Err(Error::new(ErrorKind::MemoryLimit, what).at_path(&scanned.parts[0].path));
     }
     Ok(if scanned.forward_part().is_some() { 1 } else { usize::try_from(fit).unwrap_or(usize::MAX) })
 }

@@ -103,7 +103,10 @@ def read_series(opened: OpenFile, dataset: Any) -> NDArray[Any]:
 
 
 def complete_rows(opened: OpenFile, array: StoredDataset) -> int:
-    """Rows from the first on whose bytes all lie within the file: more are claimed where a program is writing."""
+    """Rows from the first on whose bytes all lie within the file: more are claimed where a program is writing.
+
+    None of a data set without chunks that was never written to. Chunks in between may have no place in the file.
+    """
     rows = array.shape[0] if array.shape else 1
     size = np.uint64(opened.size_of(array.file))
     if array.inline is not None or rows == 0:
@@ -111,7 +114,9 @@ def complete_rows(opened: OpenFile, array: StoredDataset) -> int:
     if array.chunks is None:
         address = int(array.addresses[0])
         row_bytes = int(array.sizes[0]) // rows
-        if address == NOT_STORED or row_bytes == 0:
+        if address == NOT_STORED:
+            return 0
+        if row_bytes == 0:
             return rows
         return max(0, min(rows, (int(size) - address) // row_bytes))
     stored = array.addresses != np.uint64(NOT_STORED)

@@ -21,8 +21,8 @@ from kinema.formats.hdf5.object_copies import (
     copy_dataset,
     copy_group,
     copy_type,
-    pieces,
     refers,
+    stored_parts,
 )
 
 __all__ = ["DROPPED", "Maker", "copy_structure"]
@@ -136,7 +136,7 @@ class _Copy:
                     attribute.read(values)
                     h5py.h5a.open(target.id, name).write(self._translated(values, attribute.dtype))
             if isinstance(source, h5py.Dataset) and refers(source.id.get_type()) and source.id.get_storage_size():
-                for part in pieces(source.shape):
+                for part in stored_parts(source.id):
                     target[part] = self._translated(np.asarray(source[part], source.dtype), source.dtype)
 
     def _translated(self, values: Any, dtype: Any) -> Any:

@@ -28,6 +28,7 @@ __all__ = [
     "parts_of_type",
     "pieces",
     "refers",
+    "stored_parts",
 ]
 
 # classes of types whose numbers are fields of bits; whose values are those of another type
@@ -202,7 +203,8 @@ def parts_of(source: Any) -> Iterator[Any]:
 def _parts_read(source: Any, kind: Any) -> Iterator[tuple[Any, Any, Any]]:
     dtype = source.dtype if kind is None else np.dtype(f"V{kind.get_size()}")
     space = source.get_space()
-    for part in pieces(space.get_simple_extent_dims(), None if kind is None else dtype.itemsize):
+    parts = stored_parts(source) if kind is None else pieces(space.get_simple_extent_dims(), dtype.itemsize)
+    for part in parts:
         count = tuple(one.stop - one.start for one in part)
         memory = h5py.h5s.create_simple(count) if count else h5py.h5s.create(h5py.h5s.SCALAR)
         if count:
@@ -211,6 +213,43 @@ def _parts_read(source: Any, kind: Any) -> Iterator[tuple[Any, Any, Any]]:
         values = np.zeros(count, dtype)
         source.read(memory, space, values, kind)
         yield memory, space, values
+
+
+def stored_parts(source: Any) -> Iterator[tuple[slice, ...]]:
+    """What is stored of a data set whose values are in the heap of the file, in parts that are held at a time.
+
+    Chunks that were never written are left out, however many there are.
+    """
+    options, shape = source.get_create_plist(), source.get_space().get_simple_extent_dims()
+    boxes, most = [((0,) * len(shape), shape)], _PIECE // _ON_HEAP
+    if options.get_layout() == h5py.h5d.CHUNKED:
+        places: list[tuple[int, ...]] = []
+        source.chunk_iter(lambda chunk: places.append(chunk.chunk_offset))
+        chunk = options.get_chunk()
+        boxes = _joined(sorted(set(places)), chunk, shape)
+        # each is decoded a few times at the most
+        most = max(most, math.prod(chunk) // 8)
+    for start, extent in boxes:
+        for part in pieces(extent, most=most):
+            yield tuple(slice(at + one.start, at + one.stop) for at, one in zip(start, part, strict=True))
+
+
+def _joined(
+    places: list[tuple[int, ...]], chunk: tuple[int, ...], shape: tuple[int, ...]
+) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Chunks, by their first elements in ascending order, as (start, extent); one for those that follow each other in
+    one dimension."""
+    found: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
+    for place in places:
+        extent = tuple(min(one, end - at) for at, one, end in zip(place, chunk, shape, strict=True))
+        if min(extent) <= 0:
+            continue  # beyond the extent
+        if len(shape) == 1 and found and found[-1][0][0] + found[-1][1][0] == place[0]:
+            start, before = found.pop()
+            found.append((start, (before[0] + extent[0],)))
+        else:
+            found.append((place, extent))
+    return found
 
 
 def pieces(

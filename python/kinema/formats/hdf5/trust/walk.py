@@ -11,7 +11,6 @@ Requests and answers are lines of JSON; `verdicts` is what its parent uses.
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import json
 import math
@@ -30,8 +29,6 @@ __all__ = ["main", "open_h5py"]
 _IDLE = 10.0
 # values of data sets of up to so many bytes, and chunks of so many, are read
 _SMALL, _LARGEST_CHUNK = 1 << 20, 4 << 20
-# values that are read at once where they lie in the heap of the file
-_ROWS = 1 << 12
 # that are read at once
 _CHUNKS = 1 << 10
 # names of other files that are listed
@@ -216,7 +213,7 @@ class _Walk:
         """Reads a data set whose values are in the heap of the file, or that is small."""
         dataset, kind = self._h5py.Dataset(node), node.dtype
         if kind.hasobject:
-            parts = self._parts(node, shape)
+            parts = self._copying["stored_parts"](node)
         elif math.prod(shape) * kind.itemsize <= _SMALL:
             parts = self._some_chunks(node, shape)
         else:
@@ -236,24 +233,6 @@ class _Walk:
         grid = tuple(-(-count // one) for count, one in zip(shape, chunk, strict=True))
         for part in self._copying["pieces"](grid, most=_CHUNKS):
             yield tuple(slice(part.start * one, part.stop * one) for part, one in zip(part, chunk, strict=True))
-
-    def _parts(self, node: Any, shape: tuple[int, ...]) -> Iterator[Any]:
-        """What is stored of a data set, in parts of some rows."""
-        plist, boxes, most = node.get_create_plist(), [((0,) * len(shape), shape)], _ROWS
-        if plist.get_layout() == self._h5py.h5d.CHUNKED:
-            places: list[tuple[int, ...]] = []
-            node.chunk_iter(lambda chunk: places.append(chunk.chunk_offset))
-            chunk = plist.get_chunk()
-            # each is decoded a few times at the most
-            most = max(_ROWS, math.prod(chunk) // 8)
-            boxes = _joined(sorted(set(places)), chunk, shape)
-        for start, counts in boxes:
-            step = max(1, most // max(1, math.prod(counts[1:])))
-            behind = tuple(slice(at, at + count) for at, count in zip(start[1:], counts[1:], strict=True))
-            for first in range(0, counts[0], step) if counts else ():
-                yield (slice(start[0] + first, start[0] + min(first + step, counts[0])), *behind)
-            if not counts:
-                yield ()
 
     @contextmanager
     def _tolerant(self) -> Iterator[None]:
@@ -289,23 +268,6 @@ class _Walk:
             if len(self._kinds) == _MOST_NAMES:
                 raise _Broken(f"more than {_MOST_NAMES} other files are named")
             self._kinds[key] = _text(at)
-
-
-def _joined(
-    places: list[tuple[int, ...]], chunk: tuple[int, ...], shape: tuple[int, ...]
-) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Chunks, by their first elements in ascending order, as (start, extent) within the data set."""
-    found: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
-    for place in places:
-        extent = tuple(min(at + one, end) - at for at, one, end in zip(place, chunk, shape, strict=True))
-        if min(extent) <= 0:
-            continue
-        if len(shape) == 1 and found and found[-1][0][0] + found[-1][1][0] == place[0]:
-            start, before = found.pop()
-            found.append((start, (before[0] + extent[0],)))
-        else:
-            found.append((place, extent))
-    return found
 
 
 def _object_copies() -> dict[str, Any]:
@@ -403,18 +365,6 @@ def _memory() -> int:
         return int(file.read().split()[0]) * resource.getpagesize()
 
 
-def _free_at_once() -> None:
-    """Has libhdf5 give back memory as soon as it does not need it, so that the checked `malloc` sees all that it does.
-
-    Without that it keeps blocks for later use. Where h5py has libhdf5 within itself, it goes on so.
-    """
-    import h5py
-
-    limit = getattr(ctypes.CDLL(h5py.h5.__file__), "H5set_free_list_limits", None)
-    if limit is not None:
-        limit(0, 0, 0, 0, 0, 0)
-
-
 def _fault(code: int) -> dict[str, Any]:
     """The answer in the place of a fork that ended with that code."""
     if code == _NO_MEMORY_LEFT:
@@ -435,7 +385,6 @@ def main() -> None:
     # what is imported at the first use
     h5py.File("warm", "w", driver="core", backing_store=False).close()
     _object_copies()
-    _free_at_once()
     # pages of objects that stay are shared with the forks
     gc.disable()
     gc.freeze()
