@@ -153,7 +153,7 @@ fn to_server(how: u8, script: &[u8]) {
         let _ = side.stream.take(1000).read_to_end(&mut heard);
         assert!(heard.len() <= 40 + 33, "{} bytes for one who has not proved the key", heard.len());
     }
-    if CALLS.fetch_add(1, Ordering::Relaxed) % 64 == 0 {
+    if CALLS.fetch_add(1, Ordering::Relaxed).is_multiple_of(64) {
         honest(port);
     }
 }

@@ -139,11 +139,9 @@ impl Behind {
     fn new(faces: &[Face], of_edges: &[[i64; 3]; 3]) -> Self {
         let mut made = Self { vector: [[0.0; 8]; 3], of_edges: [[0.0; 8]; 3], minus_inverse: [0.0; 8] };
         for (number, face) in faces.iter().enumerate() {
-            for x in 0..3 {
-                made.vector[x][number] = face.behind[x] as f32;
-                let edges: i64 = (0..3).map(|i| i64::from(face.of_basis[i]) * of_edges[i][x]).sum();
-                made.of_edges[x][number] = edges as f32;
-            }
+            let of_edges = [0, 1, 2].map(|x| (0..3).map(|i| i64::from(face.of_basis[i]) * of_edges[i][x]).sum::<i64>());
+            made.vector.iter_mut().zip(face.behind).for_each(|(values, value)| values[number] = value as f32);
+            made.of_edges.iter_mut().zip(of_edges).for_each(|(values, value)| values[number] = value as f32);
             made.minus_inverse[number] = (-1.0 / dot(face.behind, face.behind)) as f32;
         }
         made
@@ -219,10 +217,10 @@ impl<E: Sixteen> Estimate<E> {
         let from_middle = self.off_middle(points);
         let (mut rest, mut reach) = (from_middle, E::all(0.0));
         let mut counts = [E::all(0.0); 3];
-        for i in 0..3 {
-            counts[i] = rounded(product(self.minus_dual[i], from_middle));
-            reach = counts[i].multiply_add(counts[i], reach);
-            rest = plus(rest, counts[i], self.basis[i]);
+        for ((count, minus_dual), vector) in counts.iter_mut().zip(self.minus_dual).zip(self.basis) {
+            *count = rounded(product(minus_dual, from_middle));
+            reach = count.multiply_add(*count, reach);
+            rest = plus(rest, *count, vector);
         }
         if let Some(of_edges) = &self.of_edges {
             let of_basis = std::mem::replace(&mut counts, [E::all(0.0); 3]);
