@@ -77,12 +77,7 @@ impl Home {
     }
 
     /// How many of each edge bring a point home. Up to [`EDGE`] outside is inside.
-    pub(super) fn counts(
-        &self,
-        point: Vector,
-        cell: &PeriodicCell,
-        atom: u32,
-    ) -> std::result::Result<[i64; 3], Fault> {
+    pub(super) fn counts(&self, point: Vector, cell: &PeriodicCell, atom: u32) -> std::result::Result<[i64; 3], Fault> {
         let counts = match self.shape {
             UnitCell::Compact => return cell.to_nearest(minus(point, self.middle), atom),
             UnitCell::Tric => self.coordinates.map(|row| cells_below(dot(row, point), EDGE)),
