@@ -147,3 +147,21 @@ fn atoms_on_the_face_of_a_cell_that_is_longer_by_less_than_they_can_say_are_insi
         }
     }
 }
+
+#[test]
+fn where_atoms_are_along_open_edges_changes_nothing_along_the_others() {
+    let slab: Cell = [[5.0, 0.0, 0.0], [2.0, 6.0, 0.0], [0.0, 0.0, 0.0]];
+    let wire: Cell = [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0], [5.0, 0.0, 0.0]];
+    for cell in [slab, wire] {
+        let cell = PeriodicCell::new(&cell, [true; 3]).unwrap();
+        let wrapped = |z: f32| {
+            let mut row: Vec<f32> = (0..37).flat_map(|i| [0.75 * i as f32 - 13.5, 1.0, z]).collect();
+            let groups = Groups::new(&(0..37).collect::<Vec<_>>(), None).unwrap();
+            WrapRow::new(Cpu::detect(), groups, UnitCell::Compact).apply(&mut row, &cell, &mut Vec::new()).unwrap();
+            row.chunks(3).map(|atom| [atom[0], atom[1]]).collect::<Vec<_>>()
+        };
+        let near = wrapped(0.0);
+        assert!(near.iter().all(|[x, _]| (-5.0..10.0).contains(x)), "{near:?}");
+        assert_eq!(wrapped(4000.0), near);
+    }
+}
