@@ -318,6 +318,17 @@ def partial_seeds():
         columns = np.arange(n, dtype="<u4").tobytes() + np.arange(n, dtype="<f8").tobytes()
         head = struct.pack("<QQ", 2, len(rows)) + bytes(8 * len(rows)) + struct.pack(f"<{len(rows)}Q", *rows)
         yield f"lists_{len(rows)}_{n}", named + head + columns
+    cell = np.diag([20.0, 20.0, 20.0]).tobytes() + np.diag([0.05, 0.05, 0.05]).tobytes()
+    for kind, sum_type in (("jumps", "<u4"), ("displacements", "<f8")):
+        for case, frames, last in (("", 5, 19.0), ("_beyond_64_bits", (1 << 64) - 1, 19.0), ("_not_finite", 5, np.nan)):
+            rows = [cell + np.full(9, x, "<f4").tobytes() for x in (1.0, last)]
+            sums = np.arange(3 * 9, dtype=sum_type).tobytes()
+            head = struct.pack("<QQQQQd", 9, frames, 2, 0, 3, 0.25)
+            yield f"{kind}{case}", named + head + b"".join(rows) + sums
+    for case, last in (("", 2.0), ("_not_finite", np.nan)):
+        rows = [np.arange(9, dtype="<f4") ** 2 % 7, np.full(9, last, "<f4")]
+        turns = np.eye(3, dtype="<f8").tobytes()
+        yield f"rotations{case}", named + struct.pack("<QQ", 9, 1) + b"".join(row.tobytes() for row in rows) + turns
     yield "unnamed", b"\0\6rmsd/1" + struct.pack("<QQ", 1, 0)
 
 

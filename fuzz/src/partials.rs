@@ -3,8 +3,8 @@
 //! It checks no value: a partial may hold any numbers.
 
 use kinema_analysis::KERNELS;
-use kinema_core::ErrorKind;
 use kinema_core::reduce::{AnyKernel, AnyPartial};
+use kinema_core::{Error, ErrorKind};
 
 /// Atoms of each kernel.
 const ATOMS: u32 = 3;
@@ -35,21 +35,24 @@ fn check(kernel: &dyn AnyKernel, named: bool, bytes: &[u8]) {
     let packed = |partial: &AnyPartial| kernel.to_bytes(partial).expect("it only copies");
     assert_eq!(packed(&partial), bytes, "{id}: other bytes than it was made of");
     let again = || kernel.from_bytes(&bytes).expect("it was accepted before");
-    let merge = |left: &mut AnyPartial, right| kernel.merge(left, right).expect("it only adds");
+    let merge = |left: &mut AnyPartial, right| kernel.merge(left, right).expect("one of them is empty");
+    let refused =
+        |error: Error| assert!([ErrorKind::Corrupt, ErrorKind::InvalidArgument].contains(&error.kind()), "{error}");
     let mut left = kernel.empty();
     merge(&mut left, again());
     assert_eq!(packed(&left), bytes, "{id}: the empty partial is not neutral on the left");
     merge(&mut left, kernel.empty());
     assert_eq!(packed(&left), bytes, "{id}: the empty partial is not neutral on the right");
-    merge(&mut left, again());
-    for partial in [partial, left] {
+    // frames of kernels of steps may be such that no step leads from the last to the first
+    let merged = kernel.merge(&mut left, again()).map_err(refused);
+    for partial in [Some(partial), merged.ok().map(|()| left)].into_iter().flatten() {
         match kernel.finish(partial) {
             Ok(results) => {
                 for array in results {
                     assert_eq!(array.shape.iter().product::<usize>(), array.values.len(), "{id}: {}", array.name);
                 }
             }
-            Err(error) => assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}"),
+            Err(error) => refused(error),
         }
     }
 }

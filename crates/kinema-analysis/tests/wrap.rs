@@ -126,3 +126,42 @@ fn what_is_not_finite_among_many_atoms_is_named() {
         }
     }
 }
+
+#[test]
+fn atoms_on_the_face_of_a_cell_that_is_longer_by_less_than_they_can_say_are_inside_of_it() {
+    let length = 62_f64.next_up();
+    for (periodic, edges) in [([true; 3], [length; 3]), ([true, false, true], [length, 0.0, -length])] {
+        let cell: Cell = [0, 1, 2].map(|i| [0, 1, 2].map(|x| if x == i { edges[i] } else { 0.0 }));
+        let cell = PeriodicCell::new(&cell, periodic).unwrap();
+        for shape in [UnitCell::Rect, UnitCell::Tric] {
+            // 62 times the inverse of the length is 1, and less than that is rounded to 62
+            let mut found = [62.0, -1e-9, 31.0, -1e-9, 62.0, 31.0, 124.0, 0.0, -62.0, -0.0, 7.5, 62.0_f32.next_up()];
+            let mut unsure = Vec::new();
+            let n_atoms = found.len() / 3;
+            let groups = Groups::new(&(0..n_atoms as u32).collect::<Vec<_>>(), None).unwrap();
+            WrapRow::new(Cpu::detect(), groups, shape).apply(&mut found, &cell, &mut unsure).unwrap();
+            for (at, x) in found.into_iter().enumerate().filter(|(at, _)| edges[at % 3] != 0.0) {
+                let share = f64::from(x) / edges[at % 3];
+                assert!((0.0..1.0).contains(&share), "{shape:?} {edges:?} {at} {x}");
+            }
+        }
+    }
+}
+
+#[test]
+fn where_atoms_are_along_open_edges_changes_nothing_along_the_others() {
+    let slab: Cell = [[5.0, 0.0, 0.0], [2.0, 6.0, 0.0], [0.0, 0.0, 0.0]];
+    let wire: Cell = [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0], [5.0, 0.0, 0.0]];
+    for cell in [slab, wire] {
+        let cell = PeriodicCell::new(&cell, [true; 3]).unwrap();
+        let wrapped = |z: f32| {
+            let mut row: Vec<f32> = (0..37).flat_map(|i| [0.75 * i as f32 - 13.5, 1.0, z]).collect();
+            let groups = Groups::new(&(0..37).collect::<Vec<_>>(), None).unwrap();
+            WrapRow::new(Cpu::detect(), groups, UnitCell::Compact).apply(&mut row, &cell, &mut Vec::new()).unwrap();
+            row.chunks(3).map(|atom| [atom[0], atom[1]]).collect::<Vec<_>>()
+        };
+        let near = wrapped(0.0);
+        assert!(near.iter().all(|[x, _]| (-5.0..10.0).contains(x)), "{near:?}");
+        assert_eq!(wrapped(4000.0), near);
+    }
+}

@@ -102,7 +102,7 @@ impl Kernel for Rotations {
     }
 
     fn kept_bytes(&self) -> u64 {
-        size_of::<Matrix3>() as u64 * self.n_frames
+        (size_of::<Matrix3>() as u64).saturating_mul(self.n_frames)
     }
 
     fn accumulate(&self, partial: &mut Run, frames: &Frames<'_>, (): &mut ()) -> Result<()> {

@@ -208,7 +208,7 @@ impl<S: Steps> Kernel for StepSums<S> {
         for (sum, before) in until.iter_mut().zip(&left.rest) {
             *sum = sum.plus(*before);
         }
-        left.n_frames += right.n_frames;
+        left.n_frames = left.n_frames.saturating_add(right.n_frames);
         left.stations.append(&mut right.stations);
         left.rest = right.rest;
         left.last = right.last;

@@ -154,6 +154,18 @@ impl PeriodicCell {
         self.middle
     }
 
+    /// Whether it is that of a slab or wire.
+    pub(super) fn has_open_edges(&self) -> bool {
+        self.lattice.basis()[2] == [0.0; 3]
+    }
+
+    /// The projection on the plane or line of the periodic edges.
+    fn along_periodic(&self, vector: Vector) -> Vector {
+        let [a, b, c] = self.lattice.dual().map(|dual| dot(dual, vector));
+        let [ea, eb, ec] = self.lattice.basis();
+        [0, 1, 2].map(|x| a * ea[x] + b * eb[x] + c * ec[x])
+    }
+
     /// How many of each edge are to be added to a displacement so that it is its nearest image; none where it is as near.
     /// `atom` is the one that a fault names.
     #[inline]
@@ -162,11 +174,14 @@ impl PeriodicCell {
         if squared <= self.lattice.sure() {
             return Ok([0; 3]);
         }
-        let is_counted = |dual: &Vector| dot(*dual, displacement).abs() < COUNTED;
+        // how far away an atom is along open edges does not make an image of it a nearer one
+        let along = if self.has_open_edges() { self.along_periodic(displacement) } else { displacement };
+        let squared = dot(along, along);
+        let is_counted = |dual: &Vector| dot(*dual, along).abs() < COUNTED;
         if squared > self.surely_counted && !self.lattice.dual().iter().all(is_counted) {
             return Err(Fault::of_displacement(displacement, atom));
         }
-        let (nearest, counts) = self.lattice.nearest_image(displacement);
+        let (nearest, counts) = self.lattice.nearest_image(along);
         if !squared.is_finite() || counts.iter().any(|&count| count.abs() > MOST_CELLS) {
             return Err(Fault::of_displacement(displacement, atom));
         }

@@ -21,6 +21,7 @@ pub(super) struct Nearest<Q> {
     /// The vectors of the basis in edges.
     of_edges: [Vectors<Q>; 3],
     neighbours: Vec<Beside>,
+    has_open_edges: bool,
 }
 
 /// A neighbour of a lattice.
@@ -53,6 +54,7 @@ impl<Q: Quad> Nearest<Q> {
             minus_basis: lattice.basis().map(|vector| all(vector.map(|x| -x))),
             of_edges: of_edges.map(all),
             neighbours: neighbours.collect(),
+            has_open_edges: cell.has_open_edges(),
         }
     }
 }
@@ -179,7 +181,7 @@ impl<E: Sixteen> Estimate<E> {
         let is_skewed = lattice.of_edges().iter().flatten().any(|count| count.abs() > MOST_EDGES);
         // not a number is not less either
         let is_sure = unsure < TOO_UNSURE;
-        if lattice.basis()[2] == [0.0; 3] || is_skewed || !is_sure {
+        if cell.has_open_edges() || is_skewed || !is_sure {
             return None;
         }
         let found = faces(lattice.basis());
@@ -303,7 +305,15 @@ impl<Q: Quad> Within<Q> for Nearest<Q> {
     #[inline(always)]
     fn edges_home(&self, points: Vectors<Q>) -> Option<Vectors<Q>> {
         let zero = Q::all(0.0);
-        let from_middle = difference(points, self.middle);
+        let mut from_middle = difference(points, self.middle);
+        if self.has_open_edges {
+            // the part along periodic edges, as with one point
+            let mut along = [zero; 3];
+            for (dual, minus_vector) in self.dual.iter().zip(&self.minus_basis) {
+                along = plus_times(along, zero.subtract(dot4(*dual, from_middle)), *minus_vector);
+            }
+            from_middle = along;
+        }
         let squared = dot4(from_middle, from_middle);
         let (mut rest, mut counts, mut farthest, mut rounded) = (from_middle, [zero; 3], zero, zero);
         for i in 0..3 {

@@ -37,7 +37,11 @@ pub struct Home {
     /// Coordinates of the parallelepiped or brick, from 0 to 1 inside of it; zero along open edges.
     coordinates: [Vector; 3],
     middle: Vector,
+    on_axes: Option<OnAxes>,
 }
+
+/// Edges of which each is on an axis: its number, and the edge along it, zero where it is open.
+pub(super) type OnAxes = [(usize, f64); 3];
 
 impl Home {
     /// Of a cell.
@@ -46,7 +50,13 @@ impl Home {
             UnitCell::Rect => of_brick(cell.edges()),
             _ => cell.lattice().dual_of_edges(),
         };
-        Self { shape, coordinates, middle: cell.middle() }
+        let on_axes = if shape == UnitCell::Compact { None } else { on_axes(cell.edges()) };
+        Self { shape, coordinates, middle: cell.middle(), on_axes }
+    }
+
+    /// The edges where each is on an axis, of a parallelepiped or brick.
+    pub(super) fn on_axes(&self) -> Option<&OnAxes> {
+        self.on_axes.as_ref()
     }
 
     /// The middle of the cell.
@@ -66,32 +76,49 @@ impl Home {
         (0..3).all(|i| (0..3).all(|x| (x == i || rows[i][x] == 0.0) && (x <= i || edges[i][x] == 0.0)))
     }
 
-    /// How many of each edge bring a point home. Up to `margin` outside, in reduced coordinates, is inside.
-    pub(super) fn counts(
-        &self,
-        point: Vector,
-        cell: &PeriodicCell,
-        margin: f64,
-        atom: u32,
-    ) -> std::result::Result<[i64; 3], Fault> {
+    /// How many of each edge bring a point home. Up to [`EDGE`] outside is inside.
+    pub(super) fn counts(&self, point: Vector, cell: &PeriodicCell, atom: u32) -> std::result::Result<[i64; 3], Fault> {
         let counts = match self.shape {
             UnitCell::Compact => return cell.to_nearest(minus(point, self.middle), atom),
-            UnitCell::Tric => self.coordinates.map(|row| cells_below(dot(row, point), margin)),
+            UnitCell::Tric => self.coordinates.map(|row| cells_below(dot(row, point), EDGE)),
             UnitCell::Rect => {
                 let (mut counts, mut point) = ([0.0; 3], point);
                 for i in [2, 1, 0] {
-                    counts[i] = cells_below(dot(self.coordinates[i], point), margin);
+                    counts[i] = cells_below(dot(self.coordinates[i], point), EDGE);
                     point = [0, 1, 2].map(|x| point[x] + counts[i] * cell.edges()[i][x]);
                 }
                 counts
             }
         };
-        // not a number is not below either
-        if counts.iter().all(|count| count.abs() < MOST_CELLS as f64) {
-            return Ok(counts.map(|count| count as i64));
-        }
-        Err(Fault::of_displacement(point, atom))
+        within_reach(counts, point, atom)
     }
+}
+
+/// The same where each edge is on an axis, exactly: quotients, unlike products with inverses, are 1 only for points that are
+/// not inside, so that one which is brought home twice stays there.
+pub(super) fn counts_on_axes(edges: &OnAxes, point: Vector, atom: u32) -> std::result::Result<[i64; 3], Fault> {
+    let coordinate = |(axis, edge): (usize, f64)| if edge == 0.0 { 0.0 * point[axis] } else { point[axis] / edge };
+    within_reach(edges.map(|edge| cells_below(coordinate(edge), 0.0)), point, atom)
+}
+
+fn within_reach(counts: [f64; 3], point: Vector, atom: u32) -> std::result::Result<[i64; 3], Fault> {
+    // not a number is not below either
+    if point.iter().all(|x| x.is_finite()) && counts.iter().all(|count| count.abs() < MOST_CELLS as f64) {
+        return Ok(counts.map(|count| count as i64));
+    }
+    Err(Fault::of_displacement(point, atom))
+}
+
+fn on_axes(edges: &[Vector; 3]) -> Option<OnAxes> {
+    let mut found = [(0, 0.0); 3];
+    for (found, edge) in found.iter_mut().zip(edges) {
+        let mut others = (0..3).filter(|&x| edge[x] != 0.0);
+        *found = others.next().map_or((0, 0.0), |axis| (axis, edge[axis]));
+        if others.next().is_some() {
+            return None;
+        }
+    }
+    Some(found)
 }
 
 /// Whole cells to be added to a coordinate so that it is from 0 to 1.

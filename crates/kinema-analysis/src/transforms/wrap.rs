@@ -16,7 +16,7 @@ use super::groups::{Groups, Labels};
 use super::images::{CellOfFrame, Edges, Fault, PeriodicCell, Vector, shift};
 use super::nearest::{Estimate, Nearest};
 pub use super::unit_cell::UnitCell;
-use super::unit_cell::{EDGE, Home, Inside, Upright, Within};
+use super::unit_cell::{Home, Inside, Upright, Within, counts_on_axes};
 use crate::cpu::{Cpu, dispatch};
 use crate::geometry::vectors::Vectors;
 use crate::lanes::{Quad, Sixteen};
@@ -167,9 +167,7 @@ impl WrapRow {
         );
         // so that the atom that an error names does not depend on which groups are alike
         unsure.sort_unstable();
-        let exact = self.of_atoms && cell.lattice().along_axes().is_some();
-        let margin = if exact { 0.0 } else { EDGE };
-        unsure.iter().try_for_each(|&group| self.bring_home(group as usize, rows, &home, (cell, margin)))
+        unsure.iter().try_for_each(|&group| self.bring_home(group as usize, rows, &home, cell))
     }
 
     fn bring_home(
@@ -177,12 +175,16 @@ impl WrapRow {
         group: usize,
         rows: &mut [[f32; 3]],
         home: &Home,
-        (cell, margin): (&PeriodicCell, f64),
+        cell: &PeriodicCell,
     ) -> std::result::Result<(), Fault> {
-        let atoms = self.groups.atoms(group);
+        let (atoms, on_axes) = (self.groups.atoms(group), home.on_axes().filter(|_| self.of_atoms));
         // an atom that is rounded to the face of a cell along the axes goes on to the other one
         loop {
-            let counts = home.counts(self.groups.center(group, rows), cell, margin, atoms[0]);
+            let center = self.groups.center(group, rows);
+            let counts = match on_axes {
+                Some(edges) => counts_on_axes(edges, center, atoms[0]),
+                None => home.counts(center, cell, atoms[0]),
+            };
             let counts = counts.map_err(|fault| fault.at_one_of(atoms, rows))?;
             if counts == [0; 3] {
                 return Ok(());
@@ -191,7 +193,7 @@ impl WrapRow {
             for &atom in atoms {
                 shift(&mut rows[atom as usize], by);
             }
-            if margin > 0.0 {
+            if on_axes.is_none() {
                 return Ok(());
             }
         }
