@@ -5,8 +5,8 @@
 Changed are object headers, heaps, B-trees, types and sizes of attributes: one to four places of one to eight bytes,
 types and contents of messages, lengths and places of values in the heap of the file, or a piece of the structure put
 elsewhere; checksums are made right again. The verdict on a mutant is that of any opening; then a fork uses it:
-structure, frames, observables, atoms, layout, a scan, a check, parts and a repacked copy. A fork that is killed,
-takes too long or too much memory, or ends in another error than one of the file, is a finding: it is kept in
+structure, frames, observables, atoms, layout, `kinema info`, a scan, a check, parts and a repacked copy. A fork that is
+killed, takes too long or too much memory, or ends in another error than one of the file, is a finding: it is kept in
 fuzz/work/hdf5_structure. The seeds are the H5MD files of `kinema.testing`, and one with objects of all kinds, in
 several versions of the format.
 """
@@ -18,6 +18,7 @@ import collections
 import contextlib
 import ctypes
 import gc
+import io
 import os
 import random
 import re
@@ -35,6 +36,8 @@ import h5py
 import numpy as np
 
 import kinema as kn
+from kinema.cli import exit_codes
+from kinema.cli import main as main_of_kinema
 from kinema.errors import Error, InternalError
 from kinema.formats.hdf5.trust import verdicts
 from kinema.testing.h5md_files import CASES
@@ -234,6 +237,7 @@ def _use(path: str, folder: str) -> int:
         lambda: {name: one.read() for name, one in kn.open(path, stored=False).observables.items()},
         lambda: kn.read_atoms(path),
         lambda: kn.layout_of(path, stored=False),
+        lambda: _info(path),
         lambda: str(kn.open(path, stored=False).scan()),
         lambda: kn.check(path, stored=False),
         lambda: kn.split(path, os.path.join(folder, "parts"), parts=2, stored=False, overwrite=True, runner="serial"),
@@ -252,6 +256,16 @@ def _use(path: str, folder: str) -> int:
             traceback.print_exc()
             return OTHER
     return code
+
+
+def _info(path: str) -> None:
+    """`kinema info` in this process; InternalError where it ends as a defect does."""
+    with contextlib.redirect_stdout(io.StringIO()):
+        try:
+            main_of_kinema(["info", path, "--no-stored"])
+        except SystemExit as end:
+            if end.code not in (exit_codes.DONE, exit_codes.BAD_INPUT):
+                raise InternalError(f"{path}: kinema info ended with code {end.code}") from None
 
 
 def _forked(path: str, folder: str) -> int:

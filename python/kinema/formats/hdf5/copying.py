@@ -110,11 +110,10 @@ class _Copy:
             return node
         if made is None:
             if isinstance(node, h5py.Dataset):
-                copied = copy_dataset(node.id, target.id, encoded)
+                made = h5py.Dataset(copy_dataset(node.id, target.id, encoded))
             else:
-                copied = copy_type(node.id, target.id, encoded)
-            copy_attributes(node.id, copied)
-            made = target[name]
+                made = h5py.Datatype(copy_type(node.id, target.id, encoded))
+            copy_attributes(node.id, made.id)
         if isinstance(node, h5py.Dataset):
             self._pair(node, made)
         self.paths[object_key(node)] = made.name

@@ -20,7 +20,15 @@ from kinema.formats.hdf5.filters import missing_filters
 from kinema.formats.hdf5.stored_dataset import StoredDataset
 from kinema.formats.hdf5.trust.other_files import drawn_in, find_file, numbered
 
-__all__ = ["Pieces", "check_nesting", "check_sources", "check_virtual_claim", "pieces_of", "values_of"]
+__all__ = [
+    "Pieces",
+    "check_nesting",
+    "check_sources",
+    "check_values_claim",
+    "check_virtual_claim",
+    "pieces_of",
+    "values_of",
+]
 
 Pieces = tuple[tuple[int, StoredDataset], ...]
 
@@ -54,9 +62,15 @@ def values_of(opened: OpenFile, dataset: Any, rows: slice | int | None = None) -
     wanted = row_bytes if isinstance(rows, int) else dataset.nbytes
     if dataset.is_virtual:
         check_virtual_claim(opened, dataset)
-    elif wanted > _FREE_VALUES and dataset.nbytes > _MOST_COMPRESSED * (stored := dataset.id.get_storage_size()):
-        raise opened.corrupt(f"{dataset.name} claims {dataset.nbytes} bytes, but only {stored} bytes are stored")
+    else:
+        check_values_claim(opened, dataset, wanted)
     return dataset[()] if rows is None else dataset[rows]
+
+
+def check_values_claim(opened: OpenFile, dataset: Any, wanted: int) -> None:
+    """Raises CorruptFileError where so many bytes of values would be held, and what is stored cannot be so many."""
+    if wanted > _FREE_VALUES and dataset.nbytes > _MOST_COMPRESSED * (stored := dataset.id.get_storage_size()):
+        raise opened.corrupt(f"{dataset.name} claims {dataset.nbytes} bytes, but only {stored} bytes are stored")
 
 
 def check_virtual_claim(opened: OpenFile, dataset: Any) -> None:

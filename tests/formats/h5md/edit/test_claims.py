@@ -8,8 +8,10 @@ import pytest
 
 import kinema as kn
 from kinema.errors import CorruptFileError
+from kinema.formats.h5md.edit.transfer import _tiles
 from kinema.formats.h5md.schema import NAMES, TABLE
 from kinema.formats.hdf5.copying import _Copy
+from kinema.formats.hdf5.storage import Storage
 from kinema.testing.h5md_files.building import add_element, start_h5md
 
 STEPS = np.arange(5)
@@ -59,6 +61,21 @@ def test_atoms_that_are_claimed_are_not_counted_one_by_one(path: Path) -> None:
         value[0, :10] = 1.0
     (group,) = kn.layout_of(path).groups
     assert group.n_atoms == 300_000_000 and group.fields[0].amplification == {}
+    # it took GB, or was an error about chunks that named no file
+    out = path.with_name("out.h5md")
+    with pytest.raises(CorruptFileError, match=f"{path}: .*/value claims 18000000000 bytes, but only"):
+        kn.repack(path, out)
+    assert not out.exists()
+
+
+def test_tiles_are_of_few_chunks_of_the_source() -> None:
+    """A million chunks of one tile took libhdf5 14 s in one call, deaf to Ctrl-C."""
+    storage = Storage((2_000_000,), np.dtype("f8"), (4096,))
+    tiles = list(_tiles(storage, 80 << 20, (2,)))
+    assert [stop for _, stop, *_ in tiles[:-1]] == [start for start, *_ in tiles[1:]] and tiles[-1][1] == 2_000_000
+    assert all(stop - start == 8192 for start, stop, *_ in tiles[:-1])
+    # of whole chunks of the new data set, whatever these hold of the old ones
+    assert next(_tiles(Storage((10**6,), np.dtype("f8"), (10**5,)), 80 << 20, (1,)))[1] == 10**5
 
 
 def test_groups_are_copied_however_deeply_they_are_nested(path: Path) -> None:

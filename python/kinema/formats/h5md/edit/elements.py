@@ -171,11 +171,10 @@ def _elements(opened: H5mdFile, root: Any, columns: dict[str, int]) -> Iterator[
             yield element
         members = []
         for name in group:
-            if not isinstance(group.get(name, getlink=True), h5py.SoftLink):
-                node = group.get(name)
-                # data sets are closed again: each that is open takes some 15 kB
-                if isinstance(node, h5py.Group):
-                    members.append((f"{path.rstrip('/')}/{name}", node))
+            # nothing but groups is opened: a file may have very many data sets
+            link = group.get(name, getlink=True)
+            if not isinstance(link, h5py.SoftLink) and group.get(name, getclass=True) is h5py.Group:
+                members.append((f"{path.rstrip('/')}/{name}", group[name]))
         waiting += reversed(members)
 
 

@@ -24,7 +24,7 @@ from kinema.formats.hdf5.file import numbers, object_key, objects_below
 from kinema.formats.hdf5.rounding import NOT_COMPRESSED, Rounding
 from kinema.formats.hdf5.storage import KEEP, Layout, Storage, has_tiny_chunks, rechunked_series
 from kinema.formats.hdf5.text import attribute
-from kinema.formats.hdf5.virtual import check_virtual_claim
+from kinema.formats.hdf5.virtual import check_values_claim, check_virtual_claim
 
 __all__ = ["Changes", "CreateDataset", "MoveDataset", "Task", "Tasks", "WriteDataset", "plan"]
 
@@ -118,6 +118,8 @@ def _plan_element(opened: H5mdFile, element: TimedElement, changes: Changes, tas
     value = element.value
     shape = (stop - start, *value.shape[1:]) if columns is None else (stop - start, len(columns), *value.shape[2:])
     if element.n_columns is not None and chosen and value.dtype.kind in "iufb":
+        if not value.is_virtual:
+            check_values_claim(opened, value, value.nbytes // max(1, value.shape[0]))
         storage, note = changes.layout.existing_field(value, shape, changes.memory // TILES_IN_MEMORY)
         rounding, attributes = changes.roundings.get(element.particles or "", (None, {}))
         if not element.is_position:

@@ -36,6 +36,8 @@ Advance = Callable[[int], None]
 TILES_IN_MEMORY = 6
 # more at a time is no faster
 _LARGE_TILE = 24 << 20
+# of the source, in a tile: libhdf5 takes some kB and microseconds for each, and no signal is acted on meanwhile
+_MOST_CHUNKS = 1 << 12
 
 
 @dataclass
@@ -157,7 +159,8 @@ def read_back(
 def _tiles(storage: Storage, limit: int, source_chunks: tuple[int, ...] | None) -> Iterator[Tile]:
     """Tiles of whole chunks within `limit` bytes, few columns only where one row of chunks is larger than that.
 
-    Where there is room, they are as long as the chunks of the source, so that these are decoded once.
+    Where there is room, they are as long as the chunks of the source, so that these are decoded once, and not of very
+    many of these.
     """
     n_rows, n_columns = storage.shape[0], (storage.shape[1] if len(storage.shape) > 1 else 1)
     k = 1 if storage.chunks is None else storage.chunks[0]
@@ -169,6 +172,8 @@ def _tiles(storage: Storage, limit: int, source_chunks: tuple[int, ...] | None) 
             rows = max(both, rows // both * both)
         elif longer <= most:
             rows = max(rows, longer)
+        across = math.prod(-(-n // c) for n, c in zip(storage.shape[1:], source_chunks[1:], strict=True))
+        rows = min(rows, max(1, _MOST_CHUNKS // across * source_chunks[0] // k) * k)
     width = n_columns
     if k > most and storage.chunks is not None and len(storage.chunks) > 1:
         column_bytes = max(1, k * storage.row_bytes // n_columns)

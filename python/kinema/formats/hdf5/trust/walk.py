@@ -40,10 +40,20 @@ _NO_MEMORY = ("alloc", "memory")
 _NO_MEMORY_LEFT, _NEXT = 3, 4
 # of one fork: it starts with the memory of a new process again
 _MOST_WALKS = 500
+# bytes of the file whose metadata libhdf5 keeps, in many times as much memory; by default 32 MB
+_METADATA = 4 << 20
 
 
 def open_h5py(path: str, **options: Any) -> Any:
     """An `h5py.File` for reading without a lock, also where it is open here with one, or being written."""
+    file = _opened(path, options)
+    config = file.id.get_mdc_config()
+    config.max_size = _METADATA
+    file.id.set_mdc_config(config)
+    return file
+
+
+def _opened(path: str, options: dict[str, Any]) -> Any:
     import h5py
 
     try:
