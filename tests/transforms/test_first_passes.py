@@ -88,6 +88,25 @@ def test_the_second_time_there_is_no_pass(tmp_path: Path, name: str, ending: str
     assert read(path, name)[1] == [N_FRAMES]
 
 
+@pytest.mark.parametrize("ending", ["trr", "h5md"])
+def test_a_file_that_was_put_in_place_of_the_opened_one_gets_no_stations_of_it(tmp_path: Path, ending: str) -> None:
+    path, other = write(tmp_path / f"walk.{ending}"), tmp_path / f"other.{ending}"
+    positions, cells = walk()
+    with kn.Writer(other, N_ATOMS) as writer:
+        writer.write(positions[:, ::-1], cell=cells, step=np.arange(N_FRAMES), time=np.arange(N_FRAMES) * 1.0)
+    asked, frames = transforms.nojump(), [90, 399]
+    opened = kn.open(path)
+    opened.scan()
+    os.replace(other, path)
+    expected = kn.open(path, stored=False).with_transform(asked).read(frames)
+    # frames are read of the file that was opened
+    found = opened.with_transform(asked).read(frames)
+    assert np.abs(found - expected).max() > 1
+    assert_array_equal(kn.open(path).with_transform(asked).read(frames), expected)
+    # which gets none of the other one, either
+    assert_array_equal(opened.with_transform(asked).read(frames), found)
+
+
 def test_files_that_an_hdf5_file_draws_in_count(tmp_path: Path) -> None:
     write(tmp_path / "other.h5md")
     with h5py.File(write(tmp_path / "walk.h5md"), "a") as file:

@@ -67,7 +67,7 @@ class Trajectory(TrajectoryReading):
             for frame in kn.open("md.part*.xtc").follow(until="100 ns", timeout=600): ...
 
         A frame is given once all of its bytes are there: nothing was written for half of `poll`, or the next frame has
-        been begun. OpenedFiles that fit a pattern that was opened are added as they appear.
+        been begun. Files that fit a pattern that was opened are added as they appear.
 
         Parameters
         ----------

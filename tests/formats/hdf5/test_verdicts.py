@@ -207,6 +207,29 @@ def test_lengths_that_were_never_written_are_damage(path: Path) -> None:
         assert not file["numbers"][()].any()
 
 
+def test_references_without_a_fill_value_are_taken_where_all_are_written(path: Path) -> None:
+    """Programs that write each of them may leave the fill value out; of empty data sets there is none to be written."""
+    properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    properties.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+    kind = h5py.h5t.py_create(h5py.ref_dtype, logical=True)
+    with h5py.File(path, "r+") as file:
+        spaces = {"none": h5py.h5s.create(h5py.h5s.NULL), "no_rows": h5py.h5s.create_simple((0,))}
+        for name, space in spaces.items():
+            h5py.h5d.create(file.id, name.encode(), kind, space, properties)
+        properties.set_chunk((2, 3))
+        space = h5py.h5s.create_simple((5, 4), (h5py.h5s.UNLIMITED, 4))
+        points = h5py.Dataset(h5py.h5d.create(file.id, b"points", kind, space, properties))
+        points[...] = np.full((5, 4), file["particles"].ref, object)
+    out = path.parent / "out.h5md"
+    kn.repack(path, out)
+    with h5py.File(out) as file:
+        assert {file[one].name for one in file["points"][...].flat} == {"/particles"}
+    with h5py.File(path, "r+") as file:
+        file["points"].resize((7, 4))
+    with pytest.raises(CorruptFileError, match="/points has lengths or references, and no value"):
+        kn.open(path, stored=False).scan()
+
+
 def test_all_that_is_stored_of_lengths_and_references_is_looked_at(path: Path) -> None:
     """A reference in the last of many rows, in a large chunk, and behind values that cannot be read."""
     for number, options in enumerate(({"chunks": (1 << 10,)}, {"chunks": (1 << 20,), "compression": "gzip"})):

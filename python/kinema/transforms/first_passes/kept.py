@@ -72,6 +72,7 @@ class KeptStations:
 
         Files that are unchanged are not read.
         """
+        self._look_again()
         if not self._parts:
             return None
         record, why_not = self._folder.load(self._name(), None, self._facts)
@@ -119,6 +120,18 @@ class KeptStations:
                 part.update(_state_of(part, len(self._parts), self._made.trajectory.core.index))
         except (Error, OSError):
             self._parts = []  # whoever reads them says what is wrong
+        self._look_again()
+
+    def _look_again(self) -> None:
+        """Nothing is kept or used where a path does not lead to the file any more that was opened: frames are read of
+        that one."""
+        core = self._made.trajectory.core
+        try:
+            states = (core.identity(number, 0).state_of(part["path"]) for number, part in enumerate(self._parts))
+            if any(state != "unchanged" for state in states):
+                self._parts = []
+        except Error:
+            self._parts = []  # as above
 
     def store(self, stations: Stations) -> None:
         """Keeps the stations of all frames, unless a file has changed meanwhile otherwise than by growing; a note where

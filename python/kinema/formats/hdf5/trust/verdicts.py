@@ -53,7 +53,7 @@ _MEMORY, _MOST_MEMORY = 96 << 20, 1 << 30
 # seconds; a walk that is not at work, but waits for a disk
 _WALL = 120.0
 # of what the walk looks at
-_VERSION = 7
+_VERSION = 8
 _MOST_KNOWN = 1 << 14
 # of glibc; another C library says that it is not there, to nobody, and goes on without
 _CHECKED_MALLOC = "libc_malloc_debug.so.0"

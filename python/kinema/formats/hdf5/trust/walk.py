@@ -12,6 +12,7 @@ Requests and answers are lines of JSON; `verdicts` is what its parent uses.
 from __future__ import annotations
 
 import gc
+import itertools
 import json
 import math
 import os
@@ -212,12 +213,32 @@ class _Walk:
 
     def _unwritten(self, node: Any, plist: Any, name: Any) -> None:
         """Lengths and addresses of which nothing says what they are where they were not written: libhdf5 leaves the
-        memory that it is given as it is, and whatever is there is used as an address. It makes no such data sets."""
+        memory that it is given as it is, and whatever is there is used as an address."""
         h5d = self._h5py.h5d
         never = plist.get_fill_time() == h5d.FILL_TIME_NEVER or plist.fill_value_defined() == h5d.FILL_VALUE_UNDEFINED
-        whole = plist.get_layout() in (h5d.COMPACT, h5d.CONTIGUOUS) and node.get_storage_size()
-        if never and not whole and not self._copying["is_of_fixed_size"](node.get_type()):
+        if not never or self._copying["is_of_fixed_size"](node.get_type()):
+            return
+        if not self._all_stored(node, plist):
             raise _Broken(f"{_text(name)} has lengths or references, and no value for those that are not written")
+
+    def _all_stored(self, node: Any, plist: Any) -> bool:
+        """Whether each value of a data set has a place in the file, where libhdf5 finds it."""
+        h5d, layout = self._h5py.h5d, plist.get_layout()
+        shape = node.shape
+        if shape is None or not math.prod(shape):
+            return True
+        if layout != h5d.CHUNKED:
+            return layout in (h5d.COMPACT, h5d.CONTIGUOUS) and bool(node.get_storage_size())
+        chunk = plist.get_chunk()
+        if node.get_num_chunks() < math.prod(-(-count // one) for count, one in zip(shape, chunk, strict=True)):
+            return False
+        for place in itertools.product(*(range(0, count, one) for count, one in zip(shape, chunk, strict=True))):
+            try:
+                # the one call that looks for a chunk as reading does: others go through a damaged index from end to end
+                node.read_direct_chunk(place)
+            except (OSError, ValueError, RuntimeError):
+                return False
+        return True
 
     def _values(self, node: Any, shape: tuple[int, ...], name: Any) -> None:
         """Reads a data set whose values are in the heap of the file, or that is small."""
