@@ -67,8 +67,6 @@ def lifting() -> transforms.Transform:
 NAMES = ["whole", "cluster", "center", "superpose", "trans", "function", "progressive", "nojump", "displacement"]
 NAMES += [f"wrap {compound} {ur}" for compound in ("atoms", "molecules") for ur in ("rect", "tric", "compact")]
 ALL_NAMES = (*NAMES, "all")
-# those with a first pass, and all kinds in one
-SOME_NAMES = ("progressive", "nojump", "displacement", "all")
 
 
 def molecules() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -113,18 +111,11 @@ def digest(analysis: Any) -> str:
     return found.hexdigest()
 
 
-def names_for(workers: int, wanted: int) -> tuple[str, ...]:
-    """All of the stacks for one number of workers: of the others, which cost seconds, those that could differ by it."""
-    return ALL_NAMES if workers == wanted else SOME_NAMES
-
-
-def digests(
-    folder: Path, out: Path, runner: Runner, workers: int, wanted: int | None, names: tuple[str, ...] = ALL_NAMES
-) -> dict[str, Any]:
-    """What stacks give on a runner, by their names, and a file that is converted."""
+def digests(folder: Path, out: Path, runner: Runner, workers: int, wanted: int | None) -> dict[str, Any]:
+    """What all stacks give on a runner, by their names, and a file that is converted."""
     options = {"runner": runner, "workers": wanted}
     found: dict[str, Any] = {}
-    for name in names:
+    for name in ALL_NAMES:
         made = kn.run(analyses(folder, name, **options), **options)
         assert [len(one.workers) for one in made[0].timings.passes] == [workers], name
         found[name] = [digest(one) for one in made]
@@ -148,10 +139,6 @@ def expected(folder: Path, tmp_path_factory: pytest.TempPathFactory, alone: dict
         kn.convert(changed(folder, "all", runner="serial")[:400], out, runner="serial")
     found: dict[str, Any] = {name: [digest(one) for one in made] for name, made in alone.items()}
     return found | {"file": sha256(out.read_bytes()).hexdigest()}
-
-
-def of_names(expected: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-    return {name: expected[name] for name in (*names, "file")}
 
 
 def assert_all_same(found: list[Any], expected: list[Any]) -> None:
@@ -186,9 +173,9 @@ def test_on_processes(folder: Path, tmp_path: Path, expected: dict[str, Any]) ->
 @pytest.mark.processes
 @pytest.mark.parametrize("workers", [1, 2, 3, 7])
 def test_on_dask(folder: Path, tmp_path: Path, expected: dict[str, Any], workers: int) -> None:
-    runner, names = choose_runner("dask"), names_for(workers, 2)
+    runner = choose_runner("dask")
     with runner.session():
-        assert digests(folder, tmp_path, runner, workers, workers, names) == of_names(expected, names)
+        assert digests(folder, tmp_path, runner, workers, workers) == expected
 
 
 RANKS = """
@@ -197,10 +184,10 @@ import json
 from pathlib import Path
 from kinema.notes import collected
 from kinema.runners.registry import choose_runner
-from tests.transforms.test_same_bits import digests, names_for
+from tests.transforms.test_same_bits import digests
 with collected():
     size, runner = MPI.COMM_WORLD.Get_size(), choose_runner("mpi", results="all")
-    found = MPI.COMM_WORLD.gather(digests(Path(FOLDER), Path("."), runner, size, None, names_for(size, 3)))
+    found = MPI.COMM_WORLD.gather(digests(Path(FOLDER), Path("."), runner, size, None))
 if rank == 0:
     say(json.dumps(found))
 """
@@ -211,7 +198,7 @@ if rank == 0:
 def test_on_ranks(mpi: Any, folder: Path, tmp_path: Path, expected: dict[str, Any], workers: int) -> None:
     root = Path(__file__).parent.parent.parent
     out = mpi.script(workers, f"ROOT, FOLDER = {str(root)!r}, {str(folder)!r}\n{RANKS}", tmp_path)
-    assert json.loads(out) == [of_names(expected, names_for(workers, 3))] * workers
+    assert json.loads(out) == [expected] * workers
 
 
 @pytest.mark.parametrize("name", ALL_NAMES)
