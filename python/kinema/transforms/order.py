@@ -37,11 +37,12 @@ def check_unwrapped_together(
 
     `groups`: a number for each of the atoms, the same for those of one group.
     """
+    unwrapping = [one for one in trajectory.core.transforms if one.name in _UNWRAPPING]
     # by images that files store all atoms are unwrapped
-    if reads_images(trajectory):
+    if not unwrapping or reads_images(trajectory):
         return
-    for earlier in trajectory.core.transforms:
-        tracked = earlier.arguments.get("atoms") if earlier.name in _UNWRAPPING else None
+    for earlier in unwrapping:
+        tracked = earlier.arguments.get("atoms")
         if tracked is None:
             continue
         _, group = np.unique(groups, return_inverse=True)
