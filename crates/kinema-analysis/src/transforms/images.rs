@@ -175,13 +175,22 @@ impl PeriodicCell {
             return Ok([0; 3]);
         }
         // how far away an atom is along open edges does not make an image of it a nearer one
-        let along = if self.has_open_edges() { self.along_periodic(displacement) } else { displacement };
-        let squared = dot(along, along);
-        let is_counted = |dual: &Vector| dot(*dual, along).abs() < COUNTED;
+        if self.has_open_edges() {
+            self.image_of_long(self.along_periodic(displacement), atom)
+        } else {
+            self.image_of_long(displacement, atom)
+        }
+    }
+
+    /// As [`PeriodicCell::to_nearest`], of a displacement that may not be its own nearest image.
+    #[inline(never)]
+    fn image_of_long(&self, displacement: Vector, atom: u32) -> Result<[i64; 3], Fault> {
+        let squared = dot(displacement, displacement);
+        let is_counted = |dual: &Vector| dot(*dual, displacement).abs() < COUNTED;
         if squared > self.surely_counted && !self.lattice.dual().iter().all(is_counted) {
             return Err(Fault::of_displacement(displacement, atom));
         }
-        let (nearest, counts) = self.lattice.nearest_image(along);
+        let (nearest, counts) = self.lattice.nearest_image(displacement);
         if !squared.is_finite() || counts.iter().any(|&count| count.abs() > MOST_CELLS) {
             return Err(Fault::of_displacement(displacement, atom));
         }
