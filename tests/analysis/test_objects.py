@@ -1,6 +1,7 @@
 """Analyses as objects: what they print as, and that they pickle; of registered ones see `test_laws`."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -49,6 +50,13 @@ def test_analyses_pickle(small, make):
     assert after.provenance().json() == expected.provenance().json()
     assert len(after.run(step=5).record.frames) == 4
     assert not restored(make(small)).results
+
+
+def test_results_are_of_the_moment_in_which_the_run_ended(small):
+    rmsd = kn.analysis.RMSD(small).run()
+    rmsd.record = replace(rmsd.record, date="2001-02-03T04:05:06+00:00")
+    assert rmsd.provenance().date == rmsd.report().run["date"] == restored(rmsd).provenance().date == rmsd.record.date
+    assert rmsd.run().provenance().date == rmsd.record.date > "2026"
 
 
 def test_repr(small):

@@ -10,6 +10,7 @@ import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
@@ -298,7 +299,9 @@ class Analysis(Computation):
 
     def provenance(self, command: str | None = None) -> Provenance:
         """What made the results: version, call, files with fingerprints, selection, frames, date."""
-        return self._provenance(command, None if self.record is None else self.record.frames)
+        if self.record is None:
+            return self._provenance(command, None)
+        return replace(self._provenance(command, self.record.frames), date=self.record.date)
 
     @property
     def notes(self) -> tuple[str, ...]:

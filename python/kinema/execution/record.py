@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from functools import cached_property
 
 import numpy as np
@@ -12,6 +13,7 @@ from kinema.selection.atoms import Selection
 from kinema.selection.frames import FrameSelection
 from kinema.trajectory import Trajectory
 from kinema.values import dataclass
+from kinema.writing.provenance import now
 
 __all__ = ["RunRecord"]
 
@@ -38,6 +40,8 @@ class RunRecord:
     node_cache : CacheCounts or None
         What node caches gave and fetched while it ran, in this process and its workers; None where the trajectory was
         opened without one.
+    date : str
+        When it ended: ISO 8601, UTC.
     """
 
     trajectory: Trajectory
@@ -49,6 +53,7 @@ class RunRecord:
     timings: Timings
     notes: tuple[str, ...] = ()
     node_cache: CacheCounts | None = None
+    date: str = field(default_factory=now)
 
     @cached_property
     def n_atoms(self) -> int:

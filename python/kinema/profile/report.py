@@ -9,7 +9,6 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -165,7 +164,7 @@ def report_of(run: RunRecord, *, extra: Mapping[str, Any] | None = None) -> Repo
             "access": timings.access,
             "plan": run.plan,
             "node_cache": None if run.node_cache is None else run.node_cache.as_dict(),
-            "date": datetime.now(UTC).isoformat(timespec="seconds"),
+            "date": run.date,
         },
         timings=timings,
         stragglers=stragglers,

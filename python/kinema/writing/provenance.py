@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from kinema.printable import printable
 from kinema.values import dataclass
 
-__all__ = ["Input", "Provenance"]
+__all__ = ["Input", "Provenance", "now"]
 
 _SAMPLE_BYTES = 32 << 20
 
@@ -45,7 +45,8 @@ class Input:
         return cls(path, status.st_size, digest.hexdigest())
 
 
-def _now() -> str:
+def now() -> str:
+    """The date and time, ISO 8601, UTC, in whole seconds."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
@@ -69,7 +70,7 @@ class Provenance:
     notes : tuple of str
         What a reader of the result should know (`kinema.notes`).
     date : str
-        ISO 8601, UTC; "" where the same call shall give the same bytes.
+        When the run ended, else when this was made: ISO 8601, UTC; "" where the same call shall give the same bytes.
     """
 
     version: str
@@ -79,7 +80,7 @@ class Provenance:
     frames: str = ""
     parameters: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    date: str = field(default_factory=_now)
+    date: str = field(default_factory=now)
 
     def with_notes(self, notes: Sequence[str]) -> Provenance:
         """The same with more notes."""
