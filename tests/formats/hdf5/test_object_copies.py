@@ -78,6 +78,9 @@ def _fill(file: h5py.File) -> None:
         dataset.write(h5py.h5s.ALL, h5py.h5s.ALL, raw, kind)
         h5py.h5a.create(file["null"].id, name.encode(), kind, h5py.h5s.create(h5py.h5s.SCALAR)).write(raw[:1], kind)
     file["null"].attrs["mixed"] = values
+    pair = np.dtype((text, (2,)))
+    file.create_dataset("pairs", (3,), pair)[:] = np.array([["a", "bc"], ["µ", ""], ["long" * 99, "d"]], object)
+    file["null"].attrs.create("pair", np.array(["a", "bc"], object), dtype=pair)
     file["null"].attrs["type"] = np.zeros(2, "i1")
     # of a filter that is not there
     plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
@@ -135,7 +138,8 @@ def _check_bytes(a: object, b: object, kind: h5py.h5t.TypeID) -> None:
             array = np.empty(one.shape, one.dtype)
         except TypeError:  # a type that NumPy has not
             array = np.empty(one.shape, f"V{kind.get_size()}")
-        own = kind if array.dtype.kind == "V" and not array.dtype.names else None
+        raw = array.dtype.kind == "V" and not array.dtype.names
+        own = kind if raw else h5py.h5t.py_create(one.dtype)
         if isinstance(one, h5py.h5d.DatasetID):
             one.read(h5py.h5s.ALL, h5py.h5s.ALL, array, own)
         else:

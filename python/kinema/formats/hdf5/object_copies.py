@@ -72,11 +72,11 @@ def copy_dataset(source: Any, parent: Any, name: bytes, *, values: bool = True) 
     layout = options.get_layout()
     if not is_of_fixed_size(kind):
         if not refers(kind):
-            _copy_values(source, made, None)
+            _copy_values(source, made)
     elif layout == h5py.h5d.CHUNKED:
         _copy_chunks(source, made)
     elif layout != h5py.h5d.VIRTUAL:
-        _copy_values(source, made, kind)
+        _copy_values(source, made)
     return made
 
 
@@ -85,18 +85,14 @@ def copy_attributes(source: Any, target: Any) -> None:
     for name in attribute_names(source):
         attribute = h5py.h5a.open(source, name)
         kind, space = attribute.get_type(), attribute.get_space()
-        own = kind.copy() if kind.committed() else kind
-        made = h5py.h5a.create(target, name, own, space)
+        made = h5py.h5a.create(target, name, kind.copy() if kind.committed() else kind, space)
         if space.get_simple_extent_type() == h5py.h5s.NULL:
             continue
-        if is_of_fixed_size(kind):
-            values = np.empty(attribute.shape, f"V{kind.get_size()}")
-            attribute.read(values, kind)
-            made.write(values, own)
-        elif not refers(kind):
-            values = np.empty(attribute.shape, attribute.dtype)
-            attribute.read(values)
-            made.write(values)
+        if not refers(kind):
+            memory_type, dtype = _in_memory(attribute)
+            values = np.empty(attribute.shape, dtype)
+            attribute.read(values, memory_type)
+            made.write(values, memory_type)
 
 
 def attribute_names(node: Any) -> list[bytes]:
@@ -188,22 +184,31 @@ def _copy_chunks(source: Any, target: Any) -> None:
         target.write_direct_chunk(place, stored, mask)
 
 
-def _copy_values(source: Any, target: Any, kind: Any) -> None:
-    """In pieces; as bytes of the type `kind`, or as values that h5py makes of it."""
-    for memory, space, values in _parts_read(source, kind):
-        target.write(memory, space, values, kind)
+def _in_memory(source: Any) -> tuple[Any, np.dtype[Any]]:
+    """The type of values of a data set or attribute while they are held, as `h5t.TypeID` and as that of an array: bytes
+    that are left as they are, or what h5py makes of values in the heap of a file."""
+    kind = source.get_type()
+    if is_of_fixed_size(kind):
+        return kind, np.dtype(f"V{kind.get_size()}")
+    # without a type h5py would take that of the elements for an array type
+    return h5py.h5t.py_create(source.dtype), source.dtype
+
+
+def _copy_values(source: Any, target: Any) -> None:
+    """In pieces."""
+    for *spaces, values, kind in _parts_read(source):
+        target.write(*spaces, values, kind)
 
 
 def parts_of(source: Any) -> Iterator[Any]:
     """The values of a data set of fixed size, in pieces, as arrays of bytes."""
-    for _, _, values in _parts_read(source, source.get_type()):
+    for _, _, values, _ in _parts_read(source):
         yield values
 
 
-def _parts_read(source: Any, kind: Any) -> Iterator[tuple[Any, Any, Any]]:
-    dtype = source.dtype if kind is None else np.dtype(f"V{kind.get_size()}")
-    space = source.get_space()
-    parts = stored_parts(source) if kind is None else pieces(space.get_simple_extent_dims(), dtype.itemsize)
+def _parts_read(source: Any) -> Iterator[tuple[Any, Any, Any, Any]]:
+    (kind, dtype), space = _in_memory(source), source.get_space()
+    parts = stored_parts(source) if dtype.hasobject else pieces(space.get_simple_extent_dims(), dtype.itemsize)
     for part in parts:
         count = tuple(one.stop - one.start for one in part)
         memory = h5py.h5s.create_simple(count) if count else h5py.h5s.create(h5py.h5s.SCALAR)
@@ -212,7 +217,7 @@ def _parts_read(source: Any, kind: Any) -> Iterator[tuple[Any, Any, Any]]:
         # what is not written may stay as it is here
         values = np.zeros(count, dtype)
         source.read(memory, space, values, kind)
-        yield memory, space, values
+        yield memory, space, values, kind
 
 
 def stored_parts(source: Any) -> Iterator[tuple[slice, ...]]:
