@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import struct
 import subprocess
@@ -9,10 +10,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 
 from kinema.testing.children import start_child
+from kinema.testing.h5md_files.building import add_element, start_h5md
 
 pytestmark = pytest.mark.processes
 
@@ -182,13 +185,50 @@ def test_a_signal_ends_a_check_of_coordinates(many_frames: Path, environment: di
     assert _ended(script, many_frames, environment) == (143, "kinema: stopped, nothing was written\n")
 
 
-def _ended(script: str, many_frames: Path, environment: dict[str, str]) -> tuple[int, str]:
+@pytest.fixture(scope="module")
+def many_scalars(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An H5MD file of some frames and ten thousand scalars, which take seconds to be looked at, copied and compared."""
+    path = tmp_path_factory.mktemp("many") / "many.h5md"
+    with h5py.File(path, "w") as file:
+        group = start_h5md(file).create_group("particles/all")
+        add_element(group, "position", np.ones((5, 4, 3), "f4"), steps=np.arange(5), times=np.arange(5.0), unit="nm")
+        for number in range(10_000):
+            file[f"parameters/s{number}"] = float(number)
+    return path
+
+
+WALK = {"module": "kinema.formats.hdf5.trust.verdicts", "owner": "_Walker", "method": "ask"}
+COPY = {"module": "kinema.formats.hdf5.copying", "owner": "_Copy", "method": "members"}
+COMPARE = {"module": "kinema.formats.h5md.edit.rewrite", "owner": "_Rewriter", "method": "compare"}
+
+
+@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
+@pytest.mark.parametrize(
+    ("command", "place"), [("info", WALK), ("repack", WALK), ("repack", COPY), ("repack", COMPARE)]
+)
+def test_a_signal_ends_the_work_on_an_hdf5_file_of_many_objects(
+    many_scalars: Path,
+    tmp_path: Path,
+    environment: dict[str, str],
+    command: str,
+    place: dict[str, str],
+    name: str,
+    code: int,
+) -> None:
+    path = Path(shutil.copy(many_scalars, tmp_path))
+    words = [command, str(path), *([str(tmp_path / "out.h5md")] if command == "repack" else []), "--quiet"]
+    script = WITHIN.format(name=name, after=AFTER, words=words, **place)
+    assert _ended(script, path, environment) == (code, "kinema: stopped, nothing was written\n")
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def _ended(script: str, path: Path, environment: dict[str, str]) -> tuple[int, str]:
     """Exit code and stderr of the first attempt in which the signal was sent before the call had ended."""
     command = [sys.executable, "-c", script]
     for _ in range(20):
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
         # the next one scans as well
-        for index in many_frames.parent.glob(".*"):
+        for index in path.parent.glob(".*"):
             index.unlink()
         if done.returncode != TOO_LATE:
             return done.returncode, done.stderr
