@@ -73,12 +73,26 @@ def check_values_claim(opened: OpenFile, dataset: Any, wanted: int) -> None:
         raise opened.corrupt(f"{dataset.name} claims {dataset.nbytes} bytes, but only {stored} bytes are stored")
 
 
+def check_row_claim(opened: OpenFile, dataset: Any, row_bytes: int) -> None:
+    """Raises CorruptFileError where one row, which is held whole, has far more bytes than all that is stored can be;
+    not where nothing is, which has no rows."""
+    if row_bytes <= _FREE_VALUES:
+        return
+    stored = _bytes_behind(opened) if dataset.is_virtual else dataset.id.get_storage_size()
+    if 0 < _MOST_COMPRESSED * stored < row_bytes:
+        raise opened.corrupt(f"a row of {dataset.name} claims {row_bytes} bytes, but only {stored} bytes are stored")
+
+
+def _bytes_behind(opened: OpenFile) -> int:
+    """Those of a file and of all that it draws in."""
+    return opened.size + sum(os.path.getsize(one) for one in drawn_in(opened.path, "any"))
+
+
 def check_virtual_claim(opened: OpenFile, dataset: Any) -> None:
     """Raises CorruptFileError for a virtual data set with far more values than its files can hold, however compressed:
     all of them are held in memory when they are copied. Nor may it be one of others without end."""
     check_nesting(opened, dataset)
-    others = drawn_in(opened.path, "any")
-    behind = opened.size + sum(os.path.getsize(one) for one in others)
+    behind = _bytes_behind(opened)
     if dataset.nbytes > _FREE_BYTES and dataset.nbytes > _MOST_COMPRESSED * behind:
         raise opened.corrupt(
             f"{dataset.name} claims {dataset.nbytes} bytes, and the files that it takes them from have {behind}"

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import kinema as kn
-from kinema.errors import CorruptFileError
+from kinema.errors import ArgumentError, CorruptFileError, Error
 from kinema.formats.h5md.edit.transfer import _tiles
 from kinema.formats.h5md.schema import NAMES, TABLE
 from kinema.formats.hdf5.copying import _Copy
@@ -56,14 +56,36 @@ def test_atoms_that_are_claimed_are_not_counted_one_by_one(path: Path) -> None:
         position = file["particles/all/position"]
         del position["value"]
         chunks = (1, 1000, 3)
-        value = position.create_dataset("value", (5, 300_000_000, 3), "f4", chunks=chunks, compression="gzip")
+        value = position.create_dataset("value", (5, 20_000_000, 3), "f2", chunks=chunks, compression="gzip")
         value.attrs["unit"] = "nm"
         value[0, :10] = 1.0
     (group,) = kn.layout_of(path).groups
-    assert group.n_atoms == 300_000_000 and group.fields[0].amplification == {}
-    # it took GB, or was an error about chunks that named no file
+    assert group.n_atoms == 20_000_000 and group.fields[0].amplification == {}
+
+
+@pytest.mark.parametrize("how", ["chunks", "virtual", "never written"])
+def test_a_frame_that_is_claimed_is_refused_before_it_is_held(path: Path, how: str) -> None:
+    """18 GB of memory for 41 bytes, and as many indices of atoms: the kernel killed the process."""
+    shape = (5, 1_500_000_000, 3)
+    with h5py.File(path, "r+") as file:
+        position = file["particles/all/position"]
+        position.move("value", "written")
+        if how == "virtual":
+            layout = h5py.VirtualLayout(shape, "f4")
+            layout[:, :4] = h5py.VirtualSource(".", "particles/all/position/written", shape=(5, 4, 3))
+            value = position.create_virtual_dataset("value", layout)
+        else:
+            value = position.create_dataset("value", shape, "f4", chunks=(1, 1000, 3), compression="gzip")
+            if how != "never written":
+                value[0, :10] = 1.0
+        value.attrs["unit"] = "nm"
+    never = ArgumentError, "particles/all holds no positions"
+    claimed = CorruptFileError, "a row of .*/value claims 18000000000 bytes, but only"
+    kind, expected = never if how == "never written" else claimed
+    with pytest.raises(kind, match=f"{path}: .*{expected}"):
+        kn.open(path)
     out = path.with_name("out.h5md")
-    with pytest.raises(CorruptFileError, match=f"{path}: .*/value claims 18000000000 bytes, but only"):
+    with pytest.raises(Error, match=f"{path}: .*value"):
         kn.repack(path, out)
     assert not out.exists()
 

@@ -5,6 +5,7 @@ Its bytes are read by Rust, or its rows by a reader through h5py where Rust cann
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +20,7 @@ from kinema.formats.h5md.read.row_readers import CellRows, Floats, StoredRows
 from kinema.formats.h5md.units import Dimension, scale_to_kinema
 from kinema.formats.hdf5.chunks import NeedsLibrary, complete_rows, numeric_type
 from kinema.formats.hdf5.file import check_claim
-from kinema.formats.hdf5.virtual import Pieces, check_sources, pieces_of
+from kinema.formats.hdf5.virtual import Pieces, check_row_claim, check_sources, pieces_of
 
 __all__ = [
     "LocatedElement",
@@ -56,6 +57,8 @@ def locate(opened: H5mdFile, element: Element) -> LocatedElement:
     if numeric_type(element.value) is None:
         raise opened.corrupt(f"{element.value.name} holds no numbers but {element.value.dtype}")
     check_claim(opened, element.value)
+    row_shape = element.value.shape[0 if element.fixed else 1 :]
+    check_row_claim(opened, element.value, math.prod(row_shape) * element.value.dtype.itemsize)
     try:
         pieces, rows = pieces_of(opened, element.value)
     except NeedsLibrary as needed:
