@@ -50,6 +50,39 @@ def test_a_signal_while_the_output_is_written(
     assert list(folder.iterdir()) == []
 
 
+# Python drops what comes up in a callback of a weak reference, of which h5py has one for each object.
+DROPPED = """
+import os, signal, time, weakref
+from kinema.cli import main
+import kinema.writing.tables
+
+class Something:
+    pass
+
+def signalled(file, table, provenance):
+    one = Something()
+    reference = weakref.ref(one, lambda _: os.kill(os.getpid(), signal.{name}))
+    del one
+    time.sleep(20)
+
+kinema.writing.tables._WRITERS[".csv"] = signalled
+main({words!r})
+"""
+
+
+@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
+def test_a_signal_that_python_drops_is_sent_again(
+    files: Any, tmp_path: Path, environment: dict[str, str], name: str, code: int
+) -> None:
+    folder = tmp_path / "out"
+    folder.mkdir()
+    words = ["rmsd", "-f", str(files.dcd), "-n", str(files.ndx), "--group", "C-alpha", "-o", str(folder / "a.csv")]
+    script = DROPPED.format(name=name, words=words)
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (code, "kinema: stopped, nothing was written\n")
+    assert list(folder.iterdir()) == []
+
+
 # Not before: where Ctrl-C interrupts the `exec` of a string, as in the import of a dataclass, Python ends by the signal
 # at last, whatever exit code was asked for.
 AT_WORK = """

@@ -1,23 +1,10 @@
 //! The nearest image, against a comparison of 125 images of a compact cell of the same lattice.
 
+mod common;
+
+use common::{Cell, Numbers, Vector, plus};
 use kinema_analysis::Cpu;
 use kinema_analysis::geometry::{Lattice, Points, Results, distances};
-
-type Vector = [f64; 3];
-type Cell = [Vector; 3];
-
-/// Numbers from 0 to 1, the same in every run (splitmix64).
-struct Numbers(u64);
-
-impl Numbers {
-    fn next(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) as f64 / u64::MAX as f64
-    }
-}
 
 fn dot(u: Vector, v: Vector) -> f64 {
     u[0] * v[0] + u[1] * v[1] + u[2] * v[2]
@@ -25,10 +12,6 @@ fn dot(u: Vector, v: Vector) -> f64 {
 
 fn combined(counts: [i64; 3], cell: &Cell) -> Vector {
     [0, 1, 2].map(|x| (0..3).map(|i| counts[i] as f64 * cell[i][x]).sum())
-}
-
-fn plus(u: Vector, v: Vector) -> Vector {
-    [0, 1, 2].map(|x| u[x] + v[x])
 }
 
 /// Reduced coordinates by Cramer's rule.

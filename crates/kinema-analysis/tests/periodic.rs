@@ -1,5 +1,8 @@
 //! WholeRow molecules, wrapping and centring in cells of all kinds.
 
+mod common;
+
+use common::{Cell, Numbers, Vector, combined, plus, row};
 use kinema_analysis::Cpu;
 use kinema_analysis::transforms::center::Center;
 use kinema_analysis::transforms::cluster::Cluster;
@@ -12,31 +15,6 @@ use kinema_core::reduce::{AtomMap, FrameMut, Transform};
 use kinema_core::selection::AtomSelection;
 use kinema_core::{Error, ErrorKind};
 
-type Vector = [f64; 3];
-type Cell = [Vector; 3];
-
-/// Numbers from 0 to 1, the same in every run (splitmix64).
-struct Numbers(u64);
-
-impl Numbers {
-    fn next(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) as f64 / u64::MAX as f64
-    }
-
-    fn vector(&mut self, size: f64) -> Vector {
-        [0; 3].map(|_| (self.next() - 0.5) * size)
-    }
-
-    /// From -most to most.
-    fn counts(&mut self, most: f64) -> Vector {
-        [0; 3].map(|_| ((self.next() - 0.5) * 2.0 * (most + 0.49)).round())
-    }
-}
-
 const CELLS: [Cell; 5] = [
     [[30.0, 0.0, 0.0], [0.0, 40.0, 0.0], [0.0, 0.0, 50.0]],
     [[80.017_006, 0.0, 0.0], [0.0, 80.017_006, 0.0], [40.008_503, 40.008_503, 56.580_566]],
@@ -46,18 +24,6 @@ const CELLS: [Cell; 5] = [
     // left-handed
     [[0.0, 30.0, 0.0], [35.0, 3.0, 0.0], [0.0, 4.0, 40.0]],
 ];
-
-fn combined(counts: Vector, cell: &Cell) -> Vector {
-    [0, 1, 2].map(|x| (0..3).map(|i| counts[i] * cell[i][x]).sum())
-}
-
-fn plus(u: Vector, v: Vector) -> Vector {
-    [0, 1, 2].map(|x| u[x] + v[x])
-}
-
-fn row(positions: &[Vector]) -> Vec<f32> {
-    positions.iter().flatten().map(|&x| x as f32).collect()
-}
 
 fn whole(n_atoms: usize, bonds: &[[u32; 2]], cpu: Cpu) -> WholeRow {
     WholeRow::new(cpu, Molecules::new(n_atoms, bonds).unwrap())

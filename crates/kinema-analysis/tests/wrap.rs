@@ -1,47 +1,13 @@
 //! Wrapping of many atoms, of which most are looked at by estimates: each has the bits that it has alone.
 
+mod common;
+
+use common::{Cell, Numbers, Vector, combined, plus, row};
 use kinema_analysis::Cpu;
 use kinema_analysis::transforms::wrap::{UnitCell, WrapRow};
 use kinema_analysis::transforms::{Fault, Groups, PeriodicCell};
 
-type Vector = [f64; 3];
-type Cell = [Vector; 3];
-
-/// Numbers from 0 to 1, the same in every run (splitmix64).
-struct Numbers(u64);
-
-impl Numbers {
-    fn next(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) as f64 / u64::MAX as f64
-    }
-
-    fn vector(&mut self, size: f64) -> Vector {
-        [0; 3].map(|_| (self.next() - 0.5) * size)
-    }
-
-    /// From -most to most.
-    fn counts(&mut self, most: f64) -> Vector {
-        [0; 3].map(|_| ((self.next() - 0.5) * 2.0 * (most + 0.49)).round())
-    }
-}
-
 const DODECAHEDRON: Cell = [[80.017_006, 0.0, 0.0], [0.0, 80.017_006, 0.0], [40.008_503, 40.008_503, 56.580_566]];
-
-fn combined(counts: Vector, cell: &Cell) -> Vector {
-    [0, 1, 2].map(|x| (0..3).map(|i| counts[i] * cell[i][x]).sum())
-}
-
-fn plus(u: Vector, v: Vector) -> Vector {
-    [0, 1, 2].map(|x| u[x] + v[x])
-}
-
-fn row(positions: &[Vector]) -> Vec<f32> {
-    positions.iter().flatten().map(|&x| x as f32).collect()
-}
 
 /// Cells of all kinds, some of them skewed or flat.
 fn any_cell(numbers: &mut Numbers) -> Cell {

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn
 
 from kinema.cli import exit_codes
-from kinema.cli.stopping import Terminated, stop_on_sigterm
+from kinema.cli.stopping import Terminated, stop_on_signals
 from kinema.cli.streams import give_up_stdout, prepare_streams, stdout_error
 from kinema.errors import ArgumentError, Error
 
@@ -59,7 +59,7 @@ def _run_and_exit(arguments: list[str] | None) -> NoReturn:
         print("kinema:", error, file=sys.stderr)
         sys.exit(exit_codes.BAD_INPUT)
     try:
-        with stop_on_sigterm():
+        with stop_on_signals():
             code = _run_traced(command)
             sys.stdout.flush()
     except BrokenPipeError:

@@ -6,8 +6,8 @@ use super::history::NAME;
 use super::layout::Layout;
 use super::records::{AtomBlock, column, real};
 use super::{classic, unformatted};
-use crate::error::Result;
-use crate::format::HEAD_BYTES;
+use crate::error::{Error, Result};
+use crate::format::{Format, HEAD_BYTES};
 use crate::source::Source;
 
 /// Columns of the displacement since the start, in the first record of an atom.
@@ -77,6 +77,11 @@ fn config_atoms(source: &dyn Source) -> Result<AtomNames> {
     let mut bytes = vec![0; (source.len()? - head.len) as usize];
     source.read_exact_at(head.len, &mut bytes)?;
     let atoms = free::Atoms::parse(&bytes, head.len, head.levels)?;
+    // lines may end within records of one width, which have what is read of a frame
+    let n_atoms = config::Config.open(source)?.header().n_atoms as usize;
+    if atoms.names.len() != n_atoms {
+        return Err(Error::corrupt("number of atoms with names", n_atoms, atoms.names.len()));
+    }
     let name = |number: usize| String::from_utf8_lossy(atoms.names[number]).into_owned();
     let names = match atoms.order() {
         None => (0..atoms.names.len()).map(name).collect(),

@@ -113,7 +113,11 @@ impl Layout {
         let mut end = 0;
         let mut places = Vec::new();
         for variable in header.variables.iter().filter(|variable| self.restart || header.is_record(variable)) {
-            let its_end = variable.begin.saturating_add(header.size_of(variable)?);
+            let its_end = variable.begin.checked_add(header.size_of(variable)?).ok_or_else(|| {
+                let what =
+                    format!("variable {:?} begins at byte {}, and ends beyond 64 bits", variable.name, variable.begin);
+                Error::new(ErrorKind::Corrupt, what)
+            })?;
             self.first = self.first.min(variable.begin);
             end = end.max(its_end);
             places.push((variable.begin, its_end, &variable.name));

@@ -222,7 +222,7 @@ impl NetcdfDecoder {
 
 /// Frames that are whole in a file of `size` bytes.
 fn frames_in(layout: &Layout, size: u64) -> u64 {
-    match size.saturating_sub(layout.first).checked_sub(layout.frame_len) {
+    match size.checked_sub(layout.first).and_then(|there| there.checked_sub(layout.frame_len)) {
         None => 0,
         Some(_) if layout.stride == 0 => 1,
         // the last may lack what only separates it from the next
