@@ -16,7 +16,6 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-
 # seconds until a signal that was dropped is sent again
 _AGAIN = 0.01
 
@@ -27,7 +26,7 @@ class Terminated(BaseException):
 
 @contextmanager
 def stop_on_signals() -> Iterator[None]:
-    """Within the block SIGTERM raises Terminated in the main thread, unless it is ignored; neither it nor SIGINT is lost."""
+    """Within the block SIGTERM raises Terminated in the main thread, unless it is ignored; no signal is lost."""
 
     def stop(_number: int, _frame: FrameType | None) -> None:
         raise Terminated
