@@ -20,7 +20,7 @@ from kinema.testing.h5md_files.building import add_element, start_h5md
 pytestmark = pytest.mark.processes
 
 # The signal is sent when half of the file is written: no test has to guess how long to wait.
-SCRIPT = """
+WAITS = """
 import os, signal
 from kinema.cli import main
 import kinema.writing.tables
@@ -35,23 +35,8 @@ kinema.writing.tables._WRITERS[".csv"] = half
 main({words!r})
 """
 
-
-@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
-def test_a_signal_while_the_output_is_written(
-    files: Any, tmp_path: Path, environment: dict[str, str], name: str, code: int
-) -> None:
-    folder = tmp_path / "out"
-    folder.mkdir()
-    words = ["rmsd", "-f", str(files.dcd), "-n", str(files.ndx), "--group", "C-alpha", "-o", str(folder / "a.csv")]
-    script = SCRIPT.format(name=name, words=words)
-    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=120)
-    assert done.returncode == code, done.stderr
-    assert done.stderr == "kinema: stopped, nothing was written\n"
-    assert list(folder.iterdir()) == []
-
-
 # Python drops what comes up in a callback of a weak reference, of which h5py has one for each object.
-DROPPED = """
+DROPS = """
 import os, signal, time, weakref
 from kinema.cli import main
 import kinema.writing.tables
@@ -71,14 +56,15 @@ main({words!r})
 
 
 @pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
-def test_a_signal_that_python_drops_is_sent_again(
-    files: Any, tmp_path: Path, environment: dict[str, str], name: str, code: int
+@pytest.mark.parametrize("script", [WAITS, DROPS], ids=["half written", "dropped by Python"])
+def test_a_signal_while_the_output_is_written(
+    files: Any, tmp_path: Path, environment: dict[str, str], script: str, name: str, code: int
 ) -> None:
     folder = tmp_path / "out"
     folder.mkdir()
     words = ["rmsd", "-f", str(files.dcd), "-n", str(files.ndx), "--group", "C-alpha", "-o", str(folder / "a.csv")]
-    script = DROPPED.format(name=name, words=words)
-    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=120)
+    program = [sys.executable, "-c", script.format(name=name, words=words)]
+    done = subprocess.run(program, env=environment, capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (code, "kinema: stopped, nothing was written\n")
     assert list(folder.iterdir()) == []
 

@@ -27,6 +27,7 @@ __all__ = [
     "encoded_by_core",
     "filters_of",
     "missing_filters",
+    "most_compressed",
     "set_filters",
     "without_plugin",
 ]
@@ -60,6 +61,8 @@ _ENCODED = {_FLETCHER32} | {
     number for name in COMPRESSIONS if name not in _BY_LIBRARY for number, _ in _core.creation_filters(name, None, 4)
 }
 _WITHOUT_PLUGIN = {_DEFLATE, _SHUFFLE, _FLETCHER32}
+# bytes for each that is stored
+_MOST_OF_DEFLATE, _MOST_OF_OTHERS = 1100, 1 << 15
 
 
 @dataclass(frozen=True)
@@ -205,6 +208,12 @@ def encodable_again(filters: Filters) -> Filters:
 def without_plugin(filters: Filters) -> Filters | None:
     """The same where libhdf5 itself decodes all filters; None where one of them needs a plugin."""
     return _given(filters) if all(number in _WITHOUT_PLUGIN for number, _ in filters) else None
+
+
+def most_compressed(dataset: Any) -> int:
+    """Bytes of values that one stored byte of a data set may stand for: deflate makes at most 1,032 of one, Zstandard
+    32,768 (RFC 8878: a block of 128 KiB in four bytes), and the others less in chunks of some MiB."""
+    return _MOST_OF_DEFLATE if without_plugin(filters_of(dataset)) is not None else _MOST_OF_OTHERS
 
 
 def missing_filters(dataset: Any) -> list[int]:

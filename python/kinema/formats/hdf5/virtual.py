@@ -16,13 +16,14 @@ from kinema import _core
 from kinema.errors import CorruptFileError, FileNotFound, UnsupportedFormatError
 from kinema.formats.hdf5.chunks import NeedsLibrary, stored_array, take_rows
 from kinema.formats.hdf5.file import OpenFile, open_checked
-from kinema.formats.hdf5.filters import missing_filters
+from kinema.formats.hdf5.filters import missing_filters, most_compressed
 from kinema.formats.hdf5.stored_dataset import StoredDataset
 from kinema.formats.hdf5.trust.other_files import drawn_in, find_file, numbered
 
 __all__ = [
     "Pieces",
     "check_nesting",
+    "check_row_claim",
     "check_sources",
     "check_values_claim",
     "check_virtual_claim",
@@ -33,8 +34,8 @@ __all__ = [
 Pieces = tuple[tuple[int, StoredDataset], ...]
 
 _DEEPEST = 8
-# bytes that a virtual data set may claim without any, and for each byte of the files behind it
-_FREE_BYTES, _MOST_COMPRESSED = 1 << 24, 1100
+# bytes that a virtual data set may claim without any
+_FREE_BYTES = 1 << 24
 # bytes of values that may be read where nothing was written
 _FREE_VALUES = 1 << 27
 # reads of data sets that one read may be
@@ -58,29 +59,29 @@ def pieces_of(opened: OpenFile, dataset: Any) -> tuple[Pieces, int]:
 def values_of(opened: OpenFile, dataset: Any, rows: slice | int | None = None) -> Any:
     """Values of a data set, all or of these rows; CorruptFileError where they are far more than what is stored can be,
     however it is compressed: they are held in memory."""
-    row_bytes = dataset.nbytes // max(1, dataset.shape[0]) if dataset.shape else dataset.nbytes
-    wanted = row_bytes if isinstance(rows, int) else dataset.nbytes
     if dataset.is_virtual:
         check_virtual_claim(opened, dataset)
+    elif rows is None:
+        check_values_claim(opened, dataset, dataset.nbytes)
     else:
-        check_values_claim(opened, dataset, wanted)
+        n_rows = 1 if isinstance(rows, int) else len(range(dataset.shape[0])[rows])
+        check_values_claim(opened, dataset, n_rows * (dataset.nbytes // max(1, dataset.shape[0])))
     return dataset[()] if rows is None else dataset[rows]
 
 
 def check_values_claim(opened: OpenFile, dataset: Any, wanted: int) -> None:
     """Raises CorruptFileError where so many bytes of values would be held, and what is stored cannot be so many."""
-    if wanted > _FREE_VALUES and dataset.nbytes > _MOST_COMPRESSED * (stored := dataset.id.get_storage_size()):
-        raise opened.corrupt(f"{dataset.name} claims {dataset.nbytes} bytes, but only {stored} bytes are stored")
+    if wanted <= _FREE_VALUES:
+        return  # libhdf5 goes through all chunks for the bytes that are stored
+    stored = _bytes_behind(opened) if dataset.is_virtual else dataset.id.get_storage_size()
+    if wanted > most_compressed(dataset) * stored:
+        raise opened.corrupt(f"{dataset.name} claims {wanted} bytes, but only {stored} bytes are stored")
 
 
 def check_row_claim(opened: OpenFile, dataset: Any, row_bytes: int) -> None:
-    """Raises CorruptFileError where one row, which is held whole, has far more bytes than all that is stored can be;
-    not where nothing is, which has no rows."""
-    if row_bytes <= _FREE_VALUES:
-        return
-    stored = _bytes_behind(opened) if dataset.is_virtual else dataset.id.get_storage_size()
-    if 0 < _MOST_COMPRESSED * stored < row_bytes:
-        raise opened.corrupt(f"a row of {dataset.name} claims {row_bytes} bytes, but only {stored} bytes are stored")
+    """As `check_values_claim` of one row, which is held whole; a data set of which nothing is written has none."""
+    if row_bytes > _FREE_VALUES and (dataset.is_virtual or dataset.id.get_storage_size()):
+        check_values_claim(opened, dataset, row_bytes)
 
 
 def _bytes_behind(opened: OpenFile) -> int:
@@ -93,7 +94,7 @@ def check_virtual_claim(opened: OpenFile, dataset: Any) -> None:
     all of them are held in memory when they are copied. Nor may it be one of others without end."""
     check_nesting(opened, dataset)
     behind = _bytes_behind(opened)
-    if dataset.nbytes > _FREE_BYTES and dataset.nbytes > _MOST_COMPRESSED * behind:
+    if dataset.nbytes > _FREE_BYTES and dataset.nbytes > most_compressed(dataset) * behind:
         raise opened.corrupt(
             f"{dataset.name} claims {dataset.nbytes} bytes, and the files that it takes them from have {behind}"
         )
