@@ -57,8 +57,11 @@ def pieces_of(opened: OpenFile, dataset: Any) -> tuple[Pieces, int]:
 
 
 def values_of(opened: OpenFile, dataset: Any, rows: slice | int | None = None) -> Any:
-    """Values of a data set, all or of these rows; CorruptFileError where they are far more than what is stored can be,
-    however it is compressed: they are held in memory."""
+    """Values of a data set, all or of these rows.
+
+    CorruptFileError where they are far more than what is stored can be, however it is compressed: they are held in
+    memory. UnsupportedFormatError for filters that are not installed.
+    """
     if dataset.is_virtual:
         check_virtual_claim(opened, dataset)
     elif rows is None:
@@ -66,6 +69,8 @@ def values_of(opened: OpenFile, dataset: Any, rows: slice | int | None = None) -
     else:
         n_rows = 1 if isinstance(rows, int) else len(range(dataset.shape[0])[rows])
         check_values_claim(opened, dataset, n_rows * (dataset.nbytes // max(1, dataset.shape[0])))
+    if not dataset.is_virtual:
+        _check_filters(opened, dataset)
     return dataset[()] if rows is None else dataset[rows]
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from kinema.formats.h5md.file import H5mdFile
 from kinema.formats.h5md.schema import GUESSED
-from kinema.formats.hdf5.file import check_claim
+from kinema.formats.hdf5.virtual import values_of
 from kinema.formats.netcdf4.conventions import DL_POLY, VECTORS
 from kinema.formats.netcdf4.read import convention_of
 
@@ -20,6 +20,8 @@ NAMES = "atomnames"
 NUMBERS = {"ids": "indices", "masses": "masses", "charges": "charges"}
 """Columns of `Atoms`, and their variables (dummy, atom)."""
 
+# characters; DL_POLY writes 8
+_LONGEST_NAME = 256
 # what netCDF fills floats and integers with; DL_POLY defines all variables, also those that it does not write
 _FILLS = (9.9692099683868690e36, float(np.float32(9.9692099683868690e36)), -2147483647)
 
@@ -57,7 +59,10 @@ def _row(opened: H5mdFile, name: str, n_atoms: int, kinds: str, rank: int) -> ND
     if node is None:
         return None
     fits = isinstance(node, h5py.Dataset) and node.ndim == rank and node.shape[:2] == (1, n_atoms)
-    if not fits or node.dtype.kind not in kinds or (kinds == "S" and (node.dtype.itemsize != 1 or not node.shape[2])):
+    if (
+        not fits
+        or node.dtype.kind not in kinds
+        or (kinds == "S" and (node.dtype.itemsize != 1 or not 0 < node.shape[2] <= _LONGEST_NAME))
+    ):
         raise opened.corrupt(f"variable {name} has {node.dtype} {node.shape}, expected one row of {n_atoms} atoms")
-    check_claim(opened, node)
-    return np.asarray(node[0])
+    return np.asarray(values_of(opened, node, 0))

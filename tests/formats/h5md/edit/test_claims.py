@@ -1,8 +1,12 @@
 """Small H5MD files that claim much: what was never written is not gone through, and depth is no limit."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import h5py
+import hdf5plugin
 import numpy as np
 import pytest
 
@@ -236,3 +240,47 @@ def test_deeply_nested_json_is_damage(path: Path) -> None:
         file["topology"] = "[" * 100_000
     with pytest.raises(CorruptFileError, match="RecursionError"):
         kn.read_atoms(path)
+
+
+def test_more_bonds_than_atoms_have_are_not_read(path: Path) -> None:
+    """2 kB that stand for 32 MB; 4 MB took 8 GB of memory."""
+    with h5py.File(path, "r+") as file:
+        file.create_dataset(
+            "connectivity/bonds", data=np.zeros((1 << 21, 2), np.int64), chunks=(1 << 18, 2), compression=9
+        )
+    fault = "/connectivity/bonds has 2097152 tuples, expected at most 1048576 of 4 atoms"
+    with pytest.raises(CorruptFileError, match=fault):
+        kn.open(path).atoms  # noqa: B018
+    with pytest.raises(CorruptFileError, match=fault):
+        kn.repack(path, path.with_name("out.h5md"), select=[0, 1])
+    # a copy of all atoms reads no bonds as such
+    assert kn.repack(path, path.with_name("out.h5md")).verified
+
+
+@pytest.mark.parametrize("compression", ["gzip", "zstd"])
+def test_compressed_bonds_are_read_whatever_was_read_before(path: Path, compression: str) -> None:
+    """In a process of its own: the plugins of filters may not have been loaded for other data sets."""
+    options = hdf5plugin.Zstd(3) if compression == "zstd" else {"compression": "gzip"}
+    with h5py.File(path, "r+") as file:
+        file.create_dataset("connectivity/bonds", data=[[0, 1], [2, 3]], chunks=(2, 2), **options)
+    code = f"import kinema as kn; print(kn.open({os.fspath(path)!r}).atoms.bonds.tolist())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.stdout.strip() == "[[0, 1], [2, 3]]", done.stderr
+
+
+def test_texts_of_molecules_are_bounded_by_the_atoms(path: Path) -> None:
+    """Texts of one length, compressed: 2 MB stood for 2 GB."""
+    with h5py.File(path, "r+") as file:
+        group = file["particles/all"]
+        group[NAMES["names"]] = [0, 1, 0, 1]
+        words = np.array([b"CA", b"CB"], "S9000000")
+        group.create_dataset(NAMES["names"] + TABLE, data=words, chunks=(1,), compression="gzip")
+    with pytest.raises(CorruptFileError, match=f"{TABLE} has 18000000 bytes of names, expected at most 16778240"):
+        kn.open(path).atoms  # noqa: B018
+    other = path.with_name("mdtraj.h5")
+    with h5py.File(other, "w") as file:
+        file.attrs["conventions"] = "Pande"
+        file["coordinates"] = np.zeros((3, 4, 3), "f4")
+        file.create_dataset("topology", data=np.array([b"{}"], "S20000000"), chunks=(1,), compression="gzip")
+    with pytest.raises(CorruptFileError, match="topology is a text of 20000000 bytes, expected at most 16793600"):
+        kn.open(other).atoms  # noqa: B018

@@ -21,6 +21,7 @@ from kinema.errors import ArgumentError
 from kinema.formats.h5md.edit.elements import Contents, ParticlesGroup
 from kinema.formats.h5md.edit.tasks import Tasks, WriteDataset
 from kinema.formats.h5md.file import H5mdFile
+from kinema.formats.h5md.read.atoms import tuples_in
 from kinema.formats.h5md.read.groups import creator_of
 from kinema.formats.h5md.read.row_readers import IdOrder
 from kinema.formats.h5md.schema import CONNECTIVITY, GROMACS_TOPOLOGY, TABLE
@@ -28,6 +29,7 @@ from kinema.formats.h5md.write.atoms import FileAtoms
 from kinema.formats.h5md.write.metadata import Dialect
 from kinema.formats.hdf5.file import object_key
 from kinema.formats.hdf5.text import attribute
+from kinema.formats.hdf5.virtual import values_of
 from kinema.notes import emit
 from kinema.selection.atom_table import Atoms
 
@@ -57,7 +59,7 @@ def reduce_to(
         # a table of names may have as many words as there are atoms
         is_table = name.endswith(TABLE) and name.removesuffix(TABLE) in node
         if member.shape[0] == group.n_atoms and not is_table:
-            tasks.by_key[object_key(member)] = WriteDataset(member, member[()][atoms])
+            tasks.by_key[object_key(member)] = WriteDataset(member, values_of(opened, member)[atoms])
     for element in contents.elements:
         if element.particles == group.path and element.n_columns is None and group.n_atoms in element.value.shape[1:]:
             tasks.note(f"{element.path.strip('/')} is not by atom in its second dimension, and is kept whole")
@@ -83,7 +85,7 @@ def _reduce_connectivity(
             tasks.by_key[object_key(node)] = None
             tasks.note(f"{node.name.strip('/')} is no fixed list of tuples of atoms and is left out")
             continue
-        tuples = node[()]
+        tuples = tuples_in(opened, node, group.n_atoms)
         kept = _kept_tuples(opened, contents, group, atoms, tuples)
         counts = {
             key: np.asarray(len(kept), np.asarray(value).dtype)
@@ -108,7 +110,7 @@ def _kept_tuples(
     if isinstance(ids, h5py.Group):
         ids = ids.get("value")
     if isinstance(ids, h5py.Dataset) and not creator_of(contents.root).lower().startswith("gromacs"):
-        names = ids[()] if ids.ndim == 1 else ids[0]
+        names = values_of(opened, ids, None if ids.ndim == 1 else 0)
         return tuples[np.isin(tuples, names[atoms]).all(axis=1)]
     if tuples.size and (tuples.min() < 0 or tuples.max() >= group.n_atoms):
         raise opened.corrupt(f"connectivity names an atom beyond the {group.n_atoms} of {group.path.strip('/')}")

@@ -25,6 +25,7 @@ from kinema.formats.h5md.schema import PER_PARTICLE
 from kinema.formats.hdf5.file import object_key
 from kinema.formats.hdf5.object_copies import copy_attributes
 from kinema.formats.hdf5.text import text_attribute
+from kinema.formats.hdf5.virtual import values_of
 
 __all__ = ["JoinedPart", "join_tasks"]
 
@@ -185,7 +186,11 @@ def _check_constant(first: JoinedPart, part: JoinedPart) -> None:
             if not isinstance(mine, h5py.Dataset) and not isinstance(theirs, h5py.Dataset):
                 continue
             alike = isinstance(mine, h5py.Dataset) and isinstance(theirs, h5py.Dataset)
-            if not alike or not np.array_equal(mine[()], theirs[()]):
+            if (
+                not alike
+                or mine.shape != theirs.shape
+                or not np.array_equal(values_of(first.opened, mine), values_of(part.opened, theirs))
+            ):
                 raise _misfit(
                     part.opened.path, f"{group.path.strip('/')}/{name} differs from that of {first.opened.path}"
                 )

@@ -42,10 +42,12 @@ from kinema.formats.netcdf4.atoms import atoms_of_variables, has_variables_of_at
 from kinema.selection.atom_table import TUPLES, Atoms
 from kinema.tracing.recording import span
 
-__all__ = ["H5mdAtoms", "has_atoms", "read_atoms"]
+__all__ = ["H5mdAtoms", "has_atoms", "read_atoms", "tuples_in"]
 
 # of programs whose `species` are atomic numbers; LAMMPS' are its atom types
 _SPECIES_ARE_ELEMENTS = ("gromacs", "znh5md", "kinema")
+# tuples that a list may have; elastic networks of beads have some ten an atom
+_FREE_TUPLES, _TUPLES_AN_ATOM = 1 << 20, 256
 
 
 @dataclass(frozen=True)
@@ -131,12 +133,9 @@ def _of_domain(source: H5mdFile) -> dict[str, Any]:
     """Of mdCATH: atomic numbers, and names of residues where the file has one for each atom."""
     group = trajectory_group(source)
     domain, n_atoms = group.parent.parent, int(group["coords"].shape[1])
-    atomic_numbers = np.asarray(values_of(source, domain["z"]))
-    if atomic_numbers.shape != (n_atoms,):
-        raise source.corrupt(
-            f"{domain.name}/z has {atomic_numbers.shape} values, expected {n_atoms} as coords has atoms"
-        )
-    known: dict[str, Any] = {"n_atoms": n_atoms, "elements": symbols(atomic_numbers)}
+    if domain["z"].shape != (n_atoms,):
+        raise source.corrupt(f"{domain.name}/z has {domain['z'].shape} values, expected {n_atoms} as coords has atoms")
+    known: dict[str, Any] = {"n_atoms": n_atoms, "elements": symbols(values_of(source, domain["z"]))}
     for column, name in (("resnames", "resname"), ("chainIDs", "chain")):
         node = domain.get(name)
         if isinstance(node, h5py.Dataset) and node.shape == (n_atoms,):
@@ -238,10 +237,22 @@ def _connectivity(
             continue
         if timed:
             source.warn(f"{node.name} changes with time: its first row is taken")
-        tuples = values_of(source, value, 0 if timed else None).astype(np.int64)
+        tuples = tuples_in(source, value, columns.n_atoms, 0 if timed else None).astype(np.int64)
         found.setdefault(column, []).append(_as_indices(source, value, tuples, columns, is_gromacs))
         guessed |= {column} if GUESSED in node.attrs else set()
     return {column: np.concatenate(parts) for column, parts in found.items()}
+
+
+def tuples_in(source: H5mdFile, value: Any, n_atoms: int, row: int | None = None) -> NDArray[Any]:
+    """The tuples of a list of `connectivity`, all or those of one row.
+
+    CorruptFileError for more than any atoms have: compressed, some kilobytes claim gigabytes of them.
+    """
+    count, most = value.shape[-2], max(_FREE_TUPLES, _TUPLES_AN_ATOM * n_atoms)
+    if count > most:
+        raise source.corrupt(f"{value.name} has {count} tuples, expected at most {most} of {n_atoms} atoms")
+    tuples: NDArray[Any] = values_of(source, value, row)
+    return tuples
 
 
 def _column_of(name: str, members: int) -> str | None:

@@ -24,6 +24,11 @@ from kinema.formats.hdf5.virtual import values_of
 
 __all__ = ["from_mdtraj", "from_module", "symbols", "text_column"]
 
+# bytes of the text that MDTraj stores, and of a table of names, and what each atom may add to them: compressed, they
+# may be thousands of times as long as the file
+_FREE_JSON, _JSON_AN_ATOM = 1 << 24, 1 << 12
+_FREE_TABLE, _TABLE_AN_ATOM = 1 << 24, 1 << 8
+
 
 def symbols(atomic_numbers: NDArray[Any]) -> NDArray[np.str_]:
     """Symbols of elements; "" for what is no atomic number."""
@@ -155,6 +160,9 @@ def text_column(opened: H5mdFile, group: Any, name: str, columns: Columns) -> ND
     table = table_of(group, name + TABLE)
     if table is None or values.dtype.kind not in "iu":
         return None
+    most = _FREE_TABLE + _TABLE_AN_ATOM * values.size
+    if table.nbytes > most:
+        raise opened.corrupt(f"{table.name} has {table.nbytes} bytes of names, expected at most {most}")
     words = text_array(opened, table.name, as_texts(values_of(opened, table)), values.size)
     if values.size and (values.min() < 0 or values.max() >= len(words)):
         raise opened.corrupt(f"{group.name}/{name} has an index beyond the {len(words)} names of its table")
@@ -167,7 +175,13 @@ def from_mdtraj(opened: H5mdFile) -> dict[str, Any] | None:
     Raises CorruptFileError for a text that is not of MDTraj's form.
     """
     node = opened.file.get("topology")
-    text = as_text(node[()]) if isinstance(node, h5py.Dataset) and node.size == 1 else None
+    if not isinstance(node, h5py.Dataset) or node.size != 1:
+        return None
+    coordinates = opened.file["coordinates"]
+    most = _FREE_JSON + (_JSON_AN_ATOM * coordinates.shape[1] if coordinates.ndim == 3 else 0)
+    if node.nbytes > most:
+        raise opened.corrupt(f"topology is a text of {node.nbytes} bytes, expected at most {most}")
+    text = as_text(values_of(opened, node))
     if text is None:
         return None
     try:
