@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["are_float32", "counted", "printable", "printable_lines", "shortest"]
+__all__ = ["are_float32", "counted", "in_picture", "printable", "printable_lines", "shortest"]
 
 # of float32: time steps are stored as such, and times are their multiples
 _RELATIVE_ERROR = 2.0**-23
@@ -33,6 +33,11 @@ def printable(text: object) -> str:
 def printable_lines(text: object) -> str:
     """The same of a text of several lines, whose line breaks stay."""
     return "\n".join(map(printable, str(text).split("\n")))
+
+
+def in_picture(text: object) -> str:
+    """The same for pictures of matplotlib: a `$` of the text is drawn, and begins no mathematics."""
+    return printable(text).replace("$", r"\$")
 
 
 def are_float32(values: NDArray[Any]) -> bool:

@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -156,6 +157,21 @@ def test_plot(rmsd, tmp_path, suffix):
     assert axes.get_xlabel() == "time (ps)"
     assert axes.get_ylabel() == "RMSD (Å)"
     assert len(axes.lines) == 2
+
+
+def test_names_of_atoms_are_drawn_as_they_are(adk_dcd, tmp_path):
+    """A `$` is the beginning of mathematics for matplotlib, and `\\x` none that it knows."""
+    wrong = tmp_path / "wrong.psf"
+    wrong.write_text(Path(adk_dcd.topology).read_text().replace(" MET ", r" $\x$ ").replace(" ARG ", " $_^$ "))
+    traj = kn.open(adk_dcd.trajectory, topology=wrong)
+    few = kn.analysis.RMSF(traj, select="resid 1:6", by="residue").run()
+    many = kn.analysis.Dihedrals(traj, phi=True, select="resid 1:30").run()
+    one = kn.analysis.Dihedrals(traj, phi=True, select="resid 1:2").run()
+    for number, analysis in enumerate((few, many, one)):
+        analysis.plot(tmp_path / f"{number}.png")
+    (axes,) = few.plot().axes
+    assert axes.xaxis.get_major_formatter()(1.0) == r"\$\x\$ 1"
+    assert one.plot().axes[0].get_ylabel().startswith(r"phi \$_^\$2")
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".xvg", ".dat", ".npy"])

@@ -5,7 +5,7 @@ import pytest
 
 import kinema as kn
 from kinema.cli import main
-from kinema.printable import are_float32, counted, shortest
+from kinema.printable import are_float32, counted, in_picture, shortest
 from kinema.testing import random_walk, write_xtc
 
 
@@ -28,6 +28,10 @@ from kinema.testing import random_walk, write_xtc
 )
 def test_shortest(value, text):
     assert shortest(value) == text
+
+
+def test_text_of_a_picture():
+    assert in_picture("a$b\n\x1b") == r"a\$b\n\x1b"
 
 
 def test_a_difference_has_fewer_digits():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -148,6 +149,15 @@ def test_the_picture_has_bars_of_deviations() -> None:
     figure = plotting.draw_scaling(scaling_of([made_up(n, 8.0 / n + r) for n in (1, 2, 4, 16) for r in (0.0, 0.5)]))
     assert [len(axes.containers) for axes in figure.axes] == [1, 1, 1]
     assert all(axes.containers[0].has_yerr for axes in figure.axes)
+
+
+def test_names_of_series_are_drawn_as_they_are() -> None:
+    """A `$` is the beginning of mathematics for matplotlib, and `\\x` none that it knows."""
+    for workers in ((1, 2), (1,)):
+        figure = plotting.draw_scaling(scaling_of([made_up(n, 1.0, format=f"$\\x{x}$") for n in workers for x in "ab"]))
+        figure.savefig(io.BytesIO())
+    drawn = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert drawn == [r"mpi, \$\xa\$", r"mpi, \$\xb\$"]
 
 
 def test_many_series_can_be_told_apart() -> None:

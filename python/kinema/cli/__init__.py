@@ -124,6 +124,7 @@ def _invoke(command: Command) -> int:
     import typer
 
     from kinema.cli.app import GROUPS, parser_of, path_of, refuse_renamed
+    from kinema.cli.working_folder import leave_out_matplotlibrc
     from kinema.notes import collected
     from kinema.writing.output_file import reservations
 
@@ -142,6 +143,7 @@ def _invoke(command: Command) -> int:
             reservations(),
             group.make_context("kinema", words, obj=command) as context,
         ):
+            leave_out_matplotlibrc()
             group.invoke(context)
     except typer.Exit as end:
         command.print_node_cache()

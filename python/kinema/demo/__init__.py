@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ import numpy as np
 from kinema.demo.case import SELECTION, Case, LongTrajectory, make_case
 from kinema.errors import InternalError
 from kinema.resources import default_workers
+from kinema.runners.local.interpreter import module_command
 from kinema.runners.mpi.launcher import own_environment
 
 __all__ = ["SELECTION", "Case", "Row", "kinema_command", "make_case", "measurements", "run_json"]
@@ -58,8 +58,8 @@ class Row:
 
 def kinema_command(case: Case, path: Path, workers: int, output: Path) -> list[str]:
     """`kinema rmsd` of the C-alpha atoms by their index file, as a command."""
-    words = [sys.executable, "-m", "kinema", "rmsd", "-f", str(path), "-n", str(case.index_file)]
-    return [*words, "--group", case.group, "-j", str(workers), "-o", str(output), "--json"]
+    words = ["rmsd", "-f", path, "-n", case.index_file, "--group", case.group, "-j", workers, "-o", output, "--json"]
+    return module_command("kinema", *words)
 
 
 def run_json(command: list[str]) -> dict[str, Any]:
@@ -92,7 +92,7 @@ def measurements(case: Case, folder: Path, report: Callable[[str], None]) -> Ite
 
 
 def _measure(*arguments: object) -> dict[str, Any]:
-    return run_json([sys.executable, "-m", "kinema.demo.measure", *map(str, arguments)])
+    return run_json(module_command("kinema.demo.measure", *arguments))
 
 
 def _mdanalysis_frames(one: LongTrajectory) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -13,6 +12,7 @@ from kinema.analysis.growing_outputs import GrowingOutputs
 from kinema.demo.simulation import engine
 from kinema.errors import WorkerError
 from kinema.following import when_there
+from kinema.runners.local.interpreter import module_command
 
 __all__ = ["Followed", "follow_demo"]
 
@@ -37,7 +37,7 @@ def follow_demo(folder: Path, n_frames: int, show: Callable[[str], None]) -> Fol
     folder.mkdir(parents=True, exist_ok=True)
     path, picture = folder / "following.xtc", folder / "following.png"
     path.unlink(missing_ok=True)
-    words = [sys.executable, "-m", "kinema.demo.simulation", str(path), str(n_frames)]
+    words = module_command("kinema.demo.simulation", path, n_frames)
     show(f"{engine()} simulates in a process of its own: {path}")
     outputs = GrowingOutputs(folder / "following.csv", picture)
 

@@ -17,7 +17,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 from numpy.typing import NDArray
 
 from kinema.errors import ArgumentError
-from kinema.printable import counted
+from kinema.printable import counted, in_picture
 from kinema.profile.scaling import Scaling, ScalingPoint
 from kinema.timings import BLOCK_PHASES, PHASES, UNACCOUNTED, block_column
 from kinema.writing.output_file import write_whole
@@ -71,14 +71,20 @@ def draw_bars(report: Report) -> Figure:
         for phase, values in sums.items():
             values[worker.worker] += max(0.0, getattr(worker, phase))
     marked = [(one.worker, _NAMES.get(one.phase, one.phase)) for one in report.stragglers]
-    title = f"{', '.join(dict.fromkeys(report.run['analyses']))}, {report.timings.frames:,} frames, "
+    title = f"{_analyses(report)}, {report.timings.frames:,} frames, "
     figure = Figure(figsize=(min(12.0, max(6.0, 3.5 + 0.18 * n_workers)), 4.2), layout="constrained")
     axes = figure.subplots()
-    stack_phases(axes, sums, title + f"{report.timings.runner}, {counted(n_workers, 'worker')}", "worker", marked)
+    stack_phases(
+        axes, sums, title + f"{in_picture(report.timings.runner)}, {counted(n_workers, 'worker')}", "worker", marked
+    )
     handles, labels = axes.get_legend_handles_labels()
     # in the order of the stack, from the top
     figure.legend(handles[::-1], labels[::-1], loc="outside right upper", frameon=False, fontsize=9)
     return figure
+
+
+def _analyses(report: Report) -> str:
+    return in_picture(", ".join(dict.fromkeys(report.run["analyses"])))
 
 
 def _rows_for(report: Report) -> int:
@@ -159,7 +165,7 @@ def draw_timeline(report: Report) -> Figure:
     axes.set_xlabel("time since the beginning (s)")
     axes.set_ylabel("worker")
     axes.set_title(
-        f"{', '.join(dict.fromkeys(report.run['analyses']))}, {report.timings.runner}, {counted(n_workers, 'worker')} "
+        f"{_analyses(report)}, {in_picture(report.timings.runner)}, {counted(n_workers, 'worker')} "
         "(white: all else)",
         fontsize=10, loc="left",
     )  # fmt: skip
@@ -198,7 +204,13 @@ def draw_scaling(scaling: Scaling) -> Figure:
     for number, (label, points) in enumerate(scaling.series.items()):
         # side by side, so that bars of deviations do not hide each other
         shift = 1 + min(_APART, _ALL_APART / len(scaling.series)) * (number - (len(scaling.series) - 1) / 2)
-        series.append(([point.n_workers * shift for point in points], points, {**series_style(number), "label": label}))
+        series.append(
+            (
+                [point.n_workers * shift for point in points],
+                points,
+                {**series_style(number), "label": in_picture(label)},
+            )
+        )
     for n, points, style in series:
         time_axes.errorbar(n, [p.mean for p in points], yerr=[p.deviation for p in points], **style)
     numbers = draw_speed_up(speed_axes, efficiency_axes, series)
@@ -226,8 +238,8 @@ def _draw_times(scaling: Scaling, n_workers: int) -> Figure:
     axes = figure.subplots()
     points = [points[0] for points in scaling.series.values()]
     axes.barh(
-        list(scaling.series), [point.mean for point in points], 0.7, xerr=[point.deviation for point in points],
-        color=_SERIES[0], capsize=3,
+        [in_picture(label) for label in scaling.series], [point.mean for point in points], 0.7,
+        xerr=[point.deviation for point in points], color=_SERIES[0], capsize=3,
     )  # fmt: skip
     axes.invert_yaxis()
     axes.set_xlabel("time t (s)")

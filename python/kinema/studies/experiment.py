@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -20,6 +19,7 @@ from kinema.errors import FileNotFound, WorkerError, from_os
 from kinema.opening import open as open_trajectory
 from kinema.printable import counted
 from kinema.profile import Report
+from kinema.runners.local.interpreter import module_command
 from kinema.studies import files
 from kinema.studies.design import Design, Setting
 from kinema.studies.launching import child_environment, mpi_launcher, said_last
@@ -165,7 +165,7 @@ def _one(
             settings_file.write_text(json.dumps(settings), encoding="utf-8")
         except OSError as error:
             raise from_os("cannot write", error, str(settings_file)) from None
-        command = [*launcher(workers), sys.executable, "-m", "kinema.studies.one_run", str(settings_file)]
+        command = [*launcher(workers), *module_command("kinema.studies.one_run", settings_file)]
         began = time.perf_counter()
         done = subprocess.run(command, env=child_environment(), capture_output=True, text=True, check=False)
         took = time.perf_counter() - began

@@ -82,13 +82,13 @@ def _measure(command: Command, folder: Path, frames: int) -> None:
 def _plot_real_trajectory(case: "Case", plot: Path) -> str:
     """The picture of the 98 real frames; gives the command that made it."""
     import shlex
-    import sys
 
     from kinema.demo import SELECTION, run_json
+    from kinema.runners.local.interpreter import module_command
 
     words = ["rmsd", "-s", str(case.topology), "-f", str(case.source), "--select", SELECTION]
     words += ["-o", str(plot.with_suffix(".csv")), "--plot", str(plot)]
-    run_json([sys.executable, "-m", "kinema", *words, "--json"])
+    run_json(module_command("kinema", *words, "--json"))
     return shlex.join(["kinema", *words])
 
 

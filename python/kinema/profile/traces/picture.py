@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from kinema.printable import counted, printable
+from kinema.printable import counted, in_picture
 from kinema.profile.traces.kinds import APPLICATION, BATCH, COMPUTE, OPERATIONS, POSIX, WAIT
 from kinema.profile.traces.text import in_bytes, in_seconds, size_classes
 
@@ -79,7 +79,7 @@ def draw_columns(summaries: Sequence[TraceSummary]) -> Figure:
 
 def _headline(one: TraceSummary) -> str:
     return (
-        f"{printable(one.label)}: {in_seconds(one.job.total)}, {counted(len(one.hosts), 'node')}, "
+        f"{in_picture(one.label)}: {in_seconds(one.job.total)}, {counted(len(one.hosts), 'node')}, "
         f"processes {one.processes:,}, threads with I/O {one.io_threads:,}, with computing {one.compute_threads:,}; "
         f"{counted(one.n_files, 'file')}, {counted(one.events, 'event')}"
     )
@@ -172,7 +172,7 @@ def _draw_functions(axes: Axes, one: TraceSummary) -> None:
         axes.annotate(
             words, (row.time / scale, place), xytext=(4, 0), textcoords="offset points", va="center", fontsize=8
         )
-    axes.set_yticks(range(len(rows)), [row.name for row in rows], fontsize=8)
+    axes.set_yticks(range(len(rows)), [in_picture(row.name) for row in rows], fontsize=8)
     axes.invert_yaxis()
     axes.set_xlim(0, 1.5 * max([row.time / scale for row in rows], default=1) or 1)
     axes.set_title(f"{_NAMES[kind]}: time of all calls, all threads ({unit})", fontsize=10, loc="left")
@@ -244,7 +244,7 @@ def _draw_calls(axes: Axes, summaries: Sequence[TraceSummary]) -> None:
 def _draw_sizes(axes: Axes, summaries: Sequence[TraceSummary]) -> None:
     """Bytes that were read and written, by the size of a transfer; small transfers are pale."""
     rows = [
-        (f"{printable(one.label)}, {name}" if len(summaries) > 1 else name, one.transfers[name]["bytes"])
+        (f"{in_picture(one.label)}, {name}" if len(summaries) > 1 else name, one.transfers[name]["bytes"])
         for one in summaries
         for name in ("read", "write")
         if sum(one.transfers[name]["bytes"]) or (len(summaries) > 1 and name == "read")
@@ -273,7 +273,7 @@ def _draw_sizes(axes: Axes, summaries: Sequence[TraceSummary]) -> None:
 
 
 def _rows(axes: Axes, summaries: Sequence[TraceSummary], right: float, left: float = 0.0) -> None:
-    axes.set_yticks(range(len(summaries)), [printable(one.label) for one in summaries])
+    axes.set_yticks(range(len(summaries)), [in_picture(one.label) for one in summaries])
     axes.set_ylim(len(summaries) - 0.4, -0.6)
     axes.set_xlim(left, right)
     _plain(axes, "x")

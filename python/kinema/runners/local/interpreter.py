@@ -9,10 +9,18 @@ import sys
 
 from kinema.errors import ArgumentError, from_os
 
-__all__ = ["JOB_SIGNALS", "ignore_job_signals", "start_interpreter"]
+__all__ = ["JOB_SIGNALS", "ignore_job_signals", "module_command", "start_interpreter"]
 
 # signals of Ctrl-C and of batch systems, which every process of a job receives; the parent alone acts on them
 JOB_SIGNALS = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGUSR1})
+
+
+def module_command(module: str, *arguments: object) -> list[str]:
+    """The command that runs a module of this package.
+
+    No module is imported from the working folder (-P): what lies there may be anybody's.
+    """
+    return [sys.executable, "-P", "-m", module, *map(str, arguments)]
 
 
 def start_interpreter(code: str, descriptor: int, name: str, *, quiet: bool = False) -> subprocess.Popen[bytes]:

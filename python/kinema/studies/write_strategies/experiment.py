@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,6 +15,7 @@ from typing import Any
 
 from kinema.errors import Error, from_os
 from kinema.printable import printable
+from kinema.runners.local.interpreter import module_command
 from kinema.studies.launching import child_environment, mpi_launcher, run_bounded, said_last
 from kinema.studies.results_log import ResultsLog
 from kinema.studies.write_strategies.checks import FileChecks
@@ -181,8 +181,10 @@ class _Driver:
             settings_file.write_text(json.dumps(settings), encoding="utf-8")
         except OSError as error:
             raise from_os("cannot write", error, str(settings_file)) from None
-        program = [sys.executable, "-m", "kinema.studies.write_strategies.one_cell", str(settings_file)]
-        return [*self.launcher(setting.ranks), *program]
+        return [
+            *self.launcher(setting.ranks),
+            *module_command("kinema.studies.write_strategies.one_cell", settings_file),
+        ]
 
 
 def _short(reason: str) -> str:
