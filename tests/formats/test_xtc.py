@@ -1,9 +1,14 @@
 """XTC against the suite of formats."""
 
+import struct
 from pathlib import Path
 
 import numpy as np
+import pytest
 
+import kinema as kn
+from kinema.cli import main
+from kinema.errors import CorruptFileError
 from kinema.testing import FormatTests, Golden, write_xtc
 
 GOLDEN = Path(__file__).parents[1] / "data" / "golden"
@@ -34,3 +39,14 @@ class TestXtcOfFewAtoms(TestXtc):
 
     def golden_files(self):
         return []  # the one above has more atoms
+
+
+def test_frames_of_no_atoms_are_refused(tmp_path, capsys):
+    frame = struct.pack(">4i", 1995, 0, 0, 0) + np.diag([1, 1, 1]).astype(">f4").tobytes() + struct.pack(">i", 0)
+    path = tmp_path / "none.xtc"
+    path.write_bytes(3 * frame)
+    with pytest.raises(CorruptFileError, match=r"none\.xtc: XTC frame 0, byte 4: wrong atom count, expected 1 or more"):
+        kn.open(path)
+    with pytest.raises(SystemExit) as ended:
+        main(["check", str(path)])
+    assert ended.value.code == 1 and "wrong atom count" in capsys.readouterr().out

@@ -88,9 +88,9 @@ impl FrameHeader {
 fn atoms_at(bytes: &[u8], at: usize, offset: u64, expected: Option<u32>) -> std::result::Result<u32, HeaderFault> {
     let found = xdr::int(bytes, at).ok_or(HeaderFault::Short(PLAIN_HEADER))?;
     match (u32::try_from(found), expected) {
-        (Ok(n_atoms), None) => Ok(n_atoms),
+        (Ok(n_atoms @ 1..), None) => Ok(n_atoms),
         (Ok(n_atoms), Some(expected)) if n_atoms == expected => Ok(n_atoms),
-        (_, None) => Err(HeaderFault::wrong(Error::corrupt("wrong atom count", "0 or more", found), at, offset)),
+        (_, None) => Err(HeaderFault::wrong(Error::corrupt("wrong atom count", "1 or more", found), at, offset)),
         (_, Some(expected)) => Err(HeaderFault::wrong(Error::corrupt("wrong atom count", expected, found), at, offset)),
     }
 }
@@ -190,6 +190,7 @@ mod tests {
         assert_eq!(at(&packed(1993, 10, &[61]), None), (Unsupported, Some(1000)));
         assert_eq!(at(&packed(1995_i32.swap_bytes(), 10, &[61]), None), (Unsupported, Some(1000)));
         assert_eq!(at(&packed(1995, -1, &[61]), None), (Corrupt, Some(1004)));
+        assert_eq!(at(&packed(1995, 0, &[]), None), (Corrupt, Some(1004)));
         assert_eq!(at(&packed(1995, 11, &[61]), Some(10)), (Corrupt, Some(1004)));
         assert_eq!(at(&packed(1995, 10, &[-1]), None), (Corrupt, Some(1088)));
         assert_eq!(at(&packed(1995, i32::MAX, &[61]), None), (Corrupt, Some(1088)));
