@@ -130,3 +130,19 @@ def test_pairs_and_splits_by_domain(folder: Path) -> None:
     domain = np.repeat([one.domain for one in listed], np.diff(frames.bounds))
     train, test = (set(domain[split.of(frames, part).ids]) for part in ("train", "test"))
     assert train and test and not train & test
+
+
+def test_labels_that_are_claimed_are_not_read(tmp_path: Path) -> None:
+    """12 kB whose labels would be 80 GB."""
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        domain = file.create_group("1abcA00")
+        domain.attrs["numProteinAtoms"] = 4
+        domain["z"] = np.arange(4)
+        replica = domain.create_group("320/0")
+        replica.create_dataset("coords", (10**10, 4, 3), "f4", chunks=(1, 4, 3))
+        replica.create_dataset("rmsd", (10**10,), "f8", chunks=(1024,))
+    (one,) = kn.ml.mdcath(tmp_path / "a.h5")
+    with pytest.raises(kn.CorruptFileError, match="rmsd claims 80000000000 bytes, but only 0 bytes are stored"):
+        one.labels()
+    with pytest.raises(kn.CorruptFileError, match="coords claims 10000000000 rows, but only 0 bytes are stored"):
+        one.open()

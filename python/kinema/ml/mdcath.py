@@ -48,11 +48,13 @@ class MdcathTrajectory:
 
     def labels(self) -> dict[str, NDArray[Any]]:
         """Values of all frames by name, (frames,), and "temperature" in K. Raises CorruptFileError."""
-        from kinema.formats.hdf5.file import open_hdf5, reading
+        from kinema.formats.hdf5.file import OpenFile, open_hdf5, reading
+        from kinema.formats.hdf5.virtual import values_of
 
         with open_hdf5(self.path) as file, reading(self.path, "labels"):
+            opened = OpenFile(self.path, file, os.path.getsize(self.path), format="HDF5")
             group = file[self.particles]
-            found = {name: np.asarray(group[name][()]) for name in self.label_names}
+            found = {name: np.asarray(values_of(opened, group[name])) for name in self.label_names}
         return found | {"temperature": np.full(self.n_frames, float(self.temperature))}
 
 

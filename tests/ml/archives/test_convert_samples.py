@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -165,6 +166,25 @@ def test_an_archive_of_archives_keeps_the_first_origin(tmp_path: Path) -> None:
         assert file["kinema/origin/ranges"][()].tolist() == [[0, 0, 40], [1, 0, 41], [2, 0, 42]]
     assert [one["path"] for one in provenance["inputs"]] == [str(tmp_path / "first.h5"), paths[2]]
     assert all(one["fingerprint"] for one in provenance["inputs"])
+
+
+def test_a_small_file_of_a_large_origin_is_refused(tmp_path: Path) -> None:
+    """6 kB that claimed 80 GB were taken into memory."""
+    paths, _ = three(tmp_path)
+    convert(paths, tmp_path / "a.h5")
+    cases: list[tuple[str, tuple[int, ...], str]] = [
+        ("files", (10**10,), "S8"), ("ranges", (10**10, 3), "i8"), ("ranges", (3, 4), "i8"), ("files", (3,), "i8"),
+        ("files", (), "S8"),
+    ]  # fmt: skip
+    for name, shape, dtype in cases:
+        shutil.copy(tmp_path / "a.h5", tmp_path / "b.h5")
+        with h5py.File(tmp_path / "b.h5", "r+") as file:
+            del file[f"kinema/origin/{name}"]
+            file.create_dataset(
+                f"kinema/origin/{name}", shape, dtype, chunks=(1024, *shape[1:]) if 10**10 in shape else None
+            )
+        with pytest.raises(kn.CorruptFileError, match=rf"b\.h5: kinema/origin/{name} is .* for 123 samples"):
+            convert(tmp_path / "b.h5", tmp_path / "c.h5", overwrite=True)
 
 
 def test_names_within_groups(tmp_path: Path) -> None:

@@ -23,6 +23,8 @@ from kinema.ml.stored_samples import OWN_GROUP
 __all__ = ["SampleOrigin", "origin_of"]
 
 _GROUP = f"{OWN_GROUP}/origin"
+# files without samples that are believed
+_EMPTY_FILES = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,15 +81,25 @@ def origin_of(path: str, rows: int) -> SampleOrigin:
     """
     if not is_hdf5(path):
         return SampleOrigin.of_file(path, rows)
-    from kinema.formats.hdf5.file import open_hdf5, reading
+    from kinema.formats.hdf5.file import OpenFile, open_hdf5, reading
+    from kinema.formats.hdf5.virtual import values_of
 
     with open_hdf5(path) as file, reading(path):
         group = file.get(_GROUP)
         if group is None:
             return SampleOrigin.of_file(path, rows)
-        files = tuple(os.fsdecode(name) for name in group["files"][()].tolist())
-        ranges = np.asarray(group["ranges"][()], np.int64)
-    good = ranges.ndim == 2 and ranges.shape[1] == 3 and len(files) > 0 and (ranges >= 0).all()
+        opened = OpenFile(path, file, os.path.getsize(path), format="HDF5")
+        # each range has a row, but for files without any
+        most_files = rows + _EMPTY_FILES
+        found = []
+        for name, kinds, width, most in (("files", "S", (), most_files), ("ranges", "iu", (3,), rows + most_files)):
+            node = group[name]
+            fits = hasattr(node, "dtype") and node.dtype.kind in kinds and node.shape[1:] == width and node.shape
+            if not fits or node.shape[0] > most:
+                raise opened.corrupt(f"{_GROUP}/{name} is {node}, expected at most {most} rows for {rows} samples")
+            found.append(values_of(opened, node))
+        files, ranges = tuple(map(os.fsdecode, found[0].tolist())), found[1].astype(np.int64)
+    good = len(files) > 0 and (ranges >= 0).all()
     if not good or ranges[:, 0].max(initial=0) >= len(files) or ranges[:, 2].sum() != rows:
         raise CorruptFileError(
             f"{path}: {_GROUP} is damaged: expected the origin of {rows} samples, found ranges of shape "
