@@ -249,6 +249,48 @@ def test_a_template_passes_the_schema(tmp_path: Path, name: str) -> None:
         assert sum(map(len, (found.trajectory, found.run, found.analyses[0].given))) == count + 1, lines[number]
 
 
+@pytest.mark.parametrize(
+    ("table", "key", "value", "what"),
+    [
+        ("run", "scheduler", "tcp://127.0.0.1:8786", "a scheduler may run code as you, so a job file names none"),
+        ("run", "report", "../report.json", "is outside of the working folder and that of the job file"),
+        ("run", "checkpoint", "link/job.checkpoint", "is outside of the working folder"),
+        ("run", "report", "run.sh", "is no file that ends in .json"),
+        ("run", "out", "/values.h5", "is outside of the working folder"),
+        ("analysis.0", "output", ".bashrc", "is hidden"),
+        ("analysis.0", "output", ".config/x.csv", "is hidden"),
+        ("analysis.0", "output", "run.sh", "is no file that ends in .csv, .xvg, "),
+        ("analysis.0", "plot", "link/x.png", "is outside of the working folder"),
+    ],
+)  # fmt: skip
+def test_a_job_file_alone_does_not_say_who_runs_code_and_which_files_are_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: str, key: str, value: str, what: str
+) -> None:
+    """It may come from a stranger; `--set` is of the user."""
+    (tmp_path / "other").mkdir()
+    (tmp_path / "job").mkdir()
+    (tmp_path / "job" / "link").symlink_to(tmp_path / "other")
+    monkeypatch.chdir(tmp_path / "job")
+    path = tmp_path / "job" / "job.toml"
+    text = 'trajectory.files = ["a.dcd"]\n[[analysis]]\nname = "rgyr"\n'
+    own = f'{key} = "{value}"\n' + ('output_format = "csv"\n' if key == "output" else "")
+    path.write_text(text + (own if table == "analysis.0" else f"[run]\n{own}"))
+    with pytest.raises(
+        ArgumentError, match=rf"job\.toml: line \d: {re.escape(value if 'is' in what else what)}"
+    ) as refused:
+        checked_job(read_text(str(path)))
+    assert what in str(refused.value)
+    assert f"give it with --set {table}.{key}={value}" in str(refused.value)
+    checked_job(with_settings(read_text(str(path)), [f"{table}.{key}={value}"]))
+
+
+def test_outputs_in_the_folder_of_the_job_file_and_below(tmp_path: Path) -> None:
+    text = f'trajectory.files = ["a.dcd"]\nrun.checkpoint = "{tmp_path}/job.ckpt"\n[[analysis]]\nname = "rgyr"\n'
+    for output in (tmp_path / "a.csv", tmp_path / "below" / "a.npy", "a.csv", "below/a.xvg", "-", "/dev/stdout"):
+        (one,) = checked(tmp_path / "job.toml", f'{text}output = "{output}"\n').analyses
+        assert str(one.given["output"]) == str(output)
+
+
 def test_templates_and_what_a_command_refuses(files: Any, tmp_path: Path, run_kinema: Any) -> None:
     done = run_kinema("run", "--template", "rgyr", "rmsf")
     assert (done.returncode, done.stderr) == (0, "")

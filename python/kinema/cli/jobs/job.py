@@ -11,6 +11,7 @@ import typer
 from kinema.analysis.registry import ANALYSES
 from kinema.cli.jobs.keys import RUN, TRAJECTORY, Key, keys_of
 from kinema.cli.jobs.text import JobText, Place, shown
+from kinema.cli.jobs.untrusted import check_untrusted
 from kinema.errors import ArgumentError
 from kinema.values import dataclass
 
@@ -113,6 +114,7 @@ def _checked(text: JobText, place: Place, table: Any, keys: Mapping[str, Key], w
         except (typer.BadParameter, ArgumentError) as error:
             message = error.message if isinstance(error, typer.BadParameter) else str(error)
             raise text.error((*place, name), f"{name} in {where}: {message}") from None
+        check_untrusted(text, (*place, name), found[name])
     for key in keys.values():
         if key.required and key.name not in found:
             raise text.error(place, f"{key.name} is missing in {where}: {key.help}")

@@ -9,6 +9,7 @@ from typing import Any
 
 from kinema.analysis.registry import ANALYSES
 from kinema.cli.jobs.keys import RUN, TRAJECTORY, Key, keys_of
+from kinema.cli.jobs.untrusted import SET_ALONE
 from kinema.errors import ArgumentError
 
 __all__ = ["template"]
@@ -53,6 +54,9 @@ def _lines(keys: Mapping[str, Key], analysis: str, needed: str | None = None) ->
         # as it says it of options
         text = re.sub(r"--([a-z][a-z-]*)", lambda flag: flag[1].replace("-", "_"), " ".join(key.help.split()))
         yield f"# {text}"
+        if key.name in SET_ALONE:
+            yield f"# With --set run.{key.name}={key.example} alone."
+            continue
         yield f"{'' if given else '#'}{key.name} = {_written(example)}"
 
 

@@ -19,6 +19,8 @@ __all__ = ["JobText", "Place", "read_text", "shown", "with_settings"]
 MOST_BYTES = 1 << 18
 _MOST_NESTED = 16
 _LONGEST_WORD = 1000
+# before the name of a key, in the place of its line
+_SET = "--set "
 
 _TOKEN = re.compile(
     r"""(?P<text>\"{3}(?:\\.|[^\\])*?\"{3}|'{3}.*?'{3}|"(?:\\.|[^"\\\n])*"|'[^'\n]*')|(?P<comment>\#[^\n]*)"""
@@ -46,6 +48,10 @@ class JobText:
     name: str
     data: dict[str, Any]
     lines: dict[Place, str] = field(default_factory=dict)
+
+    def is_set(self, place: Place) -> bool:
+        """Whether `--set` gave the value of a key."""
+        return self.lines.get(place, "").startswith(_SET)
 
     def error(self, place: Place, what: str) -> ArgumentError:
         """An error at a key, or at the table that lacks one."""
@@ -99,7 +105,7 @@ def with_settings(text: JobText, settings: list[str]) -> JobText:
         if not isinstance(where, dict):
             raise ArgumentError(f"--set {name}: there is no such table in {text.name}; analyses are counted from 0")
         where[str(place[-1])] = parsed
-        lines[place] = f"--set {name}"
+        lines[place] = f"{_SET}{name}"
     return JobText(text.name, text.data, lines)
 
 
