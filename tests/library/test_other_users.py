@@ -91,6 +91,16 @@ def test_folders_and_records_of_another_user_are_not_used(home: Path, monkeypatc
 
 
 @as_root
+def test_a_scheduler_file_of_another_user_is_refused(tmp_path: Path, small: kn.Trajectory) -> None:
+    """What answers at its address would run code as the user."""
+    place = tmp_path / "scheduler.json"
+    place.write_text('{"address": "tcp://127.0.0.1:1"}')
+    os.chown(place, NOBODY, NOBODY)
+    with pytest.raises(kn.ArgumentError, match=r"scheduler\.json: the scheduler file belongs to another user"):
+        kn.analysis.RMSD(small).run(runner=kn.runners.Dask(str(place)))
+
+
+@as_root
 @pytest.mark.processes
 def test_another_user_opens_nothing_of_a_users_own(home: Path) -> None:
     user_key()

@@ -127,13 +127,14 @@ async def _probe(address: str) -> None:
 
 
 def _address_in(name: str) -> str:
-    """The address that a scheduler file holds."""
+    """The address that a scheduler file holds; of the user's own alone: whoever runs a cluster may run code here."""
     if not os.path.exists(name):
         raise ArgumentError(
             f"{name}: neither the address of a Dask scheduler (tcp://host:port) nor a scheduler file that exists"
         )
+    written = read_regular(name, "scheduler file", most=_MOST_BYTES, own=True)
     try:
-        content = json.loads(read_regular(name, "scheduler file", most=_MOST_BYTES))
+        content = json.loads(written)
     except (ValueError, RecursionError) as error:
         raise ArgumentError(f"{name}: no scheduler file of Dask: {error}") from None
     address = content.get("address") if isinstance(content, dict) else None
