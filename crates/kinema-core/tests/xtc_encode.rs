@@ -236,6 +236,9 @@ fn a_selection_keeps_the_integers_that_singles_do_not_hold() {
         assert_eq!((header.precision, header.cell, header.step), (Some(1e6), whole.cell, -3));
         let expected: Vec<[i32; 3]> = atoms.iter().map(|&atom| integers[atom as usize]).collect();
         assert_eq!(found, expected);
+        if found.is_empty() {
+            continue; // no file has a frame of no atoms
+        }
         let mut part = Vec::new();
         encode_integers(&IntegersToEncode { integers: &found, ..whole }, &mut part).expect("a sound frame");
         let (read, _) = positions_in(&part);
