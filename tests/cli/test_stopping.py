@@ -54,9 +54,27 @@ kinema.writing.tables._WRITERS[".csv"] = signalled
 main({words!r})
 """
 
+# A busy machine: the thread that sends the signal again is there long before the hook that starts it goes on.
+DROPS_LATE = (
+    """
+import threading, time
+
+start = threading.Thread.start
+
+def slow(thread):
+    start(thread)
+    time.sleep(0.2)
+
+threading.Thread.start = slow
+"""
+    + DROPS
+)
+
 
 @pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
-@pytest.mark.parametrize("script", [WAITS, DROPS], ids=["half written", "dropped by Python"])
+@pytest.mark.parametrize(
+    "script", [WAITS, DROPS, DROPS_LATE], ids=["half written", "dropped by Python", "dropped on a busy machine"]
+)
 def test_a_signal_while_the_output_is_written(
     files: Any, tmp_path: Path, environment: dict[str, str], script: str, name: str, code: int
 ) -> None:

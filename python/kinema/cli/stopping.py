@@ -11,9 +11,10 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 # seconds until a signal that was dropped is sent again
@@ -39,7 +40,7 @@ def stop_on_signals() -> Iterator[None]:
             hook(what)
         else:
             # not here, where it would be dropped as well
-            threading.Timer(_AGAIN, os.kill, (os.getpid(), number)).start()
+            threading.Thread(target=_send_after, args=(number, dropped.__code__), daemon=True).start()
 
     sys.unraisablehook = dropped
     try:
@@ -47,6 +48,19 @@ def stop_on_signals() -> Iterator[None]:
     finally:
         sys.unraisablehook = hook
         signal.signal(signal.SIGTERM, before)
+
+
+def _send_after(number: signal.Signals, hook: CodeType) -> None:
+    """Sends a signal to this process when the main thread is out of this hook, which a busy machine may hold up."""
+    frame: FrameType | None
+    while True:
+        time.sleep(_AGAIN)
+        frame = sys._current_frames().get(threading.main_thread().ident or 0)
+        while frame is not None and frame.f_code is not hook:
+            frame = frame.f_back
+        if frame is None:
+            break
+    os.kill(os.getpid(), number)
 
 
 def replace_handler(number: signal.Signals, handler: Any) -> Any:
