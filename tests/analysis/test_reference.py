@@ -5,6 +5,7 @@ import warnings
 import MDAnalysis
 import numpy as np
 import pytest
+from MDAnalysisTests import datafiles
 
 import kinema as kn
 from kinema.testing import random_walk, write_dcd
@@ -165,3 +166,74 @@ def test_an_atom_of_a_reference_is_counted_from_1(tmp_path):
     write_dcd(tmp_path / "nan.dcd", walk)
     with pytest.raises(kn.ArgumentError, match=r"reference's atom 5 \(counted from 1\) is not a number"):
         kn.analysis.RMSD(kn.open(tmp_path / "nan.dcd"), select=[2, 4, 5], ref_frame=1).run(progress=False)
+
+
+@pytest.fixture(scope="module")
+def broken_protein():
+    """Adenylate kinase, which is broken at the faces of the cell in all frames."""
+    return kn.open(datafiles.XTC, topology=datafiles.TPR, stored=False)
+
+
+@pytest.fixture
+def protein(broken_protein):
+    return broken_protein.with_transform(kn.transforms.whole())
+
+
+REFERENCES = {
+    "gro": lambda whole: datafiles.GRO,
+    "xtc": lambda whole: datafiles.XTC,
+    "universe": lambda whole: MDAnalysis.Universe(datafiles.GRO),
+    "group": lambda whole: MDAnalysis.Universe(datafiles.GRO).atoms,
+    "trajectory": lambda whole: kn.open(datafiles.XTC, stored=False),
+    "whole trajectory": lambda whole: whole,
+}
+
+
+@pytest.mark.parametrize("kind", REFERENCES)
+def test_references_are_made_whole_as_frames_are(protein, kind):
+    reference = REFERENCES[kind](protein)
+    rmsd = kn.analysis.RMSD(protein, select="protein and name CA", reference=reference).run()
+    # that of MDAnalysis with its transformation unwrap; GRO has fewer digits than XTC
+    assert rmsd.results.values.mean() == pytest.approx(1.515, abs=1e-3)
+    assert not [note for note in rmsd.notes if "broken" in note or "not applied" in note]
+
+
+@pytest.mark.parametrize("kind", ["gro", "xtc"])
+def test_fits_to_a_reference_that_is_made_whole(protein, kind):
+    select = "protein and name CA"
+    fitted = protein.with_transform(kn.transforms.superpose(select, reference=REFERENCES[kind](protein)))
+    rmsf = kn.analysis.RMSF(protein, select=select, align="reference", reference=REFERENCES[kind](protein)).run()
+    flat = kn.analysis.RMSF(fitted, select=select).run()
+    np.testing.assert_allclose(flat.results.rmsf, rmsf.results.rmsf, atol=1e-4)
+    assert rmsf.results.rmsf.mean() < 1.1
+
+
+def test_transforms_of_a_reference_are_not_applied_twice(protein):
+    moved = kn.transforms.function(_move)
+    frames = kn.open(datafiles.XTC, stored=False).with_transform(moved)
+    options = {"select": [0, 1, 2], "superposition": False}
+    for reference in (frames, kn.open(datafiles.XTC, stored=False)):
+        assert kn.analysis.RMSD(frames, reference=reference, **options).run().results.values[0] == pytest.approx(
+            0, abs=1e-6
+        )
+    array = kn.open(datafiles.XTC, stored=False).read([0])[0]
+    assert kn.analysis.RMSD(frames, reference=array, **options).run().results.values[0] == pytest.approx(1.0)
+
+
+def _move(frame):
+    frame.positions[:, 0] += 1.0
+    return frame
+
+
+def test_a_reference_that_stays_broken_is_noted(broken_protein):
+    with pytest.warns(kn.Note, match="reference .*adk_oplsaa.gro: 1 molecule is broken at the faces"):
+        kn.analysis.RMSD(broken_protein, select="protein and name CA", reference=datafiles.GRO).run()
+
+
+def test_transforms_that_do_not_fit_the_reference_are_noted(protein, tmp_path):
+    universe = MDAnalysis.Universe(datafiles.GRO)
+    universe.select_atoms("protein").write(tmp_path / "protein.gro")
+    with pytest.warns(
+        kn.Note, match=r"not those of the trajectory, so that its transforms \(whole\(\)\) are not applied"
+    ):
+        kn.analysis.RMSD(protein, select="protein and name CA", reference=tmp_path / "protein.gro").run()

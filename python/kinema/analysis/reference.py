@@ -1,8 +1,13 @@
-"""Reference structures: positions to superpose on, from a frame, a file, a Universe or an array."""
+"""Reference structures: positions to superpose on, from a frame, a file, a Universe or an array.
+
+The transforms of the trajectory are applied to a reference structure as to a first frame, so that molecules that are
+made whole in the frames are whole in the reference.
+"""
 
 from __future__ import annotations
 
 import os
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,8 +21,11 @@ from kinema.notes import emit
 from kinema.opening import open
 from kinema.resources import default_memory
 from kinema.selection.atoms import Selection
+from kinema.selection.bonds import bonds_of
+from kinema.selection.broken import MoleculeSearch
 from kinema.selection.topology import Topology, is_atom_group, is_universe
 from kinema.trajectory import Trajectory
+from kinema.transforms.base import CENTERS
 
 __all__ = ["Reference"]
 
@@ -28,6 +36,10 @@ _KINDS = "a Trajectory, a Universe, an AtomGroup, a file name or an array"
 
 class Reference:
     """Where reference positions come from; they are read when asked for.
+
+    The trajectory's transforms are applied to it as to a first frame: those made by a pass over all frames, such as
+    `nojump`, leave it as it is. Transforms that a Trajectory given as reference already has are not applied twice. An
+    array is taken as it is.
 
     Parameters
     ----------
@@ -78,6 +90,16 @@ class Reference:
         topology = None if reference.topology is None else self._trajectory.topology
         own = AtomsOf(selection.indices, topology, self._trajectory.topology_name or self._trajectory.paths[0])
         emit(compare_atoms(own, reference, self._match, self._tol_mass))
+        if self._transforms and not self._same_atoms:
+            labels = ", ".join(transform.label for transform in self._transforms)
+            emit(
+                [
+                    f"reference {reference.label}: its atoms are not those of the trajectory, so that its transforms "
+                    f"({labels}) are not applied to the reference; give a structure of all atoms of the trajectory, or "
+                    "one whose molecules are whole"
+                ]
+            )
+        self._note_broken(selection, reference.label)
 
     def positions(self, selection: Selection) -> NDArray[np.float64]:
         """(n, 3) float64 in angstrom for the atoms of `selection`, in its order.
@@ -91,11 +113,11 @@ class Reference:
         if isinstance(source, Trajectory):
             _check_memory(source, len(indices))
             # float32, so that the frame itself is at distance 0 from its reference
-            positions = source.read(frames=[self._frame], select=indices, dtype="float32", workers=1)[0]
+            positions = self._transformed(source).read([self._frame], select=indices, dtype="float32", workers=1)[0]
         elif isinstance(source, np.ndarray):
             positions = source[indices]
         else:
-            positions = self._at_frame(source.universe.atoms)[indices]
+            positions = self._frame_of(source.universe)["positions"][indices]
         result = np.ascontiguousarray(positions, dtype=np.float64)
         bad = ~np.isfinite(result).all(axis=1)
         if bad.any():
@@ -171,10 +193,47 @@ class Reference:
             "(the trajectory)"
         )
 
-    def _at_frame(self, group: Any) -> NDArray[Any]:
-        """Positions of an AtomGroup at the reference frame; its universe is left at the frame where it was."""
+    @cached_property
+    def _transforms(self) -> list[_core.Transform]:
+        """Those of the trajectory that the reference does not have yet, without those that look at other frames."""
+        source, transforms = self._source, self._trajectory.core.transforms
+        if self._is_own or isinstance(source, np.ndarray) or any(one.name == CENTERS for one in transforms):
+            return []
+        own = {one.label for one in source.core.transforms} if isinstance(source, Trajectory) else set()
+        return [one for one in transforms if not one.looks_back and one.label not in own]
+
+    @cached_property
+    def _same_atoms(self) -> bool:
+        """Whether the reference has the trajectory's atoms, by number and, if both have them, names."""
+        source = self._source
+        if isinstance(source, Trajectory):
+            count, topology = source.n_atoms, source.topology
+        else:
+            topology = self._topology or Topology(source.universe)
+            count = topology.n_atoms
+        if count != self._trajectory.n_atoms:
+            return False
+        if topology is None or self._trajectory.topology is None:
+            return True
+        everything = np.arange(count)
+        own = AtomsOf(everything, self._trajectory.topology, "").names()
+        found = AtomsOf(everything, topology, "").names()
+        # residues are named by the convention of each program
+        return own is None or found is None or np.array_equal(own[0], found[0])
+
+    def _transformed(self, source: Trajectory) -> Trajectory:
+        """A reference trajectory with the transforms of the trajectory."""
+        if not self._transforms or not self._same_atoms:
+            return source
+        return source.with_core(source.core.with_transforms([*source.core.transforms, *self._transforms]))
+
+    def _frame_of(self, universe: Any) -> dict[str, NDArray[Any]]:
+        """Positions, cell and periodic edges of a Universe at the reference frame, with the trajectory's transforms.
+
+        The Universe is left at the frame where it was.
+        """
         try:
-            reader = group.universe.trajectory
+            reader = universe.trajectory
         except AttributeError:
             raise ArgumentError("the reference universe has no coordinates; load a structure with them") from None
         if not -reader.n_frames <= self._frame < reader.n_frames:
@@ -182,14 +241,44 @@ class Reference:
                 f"ref_frame {self._frame} is out of range, the reference has {reader.n_frames} frames"
             )
         before = reader.frame
-        if self._frame % reader.n_frames == before:
-            # also keeps positions that the user has set by hand
-            return np.array(group.positions)
+        # the frame where it is keeps positions that the user has set by hand
+        moves = self._frame % reader.n_frames != before
         try:
-            reader[self._frame]
-            return np.array(group.positions)
+            ts = reader[self._frame] if moves else reader.ts
+            positions = np.array(universe.atoms.positions, dtype=np.float32, order="C")
+            box = ts.triclinic_dimensions
+            cell = np.zeros((3, 3)) if box is None else np.array(box, np.float64)
+            step, time = int(ts.data.get("step", ts.frame)), float(ts.data.get("time", np.nan))
         finally:
-            reader[before]
+            if moves:
+                reader[before]
+        x, y, z = (bool(edge.any()) for edge in cell)
+        if self._transforms and self._same_atoms:
+            cell = _core.FrameTransforms(self._transforms, len(positions)).apply(
+                0, positions, None, None, cell, (x, y, z), step, time
+            )
+        return {"positions": positions, "cells": cell, "periodic": np.array([x, y, z])}
+
+    def _note_broken(self, selection: Selection, label: str) -> None:
+        """A note if a molecule of the selection stays broken in the reference; bonds are those of the trajectory."""
+        own = self._trajectory
+        stated = None if own.topology is None else own.atoms.get("bonds")
+        if stated is None or not len(stated) or not self._same_atoms:
+            return
+        bonds = bonds_of(own)
+        if not bonds.known:
+            return
+        search, source = MoleculeSearch(own.n_atoms, bonds, selection), self._source
+        if isinstance(source, Trajectory):
+            read = self._transformed(source).read([self._frame], search.atoms, fields=["positions"], workers=1)
+            search.add(read["positions"], read["cells"], read["periodic"], np.array([self._frame]))
+        else:
+            frame = self._frame_of(source.universe)
+            positions = frame["positions"] if search.atoms is None else frame["positions"][search.atoms]
+            one = np.ascontiguousarray(positions)[None]
+            search.add(one, frame["cells"][None], frame["periodic"][None], np.array([self._frame]))
+        if search.found is not None:
+            emit([f"reference {label}: {search.found}"])
 
     def _check_atoms(self, found: int, name: str) -> None:
         if found != self._trajectory.n_atoms:
