@@ -113,6 +113,11 @@ def test_neighbours_by_chain_insertion_and_bond():
     # bonds of something else alone say nothing of the backbone
     few = table(two, bonds=[(3, 7)])
     assert atoms_of(few, "phi") == [[2, 4, 5, 6]]
+    # numbers jump, as by alignment: the bond between both decides, also if a third residue has none
+    jumps = [("ALA", 26, BACKBONE), ("ALA", 32, BACKBONE), ("ALA", 33, BACKBONE), ("ALA", 40, BACKBONE)]
+    assert atoms_of(table(jumps, bonds=bonds[:7]), "phi") == [[2, 4, 5, 6], [6, 8, 9, 10]]
+    assert atoms_of(table(jumps, bonds=[(2, 4)]), "psi") == [[0, 1, 2, 4], [4, 5, 6, 8]]
+    assert atoms_of(table(jumps), "phi") == [[6, 8, 9, 10]]
     # known bonds, but not between these two
     broken = table(two, bonds=bonds[:6])
     with pytest.raises(kn.ArgumentError, match="phi"):

@@ -68,8 +68,9 @@ def residue_dihedrals(
     """The atoms of dihedral angles of each residue that has them, for each of `names` in the table's order of residues.
 
     Residues are those with an atom of `within` (None: all) that have N, CA and C; atoms before and after may be of
-    others, such as caps. A residue follows another where C and N are bonded; where bonds of the backbone are not known,
-    where it is the next in the table, of the same segment and chain, with the same or the next number.
+    others, such as caps. A residue follows another if its N is bonded to the C of that one, whatever their numbers. If
+    the bonds of one of the two are not known, it follows if it is the next in the table, of the same segment and chain,
+    with the same or the next number.
 
     Emits notes: residues that lack an angle which their kind has, and atoms that a residue has several times, such as
     alternate locations, of which the first is taken. Raises ArgumentError for other names, where nothing is known of
@@ -165,17 +166,18 @@ class _Residues:
 
     def _neighbours(self) -> NDArray[np.int64]:
         """(residues,) the residue that follows each; -1 for none."""
-        carbon, nitrogen = self.place("C"), self.place("N")
-        bonds = self.atoms.get("bonds")
+        carbon, nitrogen, alpha = self.place("C"), self.place("N"), self.place("CA")
         after = np.full(self.n_residues, -1, np.int64)
-        if bonds is not None and self._bonded(bonds):
-            for one, other in (bonds.T, bonds.T[::-1]):
-                peptide = (one == carbon[self._of[one]]) & (other == nitrogen[self._of[other]])
-                peptide &= self._of[one] != self._of[other]
-                after[self._of[one[peptide]]] = self._of[other[peptide]]
-            return after
+        # with bonds of their own: a PDB file may list a few of others alone
+        known = np.zeros(self.n_residues, bool)
+        bonds = self.atoms.get("bonds")
+        for one, other in () if bonds is None else (bonds.T, bonds.T[::-1]):
+            of, of_other = self._of[one], self._of[other]
+            known[of[(nitrogen[of] == one) & (alpha[of] == other)]] = True
+            peptide = (one == carbon[of]) & (other == nitrogen[of_other]) & (of != of_other)
+            after[of[peptide]] = of_other[peptide]
         first = np.unique(self._of, return_index=True)[1]
-        joined = np.ones(max(self.n_residues - 1, 0), bool)
+        joined = ~(known[1:] & known[:-1]) & (after[:-1] < 0) & ~np.isin(np.arange(1, self.n_residues), after)
         for column in ("segids", "chainIDs", "molnums"):
             values = self.atoms.get(column)
             if values is not None:
@@ -186,15 +188,6 @@ class _Residues:
             joined &= np.isin(np.diff(numbers[first]), (0, 1))
         after[:-1][joined] = 1 + np.flatnonzero(joined)
         return after
-
-    def _bonded(self, bonds: NDArray[np.int64]) -> bool:
-        """Whether each amino acid has its bond N - CA: a PDB file may list a few of others alone."""
-        nitrogen, alpha = self.place("N"), self.place("CA")
-        known = np.zeros(self.n_residues, bool)
-        for one, other in (bonds.T, bonds.T[::-1]):
-            of = self._of[one]
-            known[of[(nitrogen[of] == one) & (alpha[of] == other)]] = True
-        return bool(known[self.amino_acids].all())
 
     def note_missing(self, name: str, quadruples: NDArray[np.int64], lacking: NDArray[np.bool_]) -> None:
         """A note on residues that should have an angle."""
