@@ -62,6 +62,22 @@ def test_an_atom_may_be_in_several_pairs_and_twice_in_one(small):
     assert [column.label for column in analysis.table().columns][2:4] == ["3-1 (angstrom)", "1-3 (angstrom)"]
 
 
+def test_all_pairs_of_groups(small):
+    distances = kn.analysis.Distances
+    assert distances(small, ag1=[3, 1, 2], all_pairs=True).tuples.tolist() == [[3, 1], [3, 2], [1, 2]]
+    assert distances(small, ag1=[1, 2], ag2=[2, 1, 5], all_pairs=True).tuples.tolist() == [[1, 2], [1, 5], [2, 5]]
+    for wrong in ({"ag2": [1]}, {"ag1": [1], "pairs": [[0, 1]]}, {"ag1": [1]}):
+        with pytest.raises(kn.ArgumentError, match="all_pairs"):
+            distances(small, **wrong, all_pairs=True)
+
+
+def test_pairs_of_an_atom_with_itself_are_noted(small):
+    with pytest.warns(kn.Note, match="2 of 3 pairs are of an atom with itself.*--all-pairs"):
+        analysis = kn.analysis.Distances(small, ag1=[1, 2, 3], ag2=[1, 2, 4])
+    assert len(analysis.notes) == 1
+    assert not kn.analysis.Distances(small, [[0, 1]]).notes
+
+
 def test_a_position_that_is_none_is_an_error_with_its_frame(damaged):
     with pytest.raises(kn.CorruptFileError, match=r"frame 2.*position of atom 4 \(counted from 1\) is not finite"):
         kn.analysis.Distances(damaged, [[0, 1], [3, 5]]).run()

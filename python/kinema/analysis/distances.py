@@ -10,8 +10,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema.analysis.arguments import select_atoms
 from kinema.analysis.declaration import Option, Quantity
 from kinema.analysis.of_tuples import TupleAnalysis, groups_or_tuples, tuples_of
+from kinema.errors import ArgumentError
+from kinema.printable import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,6 +39,9 @@ class Distances(TupleAnalysis):
         An atom may be in several pairs.
     ag1, ag2 : as `Trajectory.select`, instead of pairs
         As many atoms each, of which the first make a pair, the second, and so on.
+    all_pairs : bool
+        All pairs of an atom of ag1 and another of ag2, which need not be as many, or without ag2 of two atoms of ag1.
+        Each pair is there once, in the order of ag1 and then of ag2.
     minimum_image : bool
         Distances of the nearest images; False: as the atoms stand. Without a cell both are the same.
 
@@ -59,14 +68,51 @@ class Distances(TupleAnalysis):
         ] = None,
         ag1: Annotated[Any, Option("--ag1", "First atoms of the pairs, instead.", takes="atoms")] = None,
         ag2: Annotated[Any, Option("--ag2", "Second atoms of the pairs, as many.", takes="atoms")] = None,
+        all_pairs: Annotated[
+            bool,
+            Option("--all-pairs", "All pairs of an atom of --ag1 and one of --ag2, or of two atoms of --ag1 alone."),
+        ] = False,
         minimum_image: Annotated[
             bool, Option("--minimum-image/--no-minimum-image", "Of the nearest images in the cell.")
         ] = True,
     ) -> None:
         given = {"pairs": pairs, "ag1": ag1, "ag2": ag2}
-        super().__init__(trajectory, tuples_of(trajectory, given, "pairs", 2, _GROUPS), minimum_image, **given)
+        if all_pairs:
+            _check_all_pairs(given)
+            first = select_atoms(trajectory, ag1).indices
+            found = _all_pairs(first, first if ag2 is None else select_atoms(trajectory, ag2).indices)
+            super().__init__(trajectory, found, minimum_image, **given, all_pairs=True)
+            return
+        found = tuples_of(trajectory, given, "pairs", 2, _GROUPS)
+        super().__init__(trajectory, found, minimum_image, **given)
+        alone = np.count_nonzero(found[:, 0] == found[:, 1])
+        if alone:
+            self._add_notes(
+                [
+                    f"{alone:,} of {counted(len(found), 'pair')} are of an atom with itself, at a distance of 0: the "
+                    "n-th atom of one group goes with the n-th of the other; all_pairs=True takes all pairs"
+                ]
+            )
 
     @classmethod
     def check_arguments(cls, given: Mapping[str, Any], *, followed: bool = False) -> None:
         """See `DeclaredAnalysis`."""
-        groups_or_tuples(given, "pairs", _GROUPS)
+        if given.get("all_pairs"):
+            _check_all_pairs(given)
+        else:
+            groups_or_tuples(given, "pairs", _GROUPS)
+
+
+def _check_all_pairs(given: Mapping[str, Any]) -> None:
+    if given.get("ag1") is None or given.get("pairs") is not None:
+        raise ArgumentError("all_pairs takes ag1, and ag2 unless pairs are of two atoms of ag1, but no pairs")
+
+
+def _all_pairs(first: NDArray[np.uint32], second: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """Each pair of different atoms once; ArgumentError if there is none."""
+    pairs = np.stack(np.meshgrid(first, second, indexing="ij"), axis=-1).reshape(-1, 2)
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    _, places = np.unique(np.sort(pairs, axis=1), axis=0, return_index=True)
+    if not len(places):
+        raise ArgumentError("all_pairs: there are no two different atoms to make a pair of")
+    return np.ascontiguousarray(pairs[np.sort(places)])
