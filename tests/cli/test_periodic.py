@@ -18,7 +18,7 @@ def test_a_broken_protein_is_noted_and_made_whole(run_kinema, files):
     raw = run_kinema(*words)
     assert json.loads(raw.stdout)["max"] > 20
     assert "1 molecule is broken at the faces of the periodic cell in frame 0" in raw.stderr
-    assert "--pbc whole makes them whole" in raw.stderr
+    assert "--pbc whole (transforms.whole) makes them whole" in raw.stderr
     whole = run_kinema(*words, "--pbc", "whole")
     assert 1.9 < json.loads(whole.stdout)["max"] < 2.0
     assert "broken" not in whole.stderr
@@ -109,7 +109,7 @@ def test_check_looks_at_all_frames_or_at_some(run_kinema, files):
         writer.write(made, cell=np.broadcast_to(cell, (40, 3, 3)), time=np.arange(40.0))
     words = ["check", path, "-s", datafiles.TPR, "--json"]
     found = json.loads(run_kinema(*words).stdout)
-    expected = {"frame": 23, "broken": 1, "frames": 2, "seen": 40, "most": 2}
+    expected = {"frame": 23, "broken": 1, "frames": 2, "seen": 40, "most": 2, "guessed": False}
     assert (found["broken"], found["problems"]) == ({str(path): expected}, [])
     (note,) = found["notes"]
     assert "1 molecule is broken" in note and "some (at most 2) in 2 of 40 frames that were looked at" in note
@@ -130,3 +130,93 @@ def test_check_of_one_file(files):
         kn.check(files.xtc, select="protein")
     with pytest.raises(kn.ArgumentError, match="which coordinates=False leaves out"):
         kn.check(files.xtc, coordinates=False, quick=True)
+
+
+@pytest.mark.parametrize("name", ["RMSD", "RMSF", "RadiusOfGyration", "EndToEnd", "Centers"])
+def test_broken_molecules_are_noted_in_python(files, name):
+    traj = kn.open(files.xtc, topology=datafiles.TPR, stored=False)
+    analysis = getattr(kn.analysis, name)(traj, select="protein and name CA")
+    with pytest.warns(kn.Note, match="1 molecule is broken at the faces of the periodic cell in frame 0"):
+        analysis.run(stop=2)
+    assert any("transforms.whole" in note for note in analysis.notes)
+    whole = traj.with_transform(kn.transforms.whole())
+    made = getattr(kn.analysis, name)(whole, select="protein and name CA").run(stop=2)
+    assert not any("broken" in note for note in made.notes)
+
+
+def test_broken_molecules_are_looked_for_once(files, monkeypatch):
+    from kinema.selection import broken
+
+    traj = kn.open(files.xtc, topology=datafiles.TPR, stored=False)
+    looks = []
+    find = broken.find_broken
+    monkeypatch.setattr(broken, "find_broken", lambda *given: looks.append(given[2]) or find(*given))
+    for stop in (10, 5, 1):
+        analyses = [kn.analysis.RMSD(traj, select="protein"), kn.analysis.RadiusOfGyration(traj, select="protein")]
+        kn.run(analyses, stop=stop)
+        assert all(any("broken" in note for note in one.notes) for one in analyses)
+    assert [len(frames) for frames in looks] == [10]
+    near = kn.analysis.Distances(traj, pairs=[[0, 100]]).run(stop=1)
+    assert not any("broken" in note for note in near.notes)
+    far = kn.analysis.Distances(traj, pairs=[[0, 100]], minimum_image=False).run(stop=1)
+    assert any("broken" in note for note in far.notes)
+
+
+def test_without_bonds_they_are_guessed_for_the_look(run_kinema, files):
+    words = ("rmsd", "-s", datafiles.GRO, "-f", files.xtc, "--json", "--no-stored")
+    found = run_kinema(*words, "--select", "protein and name CA")
+    assert "1 molecule is broken" in found.stderr
+    assert "by bonds guessed of distances" in found.stderr
+    whole = run_kinema(*words, "--select", "protein and name CA", "--pbc", "whole", "--bonds", "guess")
+    assert 1.9 < json.loads(whole.stdout)["max"] < 2.0
+    assert "broken" not in whole.stderr
+    # waters stand together in these frames
+    assert "broken" not in run_kinema(*words, "--select", "resname SOL and resid 300:320").stderr
+
+
+def test_a_look_that_is_not_possible_is_noted(files, coarse):
+    nothing = kn.open(files.xtc, stored=False)
+    with pytest.warns(kn.Note, match="nobody looked for broken molecules: nothing says which atoms are bonded.*-s"):
+        kn.analysis.RadiusOfGyration(nothing, weights=None).run(stop=1)
+    analysis = kn.analysis.RadiusOfGyration(coarse, weights=None).run()
+    assert any("too few of its atoms are near enough" in note for note in analysis.notes)
+    # one atom is whole, and so is what has no cell
+    assert not kn.analysis.RadiusOfGyration(nothing, select=[0], weights=None).run(stop=1).notes
+    without_cell = kn.analysis.RadiusOfGyration(kn.open(datafiles.DCD), weights=None).run(stop=1)
+    assert not any("molecules" in note for note in without_cell.notes)
+
+
+@pytest.fixture
+def coarse(tmp_path):
+    """Beads of residues without bonds, 3.5 angstrom apart in a cell."""
+    import MDAnalysis
+
+    universe = MDAnalysis.Universe.empty(12, 6, atom_resindex=np.repeat(np.arange(6), 2), trajectory=True)
+    universe.add_TopologyAttr("names", ["BB", "SC1"] * 6)
+    universe.add_TopologyAttr("resnames", ["ALA"] * 6)
+    universe.add_TopologyAttr("resids", np.arange(1, 7))
+    universe.atoms.positions = np.arange(12)[:, None] * np.array([3.5, 0, 0])
+    universe.dimensions = [60, 60, 60, 90, 90, 90]
+    path = str(tmp_path / "coarse.gro")
+    universe.atoms.write(path)
+    return kn.open(path, topology=path, stored=False)
+
+
+def test_superposition_of_broken_molecules_is_noted(run_kinema, files, tmp_path):
+    words = ("convert", "-s", datafiles.TPR, files.xtc, "-o", tmp_path / "fitted.xtc", "--stop", "1", "--force")
+    fitted = run_kinema(*words, "--fit", "rot+trans", "--fit-group", "protein and name CA")
+    assert "1 molecule is broken at" in fitted.stderr
+    whole = run_kinema(*words, "--pbc", "whole", "--fit", "rot+trans", "--fit-group", "protein and name CA")
+    assert "broken at" not in whole.stderr
+    traj = kn.open(files.xtc, topology=datafiles.TPR, stored=False)
+    with pytest.warns(kn.Note, match="1 molecule is broken"):
+        traj.with_transform(kn.transforms.superpose("name CA"))
+
+
+def test_the_largest_molecule_is_known_of_bonds(run_kinema, files, tmp_path):
+    words = ("convert", "-s", datafiles.GRO, files.xtc, "-o", tmp_path / "centred.xtc", "--stop", "1", "--force")
+    refused = run_kinema(*words, "--pbc", "mol", "--center")
+    assert refused.returncode == 2
+    assert "which molecule is the largest is known of bonds" in refused.stderr
+    centred = run_kinema(*words, "--pbc", "mol", "--center", "--bonds", "guess")
+    assert "it is the largest molecule, 3341 atoms from atom 1 on" in centred.stderr

@@ -118,11 +118,17 @@ def test_the_same_bits_on_ranks(folder: Path, mpi: Any) -> None:
 # -- what is read, and when ------------------------------------------------------------------------------------------
 
 
+def _looked_at(path: Path) -> kn.Trajectory:
+    """With reads that are recorded, after those that a first run does once: of frames, and of a cell."""
+    traj = open_recorded(path)
+    kn.analysis.RadiusOfGyration(traj, CHOSEN, weights=None).run(runner="serial")
+    traj.take_reads()
+    return traj
+
+
 def _reads(path: Path, access: str) -> list[tuple[int, int]]:
     """Offset and length of each read of a serial run of an analysis that reads no reference."""
-    traj = open_recorded(path)
-    traj.scan()
-    traj.take_reads()
+    traj = _looked_at(path)
     kn.analysis.RadiusOfGyration(traj, CHOSEN, weights=None).run(runner="serial", access=access, memory="200 MiB")
     return [(offset, length) for _, offset, length in traj.take_reads()]
 
@@ -191,10 +197,8 @@ def test_each_worker_loads_its_share_at_once_unless_told_otherwise(folder: Path)
 
 
 def test_what_is_to_be_loaded_is_reckoned_before_anything_is_read(folder: Path) -> None:
-    traj = open_recorded(folder / "DCD")
-    traj.scan()
+    traj = _looked_at(folder / "DCD")
     analysis = kn.analysis.RadiusOfGyration(traj, CHOSEN, weights=None)
-    traj.take_reads()
     with pytest.raises(kn.MemoryLimitError) as caught:
         analysis.run(runner="serial", access="in-memory", memory="3 MiB")
     text = str(caught.value)

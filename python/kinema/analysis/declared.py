@@ -52,6 +52,19 @@ class DeclaredAnalysis(Analysis):
     #: the column of `results.values` that the summary of a command is of; None: all
     summarised_column: ClassVar[int | None] = None
 
+    @property
+    def measures_whole_molecules(self) -> bool:
+        """Whether broken molecules make results wrong, so that a run looks for them."""
+        return True
+
+    def notes_before(self, frames: FrameSelection) -> Sequence[str]:
+        """See `Computation`: whether molecules are broken."""
+        if not self.measures_whole_molecules:
+            return ()
+        from kinema.selection.broken import broken_notes
+
+        return broken_notes(self.trajectory, self.selection, frames)
+
     def __init__(self, trajectory: Trajectory, select: AtomChoice, **arguments: Any) -> None:
         """`arguments` are those of the constructor that decide the results: provenance and checkpoints name them."""
         from kinema.analysis.arguments import describe, select_atoms

@@ -191,7 +191,6 @@ def run_together(
         frames = chosen_frames(trajectory, window)
         for analysis, _ in analyses:
             analysis.command = command.typed
-            _note_broken(trajectory, analysis, frames)
         kept = outputs.kept
         kn.run(
             [analysis for analysis, _ in analyses],
@@ -217,24 +216,6 @@ def run_together(
             kept.remove()
 
 
-def _note_broken(trajectory: kn.Trajectory, analysis: DeclaredAnalysis, frames: dict[str, Any] | None) -> None:
-    """A note where molecules of the atoms are broken in some of the frames that are chosen; None: the first one.
-
-    Bonds are those of a topology.
-    """
-    if trajectory.topology is None:
-        return
-    from kinema.selection.broken import find_broken, sampled_frames
-
-    looked_at = [0]
-    if frames is not None:
-        chosen = trajectory.choose(**frames)
-        looked_at = [chosen[place] for place in sampled_frames(len(chosen))]
-    broken = find_broken(trajectory, analysis.selection, looked_at)
-    if broken is not None:
-        emit([f"{trajectory.paths[0]}: {broken}"])
-
-
 def _follow(
     analysis: DeclaredAnalysis, window: FrameOptions, outputs: Outputs, workers: Workers, following: FollowedFiles
 ) -> None:
@@ -254,7 +235,7 @@ def _follow(
         nonlocal looked_at
         if not looked_at:
             looked_at = True
-            _note_broken(analysis.trajectory, analysis, None)
+            emit(analysis.notes_before(analysis.trajectory.choose(stop=1)))
         growing.update(analysis)
 
     try:

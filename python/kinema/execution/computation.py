@@ -181,6 +181,10 @@ class Computation(ABC):
         """All selections whose atoms are read."""
         return (self.selection,)
 
+    def notes_before(self, frames: FrameSelection) -> Sequence[str]:
+        """Notes on the frames that are chosen, before they are read: what would make the results misleading."""
+        return ()
+
     @property
     def other_files(self) -> tuple[str, ...]:
         """Names of the files besides the trajectory's that decide the results: topology, index files, references."""

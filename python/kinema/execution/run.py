@@ -96,6 +96,7 @@ def run(
                 decoded = decode_frames(core, chosen, workers=threads, memory=limit, progress=shown)
                 emit(decoded.notes())
                 chosen = decoded.readable()
+            emit([note for analysis in analyses for note in analysis.notes_before(chosen)])
             persistence = _persistence(analyses, chosen, checkpoint, checkpoint_interval, out)
             passes = _Passes(analyses, chosen, chosen_runner, workers, limit, shown, access)
             with chosen_runner.session():

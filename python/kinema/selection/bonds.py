@@ -19,9 +19,10 @@ from kinema.opening import topology_of
 from kinema.selection.atom_table import Atoms
 
 if TYPE_CHECKING:
+    from kinema.selection.atoms import Selection
     from kinema.trajectory import Trajectory
 
-__all__ = ["GUESS", "WATERS", "Bonds", "bonds_of", "first_atoms"]
+__all__ = ["GUESS", "WATERS", "Bonds", "bonds_near_by", "bonds_of", "first_atoms"]
 
 GUESS = "guess"
 # as MDAnalysis' selection "water" has them
@@ -31,6 +32,16 @@ WATERS = (
 )
 # files of these state bonds of some atoms: those of ligands, and between chains
 _PARTIAL = re.compile(r"\.(pdb|ent|xpdb)(\.|$)", re.IGNORECASE)
+# van der Waals radii in angstrom (Mantina et al., J. Phys. Chem. A 113, 5806 (2009)) of what is found in molecules
+_RADII = {
+    **{"H": 1.10, "C": 1.70, "N": 1.55, "O": 1.52, "F": 1.47, "P": 1.80, "S": 1.80},
+    **{"SI": 2.10, "SE": 1.90, "CL": 1.75, "BR": 1.83, "I": 1.98},
+}
+# two atoms are bonded if they are nearer than this part of the sum of their radii, as VMD and MDAnalysis have it
+_NEARER_THAN = 0.55
+# pairs of atoms that are measured for a look, and the share of atoms that need a bond for the guess to be trusted
+_MOST_CANDIDATES = 20_000_000
+_BONDED_SHARE = 0.9
 _PLACED = (
     "placed next to the one before it in its residue, and residues are not kept together; bonds='guess' "
     "(--bonds guess) finds bonds by distances, bonds=FILE (--bonds FILE) takes them of another topology"
@@ -83,6 +94,72 @@ def bonds_of(trajectory: Trajectory, bonds: Any = None) -> Bonds:
 def first_atoms(n_atoms: int, pairs: NDArray[np.uint32]) -> NDArray[np.uint32]:
     """For each atom the first atom of its molecule: (n_atoms,)."""
     return _core.first_atoms_of_molecules(n_atoms, pairs)
+
+
+def bonds_near_by(trajectory: Trajectory, selection: Selection, frame: int) -> Bonds | str:
+    """Bonds guessed for a look at molecules: within residues, and between residues that follow each other.
+
+    They are of the residues from the first to the last one with a selected atom, by nearest images in one frame. This
+    takes no MDAnalysis and little time; bonds that move atoms are `bonds_of(trajectory, "guess")`.
+
+    Returns
+    -------
+    Bonds, or a text that says why none can be guessed.
+    """
+    if trajectory.topology is None:
+        return "nothing says which atoms are bonded"
+    table = trajectory.atoms
+    residues = table.get("resindices")
+    kinds = table.get("elements") if "elements" in table.columns else table.get("types")
+    if residues is None or kinds is None:
+        return f"{table.name} has neither bonds nor residues and elements to guess them of"
+    chosen = residues[selection.indices]
+    atoms = np.flatnonzero((residues >= chosen.min()) & (residues <= chosen.max()))
+    atoms = atoms[np.argsort(residues[atoms], kind="stable")]
+    first, second = _neighbours_by_residue(residues[atoms])
+    if first is None or second is None:
+        return f"{table.name} has no bonds, and residues too large to guess them of"
+    radii = np.array([_RADII.get(kind.upper(), 0.0) for kind in kinds[atoms].tolist()])
+    # unknown elements, such as those of ions and virtual sites, have no bonds
+    both = (radii[first] > 0) & (radii[second] > 0)
+    first, second = first[both], second[both]
+    order = np.argsort(atoms, kind="stable")
+    read = trajectory.read([frame], atoms[order].astype(np.uint32), fields=["positions"])
+    positions = np.empty_like(read["positions"][0])
+    positions[order] = read["positions"][0]
+    apart = positions[first].astype(np.float64) - positions[second]
+    cell, periodic = read["cells"][0], read["periodic"][0]
+    # a vector that is shorter than half of each height of the cell is the nearest image if it is so by fractions
+    turns = np.where(periodic, np.round(apart @ np.linalg.inv(cell)), 0.0)
+    apart -= turns @ cell
+    bonded = np.linalg.norm(apart, axis=1) < _NEARER_THAN * (radii[first] + radii[second])
+    first, second = first[bonded], second[bonded]
+    alone = np.ones(len(atoms), bool)
+    alone[first] = alone[second] = False
+    # ions are residues of one atom
+    _, number, sizes = np.unique(residues[atoms], return_inverse=True, return_counts=True)
+    expected = (sizes[number] > 1) & (radii > 0)
+    if not expected.any() or np.count_nonzero(~alone[expected]) < _BONDED_SHARE * np.count_nonzero(expected):
+        return f"{table.name} has no bonds, and too few of its atoms are near enough to guess them of distances"
+    return Bonds(np.stack([atoms[first], atoms[second]], axis=1).astype(np.uint32), (), known=False)
+
+
+def _neighbours_by_residue(
+    residues: NDArray[np.int64],
+) -> tuple[NDArray[np.int64] | None, NDArray[np.int64] | None]:
+    """Places of all pairs of atoms of the same residue or of one and the next, of residues in ascending order; None
+    if they are too many."""
+    begins = np.flatnonzero(np.r_[True, residues[1:] != residues[:-1]])
+    ends = np.r_[begins[1:], len(residues)]
+    of_atom = np.searchsorted(begins, np.arange(len(residues)), side="right") - 1
+    # each atom with all behind it of its residue, and all of the next
+    last = np.r_[ends[1:], len(residues)][of_atom]
+    counts = last - np.arange(len(residues)) - 1
+    if counts.sum() > _MOST_CANDIDATES:
+        return None, None
+    first = np.repeat(np.arange(len(residues)), counts)
+    within = np.arange(len(first)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return first, first + 1 + within
 
 
 def _checked(bonds: Any, n_atoms: int) -> NDArray[np.uint32]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,13 +12,14 @@ from numpy.typing import NDArray
 from kinema import _core
 from kinema.errors import CorruptFileError, TruncatedFileError
 from kinema.printable import counted
-from kinema.selection.bonds import Bonds, bonds_of, first_atoms
+from kinema.selection.bonds import Bonds, bonds_near_by, bonds_of, first_atoms
 
 if TYPE_CHECKING:
     from kinema.selection.atoms import Selection
+    from kinema.selection.frames import FrameSelection
     from kinema.trajectory import Trajectory
 
-__all__ = ["BrokenMolecules", "MoleculeSearch", "find_broken", "sampled_frames"]
+__all__ = ["BrokenMolecules", "MoleculeSearch", "NobodyLooked", "broken_notes", "find_broken", "sampled_frames"]
 
 # between the first and the last one
 _BETWEEN = 16
@@ -41,6 +43,8 @@ class BrokenMolecules:
         Number of frames that were looked at.
     most : int
         The most broken molecules in a frame.
+    guessed : bool
+        Whether bonds were guessed for the look, by distance.
     """
 
     frame: int
@@ -48,16 +52,40 @@ class BrokenMolecules:
     frames: int
     seen: int
     most: int
+    guessed: bool = False
 
     def __str__(self) -> str:
+        remedy = "--pbc whole (transforms.whole) makes them whole"
+        if self.guessed:
+            remedy = "--pbc whole with --bonds guess (transforms.whole of guessed bonds) makes them whole"
         molecules = "1 molecule is" if self.broken == 1 else f"{self.broken:,} molecules are"
         found = f"{molecules} broken at the faces of the periodic cell in frame {self.frame}"
+        if self.guessed:
+            found += ", by bonds guessed of distances"
         if self.seen == 1:
-            return f"{found}; --pbc whole makes them whole"
+            return f"{found}; {remedy}"
         most = f" (at most {self.most:,})" if self.most > self.broken else ""
         return (
-            f"{found}, and some{most} in {self.frames:,} of {counted(self.seen, 'frame')} that were looked at; "
-            "--pbc whole makes them whole"
+            f"{found}, and some{most} in {self.frames:,} of {counted(self.seen, 'frame')} that were looked at; {remedy}"
+        )
+
+
+@dataclass(frozen=True)
+class NobodyLooked:
+    """Why nobody looked for broken molecules in frames with a periodic cell.
+
+    Attributes
+    ----------
+    why : str
+        What is missing.
+    """
+
+    why: str
+
+    def __str__(self) -> str:
+        return (
+            f"nobody looked for broken molecules: {self.why}; give a topology that has bonds with -s (topology=), "
+            "such as a TPR or PSF"
         )
 
 
@@ -126,33 +154,66 @@ def sampled_frames(n_frames: int) -> list[int]:
     return [int(number) for number in np.unique(numbers)]
 
 
-def find_broken(
-    trajectory: Trajectory, selection: Selection | None, frames: list[int] | None = None
-) -> BrokenMolecules | None:
-    """Looks for broken molecules of selected atoms, or of all; None where none is, or no bonds are stated.
+def broken_notes(trajectory: Trajectory, selection: Selection, frames: FrameSelection) -> list[str]:
+    """A note if molecules of a selection are broken in some of at most 18 of the frames that are chosen, or nobody can
+    tell.
 
-    `frames` are those that are looked at, by default `sampled_frames`; behind `nojump` and `displacement`, where
-    molecules stay as they are in the first frame, that one alone, as each other one takes a run from a station. Frames
-    without a periodic cell have none; those that cannot be decoded are passed over.
+    It is found once for a trajectory, its transforms and a selection, and remembered: later calls look at no frame.
+    """
+    if not len(frames):
+        return []
+    known = trajectory.broken_molecules
+    key = (tuple(one.identity for one in trajectory.core.transforms), selection.indices.tobytes())
+    if key not in known:
+        numbers = [frames[place] for place in sampled_frames(len(frames))]
+        known[key] = find_broken(trajectory.of_all_frames(), selection, numbers)
+    found = known[key]
+    return [] if found is None else [f"{trajectory.paths[0]}: {found}"]
+
+
+def find_broken(
+    trajectory: Trajectory, selection: Selection, frames: list[int] | None = None
+) -> BrokenMolecules | NobodyLooked | None:
+    """Looks for broken molecules of selected atoms; None if there are none.
+
+    `frames` are those that are looked at, by default `sampled_frames`; after `nojump` and `displacement`, which keep
+    molecules as they are in the first frame, that one alone, as each other one takes a run from a station. Frames
+    without a periodic cell have none; those that cannot be decoded are passed over. If no bonds are stated they are
+    guessed of distances in the first frame that is looked at.
     """
     names = {transform.name for transform in trajectory.core.transforms}
-    if trajectory.topology is None or "whole" in names:
+    if "whole" in names or not len(trajectory) or selection.n_atoms < 2:
         return None
     if names & _AS_IN_THE_FIRST_FRAME and "wrap" not in names:
         frames = [0]
-    stated = trajectory.atoms.get("bonds")
-    if stated is None or not len(stated) or not len(trajectory):
-        return None
-    bonds = bonds_of(trajectory)
-    if not bonds.known:
-        return None
+    elif frames is None:
+        frames = sampled_frames(len(trajectory))
+    stated = None if trajectory.topology is None else trajectory.atoms.get("bonds")
+    guessed = stated is None or not len(stated)
+    if not guessed:
+        bonds = bonds_of(trajectory)
+        if not bonds.known:
+            return None
+    else:
+        first = _read(trajectory, frames[0], np.zeros(1, np.uint32))
+        if first is None or not (first["periodic"][0] & first["cells"][0].any(axis=1)).any():
+            return None
+        near = bonds_near_by(trajectory, selection, frames[0])
+        if isinstance(near, str):
+            return NobodyLooked(near)
+        bonds = near
     search = MoleculeSearch(trajectory.n_atoms, bonds, selection)
-    for frame in sampled_frames(len(trajectory)) if frames is None else frames:
-        try:
-            # one at a time: they may be large
-            read = trajectory.read([frame], search.atoms, fields=["positions"])
-        except (CorruptFileError, TruncatedFileError):
-            continue  # for whoever asks for the frame
-        if read["present"]["positions"][0]:
+    for frame in frames:
+        # one at a time: they may be large
+        read = _read(trajectory, frame, search.atoms)
+        if read is not None and read["present"]["positions"][0]:
             search.add(read["positions"], read["cells"], read["periodic"], read["frames"])
-    return search.found
+    return None if search.found is None else replace(search.found, guessed=guessed)
+
+
+def _read(trajectory: Trajectory, frame: int, atoms: NDArray[np.uint32] | None) -> Mapping[str, Any] | None:
+    """One frame; None if it cannot be decoded, which whoever asks for it is told."""
+    try:
+        return trajectory.read([frame], atoms, fields=["positions"])
+    except (CorruptFileError, TruncatedFileError):
+        return None

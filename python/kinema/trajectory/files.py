@@ -55,6 +55,8 @@ class OpenedFiles:
         self._topology = topology
         self._view = view
         self._topology_fits = False
+        # what was found of them, by transforms and selection; shared by all views
+        self._broken_molecules: dict[Any, Any] = {}
 
     def snapshot(self) -> bytes:
         """The topology, which is read now, and the options of HDF5 files, serialized for other processes.
@@ -91,6 +93,11 @@ class OpenedFiles:
     def paths(self) -> tuple[str, ...]:
         """The files, in order."""
         return tuple(self._core.paths)
+
+    @property
+    def broken_molecules(self) -> dict[Any, Any]:
+        """What was found of broken molecules, for `selection.broken`; shared by all views of the same files."""
+        return self._broken_molecules
 
     @property
     def core(self) -> _core.Trajectory:
@@ -203,6 +210,7 @@ class OpenedFiles:
         own: dict[str, Any] = {"hdf5": self._hdf5, "opening": self._opening, "stated": self._stated}
         made = type(self)(core, self._topology, view, given=self._given, **own)
         made._topology_fits = self._topology_fits
+        made._broken_molecules = self._broken_molecules
         return made
 
     def _frames(self, choice: FrameChoice) -> FrameSelection:

@@ -21,7 +21,7 @@ from kinema.notes import emit
 from kinema.selection.atom_table import Atoms
 from kinema.selection.atoms import AtomChoice
 from kinema.selection.bonds import bonds_of, first_atoms
-from kinema.selection.broken import find_broken
+from kinema.selection.broken import NobodyLooked, find_broken
 from kinema.selection.compounds import divided, marks_of
 from kinema.selection.topology import Topology
 from kinema.transforms.base import CENTERS, Transform
@@ -106,7 +106,9 @@ class GroupCenters(Transform):
             weights=None if self._weights == "geometry" else _masses(trajectory, groups),
         )
         broken = find_broken(trajectory, trajectory.select(np.unique(groups.members)))
-        if broken is not None:
+        if isinstance(broken, NobodyLooked):
+            emit([f"{trajectory.paths[0]}: {broken}"])
+        elif broken is not None:
             emit([f"{trajectory.paths[0]}: centres are of atoms where they stand, and {broken} (transforms.whole)"])
         return bound, Topology(_table(table, groups))
 

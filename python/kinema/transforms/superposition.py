@@ -20,7 +20,9 @@ from kinema.analysis.arguments import describe, weights_of
 from kinema.analysis.reference import Reference
 from kinema.choices import check_choice
 from kinema.errors import ArgumentError
+from kinema.notes import emit
 from kinema.selection.atoms import AtomChoice
+from kinema.selection.broken import broken_notes
 from kinema.transforms.base import Transform
 from kinema.transforms.first_passes.kinds import Rotations
 from kinema.transforms.first_passes.making import stations_of
@@ -82,6 +84,7 @@ class Superpose(Transform):
         of_reference = trajectory.of_all_frames() if follows else trajectory
         found = Reference(of_reference, ref_frame, None if follows else reference, match, tol_mass)
         found.check(selection)
+        emit(broken_notes(trajectory, selection, trajectory.choose()))
         fitted = {
             "atoms": selection.indices,
             "reference": found.positions(selection),

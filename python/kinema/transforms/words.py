@@ -190,8 +190,16 @@ def _of_pass(made: type[FirstPass], options: Mapping[str, Any]) -> dict[str, Any
 
 
 def largest_molecule(trajectory: Trajectory, bonds: Any = None) -> Selection:
-    """The atoms of the molecule with most atoms; of several the first."""
+    """The atoms of the molecule with most atoms; of several the first.
+
+    ArgumentError if bonds are neither stated nor guessed: residues are not molecules.
+    """
     known = bonds_of(trajectory, bonds)
+    if bonds is None and not known.known:
+        raise ArgumentError(
+            f"{trajectory.atoms.name}: which molecule is the largest is known of bonds, which this topology lacks; "
+            "name a group of atoms, or take bonds='guess' or bonds=FILE"
+        )
     first = first_atoms(trajectory.n_atoms, known.pairs)
     number = int(np.argmax(np.bincount(first)))
     atoms = np.flatnonzero(first == number).astype(np.uint32)
