@@ -48,6 +48,26 @@ def test_without_superposition(small):
     np.testing.assert_allclose(found[:, 1], np.sqrt(((xyz - xyz[0])[:, 1:3] ** 2).sum(2).mean(1)), atol=1e-6)
 
 
+@pytest.mark.parametrize("superposition", [True, False])
+def test_to_the_average_structure(small, superposition):
+    """In two passes, as MDAnalysis' `AverageStructure` and then its RMSD."""
+    weights = np.arange(1.0, 5.0)
+    arguments = {"select": [4, 2, 9, 7], "weights": weights, "groups": [[0, 2, 11]], "superposition": superposition}
+    superposed = kn.transforms.superpose([4, 2, 9, 7], weights=weights)
+    average = (small.with_transform(superposed) if superposition else small).read(dtype="float64").mean(axis=0)
+    expected = kn.analysis.RMSD(small, reference=average, **arguments).run().results.values
+    analysis = kn.analysis.RMSD(small, reference="average", **arguments)
+    for _ in range(2):
+        np.testing.assert_allclose(analysis.run().results.values, expected, rtol=0, atol=1e-6)
+    assert analysis.n_passes == 2
+    # of the frames that are analysed
+    assert not np.allclose(analysis.run(stop=2).results.values, expected[:2], atol=1e-3)
+    with pytest.raises(kn.ArgumentError, match=r"reads its frames several times here, and out="):
+        analysis.run(out="never.h5")
+    with pytest.raises(kn.ArgumentError, match="reads all frames twice"):
+        kn.analysis.RMSD.check_arguments({"reference": "average"}, followed=True)
+
+
 def test_references_of_all_kinds_are_the_same(golden):
     import MDAnalysis
 

@@ -220,3 +220,24 @@ def test_the_largest_molecule_is_known_of_bonds(run_kinema, files, tmp_path):
     assert "which molecule is the largest is known of bonds" in refused.stderr
     centred = run_kinema(*words, "--pbc", "mol", "--center", "--bonds", "guess")
     assert "it is the largest molecule, 3341 atoms from atom 1 on" in centred.stderr
+
+
+def test_frames_are_fitted_on_a_reference_structure(run_kinema, files, tmp_path):
+    """Whole in the reference as in the frames, both of which are broken in their files."""
+    fitted, frames = tmp_path / "fitted.xtc", tmp_path / "frames.txt"
+    frames.write_text("200.0\n0.0\n")
+    words = ("convert", "-s", datafiles.TPR, files.xtc, "-o", fitted, "--frames", frames, "--pbc", "whole")
+    assert "--reference is the structure that --fit" in run_kinema(*words, "--reference", datafiles.GRO).stderr
+    done = run_kinema(*words, "--fit", "rot+trans", "--fit-group", "name CA", "--reference", datafiles.GRO)
+    assert done.returncode == 0, done.stderr
+    traj = kn.open(files.xtc, topology=datafiles.TPR, stored=False).with_transform(kn.transforms.whole())
+    expected = kn.analysis.RMSD(traj, "name CA", reference=datafiles.GRO).run(frames=[2, 0]).results.values
+    written = kn.open(fitted, topology=datafiles.TPR, stored=False)
+    moved = kn.transforms.superpose("name CA", reference=datafiles.GRO)
+    np.testing.assert_allclose(written.read(), traj.with_transform(moved).read([2, 0]), atol=0.006)
+    assert not np.allclose(written.read()[0], traj.read([2])[0], atol=1)
+    found = kn.analysis.RMSD(written.with_transform(kn.transforms.whole()), "name CA", reference=datafiles.GRO)
+    np.testing.assert_allclose(found.run().results.values, expected, atol=0.006)
+    assert run_kinema(*words, "--dump", "1", "--force").stderr.startswith("kinema: --dump is one frame")
+    followed = run_kinema("rmsd", files.xtc, "--frames", "1,2", "--follow", "--follow-timeout", "1")
+    assert "--frames lists frames that are there" in followed.stderr

@@ -7,6 +7,7 @@ made whole in the frames are whole in the reference.
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -21,8 +22,8 @@ from kinema.notes import emit
 from kinema.opening import open
 from kinema.resources import default_memory
 from kinema.selection.atoms import Selection
-from kinema.selection.bonds import bonds_of
-from kinema.selection.broken import MoleculeSearch
+from kinema.selection.bonds import Bonds
+from kinema.selection.broken import MoleculeSearch, bonds_for_a_look
 from kinema.selection.topology import Topology, is_atom_group, is_universe
 from kinema.trajectory import Trajectory
 from kinema.transforms.base import CENTERS
@@ -262,11 +263,10 @@ class Reference:
     def _note_broken(self, selection: Selection, label: str) -> None:
         """A note if a molecule of the selection stays broken in the reference; bonds are those of the trajectory."""
         own = self._trajectory
-        stated = None if own.topology is None else own.atoms.get("bonds")
-        if stated is None or not len(stated) or not self._same_atoms:
+        if not self._same_atoms or not own.n_frames:
             return
-        bonds = bonds_of(own)
-        if not bonds.known:
+        bonds, guessed = bonds_for_a_look(own, selection, 0)
+        if not isinstance(bonds, Bonds):
             return
         search, source = MoleculeSearch(own.n_atoms, bonds, selection), self._source
         if isinstance(source, Trajectory):
@@ -278,7 +278,7 @@ class Reference:
             one = np.ascontiguousarray(positions)[None]
             search.add(one, frame["cells"][None], frame["periodic"][None], np.array([self._frame]))
         if search.found is not None:
-            emit([f"reference {label}: {search.found}"])
+            emit([f"reference {label}: {replace(search.found, guessed=guessed)}"])
 
     def _check_atoms(self, found: int, name: str) -> None:
         if found != self._trajectory.n_atoms:

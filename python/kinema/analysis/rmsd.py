@@ -9,22 +9,28 @@ those of MDAnalysis.analysis.rms.RMSD.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
+
 from kinema import _core
-from kinema.analysis.declaration import Match, Option, Quantity, ReferenceFrame, ReferenceStructure, Weights
+from kinema.analysis.base import Pass, Passes
+from kinema.analysis.declaration import Match, Option, Quantity, ReferenceFrame, Weights
 from kinema.analysis.declared import PerFrameAnalysis
 from kinema.errors import ArgumentError
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from kinema.selection.atoms import AtomChoice, Selection
+    from kinema.selection.frames import FrameSelection
     from kinema.trajectory import Trajectory
 
 __all__ = ["RMSD"]
+
+# of `reference`
+AVERAGE = "average"
 
 
 class RMSD(PerFrameAnalysis):
@@ -37,8 +43,9 @@ class RMSD(PerFrameAnalysis):
         Atoms to superpose and to take the RMSD of; None: all.
     ref_frame : int
         Frame of the reference, of the trajectory itself or of `reference`.
-    reference : Trajectory, Universe, AtomGroup, path or (atoms, 3) array in angstrom, optional
-        By default the trajectory itself.
+    reference : Trajectory, Universe, AtomGroup, path, (atoms, 3) array in angstrom, or "average", optional
+        By default the trajectory itself. "average": the average structure of the frames that are analysed, after their
+        superposition on `ref_frame` in a pass before.
     groups : list of what `select` takes, optional
         More atoms to take the RMSD of, as they lie after the superposition on `select`; one column each.
     weights : None, "mass" or (atoms,) array
@@ -72,7 +79,14 @@ class RMSD(PerFrameAnalysis):
         trajectory: Trajectory,
         select: AtomChoice = None,
         ref_frame: ReferenceFrame = 0,
-        reference: ReferenceStructure = None,
+        reference: Annotated[
+            Any,
+            Option(
+                "--reference",
+                "Structure file to superpose on, instead of a frame; average: the average structure of the frames.",
+                takes="file",
+            ),
+        ] = None,
         groups: Annotated[
             Sequence[Any] | None,
             Option(
@@ -98,6 +112,10 @@ class RMSD(PerFrameAnalysis):
             group_weights = "mass" if isinstance(weights, str) else None
         self.groups = selections_of(trajectory, groups, "groups")
         self._superposition = bool(superposition)
+        self._of_average = isinstance(reference, str) and reference == AVERAGE
+        if self._of_average:
+            self.n_passes = 2
+        structure = None if self._of_average else reference
         super().__init__(
             trajectory,
             selection,
@@ -107,10 +125,11 @@ class RMSD(PerFrameAnalysis):
             weights=weights,
             group_weights=group_weights,
             superposition=superposition,
-            **({} if reference is None else {"match": match, "tol_mass": tol_mass}),
+            **({} if structure is None else {"match": match, "tol_mass": tol_mass}),
         )
         with self._noting():
-            self._reference = Reference(trajectory, ref_frame, reference, match, tol_mass)
+            self._reference = Reference(trajectory, ref_frame, structure, match, tol_mass)
+            self._positions = self._reference.positions
             self._weights = self._weights_of(weights)
             self._group_weights = self._each_weights(group_weights)
             for one in self.selections:
@@ -126,6 +145,30 @@ class RMSD(PerFrameAnalysis):
     def other_files(self) -> tuple[str, ...]:
         """See `Computation`."""
         return tuple(dict.fromkeys((*super().other_files, *self._reference.files)))
+
+    @classmethod
+    def check_arguments(cls, given: Mapping[str, Any], *, followed: bool = False) -> None:
+        """See `DeclaredAnalysis`."""
+        if given.get("reference") == AVERAGE:
+            if followed:
+                raise ArgumentError("reference='average' reads all frames twice, which --follow cannot")
+            # the frame that others are superposed on before they are averaged
+            given = {name: value for name, value in given.items() if name != "ref_frame"}
+        super().check_arguments(given, followed=followed)
+
+    def _passes(self, frames: FrameSelection) -> Passes:
+        self._positions = self._reference.positions
+        if self._of_average:
+            n_atoms = self.trajectory.n_atoms
+            atoms = np.unique(np.concatenate([one.indices for one in self.selections]))
+            first = self._arguments_of(self.selection, self._weights)
+            fitted = {**dict(zip(("atoms", "reference", "weights"), first, strict=True)), "mode": "rot+trans"}
+            superposed = _core.Transform("superpose", n_atoms, label="superpose", **fitted)
+            transforms = (superposed,) if self._superposition else ()
+            found = yield Pass(_core.Kernel("average", n_atoms, atoms=atoms), transforms)
+            mean = found["mean_positions"]
+            self._positions = lambda selection: np.ascontiguousarray(mean[np.searchsorted(atoms, selection.indices)])
+        return (yield from super()._passes(frames))
 
     def _kernel(self) -> _core.Kernel:
         atoms, reference, weights = self._arguments_of(self.selection, self._weights)
@@ -144,7 +187,7 @@ class RMSD(PerFrameAnalysis):
         self, selection: Selection, weights: NDArray[np.float64] | None
     ) -> tuple[NDArray[np.uint32], NDArray[np.float64], NDArray[np.float64] | None]:
         """Atoms, reference and weights of a kernel, in the selection's order."""
-        return selection.indices, self._reference.positions(selection), weights
+        return selection.indices, self._positions(selection), weights
 
     def _each_weights(self, weights: Any) -> list[NDArray[np.float64] | None]:
         n_groups = len(self.groups)

@@ -18,7 +18,7 @@ from kinema import _core
 from kinema.analysis.base import Pass, Passes, Results
 from kinema.analysis.declaration import Match, Option, Quantity, ReferenceFrame, ReferenceStructure
 from kinema.analysis.declared import DeclaredAnalysis
-from kinema.choices import ALIGN, BY, check_choice
+from kinema.choices import ALIGN, BY, WEIGHTS, check_choice
 from kinema.errors import ArgumentError
 from kinema.notes import emit
 from kinema.writing.tables import Column, Table
@@ -98,7 +98,9 @@ class RMSF(DeclaredAnalysis):
         ] = None,
         ref_frame: ReferenceFrame = 0,
         reference: ReferenceStructure = None,
-        align_weights: Any = None,
+        align_weights: Annotated[
+            Any, Option("--align-weights", "Weight of an atom in the superposition.", choices=WEIGHTS)
+        ] = None,
         match: Match = "masses",
         tol_mass: float = 0.1,
         by: Annotated[
@@ -162,9 +164,10 @@ class RMSF(DeclaredAnalysis):
                 f"align={given['align']!r} reads all frames {times}, which --follow cannot; use align='reference', or "
                 "run it when all frames are there"
             )
-        if "align" not in given and {"align_select", "ref_frame", "reference", "match"} & {*given}:
+        if "align" not in given and {"align_select", "align_weights", "ref_frame", "reference", "match"} & {*given}:
             raise ArgumentError(
-                "align_select=, ref_frame=, reference= and match= need align='average', 'iterative' or 'reference'"
+                "align_select=, align_weights=, ref_frame=, reference= and match= need align='average', 'iterative' or "
+                "'reference'"
             )
         if given.get("align") != "iterative" and {"tolerance", "most_passes"} & {*given}:
             raise ArgumentError("tolerance= and most_passes= need align='iterative'")

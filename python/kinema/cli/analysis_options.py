@@ -190,7 +190,7 @@ def parse_units(text: str | None) -> dict[str, str] | None:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FrameOptions:
-    """Frames: by time in ps, or by number."""
+    """Frames: by time in ps, by number, or a list of them."""
 
     begin: options.Begin = None
     end: options.End = None
@@ -198,6 +198,7 @@ class FrameOptions:
     start: options.Start = None
     stop: options.Stop = None
     step: options.Step = None
+    frames: options.FrameList = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -224,6 +224,8 @@ def _follow(
     from kinema.execution.following import follow, frames_by_number, frames_in_time
 
     choose = None
+    if window.frames is not None:
+        raise ArgumentError("--frames lists frames that are there, and --follow takes frames as they come; use one")
     if _is_by_time(window):
         choose = frames_in_time(lambda trajectory: frames_between(trajectory, window.begin, window.end, window.dt))
     elif (window.start, window.stop, window.step) != (None, None, None):
@@ -271,6 +273,8 @@ def _is_by_time(window: FrameOptions) -> bool:
     """Whether frames are chosen by time; ArgumentError where they are by number as well."""
     by_time = any(value is not None for value in (window.begin, window.end, window.dt))
     by_number = any(value is not None for value in (window.start, window.stop, window.step))
+    if window.frames is not None and (by_time or by_number):
+        raise ArgumentError("--frames lists the frames, and others are chosen by time or by number as well; use one")
     if by_time and by_number:
         raise ArgumentError("-b, -e and --dt choose frames by time, --start, --stop and --step by number; use one")
     return by_time
@@ -278,6 +282,11 @@ def _is_by_time(window: FrameOptions) -> bool:
 
 def chosen_frames(trajectory: kn.Trajectory, window: FrameOptions) -> dict[str, Any]:
     """The arguments of `run` that choose frames."""
+    if window.frames is not None:
+        from kinema.selection.frame_lists import frames_listed
+
+        _is_by_time(window)
+        return {"frames": frames_listed(trajectory, window.frames)}
     if _is_by_time(window):
         return {"frames": frames_between(trajectory, window.begin, window.end, window.dt)}
     return {"start": window.start, "stop": window.stop, "step": window.step}

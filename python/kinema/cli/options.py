@@ -176,6 +176,16 @@ Stop = Annotated[
 Step = Annotated[
     int | None, typer.Option("--step", **numbers.FRAME, help="Take each n-th frame.", rich_help_panel=_FRAMES)
 ]
+FrameList = Annotated[
+    str | None,
+    typer.Option(
+        "--frames",
+        metavar="LIST|FILE",
+        help="Frames from 0 in this order: 1,5,9-20; or a text file of frame numbers, or of times in ps (100.0).",
+        show_default=False,
+        rich_help_panel=_FRAMES,
+    ),
+]
 Workers = Annotated[
     int | None,
     typer.Option(

@@ -186,8 +186,9 @@ def _datasets(analyses: Sequence[Computation], frames: FrameSelection) -> list[R
     for analysis in analyses:
         dataset = analysis._per_frame(frames) if analysis.n_passes == 1 else None
         if dataset is None:
+            why = "has no results per frame" if analysis.n_passes == 1 else "reads its frames several times here"
             raise ArgumentError(
-                f"{type(analysis).__name__} has no results per frame, which out= writes; run it without out= and write "
+                f"{type(analysis).__name__} {why}, and out= writes rows as they come; run it without out= and write "
                 "the results with .save()"
             )
         same = sum(one.name == dataset.name or one.name.startswith(f"{dataset.name}_") for one in datasets)

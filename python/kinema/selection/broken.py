@@ -19,7 +19,15 @@ if TYPE_CHECKING:
     from kinema.selection.frames import FrameSelection
     from kinema.trajectory import Trajectory
 
-__all__ = ["BrokenMolecules", "MoleculeSearch", "NobodyLooked", "broken_notes", "find_broken", "sampled_frames"]
+__all__ = [
+    "BrokenMolecules",
+    "MoleculeSearch",
+    "NobodyLooked",
+    "bonds_for_a_look",
+    "broken_notes",
+    "find_broken",
+    "sampled_frames",
+]
 
 # between the first and the last one
 _BETWEEN = 16
@@ -188,20 +196,9 @@ def find_broken(
         frames = [0]
     elif frames is None:
         frames = sampled_frames(len(trajectory))
-    stated = None if trajectory.topology is None else trajectory.atoms.get("bonds")
-    guessed = stated is None or not len(stated)
-    if not guessed:
-        bonds = bonds_of(trajectory)
-        if not bonds.known:
-            return None
-    else:
-        first = _read(trajectory, frames[0], np.zeros(1, np.uint32))
-        if first is None or not (first["periodic"][0] & first["cells"][0].any(axis=1)).any():
-            return None
-        near = bonds_near_by(trajectory, selection, frames[0])
-        if isinstance(near, str):
-            return NobodyLooked(near)
-        bonds = near
+    bonds, guessed = bonds_for_a_look(trajectory, selection, frames[0])
+    if bonds is None or isinstance(bonds, NobodyLooked):
+        return bonds
     search = MoleculeSearch(trajectory.n_atoms, bonds, selection)
     for frame in frames:
         # one at a time: they may be large
@@ -209,6 +206,22 @@ def find_broken(
         if read is not None and read["present"]["positions"][0]:
             search.add(read["positions"], read["cells"], read["periodic"], read["frames"])
     return None if search.found is None else replace(search.found, guessed=guessed)
+
+
+def bonds_for_a_look(
+    trajectory: Trajectory, selection: Selection, frame: int
+) -> tuple[Bonds | NobodyLooked | None, bool]:
+    """Bonds as the topology states them, or guessed in a frame, and whether they are guessed; None if there is no need
+    to look: the frame has no periodic cell, or the bonds that are stated are of some of the atoms only."""
+    stated = None if trajectory.topology is None else trajectory.atoms.get("bonds")
+    if stated is not None and len(stated):
+        bonds = bonds_of(trajectory)
+        return (bonds if bonds.known else None), False
+    first = _read(trajectory, frame, np.zeros(1, np.uint32))
+    if first is None or not (first["periodic"][0] & first["cells"][0].any(axis=1)).any():
+        return None, True
+    near = bonds_near_by(trajectory, selection, frame)
+    return (NobodyLooked(near) if isinstance(near, str) else near), True
 
 
 def _read(trajectory: Trajectory, frame: int, atoms: NDArray[np.uint32] | None) -> Mapping[str, Any] | None:

@@ -16,10 +16,10 @@ from kinema.printable import shortest
 from kinema.selection.frames import FrameSelection
 from kinema.trajectory import Trajectory
 
-__all__ = ["frames_between"]
+__all__ = ["RELATIVE_ERROR", "frames_between"]
 
-# Times are stored as float32 in most formats: one part in 2^23, some two of them from different roundings.
-_RELATIVE_ERROR = 4.0 * 2.0**-23
+#: Times are stored as float32 in most formats: one part in 2^23, some two of them from different roundings.
+RELATIVE_ERROR = 4.0 * 2.0**-23
 
 
 def frames_between(
@@ -71,7 +71,7 @@ def frames_between(
                 f"{len(times)} frames have infinite times and are in no window of time"
             ]
         )
-    tolerance = _RELATIVE_ERROR * np.maximum(np.abs(times, where=wanted, out=np.zeros_like(times)), 1.0)
+    tolerance = RELATIVE_ERROR * np.maximum(np.abs(times, where=wanted, out=np.zeros_like(times)), 1.0)
     if begin is not None:
         wanted &= times >= begin - tolerance
     if end is not None:
@@ -99,7 +99,7 @@ def _note_on_spacing(
 ) -> None:
     """Notes that frames at multiples of `every` are missing, as where the frames of the files are further apart."""
     times = trajectory.times[in_window]
-    expected = math.floor((times.max() - times[0]) / every * (1 + _RELATIVE_ERROR)) + 1
+    expected = math.floor((times.max() - times[0]) / every * (1 + RELATIVE_ERROR)) + 1
     # times that go back, or begin anew, have no spacing
     if len(chosen) >= expected or (np.diff(times) <= 0).any():
         return

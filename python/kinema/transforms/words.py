@@ -56,6 +56,8 @@ class Asked:
     center : bool
     cluster_group, center_group, fit_group : str or None
         Selections, or names of groups.
+    fit_reference : str or None
+        The file of a structure that is superposed on; the first frame without.
     """
 
     pbc: str | None = None
@@ -66,6 +68,7 @@ class Asked:
     center_group: str | None = None
     fit: str | None = None
     fit_group: str | None = None
+    fit_reference: str | None = None
     centers: str | None = None
     nojump_count: str | None = None
     nojump_reference: str | None = None
@@ -109,6 +112,8 @@ class Asked:
             raise ArgumentError("--center-group is the group that --center moves; add --center")
         if self.fit_group is not None and self.fit is None:
             raise ArgumentError("--fit-group is the group that --fit superposes; add --fit")
+        if self.fit_reference is not None and self.fit in (None, PROGRESSIVE):
+            raise ArgumentError("--reference is the structure that --fit rot+trans or trans superposes on; add one")
 
     @property
     def needs_frames(self) -> bool:
@@ -161,7 +166,9 @@ class Asked:
         if fitted is not None:
             follows = self.fit == PROGRESSIVE
             mode = "rot+trans" if follows or self.fit is None else self.fit
-            reference = {"reference": PREVIOUS, **_of_pass(Rotations, of_passes)} if follows else {}
+            reference: dict[str, Any] = {"reference": self.fit_reference}
+            if follows:
+                reference = {"reference": PREVIOUS, **_of_pass(Rotations, of_passes)}
             made.append(superpose(fitted, mode=mode, **reference))
         if self.centers is not None:
             made.append(centers(self.centers, bonds=self.bonds))

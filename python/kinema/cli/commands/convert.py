@@ -131,6 +131,14 @@ def convert(
         float | None,
         typer.Option("--dump", **numbers.TIME, help="Only the frame nearest to this time, ps.", show_default=False),
     ] = None,
+    reference: Annotated[
+        Path | None,
+        typer.Option(
+            "--reference",
+            help="Structure that --fit superposes on; the first frame by default.",
+            show_default=False,
+        ),
+    ] = None,
     fields: Annotated[
         str | None,
         typer.Option(
@@ -194,6 +202,7 @@ def convert(
                 "skip_damaged": opened.skip_damaged,
                 "checkpoint": saved,
             },
+            None if reference is None else str(reference),
         ),
         output,
         **_frames(trajectory, window, dump),

@@ -48,17 +48,21 @@ class UnselectedInputs(TrajectoryFiles):
         scan: Callable[[], None],
         frames: Callable[["Trajectory"], dict[str, Any]] | None = None,
         of_passes: dict[str, Any] | None = None,
+        reference: str | None = None,
     ) -> "Trajectory":
         """The trajectory with the transforms that are asked for; `scan` finds its frames, if one is needed for that.
 
         `frames` gives the arguments of `Trajectory.choose` of the command, if it chooses frames; `of_passes`
-        are arguments of `kinema.run` for the first passes of transforms, with the checkpoint of the command.
+        are arguments of `kinema.run` for the first passes of transforms, with the checkpoint of the command;
+        `reference` is the structure that --fit superposes on, if it is not the first frame.
         """
         from kinema.errors import ArgumentError
 
         names = ["pbc", "ur", "bonds", "cluster_group", "center", "center_group", "fit", "fit_group"]
         names += ["nojump_count", "nojump_reference", "centers"]
         given = {name: getattr(self, name) for name in names if getattr(self, name)}
+        if reference is not None:
+            given["fit_reference"] = reference
         if not given:
             return trajectory
         from kinema.transforms.words import Asked
