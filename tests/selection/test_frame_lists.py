@@ -3,7 +3,7 @@
 import pytest
 
 import kinema as kn
-from kinema.selection.frame_lists import frames_listed
+from kinema.selection.time_range import frames_listed
 from kinema.testing import random_walk, write_dcd
 
 

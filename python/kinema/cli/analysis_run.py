@@ -26,7 +26,7 @@ from kinema.errors import ArgumentError
 from kinema.notes import emit
 from kinema.printable import counted, printable
 from kinema.resources import peak_memory
-from kinema.selection.time_range import frames_between
+from kinema.selection.time_range import frames_between, frames_listed
 from kinema.writing.tables import PER_UNIT
 
 # coordinates are stored with three decimals of a nm, or better
@@ -283,8 +283,6 @@ def _is_by_time(window: FrameOptions) -> bool:
 def chosen_frames(trajectory: kn.Trajectory, window: FrameOptions) -> dict[str, Any]:
     """The arguments of `run` that choose frames."""
     if window.frames is not None:
-        from kinema.selection.frame_lists import frames_listed
-
         _is_by_time(window)
         return {"frames": frames_listed(trajectory, window.frames)}
     if _is_by_time(window):

@@ -1,4 +1,4 @@
-"""Selection of frames by time, as with GROMACS' -b, -e and -dt.
+"""Selection of frames by time, as with GROMACS' -b, -e and -dt, and by lists: `1,5,9-20`, or a text file of them.
 
 Times come from the index, or from the frames' headers where the index has none; no coordinates are read.
 """
@@ -6,20 +6,25 @@ Times come from the index, or from the frames' headers where the index has none;
 from __future__ import annotations
 
 import math
+import os
+import re
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import ArgumentError, OutOfRangeError
+from kinema.errors import ArgumentError, CorruptFileError, OutOfRangeError
+from kinema.files import read_regular
 from kinema.notes import emit
 from kinema.printable import shortest
-from kinema.selection.frames import FrameSelection
+from kinema.selection.frames import FrameSelection, resolve
 from kinema.trajectory import Trajectory
 
-__all__ = ["RELATIVE_ERROR", "frames_between"]
+__all__ = ["frames_between", "frames_listed"]
 
-#: Times are stored as float32 in most formats: one part in 2^23, some two of them from different roundings.
-RELATIVE_ERROR = 4.0 * 2.0**-23
+# Times are stored as float32 in most formats: one part in 2^23, some two of them from different roundings.
+_RELATIVE_ERROR = 4.0 * 2.0**-23
+_LIST = re.compile(r"\s*\d+\s*(-\s*\d+\s*)?(,\s*\d+\s*(-\s*\d+\s*)?)*\Z")
+_MOST_BYTES = 1 << 30
 
 
 def frames_between(
@@ -71,7 +76,7 @@ def frames_between(
                 f"{len(times)} frames have infinite times and are in no window of time"
             ]
         )
-    tolerance = RELATIVE_ERROR * np.maximum(np.abs(times, where=wanted, out=np.zeros_like(times)), 1.0)
+    tolerance = _RELATIVE_ERROR * np.maximum(np.abs(times, where=wanted, out=np.zeros_like(times)), 1.0)
     if begin is not None:
         wanted &= times >= begin - tolerance
     if end is not None:
@@ -99,7 +104,7 @@ def _note_on_spacing(
 ) -> None:
     """Notes that frames at multiples of `every` are missing, as where the frames of the files are further apart."""
     times = trajectory.times[in_window]
-    expected = math.floor((times.max() - times[0]) / every * (1 + RELATIVE_ERROR)) + 1
+    expected = math.floor((times.max() - times[0]) / every * (1 + _RELATIVE_ERROR)) + 1
     # times that go back, or begin anew, have no spacing
     if len(chosen) >= expected or (np.diff(times) <= 0).any():
         return
@@ -119,3 +124,75 @@ def _window(begin: float | None, end: float | None) -> str:
     if begin is not None:
         return f"from {shortest(begin)} ps on"
     return "at a finite time" if end is None else f"up to {shortest(end)} ps"
+
+
+def frames_listed(trajectory: Trajectory, text: str) -> FrameSelection:
+    """The frames of a list, in its order.
+
+    Parameters
+    ----------
+    text : str
+        Frame numbers from 0, and ranges of them with both ends: "1,5,9-20". Else the name of a file with numbers,
+        separated by spaces, commas or ends of lines; what follows # or ; is no number. If all are whole numbers they
+        are frames; if each has a decimal point they are times in ps, compared within the rounding of float32.
+
+    Raises
+    ------
+    FileNotFound, FileAccessError
+    CorruptFileError
+        For words of a file that are no such numbers; it names the line.
+    OutOfRangeError
+        For frames that are not there, and times that no frame has.
+    """
+    if _LIST.match(text):
+        ends = [[int(end) for end in part.split("-")] for part in text.split(",")]
+        for first, *last in ends:
+            if last and last[0] < first:
+                raise ArgumentError(f"the range {first}-{last[0]} ends before it begins; write {last[0]}-{first}")
+            _check(trajectory, last[0] if last else first, text)
+        numbers = [number for first, *last in ends for number in range(first, (last or [first])[0] + 1)]
+        return resolve(numbers, trajectory.n_frames)
+    if not os.path.exists(text):
+        raise ArgumentError(f"frames are a list of numbers, such as 1,5,9-20, or a file of them, found {text!r}")
+    return _of_file(trajectory, text)
+
+
+def _check(trajectory: Trajectory, number: int, where: str) -> None:
+    if number >= trajectory.n_frames:
+        raise OutOfRangeError(
+            f"{where}: frame {number} is out of range, the trajectory has {trajectory.n_frames} frames "
+            f"(0 to {trajectory.n_frames - 1})"
+        )
+
+
+def _of_file(trajectory: Trajectory, path: str) -> FrameSelection:
+    words: list[tuple[int, str]] = []
+    for number, line in enumerate(read_regular(path, "file of frames", most=_MOST_BYTES).split(b"\n"), start=1):
+        text = re.split(rb"[#;]", line)[0].decode("latin-1")
+        words += [(number, word) for word in text.replace(",", " ").split()]
+    if not words:
+        raise CorruptFileError(f"{path}: expected numbers of frames or times, found none", path=path)
+    by_time = not words[0][1].isdigit()
+    kind = r"[+-]?(\d+\.\d*|\.\d+)([eE][+-]?\d+)?\Z" if by_time else r"\d{1,18}\Z"
+    for number, word in words:
+        if not re.match(kind, word):
+            expected = "a time in ps with a decimal point" if by_time else "a frame number from 0"
+            raise CorruptFileError(
+                f"{path}: line {number}: expected {expected}, as the first number of the file, found {word!r}",
+                path=path,
+            )
+    if not by_time:
+        for number, word in words:
+            _check(trajectory, int(word), f"{path}: line {number}")
+        return resolve([int(word) for _, word in words], trajectory.n_frames)
+    times = trajectory.times
+    frames = []
+    for number, word in words:
+        wanted = float(word)
+        away = np.abs(times - wanted)
+        nearest = -1 if np.isnan(away).all() else int(np.nanargmin(away))
+        if nearest < 0 or away[nearest] > _RELATIVE_ERROR * max(1.0, abs(wanted)):
+            there = "no frame has a time" if nearest < 0 else f"the nearest is {shortest(float(times[nearest]))} ps"
+            raise OutOfRangeError(f"{path}: line {number}: no frame is at {word} ps, {there}")
+        frames.append(nearest)
+    return resolve(frames, trajectory.n_frames)
