@@ -17,6 +17,7 @@ __all__ = [
     "BY",
     "CENTERS_OF",
     "COMPOUND",
+    "DIALECTS",
     "EXTERNAL",
     "FITS",
     "GATHER",
@@ -78,6 +79,8 @@ BY: tuple[str, ...] = ("atom", "residue")
 
 # what frames are superposed on first; Python has None for "none"
 ALIGN: tuple[str, ...] = ("none", "average", "iterative", "reference")
+# strings and steps of H5MD files: as the specification has them, or as MDAnalysis reads them
+DIALECTS: tuple[str, ...] = ("h5md", "mdanalysis")
 # what frames are superposed by
 FITS: tuple[str, ...] = ("rot+trans", "trans", "progressive")
 # shapes of the cell that atoms are wrapped into

@@ -477,3 +477,17 @@ def test_comparing_all_keeps_to_the_memory(adk_xtc: Any, tmp_path: Path) -> None
     with pytest.raises(kn.MemoryLimitError, match=r"raise memory=, or leave out verify='all'"):
         converted(adk_xtc.trajectory, tmp_path / "b.xtc", verify="all", memory="7 MiB")
     assert sorted(os.listdir(tmp_path)) == ["a.dcd", "a.h5md"]
+
+
+def test_a_dialect_that_mdanalysis_reads(tmp_path):
+    import MDAnalysis
+
+    write_dcd(tmp_path / "a.dcd", random_walk(6, 5))
+    plain = kn.convert(tmp_path / "a.dcd", tmp_path / "plain.h5md")
+    assert any("dialect='mdanalysis' makes one that it reads" in note for note in plain.notes)
+    done = kn.convert(tmp_path / "a.dcd", tmp_path / "theirs.h5md", dialect="mdanalysis")
+    assert not any("dialect" in note for note in done.notes)
+    universe = MDAnalysis.Universe.empty(5, trajectory=True)
+    universe.load_new(str(tmp_path / "theirs.h5md"), format="H5MD")
+    theirs = np.array([frame.positions.copy() for frame in universe.trajectory])
+    np.testing.assert_array_equal(theirs, kn.open(tmp_path / "a.dcd").read())

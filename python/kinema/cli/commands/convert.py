@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from kinema.choices import DIALECTS
 from kinema.cli import numbers, options, storage_options
 from kinema.cli.analysis_options import FileWorkers, FrameOptions, Opening, takes_groups
 from kinema.cli.command_line import Command
@@ -58,7 +59,15 @@ class FormatOptions:
             "--length-unit", help="H5MD: angstrom, nm or pm; by default that of the input.", show_default=False
         ),
     ] = None
-
+    dialect: Annotated[
+        str | None,
+        typer.Option(
+            "--dialect",
+            **options.one_of(DIALECTS),
+            help="H5MD: strings as the specification has them (h5md, the default), or as MDAnalysis reads them.",
+            show_default=False,
+        ),
+    ] = None
     netcdf4: Annotated[
         bool, typer.Option("--netcdf4", help="NetCDF: NetCDF-4, which is stored in HDF5, in place of CDF-2.")
     ] = False

@@ -76,6 +76,8 @@ def write_blocks(
     check_memory(copy, verify, memory)
     losses = tuple(f"{name}: {loss}" for loss in stored.losses)
     emit(losses)
+    if format == "H5MD" and options.get("dialect") is None:
+        emit([f"{name}: MDAnalysis' own reader does not read this file; dialect='mdanalysis' makes one that it reads"])
     given: dict[str, Any] = {
         **options,
         "format": format,

@@ -13,14 +13,12 @@ from typing import Any
 import h5py
 import numpy as np
 
+from kinema.choices import DIALECTS
 from kinema.errors import ArgumentError
 from kinema.formats.h5md.schema import METADATA, MODULES, PROVENANCE, UNITS_VERSION, VERSION
 from kinema.formats.hdf5.storage import write_dataset
 
-__all__ = ["DIALECTS", "Dialect", "Origin", "text_of", "write_head"]
-
-# what a file is written for
-DIALECTS = ("h5md", "mdanalysis")
+__all__ = ["Dialect", "Origin", "text_of", "write_head"]
 
 
 @dataclass(frozen=True)
