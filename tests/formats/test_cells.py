@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import h5py
+import MDAnalysis
 import netCDF4
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import kinema as kn
 from kinema import transforms
+from kinema.interop.mdanalysis import KinemaReader
 from kinema.notes import collected
 
 # two atoms 9 angstrom apart along x
@@ -133,6 +135,12 @@ def test_a_cell_that_is_none_is_absent_and_noted_and_positions_are_read(tmp_path
     with pytest.raises(kn.CorruptFileError, match="the cell of the frame is not known"):
         kn.analysis.Distances(moved, [[0, 1]]).run()
     assert kn.analysis.Distances(traj, [[0, 1]], minimum_image=False).run().results.values.shape == (2, 1)
+    universe = MDAnalysis.Universe.empty(2, trajectory=True)
+    with collected() as notes:
+        universe.load_new(str(path), format=KinemaReader)
+        boxes = [ts.dimensions for ts in universe.trajectory]
+    assert [note for note in notes if "frame 1: the cell is none" in note]
+    assert boxes[0] is not None and boxes[1] is None
     with collected():
         universe = kn.open(path, stored=False)
         for other in ("b.trr", "b.dcd", "b.nc", "b.xtc"):
