@@ -81,7 +81,7 @@ fn described(input: &mut Input<'_>) -> Result<(H5mdDescription, u64)> {
         inline,
     };
     let rows = Rows::Stored(vec![(0, Array::new(description)?)]);
-    let field = Field { name: "positions", rows, row_of, fixed: false, scale: 10.0, flat };
+    let field = Field { name: "positions", rows, row_of, fixed: false, scale: 10.0, flat, fills: Vec::new() };
     let described = H5mdDescription {
         reads_forward: false,
         format: None,

@@ -208,11 +208,11 @@ def has_dlpoly_atoms(path: str) -> bool:
 # names, masses and charges of atoms, and whether they are those that the records of the source have
 AtomLabels = tuple[list[str] | None, list[float] | None, list[float] | None, bool]
 def cells_of_lengths(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Cells (n, 3, 3), row vectors, of lengths and angles in degrees (n, 6), as NetCDF has them; zeros where a length is 0.
-    CorruptFileError, with the frame, for those of no cell."""
+    """Cells (n, 3, 3), row vectors, of lengths and angles in degrees (n, 6), as NetCDF has them: edges of
+    length 0 are zero, their angles count as 90; NaN for those of no cell."""
 
 def lengths_of_cells(cells: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Lengths and angles in degrees (n, 6) of cells (n, 3, 3). UnsupportedFormatError, with the frame, without a volume."""
+    """Lengths and angles in degrees (n, 6) of cells (n, 3, 3); angles of edges without a length are 90."""
 
 class PartInfo(TypedDict):
     path: str
@@ -376,6 +376,8 @@ class Trajectory:
     def identity(self, part: int, places: int = 16) -> FileIdentity:
         """Of a part: inode, size and times when it was scanned, the content sampled at `places` now. Scans if need be."""
     def gaps(self) -> list[Gap]: ...
+    def frame_notes(self, *, new: bool = False) -> list[str]:
+        """What is odd about frames that were read; `new`: what was not asked for with `new` before."""
     def time_shift(self) -> float:
         """What time_offset or first_time add to all times, ps; 0 without them. Scans if that has not been done."""
     def times(self) -> NDArray[np.float64] | None:

@@ -97,7 +97,7 @@ class Frame:
     positions : (atoms, 3) float32 in angstrom, or None where the frame has none
     velocities : (atoms, 3) in angstrom/ps, or None
     forces : (atoms, 3) in kJ/(mol angstrom), or None
-    cell : (3, 3) float64, box vectors as rows in angstrom; zeros without a box
+    cell : (3, 3) float64, box vectors as rows in angstrom; zeros without a box, NaN where it is none that can be used
     step : int, number of the simulation's step
     time : float, ps
     frame : int, number in the whole trajectory
@@ -122,7 +122,8 @@ class Block:
     Attributes
     ----------
     positions, velocities, forces : (frames, atoms, 3) or None where not requested; NaN in frames that have none
-    cells : (frames, 3, 3) float64, box vectors as rows in angstrom; zeros without a box
+    cells : (frames, 3, 3) float64, box vectors as rows in angstrom; zeros without a box, NaN where it is none that can
+        be used
     steps : (frames,) int64
     times : (frames,) float64, ps
     frames : (frames,) uint64, numbers in the whole trajectory

@@ -135,7 +135,7 @@ impl Layout {
 
 fn field(description: ArrayDescription, flat: bool, row_of: Option<Vec<i64>>, scale: f64) -> Field {
     let rows = Rows::Stored(vec![(0, Array::new(description).unwrap())]);
-    Field { name: "positions", rows, row_of: row_of.map(Into::into), fixed: false, scale, flat }
+    Field { name: "positions", rows, row_of: row_of.map(Into::into), fixed: false, scale, flat, fills: Vec::new() }
 }
 
 fn described(n_atoms: u64, n_frames: u64, positions: Field) -> H5mdDescription {

@@ -137,6 +137,7 @@ fn field(described: &Bound<'_, PyAny>, name: &'static str) -> Result<Option<Fiel
         fixed,
         scale: get(&described, "scale")?,
         flat,
+        fills: get(&described, "fills")?,
     }))
 }
 

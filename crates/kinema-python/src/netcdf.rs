@@ -28,36 +28,29 @@ pub fn netcdf_header(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyDict
     Ok(result)
 }
 
-/// Cells (n, 3, 3) of lengths and angles in degrees (n, 6), as those of classic files are read.
+/// Cells (n, 3, 3) of lengths and angles in degrees (n, 6), as those of classic files are read; NaN if there is none of them.
 #[pyfunction]
-pub fn cells_of_lengths<'py>(
-    py: Python<'py>,
-    values: PyReadonlyArray2<'py, f64>,
-) -> PyResult<Bound<'py, PyArray3<f64>>> {
+pub fn cells_of_lengths<'py>(py: Python<'py>, values: PyReadonlyArray2<'py, f64>) -> Bound<'py, PyArray3<f64>> {
     let values = values.as_array();
     let mut cells = Array3::zeros((values.nrows(), 3, 3));
-    for (frame, (row, mut out)) in values.rows().into_iter().zip(cells.outer_iter_mut()).enumerate() {
+    for (row, mut out) in values.rows().into_iter().zip(cells.outer_iter_mut()) {
         let three = |from: usize| [0, 1, 2].map(|i| row.get(from + i).copied().unwrap_or(f64::NAN));
-        let cell = cell_of(three(0), three(3)).map_err(|error| to_python(&error.at_frame(frame as u64)))?;
+        let cell = cell_of(three(0), three(3));
         out.iter_mut().zip(cell.iter().flatten()).for_each(|(out, value)| *out = *value);
     }
-    Ok(cells.into_pyarray(py))
+    cells.into_pyarray(py)
 }
 
 /// Lengths and angles in degrees (n, 6) of cells (n, 3, 3), as those of classic files are written.
 #[pyfunction]
-pub fn lengths_of_cells<'py>(
-    py: Python<'py>,
-    cells: PyReadonlyArray3<'py, f64>,
-) -> PyResult<Bound<'py, PyArray2<f64>>> {
+pub fn lengths_of_cells<'py>(py: Python<'py>, cells: PyReadonlyArray3<'py, f64>) -> Bound<'py, PyArray2<f64>> {
     let cells = cells.as_array();
     let mut values = Array2::zeros((cells.shape()[0], 6));
-    for (frame, (cell, mut out)) in cells.outer_iter().zip(values.outer_iter_mut()).enumerate() {
+    for (cell, mut out) in cells.outer_iter().zip(values.outer_iter_mut()) {
         let at = |i: usize, j: usize| cell.get([i, j]).copied().unwrap_or(f64::NAN);
         let cell = [0, 1, 2].map(|i| [0, 1, 2].map(|j| at(i, j)));
-        let (lengths, degrees) =
-            lengths_and_degrees(&cell).map_err(|error| to_python(&error.at_frame(frame as u64)))?;
+        let (lengths, degrees) = lengths_and_degrees(&cell);
         out.iter_mut().zip(lengths.into_iter().chain(degrees)).for_each(|(out, value)| *out = value);
     }
-    Ok(values.into_pyarray(py))
+    values.into_pyarray(py)
 }

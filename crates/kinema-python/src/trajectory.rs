@@ -14,7 +14,7 @@ use kinema_core::pipeline::Progress;
 use kinema_core::pipeline::arrays::ArrayRequest;
 use kinema_core::selection::AtomSelection;
 use kinema_core::source::{Files, ReadLog};
-use kinema_core::trajectory::{IndexPolicy, OpenOptions, Scanned, StatedTimes, StatedUnits, Trajectory};
+use kinema_core::trajectory::{FrameFault, IndexPolicy, OpenOptions, Scanned, StatedTimes, StatedUnits, Trajectory};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
@@ -467,6 +467,38 @@ impl PyTrajectory {
             list.append(row)?;
         }
         Ok(list)
+    }
+
+    /// What is odd about frames that were read, as notes; `new`: those that were not asked for before.
+    #[pyo3(signature = (*, new=false))]
+    fn frame_notes(&self, py: Python<'_>, new: bool) -> PyResult<Vec<String>> {
+        let faults = self.inner.faults();
+        let found = if new { faults.take_new() } else { faults.all() };
+        if found.is_empty() {
+            return Ok(Vec::new());
+        }
+        let parts = &self.scanned(py)?.parts;
+        let in_words = found.into_iter().filter_map(|(part, fault, frame)| {
+            let part = parts.get(part)?;
+            let what = match fault {
+                FrameFault::UnusableCell => {
+                    "the cell is none (not finite, negative lengths, or angles of no cell) and \
+                                             counts as absent; whatever needs it is an error"
+                        .to_owned()
+                }
+                FrameFault::DummyCell => {
+                    "the cell of 1 x 1 x 1 angstrom or less is smaller than what is in it, and stands \
+                                          for none in some programs; nearest images are taken in it nevertheless"
+                        .to_owned()
+                }
+                FrameFault::Unwritten(field) => {
+                    let name = field.names().concat();
+                    format!("values of {name} were never written (the file's fill value stands there): NaN is given")
+                }
+            };
+            Some(format!("{}: {} frame {frame}: {what}", part.path.display(), part.format.info().name))
+        });
+        Ok(in_words.collect())
     }
 
     fn time_shift(&self, py: Python<'_>) -> PyResult<f64> {

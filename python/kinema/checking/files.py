@@ -268,6 +268,7 @@ class _Judged:
             self._add_coordinates(part)
         else:
             self.problems += _damaged_headers(part)
+        self.notes += part.core.frame_notes()
         return shift
 
     def _add_coordinates(self, part: Trajectory) -> None:

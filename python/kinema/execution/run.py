@@ -106,6 +106,7 @@ def run(
                     with persistence.saving():
                         results, outcomes = passes.all(persistence)
                         persistence.finish()
+            trajectory.note_frames()
         timings = Timings(
             tuple(outcome.timings for outcome in outcomes),
             whole=time.perf_counter() - began - scanning,

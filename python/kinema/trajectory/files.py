@@ -127,11 +127,16 @@ class OpenedFiles:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a user of the frames should know: odd files, frames left out or replaced by another part's, gaps.
+        """What a user of the frames should know: odd files, frames left out or replaced by another part's, gaps, and
+        what was found in frames that have been read: cells that are none, values that were never written.
 
-        Each is also a warning of class `kinema.Note` when the frames have been found.
+        Each is also a warning of class `kinema.Note` when the frames have been found, or read.
         """
-        return notes_of(self.parts, self.gaps)
+        return (*notes_of(self.parts, self.gaps), *self._core.frame_notes())
+
+    def note_frames(self) -> None:
+        """Emits what was found in frames that have been read, each once."""
+        emit(self._core.frame_notes(new=True))
 
     def refresh(self) -> int:
         """Scans for frames that were appended to the files since they were opened, and returns the number of frames.
@@ -179,6 +184,7 @@ class OpenedFiles:
             self._core.scan(worker_count(workers), report, skip_damaged)
         self._opening["frames"] = time.perf_counter() - began
         emit(self.notes)
+        self._core.frame_notes(new=True)
 
     def store_atom_checkpoints(
         self, *, workers: int | None = None, progress: ProgressChoice = False

@@ -83,6 +83,7 @@ class TrajectoryReading(TrajectoryDescription):
         if isinstance(key, (int, np.integer)) and not isinstance(key, (bool, np.bool_)):
             fields = self._vector_fields()
             whole = self._core.read(self._frames(int(key)), fields=fields, workers=1, mark_absent=True)
+            self.note_frames()
             return Block.from_arrays(whole, fields)[0]
         if isinstance(key, (slice, range, Sequence, np.ndarray, FrameSelection)) and not isinstance(key, (str, bytes)):
             return self._with(self._core, self._frames(key))
@@ -184,6 +185,7 @@ class TrajectoryReading(TrajectoryDescription):
             timings=found,
         )
         self._timings = Timings.of_reads(found, opening=self.opening)
+        self.note_frames()
         return arrays[fields] if isinstance(fields, str) else arrays
 
     def blocks(
@@ -238,7 +240,9 @@ class TrajectoryReading(TrajectoryDescription):
             return Block.from_arrays(arrays, names)
 
         try:
-            yield from prefetched(read, chosen.split(length))
+            for block in prefetched(read, chosen.split(length)):
+                self.note_frames()
+                yield block
         finally:
             self._timings = Timings.of_reads(found, opening=self.opening)
 

@@ -280,6 +280,7 @@ def convert(
                 structure = check_structure(topology_out, whole, overwrite=overwrite)
                 write_structure(whole, stack.enter_context(OutputFile(structure, alone=True)).temporary, structure)
             written = [call.write(part, one, provenance) for part, one in zip(parts, names, strict=True)]
+            trajectory.note_frames()
         return _converted(name, target, whole, written, None if topology_out is None else os.fspath(topology_out))
 
     return on.runner.on_root_for_all(whole_call)

@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from kinema import _core
 from kinema.errors import ArgumentError, from_os
 from kinema.formats.h5md.read.row_readers import from_lengths_and_angles
 from kinema.formats.h5md.write.options import whole_number
@@ -248,6 +249,8 @@ class ExternalWriter(Writer):
             losses += [f"{name} are lost" for name in ("times", "steps") if getattr(frames, name) is not None]
         if frames.cells is not None:
             losses.append(f"cells are rounded to {'0.00001 nm' if gro else '0.001 angstrom and 0.01 degrees'}")
+            if _with_open_edges(frames.cells).any():
+                losses.append("cells with open edges, of length 0, are lost: MDAnalysis writes none")
             lengths, angles = _lengths_and_angles(frames.cells)
             standard = from_lengths_and_angles(lengths, angles)
             if not np.allclose(standard, frames.cells, rtol=0, atol=1e-3):
@@ -273,8 +276,9 @@ class ExternalWriter(Writer):
         if velocities is not None:
             step.velocities = np.asarray(velocities[number], np.float32)
         step.dimensions = None
-        if frames.cells is not None and frames.cells[number].any():
-            lengths, angles = _lengths_and_angles(frames.cells[number : number + 1])
+        cells = None if frames.cells is None else frames.cells[number : number + 1]
+        if cells is not None and cells.any() and not _with_open_edges(cells).any():
+            lengths, angles = _lengths_and_angles(cells)
             step.dimensions = np.concatenate([lengths[0], angles[0]]).astype(np.float32)
         if self.format == "PDB":
             self._begin_pdb().write(atoms)
@@ -362,13 +366,14 @@ def _losses_of_atoms(name: str, table: Atoms) -> list[str]:
 
 def _lengths_and_angles(cells: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Edge lengths and angles alpha, beta, gamma in degrees, each (n, 3)."""
-    vectors = np.asarray(cells, np.float64)
-    lengths = np.linalg.norm(vectors, axis=2)
-    pairs = ((1, 2), (0, 2), (0, 1))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        cosines = [(vectors[:, i] * vectors[:, j]).sum(axis=1) / (lengths[:, i] * lengths[:, j]) for i, j in pairs]
-        angles = np.degrees(np.arccos(np.clip(np.stack(cosines, axis=1), -1, 1)))
-    return lengths, np.where(np.stack(cosines, axis=1) == 0, 90.0, angles)
+    both = _core.lengths_of_cells(np.ascontiguousarray(cells, np.float64))
+    return both[:, :3], both[:, 3:]
+
+
+def _with_open_edges(cells: NDArray[Any]) -> NDArray[np.bool_]:
+    """(n,) which of the cells have edges of length 0, and others."""
+    there: NDArray[np.bool_] = cells.any(axis=2)
+    return there.any(axis=1) & ~there.all(axis=1)
 
 
 @contextmanager

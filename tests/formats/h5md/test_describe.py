@@ -1,6 +1,7 @@
 """What `describe` refuses, warns of and chooses: groups, roots, units, joins, boxes, ids."""
 
 import pickle
+import re
 
 import h5py
 import numpy as np
@@ -212,8 +213,9 @@ def test_steps_that_repeat_are_no_reason_to_refuse_but_to_join_by(tmp_path, step
     path = small_file(
         tmp_path, lambda group: add_element(group, "velocity", walk(2, N), steps=[0, 2], unit="nm ps-1"), steps=steps
     )
-    with pytest.raises(kn.ArgumentError, match="two rows of the same step"):
-        describe(path)
+    found = describe(path)
+    assert found.velocities is None and found.n_frames == N_FRAMES
+    assert any("two rows of the same step" in warning and "left out" in warning for warning in found.warnings)
 
 
 @pytest.mark.parametrize(
@@ -251,8 +253,9 @@ def test_joined_by_time_where_steps_are_missing(tmp_path):
     path = small_file(
         tmp_path, lambda group: group.create_dataset("velocity/value", data=walk(2, N)).attrs.update(unit="nm/ps")
     )
-    with pytest.raises(kn.ArgumentError, match="cannot be joined: step is missing"):
-        describe(path)
+    found = describe(path)
+    assert found.velocities is None and found.n_frames == N_FRAMES
+    assert any("cannot be joined: step is missing; it is left out" in warning for warning in found.warnings)
 
 
 # -- shapes and boxes -------------------------------------------------------------------------------------------
@@ -265,8 +268,9 @@ def test_other_dimensions(tmp_path, dimension):
         kn.UnsupportedFormatError, match=f"particles/all has {dimension} dimensions, and only 3 are read"
     ):
         describe(path)
-    with pytest.raises(kn.UnsupportedFormatError, match=f"has {dimension} dimensions"):
-        describe(small_file(tmp_path, lambda group: add_box(group, dimension=dimension)))
+    found = describe(small_file(tmp_path, lambda group: add_box(group, dimension=dimension)))
+    assert found.n_frames == N_FRAMES and found.cell.rows.tolist() == [ABSENT] * N_FRAMES
+    assert any(f"has {dimension} dimensions" in warning for warning in found.warnings)
 
 
 @pytest.mark.parametrize(
@@ -274,7 +278,7 @@ def test_other_dimensions(tmp_path, dimension):
     [
         (
             lambda group: add_element(group, "velocity", walk(N_FRAMES, N + 1), steps=STEPS, unit="nm/ps"),
-            "different numbers",
+            "velocity has .* particles, and .*position .*: it is left out",
         ),
         (
             lambda group: add_element(group, "velocity", np.zeros((7, N)), steps=STEPS, unit="nm/ps"),
@@ -294,10 +298,21 @@ def test_other_dimensions(tmp_path, dimension):
         (lambda group: group.__setitem__("velocity", np.dtype("f4")), "neither a group nor a data set"),
     ],
 )
-def test_contradictions(tmp_path, fill, message):
-    path = small_file(tmp_path, fill)
-    with pytest.raises(kn.CorruptFileError, match=message) as raised:
-        describe(path)
+def test_what_is_wrong_beside_the_positions_is_noted(tmp_path, fill, message):
+    """Positions are read; what makes no sense is left out, a cell that makes none is not known."""
+    found = describe(small_file(tmp_path, fill))
+    assert (found.n_atoms, found.n_frames) == (N, N_FRAMES)
+    assert found.positions is not None and found.velocities is None and found.forces is None
+    assert [warning for warning in found.warnings if re.search(message, warning)], found.warnings
+    assert str(tmp_path) not in " ".join(found.warnings)
+    if "edges" in message or "boundary" in message or "(3, 2" in message:
+        assert found.cell.rows.tolist() == [ABSENT] * N_FRAMES
+
+
+def test_what_is_asked_for_and_wrong_is_an_error(tmp_path):
+    path = small_file(tmp_path, lambda group: group.__setitem__("velocity", np.dtype("f4")))
+    with pytest.raises(kn.CorruptFileError, match="neither a group nor a data set") as raised:
+        describe(path, options(axis="velocities"))
     assert raised.value.path == str(path)
 
 

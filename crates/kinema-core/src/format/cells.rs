@@ -6,17 +6,24 @@ use crate::frame::Cell;
 /// do alike, leaves a root of about 1e-8 where there should be zero.
 const FLAT: f64 = 1e-7;
 
-/// Row vectors with the first along x and the second in the xy plane.
-pub(super) fn from_lengths([a, b, c]: [f64; 3], [cos_alpha, cos_beta, cos_gamma]: [f64; 3]) -> Option<Cell> {
+/// Row vectors with the first along x and the second in the xy plane. Edges of length zero stay zero, and their angles count
+/// as right ones. `None` for negative lengths and for angles that no cell has.
+pub(super) fn from_lengths([a, b, c]: [f64; 3], cosines: [f64; 3]) -> Option<Cell> {
+    if [a, b, c].into_iter().any(|length| length.is_nan() || length < 0.0) {
+        return None;
+    }
+    let of = |cosine: f64, one: f64, other: f64| if one == 0.0 || other == 0.0 { 0.0 } else { cosine };
+    let [cos_alpha, cos_beta, cos_gamma] = cosines;
+    let (cos_alpha, cos_beta, cos_gamma) = (of(cos_alpha, b, c), of(cos_beta, a, c), of(cos_gamma, a, b));
     let sin_gamma = (1.0 - cos_gamma * cos_gamma).sqrt();
-    if sin_gamma <= FLAT {
+    if sin_gamma.is_nan() || sin_gamma <= FLAT {
         return None;
     }
     let (bx, by) = (b * cos_gamma, b * sin_gamma);
     let (cx, cy) = (c * cos_beta, c * (cos_alpha - cos_beta * cos_gamma) / sin_gamma);
     let cz = (c * c - cx * cx - cy * cy).sqrt();
     // a flat cell has no volume, and angles that no cell can have give NaN
-    if cz.is_nan() || cz <= FLAT * c {
+    if cz.is_nan() || (c > 0.0 && cz <= FLAT * c) {
         return None;
     }
     finite([[a, 0.0, 0.0], [bx, by, 0.0], [cx, cy, cz]])
@@ -51,9 +58,4 @@ pub(super) fn lengths_and_cosines(cell: &Cell) -> ([f64; 3], [f64; 3]) {
         dot => (dot / (lengths[u] * lengths[v])).clamp(-1.0, 1.0),
     };
     (lengths, [cosine(1, 2), cosine(0, 2), cosine(0, 1)])
-}
-
-/// Whether the first vector lies along x and the second in the xy plane: lengths and angles say no more.
-pub(super) fn is_lower(cell: &Cell) -> bool {
-    cell[0][1] == 0.0 && cell[0][2] == 0.0 && cell[1][2] == 0.0
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::{Decoder, Format, FormatInfo, ReadStructure};
 use crate::error::{Error, ErrorKind, Result};
-use crate::frame::{Fields, Scales};
+use crate::frame::{Fields, Scales, StatedUnits};
 use crate::source::Source;
 
 static INFO: FormatInfo = FormatInfo {
@@ -50,7 +50,12 @@ impl Format for External {
         ))
     }
 
-    fn open_with(&self, source: &dyn Source, structure: Option<&dyn ReadStructure>) -> Result<Arc<dyn Decoder>> {
+    fn open_with(
+        &self,
+        source: &dyn Source,
+        structure: Option<&dyn ReadStructure>,
+        _: &StatedUnits,
+    ) -> Result<Arc<dyn Decoder>> {
         let Some(structure) = structure else { return self.open(source) };
         let unknown = || Error::new(ErrorKind::Unsupported, "not a format that MDAnalysis reads, by its name");
         structure.open_other(source.path())?.ok_or_else(unknown)

@@ -33,7 +33,7 @@ pub use self::registry::{by_file_name, by_name, detect};
 use crate::clock::Meter;
 use crate::container::hdf5::filters::FilterScratch;
 use crate::error::{Error, ErrorKind, Result};
-use crate::frame::{BlockMut, Fields, Scales};
+use crate::frame::{BlockMut, Fields, Scales, StatedUnits};
 use crate::index::{Index, TableIndex};
 use crate::selection::AtomSelection;
 use crate::source::{Extent, Source};
@@ -90,12 +90,18 @@ pub trait Format: Send + Sync {
     /// `Truncated`, `Corrupt`, or `Unsupported` for a variant that is not read.
     fn open(&self, source: &dyn Source) -> Result<Arc<dyn Decoder>>;
 
-    /// The same for a format whose structure is read by a library outside this crate; `open` for all others.
+    /// The same for a format whose structure is read by a library outside this crate, or whose files are understood by the
+    /// units that the user states; `open` for all others.
     ///
     /// # Errors
     /// As [`Format::open`].
-    fn open_with(&self, source: &dyn Source, structure: Option<&dyn ReadStructure>) -> Result<Arc<dyn Decoder>> {
-        let _ = structure;
+    fn open_with(
+        &self,
+        source: &dyn Source,
+        structure: Option<&dyn ReadStructure>,
+        stated: &StatedUnits,
+    ) -> Result<Arc<dyn Decoder>> {
+        let _ = (structure, stated);
         self.open(source)
     }
 
@@ -254,6 +260,8 @@ pub struct Scratch {
     /// Header of the frame that was decoded last, and its first byte in the file: of a frame in several segments the
     /// first has it.
     pub header: (u64, Vec<u8>),
+    /// The first frame whose time was never written, of those that were decoded since somebody has taken it.
+    pub without_time: Option<u64>,
     /// Where the time of the worker goes; what another library reads in the middle of decoding is reading.
     pub meter: Meter,
 }
@@ -315,6 +323,8 @@ pub struct Scan {
     pub truncation: Option<Error>,
     /// Numbers of the frames that stand for damaged bytes, of however many frames: none of them can be decoded.
     pub damaged: Vec<u64>,
+    /// The first frame whose time was never written: it is NaN in the index.
+    pub without_time: Option<u64>,
 }
 
 /// Finds and decodes the frames of one file; no input or output in `segments` and `decode`.
@@ -342,9 +352,15 @@ pub trait Decoder: Send + Sync {
         None
     }
 
-    /// Whether units that the user states are in `scales` already: the structure was read with them (HDF5).
+    /// Whether units that the user states are in `scales` already: the file was opened with them (HDF5, NetCDF).
     fn has_stated_units(&self) -> bool {
         false
+    }
+
+    /// Numbers of the file that stand for such that were never written, of vectors by their number in blocks.
+    fn fills(&self, vectors: usize) -> &[f64] {
+        let _ = vectors;
+        &[]
     }
 
     /// Vectors that the file has in numbers that float32 does not hold.

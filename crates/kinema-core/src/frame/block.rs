@@ -1,6 +1,6 @@
 //! Blocks of frames: row-major buffers that decoders fill and kernels read.
 
-use super::{Fields, RowsMut, Stamp, VectorsMut};
+use super::{Fields, Real, RowsMut, Stamp, VectorsMut};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Where a decoder puts the frames of one block: rows of the caller, `n_selected x 3` values each.
@@ -16,6 +16,30 @@ pub struct BlockMut<'a> {
     pub stamps: RowsMut<'a, Stamp>,
 }
 
+/// Numbers that are compared at a time, without a branch for each.
+const AT_A_TIME: usize = 256;
+
+fn cleared<R: Real + Into<f64>>(values: &mut [R], fills: &[f64], factor: f64, rounding: f64) -> Option<bool> {
+    let (mut any, mut all) = (false, true);
+    for fill in fills {
+        let fill = fill * factor;
+        let room = rounding * fill.abs();
+        // what a type does not hold is infinite in it
+        let beyond = R::scaled(fill, 1.0).into();
+        let is_fill = |value: R| ((value.into() - fill).abs() <= room) | (value.into() == beyond);
+        for some in values.chunks_mut(AT_A_TIME) {
+            if some.iter().fold(false, |any, value| any | is_fill(*value)) {
+                any = true;
+                some.iter_mut().filter(|value| is_fill(**value)).for_each(|value| *value = R::NAN);
+            }
+        }
+    }
+    if any {
+        all = values.iter().all(|value| Into::<f64>::into(*value).is_nan());
+    }
+    any.then_some(all)
+}
+
 impl<'a> BlockMut<'a> {
     /// The stamp of a row.
     ///
@@ -23,6 +47,44 @@ impl<'a> BlockMut<'a> {
     /// `Internal` where there is no such row.
     pub fn stamp(&mut self, row: usize) -> Result<&mut Stamp> {
         Ok(&mut self.stamps.row(row, 1)?[0])
+    }
+
+    /// Puts NaN in place of numbers of a row that stand for such that were never written, `factor` times `fills`. Whether the
+    /// row had no others; `None` if it had none of them.
+    ///
+    /// # Errors
+    /// `Internal` where there is no such row.
+    pub fn clear_fills(&mut self, row: usize, vectors: usize, fills: &[f64], factor: f64) -> Result<Option<bool>> {
+        let len = 3 * self.n_selected;
+        // a product may be rounded on its way
+        match self.vectors.get_mut(vectors) {
+            None | Some(VectorsMut::Absent) => Ok(None),
+            Some(VectorsMut::F32(rows)) => {
+                Ok(cleared(rows.row(row, len)?, fills, factor, 2.0 * f64::from(f32::EPSILON)))
+            }
+            Some(VectorsMut::F64(rows)) => Ok(cleared(rows.row(row, len)?, fills, factor, 2.0 * f64::EPSILON)),
+        }
+    }
+
+    /// Whether positions of a row lie farther apart than this along an axis.
+    pub fn extends_beyond(&mut self, row: usize, length: f64) -> bool {
+        fn widest<R: Copy + Into<f64>>(values: &[R]) -> f64 {
+            let mut ends = [[f64::INFINITY; 3], [f64::NEG_INFINITY; 3]];
+            for atom in values.as_chunks::<3>().0 {
+                for axis in 0..3 {
+                    ends[0][axis] = ends[0][axis].min(atom[axis].into());
+                    ends[1][axis] = ends[1][axis].max(atom[axis].into());
+                }
+            }
+            (0..3).map(|axis| ends[1][axis] - ends[0][axis]).fold(0.0, f64::max)
+        }
+        let len = 3 * self.n_selected;
+        let found = match &mut self.vectors[0] {
+            VectorsMut::Absent => return false,
+            VectorsMut::F32(rows) => rows.row(row, len).map(|values| widest(values)),
+            VectorsMut::F64(rows) => rows.row(row, len).map(|values| widest(values)),
+        };
+        found.is_ok_and(|found| found > length)
     }
 
     /// Number of rows.

@@ -68,6 +68,11 @@ impl Lattice {
     /// # Errors
     /// `InvalidArgument` for an edge that is not finite, and for periodic edges that lie in one line or plane.
     pub fn new(cell: &Cell, periodic: [bool; 3]) -> Result<Self> {
+        if cell.iter().flatten().all(|value| value.is_nan()) {
+            let what = "the cell of the frame is not known, or is none that can be used (not finite, negative lengths, or \
+                        angles of no cell)";
+            return Err(Error::new(ErrorKind::InvalidArgument, what));
+        }
         if cell.iter().flatten().any(|value| !value.is_finite()) {
             return Err(Error::new(ErrorKind::InvalidArgument, format!("the cell is not finite: {cell:?}")));
         }

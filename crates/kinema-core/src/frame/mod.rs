@@ -4,21 +4,25 @@
 
 mod atom_gather;
 mod block;
+mod cells;
 pub mod lattice;
 mod real;
 mod rows;
+mod stated_units;
 
 use std::ops::{BitOr, Sub};
 
 pub use self::atom_gather::{AtomGather, GatherRoom};
 pub use self::block::{Block, BlockMut, BlockView};
+pub use self::cells::{NOT_A_CELL, is_lower};
 pub use self::lattice::Lattice;
 pub use self::real::Real;
 pub use self::rows::{RowsMut, VectorsMut};
+pub use self::stated_units::StatedUnits;
 use crate::named::Named;
 
 /// A set of the fields that a frame may hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Fields(u8);
 
 impl Fields {
@@ -112,7 +116,7 @@ pub const NO_CELL: Cell = [[0.0; 3]; 3];
 pub struct Stamp {
     /// Its cell.
     pub cell: Cell,
-    /// Along which edges of the cell it is periodic; without meaning where there is no cell.
+    /// Along which edges of the cell it is periodic, of which none is zero; without meaning where there is no cell.
     pub periodic: [bool; 3],
     /// Its step.
     pub step: i64,

@@ -1,7 +1,7 @@
 //! A stack of transforms made ready for the rows of one worker: states, places of atom sets, and what must be seen first.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::frame::{Fields, NO_CELL, Stamp};
+use crate::frame::{Fields, Stamp};
 use crate::pipeline::absent::lacks;
 use crate::reduce::{AtomMap, FrameMut, Stack, Stage, TransformState};
 use crate::selection::AtomSelection;
@@ -108,10 +108,6 @@ impl BoundStack {
     /// Those of the transforms, with the frame's number in the trajectory.
     pub fn apply(&mut self, step: Step, row: Row<'_>) -> Result<()> {
         let Row { number: frame, vectors: [positions, velocities, forces], stamp } = row;
-        if !stamp.present.contains(Fields::CELL) {
-            // decoders may leave anything in the cell of a frame without one
-            stamp.cell = NO_CELL;
-        }
         let mut shift = None;
         for (number, bound) in self.stages[..step.depth].iter_mut().enumerate() {
             let absent = bound.required - stamp.present;

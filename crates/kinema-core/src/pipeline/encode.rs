@@ -9,7 +9,7 @@ use std::time::Instant;
 use crate::clock::{Meter, RunTimings, Stopwatch, Work, WorkerTiming, thread_cpu_time};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{EncodeScratch, Encoder, Format, Making, Placing, Record};
-use crate::frame::{Block, BlockMut, Cell, Fields, NO_CELL, Scales, Units, VectorsMut};
+use crate::frame::{Block, BlockMut, Fields, NO_CELL, Scales, Stamp, Units, VectorsMut};
 use crate::index::{TableBuilder, TableIndex};
 use crate::pipeline::arrays::into_columns;
 use crate::pipeline::commit::Window;
@@ -88,6 +88,8 @@ pub fn making(
     let precisions = parts().filter_map(|part| part.decoder.precision()).filter(|_| of_format);
     let version = parts().map(|part| part.decoder.recoded_version()).reduce(|a, b| a.filter(|_| a == b)).flatten();
     let some = [0, last / 2, last].map(|position| frames.get(position));
+    let stamps = stamps(trajectory, &some, info.scales)?;
+    extras.extend(stamps.iter().any(has_open_length).then_some(OPEN_LENGTHS));
     Ok(Making {
         n_atoms,
         source_atoms: trajectory.n_atoms(),
@@ -100,23 +102,31 @@ pub fn making(
         held: held | cell,
         extras,
         wide: parts().fold(Fields::NONE, |any, part| any | part.decoder.wide_fields()),
-        cells: cells(trajectory, &some, info.scales)?,
+        cells: stamps.iter().map(|stamp| stamp.cell).collect(),
         ..Making::default()
     })
 }
 
-/// The cells of some frames.
-fn cells(trajectory: &Trajectory, frames: &[u64], units: Scales) -> Result<Vec<Cell>> {
+/// What no file that is encoded says of a cell.
+const OPEN_LENGTHS: &str = "that edges with a length are open";
+
+/// Whether an edge that has a length is open.
+fn has_open_length(stamp: &Stamp) -> bool {
+    stamp.present.contains(Fields::CELL) && (0..3).any(|i| !stamp.periodic[i] && stamp.cell[i] != [0.0; 3])
+}
+
+/// Cells, steps and times of some frames.
+fn stamps(trajectory: &Trajectory, frames: &[u64], units: Scales) -> Result<Vec<Stamp>> {
     let fields = Fields::CELL | Fields::STEP | Fields::TIME;
     let atoms = AtomSelection::all(trajectory.n_atoms());
     let mut block = Block::default();
     block.reset(frames.iter().copied(), atoms.len(), fields);
     Reader::new(trajectory, fields, atoms, Units::Of(units))?.with_absent_marked().read(frames, &mut block.as_mut())?;
     clear_absent_cells(&mut block);
-    Ok(block.stamps.iter().map(|stamp| stamp.cell).collect())
+    Ok(block.stamps)
 }
 
-/// Decoders may leave anything in the cell of a frame without one.
+/// Files say of a frame whose cell is not known, or cannot be used, that it has none.
 fn clear_absent_cells(block: &mut Block) {
     for stamp in block.stamps.iter_mut().filter(|stamp| !stamp.present.contains(Fields::CELL)) {
         stamp.cell = NO_CELL;

@@ -141,8 +141,10 @@ impl Frames<'_> {
         let atoms = self.begins[frame] as usize..self.begins[frame + 1] as usize;
         writeln!(text, "{}", atoms.len())?;
         let cell = 9 * frame..9 * frame + 9;
-        let periodic = self.cells[cell.clone()].iter().any(|&value| value != 0.0);
-        if periodic {
+        // an edge without a length is open
+        let edges = self.cells[cell.clone()].as_chunks::<3>().0;
+        let periodic = edges.iter().map(|edge| edge.iter().any(|&value| value != 0.0));
+        if periodic.clone().any(|one| one) {
             text.push_str("Lattice=\"");
             Numbers::F64(self.cells).put(cell, text)?;
             text.push_str("\" ");
@@ -154,7 +156,8 @@ impl Frames<'_> {
             key.values.put(frame * key.width..(frame + 1) * key.width, text)?;
             text.push_str(quote);
         }
-        text.push_str(if periodic { " pbc=\"T T T\"\n" } else { " pbc=\"F F F\"\n" });
+        let flags: Vec<&str> = periodic.map(|one| if one { "T" } else { "F" }).collect();
+        writeln!(text, " pbc=\"{}\"", flags.join(" "))?;
         for atom in atoms {
             text.push_str(&self.symbols[usize::from(self.species[atom])]);
             for values in self.vectors {

@@ -15,7 +15,7 @@ use crate::frame::{BlockMut, Fields, Real, RowsMut, Scales, Units, VectorsMut};
 use crate::plan::BATCH_BYTES;
 use crate::selection::AtomSelection;
 use crate::source::{Extent, MAX_GAP, Source};
-use crate::trajectory::{Absent, Part, ReaderBuffers, Scanned, Trajectory, not_scanned};
+use crate::trajectory::{Absent, FrameFault, Part, ReaderBuffers, Scanned, Trajectory, not_scanned};
 
 /// Reads frames for one worker; its buffers are those of the last reader of the trajectory.
 pub struct Reader<'a> {
@@ -190,6 +190,7 @@ impl<'a> Reader<'a> {
             self.read_batch(part, &*source, out)
                 .and_then(|()| self.settle_absent_in(number, part, &*source, out))
                 .map_err(|error| error.in_format(part.format.info().name).at_path(&part.path))?;
+            self.settle_frames(number, part, out)?;
             if self.units != Units::Native && !self.scanned.has_stored_times() {
                 for wanted in &self.buffers.wanted {
                     let stamp = out.stamp(wanted.row as usize)?;
@@ -215,6 +216,44 @@ impl<'a> Reader<'a> {
         let outcome = self.settle_absent(number, part, source, &batch, out);
         self.buffers.wanted = batch;
         outcome
+    }
+
+    /// Applies the rules of values that were never written, and of cells, to the frames that were read, and keeps what is to
+    /// be said of them.
+    fn settle_frames(&mut self, number: usize, part: &Part, out: &mut BlockMut<'_>) -> Result<()> {
+        if let Some(frame) = self.buffers.scratch.without_time.take() {
+            self.trajectory.faults.add(FrameFault::Unwritten(Fields::TIME), number, frame);
+        }
+        let Scales { length, velocity, force, .. } = self.request.scales;
+        for (vectors, (field, factor)) in Fields::VECTORS.into_iter().zip([length, velocity, force]).enumerate() {
+            let fills = part.decoder.fills(vectors);
+            if fills.is_empty() || !self.request.fields.contains(field) {
+                continue;
+            }
+            for one in &self.buffers.wanted {
+                let row = one.row as usize;
+                let Some(all) = out.clear_fills(row, vectors, fills, factor)? else { continue };
+                self.trajectory.faults.add(FrameFault::Unwritten(field), number, one.frame);
+                let stamp = out.stamp(row)?;
+                stamp.present = if all { stamp.present - field } else { stamp.present };
+            }
+        }
+        let length = part.scales.length / length;
+        for one in &self.buffers.wanted {
+            let row = one.row as usize;
+            let stamp = out.stamp(row)?;
+            let found = if stamp.settle_cell() {
+                Some(FrameFault::UnusableCell)
+            } else if stamp.has_dummy_cell(length) && out.extends_beyond(row, 1.0 / length) {
+                Some(FrameFault::DummyCell)
+            } else {
+                None
+            };
+            if let Some(fault) = found {
+                self.trajectory.faults.add(fault, number, one.frame);
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn read_batch(&mut self, part: &Part, source: &dyn Source, out: &mut BlockMut<'_>) -> Result<()> {

@@ -4,6 +4,7 @@
 
 mod atom_checkpoints;
 mod concatenation;
+mod frame_faults;
 mod growing;
 mod handle;
 mod open_files;
@@ -21,6 +22,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 pub use self::atom_checkpoints::MadeCheckpoints;
 pub use self::concatenation::{Concatenation, Gap, Overlap, PartSpan};
 use self::concatenation::{OrderedPart, concatenate};
+pub use self::frame_faults::{FoundFault, FrameFault, FrameFaults};
 use self::growing::KnownParts;
 pub use self::handle::Trajectory;
 use self::open_files::Handles;
@@ -28,12 +30,13 @@ pub use self::options::{Absent, IndexPolicy, OnTruncated, OpenOptions};
 use self::ranged_scan::ScannedRanges;
 use self::snapshot::Unverified;
 use self::stated::PartTimes;
-pub use self::stated::{StatedTimes, StatedUnits};
+pub use self::stated::StatedTimes;
 pub(crate) use self::threads::{ReaderBuffers, Threads};
 use crate::clock::{Stopwatch, Work};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{self, Decoder, Format, Header, Request, Wanted};
 use crate::frame::Scales;
+pub use crate::frame::StatedUnits;
 use crate::index::Index;
 use crate::index::identity::FileIdentity;
 use crate::named::Named;
@@ -197,6 +200,8 @@ pub struct TrajectoryFiles {
     scanned_ranges: Mutex<BTreeMap<usize, ScannedRanges>>,
     /// Of files that grow, until they are scanned.
     known: Mutex<KnownParts>,
+    /// Of frames that were read.
+    pub(crate) faults: FrameFaults,
 }
 
 impl TrajectoryFiles {
@@ -252,6 +257,7 @@ impl TrajectoryFiles {
             threads: Threads::default(),
             scanned_ranges: Mutex::default(),
             known: Mutex::new(known),
+            faults: FrameFaults::default(),
         })
     }
 
@@ -274,6 +280,10 @@ impl TrajectoryFiles {
     /// Number of atoms, the same in all parts.
     pub fn n_atoms(&self) -> u32 {
         self.header().n_atoms
+    }
+    /// What is odd about the frames that were read until now.
+    pub fn faults(&self) -> &FrameFaults {
+        &self.faults
     }
     /// The parts, if they have been scanned.
     pub fn scanned(&self) -> Option<&Scanned> {
@@ -367,7 +377,7 @@ fn open_decoder(source: &dyn Source, options: &OpenOptions) -> Result<(&'static 
     let external = format::EXTERNAL.info().name;
     let open = |format: &'static dyn Format| {
         let place = |error: Error| error.in_format(format.info().name).at_path(source.path());
-        let decoder = format.open_with(source, structure).map_err(place)?;
+        let decoder = format.open_with(source, structure, &options.units).map_err(place)?;
         let stored = decoder.stored_format().filter(|_| format.info().name != external);
         Ok((stored.and_then(format::by_name).unwrap_or(format), decoder))
     };

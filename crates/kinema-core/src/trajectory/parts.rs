@@ -8,11 +8,13 @@ use std::sync::{Arc, OnceLock, PoisonError};
 
 use super::growing::{self, KnownParts};
 use super::{
-    IndexOrigin, IndexPolicy, OnTruncated, Part, Scanned, TrajectoryFiles, open_decoder, scales_of, status_before,
+    FrameFault, IndexOrigin, IndexPolicy, OnTruncated, Part, Scanned, TrajectoryFiles, open_decoder, scales_of,
+    status_before,
 };
 use crate::clock::{Stopwatch, Work};
 use crate::error::{Error, ErrorKind, Result, printed};
 use crate::format::{Decoder, Format, Scan, ScanOptions};
+use crate::frame::Fields;
 use crate::index::identity::FileIdentity;
 use crate::index::store::{self, LoadOutcome, Stored};
 use crate::index::{Index, TableIndex};
@@ -138,7 +140,7 @@ impl TrajectoryFiles {
         let scales = scales_of(format, &*decoder, &self.options.units);
         let size = source.len()?;
         let few_zeros = known.few_zeros(&path, self.options.settled);
-        let file = File { path: &path, name, decoder: &*decoder, source, status, size, few_zeros };
+        let file = File { number, path: &path, name, decoder: &*decoder, source, status, size, few_zeros };
         let loaded = match self.options.index {
             IndexPolicy::Auto if options.previous.is_none() => {
                 store::load(&store::places(&path), source, name, n_atoms)?
@@ -241,6 +243,9 @@ impl TrajectoryFiles {
             }
         }
         let truncation = scan.truncation.map(|error| error.in_format(file.name).at_path(file.path));
+        if let Some(frame) = scan.without_time {
+            self.faults.add(FrameFault::Unwritten(Fields::TIME), file.number, frame);
+        }
         let (index, damaged) = (scan.index, scan.damaged);
         Ok(Found { index, identity, origin, index_path, index_note, truncation, damaged, extended: unfilled })
     }
@@ -278,6 +283,8 @@ impl TrajectoryFiles {
 
 /// A part that is being scanned, as it was before.
 struct File<'a> {
+    /// Which of the parts it is.
+    number: usize,
     path: &'a Path,
     /// Of its format.
     name: &'static str,

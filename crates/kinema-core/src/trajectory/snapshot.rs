@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::open_files::Handles;
 use super::{
-    IndexOrigin, OpenOptions, Part, Scanned, StatedUnits, Threads, TrajectoryFiles, not_scanned, open_decoder,
-    scales_of,
+    FrameFaults, IndexOrigin, OpenOptions, Part, Scanned, StatedUnits, Threads, TrajectoryFiles, not_scanned,
+    open_decoder, scales_of,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Decoder, Format, ScanOptions};
@@ -100,6 +100,7 @@ impl TrajectoryFiles {
             threads: Threads::default(),
             scanned_ranges: Mutex::default(),
             known: Mutex::default(),
+            faults: FrameFaults::default(),
         })
     }
 

@@ -1,38 +1,9 @@
-//! Units and times that the user states in place of what files say.
+//! Times that the user states in place of what files say.
 //!
 //! Applied once, to what decoders give; where the file's own units are asked for it is not applied.
 
 use super::{Concatenation, Part};
-use crate::frame::Scales;
 use crate::index::Index;
-
-/// The units of the files, as factors to angstrom, ps, angstrom/ps and kJ/(mol angstrom); `None`: those of the format.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct StatedUnits {
-    /// Of positions and cells.
-    pub length: Option<f64>,
-    /// Of times.
-    pub time: Option<f64>,
-    /// Of velocities; `None`: length by time, where one of them is stated.
-    pub velocity: Option<f64>,
-    /// Of forces; `None`: the format's energy by length, where that is stated.
-    pub force: Option<f64>,
-}
-
-impl StatedUnits {
-    /// The factors in place of a format's own `scales`; `time_unit`: the decoder has multiplied times by it.
-    pub(super) fn replace(&self, scales: Scales, time_unit: f64) -> Scales {
-        let length = self.length.map_or(1.0, |length| length / scales.length);
-        let time = self.time.map_or(1.0, |time| time / (time_unit * scales.time));
-        let derived = |stated: Option<f64>, own: f64, change: f64| stated.unwrap_or(own * change);
-        Scales {
-            length: self.length.unwrap_or(scales.length),
-            velocity: derived(self.velocity, scales.velocity, length / time),
-            force: derived(self.force, scales.force, 1.0 / length),
-            time: self.time.map_or(scales.time, |time| time / time_unit),
-        }
-    }
-}
 
 /// Times in place of those of the files, ps.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]

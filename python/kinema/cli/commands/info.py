@@ -89,19 +89,20 @@ def _chosen(traj: Any, selection: Any) -> _Chosen:
 
 
 def _box(traj: Any, frame: int) -> list[float] | None:
-    """Lengths, angstrom, and angles alpha, beta, gamma, degrees, of a frame's box; None where it has none."""
+    """Lengths, angstrom, and angles alpha, beta, gamma, degrees, of a frame's box; None where it has none.
+
+    A length of 0 is that of an open edge.
+    """
     import numpy as np
+
+    from kinema import _core
 
     # without vectors, which may have been written at other strides
     arrays = traj.core.read(traj.choose(frames=[frame]), fields=[], atoms=np.zeros(1, np.uint32), workers=1)
-    cell = arrays["cells"][0].astype(np.float64)
-    lengths = np.linalg.norm(cell, axis=1)
-    if not (np.isfinite(lengths).all() and lengths.all()):
+    if not arrays["present"]["cells"][0]:
         return None
-    a, b, c = cell / lengths[:, None]
-    angles = np.degrees(np.arccos(np.clip([b @ c, a @ c, a @ b], -1.0, 1.0)))
     # float32: seven digits
-    return [float(f"{value:.7g}") for value in (*lengths, *angles)]
+    return [float(f"{value:.7g}") for value in _core.lengths_of_cells(arrays["cells"])[0]]
 
 
 def _boxes(traj: Any) -> list[list[float] | None]:

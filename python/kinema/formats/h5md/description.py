@@ -80,6 +80,8 @@ class FieldDescription:
     float32 or float64, in the file's unit. Takes no negative rows; safe to call from several threads; not picklable."""
     reason: str
     """Why `reader` is needed, in words, else ""."""
+    fills: tuple[float, ...] = ()
+    """Numbers of the file that stand for such that were never written: NaN is given for them."""
 
 
 @dataclass(frozen=True, slots=True)

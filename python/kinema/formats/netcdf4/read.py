@@ -6,6 +6,7 @@ Cells that are stored as lengths and angles are turned into vectors at opening, 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import h5py
@@ -13,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.errors import ArgumentError, Error, UnsupportedFormatError
+from kinema.errors import ArgumentError, UnsupportedFormatError
 from kinema.formats.h5md.description import ABSENT, FORBIDDEN, FieldDescription, H5mdDescription
 from kinema.formats.h5md.file import H5mdFile
 from kinema.formats.h5md.read.elements import Element
-from kinema.formats.h5md.read.fields import LocatedElement, field_of, locate, scale_of
+from kinema.formats.h5md.read.fields import LocatedElement, field_of, locate, scale_of, unless_wrong
 from kinema.formats.h5md.read.other_layouts import computed_cell, description_of, unit_of
 from kinema.formats.h5md.units import Dimension
 from kinema.formats.hdf5.chunks import read_series
@@ -33,8 +34,10 @@ _DIVISOR = "icompressfac"
 _DIMENSIONS: dict[str, Dimension] = {"positions": "length", "velocities": "velocity", "forces": "force"}
 # level of a DL_POLY frame from which on it has a field
 _LEVELS = {"positions": 0, "velocities": 1, "forces": 2}
+_OF_UNITS = (ArgumentError, UnsupportedFormatError)
 # what netCDF fills numbers with that were never written
 _FILL = 9.9692099683868690e36
+_FILL_OF_INTEGERS = -(2**31) + 1
 _CELLS_AT_ONCE = 1 << 16
 
 
@@ -82,8 +85,9 @@ def describe_netcdf4(opened: H5mdFile, convention: Convention) -> H5mdDescriptio
     axis = _axis(opened, located)
     steps = None if restart else _steps(opened, convention)
     n_rows = axis.n_rows if steps is None else min(axis.n_rows, len(steps))
-    times = _time_of_restart(opened) if restart else _times(opened, n_rows)
-    cells = _cells(opened, convention, restart, n_rows)
+    find_times = partial(_time_of_restart, opened) if restart else partial(_times, opened, n_rows)
+    times = unless_wrong(opened, "time", find_times, errors=_OF_UNITS)
+    cells = _known_cells(opened, convention, restart, n_rows)
     if cells is not None and len(cells) < n_rows:
         opened.remark(f"{len(cells)} of {n_rows} frames have a cell in the file: the others are left out")
         n_rows = len(cells)
@@ -93,9 +97,17 @@ def describe_netcdf4(opened: H5mdFile, convention: Convention) -> H5mdDescriptio
     for name, one in located.items():
         if one.element.value.shape[-2] != axis.value.shape[-2]:
             raise opened.corrupt(f"{one.element.name} has another number of atoms than {axis.name}")
-        known = scale_of(opened, one.element.name, one.element.unit or convention.units[name], _DIMENSIONS[name])
-        assert known is not None
-        field = field_of(opened, one, axis, known[0] * factors[name], known[1])
+        unit = one.element.unit or convention.units[name]
+        scale = partial(scale_of, opened, one.element.name, unit, _DIMENSIONS[name])
+        known = (
+            scale()
+            if one.element.name == axis.name
+            else unless_wrong(opened, one.element.name, scale, errors=_OF_UNITS)
+        )
+        if known is None:
+            continue
+        made = field_of(opened, one, axis, known[0] * factors[name], known[1])
+        field = replace(made, fills=_fills(one.element.value))
         fields[name] = field if levels is None else _at_levels(opened, field, name, levels)
     if cells is not None:
         fields["cell"] = computed_cell(cells[:n_rows])
@@ -136,14 +148,17 @@ def _variable(opened: H5mdFile, name: str, shape: tuple[int | None, ...], kinds:
 def _vectors(opened: H5mdFile, restart: bool) -> tuple[dict[str, LocatedElement], dict[str, float], list[str]]:
     """The variables of fields, factors beside their units, and those that are integers."""
     located, factors, quantised = {}, {}, []
-    for field, usual in VECTORS.items():
-        for name in (usual, _QUANTISED[field]):
-            node = _variable(opened, name, (None, 3) if restart else (None, None, 3))
-            # DL_POLY has variables of velocities and forces also where no frame has any
-            if node is None or field in located or 0 in node.shape:
-                continue
+    nodes = {
+        (field, name): _variable(opened, name, (None, 3) if restart else (None, None, 3))
+        for field, usual in VECTORS.items()
+        for name in (usual, _QUANTISED[field])
+    }
+    # DL_POLY has variables of velocities and forces also where no frame has any; a file without frames has them all
+    has_frames = any(node is not None and 0 not in node.shape for node in nodes.values())
+    for (field, name), node in nodes.items():
+        if node is not None and field not in located and 0 not in node.shape[0 if has_frames else 1 :]:
             factor = _number(opened, node, "scale_factor", 1.0)
-            if name != usual:
+            if name != VECTORS[field]:
                 factor /= _number(opened, node, _DIVISOR)
                 quantised.append(field)
             rows = 1 if restart else int(node.shape[0])
@@ -182,11 +197,19 @@ def _number(opened: H5mdFile, node: Any, name: str, default: float | None = None
     return float(found.reshape(-1)[0])
 
 
-def _filled(node: Any, values: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Which numbers were never written: those that the file, or netCDF by itself, fills with."""
-    stated = numbers(attribute(node, "_FillValue")) if attribute(node, "_FillValue") is not None else None
-    fills = [_FILL, float(np.float32(_FILL)), *([] if stated is None else stated.reshape(-1).tolist())]
-    return np.isin(values, fills)
+def _fills(node: Any) -> tuple[float, ...]:
+    """Numbers that stand for such that were never written: those that the file, or netCDF by itself, fills with."""
+    stated = [
+        numbers(value) for name in ("_FillValue", "missing_value") if (value := attribute(node, name)) is not None
+    ]
+    named = [number for one in stated if one is not None for number in one.reshape(-1).astype(np.float64).tolist()]
+    usual = {"f": (_FILL, float(np.float32(_FILL)))}.get(node.dtype.kind, (float(_FILL_OF_INTEGERS),))
+    return (*usual, *named)
+
+
+def _unfilled(node: Any, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The numbers of a variable, NaN where none was ever written."""
+    return np.where(np.isin(values, _fills(node)), np.nan, values)
 
 
 # -- frames -----------------------------------------------------------------------------------------------------
@@ -195,12 +218,12 @@ def _filled(node: Any, values: NDArray[np.float64]) -> NDArray[np.bool_]:
 def _times(opened: H5mdFile, n_rows: int) -> NDArray[np.float64] | None:
     """(rows,) in ps, NaN where none was written: a variable may have fewer rows than others; None without times."""
     node = _variable(opened, "time", (None,))
-    if node is None or not node.shape[0]:
+    if node is None or not n_rows:
         return None
     values = np.full(n_rows, np.nan)
-    found = np.asarray(read_series(opened, node), np.float64)[:n_rows]
+    found = np.asarray(read_series(opened, node) if node.shape[0] else [], np.float64)[:n_rows]
     values[: len(found)] = found
-    return np.where(_filled(node, values), np.nan, values) * _time_scale(opened, node)
+    return _noted_times(opened, _unfilled(node, values)) * _time_scale(opened, node)
 
 
 def _time_of_restart(opened: H5mdFile) -> NDArray[np.float64] | None:
@@ -209,7 +232,19 @@ def _time_of_restart(opened: H5mdFile) -> NDArray[np.float64] | None:
     values = None if getattr(node, "size", 0) != 1 else numbers(node[()])
     if values is None:
         raise opened.corrupt("variable time of a restart, expected one number")
-    return values.reshape(1).astype(np.float64) * _time_scale(opened, node)
+    times = _noted_times(opened, _unfilled(node, values.reshape(1).astype(np.float64)))
+    return times * _time_scale(opened, node)
+
+
+def _noted_times(opened: H5mdFile, times: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The times, with a note of those that were never written."""
+    missing = np.flatnonzero(np.isnan(times))
+    if len(missing):
+        opened.warn(
+            f"values of time were never written in {len(missing)} of {len(times)} frames, the first is frame "
+            f"{missing[0]}: NaN is given"
+        )
+    return times
 
 
 def _time_scale(opened: H5mdFile, node: Any) -> float:
@@ -255,6 +290,13 @@ def _at_levels(
 # -- cells ------------------------------------------------------------------------------------------------------
 
 
+def _known_cells(opened: H5mdFile, convention: Convention, restart: bool, n_rows: int) -> NDArray[np.float64] | None:
+    """As `_cells`; NaN, which is a cell that is not known, with a note, if its variables make none."""
+    found = partial(_cells, opened, convention, restart, n_rows)
+    cells = unless_wrong(opened, "cell", lambda: (found(),), "the cell of no frame is known", _OF_UNITS)
+    return np.full((n_rows, 3, 3), np.nan) if cells is None else cells[0]
+
+
 def _cells(opened: H5mdFile, convention: Convention, restart: bool, n_rows: int) -> NDArray[np.float64] | None:
     """(rows, 3, 3) in angstrom; None where no frame has a cell."""
     rows = () if restart else (None,)
@@ -262,24 +304,19 @@ def _cells(opened: H5mdFile, convention: Convention, restart: bool, n_rows: int)
     if vectors is not None and vectors.shape[0]:
         cells = _rows(vectors, n_rows) * _length_scale(opened, vectors)
         cells[~_has_cells(opened, len(cells))] = 0.0
-        if not np.isfinite(cells.astype(np.float32)).all():
-            raise opened.corrupt("variable cell has vectors that are no numbers")
     else:
         lengths, angles = _variable(opened, LENGTHS, (*rows, 3)), _variable(opened, ANGLES, (*rows, 3))
         if lengths is None or angles is None or 0 in (*lengths.shape, *angles.shape):
             return None
         if restart:
-            both = [lengths[()][None].astype(np.float64), angles[()][None].astype(np.float64)]
+            both = [_unfilled(one, one[()][None].astype(np.float64)) for one in (lengths, angles)]
         else:
             n_rows = min(n_rows, lengths.shape[0], angles.shape[0])
             both = [_rows(lengths, n_rows), _rows(angles, n_rows)]
         # a scale factor may be negative, and the numbers with it
         scale = _length_scale(opened, lengths)
         both = [both[0] * np.sign(scale), both[1] * _degrees(opened, angles)]
-        try:
-            cells = _core.cells_of_lengths(np.concatenate(both, axis=1)) * abs(scale)
-        except Error as error:
-            raise opened.corrupt(str(error)) from None
+        cells = _core.cells_of_lengths(np.concatenate(both, axis=1)) * abs(scale)
     return cells if cells.any() else None
 
 
@@ -290,7 +327,7 @@ def _rows(node: Any, n_rows: int) -> NDArray[np.float64]:
     for start in range(0, n_rows, _CELLS_AT_ONCE):
         stop = min(start + _CELLS_AT_ONCE, n_rows)
         values[start:stop] = node[start:stop]
-    return values
+    return _unfilled(node, values)
 
 
 def _has_cells(opened: H5mdFile, n_rows: int) -> NDArray[np.bool_]:

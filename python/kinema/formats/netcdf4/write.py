@@ -170,11 +170,12 @@ def _as_cells(cells: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _images(cells: NDArray[np.float64]) -> NDArray[np.int32]:
-    """DL_POLY's image convention: 1 cubic, 2 orthorhombic, 3 parallelepiped."""
+    """DL_POLY's image convention: 1 cubic, 2 orthorhombic, 3 parallelepiped, 6 a slab without a third edge."""
     edges = np.diagonal(cells, axis1=1, axis2=2)
     straight = np.count_nonzero(cells, axis=(1, 2)) == np.count_nonzero(edges, axis=1)
     equal = (edges == edges[:, :1]).all(axis=1)
-    return np.where(straight, np.where(equal, 1, 2), 3).astype(np.int32)
+    shapes = np.where(straight, np.where(equal, 1, 2), 3)
+    return np.where(cells[:, 2].any(axis=1), shapes, 6).astype(np.int32)
 
 
 def create(root: Any, options: NetcdfOptions, first: FrameArrays | None) -> FrameVariables:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.frame import frame_bytes
+from kinema.notes import emit
 from kinema.prefetch import Prefetcher
 from kinema.selection.frames import FrameSelection
 
@@ -122,6 +123,7 @@ class ReadAhead:
         self._rows = {}
         run, rest = rest[:length], rest[length:]
         block = self._blocks.take(run)
+        emit(self._core.frame_notes(new=True))
         self.vectors, self.absent, self.dimensions = block.vectors, block.absent, block.dimensions
         self.cells, self.periodic = block.cells, block.periodic
         self.steps, self.times = block.steps, block.times

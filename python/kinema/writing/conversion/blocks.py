@@ -94,6 +94,8 @@ def write_blocks(
             "time_unit": stored.units.time,
             "provenance": provenance.with_notes(losses).json(),
         }
+        if stored.has_cells and options.get("boundary") is None:
+            given["boundary"] = _boundary(source)
     work = _Work(source, stored, name, options, workers, memory, losses, by, strategy != "serial")
     began, n_restored, size = time.perf_counter(), 0, 0
     with reporting(progress, f"writing {os.path.basename(name)}", len(source)) as report:
@@ -114,6 +116,12 @@ def write_blocks(
         losses=losses,
         n_restored=n_restored,
     )
+
+
+def _boundary(source: SourceFrames) -> list[str]:
+    """What the first frame says of its edges; the file says it once."""
+    first = source.trajectory.core.read(source.frames[:1], atoms=np.zeros(0, np.uint32), workers=1, mark_absent=True)
+    return ["periodic" if one else "none" for one in first["periodic"][0].tolist()]
 
 
 @dataclass

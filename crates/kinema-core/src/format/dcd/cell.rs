@@ -1,6 +1,5 @@
 //! DCD unit cells, in the three conventions that programs write.
 
-use crate::error::{Error, ErrorKind};
 use crate::format::cells::{cosine_of_degrees, finite, from_lengths};
 use crate::frame::{Cell, NO_CELL};
 
@@ -15,38 +14,39 @@ pub(super) const SHAPE_MATRIX_SINCE: i32 = 25;
 /// copy that number: the matrix must be positive definite, and its three off-diagonal numbers not all exactly 90, which
 /// are right angles (of edges beyond 90 angstrom they are a positive definite matrix as well). Before version 25, and
 /// for X-PLOR, angles that all lie in -1..=1 are cosines (NAMD, VMD), those in 0..=180 are degrees, and a matrix is
-/// taken only where they are neither. A length of zero means "no cell", as in MDAnalysis. `None`: none of these, or
-/// not a finite cell with a volume.
+/// taken only where they are neither. An edge of length zero is an open direction, whose angles count as right ones; three
+/// of them are no cell. `None`: none of these.
 pub fn cell(numbers: [f64; 6], version: i32) -> Option<Cell> {
     let [a, gamma, b, beta, alpha, c] = numbers;
     if numbers.iter().any(|number| !number.is_finite()) {
         return None;
     }
-    if a == 0.0 || b == 0.0 || c == 0.0 {
+    if [a, b, c] == [0.0; 3] {
         return Some(NO_CELL);
     }
+    let open = [a, b, c].map(|length| length == 0.0);
+    let of_open = |i: usize| open[(i + 1) % 3] || open[(i + 2) % 3];
     let angles = [alpha, beta, gamma];
-    let cosines = angles.iter().all(|angle| (-1.0..=1.0).contains(angle));
-    let degrees = angles.iter().all(|angle| (0.0..=180.0).contains(angle));
+    // of an edge without a length programs leave anything in the angles
+    let mut known = angles.iter().enumerate().filter(|(i, _)| !of_open(*i)).map(|(_, angle)| angle);
+    let cosines = known.clone().all(|angle| (-1.0..=1.0).contains(angle));
+    let degrees = known.all(|angle| (0.0..=180.0).contains(angle));
     let claimed = version >= SHAPE_MATRIX_SINCE && angles != [90.0; 3];
-    if (claimed || !(cosines || degrees)) && positive_definite(numbers) {
+    if (claimed || !(cosines || degrees)) && is_shape(numbers) {
         let [xx, xy, yy, xz, yz, zz] = numbers;
         return finite([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]);
     }
-    if !(cosines || degrees) || a < 0.0 || b < 0.0 || c < 0.0 {
+    if !(cosines || degrees) {
         return None;
     }
     from_lengths([a, b, c], if cosines { angles } else { angles.map(cosine_of_degrees) })
 }
 
-/// The error for numbers at byte `at` of which [`cell`] makes none.
-pub fn not_a_cell(numbers: &[f64; 6], frame: u64, at: u64) -> Error {
-    let what = format!("the unit cell {numbers:?} is neither lengths with angles or cosines nor a shape matrix");
-    Error::new(ErrorKind::Corrupt, what).at_frame(frame).at_byte(at)
-}
-
-/// Whether the symmetric matrix `xx, xy, yy, xz, yz, zz` is one (Sylvester's criterion).
-fn positive_definite([xx, xy, yy, xz, yz, zz]: [f64; 6]) -> bool {
+/// Whether the symmetric matrix `xx, xy, yy, xz, yz, zz` is one of edges: positive definite (Sylvester's criterion), but for
+/// open edges, all numbers of which are zero.
+fn is_shape([xx, xy, yy, xz, yz, zz]: [f64; 6]) -> bool {
+    let edge = |own: f64, others: [f64; 2]| if own == 0.0 && others == [0.0; 2] { 1.0 } else { own };
+    let (xx, yy, zz) = (edge(xx, [xy, xz]), edge(yy, [xy, yz]), edge(zz, [xz, yz]));
     let minor = xx * yy - xy * xy;
     let determinant = xx * (yy * zz - yz * yz) - xy * (xy * zz - yz * xz) + xz * (xy * yz - yy * xz);
     xx > 0.0 && minor > 0.0 && determinant > 0.0
@@ -125,9 +125,17 @@ mod tests {
     }
 
     #[test]
-    fn a_length_of_zero_is_no_cell() {
-        for numbers in [[0.0, 90.0, 0.0, 90.0, 90.0, 0.0], [50.0, 90.0, 60.0, 90.0, 90.0, 0.0]] {
-            assert_eq!(cell(numbers, 24), Some([[0.0; 3]; 3]));
+    fn a_length_of_zero_is_an_open_edge_whatever_its_angles() {
+        assert_eq!(cell([0.0, 90.0, 0.0, 90.0, 90.0, 0.0], 24), Some([[0.0; 3]; 3]));
+        let slab = Some([[50.0, 0.0, 0.0], [0.0, 60.0, 0.0], [0.0; 3]]);
+        for (angle, gamma) in [(90.0, 90.0), (0.0, 0.0), (0.0, 90.0), (500.0, 90.0), (-7.0, 90.0)] {
+            for version in [0, 24, 36] {
+                assert_eq!(cell([50.0, gamma, 60.0, angle, angle, 0.0], version), slab, "{angle} {version}");
+            }
         }
+        assert_eq!(cell([0.0, 3.0, 60.0, 0.0, 0.0, 0.0], 24), Some([[0.0; 3], [0.0, 60.0, 0.0], [0.0; 3]]));
+        let sheared = [[50.0, 0.5, 0.0], [0.5, 60.0, 0.0], [0.0; 3]];
+        assert_eq!(cell([50.0, 0.5, 60.0, 0.0, 0.0, 0.0], 36), Some(sheared));
+        assert_eq!(cell([-50.0, 90.0, 60.0, 90.0, 90.0, 0.0], 24), None);
     }
 }

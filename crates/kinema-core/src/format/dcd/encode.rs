@@ -5,12 +5,12 @@ use super::header::{DcdHeader, FIRST_RECORD, Program, shown};
 use super::times::Times;
 use crate::container::fortran::Layout;
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::cells::{self, is_lower};
+use crate::format::cells;
 use crate::format::frame_layout::vectors_of;
 use crate::format::{
     AtomPlane, EncodeScratch, Encoder, FrameLayout, Making, Marker, Placing, Record, SomeAtoms, first_lost,
 };
-use crate::frame::{BlockView, Cell, Fields, NO_CELL, Stamp};
+use crate::frame::{BlockView, Cell, Fields, NO_CELL, Stamp, is_lower};
 use crate::selection::AtomSelection;
 
 /// CHARMM's version in the header: with 24, cells are lengths and cosines, as NAMD writes them.
@@ -174,8 +174,8 @@ impl DcdEncoder {
             return Ok(numbers);
         }
         let expected = match self.cells {
-            CellKind::Matrix => "a symmetric matrix with a volume, as those of the other frames",
-            _ => "a cell with a volume whose first vector lies along x and the second in the xy plane",
+            CellKind::Matrix => "a symmetric matrix, as those of the other frames",
+            _ => "a cell whose first vector lies along x and the second in the xy plane",
         };
         let what = format!("a cell that this DCD file cannot hold, expected {expected}, found {stored:?}");
         Err(Error::new(ErrorKind::Unsupported, what).at_frame(frame))
@@ -282,8 +282,8 @@ impl Encoder for DcdEncoder {
             check_record(record, 0, 48, "unit cell")?;
             let mut numbers = [0.0; 6];
             numbers.iter_mut().zip(cell[4..].as_chunks().0).for_each(|(number, bytes)| *number = LAYOUT.double(*bytes));
-            stored = cell::cell(numbers, version)
-                .ok_or_else(|| cell::not_a_cell(&numbers, record.frame, record.offset + 4))?;
+            // by the rule of all formats a frame whose numbers are no cell has none
+            stored = cell::cell(numbers, version).unwrap_or(NO_CELL);
         }
         self.push_cell(&stored, record.frame, out)?;
         out.extend_from_slice(planes);
@@ -437,7 +437,21 @@ mod tests {
             cell::cell(made.cell(&turned, 0).unwrap(), VERSION),
             Some([[50.0, 0.0, 0.0], [0.0, 60.0, 0.0], [0.0, 0.0, 70.0]])
         );
-        let slab = [[50.0, 0.0, 0.0], [0.0, 60.0, 0.0], [0.0; 3]];
-        assert_eq!(encoder(vec![slab]).cell(&slab, 3).unwrap_err().kind(), ErrorKind::Unsupported);
+        let flat = [[50.0, 0.0, 0.0], [0.0, 60.0, 0.0], [3.0, 4.0, 0.0]];
+        assert_eq!(encoder(vec![flat]).cell(&flat, 3).unwrap_err().kind(), ErrorKind::Unsupported);
+    }
+
+    #[test]
+    fn open_edges_are_kept() {
+        let [a, b, c] = [[50.0, 0.0, 0.0], [20.0, 60.0, 0.0], [5.0, 6.0, 70.0]];
+        let none = [0.0; 3];
+        for cell in [[a, b, none], [a, none, none], [none, [0.0, 60.0, 0.0], none], [a, none, [5.0, 0.0, 70.0]]] {
+            let made = encoder(vec![cell, [a, b, c]]);
+            let found = cell::cell(made.cell(&cell, 0).unwrap(), VERSION).unwrap();
+            assert!(nearly_equal(&found, &cell), "{found:?} {cell:?}");
+        }
+        let sheared = [[50.0, 0.5, 0.0], [0.5, 60.0, 0.0], none];
+        let made = encoder(vec![sheared]);
+        assert_eq!(cell::cell(made.cell(&sheared, 0).unwrap(), made.version), Some(sheared));
     }
 }

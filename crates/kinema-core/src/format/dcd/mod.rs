@@ -18,7 +18,7 @@ use super::{Decoded, Decoder, Encoder, Format, FormatInfo, Header, Making};
 use super::{Request, Scan, ScanOptions, Scratch, Segment, Wanted};
 use crate::container::fortran::Layout;
 use crate::error::{Error, ErrorKind, Result};
-use crate::frame::{BlockMut, Fields, NO_CELL, Real, RowsMut, Scales, Stamp, VectorsMut};
+use crate::frame::{BlockMut, Fields, NO_CELL, NOT_A_CELL, Real, RowsMut, Scales, Stamp, VectorsMut};
 use crate::index::{Index, UniformIndex};
 use crate::source::{Extent, Source};
 
@@ -153,7 +153,7 @@ impl Decoder for DcdDecoder {
             let at = Index::Uniform(index.clone()).extent(frame).offset;
             index.n_frames = frame;
             let truncation = Some(unfinished(at).at_frame(frame));
-            return Ok(Scan { index: Index::Uniform(index), truncation, damaged: Vec::new() });
+            return Ok(Scan { index: Index::Uniform(index), truncation, damaged: Vec::new(), without_time: None });
         }
         let truncation = (rest > 0).then(|| {
             let expected = if index.n_frames == 0 { index.first.len } else { index.stride };
@@ -161,7 +161,7 @@ impl Decoder for DcdDecoder {
             let what = format!("the last frame is incomplete, expected {expected} bytes, found {rest}");
             Error::new(ErrorKind::Truncated, what).at_frame(index.n_frames).at_byte(at)
         });
-        Ok(Scan { index: Index::Uniform(index), truncation, damaged: Vec::new() })
+        Ok(Scan { index: Index::Uniform(index), truncation, damaged: Vec::new(), without_time: None })
     }
 
     /// All records have their lengths before and behind them.
@@ -387,7 +387,7 @@ impl<'a> FrameBytes<'a> {
             let numbers = self.bytes.get(at as usize..).unwrap_or_default().as_chunks::<8>().0;
             let mut six = [0.0; 6];
             six.iter_mut().zip(numbers).for_each(|(value, bytes)| *value = dcd.layout.double(*bytes));
-            cell = cell::cell(six, dcd.version).ok_or_else(|| cell::not_a_cell(&six, self.frame, self.offset + at))?;
+            cell = cell::cell(six, dcd.version).unwrap_or(NOT_A_CELL);
             cell.iter_mut().flatten().for_each(|value| *value *= request.scales.length);
         }
         self.check(dcd.cell_len(), 4 * dcd.stored_atoms(self.frame), "x plane")?;

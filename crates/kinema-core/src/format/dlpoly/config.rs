@@ -6,7 +6,7 @@ use super::fixed::{Fixed, LOOKED_AT};
 use super::free::{self, Atoms};
 use super::layout::Layout;
 use super::records::{AtomBlock, Lines, RECORD};
-use super::{SCALES, TIME_UNIT, checked_cell, encode_config, fields_of, shape_of, warning_of};
+use super::{SCALES, TIME_UNIT, encode_config, fields_of, shape_of, warning_of};
 use crate::container::text::{Words, parse_f64, parse_i64};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Decoded, Decoder, Encoder, Format, FormatInfo, Header, Making};
@@ -119,7 +119,6 @@ impl ConfigHead {
             *vector = free::three(line, at as u64, "vector of the cell")?;
         }
         let (body, _) = lines.next().ok_or_else(missing)?;
-        let cell = checked_cell(cell).map_err(|error| error.at_byte(at as u64))?;
         let title = String::from_utf8_lossy(title.trim_ascii()).into_owned();
         Ok(Self { title, levels: levcfg as usize + 1, imcon, stated, cell, len: body as u64 })
     }
@@ -265,7 +264,7 @@ impl Decoder for ConfigDecoder {
         let whole = Extent { offset: 0, len: self.size };
         let (steps, times) = self.head.stated.map(|(_, step, time)| (vec![step].into(), vec![time].into())).unzip();
         let index = UniformIndex { n_frames: 1, first: whole, stride: self.size, spacing: None, steps, times };
-        Ok(Scan { index: Index::Uniform(index), truncation: None, damaged: Vec::new() })
+        Ok(Scan { index: Index::Uniform(index), truncation: None, damaged: Vec::new(), without_time: None })
     }
 
     fn segments(&self, index: &Index, wanted: &[Wanted], request: &Request, segments: &mut Vec<Segment>) -> Result<()> {

@@ -18,6 +18,9 @@ pub(super) const WIDTH: usize = RECORD + 1;
 pub(super) const NO_TIME: &str = "frames without a time have NaN in its place";
 pub(super) const CELLS: &str = "cells are rounded to 1e-10 angstrom";
 
+/// DL_POLY's shape of a cell that is periodic in x and y alone.
+pub(super) const SLAB: i64 = 6;
+
 /// Longest name of an atom.
 const NAME_WIDTH: usize = 8;
 /// Columns of its index.
@@ -65,11 +68,13 @@ pub(super) fn end_record(out: &mut Vec<u8>, start: usize) {
     out.push(b'\n');
 }
 
-/// The shape that a cell has at the least: 0 none, 1 cubic, 2 orthorhombic, 3 any.
+/// The shape that a cell has at the least: 0 none, 1 cubic, 2 orthorhombic, 3 any, [`SLAB`] without a third edge.
 pub(super) fn imcon_of(cell: &Cell) -> i64 {
     let [[xx, xy, xz], [yx, yy, yz], [zx, zy, zz]] = *cell;
     if *cell == NO_CELL {
         0
+    } else if [zx, zy, zz] == [0.0; 3] && [xz, yz] == [0.0; 2] {
+        SLAB
     } else if [xy, xz, yx, yz, zx, zy] != [0.0; 6] {
         3
     } else if xx == yy && yy == zz {
@@ -79,9 +84,11 @@ pub(super) fn imcon_of(cell: &Cell) -> i64 {
     }
 }
 
-/// The most general shape of these cells.
+/// The most general shape of these cells; that of a slab if all are slabs, as frames may say otherwise.
 pub(super) fn imcon_of_all(cells: &[Cell]) -> i64 {
-    cells.iter().map(imcon_of).max().unwrap_or(0)
+    let shapes = cells.iter().map(imcon_of);
+    let general = shapes.clone().filter(|shape| *shape != SLAB).max().unwrap_or(0);
+    if general == 0 { shapes.max().unwrap_or(0) } else { general }
 }
 
 /// Whether so many decimals hold the value.

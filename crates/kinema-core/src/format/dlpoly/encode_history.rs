@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::encode::{
-    AtomLines, CELLS, Kind, NO_TIME, WIDTH, check_rows, checked, end_record, holds, holds_cell, imcon_of, imcon_of_all,
-    layout_of, levels, note_digits, put_atoms, put_cell, put_title, takes_doubles,
+    AtomLines, CELLS, Kind, NO_TIME, SLAB, WIDTH, check_rows, checked, end_record, holds, holds_cell, imcon_of,
+    imcon_of_all, layout_of, levels, note_digits, put_atoms, put_cell, put_title, takes_doubles,
 };
 use super::history::NAME;
 use super::layout::{FRAME_RECORDS, HEAD_RECORDS, Layout, TIMESTEP};
@@ -148,7 +148,7 @@ impl HistoryEncoder {
     fn put_timestep(&self, stamp: &Stamp, out: &mut Vec<u8>) -> Result<()> {
         let own = imcon_of(&stamp.cell);
         // of the file's frames with cells all have one shape, where that is possible
-        let imcon = if own == 0 { 0 } else { own.max(self.imcon) };
+        let imcon = if own == 0 || own == SLAB || self.imcon == SLAB { own } else { own.max(self.imcon) };
         let start = out.len();
         put_text(out, TIMESTEP, 8);
         checked(out, "a step", |out| put_i(out, stamp.step, 10))?;

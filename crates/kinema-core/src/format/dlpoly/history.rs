@@ -230,7 +230,7 @@ impl Decoder for HistoryDecoder {
             steps: Some(steps.into()),
             times: Some(times.into()),
         };
-        Ok(Scan { index: Index::Uniform(index), truncation, damaged })
+        Ok(Scan { index: Index::Uniform(index), truncation, damaged, without_time: None })
     }
 
     fn segments(&self, index: &Index, wanted: &[Wanted], request: &Request, segments: &mut Vec<Segment>) -> Result<()> {

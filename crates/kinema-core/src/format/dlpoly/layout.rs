@@ -1,7 +1,7 @@
 //! The head of a HISTORY file with records of one width, and the places of its frames.
 
 use super::records::{AtomBlock, Lines, RECORD, column, integer, real};
-use super::{checked_cell, shown};
+use super::shown;
 use crate::error::{Error, ErrorKind, Result};
 use crate::frame::{Cell, NO_CELL, Scales};
 
@@ -168,7 +168,6 @@ impl Layout {
                 *value = real(record, width * axis..width * (axis + 1), "vector of the cell", at)?;
             }
         }
-        let cell = checked_cell(cell).map_err(|error| error.at_byte(at + self.block.lines.width() as u64))?;
         Ok(cell.map(|vector| vector.map(|value| value * scales.length)))
     }
 }

@@ -18,8 +18,7 @@ mod unformatted;
 pub use self::config::Config;
 pub use self::history::{Head, History};
 
-use crate::error::{Error, ErrorKind, Result};
-use crate::frame::{Cell, Fields, Scales};
+use crate::frame::{Fields, Scales};
 
 /// Angstrom, ps, angstrom/ps, and Da angstrom/ps^2, of which 100 are a kJ/(mol angstrom).
 const SCALES: Scales = Scales { length: 1.0, velocity: 1.0, force: 0.01, time: 1.0 };
@@ -41,7 +40,7 @@ fn warning_of(imcon: i64) -> Option<String> {
         7 => "a hexagonal prism",
         6 => {
             return Some(
-                "imcon 6: the system is periodic in x and y alone; nearest images and transforms leave z as it is, converted files do not say so"
+                "imcon 6: the system is periodic in x and y alone; nearest images and transforms leave z as it is"
                     .to_owned(),
             );
         }
@@ -70,14 +69,6 @@ fn shape_of(imcon: i64) -> &'static str {
         6 => "slab, periodic in x and y",
         _ => "hexagonal prism cell",
     }
-}
-
-/// A cell whose values float32 holds as well, as positions may be given so.
-fn checked_cell(cell: Cell) -> Result<Cell> {
-    super::cells::finite(cell).ok_or_else(|| {
-        let what = format!("vectors of the cell, expected numbers, found {cell:?}");
-        Error::new(ErrorKind::Corrupt, what)
-    })
 }
 
 /// Bytes of a record for messages, at most one line.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::atoms::AtomNames;
 use super::history::NAME;
-use super::{checked_cell, fields_of, shape_of, warning_of};
+use super::{fields_of, shape_of, warning_of};
 use crate::container::fortran::Layout;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::planes::{PlaneRuns, gather_run, interleave};
@@ -211,8 +211,6 @@ impl Shape {
         let numbers = record(self.layout, bytes, at, start, CELL, "cell")?.as_chunks::<8>().0;
         let mut cell = NO_CELL;
         cell.iter_mut().flatten().zip(numbers).for_each(|(value, bytes)| *value = self.layout.double(*bytes));
-        let place = at.saturating_add(start + self.layout.marker_len());
-        let cell = checked_cell(cell).map_err(|error| error.at_byte(place))?;
         Ok(cell.map(|vector| vector.map(|value| value * factor)))
     }
 
@@ -314,7 +312,7 @@ impl Decoder for UnformattedDecoder {
             steps: Some(steps.into()),
             times: Some(times.into()),
         };
-        Ok(Scan { index: Index::Uniform(index), truncation, damaged })
+        Ok(Scan { index: Index::Uniform(index), truncation, damaged, without_time: None })
     }
 
     fn segments(&self, index: &Index, wanted: &[Wanted], request: &Request, segments: &mut Vec<Segment>) -> Result<()> {

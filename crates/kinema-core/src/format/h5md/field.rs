@@ -44,6 +44,8 @@ pub struct Field {
     pub scale: f64,
     /// Whether units of the data set are numbers, not atoms.
     pub flat: bool,
+    /// Numbers that stand for such that were never written.
+    pub fills: Vec<f64>,
 }
 
 impl Field {

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::container::hdf5;
 use crate::error::{Error, ErrorKind, Result};
-use crate::frame::{BlockMut, Cell, Fields, RowsMut, Scales, Stamp, VectorsMut};
+use crate::frame::{BlockMut, Cell, Fields, RowsMut, Scales, Stamp, StatedUnits, VectorsMut};
 use crate::index::{ChunkedIndex, Index};
 use crate::selection::AtomSelection;
 use crate::source::{Extent, Source};
@@ -61,7 +61,12 @@ impl Format for H5md {
         Err(Error::new(ErrorKind::Unsupported, "HDF5 files are opened with libhdf5, which is not available here"))
     }
 
-    fn open_with(&self, source: &dyn Source, structure: Option<&dyn ReadStructure>) -> Result<Arc<dyn Decoder>> {
+    fn open_with(
+        &self,
+        source: &dyn Source,
+        structure: Option<&dyn ReadStructure>,
+        _: &StatedUnits,
+    ) -> Result<Arc<dyn Decoder>> {
         match structure {
             Some(structure) => structure.open(source.path()),
             None => self.open(source),
@@ -260,6 +265,10 @@ impl Decoder for H5mdDecoder {
         true
     }
 
+    fn fills(&self, vectors: usize) -> &[f64] {
+        self.vectors.get(vectors).and_then(Option::as_ref).map_or(&[], |field| &field.fills)
+    }
+
     fn wide_fields(&self) -> Fields {
         let wide = |field: &Option<Field>| field.as_ref().is_some_and(Field::is_wide);
         let there = self.vectors.iter().zip(KINDS).filter(|(field, _)| wide(field));
@@ -294,7 +303,12 @@ impl Decoder for H5mdDecoder {
     fn scan(&self, source: &dyn Source, options: &ScanOptions<'_>) -> Result<Scan> {
         // all was found when the file was opened
         (options.progress)(source.len()?)?;
-        Ok(Scan { index: Index::Chunked(self.index.clone()), truncation: None, damaged: Vec::new() })
+        Ok(Scan {
+            index: Index::Chunked(self.index.clone()),
+            truncation: None,
+            damaged: Vec::new(),
+            without_time: None,
+        })
     }
 
     fn segments(&self, index: &Index, wanted: &[Wanted], request: &Request, segments: &mut Vec<Segment>) -> Result<()> {

@@ -4,10 +4,9 @@ use super::layout::{Column, Layout, VECTORS};
 use super::{NAME, VELOCITY, lengths_and_degrees};
 use crate::container::netcdf3::{Attribute, Dimension, Header, Kind, Value, Variable, Version};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::cells::is_lower;
 use crate::format::frame_layout::vectors_of;
 use crate::format::{AtomPlane, EncodeScratch, Encoder, FrameLayout, Making, Marker, Placing, SomeAtoms, first_lost};
-use crate::frame::{BlockView, Cell, Fields, NO_CELL, Stamp};
+use crate::frame::{BlockView, Cell, Fields, NO_CELL, Stamp, StatedUnits, is_lower};
 
 /// A variable of CDF-2 has fewer bytes in a record.
 const MOST_BYTES: u64 = (1 << 32) - 4;
@@ -90,7 +89,7 @@ impl NetcdfEncoder {
             has_times: Some(layout.time.is_some()),
             ..made
         };
-        let own = Layout::of(&made.header())?;
+        let own = Layout::of(&made.header(), &StatedUnits::default())?;
         let places = |layout: &Layout| {
             let place = |column: Column| (column.begin - layout.first, column.double, column.factor);
             let cell = layout.cell.map(|(lengths, angles)| (place(lengths), place(angles)));
@@ -198,7 +197,7 @@ impl NetcdfEncoder {
             let what = format!("a cell that lengths and angles do not hold, expected {expected}, found {cell:?}");
             return Err(Error::new(ErrorKind::Unsupported, what).at_frame(frame));
         }
-        lengths_and_degrees(cell).map_err(|error| error.at_frame(frame))
+        Ok(lengths_and_degrees(cell))
     }
 }
 

@@ -4,13 +4,16 @@
 
 use crate::container::netcdf3::{Header, Kind, Value, Variable, attribute, text};
 use crate::error::{Error, ErrorKind, Result};
-use crate::frame::Fields;
+use crate::frame::{Fields, Scales, StatedUnits};
 
 /// kJ in a kcal.
 pub(super) const KILOCALORIE: f64 = 4.184;
 
 /// Names of the variables of positions, velocities and forces.
 pub(super) const VECTORS: [&str; 3] = ["coordinates", "velocities", "forces"];
+
+/// What netCDF by itself fills numbers with that were never written.
+const FILL: f64 = 9.969_209_968_386_869e36;
 
 /// Values of one variable in each frame.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -20,12 +23,19 @@ pub(super) struct Column {
     pub double: bool,
     /// From the numbers to angstrom, ps and kJ/mol.
     pub factor: f64,
+    /// Numbers that stand for such that were never written.
+    pub fills: [f64; 3],
 }
 
 impl Column {
     /// Bytes of a number.
     pub fn width(&self) -> u64 {
         if self.double { 8 } else { 4 }
+    }
+
+    /// Whether a number stands for one that was never written.
+    pub fn is_fill(&self, number: f64) -> bool {
+        self.fills.contains(&number)
     }
 }
 
@@ -38,6 +48,8 @@ pub(super) struct Layout {
     pub time: Option<Column>,
     /// Lengths and angles; the factor of the latter gives degrees.
     pub cell: Option<(Column, Column)>,
+    /// Whether there is a cell of which nothing is known, as its unit is not.
+    pub unknown_cell: bool,
     /// Where the first frame begins.
     pub first: u64,
     /// Bytes from frame to frame.
@@ -46,12 +58,39 @@ pub(super) struct Layout {
     pub frame_len: u64,
     /// A restart: one frame in variables without records.
     pub restart: bool,
+    /// Variables that are left out, and why.
+    pub left_out: Vec<String>,
 }
 
+/// Units that variables may have, with their factors; the first is the convention's own.
+type Units = [(&'static str, f64)];
+
+const LENGTHS: &Units = &[("angstrom", 1.0), ("nanometer", 10.0), ("nm", 10.0)];
+const VELOCITIES: &Units = &[
+    ("angstrom/picosecond", 1.0),
+    ("nanometer/picosecond", 10.0),
+    ("angstrom/femtosecond", 1000.0),
+    ("nanometer/femtosecond", 10_000.0),
+    ("angstrom/ps", 1.0),
+    ("nm/ps", 10.0),
+    ("angstrom/fs", 1000.0),
+];
+const FORCES: &Units = &[
+    ("kilocalorie/mole/angstrom", KILOCALORIE),
+    ("kilojoule/mole/angstrom", 1.0),
+    ("kilojoule/mole/nanometer", 0.1),
+    ("amu*angstrom/picosecond^2", 0.01),
+];
+const TIMES: &Units =
+    &[("picosecond", 1.0), ("ps", 1.0), ("femtosecond", 0.001), ("fs", 0.001), ("nanosecond", 1000.0), ("ns", 1000.0)];
+const ANGLES: &Units = &[("degree", 1.0), ("radian", 180.0 / std::f64::consts::PI)];
+
 impl Layout {
+    /// `stated`: units that count more than those of the file.
+    ///
     /// # Errors
     /// `Unsupported` for other conventions and types, `Corrupt` for shapes that no frame has.
-    pub fn of(header: &Header) -> Result<Self> {
+    pub fn of(header: &Header, stated: &StatedUnits) -> Result<Self> {
         let conventions = text(&header.attributes, "Conventions").unwrap_or_default();
         let mut words = conventions.split([',', ' ']).map(str::trim);
         let restart = words.clone().any(|word| word == "AMBERRESTART");
@@ -65,44 +104,60 @@ impl Layout {
             header.dimension("atom").ok_or_else(|| Error::new(ErrorKind::Corrupt, "no dimension \"atom\""))?;
         let n_atoms = u32::try_from(n_atoms)
             .map_err(|_| Error::corrupt("length of the dimension \"atom\"", "below 2^32", n_atoms))?;
-        let vector = |name: &str, units: &[(&str, f64)]| column(header, name, &["atom", "spatial"], units, restart);
-        let lengths = &[("angstrom", 1.0), ("nanometer", 10.0), ("nm", 10.0)];
-        let vectors = [
-            vector(VECTORS[0], lengths)?,
-            vector(VECTORS[1], &[("angstrom/picosecond", 1.0), ("nanometer/picosecond", 10.0)])?,
-            vector(
-                VECTORS[2],
-                &[
-                    ("kilocalorie/mole/angstrom", KILOCALORIE),
-                    ("kilojoule/mole/angstrom", 1.0),
-                    ("kilojoule/mole/nanometer", 0.1),
-                    ("amu*angstrom/picosecond^2", 0.01),
-                ],
-            )?,
-        ];
-        let times = &[("picosecond", 1.0), ("ps", 1.0), ("femtosecond", 0.001), ("nanosecond", 1000.0)];
+        let mut left_out = Vec::new();
+        let along = &["atom", "spatial"];
+        let found = |name: &str, along: &[&str], units: &'static Units| column(header, name, along, units, restart);
+        let unit_of = |found: &Option<Found>| found.as_ref().and_then(|found| found.unit).unwrap_or(1.0);
+        let positions = found(VECTORS[0], along, LENGTHS)?;
+        let mut own = Scales { length: unit_of(&positions), ..Scales::NATIVE };
+        let positions = positions.map(|found| found.with(stated.length)).transpose().map_err(Unknown::error)?;
+        let optional = |found: Option<Found>, stated: Option<f64>, dimension: &str, left_out: &mut Vec<String>| {
+            found
+                .and_then(|found| found.with(stated).map_err(|unknown| left_out.push(unknown.left_out(dimension))).ok())
+        };
         // some programs give a trajectory one time for all frames, which says the time of none
         let one_time = |variable: &Variable| !restart && !header.is_record(variable);
         let time = match header.variable("time") {
             Some(variable) if one_time(variable) => None,
-            _ => column(header, "time", &[], times, restart)?,
+            _ => found("time", &[], TIMES)?,
         };
-        let lengths = column(header, "cell_lengths", &["cell_spatial"], lengths, restart)?;
-        let degrees = &[("degree", 1.0), ("radian", 180.0 / std::f64::consts::PI)];
-        let angles = column(header, "cell_angles", &["cell_angular"], degrees, restart)?;
+        own.time = unit_of(&time);
+        let time = optional(time, stated.time, "time", &mut left_out);
+        let derived = StatedUnits { velocity: None, force: None, ..*stated };
+        let velocities = found(VECTORS[1], along, VELOCITIES)?.map(|found| {
+            let by_both = stated.length.zip(stated.time).map(|(length, time)| length / time);
+            let own = found.unit.map(|velocity| derived.replace(Scales { velocity, ..own }, 1.0).velocity);
+            (found, stated.velocity.or(own).or(by_both))
+        });
+        let velocities = velocities.and_then(|(found, unit)| optional(Some(found), unit, "velocity", &mut left_out));
+        let forces = found(VECTORS[2], along, FORCES)?.map(|found| {
+            let own = found.unit.map(|force| derived.replace(Scales { force, ..own }, 1.0).force);
+            (found, stated.force.or(own))
+        });
+        let forces = forces.and_then(|(found, unit)| optional(Some(found), unit, "force", &mut left_out));
+        let vectors = [positions, velocities, forces];
+        let lengths = found("cell_lengths", &["cell_spatial"], LENGTHS)?;
+        let angles = found("cell_angles", &["cell_angular"], ANGLES)?;
+        let has_cell = lengths.is_some() && angles.is_some();
+        let lengths = optional(lengths, stated.length, "length", &mut left_out);
+        let angles = optional(angles, None, "", &mut left_out);
         if vectors.iter().all(Option::is_none) {
             let what = "no variable of positions, velocities or forces along \"atom\" and \"spatial\"";
-            return Err(Error::new(ErrorKind::Unsupported, what));
+            let why = left_out.first().map_or(String::new(), |why| format!(": {why}"));
+            return Err(Error::new(ErrorKind::Unsupported, format!("{what}{why}")));
         }
+        let cell = lengths.zip(angles);
         let mut layout = Self {
             n_atoms,
             vectors,
             time,
-            cell: lengths.zip(angles),
+            cell,
+            unknown_cell: has_cell && cell.is_none(),
             first: u64::MAX,
             stride: if restart { 0 } else { header.record_len()? },
             frame_len: 0,
             restart,
+            left_out,
         };
         layout.find_extent(header)?;
         Ok(layout)
@@ -147,14 +202,66 @@ impl Layout {
     }
 }
 
+/// A variable whose unit is not decided yet.
+struct Found {
+    name: String,
+    begin: u64,
+    double: bool,
+    /// Its scale factor.
+    scale: f64,
+    /// The factor of its unit; `None`: it is not known.
+    unit: Option<f64>,
+    /// As the file says it, and what is known.
+    words: (String, &'static Units),
+    fills: [f64; 3],
+}
+
+/// A variable of an unknown unit.
+struct Unknown {
+    name: String,
+    words: (String, &'static Units),
+}
+
+impl Found {
+    /// The column with the unit that counts: the stated one, or its own.
+    fn with(self, stated: Option<f64>) -> std::result::Result<Column, Unknown> {
+        let Self { name, begin, double, scale, unit, words, fills } = self;
+        let unit = stated.or(unit).ok_or(Unknown { name, words })?;
+        Ok(Column { begin, double, factor: scale * unit, fills })
+    }
+}
+
+impl Unknown {
+    fn what(&self) -> String {
+        let known: Vec<&str> = self.words.1.iter().map(|(name, _)| *name).collect();
+        format!("variable {:?}: units, expected {}, found {:?}", self.name, known.join(" or "), self.words.0)
+    }
+
+    fn error(self) -> Error {
+        Error::new(ErrorKind::Unsupported, self.what())
+    }
+
+    /// The same as a note, with what helps: the name of a dimension whose unit can be stated.
+    fn left_out(&self, dimension: &str) -> String {
+        let example = match dimension {
+            "length" => "nm",
+            "time" => "ps",
+            "velocity" => "angstrom/ps",
+            "force" => "kcal/(mol angstrom)",
+            _ => return format!("{}; it is left out", self.what()),
+        };
+        format!("{}; it is left out, unless units={{\"{dimension}\": \"{example}\"}} states it", self.what())
+    }
+}
+
 /// A variable along these dimensions, behind that of frames; `None` where there is none.
 fn column(
     header: &Header,
     name: &str,
     dimensions: &[&str],
-    units: &[(&str, f64)],
+    units: &'static Units,
     restart: bool,
-) -> Result<Option<Column>> {
+) -> Result<Option<Found>> {
     let Some(variable) = header.variable(name) else { return Ok(None) };
     let wrong = |kind: ErrorKind, what: String| Err(Error::new(kind, format!("variable {name:?}: {what}")));
     let found = header.dimensions_of(variable);
@@ -174,13 +281,6 @@ fn column(
         Kind::Double => true,
         other => return wrong(ErrorKind::Unsupported, format!("type, expected float or double, found {other:?}")),
     };
-    let unit = match unit(variable, units) {
-        Ok(unit) => unit,
-        Err(found) => {
-            let known: Vec<&str> = units.iter().map(|(name, _)| *name).collect();
-            return wrong(ErrorKind::Unsupported, format!("units, expected {}, found {found:?}", known.join(" or ")));
-        }
-    };
     let scale = match attribute(&variable.attributes, "scale_factor") {
         None => 1.0,
         Some(Value::Double(scale)) => *scale,
@@ -191,11 +291,21 @@ fn column(
     if !scale.is_finite() || scale == 0.0 {
         return wrong(ErrorKind::Corrupt, format!("scale_factor, expected a number other than 0, found {scale}"));
     }
-    Ok(Some(Column { begin: variable.begin, double, factor: scale * unit }))
+    let (unit, stored) = match unit(variable, units) {
+        Ok(unit) => (Some(unit), String::new()),
+        Err(stored) => (None, stored),
+    };
+    let stated = |name: &str| match attribute(&variable.attributes, name) {
+        Some(Value::Double(fill)) => *fill,
+        _ => FILL,
+    };
+    let narrow = |fill: f64| if double { fill } else { f64::from(fill as f32) };
+    let fills = [FILL, stated("_FillValue"), stated("missing_value")].map(narrow);
+    Ok(Some(Found { name: name.to_owned(), begin: variable.begin, double, scale, unit, words: (stored, units), fills }))
 }
 
 /// The factor of the unit; the convention's own, the first of `units`, where the variable names none.
-fn unit(variable: &Variable, units: &[(&str, f64)]) -> std::result::Result<f64, String> {
+fn unit(variable: &Variable, units: &Units) -> std::result::Result<f64, String> {
     let Some(named) = text(&variable.attributes, "units").filter(|named| !named.is_empty()) else {
         return Ok(units.first().map_or(1.0, |(_, factor)| *factor));
     };
@@ -219,7 +329,7 @@ mod tests {
         let (old, new) = ((begin as u32).to_be_bytes(), (begin as i32 + by).to_be_bytes());
         let at = (0..bytes.len() - 4).rfind(|&at| bytes[at..at + 4] == old && at < 1000).unwrap();
         bytes[at..at + 4].copy_from_slice(&new);
-        Layout::of(&Header::read(&MemorySource::new("seed", &bytes[..])).unwrap())
+        Layout::of(&Header::read(&MemorySource::new("seed", &bytes[..])).unwrap(), &StatedUnits::default())
     }
 
     #[test]

@@ -19,7 +19,7 @@ use crate::container::hdf5;
 use crate::container::netcdf3::{self, text};
 use crate::container::xdr;
 use crate::error::{Error, ErrorKind, Result};
-use crate::frame::{BlockMut, Cell, Fields, NO_CELL, Scales, Stamp};
+use crate::frame::{BlockMut, Cell, Fields, NO_CELL, NOT_A_CELL, Scales, Stamp, StatedUnits};
 use crate::index::{Index, UniformIndex};
 use crate::source::{Extent, MAX_GAP, Source};
 
@@ -70,18 +70,25 @@ impl Format for Netcdf {
     }
 
     fn open(&self, source: &dyn Source) -> Result<Arc<dyn Decoder>> {
-        let place = |error: Error| error.in_format(NAME).at_path(source.path());
-        let header = netcdf3::Header::read(source).map_err(|error| error.in_format(NAME))?;
-        let layout = Layout::of(&header).map_err(place)?;
-        let decoder = NetcdfDecoder::new(&header, layout, source.len()?);
-        Ok(Arc::new(decoder))
+        self.open_with(source, None, &StatedUnits::default())
     }
 
-    fn open_with(&self, source: &dyn Source, structure: Option<&dyn ReadStructure>) -> Result<Arc<dyn Decoder>> {
-        match structure {
-            Some(structure) if hdf5::is_hdf5(source)? => structure.open(source.path()),
-            _ => self.open(source),
+    fn open_with(
+        &self,
+        source: &dyn Source,
+        structure: Option<&dyn ReadStructure>,
+        stated: &StatedUnits,
+    ) -> Result<Arc<dyn Decoder>> {
+        if let Some(structure) = structure
+            && hdf5::is_hdf5(source)?
+        {
+            return structure.open(source.path());
         }
+        let place = |error: Error| error.in_format(NAME).at_path(source.path());
+        let header = netcdf3::Header::read(source).map_err(|error| error.in_format(NAME))?;
+        let layout = Layout::of(&header, stated).map_err(place)?;
+        let decoder = NetcdfDecoder::new(&header, layout, source.len()?);
+        Ok(Arc::new(decoder))
     }
 
     fn encoder(&self, making: &Making) -> Result<Box<dyn Encoder>> {
@@ -90,7 +97,7 @@ impl Format for Netcdf {
 
     fn resume(&self, source: &dyn Source, _: &Index, making: &Making) -> Result<Box<dyn Encoder>> {
         let header = netcdf3::Header::read(source)?;
-        let layout = Layout::of(&header)?;
+        let layout = Layout::of(&header, &StatedUnits::default())?;
         Ok(Box::new(encode::NetcdfEncoder::resume(&header, &layout, making)?))
     }
 }
@@ -115,7 +122,7 @@ impl Head {
     /// Those of opening the file.
     pub fn read(source: &dyn Source) -> Result<Self> {
         let header = netcdf3::Header::read(source)?;
-        let Layout { first, stride, frame_len, .. } = Layout::of(&header)?;
+        let Layout { first, stride, frame_len, .. } = Layout::of(&header, &StatedUnits::default())?;
         let mut data = vec![0; first.min(source.len()?) as usize];
         source.read_exact_at(0, &mut data)?;
         let count_len = if header.version == netcdf3::Version::Data64 { 8 } else { 4 };
@@ -154,7 +161,9 @@ impl NetcdfDecoder {
         if let Some(records) = records.filter(|&records| records < there) {
             warnings.push(format!("header says {records} frames, file holds {there}: those behind are not committed"));
         }
-        if layout.time.is_none() && header.variable("time").is_some() {
+        warnings.extend(layout.left_out.iter().cloned());
+        let left_out = layout.left_out.iter().any(|why| why.starts_with("variable \"time\""));
+        if layout.time.is_none() && header.variable("time").is_some() && !left_out {
             warnings.push("the variable \"time\" has no value for each frame: times are unknown".to_owned());
         }
         let stamps = [(part::TIME, layout.time), (part::CELL, layout.cell.map(|(lengths, _)| lengths))];
@@ -195,14 +204,14 @@ impl NetcdfDecoder {
         (Extent { offset: first, len: frame_len }, stride.max(frame_len))
     }
 
-    /// The times of frames in the file's own unit.
+    /// The times of frames in the file's own unit, NaN where none was written, and the first such frame.
     fn times(
         &self,
         source: &dyn Source,
         column: &Column,
         n_frames: u64,
         options: &ScanOptions<'_>,
-    ) -> Result<Arc<[f64]>> {
+    ) -> Result<(Arc<[f64]>, Option<u64>)> {
         let (first, stride) = self.frame_places();
         let (_, mut times) = options.known_stamps(first, stride, n_frames);
         let (known, stride) = (times.len() as u64, self.layout.stride);
@@ -212,11 +221,14 @@ impl NetcdfDecoder {
             Error::new(ErrorKind::MemoryLimit, what)
         })?;
         let strided = Strided { first: column.begin, stride, width: column.width(), n: n_frames, known };
+        let mut unwritten = None;
         read_strided(source, strided, options.progress, |_, _, bytes| {
-            times.push(number(bytes, 0, column.double));
+            let (time, filled) = written(bytes, 0, column);
+            unwritten = unwritten.or(filled.then_some(times.len() as u64));
+            times.push(time);
             Ok(())
         })?;
-        Ok(times.into())
+        Ok((times.into(), unwritten))
     }
 }
 
@@ -235,9 +247,23 @@ fn number(bytes: &[u8], at: usize, double: bool) -> f64 {
     found.unwrap_or(f64::NAN)
 }
 
+/// A number, NaN where it was never written, and whether that is so.
+fn written(bytes: &[u8], at: usize, column: &Column) -> (f64, bool) {
+    let found = number(bytes, at, column.double);
+    if column.is_fill(found) { (f64::NAN, true) } else { (found, false) }
+}
+
 impl Decoder for NetcdfDecoder {
     fn header(&self) -> &Header {
         &self.header
+    }
+
+    fn has_stated_units(&self) -> bool {
+        true
+    }
+
+    fn fills(&self, vectors: usize) -> &[f64] {
+        self.layout.vectors.get(vectors).and_then(Option::as_ref).map_or(&[], |column| &column.fills)
     }
 
     fn scales(&self) -> Option<Scales> {
@@ -276,14 +302,17 @@ impl Decoder for NetcdfDecoder {
                 .in_format(NAME)
                 .at_path(source.path())
         });
-        let times = match &self.layout.time {
-            Some(column) => Some(self.times(source, column, n_frames, options).map_err(|e| e.in_format(NAME))?),
-            None => None,
+        let (times, without_time) = match &self.layout.time {
+            Some(column) => {
+                let (times, first) = self.times(source, column, n_frames, options).map_err(|e| e.in_format(NAME))?;
+                (Some(times), first)
+            }
+            None => (None, None),
         };
         (options.progress)(size)?;
         let (first, stride) = self.frame_places();
         let index = UniformIndex { n_frames, first, stride, spacing: None, steps: None, times };
-        Ok(Scan { index: Index::Uniform(index), truncation, damaged: Vec::new() })
+        Ok(Scan { index: Index::Uniform(index), truncation, damaged: Vec::new(), without_time })
     }
 
     fn segments(&self, index: &Index, wanted: &[Wanted], request: &Request, segments: &mut Vec<Segment>) -> Result<()> {
@@ -336,7 +365,7 @@ impl Decoder for NetcdfDecoder {
         wanted: &[Wanted],
         request: &Request,
         out: &mut BlockMut<'_>,
-        _: &mut Scratch,
+        scratch: &mut Scratch,
     ) -> Result<Decoded> {
         if (bytes.len() as u64) < segment.whole.len {
             return Ok(Decoded::NeedsPrefix(segment.whole.len));
@@ -347,17 +376,19 @@ impl Decoder for NetcdfDecoder {
         let row = one.row as usize;
         if segment.part == self.first_part {
             let step = i64::try_from(one.frame).unwrap_or(i64::MAX);
-            *out.stamp(row)? = Stamp { step, present: self.layout.fields(), ..Stamp::default() };
+            let cell = if self.layout.unknown_cell { NOT_A_CELL } else { NO_CELL };
+            *out.stamp(row)? = Stamp { step, cell, present: self.layout.fields(), ..Stamp::default() };
         }
         match segment.part {
             part::TIME => {
-                let double = self.layout.time.is_some_and(|column| column.double);
-                out.stamp(row)?.time = number(bytes, 0, double) * request.scales.time;
+                let (time, filled) = self.layout.time.map_or((f64::NAN, false), |column| written(bytes, 0, &column));
+                if filled {
+                    scratch.without_time = Some(scratch.without_time.map_or(one.frame, |first| first.min(one.frame)));
+                }
+                out.stamp(row)?.time = time * request.scales.time;
             }
             part::CELL => {
-                let cell = self
-                    .cell(bytes, request.scales.length)
-                    .map_err(|error| error.at_frame(one.frame).at_byte(segment.extent.offset).in_format(NAME))?;
+                let cell = self.cell(bytes, request.scales.length);
                 let stamp = out.stamp(row)?;
                 stamp.cell = cell;
                 if cell != NO_CELL {
@@ -389,12 +420,12 @@ impl Decoder for NetcdfDecoder {
 
 impl NetcdfDecoder {
     /// The cell from the bytes of lengths and angles, `length` times that in the unit of positions.
-    fn cell(&self, bytes: &[u8], length: f64) -> Result<Cell> {
-        let Some((lengths, angles)) = &self.layout.cell else { return Ok(NO_CELL) };
+    fn cell(&self, bytes: &[u8], length: f64) -> Cell {
+        let Some((lengths, angles)) = &self.layout.cell else { return NO_CELL };
         let start = self.layout.first + self.cell_extent.offset;
         let three = |column: &Column| {
             let at = |i: u64| (column.begin - start + i * column.width()) as usize;
-            [0, 1, 2].map(|i| number(bytes, at(i), column.double))
+            [0, 1, 2].map(|i| written(bytes, at(i), column).0)
         };
         // a scale factor may be negative, and the numbers with it
         let sizes = three(lengths).map(|size| size * lengths.factor.signum());
@@ -402,39 +433,26 @@ impl NetcdfDecoder {
         // lengths may have another unit, or factor, than positions
         let of_positions = self.layout.vectors[0].map_or(1.0, |column| column.factor);
         let factor = if lengths.factor == of_positions { length } else { length * (lengths.factor / of_positions) };
-        Ok(cell_of(sizes, degrees)?.map(|vector| vector.map(|value| value * factor.abs())))
+        cell_of(sizes, degrees).map(|vector| vector.map(|value| value * factor.abs()))
     }
 }
 
-/// The cell of lengths and angles in degrees; [`NO_CELL`] where a length is 0.
-///
-/// # Errors
-/// `Corrupt` for those of no cell with a volume.
-pub fn cell_of(lengths: [f64; 3], degrees: [f64; 3]) -> Result<Cell> {
-    if lengths.contains(&0.0) {
-        return Ok(NO_CELL);
+/// The cell of lengths and angles in degrees: [`NO_CELL`] if all lengths are 0, [`NOT_A_CELL`] if there is none of them.
+pub fn cell_of(lengths: [f64; 3], degrees: [f64; 3]) -> Cell {
+    if lengths == [0.0; 3] {
+        return NO_CELL;
     }
-    let sound = lengths.iter().all(|&length| length.is_finite() && length > 0.0)
-        && degrees.iter().all(|angle| (0.0..=180.0).contains(angle));
+    // of an edge without a length programs leave anything in the angles
+    let open = lengths.map(|length| length == 0.0);
+    let angle = |i: usize| if open[(i + 1) % 3] || open[(i + 2) % 3] { 90.0 } else { degrees[i] };
+    let degrees = [0, 1, 2].map(angle);
+    let sound = degrees.iter().all(|angle| (0.0..=180.0).contains(angle));
     let cell = if sound { from_lengths(lengths, degrees.map(cosine_of_degrees)) } else { None };
-    cell.ok_or_else(|| {
-        let what = format!("lengths {lengths:?} and angles {degrees:?} of the cell are none with a volume");
-        Error::new(ErrorKind::Corrupt, what)
-    })
+    cell.unwrap_or(NOT_A_CELL)
 }
 
-/// Lengths and angles in degrees of a cell, zeros and right angles where there is none: what [`cell_of`] makes it of.
-///
-/// # Errors
-/// `Unsupported` for a cell without a volume.
-pub fn lengths_and_degrees(cell: &Cell) -> Result<([f64; 3], [f64; 3])> {
-    if *cell == NO_CELL {
-        return Ok(([0.0; 3], [90.0; 3]));
-    }
+/// Lengths and angles in degrees of a cell, right angles of edges without a length: what [`cell_of`] makes it of.
+pub fn lengths_and_degrees(cell: &Cell) -> ([f64; 3], [f64; 3]) {
     let (lengths, cosines) = lengths_and_cosines(cell);
-    if lengths.contains(&0.0) {
-        let what = format!("a cell with a volume, or none, expected, found {cell:?}");
-        return Err(Error::new(ErrorKind::Unsupported, what));
-    }
-    Ok((lengths, cosines.map(degrees_of_cosine)))
+    (lengths, cosines.map(degrees_of_cosine))
 }

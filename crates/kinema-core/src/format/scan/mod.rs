@@ -224,7 +224,7 @@ fn finished<H: FrameHeaders>(
     (options.progress)(len)?;
     let table = frames.builder.finish();
     let damaged = frames.damaged.iter().filter_map(|&offset| table.frame_at(offset)).collect();
-    Ok(Scan { index: Index::Table(table), truncation, damaged })
+    Ok(Scan { index: Index::Table(table), truncation, damaged, without_time: None })
 }
 
 fn table_end(table: &TableIndex) -> u64 {

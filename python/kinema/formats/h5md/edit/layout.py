@@ -162,7 +162,7 @@ def layout_of(
     options = h5md.H5mdOptions(root=root, units=units, external=external, stored=stored)
     with opened(name, options) as source:
         contents = contents_of(source)
-        metadata = contents.root[METADATA]
+        metadata = contents.root.get(METADATA, {})
         creator = " ".join(filter(None, (_text(metadata, "creator", part) for part in ("name", "version"))))
         author = _text(metadata, "author", "name")
         chosen = contents.groups if particles is None else (group_of(source, contents, particles),)

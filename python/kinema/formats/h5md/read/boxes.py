@@ -14,12 +14,11 @@ import numpy as np
 
 from kinema.errors import UnsupportedFormatError
 from kinema.formats.h5md.file import H5mdFile
-from kinema.formats.h5md.read.elements import Element, find_element
-from kinema.formats.h5md.schema import DIMENSION
+from kinema.formats.h5md.read.elements import Element, as_fixed, as_rows, find_element
 from kinema.formats.hdf5.file import numbers
 from kinema.formats.hdf5.text import as_texts, attribute
 
-__all__ = ["Box", "find_box"]
+__all__ = ["Box", "find_box", "not_three"]
 
 
 @dataclass(frozen=True)
@@ -31,22 +30,22 @@ class Box:
     """None where there is no cell."""
 
 
-def find_box(opened: H5mdFile, group: Any, n_dimensions: int) -> Box:
-    """The box of a particles group.
+def find_box(opened: H5mdFile, group: Any, n_frames: int | None) -> Box:
+    """The box of a particles group with so many frames (None: what it holds is fixed).
 
     Raises UnsupportedFormatError unless it is three-dimensional, CorruptFileError for edges that are no box.
     """
     box = group.get("box")
-    if n_dimensions != DIMENSION:
-        raise _not_three(opened, group, n_dimensions)
     if not isinstance(box, h5py.Group):
         opened.remark(f"{group.name.strip('/')} has no box: no cell")
         return Box((False, False, False), None)
     dimension = _setting(box, "dimension")
     stored = None if dimension is None else numbers(dimension)
     if stored is not None and stored.size == 1 and int(stored.reshape(-1)[0]) != 3:
-        raise _not_three(opened, group, int(stored.reshape(-1)[0]))
+        raise not_three(opened, group, int(stored.reshape(-1)[0]))
     edges = find_element(opened, box, "edges")
+    if edges is not None:
+        edges = _rows_or_fixed(edges, n_frames)
     periodic = _boundary(opened, box, edges is not None)
     if edges is None:
         if any(periodic):
@@ -94,13 +93,26 @@ def _setting(box: Any, name: str) -> Any:
     return value
 
 
+def _rows_or_fixed(edges: Element, n_frames: int | None) -> Element:
+    """Edges without `step`: a group whose value has three lengths, or three vectors, holds those of all frames; a data
+    set with as many rows as there are frames has one for each."""
+    shape = edges.value.shape
+    if edges.fixed:
+        if shape in ((3,), (3, 3)):
+            return edges
+        return as_rows(edges, n_frames, shape[1:] if shape[1:] in ((3,), (3, 3)) else (3,))
+    if edges.steps is None and (shape == (3,) or (shape == (3, 3) and n_frames != 3)):
+        return as_fixed(edges)
+    return edges
+
+
 def _check_shape(opened: H5mdFile, edges: Element) -> None:
     shape = edges.value.shape[0 if edges.fixed else 1 :]
     if shape not in ((3,), (3, 3)):
         raise opened.corrupt(f"{edges.name} has for each box {shape}, expected 3 lengths or 3 x 3 vectors")
 
 
-def _not_three(opened: H5mdFile, group: Any, found: int) -> UnsupportedFormatError:
+def not_three(opened: H5mdFile, group: Any, found: int) -> UnsupportedFormatError:
     return UnsupportedFormatError(
         f"{opened.path}: {group.name.strip('/')} has {found} dimensions, and only 3 are read",
         path=opened.path,

@@ -16,8 +16,15 @@ from numpy.typing import NDArray
 
 from kinema.formats.h5md.description import FieldDescription
 from kinema.formats.h5md.file import H5mdFile
-from kinema.formats.h5md.read.elements import Element, find_element
-from kinema.formats.h5md.read.fields import LocatedElement, locate, rows_of_rows, stored_rows, through_library
+from kinema.formats.h5md.read.elements import Element, as_rows, find_element
+from kinema.formats.h5md.read.fields import (
+    LocatedElement,
+    locate,
+    rows_of_rows,
+    stored_rows,
+    through_library,
+    unless_wrong,
+)
 from kinema.formats.h5md.read.row_readers import Floats, IdOrder, StoredRows
 
 __all__ = ["fill_of", "occurring", "ordered_by_id"]
@@ -35,10 +42,33 @@ def ordered_by_id(
 ) -> int:
     """Puts the particles of all fields in the order of their ids where that may change; gives the number of atoms.
 
-    Raises CorruptFileError for ids that are no whole numbers or do not fit the fields.
+    Ids that are no whole numbers or do not fit the fields are left out, with a note: atoms are then the columns.
     """
+    made = dict(fields)
+
+    def ordered() -> int:
+        return _ordered(opened, group, located, made, n_atoms)
+
+    count = unless_wrong(opened, f"{group.name}/id", ordered, "atoms are the columns, whichever particles these are")
+    if count is None:
+        return n_atoms
+    fields |= made
+    return count
+
+
+def _ordered(
+    opened: H5mdFile,
+    group: Any,
+    located: dict[str, LocatedElement],
+    fields: dict[str, FieldDescription | None],
+    n_atoms: int,
+) -> int:
     element = find_element(opened, group, "id")
-    if element is None or element.fixed:
+    if element is None:
+        return n_atoms
+    moving = [one.element.n_rows for one in located.values() if not one.element.fixed]
+    element = as_rows(element, moving[0] if moving else 1, (n_atoms,))
+    if element.fixed:
         return n_atoms
     if element.value.dtype.kind not in "iu" or element.value.shape[1:] != (n_atoms,):
         raise opened.corrupt(

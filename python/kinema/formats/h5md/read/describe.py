@@ -15,6 +15,7 @@ from kinema.formats.h5md.read.other_layouts import (
 )
 from kinema.formats.h5md.read.particles import describe_group, vectors_of
 from kinema.formats.h5md.schema import METADATA
+from kinema.formats.h5md.units import Dimension, scale_to_kinema
 from kinema.formats.netcdf4.read import convention_of, describe_netcdf4, has_vectors, what_it_is
 from kinema.tracing.recording import span
 
@@ -25,7 +26,7 @@ _CHOICES: dict[str, tuple[str | None, ...]] = {
     "absent": ("error", "nan", "hold"),
     "absent_particles": ("mask", "error"),
 }
-_UNITS = ("length", "time", "velocity", "force")
+_UNITS: tuple[Dimension, ...] = ("length", "time", "velocity", "force")
 
 
 def describe_file(path: str, options: H5mdOptions, index: str) -> H5mdDescription:
@@ -86,5 +87,8 @@ def _check(options: H5mdOptions) -> None:
     for name in options.units or {}:
         if name not in _UNITS:
             raise ArgumentError(f"units= is given for {', '.join(_UNITS)}, found {name!r}")
+    for dimension in _UNITS:
+        if options.units is not None and dimension in options.units:
+            scale_to_kinema(options.units[dimension], dimension)
     if options.dataset is not None and options.particles is not None:
         raise ArgumentError("particles= and dataset= cannot be combined; give one of them")

@@ -5,7 +5,7 @@ Elements are joined by step, never by row.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import h5py
@@ -20,7 +20,7 @@ from kinema.formats.hdf5.file import check_claim, is_link_broken, numbers, objec
 from kinema.formats.hdf5.text import attribute, text_attribute
 from kinema.formats.hdf5.virtual import check_sources
 
-__all__ = ["Element", "find_element", "match_rows"]
+__all__ = ["Element", "as_fixed", "as_rows", "find_element", "match_rows"]
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,20 @@ def find_element(opened: H5mdFile, group: Any, name: str) -> Element | None:
     return _timed(opened, node, value)
 
 
+def as_rows(element: Element, n_rows: int | None, row_shape: tuple[int, ...]) -> Element:
+    """The element with a row of `row_shape` for each frame, of which there are `n_rows` (None: any number), if it is
+    stored so without `step`; as it is otherwise."""
+    shape = element.value.shape
+    if not element.fixed or shape[1:] != row_shape or (n_rows is not None and shape[0] != n_rows):
+        return element
+    return replace(element, fixed=False, n_rows=int(shape[0]))
+
+
+def as_fixed(element: Element) -> Element:
+    """An element whose `value` has no dimension of frames, as it is."""
+    return replace(element, fixed=True, n_rows=1, steps=None, times=None, clock=())
+
+
 def _timed(opened: H5mdFile, node: Any, value: Any) -> Element | None:
     n_rows = int(value.shape[0])
     lengths = {"value": n_rows}
@@ -117,6 +131,9 @@ def _axis(
     if not isinstance(axis, h5py.Dataset) or axis.dtype.kind not in "iuf" or axis.ndim > 1:
         raise opened.corrupt(f"{node.name}/{name} is not a scalar or a list of numbers")
     if axis.shape == ():
+        if axis[()] == 0 and n_rows > 1:
+            opened.warn(f"{axis.name} is 0 for all rows, which is no interval between them: there are no {name}s")
+            return None, ()
         return _regular(opened, axis, name, n_rows)
     lengths[name] = int(axis.shape[0])
     return read_series(opened, axis), object_key(axis)
@@ -201,7 +218,11 @@ def _by_time(
     """Times in place of steps, where a file has none; both None where rows match by their number alone."""
     if axis.times is not None and other.times is not None and axis.time_unit == other.time_unit:
         return axis.times, other.times
-    if axis.steps is None and other.steps is None and axis.n_rows == other.n_rows:
+    if axis.n_rows == other.n_rows and (axis.steps is None or other.steps is None):
+        if (axis.steps is None) != (other.steps is None):
+            lacking = other if other.steps is None else axis
+            names = f"{axis.name.strip('/')} and {other.name.strip('/')}"
+            opened.warn(f"{lacking.name} has no step: {names}, of {axis.n_rows} rows each, are joined row by row")
         return None, None
     raise ArgumentError(
         f"{opened.path}: {axis.name} and {other.name} cannot be joined: step is missing",

@@ -6,13 +6,14 @@ Its bytes are read by Rust, or its rows by a reader through h5py where Rust cann
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import ArgumentError
+from kinema.errors import ArgumentError, Error
 from kinema.formats.h5md.description import FieldDescription
 from kinema.formats.h5md.file import H5mdFile
 from kinema.formats.h5md.read.elements import Element, match_rows
@@ -31,7 +32,28 @@ __all__ = [
     "scale_of",
     "stored_rows",
     "through_library",
+    "unless_wrong",
 ]
+
+T = TypeVar("T")
+
+
+def unless_wrong(
+    opened: H5mdFile,
+    name: str,
+    make: Callable[[], T],
+    then: str = "it is left out",
+    errors: tuple[type[Error], ...] = (Error,),
+) -> T | None:
+    """What is made of something beside the positions; None, with a note of the error and of what `then` is, if it makes
+    no sense."""
+    try:
+        return make()
+    except errors as error:
+        what = str(error).removeprefix(f"{opened.path}: ")
+        name = name.strip("/")
+        opened.warn(f"{what}; {then}" if what.strip("/").startswith(name) else f"{name}: {what}; {then}")
+        return None
 
 
 class LocatedElement:

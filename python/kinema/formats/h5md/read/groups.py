@@ -32,12 +32,15 @@ class GroupSummary:
 def find_root(opened: H5mdFile) -> Any | None:
     """The group that holds the H5MD structure; None where there is none.
 
+    A file without the group `h5md`, which says its version, counts if it has particles groups with positions,
+    velocities or forces at its root, or in `root=`; a note says so.
+
     Raises ArgumentError where `root=` names no such group, and where several are found.
     """
     file, wanted = opened.file, opened.options.root
     if wanted is not None:
         node = file.get(wanted)
-        if isinstance(node, h5py.Group) and _is_root(node):
+        if isinstance(node, h5py.Group) and (_is_root(node) or _holds_vectors(opened, node)):
             return node
         raise ArgumentError(
             f"{opened.path}: {wanted} is no root of an H5MD structure, which has a group h5md with attribute version",
@@ -54,7 +57,17 @@ def find_root(opened: H5mdFile) -> Any | None:
             path=opened.path,
             format="H5MD",
         )
-    return roots[0] if roots else None
+    if roots:
+        return roots[0]
+    return file["/"] if _holds_vectors(opened, file["/"]) else None
+
+
+def _holds_vectors(opened: H5mdFile, group: Any) -> bool:
+    """Whether a group without the group `h5md` has particles groups as H5MD has them; noted."""
+    if not any(summary.fields for summary in list_groups(group)):
+        return False
+    opened.warn(f"there is no group {METADATA} with a version: {group.name} is read as H5MD for its group {PARTICLES}")
+    return True
 
 
 def _is_root(group: Any) -> bool:
@@ -64,13 +77,15 @@ def _is_root(group: Any) -> bool:
 
 def version_of(root: Any) -> str:
     """ "1.1"; "" where the file does not say."""
-    version = numbers(attribute(root[METADATA], "version"))
+    metadata = root.get(METADATA)
+    version = None if metadata is None else numbers(attribute(metadata, "version"))
     return "" if version is None else ".".join(str(int(number)) for number in version.reshape(-1)[:3])
 
 
 def creator_of(root: Any) -> str:
     """ "GROMACS 2026.1"; "" where the file does not say."""
-    creator = root[METADATA].get("creator")
+    metadata = root.get(METADATA)
+    creator = metadata.get("creator") if isinstance(metadata, h5py.Group) else None
     if creator is None:
         return ""
     return " ".join(filter(None, (text_attribute(creator, "name"), text_attribute(creator, "version"))))

@@ -1,19 +1,27 @@
-"""Description of one particles group of an H5MD file: its vector fields, its cell, its frames."""
+"""Description of one particles group of an H5MD file: its vector fields, its cell, its frames.
+
+What lies beside the positions, or beside the field that makes the frames, does not keep them from being read:
+velocities, forces, times and ids that make no sense are left out, a cell that makes none is not known, and a note says
+why.
+"""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
+import numpy as np
+
 from kinema.errors import ArgumentError
-from kinema.formats.h5md.description import FieldDescription, H5mdDescription
+from kinema.formats.h5md.description import ABSENT, FieldDescription, H5mdDescription
 from kinema.formats.h5md.file import H5mdFile
-from kinema.formats.h5md.read.boxes import find_box
+from kinema.formats.h5md.read.boxes import Box, find_box, not_three
 from kinema.formats.h5md.read.by_id import ordered_by_id
 from kinema.formats.h5md.read.elements import Element, find_element
-from kinema.formats.h5md.read.fields import LocatedElement, field_of, is_wide, locate, scale_of
+from kinema.formats.h5md.read.fields import LocatedElement, field_of, is_wide, locate, scale_of, unless_wrong
 from kinema.formats.h5md.read.groups import choose_group, creator_of, element_name, version_of
 from kinema.formats.h5md.read.unwrapped import unwrapped
-from kinema.formats.h5md.schema import ELEMENTS, MODULES
+from kinema.formats.h5md.schema import DIMENSION, ELEMENTS, MODULES
 from kinema.formats.h5md.units import Dimension
 
 __all__ = ["describe_group", "vectors_of"]
@@ -32,19 +40,17 @@ def describe_group(opened: H5mdFile, root: Any) -> H5mdDescription:
     group = choose_group(opened, root)
     located = vectors_of(opened, group)
     axis_name = _axis_name(opened, group, located)
-    n_atoms = _n_atoms(opened, group, located)
-    box = find_box(opened, group, located[axis_name].element.value.shape[-1])
-    cell = None if box.edges is None else locate(opened, box.edges)
-    if cell is not None and cell.element.n_rows == 0:
-        cell = None
+    n_atoms = _n_atoms(opened, group, located, axis_name)
+    box, cell = _box_and_cell(opened, group, located[axis_name].element)
     axis = _frames(opened, located[axis_name], cell)
     units = _Units(opened, root)
-    fields = {name: units.field(one, name, axis) for name, one in located.items()}
+    fields = {name: _field(opened, units, one, name, axis) for name, one in located.items()}
     if opened.options.unwrap:
         fields["positions"] = unwrapped(opened, group, located, fields, cell)
     n_atoms = ordered_by_id(opened, group, located, fields, n_atoms)
     length_unit = units.length_unit(located.get("positions"))
-    time = units.time(axis)
+    time = unless_wrong(opened, f"{axis.name}/time", lambda: units.time(axis))
+    cell_field = None if cell is None else _cell_field(opened, cell, axis, length_unit)
     where = group.name.strip("/")
     written = f", written by {creator_of(root)}" if creator_of(root) else ""
     return H5mdDescription(
@@ -59,9 +65,9 @@ def describe_group(opened: H5mdFile, root: Any) -> H5mdDescription:
         positions=fields.get("positions"),
         velocities=fields.get("velocities"),
         forces=fields.get("forces"),
-        cell=None if cell is None else _cell_field(opened, cell, axis, length_unit),
+        cell=_not_known(axis) if box is None or (cell is not None and cell_field is None) else cell_field,
         wide=is_wide(*located.values()),
-        periodic=box.periodic if cell is not None else (True, True, True),
+        periodic=box.periodic if box is not None and cell is not None else (True, True, True),
         variant=f"H5MD {version_of(root)}, group {where.rsplit('/', 1)[-1]}{written}",
         remarks=tuple(opened.remarks),
         warnings=tuple(opened.warnings),
@@ -69,20 +75,51 @@ def describe_group(opened: H5mdFile, root: Any) -> H5mdDescription:
 
 
 def vectors_of(opened: H5mdFile, group: Any) -> dict[str, LocatedElement]:
-    """All vector fields that hold something, with the places of their bytes."""
+    """All vector fields that hold something, with the places of their bytes; those beside the positions that make no
+    sense are left out, with a note."""
     vectors = {}
     for name, stored in ELEMENTS.items():
         member = element_name(group, stored) or stored
-        element = find_element(opened, group, member)
-        if element is None:
-            continue
-        shape = element.value.shape[0 if element.fixed else 1 :]
-        if len(shape) != 2:
-            raise opened.corrupt(f"{element.name} has shape {element.value.shape}, expected frames x atoms x 3")
-        one = locate(opened, element)
-        if one.element.n_rows > 0:
+        needed = name == opened.options.axis or "positions" not in vectors
+        find = partial(_vector, opened, group, member)
+        one = find() if needed else unless_wrong(opened, f"{group.name}/{member}", find)
+        if one is not None:
             vectors[name] = one
     return vectors
+
+
+def _vector(opened: H5mdFile, group: Any, member: str) -> LocatedElement | None:
+    element = find_element(opened, group, member)
+    if element is None:
+        return None
+    shape = element.value.shape[0 if element.fixed else 1 :]
+    if len(shape) != 2:
+        raise opened.corrupt(f"{element.name} has shape {element.value.shape}, expected frames x atoms x 3")
+    one = locate(opened, element)
+    return one if one.element.n_rows > 0 else None
+
+
+def _field(
+    opened: H5mdFile, units: _Units, located: LocatedElement, name: str, axis: Element
+) -> FieldDescription | None:
+    """The description of a field; None, with a note, for one beside the frames that cannot be joined to them."""
+    make = partial(units.field, located, name, axis)
+    if name == "positions" or located.element.name == axis.name:
+        return make()
+    return unless_wrong(opened, located.element.name, make)
+
+
+def _box_and_cell(opened: H5mdFile, group: Any, axis: Element) -> tuple[Box | None, LocatedElement | None]:
+    """The box, None if it makes no sense, and the places of its edges, None without a cell."""
+    if axis.value.shape[-1] != DIMENSION:
+        raise not_three(opened, group, axis.value.shape[-1])
+
+    def found() -> tuple[Box, LocatedElement | None]:
+        box = find_box(opened, group, None if axis.fixed else axis.n_rows)
+        cell = None if box.edges is None else locate(opened, box.edges)
+        return box, None if cell is None or cell.element.n_rows == 0 else cell
+
+    return unless_wrong(opened, f"{group.name}/box", found, "the cell is not known") or (None, None)
 
 
 def _axis_name(opened: H5mdFile, group: Any, located: dict[str, LocatedElement]) -> str:
@@ -107,12 +144,20 @@ def _axis_name(opened: H5mdFile, group: Any, located: dict[str, LocatedElement])
     )
 
 
-def _n_atoms(opened: H5mdFile, group: Any, located: dict[str, LocatedElement]) -> int:
-    counts = {one.element.name: int(one.element.value.shape[-2]) for one in located.values()}
-    if len(set(counts.values())) > 1:
-        listed = ", ".join(f"{name} {count}" for name, count in counts.items())
+def _n_atoms(opened: H5mdFile, group: Any, located: dict[str, LocatedElement], axis_name: str) -> int:
+    """That of the field that makes the frames, and of the positions; others are left out, with a note."""
+    counts = {name: int(one.element.value.shape[-2]) for name, one in located.items()}
+    n_atoms = counts[axis_name]
+    if counts.get("positions", n_atoms) != n_atoms:
+        listed = ", ".join(f"{located[name].element.name} {count}" for name, count in counts.items())
         raise opened.corrupt(f"{group.name} has different numbers of particles: {listed}")
-    return next(iter(counts.values()))
+    for name, count in counts.items():
+        if count != n_atoms:
+            other = located.pop(name).element.name
+            opened.warn(
+                f"{other} has {count} particles, and {located[axis_name].element.name} {n_atoms}: it is left out"
+            )
+    return n_atoms
 
 
 def _frames(opened: H5mdFile, located: LocatedElement, cell: LocatedElement | None) -> Element:
@@ -129,14 +174,27 @@ def _frames(opened: H5mdFile, located: LocatedElement, cell: LocatedElement | No
     return axis
 
 
-def _cell_field(opened: H5mdFile, cell: LocatedElement, axis: Element, length_unit: str | None) -> FieldDescription:
-    """The cell, in the unit of its edges, or of the positions where edges have none."""
-    known = scale_of(opened, cell.element.name, cell.element.unit, "length", default=None) or (
-        None if length_unit is None else scale_of(opened, cell.element.name, length_unit, "length")
-    )
-    if known is None:
-        raise _no_unit(opened, cell.element.name, "length")
-    return field_of(opened, cell, axis, *known)
+def _cell_field(
+    opened: H5mdFile, cell: LocatedElement, axis: Element, length_unit: str | None
+) -> FieldDescription | None:
+    """The cell, in the unit of its edges, or of the positions where edges have none; None, with a note, for one that
+    cannot be joined to the frames or whose unit is not known."""
+
+    def made() -> FieldDescription:
+        known = scale_of(opened, cell.element.name, cell.element.unit, "length", default=None) or (
+            None if length_unit is None else scale_of(opened, cell.element.name, length_unit, "length")
+        )
+        if known is None:
+            raise _no_unit(opened, cell.element.name, "length")
+        return field_of(opened, cell, axis, *known)
+
+    return unless_wrong(opened, cell.element.name, made, "the cell is not known")
+
+
+def _not_known(axis: Element) -> FieldDescription:
+    """A cell that no frame has: whatever needs it is an error."""
+    rows = np.full(axis.n_rows, ABSENT, np.int64)
+    return FieldDescription(pieces=(), rows=rows, fixed=False, scale=1.0, unit=None, reader=None, reason="")
 
 
 class _Units:

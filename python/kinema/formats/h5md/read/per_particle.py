@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from kinema.formats.h5md.file import H5mdFile
 from kinema.formats.h5md.read.by_id import fill_of, occurring
-from kinema.formats.h5md.read.elements import Element, find_element
+from kinema.formats.h5md.read.elements import Element, as_rows, find_element
 from kinema.formats.h5md.read.fields import locate, stored_rows
 from kinema.formats.hdf5.virtual import values_of
 
@@ -45,6 +45,7 @@ def columns_of(opened: H5mdFile, group: Any, n_columns: int) -> Columns:
     element = find_element(opened, group, "id")
     if element is None or element.value.dtype.kind not in "iu" or element.value.shape[-1:] != (n_columns,):
         return Columns(n_columns, None, None)
+    element = as_rows(element, None, (n_columns,))
     if element.fixed:
         return Columns(n_columns, values_of(opened, element.value).astype(np.int64), None)
     element = locate(opened, element).element
@@ -65,6 +66,7 @@ def per_particle(opened: H5mdFile, group: Any, name: str, columns: Columns) -> t
     element = find_element(opened, group, name)
     if element is None or element.value.dtype.kind not in "iufSO":
         return None, None
+    element = as_rows(element, None, (columns.n_columns,))
     if element.value.shape[0 if element.fixed else 1 :] != (columns.n_columns,):
         opened.warn(f"{element.name} has shape {element.value.shape}, not a value for each of the particles: left out")
         return None, None

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from kinema import _core
 from kinema.errors import CorruptFileError
 from kinema.formats.hdf5.file import open_checked, reading
 
@@ -167,19 +168,7 @@ class IdOrder:
 def from_lengths_and_angles(lengths: NDArray[Any], angles: NDArray[Any]) -> NDArray[np.float64]:
     """Cell matrices (n, 3, 3) from edge lengths (n, 3) and angles (n, 3) alpha, beta, gamma in degrees.
 
-    The first vector lies along x, the second in the xy plane. Angles of exactly 90 degrees give exact zeros.
+    By the rule of all formats: the first vector lies along x, the second in the xy plane, edges of length 0 are zero,
+    and what is no cell is NaN.
     """
-    a, b, c = np.asarray(lengths, np.float64).T
-    angles = np.asarray(angles, np.float64)
-    cos_alpha, cos_beta, cos_gamma = np.where(angles == 90.0, 0.0, np.cos(np.radians(angles))).T
-    sin_gamma = np.sqrt(1.0 - cos_gamma**2)
-    result = np.zeros((len(a), 3, 3))
-    result[:, 0, 0] = a
-    result[:, 1, 0] = b * cos_gamma
-    result[:, 1, 1] = b * sin_gamma
-    with np.errstate(divide="ignore", invalid="ignore"):
-        third = (cos_alpha - cos_beta * cos_gamma) / sin_gamma
-        result[:, 2, 0] = c * cos_beta
-        result[:, 2, 1] = c * third
-        result[:, 2, 2] = c * np.sqrt(1.0 - cos_beta**2 - third**2)
-    return result
+    return _core.cells_of_lengths(np.concatenate([lengths, angles], axis=1).astype(np.float64))

@@ -7,7 +7,7 @@ from typing import Any
 from kinema.errors import ArgumentError
 from kinema.formats.h5md.description import FieldDescription
 from kinema.formats.h5md.file import H5mdFile
-from kinema.formats.h5md.read.elements import find_element
+from kinema.formats.h5md.read.elements import as_rows, find_element
 from kinema.formats.h5md.read.fields import LocatedElement, rows_of_rows, stored_rows, through_library
 from kinema.formats.h5md.read.row_readers import CellRows, Unwrapped
 
@@ -36,6 +36,7 @@ def unwrapped(
     positions, field = located["positions"].element, fields["positions"]
     assert image is not None and cell is not None and field is not None
     expected = positions.value.shape[0 if positions.fixed else 1 :]
+    image = as_rows(image, positions.n_rows, expected)
     if image.value.shape[0 if image.fixed else 1 :] != expected:
         raise opened.corrupt(f"{image.name} has shape {image.value.shape}, which does not fit {positions.value.shape}")
     reader = Unwrapped(

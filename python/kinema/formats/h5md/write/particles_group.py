@@ -45,6 +45,8 @@ class TrajectoryGroup:
     rows: int = 0
     last_step: int | None = None
     last_time: float | None = None
+    open_edges: NDArray[np.bool_] | None = None
+    """Which edges have no length in the first frame, so that the file says that they are open; None: not known."""
 
     @staticmethod
     def check_first(options: FileOptions, first: FrameArrays | None) -> None:
@@ -68,7 +70,8 @@ class TrajectoryGroup:
         names = _names(options, first)
         group = root.create_group(f"{PARTICLES}/{options.group}")
         cells = None if first is None else first.cells
-        box = _make_box(group, options, with_edges=options.cell is not None or cells is not None)
+        cell = options.cell if cells is None else np.asarray(cells[0])
+        box = _make_box(group, options, cell)
         elements: list[h5py.Group] = []
         fields: dict[str, Series | CountedRows] = {}
         for name in ELEMENTS:
@@ -97,7 +100,8 @@ class TrajectoryGroup:
             mark_time=lambda dataset: dialect.write(dataset, "unit", units.text("times")),
         )
         options.atoms.write(root, group, dialect)
-        return cls(fields, edges, options.cell, axis, options.bound)
+        open_edges = None if cell is None else ~cell.any(axis=1)
+        return cls(fields, edges, options.cell, axis, options.bound, open_edges=open_edges)
 
     def set_cell(self, cell: NDArray[Any] | None) -> None:
         """Takes (3, 3) `cell` for the box of all frames to come; ArgumentError where the file says otherwise."""
@@ -189,6 +193,11 @@ class TrajectoryGroup:
             raise ArgumentError("cell is missing, but the file has one for each frame")
         elif self.edges is None and cells is not None:
             raise ArgumentError("cell is given, but the file has none: the first frame had none")
+        if cells is not None and self.open_edges is not None and cells[:, self.open_edges].any():
+            raise ArgumentError(
+                "cell has an edge that has no length in the first frame: the file says once for all frames which "
+                "edges are open"
+            )
 
 
 def _names(options: FileOptions, first: FrameArrays | None) -> tuple[str, ...]:
@@ -200,8 +209,11 @@ def _preparation(name: str, options: FileOptions) -> Preparation:
     return Preparation(options.dtype, options.units.divisor(name), None if bound is None else bound.rounding)
 
 
-def _make_box(group: h5py.Group, options: FileOptions, *, with_edges: bool) -> h5py.Group:
-    boundary = options.boundary or (("periodic",) * 3 if with_edges else ("none",) * 3)
+def _make_box(group: h5py.Group, options: FileOptions, cell: NDArray[Any] | None) -> h5py.Group:
+    """`cell`: that of the first frame; an edge of length 0 is open, whatever the options say."""
+    there = [False] * 3 if cell is None else np.asarray(cell).any(axis=1).tolist()
+    stated = options.boundary or ("periodic",) * 3
+    boundary = [word if has_length else "none" for word, has_length in zip(stated, there, strict=True)]
     box = group.create_group("box")
     box.attrs.create("dimension", np.int32(DIMENSION))
     options.dialect.write_list(box, "boundary", boundary)

@@ -2,7 +2,7 @@
 
 use super::super::atoms::AtomNames;
 use super::super::free::{name_and_index, three};
-use super::super::{checked_cell, fields_of, shown};
+use super::super::{fields_of, shown};
 use super::{Shape, Timestep};
 use crate::container::text::lines::{line_len, lines_len, without_end};
 use crate::container::text::{Words, parse_f64, parse_three};
@@ -116,7 +116,6 @@ impl Frame<'_> {
         if imcon == 0 {
             return Ok(Some((NO_CELL, at)));
         }
-        let cell = checked_cell(cell).map_err(|error| error.at_byte(self.byte(at)))?;
         Ok(Some((cell.map(|vector| vector.map(|value| value * request.scales.length)), at)))
     }
 

@@ -1,0 +1,50 @@
+//! What is odd about the frames that were read: kept for whoever gives notes, and each fault of a file said once.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use crate::frame::Fields;
+
+/// What a frame may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FrameFault {
+    /// Its cell cannot be used, and counts as absent.
+    UnusableCell,
+    /// Its cell is smaller than any molecule, and stands for none.
+    DummyCell,
+    /// Values of this field were never written.
+    Unwritten(Fields),
+}
+
+/// The first frame with each fault of each part, and whether it was said.
+#[derive(Debug, Default)]
+pub struct FrameFaults(Mutex<BTreeMap<(usize, FrameFault), (u64, bool)>>);
+
+/// A fault of a part, by its number, and the first frame of its file in which it was seen.
+pub type FoundFault = (usize, FrameFault, u64);
+
+impl FrameFaults {
+    /// Adds a frame of a part.
+    pub fn add(&self, fault: FrameFault, part: usize, frame: u64) {
+        let mut found = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let first = found.entry((part, fault)).or_insert((frame, false));
+        first.0 = first.0.min(frame);
+    }
+
+    /// All that were found.
+    pub fn all(&self) -> Vec<FoundFault> {
+        let found = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        found.iter().map(|(&(part, fault), &(frame, _))| (part, fault, frame)).collect()
+    }
+
+    /// Those that were not taken before.
+    pub fn take_new(&self) -> Vec<FoundFault> {
+        let mut found = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = found.iter_mut().filter(|(_, (_, said))| !said);
+        new.map(|(&(part, fault), (frame, said))| {
+            *said = true;
+            (part, fault, *frame)
+        })
+        .collect()
+    }
+}
