@@ -124,7 +124,9 @@ are whole; where it counts none, all that are whole. imcon 0 is no cell. Of imco
 rhombic dodecahedron, hexagonal prism) the vectors of the file are given, which are not the lattice, and a note says
 so; of imcon 6 (slab) z is open, and a note says so. Names, masses and charges are those of the first frame. Read
 are files with records of 72 characters (keytrj 0, 1, 2), and compressed ones of 34 (keytrj 3), with ends of lines of
-Unix and of Windows; files are found by their content, whatever their name. Written are those of 72 characters.
+Unix and of Windows; files are found by their content, whatever their name. The line `timestep` of frames is read in the
+columns of DL_POLY_4, in those of DL_POLY_3 and early DL_POLY_4 (a8,4i10,2f12.6), or else as words, as the first frame
+has it. Written, continued and copied record by record are those of 72 characters with the columns of DL_POLY_4.
 
 Files with records of any width are read as well, as DL_POLY 2 and DL_POLY Classic write them and editors leave
 others: their frames are found by a scan, whose index is stored. Which lines of a cell and of vectors there are is
