@@ -159,7 +159,11 @@ they hold, and then frame by frame in each process, one thread at a time. A traj
 once is better converted to one of the formats above. The table has the formats that are known to work; what MDAnalysis
 reads besides is read as well.
 
-- The number of atoms must be the same in all frames. Formats that do not say it need `topology=`.
+- The number of atoms must be the same in all frames: others are refused with the number of the first such frame, and a
+  problem for `kinema check`. Formats that do not say it need `topology=`.
+- The number of frames is compared with the lines of the file (XYZ, Tinker, LAMMPS dumps, AMBER text), and a last frame
+  that is not whole is left out as for all formats, `on_truncated=`. Of PDB and MOL2 MDAnalysis counts the lines that
+  begin a frame. For other formats with several frames a note says that the number is not checked.
 - Times and steps are those that the file states. MDAnalysis counts frames by 1 ps where there are none (XYZ, PDB,
   mdcrd, MOL2, ...), and takes as many ps as there are steps in LAMMPS dumps: such files have no times here, and `dt=`
   states them; `reader_options={"dt": 0.002}` gives the time of a step in a LAMMPS dump. Of GRO files `t=` and `step=`
