@@ -133,6 +133,16 @@ def test_no_time_is_made_up(name, fields):
     assert np.isnan(traj.times).all() == ("time" not in fields)
 
 
+@pytest.mark.parametrize(
+    ("name", "noted"),
+    [("XYZ", True), ("LAMMPS dump", True), ("AMBER mdcrd", True), ("PDB of several models", False), ("GRO", False)],
+)
+def test_times_that_are_not_there_are_noted_with_what_states_them(name, noted):
+    remedy = "does not say times of frames, which are nan; state the time between with dt= (--timestep)"
+    assert any(remedy in note for note in opened(name).notes) == noted
+    assert not any(remedy in note for note in opened(name, dt=2.0).notes)
+
+
 def test_stated_times_and_reader_options():
     traj = opened("XYZ", dt=2.0)
     np.testing.assert_array_equal(traj.times, 2.0 * np.arange(traj.n_frames))

@@ -31,6 +31,9 @@ __all__ = ["Describer", "ExternalOptions"]
 
 _VECTORS: tuple[Quantity, ...] = ("positions", "velocities", "forces")
 _OPTIONS_OF_OPEN = {"dt": "dt=", "time_offset": "time_offset=", "convert_units": "units=", "n_atoms": "topology="}
+# formats whose frames follow each other in time, whether they say it or not; PDB and MOL2 have models and molecules
+_TRAJECTORIES = frozenset({"XYZ", "TXYZ", "LAMMPSDUMP", "TRJ", "TRC"})
+_STATING = "dt= (--timestep), ps"
 # in the title of GRO files, which MDAnalysis does not look at
 _TIME = re.compile(rb"\bt=\s*([-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?)")
 _STEP = re.compile(rb"\bstep=\s*([-+]?[0-9]+)")
@@ -52,6 +55,8 @@ class ExternalOptions:
     """Positions are unwrapped by the columns ix iy iz of LAMMPS' dumps."""
     topology: Topology | None = None
     """Says how many atoms there are, for formats that do not."""
+    timed: bool = False
+    """Whether the user states times of frames."""
 
 
 class Describer:
@@ -165,6 +170,8 @@ def _described(path: str, options: ExternalOptions, stops: Callable[[], bool]) -
         warnings += _title_of_gro(path, frames)
     times = np.array(frames.times, np.float64)
     has_times, has_steps = not np.isnan(times).any(), None not in frames.steps
+    if not (has_times or options.timed) and name in _TRAJECTORIES and len(times) > 1:
+        warnings.append(f"{name} does not say times of frames, which are nan; state the time between with {_STATING}")
     if not has_times and not np.isnan(times).all():
         remarks.append("only some frames have times, which are left out")
     axis = frames.has[options.axis] if options.axis is not None else [True] * len(frames.steps)

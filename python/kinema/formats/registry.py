@@ -165,9 +165,9 @@ reads besides is read as well.
   that is not whole is left out as for all formats, `on_truncated=`. Of PDB and MOL2 MDAnalysis counts the lines that
   begin a frame. For other formats with several frames a note says that the number is not checked.
 - Times and steps are those that the file states. MDAnalysis counts frames by 1 ps where there are none (XYZ, PDB,
-  mdcrd, MOL2, ...), and takes as many ps as there are steps in LAMMPS dumps: such files have no times here, and `dt=`
-  states them; `reader_options={"dt": 0.002}` gives the time of a step in a LAMMPS dump. Of GRO files `t=` and `step=`
-  in the title count.
+  mdcrd, MOL2, ...), and takes as many ps as there are steps in LAMMPS dumps: such files have no times here, which a
+  note says of trajectories, and `dt=` (`--timestep`) states them; `reader_options={"dt": 0.002}` gives the time of a
+  step in a LAMMPS dump. Of GRO files `t=` and `step=` in the title count.
 - Of a GRO file MDAnalysis reads the first frame alone; a note says where there are more.
 - Frames that lack velocities or forces, and `absent=`, `axis=` and `units=` are as for H5MD.
 - `reader_options=` are arguments of MDAnalysis' reader: `{"unwrap_images": True}` of LAMMPS dumps.
@@ -194,6 +194,9 @@ LAMMPS") writes it in the units of its run, which the file does not name: it is 
 `units metal` it is `--input-units time=ps`. VMD's plugin (also in MDTraj and CatDCD) writes 1 for every time step, and
 HOOMD 0: `--timestep` gives the time between frames. `kinema info` shows what was assumed and what was stated;
 provenance and checkpoints hold what was stated.
+
+`--timestep` is about the frames of each file, which begins at its own first time. With `--t0` and `--overlap all`
+frames run on from file to file.
 
 `time_offset=` is what MDAnalysis has under this name: it is added to the times of the files. `--t0` sets the time of
 the first frame, from which what is added follows when the files have been scanned; Python has it as `t0=`, and not
