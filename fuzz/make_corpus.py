@@ -15,6 +15,7 @@ import numpy as np
 from MDAnalysisTests import datafiles
 
 from kinema.testing import history_bytes, unformatted_bytes, write_netcdf
+from kinema.testing.dlpoly_files import DL_POLY_3
 
 CORPUS = Path(__file__).parent / "corpus"
 EXPANDS = b"\xe0"
@@ -174,6 +175,8 @@ def history_seeds():
     yield "not_counted", history_bytes(positions, counted=0)
     yield "counted_short", history_bytes(positions, counted=2)
     yield "counted_long", history_bytes(positions, counted=9)
+    yield "older_heads", history_bytes(positions, cells=cells, heads=DL_POLY_3)
+    yield "free_heads", history_bytes(positions, heads=" {step} {atoms} {keytrj} {imcon} {between} {time}")
     yield "cut", whole[:-100]
     yield "head_alone", whole[:146]
     yield "asterisks", whole.replace(b"0.001", b"*****")

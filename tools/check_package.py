@@ -40,6 +40,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("formats.netcdf4",),
     # of any HDF5 file: H5MD, NetCDF-4, others
     ("formats.h5md.read.atoms", "formats.h5md.read.describe", "formats.external_frames"),
+    ("formats.external_counts",),
     ("formats.h5md.__init__", "formats.external", "formats.dlpoly"),
     # blocks of files on a disk of the node; published files, and what nodes give each other
     ("cache",),

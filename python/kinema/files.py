@@ -9,12 +9,22 @@ import os
 import re
 import stat
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import IO, Any, cast
 
-from kinema.errors import ArgumentError, CorruptFileError, from_os
+from kinema.errors import ArgumentError, CorruptFileError, Error, from_os
 
-__all__ = ["check_lines", "check_regular", "file_names", "is_hdf5", "natural_order", "open_regular", "read_regular"]
+__all__ = [
+    "check_lines",
+    "check_regular",
+    "file_names",
+    "is_hdf5",
+    "natural_order",
+    "open_regular",
+    "open_text",
+    "read_regular",
+]
 
 _HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 # bytes of text that are looked at together: a line of twice as many covers one such piece
@@ -94,21 +104,29 @@ def check_lines(path: str | os.PathLike[str], what: str, most: int | None = None
     whole, within the first `most` bytes; also for one in a `.gz` or `.bz2`. Shorter lines than 512 KiB are never
     refused."""
     name = os.fspath(path)
+    with open_text(name, what) as file:
+        at = 0
+        while (most is None or at < most) and len(piece := file.read(_PIECE_OF_TEXT)) == _PIECE_OF_TEXT:
+            if b"\n" not in piece and b"\r" not in piece:
+                raise CorruptFileError(
+                    f"{name}: byte {at}: expected text in lines of less than {_PIECE_OF_TEXT} bytes, found no end "
+                    "of a line in as many",
+                    path=name,
+                    offset=at,
+                )
+            at += len(piece)
+
+
+@contextmanager
+def open_text(path: str | os.PathLike[str], what: str) -> Iterator[IO[bytes]]:
+    """The bytes of a file of text, also of one in a `.gz` or `.bz2`; raises as `open_regular`, and CorruptFileError if
+    what is read in the block cannot be decompressed."""
+    name = os.fspath(path)
     with open_regular(name, what) as raw:
         try:
-            file = _decompressed(name, raw)
-            at = 0
-            while (most is None or at < most) and len(piece := file.read(_PIECE_OF_TEXT)) == _PIECE_OF_TEXT:
-                if b"\n" not in piece and b"\r" not in piece:
-                    raise CorruptFileError(
-                        f"{name}: byte {at}: expected text in lines of less than {_PIECE_OF_TEXT} bytes, found no end "
-                        "of a line in as many",
-                        path=name,
-                        offset=at,
-                    )
-                at += len(piece)
+            yield _decompressed(name, raw)
         except (OSError, EOFError, zlib.error) as error:
-            if isinstance(error, CorruptFileError):
+            if isinstance(error, Error):
                 raise
             if isinstance(error, OSError) and error.errno is not None:
                 raise from_os(f"cannot read the {what}", error, name) from None

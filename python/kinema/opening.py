@@ -150,7 +150,8 @@ def open(
         length and time.
     dt : float, ps, optional
         Time between neighbouring frames of a file, in place of the file's times. Each file begins at its own first
-        time (DCD: as many dt as its first step says), or where it has none behind the file before.
+        time (DCD: as many dt as its first step says), or if it has none, after the file before. With `t0` and
+        overlap="all" nothing of the files' times is left: frames run on from file to file.
     time_offset : float, ps, optional
         Added to all times, as by MDAnalysis.
     t0 : float, ps, optional
@@ -240,6 +241,7 @@ def open(
         axis=options.axis,
         absent=options.absent,
         topology=known,
+        timed=dt is not None,
     )
     began = time.perf_counter()
     describe = functools.partial(h5md.describe, options=options, index=policy)

@@ -13,11 +13,13 @@ import pytest
 import kinema as kn
 from kinema.notes import collected
 from kinema.testing import FormatTests, Golden, history_bytes, random_walk, write_history
+from kinema.testing.dlpoly_files import DL_POLY_3
 
 FORCE = 0.01  # kJ/(mol angstrom) in Da angstrom/ps^2
 NAMES = [f"N{i % 5}*" for i in range(12)]
 MASSES = [1.0 + i / 8 for i in range(12)]
 CHARGES = [(-1) ** i * i / 16 for i in range(12)]
+WORDS = "  {step} {atoms} {keytrj} {imcon} {between} {time}"
 
 
 def folder() -> Path:
@@ -74,6 +76,17 @@ class TestUnsortedHistory(TestHistory):
 
     def test_few_atoms_of_a_frame_touch_its_bytes_only(self, tmp_path: Path) -> None:
         pytest.skip("where atoms may be anywhere, a frame is read whole")
+
+
+class TestOlderHistory(TestHistory):
+    """Heads of frames as DL_POLY_3 and early DL_POLY_4 write them."""
+
+    def write(self, path, positions, first_step):
+        steps = first_step + np.arange(len(positions))
+        write_history(path, positions, steps=steps, times=steps.astype(float), heads=DL_POLY_3)
+
+    def golden_files(self):
+        return []
 
 
 @pytest.mark.parametrize("name", ["dlpoly/HISTORY", "windows/WIN_HISTORY"])
@@ -145,6 +158,46 @@ def test_every_key_and_both_ends_of_lines(tmp_path: Path, levels: int, end: byte
     assert trajectory.parts[0].variant.startswith(f"keytrj {levels - 1}, parallelepiped cell")
     atoms = trajectory.atoms
     assert (atoms.get("names").tolist(), atoms.get("masses").tolist()) == (NAMES, MASSES)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+@pytest.mark.parametrize(("heads", "named"), [(DL_POLY_3, "as in DL_POLY_3"), (WORDS, "in free format")])
+def test_heads_of_other_versions(tmp_path: Path, heads: str, named: str, end: bytes) -> None:
+    """In the columns of DL_POLY_3, or as words in columns of no known version; records are otherwise the same."""
+    path, cells = tmp_path / "HISTORY", np.stack([np.diag([10.0, 11.0, 12.0])] * 3)
+    stamps = {"steps": [100, 200, 300], "times": [0.5, 1.0, 1.5]}
+    write_history(path, random_walk(3, 12), heads=heads, cells=cells, names=NAMES, end=end, **stamps)
+    trajectory, found = opened(path), vectors(opened(path))
+    assert found["times"].tolist() == [0.5, 1.0, 1.5] and found["steps"].tolist() == [100, 200, 300]
+    np.testing.assert_array_equal(found["positions"], random_walk(3, 12))
+    np.testing.assert_array_equal(found["cells"], cells)
+    assert trajectory.atoms.get("names").tolist() == NAMES  # type: ignore[union-attr]
+    assert named in trajectory.parts[0].variant
+    # nothing of other heads comes into the files that are made, and none are added to such a file
+    with collected():
+        kn.convert(path, tmp_path / "made.history")
+    made = opened(tmp_path / "made.history")
+    assert "heads" not in made.parts[0].variant
+    for name, values in vectors(made).items():
+        if name != "present":
+            np.testing.assert_array_equal(values, found[name])
+    with pytest.raises(kn.UnsupportedFormatError, match=r"read alone, .* as in DL_POLY_4"):
+        kn.split(path, tmp_path / "parts", frames_per_part=1)
+
+
+def test_a_later_head_in_other_columns_is_damage(tmp_path: Path) -> None:
+    path = tmp_path / "HISTORY"
+    data, other = (history_bytes(random_walk(3, 12), heads=heads) for heads in (DL_POLY_3, WORDS))
+    at = 2 * 73 + (len(data) - 2 * 73) // 3
+    path.write_bytes(data[:at] + other[at : at + 73] + data[at + 73 :])
+    with pytest.raises(kn.CorruptFileError, match="frame 1, byte"):
+        kn.open(path, stored=False).read()
+
+
+def test_a_time_step_without_a_time_in_older_heads(tmp_path: Path) -> None:
+    path = tmp_path / "HISTORY"
+    write_history(path, random_walk(2, 12), steps=[100, 200], heads=DL_POLY_3.replace("{time:12.6f}", ""))
+    assert vectors(opened(path))["times"].tolist() == [0.1, 0.2]
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"])

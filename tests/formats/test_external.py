@@ -133,6 +133,16 @@ def test_no_time_is_made_up(name, fields):
     assert np.isnan(traj.times).all() == ("time" not in fields)
 
 
+@pytest.mark.parametrize(
+    ("name", "noted"),
+    [("XYZ", True), ("LAMMPS dump", True), ("AMBER mdcrd", True), ("PDB of several models", False), ("GRO", False)],
+)
+def test_times_that_are_not_there_are_noted_with_what_states_them(name, noted):
+    remedy = "does not say times of frames, which are nan; state the time between with dt= (--timestep)"
+    assert any(remedy in note for note in opened(name).notes) == noted
+    assert not any(remedy in note for note in opened(name, dt=2.0).notes)
+
+
 def test_stated_times_and_reader_options():
     traj = opened("XYZ", dt=2.0)
     np.testing.assert_array_equal(traj.times, 2.0 * np.arange(traj.n_frames))
@@ -212,6 +222,89 @@ def test_another_number_of_atoms_is_refused_with_its_frame(tmp_path):
     with pytest.raises(kn.Error, match=r"frame 2: .*[Nn]umber of atoms") as caught:
         kn.open(path, stored=False)
     assert (caught.value.path, caught.value.format, caught.value.frame) == (str(path), "MDAnalysis", 2)
+
+
+def xyz(*sizes):
+    return "".join(f"{n}\nmade\n" + "".join(f"C {i} {f} 0\n" for i in range(n)) for f, n in enumerate(sizes))
+
+
+def tinker(*sizes):
+    atoms = lambda n: "".join(f"{i + 1} C {i}.0 0.0 0.0 1\n" for i in range(n))  # noqa: E731
+    return "".join(f"{n} made\n{atoms(n)}" for n in sizes)
+
+
+def dump(*sizes):
+    frame = "ITEM: TIMESTEP\n{}\nITEM: NUMBER OF ATOMS\n{}\nITEM: BOX BOUNDS pp pp pp\n" + 3 * "0 9\n"
+    atoms = lambda n: "".join(f"{i + 1} {i} {i} {i}\n" for i in range(n))  # noqa: E731
+    return "".join(f"{frame.format(10 * f, n)}ITEM: ATOMS id x y z\n{atoms(n)}" for f, n in enumerate(sizes))
+
+
+def amber(*sizes):
+    numbers = lambda n: "".join(f"{i:8.3f}" + "\n" * (i % 10 == 9) for i in range(3 * n))  # noqa: E731
+    return "made\n" + "".join(f"{numbers(n)}\n" for n in sizes)
+
+
+@pytest.mark.parametrize(("made", "name"), [(xyz, "a.xyz"), (tinker, "a.arc"), (dump, "a.lammpsdump")])
+@pytest.mark.parametrize("sizes", [(2, 3), (3, 2), (3, 3, 1), (2, 2, 8, 8), (4, 5, 3)])
+def test_frames_of_other_atoms_are_refused_and_none_is_lost(tmp_path, made, name, sizes):
+    path = tmp_path / name
+    path.write_text(made(*sizes))
+    frame = next(i for i, size in enumerate(sizes) if size != sizes[0])
+    said = f"{path}: MDAnalysis frame {frame}: number of atoms, expected {sizes[0]} as in frame 0, found {sizes[frame]}"
+    with pytest.raises(kn.UnsupportedFormatError) as caught:
+        kn.open(path, stored=False)
+    assert str(caught.value) == said
+    assert (caught.value.path, caught.value.frame) == (str(path), frame)
+    (problem,) = kn.check(path).problems
+    assert (problem.kind, problem.frame, str(problem)) == ("atoms", frame, said)
+
+
+@pytest.mark.parametrize(
+    ("made", "name"), [(xyz, "a.xyz"), (tinker, "a.arc"), (dump, "a.lammpsdump"), (amber, "a.mdcrd")]
+)
+@pytest.mark.parametrize("lacking", ["a line", "all but a line", "the end of its last line"])
+def test_a_last_frame_that_is_not_whole_is_left_out(tmp_path, made, name, lacking):
+    if lacking.startswith("the end") and made in (dump, amber):
+        pytest.skip("MDAnalysis says what is wrong")
+    whole, third = made(4, 4), made(4, 4, 4).removeprefix(made(4, 4))
+    lines = third.splitlines(keepends=True)
+    cut = {"a line": lines[:-1], "all but a line": lines[:1], "the end of its last line": [*lines[:-1], lines[-1][:3]]}
+    path = tmp_path / name
+    path.write_text(whole + "".join(cut[lacking]))
+    if made is dump:
+        # steps are 0, 10, 20
+        assert whole.count("TIMESTEP") == 2
+    topology = MDAnalysis.Universe.empty(4) if made is amber else None
+    with collected() as notes:
+        traj = kn.open(path, topology, stored=False)
+        assert len(traj.read()) == 2
+    place = f"MDAnalysis frame 2, byte {len(whole)}: the file ends within a frame"
+    assert any(place in note for note in notes)
+    with pytest.raises(kn.TruncatedFileError, match=place):
+        kn.open(path, topology, stored=False, on_truncated="error").scan()
+    if topology is None:
+        assert [problem.kind for problem in kn.check(path).problems] == ["truncated"]
+    # whole, with and without a last end of line, and empty lines at the end
+    for end in ("", "\n\n"):
+        path.write_text(whole.rstrip() + end)
+        assert kn.open(path, topology, stored=False).n_frames == 2
+
+
+def test_lines_between_frames_that_are_none_are_damage(tmp_path):
+    path = tmp_path / "a.xyz"
+    for between, message in (
+        ("\n\n", "byte 23: empty lines"),
+        ("what\n", "byte 23: number of atoms, expected a whole"),
+    ):
+        path.write_text(xyz(2) + between + xyz(2))
+        with pytest.raises(kn.CorruptFileError, match=f"frame 1, {message}"):
+            kn.open(path, stored=False)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_count_of_frames_that_nobody_checks_is_noted(name):
+    noted = any("no more frames than it finds is not checked" in note for note in opened(name).notes)
+    assert noted == (name in ("GAMESS", "GROMOS"))
 
 
 def test_what_nobody_reads_is_refused_as_ever(tmp_path):

@@ -166,6 +166,49 @@ def test_a_time_between_frames_goes_on_through_parts_without_times(tmp_path: Pat
     )
 
 
+@pytest.mark.parametrize("ending", ["xtc", "dcd"])
+def test_stated_times_run_on_through_parts_that_restart(tmp_path: Path, ending: str) -> None:
+    """Replicas, each of which begins at its own first time: with --overlap all all of the times are stated."""
+    if ending == "xtc":
+        paths = [xtc(tmp_path, name=f"{i}.xtc") for i in range(3)]
+    else:
+        paths = [written_by(tmp_path / f"{i}.dcd", "x", 1.0, 10, 10, n_frames=5) for i in range(3)]
+    traj = opened_quietly(*paths, dt=1.0, t0=0.0, overlap="all")
+    np.testing.assert_array_equal(traj.times, np.arange(15.0))
+    np.testing.assert_array_equal(traj.read(fields=["positions"])["times"], np.arange(15.0))
+    assert [part.first_time for part in traj.parts] == [0.0, 5.0, 10.0]
+    # without t0 each begins where its file says
+    first = opened_quietly(paths[0]).times[0]
+    each = opened_quietly(*paths, dt=1.0, overlap="all").times.reshape(3, 5)
+    if ending == "xtc":
+        np.testing.assert_array_equal(each, np.tile(first + np.arange(5.0), (3, 1)))
+
+
+@pytest.mark.parametrize("precision", [1000.0, 1e6])
+def test_a_new_time_step_rounds_no_positions_of_xtc(tmp_path: Path, precision: float) -> None:
+    """Integers of the source are kept at any precision; all atoms, some of them, and in another order."""
+    random = np.random.default_rng(5)
+    path, out = tmp_path / "fine.xtc", tmp_path / "out.xtc"
+    with collected():
+        with kn.Writer(path, n_atoms=30, precision=precision) as writer:
+            for number in range(4):
+                writer.write(random.normal(0, 20, (30, 3)), time=10.0 * number, step=number, cell=np.eye(3) * 40)
+        source = kn.open(path, stored=False)
+        for select in (None, np.arange(15), np.arange(29, -1, -1)):
+            done = kn.convert(path, out, dt=2.5, t0=1.0, select=select, overwrite=True)
+            assert done.losses == ()
+            made = kn.open(out, stored=False)
+            np.testing.assert_array_equal(made.times, 1.0 + 2.5 * np.arange(4))
+            np.testing.assert_array_equal(made.read(), source.read(select=select))
+        inexact = kn.convert(path, out, dt=0.1, overwrite=True)
+        assert any("times are rounded to float32" in loss for loss in inexact.losses)
+        assert not any("positions" in loss for loss in inexact.losses)
+        # another precision and another unit do round
+        for changed in ({"precision": 100}, {"units": {"length": "angstrom"}}):
+            rounded = kn.convert(path, out, dt=2.5, overwrite=True, **changed)
+            assert any("positions are rounded" in loss for loss in rounded.losses)
+
+
 def test_workers_and_checkpoints_know_what_was_stated(tmp_path: Path) -> None:
     path = xtc(tmp_path)
     options = {"units": {"length": "angstrom"}, "dt": 3.0}

@@ -141,6 +141,7 @@ fn field(description: ArrayDescription, flat: bool, row_of: Option<Vec<i64>>, sc
 fn described(n_atoms: u64, n_frames: u64, positions: Field) -> H5mdDescription {
     H5mdDescription {
         reads_forward: false,
+        cut_at: None,
         format: None,
         n_atoms: n_atoms as u32,
         n_frames,

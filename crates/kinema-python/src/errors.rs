@@ -94,15 +94,21 @@ pub fn from_python(raised: &PyErr) -> Error {
         let format =
             value.getattr("format").ok().and_then(|format| format.extract::<String>().ok()).unwrap_or_default();
         let frame = value.getattr("frame").ok().and_then(|frame| frame.extract::<u64>().ok());
-        let place = frame.map_or(format!("{format}: "), |frame| format!("{format} frame {frame}: "));
+        let offset = value.getattr("offset").ok().and_then(|offset| offset.extract::<u64>().ok());
+        let place = match (frame, offset) {
+            (None, _) => format!("{format}: "),
+            (Some(frame), None) => format!("{format} frame {frame}: "),
+            (Some(frame), Some(offset)) => format!("{format} frame {frame}, byte {offset}: "),
+        };
         let error = Error::new(kind, text.strip_prefix(&place).unwrap_or(text)).at_path(&path);
         let error = match by_name(&format) {
             Some(known) => error.in_format(known.info().name),
             None => error,
         };
-        match frame {
-            Some(frame) => error.at_frame(frame),
-            None => error,
+        match (frame, offset) {
+            (Some(frame), Some(offset)) => error.at_frame(frame).at_byte(offset),
+            (Some(frame), None) => error.at_frame(frame),
+            (None, _) => error,
         }
     })
 }

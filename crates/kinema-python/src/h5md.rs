@@ -109,6 +109,7 @@ fn read_description(described: &Bound<'_, PyAny>) -> Result<H5mdDescription> {
         periodic: get(described, "periodic")?,
         other_files: get(described, "other_files")?,
         reads_forward: get(described, "reads_forward")?,
+        cut_at: get(described, "cut_at")?,
         variant: get(described, "variant")?,
         remarks: get(described, "remarks")?,
         warnings: get(described, "warnings")?,

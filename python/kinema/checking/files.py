@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from kinema.cache.node_cache import NodeCacheChoice
 from kinema.checking.motion import Motion, jumps
-from kinema.errors import ArgumentError, CorruptFileError, TruncatedFileError
+from kinema.errors import ArgumentError, CorruptFileError, TruncatedFileError, UnsupportedFormatError
 from kinema.notes import collected, emit
 from kinema.opening import open
 from kinema.printable import counted, printable, shortest
@@ -249,7 +249,10 @@ class _Judged:
         try:
             part = open(name, self.topology, **stated, **shift)
             part.scan(workers=self.workers, progress=self.progress, skip_damaged=True)
-        except (CorruptFileError, TruncatedFileError) as error:
+        except (CorruptFileError, TruncatedFileError, UnsupportedFormatError) as error:
+            # a file of a known format is refused for one of its frames: they differ in atoms
+            if isinstance(error, UnsupportedFormatError) and error.frame is None:
+                raise
             self.problems.append(Problem(_kind(error), name, error.frame, str(error)))
             return shift
         if not self.parts and shift["t0"] is not None:
@@ -321,6 +324,8 @@ def _other_atoms(part: Trajectory, *, given: bool) -> bool:
 
 
 def _kind(error: Exception) -> str:
+    if isinstance(error, UnsupportedFormatError):
+        return "atoms"
     return "truncated" if isinstance(error, TruncatedFileError) else "corrupt"
 
 

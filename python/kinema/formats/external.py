@@ -13,13 +13,15 @@ import re
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import field, replace
+from itertools import islice
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import ArgumentError, CancelledError, CorruptFileError, UnsupportedFormatError
+from kinema.errors import ArgumentError, CancelledError, CorruptFileError
 from kinema.files import check_lines
+from kinema.formats.external_counts import COUNTED, Check, LineCount, count_frames, refuse_other_atoms
 from kinema.formats.external_frames import EXTERNAL, FrameReader, FrameRows, KnownCells, names_of, reader_class
 from kinema.formats.h5md.description import ABSENT, FORBIDDEN, FieldDescription, H5mdDescription, Quantity
 from kinema.selection.topology import BINARY, Topology
@@ -29,6 +31,9 @@ __all__ = ["Describer", "ExternalOptions"]
 
 _VECTORS: tuple[Quantity, ...] = ("positions", "velocities", "forces")
 _OPTIONS_OF_OPEN = {"dt": "dt=", "time_offset": "time_offset=", "convert_units": "units=", "n_atoms": "topology="}
+# formats whose frames follow each other in time, whether they say it or not; PDB and MOL2 have models and molecules
+_TRAJECTORIES = frozenset({"XYZ", "TXYZ", "LAMMPSDUMP", "TRJ", "TRC"})
+_STATING = "dt= (--timestep), ps"
 # in the title of GRO files, which MDAnalysis does not look at
 _TIME = re.compile(rb"\bt=\s*([-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?)")
 _STEP = re.compile(rb"\bstep=\s*([-+]?[0-9]+)")
@@ -50,6 +55,8 @@ class ExternalOptions:
     """Positions are unwrapped by the columns ix iy iz of LAMMPS' dumps."""
     topology: Topology | None = None
     """Says how many atoms there are, for formats that do not."""
+    timed: bool = False
+    """Whether the user states times of frames."""
 
 
 class Describer:
@@ -110,22 +117,15 @@ class _Frames:
     has: dict[Quantity, list[bool]] = field(default_factory=lambda: {name: [] for name in _VECTORS})
 
     @classmethod
-    def of(cls, reader: FrameReader, stops: Callable[[], bool]) -> _Frames:
-        """CancelledError where `stops` says that the call is to end."""
+    def of(cls, reader: FrameReader, check: Check, most: int | None) -> _Frames:
+        """All frames, or the first `most`."""
         found = cls()
-        for number, step in enumerate(reader.steps()):
-            if stops():
-                raise CancelledError(f"{reader.path}: stopped by the caller", path=reader.path)
+        for number, step in enumerate(islice(reader.steps(), most)):
+            check()
             if number == 0:
                 found.n_atoms = step.n_atoms
             if step.n_atoms != found.n_atoms:
-                raise UnsupportedFormatError(
-                    f"{reader.path}: {EXTERNAL} frame {number}: number of atoms, expected {found.n_atoms} as in "
-                    f"frame 0, found {step.n_atoms}",
-                    path=reader.path,
-                    format=EXTERNAL,
-                    frame=number,
-                )
+                raise refuse_other_atoms(reader.path, number, found.n_atoms, step.n_atoms)
             found.steps.append(step.data.get("step"))
             found.times.append(float(step.data.get("time", np.nan)))
             dimensions = step.dimensions
@@ -142,8 +142,15 @@ def _described(path: str, options: ExternalOptions, stops: Callable[[], bool]) -
         check_lines(path, "file")
     reader.options = _reader_options(path, reader.cls, options)
     name, remarks = reader.name, []
+
+    def check() -> None:
+        if stops():
+            raise CancelledError(f"{path}: stopped by the caller", path=path)
+
     try:
-        frames = _Frames.of(reader, stops)
+        counted = count_frames(reader, check)
+        # what follows them is no whole frame
+        frames = _Frames.of(reader, check, None if counted is None else counted.n_frames)
         scales = _scales(path, reader, options.units)
     finally:
         reader.close()
@@ -155,11 +162,16 @@ def _described(path: str, options: ExternalOptions, stops: Callable[[], bool]) -
     if name == "TRC" and not any(frames.times):
         # without a block TIMESTEP all times are 0, and steps the numbers of frames
         frames.times, frames.steps = [np.nan] * len(frames.times), [None] * len(frames.steps)
+    cut_at = _cut_at(path, frames, counted)
     warnings = [f"{name} is read through MDAnalysis, frame by frame, which is slow"]
+    if name not in COUNTED | BINARY and not reader.has_one_frame:
+        warnings[0] += "; that there are no more frames than it finds is not checked"
     if name == "GRO":
         warnings += _title_of_gro(path, frames)
     times = np.array(frames.times, np.float64)
     has_times, has_steps = not np.isnan(times).any(), None not in frames.steps
+    if not (has_times or options.timed) and name in _TRAJECTORIES and len(times) > 1:
+        warnings.append(f"{name} does not say times of frames, which are nan; state the time between with {_STATING}")
     if not has_times and not np.isnan(times).all():
         remarks.append("only some frames have times, which are left out")
     axis = frames.has[options.axis] if options.axis is not None else [True] * len(frames.steps)
@@ -183,6 +195,23 @@ def _described(path: str, options: ExternalOptions, stops: Callable[[], bool]) -
         reads_forward=reader.reads_forward,
         format=EXTERNAL,
         periodic=(True, True, True),
+        cut_at=cut_at,
+    )
+
+
+def _cut_at(path: str, frames: _Frames, counted: LineCount | None) -> int | None:
+    """Where a frame begins that is not whole; CorruptFileError if frames are missed that the lines of the file show."""
+    found = len(frames.steps)
+    if counted is None or found == counted.n_frames:
+        return None if counted is None else counted.cut_at
+    if found == counted.n_frames - 1 and counted.unended_at is not None:
+        return counted.unended_at
+    raise CorruptFileError(
+        f"{path}: {EXTERNAL} frame {found}: number of frames, expected {counted.n_frames} by the lines of the file, "
+        f"found {found} that MDAnalysis reads",
+        path=path,
+        format=EXTERNAL,
+        frame=found,
     )
 
 

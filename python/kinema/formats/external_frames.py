@@ -138,6 +138,11 @@ class FrameReader:
         units = getattr(self._opened(), "units", {}) or {}
         return {name: unit for name, unit in units.items() if unit is not None}
 
+    def fact(self, name: str) -> Any:
+        """An attribute of MDAnalysis' reader."""
+        with self._lock, self.reading(0):
+            return getattr(self._opened(), name)
+
     @property
     def name(self) -> str:
         """MDAnalysis' name of the format."""
@@ -160,9 +165,16 @@ class FrameReader:
     @property
     def reads_forward(self) -> bool:
         """Whether MDAnalysis' reader has no access to single frames; what has one frame is read but once."""
-        from MDAnalysis.coordinates.base import ProtoReader, SingleFrameReaderBase
+        from MDAnalysis.coordinates.base import ProtoReader
 
-        return self.cls._read_frame is ProtoReader._read_frame and not issubclass(self.cls, SingleFrameReaderBase)
+        return self.cls._read_frame is ProtoReader._read_frame and not self.has_one_frame
+
+    @property
+    def has_one_frame(self) -> bool:
+        """Whether files of the format have one frame."""
+        from MDAnalysis.coordinates.base import SingleFrameReaderBase
+
+        return issubclass(self.cls, SingleFrameReaderBase)
 
     def _go_to(self, frame: int) -> Any:
         """The time step of a frame."""

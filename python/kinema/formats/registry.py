@@ -135,7 +135,9 @@ are whole; where it counts none, all that are whole. imcon 0 is no cell. Of imco
 rhombic dodecahedron, hexagonal prism) the vectors of the file are given, which are not the lattice, and a note says
 so; of imcon 6 (slab) z is open, and a note says so. Names, masses and charges are those of the first frame. Read
 are files with records of 72 characters (keytrj 0, 1, 2), and compressed ones of 34 (keytrj 3), with ends of lines of
-Unix and of Windows; files are found by their content, whatever their name. Written are those of 72 characters.
+Unix and of Windows; files are found by their content, whatever their name. The line `timestep` of frames is read in the
+columns of DL_POLY_4, in those of DL_POLY_3 and early DL_POLY_4 (a8,4i10,2f12.6), or else as words, as the first frame
+has it. Written, continued and copied record by record are those of 72 characters with the columns of DL_POLY_4.
 
 Files with records of any width are read as well, as DL_POLY 2 and DL_POLY Classic write them and editors leave
 others: their frames are found by a scan, whose index is stored. Which lines of a cell and of vectors there are is
@@ -168,11 +170,15 @@ they hold, and then frame by frame in each process, one thread at a time. A traj
 once is better converted to one of the formats above. The table has the formats that are known to work; what MDAnalysis
 reads besides is read as well.
 
-- The number of atoms must be the same in all frames. Formats that do not say it need `topology=`.
+- The number of atoms must be the same in all frames: others are refused with the number of the first such frame, and a
+  problem for `kinema check`. Formats that do not say it need `topology=`.
+- The number of frames is compared with the lines of the file (XYZ, Tinker, LAMMPS dumps, AMBER text), and a last frame
+  that is not whole is left out as for all formats, `on_truncated=`. Of PDB and MOL2 MDAnalysis counts the lines that
+  begin a frame. For other formats with several frames a note says that the number is not checked.
 - Times and steps are those that the file states. MDAnalysis counts frames by 1 ps where there are none (XYZ, PDB,
-  mdcrd, MOL2, ...), and takes as many ps as there are steps in LAMMPS dumps: such files have no times here, and `dt=`
-  states them; `reader_options={"dt": 0.002}` gives the time of a step in a LAMMPS dump. Of GRO files `t=` and `step=`
-  in the title count.
+  mdcrd, MOL2, ...), and takes as many ps as there are steps in LAMMPS dumps: such files have no times here, which a
+  note says of trajectories, and `dt=` (`--timestep`) states them; `reader_options={"dt": 0.002}` gives the time of a
+  step in a LAMMPS dump. Of GRO files `t=` and `step=` in the title count.
 - Of a GRO file MDAnalysis reads the first frame alone; a note says where there are more.
 - Frames that lack velocities or forces, and `absent=`, `axis=` and `units=` are as for H5MD.
 - `reader_options=` are arguments of MDAnalysis' reader: `{"unwrap_images": True}` of LAMMPS dumps.
@@ -199,6 +205,9 @@ LAMMPS") writes it in the units of its run, which the file does not name: it is 
 `units metal` it is `--input-units time=ps`. VMD's plugin (also in MDTraj and CatDCD) writes 1 for every time step, and
 HOOMD 0: `--timestep` gives the time between frames. `kinema info` shows what was assumed and what was stated;
 provenance and checkpoints hold what was stated.
+
+`--timestep` is about the frames of each file, which begins at its own first time. With `--t0` and `--overlap all`
+frames run on from file to file.
 
 `time_offset=` is what MDAnalysis has under this name: it is added to the times of the files. `--t0` sets the time of
 the first frame, from which what is added follows when the files have been scanned; Python has it as `t0=`, and not

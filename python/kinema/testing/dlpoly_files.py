@@ -10,9 +10,14 @@ from numpy.typing import NDArray
 
 from kinema.frame import VECTOR_FIELDS
 
-__all__ = ["general", "history_bytes", "unformatted_bytes", "write_history"]
+__all__ = ["DL_POLY_3", "DL_POLY_4", "general", "history_bytes", "unformatted_bytes", "write_history"]
 
 _RECORD, _SHORT = 72, 34
+
+DL_POLY_4 = "{step:10d}{atoms:10d}{keytrj:2d}{imcon:2d}{between:20.6f}{time:20.6f}"
+"""What the line `timestep` of a frame says in DL_POLY_4."""
+DL_POLY_3 = "{step:10d}{atoms:10d}{keytrj:10d}{imcon:10d}{between:12.6f}{time:12.6f}"
+"""The same in DL_POLY_3 and early DL_POLY_4: (a8,4i10,2f12.6)."""
 
 
 def general(value: float) -> str:
@@ -41,6 +46,7 @@ def history_bytes(
     order: NDArray[np.int64] | None = None,
     counted: int | None = None,
     compressed: bool = False,
+    heads: str = DL_POLY_4,
     end: bytes = b"\n",
     title: str = "made by a test",
 ) -> bytes:
@@ -48,6 +54,7 @@ def history_bytes(
 
     Positions (frames, atoms, 3) in angstrom, velocities in angstrom/ps, forces in Da angstrom/ps^2; cells (frames, 3,
     3) or none. `order` (frames, atoms): which atom stands where; `counted`: frames that the head names, by default all.
+    `heads`: the layout of the line `timestep`, of `step`, `atoms`, `keytrj`, `imcon`, `between` and `time`.
     """
     n_frames, n_atoms, _ = positions.shape
     vectors = [one for one in (positions, velocities, forces) if one is not None]
@@ -65,7 +72,8 @@ def history_bytes(
         if compressed:
             lines.append(f"timestep{steps[i]:6d}{0.001:8.5f}{times[i]:12.5f}")
         else:
-            lines.append(f"timestep{steps[i]:10d}{n_atoms:10d}{keytrj:2d}{imcon:2d}{0.001:20.6f}{times[i]:20.6f}")
+            said = {"step": steps[i], "atoms": n_atoms, "keytrj": keytrj, "imcon": imcon, "time": times[i]}
+            lines.append("timestep" + heads.format(**said, between=0.001))
         cell = np.zeros((3, 3)) if cells is None else cells[i]
         width, decimals = (10, 3) if compressed else (20, 10)
         lines += ["".join(f"{value:{width}.{decimals}f}" for value in vector) for vector in cell]

@@ -21,6 +21,8 @@ pub struct Making {
     /// Whether all files of the source are of this format, with units and times as they are: records may be taken as they
     /// are, [`Encoder::recode`].
     pub same_format: bool,
+    /// The same but for times, which the user has stated: [`Record::time`].
+    pub same_but_times: bool,
     /// Whether all atoms are written, in their order.
     pub all_atoms: bool,
     /// [`super::Decoder::recoded_version`], where all files of the source have the same.
@@ -179,6 +181,8 @@ pub struct Record<'a> {
     pub offset: u64,
     /// Which frame of the file it is.
     pub frame: u64,
+    /// Its time, ps, in place of the one that it has; given if [`Making::same_but_times`].
+    pub time: Option<f64>,
 }
 
 /// Makes the bytes of one file. Values are in the format's units ([`super::FormatInfo::scales`]), times in ps.
@@ -242,7 +246,8 @@ pub trait Encoder: Send + Sync {
         Err(no_planes())
     }
 
-    /// Whether records are made of those of the source instead, where [`Making::same_format`]: nothing is rounded then.
+    /// Whether records are made of those of the source instead, if [`Making::same_format`] or [`Making::same_but_times`]: no
+    /// vector is rounded then.
     fn recodes(&self) -> bool {
         false
     }

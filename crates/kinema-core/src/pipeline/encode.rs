@@ -87,6 +87,8 @@ pub fn making(
     let of_format = parts().all(|part| part.format.info().name == info.name);
     let precisions = parts().filter_map(|part| part.decoder.precision()).filter(|_| of_format);
     let version = parts().map(|part| part.decoder.recoded_version()).reduce(|a, b| a.filter(|_| a == b)).flatten();
+    // frames that are changed are other ones than those of the files
+    let copied = parts().all(as_it_is) && trajectory.stack().is_empty();
     let some = [0, last / 2, last].map(|position| frames.get(position));
     let stamps = stamps(trajectory, &some, info.scales)?;
     extras.extend(stamps.iter().any(has_open_length).then_some(OPEN_LENGTHS));
@@ -94,8 +96,8 @@ pub fn making(
         n_atoms,
         source_atoms: trajectory.n_atoms(),
         source_precision: precisions.reduce(f64::max),
-        // frames that are changed are other ones than those of the files
-        same_format: parts().all(as_it_is) && scanned.has_stored_times() && trajectory.stack().is_empty(),
+        same_format: copied && scanned.has_stored_times(),
+        same_but_times: copied && !scanned.has_stored_times(),
         all_atoms: atoms.indices().is_none() && atoms.columns().is_none(),
         recoded_version: version.filter(|_| of_format && trajectory.stack().is_empty()),
         title: parts().next().filter(|_| of_format).and_then(|part| part.header().remarks.first().cloned()),
@@ -389,7 +391,8 @@ impl Call<'_> {
             meter.read(Work { file: Some(&part.path), offset, size, frames }, room.gather.reads);
             timing.phases += meter.phases;
             for (i, one) in run.iter().enumerate() {
-                let record = Record { bytes: room.gather.bytes(i), offset: extent(one).offset, frame: one.1 };
+                let time = if scanned.has_stored_times() { None } else { scanned.time(one.0, one.1) };
+                let record = Record { bytes: room.gather.bytes(i), offset: extent(one).offset, frame: one.1, time };
                 let made = self.encoder.recode(&record, &self.request.atoms, &mut room.scratch, bytes);
                 made.map_err(place)?;
             }

@@ -145,7 +145,7 @@ impl Scanned {
             .map(|part| OrderedPart { path: &part.path, index: &part.index, time_scale: part.scales.time })
             .collect();
         let concatenation = concatenate(&ordered, options.overlap)?;
-        let times = PartTimes::new(options.times, &parts, &concatenation);
+        let times = PartTimes::new(options.times, &parts, &concatenation, options.overlap);
         let times_are_stated = options.units.time.is_some() || options.times.dt.is_some();
         Ok(Self { parts, concatenation, times, times_are_stated })
     }

@@ -39,19 +39,29 @@ pub(super) struct PartTimes {
 }
 
 impl PartTimes {
-    pub(super) fn new(stated: StatedTimes, parts: &[Part], concatenation: &Concatenation) -> Self {
+    pub(super) fn new(
+        stated: StatedTimes,
+        parts: &[Part],
+        concatenation: &Concatenation,
+        overlap: super::Overlap,
+    ) -> Self {
+        // nothing is left of the files' own times, which order no parts either
+        let runs_on = stated.first.is_some() && overlap == super::Overlap::All;
+        let first_of = |number: usize| {
+            let span = concatenation.spans.iter().find(|span| span.part == number);
+            span.map_or(0.0, |span| span.first_frame as f64 - span.kept.start as f64)
+        };
         let origin = |(number, part): (usize, &Part)| match (stated.dt, &part.index) {
             (None, _) => Origin::Stored,
+            (Some(_), _) if runs_on => Origin::ByNumber(first_of(number)),
             (Some(_), Index::Uniform(uniform)) if uniform.spacing.is_some() && uniform.times.is_none() => {
                 Origin::BySteps
             }
             (Some(_), index) => {
                 let start = Some(index).filter(|index| index.n_frames() > 0).and_then(|index| index.time(0));
-                let span = concatenation.spans.iter().find(|span| span.part == number);
-                let before = span.map_or(0.0, |span| span.first_frame as f64 - span.kept.start as f64);
                 match start.filter(|start| start.is_finite()) {
                     Some(start) => Origin::From(start * part.scales.time),
-                    None => Origin::ByNumber(before),
+                    None => Origin::ByNumber(first_of(number)),
                 }
             }
         };

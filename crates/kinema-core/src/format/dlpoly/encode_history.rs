@@ -7,8 +7,9 @@ use super::encode::{
     imcon_of_all, layout_of, levels, note_digits, put_atoms, put_cell, put_title, takes_doubles,
 };
 use super::history::NAME;
-use super::layout::{FRAME_RECORDS, HEAD_RECORDS, Layout, TIMESTEP};
+use super::layout::{FRAME_RECORDS, HEAD_RECORDS, Layout};
 use super::records::{AtomBlock, Lines, RECORD, integer};
+use super::timestep::TIMESTEP;
 use crate::container::text::fortran::{put_f, put_i, put_text};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{

@@ -73,16 +73,19 @@ impl Format for History {
     }
 }
 
-/// The layout of a file whose frames are copied or that is continued: one with records of one width.
+/// The layout of a file whose frames are copied or that is continued: one with the records of DL_POLY_4.
 fn written_layout(head: &[u8]) -> Result<Layout> {
     let records = match () {
         () if unformatted::sniff(head) => "unformatted ones of DL_POLY 2 and Classic",
         () if !Layout::sniff(head) && classic::sniff(head) => "any width",
-        () => return Layout::of(head),
+        () => match Layout::of(head)? {
+            layout if layout.heads.are_written() => return Ok(layout),
+            _ => "others",
+        },
     };
     let what = format!(
         "HISTORY files of this layout are read alone, not cut, joined, salvaged or continued: expected records of 72 \
-         characters, found {records}; kinema convert makes a file with such records"
+         characters as in DL_POLY_4, found {records}; kinema convert makes a file with such records"
     );
     Err(Error::new(ErrorKind::Unsupported, what))
 }
@@ -153,7 +156,12 @@ impl HistoryDecoder {
             n_atoms: layout.block.n_atoms,
             fields: fields_of(layout.block.levels) | cell | Fields::STEP | Fields::TIME,
             remarks: Some(layout.title.clone()).filter(|title| !title.is_empty()).into_iter().collect(),
-            variant: format!("keytrj {}, {}{layout_name}{order}", layout.keytrj, shape_of(layout.imcon)),
+            variant: format!(
+                "keytrj {}, {}{layout_name}{}{order}",
+                layout.keytrj,
+                shape_of(layout.imcon),
+                layout.heads.name()
+            ),
             warnings,
         };
         let extras = if displaced { vec!["the displacement of the atoms"] } else { Vec::new() };
@@ -203,7 +211,8 @@ impl Decoder for HistoryDecoder {
     }
 
     fn recoded_version(&self) -> Option<i32> {
-        (!self.layout.block.compressed).then(|| encode_history::version_of(self.layout.keytrj, self.layout.imcon))
+        let copied = !self.layout.block.compressed && self.layout.heads.are_written();
+        copied.then(|| encode_history::version_of(self.layout.keytrj, self.layout.imcon))
     }
 
     fn scan(&self, source: &dyn Source, options: &ScanOptions<'_>) -> Result<Scan> {

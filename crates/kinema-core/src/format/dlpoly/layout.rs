@@ -2,6 +2,7 @@
 
 use super::records::{AtomBlock, Lines, RECORD, column, integer, real};
 use super::shown;
+use super::timestep::{FrameHeads, TIMESTEP, Timestep};
 use crate::error::{Error, ErrorKind, Result};
 use crate::frame::{Cell, NO_CELL, Scales};
 
@@ -9,8 +10,6 @@ use crate::frame::{Cell, NO_CELL, Scales};
 pub(super) const HEAD_RECORDS: usize = 2;
 /// Records of a frame before its atoms.
 pub(super) const FRAME_RECORDS: usize = 4;
-/// What a frame begins with.
-pub(super) const TIMESTEP: &[u8] = b"timestep";
 
 /// What the first two records say.
 #[derive(Debug, Clone)]
@@ -20,6 +19,7 @@ pub(super) struct Layout {
     pub imcon: i64,
     /// Frames by the second record; 0 in files of programs that do not count them.
     pub frames: u64,
+    pub heads: FrameHeads,
     pub block: AtomBlock,
 }
 
@@ -87,7 +87,9 @@ impl Layout {
             u64::try_from(frames).map_err(|_| Error::corrupt("number of frames", "0 or more", frames).at_byte(at))?;
         let levels = if compressed { 1 } else { keytrj as usize + 1 };
         let title = String::from_utf8_lossy(title.trim_ascii_end()).into_owned();
-        Ok(Self { title, keytrj, imcon, frames, block: AtomBlock { lines, n_atoms, levels, compressed } })
+        let first = HEAD_RECORDS * lines.width();
+        let heads = FrameHeads::of(head.get(first..first + lines.text).unwrap_or_default());
+        Ok(Self { title, keytrj, imcon, frames, heads, block: AtomBlock { lines, n_atoms, levels, compressed } })
     }
 
     /// Bytes before the first frame.
@@ -130,24 +132,20 @@ impl Layout {
             let time = real(record, 22..34, "time", at)?;
             return Ok(FrameHead { step, time, imcon: self.imcon, between: 0.0 });
         }
-        let step = integer(record, 8..18, "step", at)?;
-        for (what, columns, expected) in
-            [("number of atoms", 18..28, i64::from(self.block.n_atoms)), ("keytrj", 28..30, self.keytrj)]
-        {
-            let found = integer(record, columns.clone(), what, at)?;
+        let Timestep { step, n_atoms, keytrj, imcon, between, time } = self.heads.parse(record, at)?;
+        let [atoms_at, keytrj_at, imcon_at] = self.heads.places().map(|place| at.saturating_add(place as u64));
+        for (what, byte, expected, found) in [
+            ("number of atoms", atoms_at, i64::from(self.block.n_atoms), n_atoms),
+            ("keytrj", keytrj_at, self.keytrj, keytrj),
+        ] {
             if found != expected {
                 let error = Error::corrupt(what, format!("{expected} as in the second record"), found);
-                return Err(error.at_byte(at.saturating_add(columns.start as u64)));
+                return Err(error.at_byte(byte));
             }
         }
-        let imcon = integer(record, 30..32, "imcon", at)?;
         if !(0..=7).contains(&imcon) {
-            return Err(Error::corrupt("imcon", "0 to 7", imcon).at_byte(at.saturating_add(30)));
+            return Err(Error::corrupt("imcon", "0 to 7", imcon).at_byte(imcon_at));
         }
-        let between = real(record, 32..52, "time step", at)?;
-        // which old versions do not write
-        let time =
-            if column(record, 52..72).is_empty() { step as f64 * between } else { real(record, 52..72, "time", at)? };
         Ok(FrameHead { step, time, imcon, between })
     }
 

@@ -13,6 +13,7 @@ mod free;
 mod history;
 mod layout;
 mod records;
+mod timestep;
 mod unformatted;
 
 pub use self::config::Config;

@@ -98,6 +98,8 @@ pub struct H5mdDescription {
     pub other_files: Vec<PathBuf>,
     /// Whether whoever reads the rows goes through the file from its front.
     pub reads_forward: bool,
+    /// Where a frame begins that is not whole, behind all others.
+    pub cut_at: Option<u64>,
     /// For `kinema info`.
     pub variant: String,
     /// For `kinema info`.
@@ -124,6 +126,7 @@ pub struct H5mdDecoder {
     time_scale: f64,
     other_files: Vec<PathBuf>,
     reads_forward: bool,
+    cut_at: Option<u64>,
 }
 
 impl H5mdDecoder {
@@ -186,9 +189,9 @@ impl H5mdDecoder {
             variant: description.variant,
             warnings: description.warnings,
         };
-        let H5mdDescription { format, vectors, cell, periodic, time_scale, other_files, reads_forward, .. } =
+        let H5mdDescription { format, vectors, cell, periodic, time_scale, other_files, reads_forward, cut_at, .. } =
             description;
-        Ok(Self { format, header, vectors, cell, periodic, index, time_scale, other_files, reads_forward })
+        Ok(Self { format, header, vectors, cell, periodic, index, time_scale, other_files, reads_forward, cut_at })
     }
 
     fn present(&self, fields: Fields) -> impl Iterator<Item = (u32, &Field)> {
@@ -303,12 +306,11 @@ impl Decoder for H5mdDecoder {
     fn scan(&self, source: &dyn Source, options: &ScanOptions<'_>) -> Result<Scan> {
         // all was found when the file was opened
         (options.progress)(source.len()?)?;
-        Ok(Scan {
-            index: Index::Chunked(self.index.clone()),
-            truncation: None,
-            damaged: Vec::new(),
-            without_time: None,
-        })
+        let truncation = self.cut_at.map(|byte| {
+            let what = "the file ends within a frame, expected a whole one";
+            Error::new(ErrorKind::Truncated, what).at_frame(self.index.n_frames).at_byte(byte)
+        });
+        Ok(Scan { index: Index::Chunked(self.index.clone()), truncation, damaged: Vec::new(), without_time: None })
     }
 
     fn segments(&self, index: &Index, wanted: &[Wanted], request: &Request, segments: &mut Vec<Segment>) -> Result<()> {

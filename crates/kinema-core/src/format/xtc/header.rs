@@ -14,6 +14,8 @@ const MAGIC_TRR: i32 = 1993;
 pub(super) const MAX_PLAIN_ATOMS: u32 = 9;
 /// Bytes of a frame before its coordinates: magic, atoms, step, time, cell, atoms again.
 pub(super) const PLAIN_HEADER: usize = 56;
+/// Bytes of a frame that hold its time.
+pub(super) const TIME: std::ops::Range<usize> = 12..16;
 /// Bytes that hold any header whole.
 pub(super) const LONGEST_HEADER: usize = 96;
 

@@ -4,7 +4,7 @@ use super::NAME;
 use super::encode::{
     FrameToEncode, IntegersToEncode, MAX_CLASSIC_ATOMS, decode_integers, encode, encode_integers, is_whole_frame,
 };
-use super::header::{FrameHeader, LONGEST_HEADER, MAGIC_LONG, MAX_PLAIN_ATOMS};
+use super::header::{FrameHeader, LONGEST_HEADER, MAGIC_LONG, MAX_PLAIN_ATOMS, TIME};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::encoder::{index_frames, narrow_stamp_losses};
 use crate::format::{EncodeScratch, Encoder, Making, Placing, Record};
@@ -33,7 +33,8 @@ impl XtcEncoder {
     /// # Errors
     /// `InvalidArgument` for fields that a file cannot hold, and for a precision that is no positive number.
     pub fn new(making: &Making) -> Result<Self> {
-        let recodes = making.same_format && making.precision.is_none() && making.source_atoms > MAX_PLAIN_ATOMS;
+        let copied = making.same_format || making.same_but_times;
+        let recodes = copied && making.precision.is_none() && making.source_atoms > MAX_PLAIN_ATOMS;
         let mut losses = Vec::new();
         making.only_field(&[Fields::POSITIONS], &mut losses)?;
         let asked = making.precision.or(making.source_precision);
@@ -45,8 +46,10 @@ impl XtcEncoder {
         if !recodes && making.n_atoms > MAX_PLAIN_ATOMS {
             losses.push(format!("positions are rounded to multiples of {} nm", 1.0 / precision));
         }
-        if !recodes {
+        if !recodes || making.same_but_times {
             making.note_narrow_stamps(&mut losses);
+        }
+        if !recodes {
             making.note_extras(&mut losses);
         }
         let long = making.n_atoms as usize > MAX_CLASSIC_ATOMS;
@@ -140,7 +143,11 @@ impl Encoder for XtcEncoder {
         let place = |error: Error| error.at_frame(record.frame).in_format(NAME);
         if atoms.indices().is_none() && atoms.columns().is_none() {
             is_whole_frame(record.bytes, record.offset, self.n_atoms).map_err(place)?;
+            let start = out.len();
             out.extend_from_slice(record.bytes);
+            if let Some(time) = record.time {
+                out[start..][TIME].copy_from_slice(&(time as f32).to_be_bytes());
+            }
             return Ok(());
         }
         let EncodeScratch { bytes, integers, ordered, .. } = scratch;
@@ -158,7 +165,8 @@ impl Encoder for XtcEncoder {
             }
         };
         self.check_atoms(integers.len())?;
-        let (step, time, cell, long) = (found.step, found.time, found.cell, found.long);
+        let (step, cell, long) = (found.step, found.cell, found.long);
+        let time = record.time.map_or(found.time, |time| time as f32);
         encode_integers(&IntegersToEncode { step, time, cell, integers, precision, long }, out).map_err(place)
     }
 

@@ -2,8 +2,9 @@
 
 use super::super::atoms::AtomNames;
 use super::super::free::{name_and_index, three};
+use super::super::timestep::Timestep;
 use super::super::{fields_of, shown};
-use super::{Shape, Timestep};
+use super::Shape;
 use crate::container::text::lines::{line_len, lines_len, without_end};
 use crate::container::text::{Words, parse_f64, parse_three};
 use crate::error::{Error, ErrorKind, Result};

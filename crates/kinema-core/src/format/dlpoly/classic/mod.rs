@@ -11,10 +11,10 @@ use std::sync::Arc;
 use self::frame::Frame;
 use super::atoms::AtomNames;
 use super::history::NAME;
-use super::layout::TIMESTEP;
-use super::{fields_of, shape_of, shown, warning_of};
+use super::timestep::{TIMESTEP, Timestep};
+use super::{fields_of, shape_of, warning_of};
 use crate::container::text::lines::without_end;
-use crate::container::text::{Words, is_blank, parse_f64, parse_i64, parse_three};
+use crate::container::text::{Words, is_blank, parse_i64, parse_three};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::lines::{TextFrames, TextHead, TextHeads};
 use crate::format::scan;
@@ -27,16 +27,6 @@ use crate::source::{Extent, Source};
 const HEAD: u64 = 16 << 10;
 /// Bytes that hold the head of any frame and its cell, and are read in any case.
 const FRAME_HEAD: u64 = 1 << 10;
-
-/// What the line `timestep` says.
-#[derive(Debug, Clone, Copy)]
-struct Timestep {
-    step: i64,
-    n_atoms: i64,
-    keytrj: i64,
-    imcon: i64,
-    time: f64,
-}
 
 /// The lines of each frame.
 #[derive(Debug, Clone, Copy)]
@@ -67,25 +57,6 @@ pub(super) fn sniff(head: &[u8]) -> bool {
     let second = lines.nth(1).unwrap_or_default();
     let numbers = Words::new(second).take(3).map_while(|(_, word)| parse_i64(word)).count();
     second.ends_with(b"\n") && numbers >= 2 && lines.next().is_some_and(|line| line.starts_with(TIMESTEP))
-}
-
-impl Timestep {
-    /// The line that begins at byte `at`.
-    fn parse(line: &[u8], at: u64) -> Result<Self> {
-        let wrong = || {
-            let expected = "timestep, step, atoms, keytrj, imcon, time step";
-            Error::corrupt("wrong head of a frame", expected, shown(line)).at_byte(at)
-        };
-        let numbers = line.strip_prefix(TIMESTEP).ok_or_else(wrong)?;
-        let mut words = Words::new(numbers).map(|(_, word)| word);
-        let mut integer = || words.next().and_then(parse_i64).ok_or_else(wrong);
-        let (step, n_atoms, keytrj, imcon) = (integer()?, integer()?, integer()?, integer()?);
-        let between = words.next().and_then(parse_f64).ok_or_else(wrong)?;
-        // which DL_POLY 2 and Classic do not write
-        let time = words.next().map_or(Some(step as f64 * between), parse_f64).ok_or_else(wrong)?;
-        let known = n_atoms >= 0 && (0..=2).contains(&keytrj) && (0..=7).contains(&imcon);
-        known.then_some(Self { step, n_atoms, keytrj, imcon, time }).ok_or_else(wrong)
-    }
 }
 
 impl TextFrames for Shape {
