@@ -47,7 +47,7 @@ demo: setup ## the papers' benchmark on this machine: MDAnalysis, Kinema, the ha
 	$(BIN)/kinema demo
 
 demo-follow: setup ## a simulation runs, an analysis follows it, and its picture grows
-	$(BIN)/kinema demo --follow
+	$(BIN)/kinema demo --follow --force
 
 test: test-rust test-python ## all tests, Rust and Python
 

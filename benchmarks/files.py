@@ -37,7 +37,7 @@ def make_files(folder: Path, small_frames: int, large_frames: int) -> Files:
     """Makes what is not there: `small_frames` of 3341 atoms and `large_frames` of 111,815, each as XTC and DCD, and as
     what `_CONVERTED` names."""
     folder.mkdir(parents=True, exist_ok=True)
-    case = make_case(folder / f"small_{small_frames}", small_frames)
+    case = make_case(folder / f"small_{small_frames}", small_frames, overwrite=True)
     _, c_alpha = read_group(case.index_file, case.group)
     paths = {("small", "xtc"): case.xtc, ("small", "dcd"): case.dcd}
     frames = {("small", kind): case.n_frames for kind in ("xtc", "dcd")}

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import kinema as kn
+from kinema.cli import main
 from kinema.testing import random_walk, write_dcd
 from kinema.testing.children import start_child
 
@@ -95,6 +96,97 @@ def test_an_output_that_is_an_input_is_refused(
     assert done.returncode == 2
     assert f"{same}: is the file that is read" in done.stderr
     assert given.read_bytes() == before and same.is_symlink()
+
+
+# options and arguments of commands that name what they make
+WRITTEN = {"--output", "--plot", "--report", "--timeline", "--folder", "target"}
+
+
+def test_every_command_that_writes_takes_force() -> None:
+    from kinema.cli.app import parser_of
+
+    found = []
+
+    def walk(command: Any, path: str) -> None:
+        for name, one in getattr(command, "commands", {}).items():
+            walk(one, f"{path} {name}")
+        names = {name for one in command.params for name in (*one.opts, one.name)}
+        if names & WRITTEN:
+            found.append(path)
+            assert "--force" in names, path
+
+    walk(parser_of(()), "kinema")
+    assert len(found) > 20
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["rgyr", "-f", "none.dcd", "-o", "mine"],
+        ["rgyr", "-f", "none.dcd", "-o", "mine", "--follow"],
+        ["rgyr", "-f", "none.dcd", "--report", "mine"],
+        ["rgyr", "-f", "none.dcd", "--plot", "mine"],
+        ["report", "none.json", "--plot", "mine"],
+        ["ml", "statistics", "none.npz", "-o", "mine"],
+        ["convert", "none.dcd", "-o", "mine"],
+    ],
+    ids=" ".join,
+)
+def test_a_file_that_is_not_ours_is_refused_before_anything_is_read(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    suffix = {"--plot": "png", "--report": "json", "convert": "xtc"}
+    name = f"mine.{next((end for word, end in suffix.items() if word in words), 'csv')}"
+    Path(name).write_text("mine")
+    line = [name if word == "mine" else word for word in words]
+    with pytest.raises(SystemExit, match="2"):
+        main(line)
+    err = capsys.readouterr().err
+    assert err.startswith(f"kinema: {name}: exists already") and err.endswith("; --force replaces it\n")
+    # what comes next is the input
+    with pytest.raises(SystemExit, match="2"):
+        main([*line, "--force", *(["--follow-timeout", "0"] if "--follow" in line else [])])
+    assert "none." in capsys.readouterr().err
+    assert Path(name).read_text() == "mine"
+
+
+def test_what_is_ours_is_replaced_and_trajectories_on_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_dcd("md.dcd", random_walk(20, 15))
+    analysis = ["rgyr", "md.dcd", "--weights", "none", "-o", "a.csv", "--plot", "a.png", "--report", "a.json"]
+    for _ in range(2):
+        with pytest.raises(SystemExit, match="0"):
+            main(analysis)
+    for force, code in (([], 0), ([], 2), (["--force"], 0)):
+        with pytest.raises(SystemExit, match=str(code)):
+            main(["convert", "md.dcd", "-o", "a.trr", *force])
+    for name in ("a.csv", "a.png", "a.json"):
+        Path(name).write_text("mine")
+    with pytest.raises(SystemExit, match="0"):
+        main([*analysis, "--force"])
+    assert Path("a.csv").read_text().startswith("# kinema")
+    capsys.readouterr()
+
+
+def test_a_job_is_forced_by_who_runs_it_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_dcd("md.dcd", random_walk(20, 15))
+    Path("a.csv").write_text("mine")
+    text = '[trajectory]\nfiles = ["md.dcd"]\n[[analysis]]\nname = "rgyr"\nweights = "none"\noutput = "a.csv"\n'
+    Path("job.toml").write_text(text)
+    with pytest.raises(SystemExit, match="2"):
+        main(["run", "job.toml"])
+    assert "a.csv: exists already" in capsys.readouterr().err
+    Path("forced.toml").write_text("[run]\nforce = true\n" + text)
+    with pytest.raises(SystemExit, match="2"):
+        main(["run", "forced.toml"])
+    assert "force" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="0"):
+        main(["run", "job.toml", "--force"])
+    assert Path("a.csv").read_text().startswith("# kinema")
 
 
 def test_an_output_that_is_an_input_is_refused_in_python(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import subprocess
 import sys
@@ -52,10 +53,10 @@ def an_outcome(design: Design) -> ExperimentRun:
 
 
 def test_every_option_reaches_the_experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[tuple[Design, Path]] = []
+    seen: list[tuple[Design, Path, dict[str, Any]]] = []
 
-    def noted(design: Design, folder: Path, _tell: Any) -> Iterator[ExperimentRun]:
-        seen.append((design, folder))
+    def noted(design: Design, folder: Path, _tell: Any, **options: Any) -> Iterator[ExperimentRun]:
+        seen.append((design, folder, options))
         folder.mkdir()
         yield an_outcome(design)
 
@@ -68,7 +69,7 @@ def test_every_option_reaches_the_experiment(tmp_path: Path, monkeypatch: pytest
         "--node-cache nc --external any"
     ).split()
     with pytest.raises(SystemExit, match="0"):
-        main(["scaling", *words, "-o", str(tmp_path / "out"), "--quiet"])
+        main(["scaling", *words, "-o", str(tmp_path / "out"), "--quiet", "--force"])
     expected = Design(
         files=("a.xtc", "b.xtc"), topology="top.psf", select="name_CA", start=1, stop=9, step=2, workers=(1, 3),
         runner="mpi", repeats=7, workloads=(1, 40), sources=("file", "synthetic"), formats=("xtc", "h5md"),
@@ -76,7 +77,8 @@ def test_every_option_reaches_the_experiment(tmp_path: Path, monkeypatch: pytest
         schedule="static", page_cache="copy", ranks_per_node=12, particles="all", units={"length": "nm", "time": "ps"},
         dt=2.0, t0=5.0, stored=False, node_cache="nc", external="any",
     )  # fmt: skip
-    assert seen == [(expected, tmp_path / "out")]
+    options = {"overwrite": True, "beside": [tmp_path / "out/scaling.png"]}
+    assert seen == [(expected, tmp_path / "out", options)]
     stated = {"particles": "all", "units": {"length": "nm", "time": "ps"}, "dt": 2.0, "t0": 5.0}
     assert expected.stated == stated | {"stored": False, "node_cache": "nc", "external": "any"}
     # none of them is what it would be anyhow
@@ -102,6 +104,21 @@ def test_results_are_whole_at_any_moment(tmp_path: Path, monkeypatch: pytest.Mon
         log.add(outcome.as_dict())
     assert (tmp_path / "out/results.jsonl").read_bytes() == before[: len(before) // 2] * 3
     assert sorted(os.listdir(tmp_path / "out")) == ["reports", "results.jsonl"]
+
+
+def test_results_of_another_experiment_are_replaced_on_request_alone(tmp_path: Path) -> None:
+    picture = tmp_path / "out/scaling.png"
+    with ResultsLog(tmp_path / "out", remade=[picture]) as log:
+        log.add({"run": 1})
+    with pytest.raises(ArgumentError, match="holds the results of another experiment"):
+        ResultsLog(tmp_path / "out")
+    (tmp_path / "out/results.jsonl").unlink()
+    picture.write_text("not Kinema's")
+    with pytest.raises(ArgumentError, match=r"scaling\.png: exists already, and is no table, picture or report"):
+        ResultsLog(tmp_path / "out", remade=[picture])
+    with ResultsLog(tmp_path / "out", remade=[picture], overwrite=True) as log:
+        log.add({"run": 2})
+    assert json.loads((tmp_path / "out/results.jsonl").read_text()) == {"run": 2}
 
 
 def test_what_a_killed_experiment_leaves_is_removed_by_the_next(

@@ -22,7 +22,6 @@ from kinema.notes import collected, emit
 from kinema.printable import are_float32
 from kinema.transforms.base import transforms_in_words
 from kinema.writing.output_checks import check_not_input, check_plot_path
-from kinema.writing.output_file import write_whole
 from kinema.writing.provenance import Input, Provenance
 from kinema.writing.tables import Column, Table, check_writable, write_table
 
@@ -87,6 +86,7 @@ class Analysis(Computation):
         checkpoint: CheckpointChoice = None,
         checkpoint_interval: float | None = None,
         out: str | os.PathLike[str] | None = None,
+        overwrite: bool = False,
         access: str = "direct",
         skip_damaged: bool = False,
         **options: Unpack[RunnerOptions],
@@ -119,6 +119,8 @@ class Analysis(Computation):
         out : path, optional
             An HDF5 file (.h5) that results per frame are written to as they are done, and not held in memory;
             `results` then reads from it (`kinema.execution.results_file`).
+        overwrite : bool
+            Replace a file that Kinema did not write with `out`; its own files of results are replaced in any case.
         access : str
             How frames are read, for comparisons; results are the same to the bit.
 
@@ -160,6 +162,7 @@ class Analysis(Computation):
             checkpoint=checkpoint,
             checkpoint_interval=checkpoint_interval,
             out=out,
+            overwrite=overwrite,
             access=access,
             skip_damaged=skip_damaged,
             **options,
@@ -239,6 +242,7 @@ class Analysis(Computation):
         command: str | None = None,
         output_unit: str = "angstrom",
         output_time_unit: str = "ps",
+        overwrite: bool = False,
     ) -> None:
         """Writes the results; the suffix decides: .csv, .xvg, .dat, .npy, .parquet (see `kinema.writing.tables`).
 
@@ -253,11 +257,13 @@ class Analysis(Computation):
         output_unit : {"angstrom", "nm"}
             Of lengths.
         output_time_unit : {"ps", "ns"}
+        overwrite : bool
+            Replace a file that Kinema did not write; its own tables are replaced in any case.
         """
-        check_writable(path, format)
         check_not_input(path, *self.trajectory.paths, *self.other_files)
+        check_writable(path, format, overwrite=overwrite)
         table = self.table().in_units(output_unit, output_time_unit)
-        write_table(path, table, self.provenance(command), format=format)
+        write_table(path, table, self.provenance(command), format=format, overwrite=overwrite)
 
     def plot(
         self,
@@ -265,18 +271,20 @@ class Analysis(Computation):
         *,
         output_unit: str = "angstrom",
         output_time_unit: str = "ps",
+        overwrite: bool = False,
     ) -> Figure:
         """A matplotlib figure of the results, written to `path` (.png, .pdf, .svg) where one is given.
 
-        Units are those of `save`.
+        Units and `overwrite` are those of `save`.
         """
         if path is not None:
-            check_plot_path(path)
             check_not_input(path, *self.trajectory.paths, *self.other_files)
+            check_plot_path(path, overwrite=overwrite)
         figure = self._figure(self.table().in_units(output_unit, output_time_unit))
         if path is not None:
-            suffix = os.path.splitext(os.fspath(path))[1][1:]
-            write_whole(path, lambda file: figure.savefig(file, format=suffix, dpi=150))
+            from kinema.profile.plotting import write
+
+            write(figure, path, self.provenance().lines())
         return figure
 
     def _figure(self, table: Table) -> Figure:

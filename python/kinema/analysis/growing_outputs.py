@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import IO, TYPE_CHECKING
 
 from kinema.errors import from_os
-from kinema.writing.output_checks import is_stream
+from kinema.writing.output_checks import check_plot_path, is_stream
 from kinema.writing.output_file import reserve
 from kinema.writing.tables import check_writable, table_lines
 
@@ -37,7 +37,7 @@ class GrowingOutputs:
         A table, of which a stream gets rows; a picture.
     format : {"csv", "xvg", "dat"}, optional
         Of the table, as `Analysis.save`.
-    output_unit, output_time_unit : as of `Analysis.save`
+    output_unit, output_time_unit, overwrite : as of `Analysis.save`
 
     Attributes
     ----------
@@ -53,17 +53,21 @@ class GrowingOutputs:
         format: str | None = None,
         output_unit: str = "angstrom",
         output_time_unit: str = "ps",
+        overwrite: bool = False,
     ) -> None:
         self._values = None if values is None else os.fspath(values)
         self._plot = None if plot is None else os.fspath(plot)
         self._format = format
         self._units = {"output_unit": output_unit, "output_time_unit": output_time_unit}
+        self._overwrite = overwrite
         self.times = 0
         self._next = 0.0
         self._rows = 0
         self._stream: IO[bytes] | None = None
         if self._values is not None:
-            check_writable(self._values, format)
+            check_writable(self._values, format, overwrite=overwrite)
+        if self._plot is not None:
+            check_plot_path(self._plot, overwrite=overwrite)
 
     def update(self, analysis: Analysis, *, last: bool = False) -> None:
         """Writes rows that are new; with `last`, or where it is time, the files anew."""
@@ -73,12 +77,12 @@ class GrowingOutputs:
         if now < self._next and not last:
             return
         if self._values is not None and not is_stream(self._values):
-            analysis.save(self._values, format=self._format, **self._units)
+            analysis.save(self._values, format=self._format, overwrite=self._overwrite, **self._units)
             if not last:
                 # nobody else begins to write it before the next time
                 reserve(self._values)
         if self._plot is not None:
-            analysis.plot(self._plot, **self._units)
+            analysis.plot(self._plot, overwrite=self._overwrite, **self._units)
             if not last:
                 reserve(self._plot)
         taken = time.monotonic() - now if self._next else 0.0  # the first has imported matplotlib

@@ -330,6 +330,7 @@ class Outputs:
     report: options.Report = None
     output_unit: options.OutputUnit = "angstrom"
     output_time_unit: options.OutputTimeUnit = "ps"
+    force: options.Force = False
 
     @property
     def units(self) -> dict[str, str]:
@@ -385,7 +386,7 @@ class Outputs:
     def check(self, inputs: Sequence[Path | None]) -> None:
         """Raises what writing them would raise, also for a file that is read; reserves those written after the run."""
         from kinema.errors import ArgumentError
-        from kinema.writing.output_checks import check_not_input, check_plot_path, check_target
+        from kinema.writing.output_checks import check_not_input, check_plot_path, check_remade, check_target
         from kinema.writing.output_file import reserve
         from kinema.writing.tables import check_writable
 
@@ -403,16 +404,17 @@ class Outputs:
                 )
             from kinema.execution.results_file import check_result_path
 
-            check_result_path(self.rows)
+            check_result_path(self.rows, overwrite=self.force)
         elif self.output is not None:
-            check_writable(self.output, self.output_format)
+            check_writable(self.output, self.output_format, overwrite=self.force)
             reserve(self.output)
         if self.plot is not None:
-            check_plot_path(self.plot)
+            check_plot_path(self.plot, overwrite=self.force)
             reserve(self.plot)
         if kept is not None:
             check_target(kept.name)
         if self.report is not None:
+            check_remade(self.report, overwrite=self.force)
             reserve(self.report)
 
 

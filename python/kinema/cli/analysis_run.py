@@ -206,11 +206,11 @@ def run_together(
         )
         for analysis, own in analyses:
             if own.output is not None and own.rows is None:
-                analysis.save(own.output, format=own.output_format, **own.units)
+                analysis.save(own.output, format=own.output_format, overwrite=own.force, **own.units)
             if own.plot is not None:
-                analysis.plot(own.plot, **own.units)
+                analysis.plot(own.plot, overwrite=own.force, **own.units)
         if outputs.report is not None:
-            analyses[0][0].report().save(outputs.report)
+            analyses[0][0].report().save(outputs.report, overwrite=outputs.force)
         remove_checkpoints_of_passes(kept)
         if kept is not None:
             kept.remove()
@@ -230,7 +230,9 @@ def _follow(
         choose = frames_in_time(lambda trajectory: frames_between(trajectory, window.begin, window.end, window.dt))
     elif (window.start, window.stop, window.step) != (None, None, None):
         choose = frames_by_number(window.start, window.stop, window.step)
-    growing = GrowingOutputs(outputs.output, outputs.plot, format=outputs.output_format, **outputs.units)
+    growing = GrowingOutputs(
+        outputs.output, outputs.plot, format=outputs.output_format, overwrite=outputs.force, **outputs.units
+    )
     looked_at = False
 
     def update() -> None:

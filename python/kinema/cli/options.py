@@ -152,7 +152,13 @@ FirstTime = Annotated[
         rich_help_panel=_READING,
     ),
 ]
-Force = Annotated[bool, typer.Option("--force", help="Replace files that are there.")]
+Force = Annotated[
+    bool,
+    typer.Option(
+        "--force",
+        help="Replace files that are there: trajectories and archives, and of others those that Kinema did not write.",
+    ),
+]
 Verify = Annotated[
     bool,
     typer.Option("--verify/--no-verify", help="Read back what was written, and compare (H5MD; others are copied)."),

@@ -58,7 +58,8 @@ class Row:
 
 def kinema_command(case: Case, path: Path, workers: int, output: Path) -> list[str]:
     """`kinema rmsd` of the C-alpha atoms by their index file, as a command."""
-    words = ["rmsd", "-f", path, "-n", case.index_file, "--group", case.group, "-j", workers, "-o", output, "--json"]
+    words = ["rmsd", "-f", path, "-n", case.index_file, "--group", case.group, "-j", workers]
+    words += ["-o", output, "--json", "--force"]
     return module_command("kinema", *words)
 
 

@@ -89,7 +89,9 @@ class Case:
         return (*long, *self.others)
 
 
-def make_case(folder: Path, frames: int = 100_000, progress: Progress | None = None) -> Case:
+def make_case(
+    folder: Path, frames: int = 100_000, progress: Progress | None = None, *, overwrite: bool = False
+) -> Case:
     """Makes the case in `folder`, or takes what is there from an earlier call.
 
     Parameters
@@ -100,13 +102,15 @@ def make_case(folder: Path, frames: int = 100_000, progress: Progress | None = N
         Whole repetitions of the 98 frames are written, fewer where the disk is small.
     progress : function, optional
         Called with bytes written and bytes in all.
+    overwrite : bool
+        Replace long trajectories of another number of frames.
 
     Raises
     ------
     FileNotFound
         Without MDAnalysisTests.
     ArgumentError
-        For fewer than 98 frames, or a disk without space for these.
+        For fewer than 98 frames, a disk without space for these, long trajectories of another number of frames.
     """
     topology, source = _real_files()
     folder.mkdir(parents=True, exist_ok=True)
@@ -123,6 +127,13 @@ def make_case(folder: Path, frames: int = 100_000, progress: Progress | None = N
         size_of_one += size
     repeats = _repeats(folder, frames, short, size_of_one, there)
     sizes = {name: repeated_size(path, repeats)[0] for name, path in sources.items()}
+    for name, path in targets.items():
+        if path.exists() and path.stat().st_size != sizes[name] and not overwrite:
+            raise ArgumentError(
+                f"{path}: has not the {repeats * short:,} frames of this call; name another folder, or overwrite=True "
+                "replaces it",
+                path=str(path),
+            )
     total, done = sum(sizes.values()), 0
     for name, repeat in (("xtc", repeat_xtc), ("dcd", repeat_dcd)):
         if not (targets[name].exists() and targets[name].stat().st_size == sizes[name]):
@@ -175,10 +186,11 @@ def _repeats(folder: Path, frames: int, short: int, size: int, there: int) -> in
 
 
 def _write_short_files(topology: Path, source: Path, xtc: Path, index_file: Path) -> None:
-    """The 98 frames as XTC, and the C-alpha atoms as an index file."""
+    """The 98 frames as XTC, unless they are there, and the C-alpha atoms as an index file."""
     with collected():  # of a count in the header and a missing time step, known
         trajectory = open_trajectory(source, topology, stored=False)
-        convert(trajectory, xtc, overwrite=True)
+        if not xtc.exists():
+            convert(trajectory, xtc)
         atoms = trajectory.select(SELECTION).indices + 1
     lines = [f"[ {_GROUP} ]"]
     lines += [" ".join(map(str, atoms[i : i + 15])) for i in range(0, len(atoms), 15)]

@@ -13,6 +13,7 @@ from kinema.demo.simulation import engine
 from kinema.errors import WorkerError
 from kinema.following import when_there
 from kinema.runners.local.interpreter import module_command
+from kinema.writing.output_checks import check_target
 
 __all__ = ["Followed", "follow_demo"]
 
@@ -29,17 +30,20 @@ class Followed(NamedTuple):
     drawn: int
 
 
-def follow_demo(folder: Path, n_frames: int, show: Callable[[str], None]) -> Followed:
+def follow_demo(folder: Path, n_frames: int, show: Callable[[str], None], *, overwrite: bool = False) -> Followed:
     """Radius of gyration of a chain of beads while it is simulated; `show` is called with a line whenever it is drawn.
 
-    Raises WorkerError where the simulation ends early.
+    `overwrite` replaces files that are there: the trajectory, and what Kinema did not write.
+
+    Raises WorkerError if the simulation ends early.
     """
     folder.mkdir(parents=True, exist_ok=True)
     path, picture = folder / "following.xtc", folder / "following.png"
+    check_target(path, overwrite=overwrite)
+    outputs = GrowingOutputs(folder / "following.csv", picture, overwrite=overwrite)
     path.unlink(missing_ok=True)
     words = module_command("kinema.demo.simulation", path, n_frames)
     show(f"{engine()} simulates in a process of its own: {path}")
-    outputs = GrowingOutputs(folder / "following.csv", picture)
 
     def update(analysis: kn.analysis.RadiusOfGyration, *, last: bool = False) -> None:
         before = outputs.times

@@ -25,13 +25,28 @@ from kinema.selection.frames import FrameSelection
 from kinema.writing.output_checks import check_not_input
 from kinema.writing.output_file import is_temporary_of
 
-__all__ = ["Persistence"]
+__all__ = ["Persistence", "check_outputs"]
 
 # what a worker process may hold before it sends it, where rows go to a file and where a checkpoint is saved
 _HELD_BYTES = 4 << 20
 _HELD_SECONDS = 1.0
 _HELD_SHARE = 1 / 16  # of the time between two saves
 _LEAST_SECONDS = 0.05
+
+
+def check_outputs(
+    analyses: Sequence[Computation],
+    checkpoint: Checkpoint | None,
+    out: str | os.PathLike[str] | None,
+    *,
+    overwrite: bool,
+) -> None:
+    """Raises ArgumentError for files of a run that are its inputs, and what `check_result_path` raises for `out`."""
+    inputs = [path for one in analyses for path in (*one.trajectory.paths, *one.other_files)]
+    if checkpoint is not None:
+        check_not_input(checkpoint.name, *inputs)
+    if out is not None:
+        check_result_path(out, inputs, overwrite=overwrite)
 
 
 class Persistence:
@@ -48,8 +63,7 @@ class Persistence:
     Raises
     ------
     ArgumentError
-        For an analysis without results per frame, a checkpoint of another run. Also what `CheckpointManager` and
-        `check_result_path` raise.
+        For an analysis without results per frame, a checkpoint of another run. Also what `CheckpointManager` raises.
     """
 
     def __init__(
@@ -61,12 +75,8 @@ class Persistence:
     ) -> None:
         self._frames = frames
         self._checkpoint = checkpoint
-        self._out = None if out is None else check_result_path(out)
+        self._out = None if out is None else os.fspath(out)
         self._datasets = [] if out is None else _datasets(analyses, frames)
-        for analysis in analyses:
-            for path in (self._out, None if checkpoint is None else checkpoint.name):
-                if path is not None:
-                    check_not_input(path, *analysis.trajectory.paths, *analysis.other_files)
         self._items: list[IdentityItem] = []
         self._manager: CheckpointManager | None = None
         self._file: ResultFile | None = None

@@ -38,7 +38,7 @@ from kinema.execution.list_rows import ListRows
 from kinema.execution.result_arrays import ResultArray, ResultTable, from_h5py, opened
 from kinema.selection.frames import FrameSelection
 from kinema.values import dataclass
-from kinema.writing.output_checks import check_no_link, check_target, is_stream
+from kinema.writing.output_checks import check_no_link, check_not_input, check_remade, is_stream
 from kinema.writing.output_file import OutputFile, publish
 
 __all__ = [
@@ -75,8 +75,11 @@ class ResultDataset:
     lists: tuple[tuple[str, str], ...] = ()
 
 
-def check_result_path(path: str | os.PathLike[str]) -> str:
-    """The path as text; what writing results per frame to it would raise for its suffix or folder."""
+def check_result_path(
+    path: str | os.PathLike[str], inputs: Sequence[str | os.PathLike[str] | None] = (), *, overwrite: bool = False
+) -> None:
+    """Raises what writing results per frame to `path` would raise for its suffix or folder, for one of the `inputs`,
+    and without `overwrite` for a file that is there and is none of results."""
     if not isinstance(path, (str, os.PathLike)):
         raise ArgumentError(f"out is a file name, found {type(path).__name__}")
     name = os.fspath(path)
@@ -93,8 +96,8 @@ def check_result_path(path: str | os.PathLike[str]) -> str:
             "save() after the run",
             path=name,
         )
-    check_target(name)
-    return name
+    check_not_input(name, *inputs)
+    check_remade(name, overwrite=overwrite)
 
 
 class ResultFile:

@@ -34,7 +34,7 @@ from kinema.timings import BLOCK_COLUMNS
 from kinema.values import dataclass
 
 if TYPE_CHECKING:
-    from kinema.execution.checkpoint import CheckpointChoice
+    from kinema.execution.checkpoint import Checkpoint, CheckpointChoice
     from kinema.execution.persistence import Persistence
 
 __all__ = ["check_analyses", "run", "run_pass"]
@@ -57,6 +57,7 @@ def run(
     checkpoint: CheckpointChoice = None,
     checkpoint_interval: float | None = None,
     out: str | os.PathLike[str] | None = None,
+    overwrite: bool = False,
     access: str = "direct",
     skip_damaged: bool = False,
     **options: Unpack[RunnerOptions],
@@ -79,6 +80,7 @@ def run(
     method.check(chosen_runner.name, trajectory.format, trajectory.core.transforms)
 
     def whole() -> _Finished:
+        saved = _checked_outputs(analyses, checkpoint, checkpoint_interval, out, overwrite)
         counted = counts_of_all()
         # counted as opening
         scanned_from = time.perf_counter()
@@ -97,7 +99,7 @@ def run(
                 emit(decoded.notes())
                 chosen = decoded.readable()
             emit([note for analysis in analyses for note in analysis.notes_before(chosen)])
-            persistence = _persistence(analyses, chosen, checkpoint, checkpoint_interval, out)
+            persistence = _persistence(analyses, chosen, saved, out)
             passes = _Passes(analyses, chosen, chosen_runner, workers, limit, shown, access)
             with chosen_runner.session():
                 if persistence is None:
@@ -271,22 +273,34 @@ def _restored(plan: _core.Plan, reduction: Reduction, report: Report | None) -> 
     return PassResult(reduction.partials(), timings, f"{plan.explain()}\nnote: all of it came from the checkpoint")
 
 
-def _persistence(
+def _checked_outputs(
     analyses: Sequence[Computation],
-    frames: FrameSelection,
     checkpoint: CheckpointChoice,
     interval: float | None,
     out: str | os.PathLike[str] | None,
-) -> Persistence | None:
-    """The checkpoint and the file of results, or None; h5py is imported here, as most runs have neither."""
+    overwrite: bool,
+) -> Checkpoint | None:
+    """The checkpoint; outputs that cannot be written are refused. Imports are here, as most runs have neither."""
     if (checkpoint, interval, out) == (None, None, None):
         return None
     from kinema.execution.checkpoint import Checkpoint
-    from kinema.execution.persistence import Persistence
+    from kinema.execution.persistence import check_outputs
 
     saved = Checkpoint.of(checkpoint, interval)
+    check_outputs(analyses, saved, out, overwrite=overwrite)
+    return saved
+
+
+def _persistence(
+    analyses: Sequence[Computation],
+    frames: FrameSelection,
+    saved: Checkpoint | None,
+    out: str | os.PathLike[str] | None,
+) -> Persistence | None:
+    """The checkpoint and the file of results, or None."""
     if saved is None and out is None:
         return None
+    from kinema.execution.persistence import Persistence
 
     return Persistence(analyses, frames, saved, out)
 

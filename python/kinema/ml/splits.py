@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from kinema.errors import ArgumentError, CorruptFileError
 from kinema.files import read_regular
 from kinema.ml.dataset import Dataset, Subset
+from kinema.writing.output_checks import check_remade
 from kinema.writing.output_file import write_whole
 
 __all__ = ["DataSplit", "split_by_time", "split_by_trajectory"]
@@ -68,8 +69,12 @@ class DataSplit:
             raise ArgumentError(f"the split is of {self.n_samples} samples, the data set has {len(dataset)}")
         return Subset(dataset, self.parts[name])
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes it, whole or not at all. Raises FileAccessError, FileIOError."""
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Writes it, whole or not at all. `overwrite` replaces a file that Kinema did not write.
+
+        Raises ArgumentError, FileAccessError, FileIOError.
+        """
+        check_remade(path, overwrite=overwrite)
         parts = {name: _runs(ids) for name, ids in self.parts.items()}
         content = {
             "kinema_split": _VERSION,

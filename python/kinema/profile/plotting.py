@@ -16,11 +16,13 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 from numpy.typing import NDArray
 
+from kinema._core import __version__
 from kinema.errors import ArgumentError
 from kinema.printable import counted, in_picture
 from kinema.profile.scaling import Scaling, ScalingPoint
 from kinema.timings import BLOCK_PHASES, PHASES, UNACCOUNTED, block_column
 from kinema.writing.output_file import write_whole
+from kinema.writing.provenance import picture_metadata
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -57,10 +59,11 @@ _ALL_APART = 0.08
 _PLAIN_NUMBERS = FuncFormatter(lambda value, _: f"{value:g}")
 
 
-def write(figure: Figure, path: str | os.PathLike[str]) -> None:
-    """Whole or not at all; the suffix decides how."""
-    suffix = os.path.splitext(os.fspath(path))[1][1:]
-    write_whole(path, lambda file: figure.savefig(file, format=suffix, dpi=150))
+def write(figure: Figure, path: str | os.PathLike[str], provenance: Sequence[str] | None = None) -> None:
+    """Whole or not at all; the suffix decides how. The lines of `provenance` are its metadata, else the version."""
+    suffix = os.path.splitext(os.fspath(path))[1]
+    metadata = picture_metadata(suffix, provenance or [f"kinema {__version__}"])
+    write_whole(path, lambda file: figure.savefig(file, format=suffix[1:], dpi=150, metadata=metadata))
 
 
 def draw_bars(report: Report) -> Figure:

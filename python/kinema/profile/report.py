@@ -25,7 +25,7 @@ from kinema.profile.quantities import Quantities, quantities_of
 from kinema.profile.stragglers import SlowFile, Straggler, find_slow_files, find_stragglers
 from kinema.resources import default_workers
 from kinema.timings import Timings, format_seconds
-from kinema.writing.output_checks import check_not_input, check_plot_path, check_target
+from kinema.writing.output_checks import check_not_input, check_plot_path, check_remade
 from kinema.writing.output_file import write_whole
 
 if TYPE_CHECKING:
@@ -83,11 +83,11 @@ class Report:
         """All of it as plain values, for JSON; `kinema.profile.stored` says how."""
         return stored.report_as_dict(self)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Writes it as JSON, whole or not at all; raises as other outputs do for a folder that is not there, and for
-        the trajectory or topology of the run."""
+        the trajectory or topology of the run. `overwrite` replaces a file that Kinema did not write."""
         self._check_not_input(path)
-        check_target(os.fspath(path))
+        check_remade(path, overwrite=overwrite)
         text = json.dumps(self.as_dict(), allow_nan=False)
         write_whole(path, lambda file: file.write(text.encode()))
 
@@ -105,10 +105,13 @@ class Report:
             raise CorruptFileError(f"{name}: is no report of kinema, expected JSON, found {error}", path=name) from None
         return Report(**stored.report_from_dict(found, name))
 
-    def plot(self, path: str | os.PathLike[str] | None = None, *, kind: str = "bars") -> Figure:
+    def plot(
+        self, path: str | os.PathLike[str] | None = None, *, kind: str = "bars", overwrite: bool = False
+    ) -> Figure:
         """A matplotlib figure, written to `path` (.png, .pdf, .svg) where one is given.
 
         `kind`: "bars", where the time of each worker went; "timeline", the blocks of each worker.
+        `overwrite` replaces a file that Kinema did not write.
         """
         from kinema.profile import plotting
 
@@ -117,7 +120,7 @@ class Report:
             raise ArgumentError(f"kind must be one of {', '.join(map(repr, kinds))}, found {kind!r}")
         if path is not None:
             self._check_not_input(path)
-            check_plot_path(path)
+            check_plot_path(path, overwrite=overwrite)
         figure = kinds[kind](self)
         if path is not None:
             plotting.write(figure, path)

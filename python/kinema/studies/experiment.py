@@ -9,7 +9,7 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -49,18 +49,24 @@ class ExperimentRun:
 
 
 def run_design(
-    design: Design, folder: str | os.PathLike[str], notify: Callable[[str], None]
+    design: Design,
+    folder: str | os.PathLike[str],
+    notify: Callable[[str], None],
+    *,
+    overwrite: bool = False,
+    beside: Sequence[Path] = (),
 ) -> Iterator[ExperimentRun]:
     """Carries out all runs, and gives each when it is done; reports and results.jsonl (a line a run) go to `folder`.
 
     Repeats are the outer loop, so that a machine that slows down slows all settings alike. `notify` gets a
-    line for each step.
+    line for each step. `overwrite` replaces files that are there; `beside` are those that the caller will write, which
+    are refused before the first run if Kinema did not write them.
 
     Raises ArgumentError, WorkerError with the last line of a run that has failed, and what opening the files raises.
     """
     place = Path(folder)
     launcher = mpi_launcher(design.ranks_per_node) if design.runner == "mpi" else _no_launcher
-    results = ResultsLog(place, "reports")
+    results = ResultsLog(place, "reports", overwrite=overwrite, remade=beside)
     with ExitStack() as stack:
         stack.enter_context(results)
         # another experiment in the same folder is refused

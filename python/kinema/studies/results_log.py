@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from kinema._core import __version__
 from kinema.errors import ArgumentError, from_os
-from kinema.writing.output_checks import check_target
+from kinema.writing.output_checks import check_remade, check_target
 from kinema.writing.output_file import write_whole
 
-__all__ = ["ResultsLog"]
+__all__ = ["ResultsLog", "marked"]
+
+
+def marked(text: str) -> str:
+    """A report in Markdown that says in a comment which version of Kinema wrote it."""
+    return f"<!-- kinema {__version__} -->\n{text}"
 
 
 class ResultsLog:
@@ -21,11 +27,24 @@ class ResultsLog:
     The file is whole at any moment: each line makes it anew.
     """
 
-    def __init__(self, place: Path, beside: str | None = None) -> None:
-        """`beside` is the name of a folder in `place` that is made for what belongs to the lines."""
+    def __init__(
+        self, place: Path, beside: str | None = None, *, overwrite: bool = False, remade: Sequence[Path] = ()
+    ) -> None:
+        """`beside` is the name of a folder in `place` that is made for what belongs to the lines.
+
+        `remade` are files that are made of the lines in the end. What is there is replaced with `overwrite`; without it
+        results of another experiment are refused, and of `remade` files that Kinema did not write.
+        """
         self._place = place
         self._path = place / "results.jsonl"
         self._lines: list[bytes] = []
+        if not overwrite and self._path.exists() and self._path.stat().st_size > 0:
+            raise ArgumentError(
+                f"{self._path}: holds the results of another experiment; name another folder, or overwrite=True "
+                "replaces them"
+            )
+        for path in filter(Path.exists, remade):
+            check_remade(path, overwrite=overwrite)
         self._beside = place if beside is None else place / beside
         self._made = [folder for folder in dict.fromkeys((self._beside, place)) if not folder.exists()]
         try:
@@ -33,10 +52,6 @@ class ResultsLog:
         except OSError as error:
             raise from_os("cannot write", error, str(place)) from None
         check_target(self._path)
-        if self._path.exists() and self._path.stat().st_size > 0:
-            raise ArgumentError(
-                f"{self._path}: holds the results of another experiment; name another folder, or move them away"
-            )
 
     def __enter__(self) -> ResultsLog:
         return self

@@ -1,27 +1,39 @@
-"""Checks of the paths of outputs: streams, folders, files that are read, suffixes, links in their place."""
+"""Checks of the paths of outputs: streams, folders, files that are read or not ours, suffixes, links in their place."""
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import stat
 from contextlib import suppress
 from typing import IO, Any
 
 from kinema._core import formats
-from kinema.errors import ArgumentError, FileAccessError, FileNotFound, UnsupportedFormatError
+from kinema.errors import ArgumentError, FileAccessError, FileNotFound, UnsupportedFormatError, from_os
 
 __all__ = [
+    "ArrayFingerprint",
     "check_format",
     "check_no_link",
     "check_not_input",
     "check_plot_path",
+    "check_remade",
     "check_target",
+    "is_remade",
     "is_stream",
     "open_temporary",
     "others_may_move",
 ]
 
 _STREAMS = ("-", "/dev/stdout", "/dev/stderr")
+# bytes at the front of a file, and of a PDF at its end, by which it is known
+_FRONT = 1 << 16
+_PNG, _PDF, _HDF5, _NUMPY, _PARQUET = b"\x89PNG\r\n\x1a\n", b"%PDF-", b"\x89HDF\r\n\x1a\n", b"\x93NUMPY", b"PAR1"
+_TABLE = re.compile(rb"(#|<!--) kinema \d")
+_JSON = re.compile(rb'\s*\{\s*"(kinema\w*"\s*:|schema"\s*:\s*"kinema-)')
+_SVG = re.compile(rb"<dc:creator>\s*<cc:Agent>\s*<dc:title>kinema \d")
+_PDF_CREATOR = re.compile(rb"/Creator \(kinema \d")
 
 
 def is_stream(path: str | os.PathLike[str]) -> bool:
@@ -55,6 +67,112 @@ def check_target(path: str | os.PathLike[str], *, overwrite: bool = True, or_els
         raise FileAccessError(f"{name}: its folder may not be written, choose another", path=name)
 
 
+def check_remade(path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+    """`check_target` for a table, a picture or a report: one that Kinema wrote is replaced, as the same call makes it
+    again; any other file is replaced only with `overwrite`."""
+    name = os.fspath(path)
+    check_target(name)
+    if not overwrite and not is_stream(name) and os.path.exists(name) and not is_remade(name):
+        raise ArgumentError(
+            f"{name}: exists already, and is no table, picture or report that kinema wrote; overwrite=True replaces it",
+            path=name,
+        )
+
+
+def is_remade(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is a table, a picture or a report with the provenance of Kinema; the content decides.
+
+    Never a trajectory or an archive of samples, whoever wrote it. FileAccessError, FileIOError for a file that cannot
+    be read.
+    """
+    name = os.fspath(path)
+    try:
+        with open(name, "rb") as file:
+            front = file.read(_FRONT)
+            if front.startswith(_PDF):
+                file.seek(max(0, os.fstat(file.fileno()).st_size - _FRONT))
+                return _PDF_CREATOR.search(front + file.read(_FRONT)) is not None
+    except OSError as error:
+        raise from_os("cannot read what would be replaced", error, path=name) from None
+    if front.startswith(_PNG):
+        return _software_of_png(front).startswith(b"kinema ")
+    if front.startswith(_HDF5):
+        return b"kinema results" in front and _is_results_file(name)
+    if front.startswith(_NUMPY):
+        return _is_described_array(name)
+    if front.startswith(_PARQUET):
+        return _has_parquet_provenance(name)
+    return bool(_TABLE.match(front) or _JSON.match(front) or _SVG.search(front))
+
+
+class ArrayFingerprint:
+    """Of the bytes of a .npy file, which has no room for provenance: the JSON file beside it names them.
+
+    A file to write these bytes into; `str` is their fingerprint.
+    """
+
+    def __init__(self) -> None:
+        from hashlib import blake2b
+
+        self._digest = blake2b(digest_size=16)
+
+    def write(self, block: Any) -> int:
+        """Takes the next bytes."""
+        self._digest.update(block)
+        return len(block)
+
+    def __str__(self) -> str:
+        return self._digest.hexdigest()
+
+
+def _software_of_png(front: bytes) -> bytes:
+    """The text "Software" of a PNG file, of which the front is given."""
+    at = len(_PNG)
+    while at + 8 <= len(front):
+        length, kind = int.from_bytes(front[at : at + 4], "big"), front[at + 4 : at + 8]
+        keyword, _, text = front[at + 8 : at + 8 + length].partition(b"\0")
+        if kind == b"tEXt" and keyword == b"Software":
+            return text
+        at += 12 + length
+    return b""
+
+
+def _is_results_file(name: str) -> bool:
+    import h5py
+
+    try:
+        with h5py.File(name, "r") as file:
+            return bool(file.attrs.get("format") == "kinema results")
+    except OSError:
+        # damaged: not what Kinema has written
+        return False
+
+
+def _is_described_array(name: str) -> bool:
+    try:
+        with open(name + ".json", "rb") as file:
+            described = json.loads(file.read())
+        found = ArrayFingerprint()
+        with open(name, "rb") as file:
+            while block := file.read(1 << 20):
+                found.write(block)
+        return bool(described["kinema"] and described["fingerprint"] == str(found))
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        # no description of Kinema's, or one of another array
+        return False
+
+
+def _has_parquet_provenance(name: str) -> bool:
+    try:
+        from pyarrow import ArrowException, parquet
+    except ImportError:
+        return False
+    try:
+        return b"kinema" in (parquet.read_schema(name).metadata or {})
+    except (OSError, ArrowException):
+        return False
+
+
 def check_not_input(path: str | os.PathLike[str], *sources: str | os.PathLike[str] | None) -> None:
     """Raises ArgumentError where `path` is one of the files that are read; None stands for no file."""
     name = os.fspath(path)
@@ -83,8 +201,8 @@ def check_format(path: str | os.PathLike[str], format: str) -> None:
         )
 
 
-def check_plot_path(path: str | os.PathLike[str]) -> None:
-    """`check_target` for a picture; UnsupportedFormatError for others than .png, .pdf and .svg."""
+def check_plot_path(path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+    """`check_remade` for a picture; UnsupportedFormatError for others than .png, .pdf and .svg."""
     name = os.fspath(path)
     suffix = os.path.splitext(name)[1].lower()
     if suffix not in (".png", ".pdf", ".svg"):
@@ -92,7 +210,7 @@ def check_plot_path(path: str | os.PathLike[str]) -> None:
             f"{name}: plots are not written as {suffix or 'a file without suffix'}, choose one of .png, .pdf, .svg",
             path=name,
         )
-    check_target(name)
+    check_remade(name, overwrite=overwrite)
 
 
 def others_may_move(path: str) -> bool:

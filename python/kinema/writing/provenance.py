@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from kinema.printable import printable
 from kinema.values import dataclass
 
-__all__ = ["Input", "Provenance", "now"]
+__all__ = ["Input", "Provenance", "now", "picture_metadata"]
 
 _SAMPLE_BYTES = 32 << 20
 
@@ -43,6 +43,19 @@ class Input:
         except OSError:
             return cls(path)
         return cls(path, status.st_size, digest.hexdigest())
+
+
+# names of the program and of a text in the metadata of a picture, as matplotlib takes them
+_OF_PICTURES = {".png": ("Software", "Description"), ".svg": ("Creator", "Description"), ".pdf": ("Creator", "Subject")}
+
+
+def picture_metadata(suffix: str, lines: Sequence[str]) -> dict[str, str]:
+    """The lines of a provenance as the metadata of a picture; the first, "kinema VERSION", is the program.
+
+    By it `kinema.writing.output_checks.is_remade` knows the picture.
+    """
+    program, text = _OF_PICTURES[suffix.lower()]
+    return {program: lines[0], text: "\n".join(lines)}
 
 
 def now() -> str:

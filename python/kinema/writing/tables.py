@@ -15,7 +15,7 @@ from kinema.choices import OUTPUT_TIME_UNIT, OUTPUT_UNIT, TABLE_FORMATS, check_c
 from kinema.errors import ArgumentError, UnsupportedFormatError, missing_package
 from kinema.printable import printable
 from kinema.values import dataclass
-from kinema.writing.output_checks import check_target, is_stream
+from kinema.writing.output_checks import ArrayFingerprint, check_remade, is_stream
 from kinema.writing.output_file import write_whole
 from kinema.writing.provenance import Provenance
 
@@ -108,7 +108,12 @@ class Table:
 
 
 def write_table(
-    path: str | os.PathLike[str], table: Table, provenance: Provenance, *, format: str | None = None
+    path: str | os.PathLike[str],
+    table: Table,
+    provenance: Provenance,
+    *,
+    format: str | None = None,
+    overwrite: bool = False,
 ) -> None:
     """Writes a table; the suffix decides how, or `format` ("csv", "xvg", "dat"). A stream without either gets "csv".
 
@@ -120,10 +125,11 @@ def write_table(
     .parquet  one column each, provenance as the file's metadata; needs pyarrow
     ====== ==================================================================================================
 
-    Raises UnsupportedFormatError for another suffix, FileNotFound, FileAccessError or FileIOError for the folder.
+    Raises what `check_writable` does: UnsupportedFormatError for another suffix, FileNotFound, FileAccessError or
+    FileIOError for the folder.
     """
     name = os.fspath(path)
-    check_writable(name, format)
+    check_writable(name, format, overwrite=overwrite)
     suffix = _suffix(name, format)
     for sidecar in table_files(name, format)[1:]:
         # first, so that there is no array without it
@@ -155,8 +161,11 @@ def table_files(path: str | os.PathLike[str], format: str | None = None) -> list
     return [name, name + ".json"] if _suffix(name, format) == ".npy" else [name]
 
 
-def check_writable(path: str | os.PathLike[str], format: str | None = None) -> None:
-    """Raises what writing a table to `path` would raise for its suffix or folder; to be asked before a run."""
+def check_writable(path: str | os.PathLike[str], format: str | None = None, *, overwrite: bool = False) -> None:
+    """Raises what writing a table to `path` would raise for its suffix or folder; to be asked before a run.
+
+    A table of Kinema's is replaced; ArgumentError for any other file that is there, without `overwrite`.
+    """
     name = os.fspath(path)
     if format is not None:
         check_choice("format", format, TABLE_FORMATS)
@@ -169,7 +178,8 @@ def check_writable(path: str | os.PathLike[str], format: str | None = None) -> N
         )
     if suffix == ".parquet":
         _pyarrow(name)
-    check_target(name)
+    for one in table_files(name, format):
+        check_remade(one, overwrite=overwrite)
 
 
 def _suffix(name: str, format: str | None) -> str:
@@ -243,7 +253,17 @@ def _sidecar(table: Table, provenance: Provenance) -> str:
 
     numeric = [column for column in table.columns if column.values.dtype.kind != "U"]
     columns = [{"name": column.name, "unit": column.unit} for column in numeric]
-    return json.dumps({"title": table.title, "columns": columns, "provenance": json.loads(provenance.json())}, indent=2)
+    fingerprint = ArrayFingerprint()
+    np.save(fingerprint, table.numbers(), allow_pickle=False)
+    described = {
+        "kinema": provenance.version,
+        # by which a later call knows the array as this one
+        "fingerprint": str(fingerprint),
+        "title": table.title,
+        "columns": columns,
+        "provenance": json.loads(provenance.json()),
+    }
+    return json.dumps(described, indent=2)
 
 
 def _write_parquet(file: IO[bytes], table: Table, provenance: Provenance) -> None:

@@ -191,7 +191,12 @@ def test_a_real_run(tmp_path: Path) -> None:
         str(tmp_path / "data/in"): (sum(sizes), 0), str(tmp_path / "data/out"): (0, 5000),
     }  # fmt: skip
     again = subprocess.run(call, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
-    assert again.returncode == 2 and "has a trace already" in again.stderr
+    assert again.returncode == 2 and "has a trace already" in again.stderr and "--force replaces it" in again.stderr
+    forced = [*call[: call.index("trace") + 1], "--force", *call[call.index("trace") + 1 :]]
+    again = subprocess.run(forced, cwd=tmp_path, env=environment, input="", capture_output=True, text=True, timeout=60)
+    assert again.returncode == 7, again.stderr
+    (other,) = (tmp_path / "t").iterdir()
+    assert other.name != trace.name
 
 
 @pytest.mark.usefixtures("ptrace")

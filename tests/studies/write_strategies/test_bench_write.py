@@ -156,7 +156,8 @@ def test_what_a_design_takes() -> None:
 def test_every_option_reaches_the_design(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[WriteDesign] = []
 
-    def noted(design: WriteDesign, _folder: Path, _notify: Any) -> StudyFiles:
+    def noted(design: WriteDesign, _folder: Path, _notify: Any, *, overwrite: bool) -> StudyFiles:
+        assert overwrite
         seen.append(design)
         study = a_study(*AS_IN_THE_PAPER)
         return StudyFiles(study, "")
@@ -167,7 +168,7 @@ def test_every_option_reaches_the_design(tmp_path: Path, monkeypatch: pytest.Mon
         "--time-limit 5 --repeats 2 --verify --page-cache warm --ranks-per-node 8 --no-peers --step-time 0.5 --every 10"
     ).split()
     with pytest.raises(SystemExit, match="0"):
-        main(["bench-write", *words, "-o", str(tmp_path / "out"), "--quiet"])
+        main(["bench-write", *words, "-o", str(tmp_path / "out"), "--quiet", "--force"])
     expected = WriteDesign(
         particles=880, records=("ascii", "xtc", "dcd"), strategies=("serial", "gather"), ranks=(1, 3),
         hints={"cb_nodes": ("2",)}, time_limit=5.0, repeats=2, verify=True, page_cache="warm", ranks_per_node=8,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from kinema.cli import numbers
+from kinema.cli import numbers, options
 from kinema.cli.analysis_options import takes_groups
 from kinema.cli.command_line import Command
 from kinema.cli.options import one_of
@@ -156,6 +156,7 @@ def bench_write(
     output: Annotated[
         Path, typer.Option("-o", "--output", help="Folder for report.md, results.json, bandwidth.png.")
     ] = Path("bench-write-output"),
+    force: options.Force = False,
 ) -> None:
     """Ways to write one file from many ranks: speed, memory, precision, beside the DL_POLY paper's findings."""
     from kinema.studies.write_strategies import run_study
@@ -163,7 +164,7 @@ def bench_write(
     command: Command = context.obj
     if command.ranks is not None:
         raise ArgumentError("kinema bench-write starts mpiexec for each run; start it itself without it")
-    study = run_study(runs.design(), output, command.print_progress)
+    study = run_study(runs.design(), output, command.print_progress, overwrite=force)
     command.print_result(
         study.as_dict, lambda: f"{study.text}\nwritten: {', '.join(str(output / name) for name in study.file_names)}"
     )

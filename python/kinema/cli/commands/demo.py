@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kinema.cli import numbers
+from kinema.cli import numbers, options
 from kinema.cli.command_line import Command
 
 if TYPE_CHECKING:
@@ -33,20 +33,21 @@ def demo(
         bool,
         typer.Option("--follow", help="Instead: a small simulation runs, an analysis follows it, a picture grows."),
     ] = False,
+    force: options.Force = False,
 ) -> None:
     """RMSD of a real protein on this machine: MDAnalysis, Kinema, and a plain read of the same bytes."""
     if follow:
-        _follow(context.obj, folder, 250 if frames is None else frames)
+        _follow(context.obj, folder, 250 if frames is None else frames, force)
         return
-    _measure(context.obj, folder, 100_000 if frames is None else frames)
+    _measure(context.obj, folder, 100_000 if frames is None else frames, force)
 
 
-def _follow(command: Command, folder: Path, n_frames: int) -> None:
+def _follow(command: Command, folder: Path, n_frames: int, force: bool) -> None:
     from kinema.cli.stopping import Terminated
     from kinema.demo.followed import follow_demo
 
     try:
-        found = follow_demo(folder, n_frames, command.print_progress)
+        found = follow_demo(folder, n_frames, command.print_progress, overwrite=force)
     except (KeyboardInterrupt, Terminated) as stop:
         stop.add_note(f"what had come is in {folder}")
         raise
@@ -61,15 +62,18 @@ def _follow(command: Command, folder: Path, n_frames: int) -> None:
     )
 
 
-def _measure(command: Command, folder: Path, frames: int) -> None:
+def _measure(command: Command, folder: Path, frames: int, force: bool) -> None:
     from kinema.demo import make_case, measurements
     from kinema.progress import reporting
+    from kinema.writing.output_checks import check_remade
 
     command.print_progress(f"making up to {frames:,} frames of adenylate kinase in {folder} (not timed)")
     with reporting(False if command.quiet or command.json else None, "writing", 1, "bytes") as report:
-        case = make_case(folder, frames, report)
-    rows = list(measurements(case, folder, command.print_progress))
+        case = make_case(folder, frames, report, overwrite=force)
     plot = folder / "rmsd.png"
+    for path in (folder / "rmsd.npy", plot.with_suffix(".csv"), plot):
+        check_remade(path, overwrite=force)
+    rows = list(measurements(case, folder, command.print_progress))
     line = _plot_real_trajectory(case, plot)
     if not (command.quiet or command.json):
         _print_table(case, rows)
@@ -88,7 +92,8 @@ def _plot_real_trajectory(case: "Case", plot: Path) -> str:
 
     words = ["rmsd", "-s", str(case.topology), "-f", str(case.source), "--select", SELECTION]
     words += ["-o", str(plot.with_suffix(".csv")), "--plot", str(plot)]
-    run_json(module_command("kinema", *words, "--json"))
+    # what is there was looked at before the first measurement
+    run_json(module_command("kinema", *words, "--json", "--force"))
     return shlex.join(["kinema", *words])
 
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kinema.cli import options
 from kinema.cli.command_line import Command
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ def report(
         Path | None,
         typer.Option("--published", help="Folder with the publications' per-rank tables, instead of reports."),
     ] = None,
+    force: options.Force = False,
 ) -> None:
     """Say where the time of runs went, who was slow and what to do; of several runs also S(N) and E(N).
 
@@ -57,7 +59,7 @@ def report(
     if published is not None:
         if files or label or timeline is not None:
             raise ArgumentError("--published reads tables of its own; leave out reports, --label and --timeline")
-        _print_published(command, published, plot)
+        _print_published(command, published, plot, force)
         return
     if not files:
         raise ArgumentError(
@@ -67,24 +69,30 @@ def report(
     if any(map(is_trace, files)):
         if timeline is not None or not all(map(is_trace, files)):
             raise ArgumentError("reports and traces are not of one kind; --timeline is of a report")
-        _print_traces(command, files, _labels(files, label or []), plot)
+        _print_traces(command, files, _labels(files, label or []), plot, force)
     else:
-        _print_reports(command, files, _labels(files, label or []), plot, timeline)
+        _print_reports(command, files, _labels(files, label or []), plot, timeline, force)
 
 
 def _print_reports(
-    command: Command, files: list[Path], labels: list[str | None], plot: Path | None, timeline: Path | None
+    command: Command,
+    files: list[Path],
+    labels: list[str | None],
+    plot: Path | None,
+    timeline: Path | None,
+    force: bool,
 ) -> None:
     from kinema.errors import ArgumentError
     from kinema.profile import Report
-    from kinema.writing.output_checks import check_not_input
+    from kinema.writing.output_checks import check_not_input, check_plot_path
 
     for picture in (plot, timeline):
         if picture is not None:
             check_not_input(picture, *files)
+            check_plot_path(picture, overwrite=force)
     reports = [Report.load(file) for file in files]
     if len(reports) == 1:
-        _print_report(command, reports[0], plot, timeline)
+        _print_report(command, reports[0], plot, timeline, force)
         return
     if timeline is not None:
         raise ArgumentError("--timeline is of one report; name that one alone")
@@ -109,20 +117,17 @@ def _labels(files: list[Path], given: list[str]) -> list[str | None]:
     return labels
 
 
-def _print_report(command: Command, report: "Report", plot: Path | None, timeline: Path | None) -> None:
+def _print_report(command: Command, report: "Report", plot: Path | None, timeline: Path | None, force: bool) -> None:
     if plot is not None:
-        report.plot(plot)
+        report.plot(plot, overwrite=force)
     if timeline is not None:
-        report.plot(timeline, kind="timeline")
+        report.plot(timeline, kind="timeline", overwrite=force)
     command.print_result(report.as_dict, lambda: report)
 
 
 def _print_scaling(command: Command, reports: list["Report"], labels: list[str | None], plot: Path | None) -> None:
     from kinema.profile import scaling_of
-    from kinema.writing.output_checks import check_plot_path
 
-    if plot is not None:
-        check_plot_path(plot)
     scaling = scaling_of(reports, labels=labels)
     if plot is not None:
         from kinema.profile import plotting
@@ -131,7 +136,9 @@ def _print_scaling(command: Command, reports: list["Report"], labels: list[str |
     command.print_result(scaling.as_dict, lambda: scaling)
 
 
-def _print_traces(command: Command, files: list[Path], labels: list[str | None], plot: Path | None) -> None:
+def _print_traces(
+    command: Command, files: list[Path], labels: list[str | None], plot: Path | None, force: bool
+) -> None:
     """Those of one label are one trace; without labels each file and each folder is one."""
     from kinema.profile import TraceColumns, TraceSummary, side_by_side, summarise
     from kinema.profile.traces.lines import trace_files
@@ -141,8 +148,8 @@ def _print_traces(command: Command, files: list[Path], labels: list[str | None],
     for file, name in zip(files, labels, strict=True):
         traces.setdefault(str(file) if name is None else name, []).append(file)
     if plot is not None:
-        check_plot_path(plot)
         check_not_input(plot, *trace_files(files))
+        check_plot_path(plot, overwrite=force)
     found: TraceSummary | TraceColumns
     if len(traces) == 1:
         ((name, paths),) = traces.items()
@@ -150,16 +157,16 @@ def _print_traces(command: Command, files: list[Path], labels: list[str | None],
     else:
         found = side_by_side(traces)
     if plot is not None:
-        found.plot(plot)
+        found.plot(plot, overwrite=force)
     command.print_result(found.as_dict, lambda: found)
 
 
-def _print_published(command: Command, folder: Path, plot: Path | None) -> None:
+def _print_published(command: Command, folder: Path, plot: Path | None, force: bool) -> None:
     from kinema.studies import read_published
     from kinema.writing.output_checks import check_plot_path
 
     if plot is not None:
-        check_plot_path(plot)
+        check_plot_path(plot, overwrite=force)
     tables = read_published(folder)
     if plot is not None:
         from kinema.profile import plotting

@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kinema.cli import options
+
 if TYPE_CHECKING:
     import kinema as kn
     from kinema.analysis.declared import DeclaredAnalysis
@@ -34,6 +36,7 @@ def run(
             show_default=False,
         ),
     ] = None,
+    force: options.Force = False,
 ) -> None:
     """Several analyses in one pass over one trajectory, as a job file (TOML) says."""
     from kinema.cli.jobs.job import checked_job
@@ -46,7 +49,8 @@ def run(
     if len(names or []) != 1:
         raise ArgumentError("kinema run takes one job file; kinema run --template prints one to begin with")
     (path,) = names or [""]
-    _run(context.obj, checked_job(with_settings(read_text(path), settings or [])))
+    # never a key of the file, which may come from a stranger
+    _run(context.obj, checked_job(with_settings(read_text(path), settings or [])), force)
 
 
 def _print_template(names: list[str], settings: list[str]) -> None:
@@ -63,7 +67,7 @@ def _print_template(names: list[str], settings: list[str]) -> None:
     print_out(template(names or list(ANALYSES)).rstrip("\n"))
 
 
-def _run(command: "Command", job: "Job") -> None:
+def _run(command: "Command", job: "Job", force: bool) -> None:
     from kinema.cli.analysis_options import FrameOptions, Opening, Outputs, SeriesOutputs, Workers
     from kinema.cli.analysis_run import facts, lines_of, opened, run_together, transformed
     from kinema.cli.periodic.inputs import UnselectedInputs
@@ -71,9 +75,9 @@ def _run(command: "Command", job: "Job") -> None:
 
     given = {**job.trajectory, **job.run}
     window = FrameOptions(**_of(FrameOptions, given))
-    whole = SeriesOutputs(output=given.get("out"), **_of(Outputs, job.run))
+    whole = SeriesOutputs(output=given.get("out"), force=force, **_of(Outputs, job.run))
     workers, opening = _of(Workers, given), _of(Opening, given)
-    outputs = [_outputs(one) for one in job.analyses]
+    outputs = [_outputs(one, force) for one in job.analyses]
     inputs = [_inputs(job, one) for one in job.analyses]
     with whole.checkpoint_noted():
         _check_outputs(job, whole, outputs, inputs)
@@ -118,11 +122,11 @@ def _of(group: type, given: Any) -> dict[str, Any]:
     return {name: given[name] for name in group.__dataclass_fields__ if name in given}  # type: ignore[attr-defined]
 
 
-def _outputs(one: "JobAnalysis") -> "Outputs":
+def _outputs(one: "JobAnalysis", force: bool) -> "Outputs":
     from kinema.cli.analysis_options import Outputs, SeriesOutputs
 
     group = SeriesOutputs if one.analysis.is_per_frame else Outputs
-    return group(**_of(group, one.given))
+    return group(force=force, **_of(group, one.given))
 
 
 def _inputs(job: "Job", one: "JobAnalysis") -> "Inputs":

@@ -141,6 +141,7 @@ def scaling(
     output: Annotated[
         Path, typer.Option("-o", "--output", help="Folder for reports, results.jsonl and scaling.png.")
     ] = Path("scaling-output"),
+    force: options.Force = False,
 ) -> None:
     """RMSD on several numbers of workers, repeated: S(N), E(N) with deviations, where the time went, R_comp/IO."""
     from kinema.profile import plotting, scaling_of
@@ -150,9 +151,9 @@ def scaling(
     if command.ranks is not None and runs.runner == "mpi":
         raise ArgumentError("--runner mpi starts mpiexec for each run; start kinema scaling itself without it")
     design = runs.design(inputs, opened)
-    outcomes = list(run_design(design, output, command.print_progress))
-    measured = scaling_of([outcome.report for outcome in outcomes])
     picture = output / "scaling.png"
+    outcomes = list(run_design(design, output, command.print_progress, overwrite=force, beside=[picture]))
+    measured = scaling_of([outcome.report for outcome in outcomes])
     plotting.write(plotting.draw_scaling(measured), picture)
     command.print_result(
         lambda: {

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from kinema.cli import options
 from kinema.cli.command_line import Command
 
 
@@ -26,6 +27,7 @@ def trace(
             show_default=False,
         ),
     ] = None,
+    force: options.Force = False,
 ) -> None:
     """Run any command under strace and record its calls on files; of Kinema's own commands also what they do."""
     from kinema.errors import ArgumentError
@@ -35,7 +37,7 @@ def trace(
     called: Command = context.obj
     if called.ranks is not None:
         raise ArgumentError("trace starts the ranks itself: kinema trace -- mpiexec -n 4 COMMAND")
-    found = record(command or [], output, data=data or [])
+    found = record(command or [], output, data=data or [], overwrite=force)
     emit(found.notes)
     called.print_result(
         lambda: {"folder": found.folder, "trace": found.path, "exit_code": found.code, "events": found.events},

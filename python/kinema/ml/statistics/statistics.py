@@ -16,6 +16,7 @@ from kinema.files import read_regular
 from kinema.formats.h5md.schema import SYMBOLS
 from kinema.ml.frames import LAGGED
 from kinema.ml.statistics.moments import Moments
+from kinema.writing.output_checks import check_remade
 from kinema.writing.output_file import write_whole
 
 __all__ = ["ANY_ELEMENT", "EnergyStatistics", "Statistics"]
@@ -171,8 +172,12 @@ class Statistics:
 
     # -- files --------------------------------------------------------------------------------------------------------
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes JSON, whole or not at all. Raises FileAccessError, FileIOError."""
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Writes JSON, whole or not at all. `overwrite` replaces a file that Kinema did not write.
+
+        Raises ArgumentError, FileAccessError, FileIOError.
+        """
+        check_remade(path, overwrite=overwrite)
         content = {
             "kinema_statistics": _VERSION,
             "fingerprint": self.fingerprint,

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kinema.errors import ArgumentError
-from kinema.profile.traces.summary import TraceSummary, summarise
-from kinema.writing.output_checks import check_not_input, check_plot_path, check_target
+from kinema.profile.traces.summary import SCHEMA, TraceSummary, summarise
+from kinema.writing.output_checks import check_not_input, check_plot_path, check_remade
 from kinema.writing.output_file import write_whole
 
 if TYPE_CHECKING:
@@ -35,23 +35,23 @@ class TraceColumns:
 
     def as_dict(self) -> dict[str, Any]:
         """As `TraceSummary.as_dict`, under "traces"."""
-        return {"traces": [one.as_dict() for one in self.summaries]}
+        return {"schema": SCHEMA, "traces": [one.as_dict() for one in self.summaries]}
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Writes all as JSON, as `TraceSummary.save` does."""
         self._check_not_input(path)
-        check_target(os.fspath(path))
+        check_remade(path, overwrite=overwrite)
         text = json.dumps(self.as_dict(), allow_nan=False)
         write_whole(path, lambda file: file.write(text.encode()))
 
-    def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
+    def plot(self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False) -> Figure:
         """A matplotlib figure of all beside each other, written to `path` (.png, .pdf, .svg) where one is given."""
         from kinema.profile import plotting
         from kinema.profile.traces.picture import draw_columns
 
         if path is not None:
             self._check_not_input(path)
-            check_plot_path(path)
+            check_plot_path(path, overwrite=overwrite)
         figure = draw_columns(self.summaries)
         if path is not None:
             plotting.write(figure, path)

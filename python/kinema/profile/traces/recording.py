@@ -58,12 +58,17 @@ class RecordedCommand:
 
 
 def record(
-    command: Sequence[str], folder: str | os.PathLike[str], *, data: Sequence[str | os.PathLike[str]] = ()
+    command: Sequence[str],
+    folder: str | os.PathLike[str],
+    *,
+    data: Sequence[str | os.PathLike[str]] = (),
+    overwrite: bool = False,
 ) -> RecordedCommand:
     """Runs a command under strace; its trace is in `folder` (made where it is not there) as `strace-HOST-PID.pfw`.
 
     `data`: folders and files; then only calls on these, and on what is in them, are kept. KINEMA_TRACE is the folder,
-    so that Kinema's commands add their own events.
+    so that Kinema's commands add their own events. `overwrite` removes a trace that is in the folder when the command
+    has been recorded.
 
     Raises MissingPackageError without strace; ArgumentError for a command that is not there and for a folder that has
     a trace; FileIOError where strace may trace no process.
@@ -76,7 +81,7 @@ def record(
         raise MissingPackageError(f"kinema trace needs strace, which is not installed; {_INSTALL}")
     if shutil.which(command[0]) is None:
         raise ArgumentError(f"{command[0]}: is no command that can be run, expected one in PATH or the path of one")
-    _prepare(name)
+    before = _prepare(name, overwrite=overwrite)
     log = os.path.join(name, f"strace-{os.getpid()}.log")
     words = [strace, *OPTIONS, "-o", log, "--", *command]
     code = _run(words, {**os.environ, "KINEMA_TRACE": os.path.abspath(name)}, log)
@@ -85,6 +90,10 @@ def record(
         with suppress(FileNotFoundError):
             os.remove(log)
         raise FileIOError(f"strace could not run {command[0]}, as it says above; the system may not allow it to trace")
+    for there, inode in before.items():
+        # not one that a process of the command has replaced
+        if os.stat(there).st_ino == inode:
+            os.remove(there)
     host = socket.gethostname()
     path = os.path.join(name, f"strace-{host}-{first}.pfw")
     kept = {"data": tuple(os.fspath(one) for one in data), "without": (name,)}
@@ -100,15 +109,21 @@ def record(
     return RecordedCommand(name, path, code, imported.events, notes)
 
 
-def _prepare(folder: str) -> None:
-    """Makes the folder; raises ArgumentError where it has a trace, with which this one would be summed up."""
+def _prepare(folder: str, *, overwrite: bool) -> dict[str, int]:
+    """Makes the folder; gives the files of a trace in it, with their inodes.
+
+    Without `overwrite` ArgumentError if there are any: this trace would be summed up with them.
+    """
     try:
         os.makedirs(folder, exist_ok=True)
-        there = [one for one in os.listdir(folder) if one.endswith(SUFFIXES)]
+        there = {one.path: one.inode() for one in os.scandir(folder) if one.name.endswith(SUFFIXES)}
     except OSError as error:
         raise from_os("cannot make the folder of the trace", error, folder) from None
-    if there:
-        raise ArgumentError(f"{folder}: has a trace already ({there[0]}); give another folder", path=folder)
+    if there and not overwrite:
+        first = os.path.basename(next(iter(there)))
+        what = f"{folder}: has a trace already ({first}); give another folder, or overwrite=True replaces it"
+        raise ArgumentError(what, path=folder)
+    return there
 
 
 def _run(words: list[str], environment: dict[str, str], log: str) -> int:

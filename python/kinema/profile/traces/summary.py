@@ -37,13 +37,16 @@ from kinema.profile.traces.tables import (
     transfer_kind,
     transfers_of,
 )
-from kinema.writing.output_checks import check_not_input, check_plot_path, check_target
+from kinema.writing.output_checks import check_not_input, check_plot_path, check_remade
 from kinema.writing.output_file import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["TimeSplit", "TraceSummary", "summarise"]
+__all__ = ["SCHEMA", "TimeSplit", "TraceSummary", "summarise"]
+
+# the first of the plain values, by which a file of them is known
+SCHEMA = "kinema-trace-summary"
 
 # points of time in pictures
 _MOMENTS = 120
@@ -142,26 +145,27 @@ class TraceSummary:
 
     def as_dict(self) -> dict[str, Any]:
         """All of it as plain values, for JSON; times in ns, under names that end with `_ns`."""
-        found: dict[str, Any] = {}
+        found: dict[str, Any] = {"schema": SCHEMA}
         for one in fields(self):
             found[one.name] = _plain(getattr(self, one.name))
         return found
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes it as JSON, whole or not at all; raises as other outputs do, and for a file of the trace."""
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Writes it as JSON, whole or not at all; raises as other outputs do, and for a file of the trace. `overwrite`
+        replaces a file that Kinema did not write."""
         check_not_input(path, *self.paths)
-        check_target(os.fspath(path))
+        check_remade(path, overwrite=overwrite)
         text = json.dumps(self.as_dict(), allow_nan=False)
         write_whole(path, lambda file: file.write(text.encode()))
 
-    def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
+    def plot(self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False) -> Figure:
         """A matplotlib figure of what happened when, written to `path` (.png, .pdf, .svg) where one is given."""
         from kinema.profile import plotting
         from kinema.profile.traces.picture import draw_summary
 
         if path is not None:
             check_not_input(path, *self.paths)
-            check_plot_path(path)
+            check_plot_path(path, overwrite=overwrite)
         figure = draw_summary(self)
         if path is not None:
             plotting.write(figure, path)

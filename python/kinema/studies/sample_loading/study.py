@@ -11,10 +11,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from kinema._core import __version__
 from kinema.ml import Dataset, SampleDataset, Subset
 from kinema.profile import plotting
 from kinema.profile.machine import file_systems, machine_facts
 from kinema.studies import files
+from kinema.studies.results_log import marked
 from kinema.studies.sample_loading.design import AS_THEY_ARE, LAYOUTS, LoadingDesign
 from kinema.studies.sample_loading.findings import Recommendation, recommended
 from kinema.studies.sample_loading.layouts import Samples, check_room, take_samples, write_layout
@@ -22,6 +24,7 @@ from kinema.studies.sample_loading.loops import Loop, loop_of_kinema, loops_of
 from kinema.studies.sample_loading.measuring import LoopRow, measured
 from kinema.studies.sample_loading.plotting import draw_loading
 from kinema.studies.sample_loading.report import report_text
+from kinema.writing.output_checks import check_remade
 from kinema.writing.output_file import temporary_folder, write_whole
 
 __all__ = ["LoadingStudy", "run_study"]
@@ -94,14 +97,19 @@ def run_study(
     notify: Callable[[str], None],
     *,
     scratch: str | os.PathLike[str] | None = None,
+    overwrite: bool = False,
 ) -> LoadingStudy:
     """Carries out an experiment and reports it in a folder. `notify` gets a line for each step.
 
     The samples are written in each layout to a folder of their own in `scratch` ($TMPDIR), which is removed after any
-    end. Raises as `kinema.ml.SampleDataset`; ArgumentError where there are too few samples, or no room for them.
+    end. `overwrite` replaces files of the report that Kinema did not write.
+
+    Raises as `kinema.ml.SampleDataset`; ArgumentError where there are too few samples, or no room for them.
     """
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
+    for name in (_REPORT, _RESULTS, _PICTURE):
+        check_remade(place / name, overwrite=overwrite)
     data = _opened(design)
     samples = take_samples(data, design)
     room = Path(tempfile.gettempdir() if scratch is None else scratch)
@@ -116,8 +124,8 @@ def run_study(
     )
     figure = draw_loading(rows, limit, (best.layout, best.order), *_titles(study))
     plotting.write(figure, place / _PICTURE)
-    write_whole(place / _REPORT, lambda file: file.write(study.text.encode()))
-    found = json.dumps(study.as_dict(), allow_nan=False, indent=1)
+    write_whole(place / _REPORT, lambda file: file.write(marked(study.text).encode()))
+    found = json.dumps({"kinema": __version__, **study.as_dict()}, allow_nan=False, indent=1)
     write_whole(place / _RESULTS, lambda file: file.write(found.encode() + b"\n"))
     return study
 

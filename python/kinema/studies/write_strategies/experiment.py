@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -59,18 +59,24 @@ def system_of(design: WriteDesign) -> Pyrochlore:
 
 
 def run_write_design(
-    design: WriteDesign, folder: str | os.PathLike[str], notify: Callable[[str], None]
+    design: WriteDesign,
+    folder: str | os.PathLike[str],
+    notify: Callable[[str], None],
+    *,
+    overwrite: bool = False,
+    beside: Sequence[Path] = (),
 ) -> Iterator[WriteRun]:
     """Carries out all runs, and gives each when it is done; results.jsonl (a line a run) goes to `folder`.
 
     Repeats are the outer loop. The kinds of records that are the paper's own are followed by the disk itself: as many
-    bytes by as many processes. Files lie in a folder of `folder` that is removed.
+    bytes by as many processes. Files lie in a folder of `folder` that is removed. `overwrite` and `beside` as of
+    `kinema.studies.run_design`.
 
     Raises FileNotFound without mpiexec, ArgumentError for a folder that holds results, and what making files raises.
     """
     place = Path(folder)
     launcher, checks = mpi_launcher(design.ranks_per_node), FileChecks(system_of(design), design.page_cache)
-    with ResultsLog(place) as log, temporary_folder(place / "files") as scratch:
+    with ResultsLog(place, overwrite=overwrite, remade=beside) as log, temporary_folder(place / "files") as scratch:
         driver = _Driver(design, launcher, checks, Path(scratch))
         for repeat in range(design.repeats):
             for settings in _groups(design):

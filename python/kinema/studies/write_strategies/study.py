@@ -9,10 +9,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from kinema._core import __version__
 from kinema.printable import counted
 from kinema.profile import plotting
 from kinema.profile.machine import file_systems, machine_facts
 from kinema.studies.launching import child_environment
+from kinema.studies.results_log import marked
 from kinema.studies.write_strategies.design import WriteDesign
 from kinema.studies.write_strategies.experiment import run_write_design, system_of
 from kinema.studies.write_strategies.findings import findings_of
@@ -63,8 +65,12 @@ class StudyFiles:
         }
 
 
-def run_study(design: WriteDesign, folder: str | os.PathLike[str], notify: Callable[[str], None]) -> StudyFiles:
+def run_study(
+    design: WriteDesign, folder: str | os.PathLike[str], notify: Callable[[str], None], *, overwrite: bool = False
+) -> StudyFiles:
     """Carries out an experiment and reports it. `notify` gets a line for each step.
+
+    `overwrite` replaces results of another experiment, and files that Kinema did not write.
 
     Raises ArgumentError and FileNotFound for what keeps it from starting; runs that fail are results.
     """
@@ -72,13 +78,14 @@ def run_study(design: WriteDesign, folder: str | os.PathLike[str], notify: Calla
     system = system_of(design)
     if system.n_atoms != design.particles:
         notify(f"{counted(system.n_atoms, 'particle')}: whole cells, where {design.particles:,} were asked for")
-    runs = list(run_write_design(design, place, notify))
+    made = [place / name for name in (_REPORT, _RESULTS, _PICTURE)]
+    runs = list(run_write_design(design, place, notify, overwrite=overwrite, beside=made))
     study = WriteStudy(design, system, runs, _peers(design, place, notify), machine_facts(), _file_system(place))
     text = report_text(study, _PICTURE)
     plotting.write(draw_strategies(study), place / _PICTURE)
-    write_whole(place / _REPORT, lambda file: file.write(text.encode()))
+    write_whole(place / _REPORT, lambda file: file.write(marked(text).encode()))
     files = StudyFiles(study, text)
-    found = json.dumps(files.as_dict(), allow_nan=False, indent=1)
+    found = json.dumps({"kinema": __version__, **files.as_dict()}, allow_nan=False, indent=1)
     write_whole(place / _RESULTS, lambda file: file.write(found.encode() + b"\n"))
     return files
 

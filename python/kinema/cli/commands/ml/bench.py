@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from kinema.cli import numbers
+from kinema.cli import numbers, options
 from kinema.cli.analysis_options import takes_groups
 from kinema.cli.command_line import Command
 from kinema.cli.options import one_of
@@ -51,6 +51,7 @@ def bench(
         Path | None,
         typer.Option("--scratch", help="Folder for the samples in all layouts; $TMPDIR.", show_default=False),
     ] = None,
+    force: options.Force = False,
 ) -> None:
     """Loops of NumPy, h5py and Kinema over your own samples, as NPZ and HDF5; a picture, and the layout to use."""
     from kinema.resources import parse_memory
@@ -66,6 +67,6 @@ def bench(
         size=parse_memory(size),
         page_cache=page_cache,
     )
-    study = run_study(design, output, command.print_progress, scratch=scratch)
+    study = run_study(design, output, command.print_progress, scratch=scratch, overwrite=force)
     written = ", ".join(str(output / name) for name in study.file_names)
     command.print_result(study.as_dict, lambda: f"{study.text}\nwritten: {written}")

@@ -50,13 +50,13 @@ def statistics(
     """Moments of sample archives, or of trajectories, for normalisation: of the training part of a split."""
     import kinema.ml
     from kinema.errors import ArgumentError
-    from kinema.writing.output_checks import check_not_input, check_target
+    from kinema.writing.output_checks import check_not_input, check_remade
 
     command: Command = context.obj
     if chosen.part is not None and chosen.split is None:
         raise ArgumentError("--part is of a split; name its file with --split")
-    check_target(output, overwrite=force)
     check_not_input(output, *inputs.paths, inputs.topology, chosen.split)
+    check_remade(output, overwrite=force)
     names = None if fields is None else [name.strip() for name in fields.split(",")]
     stated = {**opened.arguments, "on_truncated": on_truncated}
     data = _data(command, inputs, stated, names, None if not labels else [str(path) for path in labels])
@@ -68,7 +68,7 @@ def statistics(
         workers=workers,
         progress=False if command.quiet else None,
     )
-    done.save(output)
+    done.save(output, overwrite=force)
     command.print_result(lambda: _facts(output, done), lambda: done)
 
 
