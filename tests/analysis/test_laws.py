@@ -188,8 +188,12 @@ def test_the_command_gives_what_the_class_gives(
     traj = kn.open(datafiles.DCD, topology=datafiles.PSF, stored=False)
     made = analysis(traj, **given).run(step=10)
     assert (facts["quantity"], facts["frames_used"], facts["n_atoms"]) == (made.subject, 10, 3341)
-    # the mean of what repeats is one of directions
-    assert facts["min"] <= facts["mean"] <= facts["max"] or made.quantities[0].period
+    if made.summarised_over is None:
+        assert not {"mean", "circular_mean", "min", "max", "over"} & set(facts)
+    elif made.quantities[0].period:
+        assert -180 <= facts["circular_mean"] <= 180 and not {"mean", "min", "max"} & set(facts)
+    else:
+        assert facts["min"] <= facts["mean"] <= facts["max"] and facts["over"] == made.summarised_over
     assert picture.read_bytes().startswith(b"\x89PNG")
     head, *rows = (line for line in table.read_text().splitlines() if not line.startswith("#"))
     columns = made.table().columns

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kinema.cli import main
 from kinema.testing import random_walk, write_xtc
 from kinema.testing.children import start_child
 
@@ -266,3 +269,36 @@ def test_a_reference_of_another_order_is_refused(files, run_kinema, tmp_path):
     assert taken.returncode == 0, taken.stderr
     lone = run_kinema("rmsd", "-f", files.dcd, "--match", "names")
     assert lone.returncode == 2 and "--reference" in lone.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "summary"),
+    [
+        ("rgyr", "radius of gyration of all 3341 atoms: mean N, min N, max N angstrom over 5 frames"),
+        ("rmsf --select 'name CA'", "RMSF of 214 atoms: mean N, min N, max N angstrom over 214 atoms"),
+        (
+            "distances --ag1 'bynum 1:2' --ag2 'bynum 9:10'",
+            "distance of 2 pairs: mean N, min N, max N angstrom over all pairs and 5 frames",
+        ),
+        (
+            "angles --ag1 'bynum 1' --ag2 'bynum 5' --ag3 'bynum 9'",
+            "angle of 1 triple: mean N, min N, max N degree over 5 frames",
+        ),
+        (
+            "dihedrals --phi --select 'resid 5'",
+            "dihedral angle of 1 quadruple: circular mean N degree over 5 frames",
+        ),
+        # a mean of several angles, or of x, y and z together, says nothing
+        ("dihedrals --phi", "dihedral angle of 213 quadruples"),
+        ("ramachandran", "phi and psi of 212 residues"),
+        ("centers", "coordinates of centres of all 3341 atoms"),
+    ],
+)
+def test_a_summary_says_what_it_is_of_and_over_what(
+    files: Any, capsys: pytest.CaptureFixture[str], words: str, summary: str
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        main([*shlex.split(words), "-f", str(files.dcd), "-s", str(files.psf), "--stop", "5", "--no-stored"])
+    assert end.value.code == 0
+    found = capsys.readouterr().out.splitlines()[0]
+    assert re.fullmatch(re.escape(summary).replace("N", r"-?\d+\.\d{4}"), found)

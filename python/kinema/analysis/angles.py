@@ -48,6 +48,7 @@ class Angles(TupleAnalysis):
     quantities = (Quantity("angles", "degree", "angle", "one for each triple"),)
     reference = "MDAnalysis.lib.distances.calc_angles; mdtraj.compute_angles"
     kernel_name, kernel_tuples = "angles", "triples"
+    tuple_name = "triple"
 
     def __init__(
         self,

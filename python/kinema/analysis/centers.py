@@ -74,6 +74,11 @@ class Centers(PerFrameAnalysis):
         self._groups = [(one.indices, None if masses is None else masses[one.places]) for one in groups]
         self._labels = [f"{one.label} {axis}".strip() for one in groups for axis in "xyz"]
 
+    @property
+    def summarised_over(self) -> str | None:
+        """See `DeclaredAnalysis`: x, y and z are not alike."""
+        return None
+
     def _kernel(self) -> _core.Kernel:
         return _core.Kernel("centers", self.trajectory.n_atoms, groups=self._groups)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from kinema.analysis.base import Analysis, Pass, Passes, results_per_frame
 from kinema.analysis.declaration import Quantity
 from kinema.errors import ArgumentError
+from kinema.printable import counted
 from kinema.writing.tables import Column, Table
 
 if TYPE_CHECKING:
@@ -91,6 +92,14 @@ class DeclaredAnalysis(Analysis):
         return f"{self.quantities[0].description} of {self.selection.count(self.trajectory.n_atoms)}"
 
     @property
+    def summarised_over(self) -> str | None:
+        """What mean, least and largest value of a command's summary are over: "98 frames"; None: it has no such values.
+
+        It has none of quantities that are not alike, as x, y and z, and those of each of several angles.
+        """
+        return None
+
+    @property
     def _title(self) -> str:
         """Of tables and pictures."""
         return self.quantities[0].title
@@ -118,6 +127,11 @@ class PerFrameAnalysis(DeclaredAnalysis):
 
     is_per_frame = True
     summarised_column: ClassVar[int | None] = 0
+
+    @property
+    def summarised_over(self) -> str | None:
+        """See `DeclaredAnalysis`."""
+        return counted(len(self.results.frames), "frame")
 
     @abstractmethod
     def _kernel(self) -> _core.Kernel:

@@ -60,6 +60,7 @@ class Dihedrals(TupleAnalysis):
     )
     reference = "MDAnalysis.analysis.dihedrals.Dihedral; IUPAC-IUB, Biochemistry 9, 3471 (1970)"
     kernel_name, kernel_tuples = "dihedrals", "quadruples"
+    tuple_name = "quadruple"
 
     def __init__(
         self,

@@ -58,6 +58,7 @@ class Distances(TupleAnalysis):
     quantities = (Quantity("distances", "angstrom", "distance", "one for each pair"),)
     reference = "MDAnalysis.analysis.atomicdistances.AtomicDistances; mdtraj.compute_distances"
     kernel_name, kernel_tuples = "distances", "pairs"
+    tuple_name = "pair"
     always_defined = True
 
     def __init__(

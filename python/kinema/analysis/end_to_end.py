@@ -57,6 +57,7 @@ class EndToEnd(TupleAnalysis):
     quantities = (Quantity("end_to_end", "angstrom", "end-to-end distance", "one for each chain"),)
     reference = "Flory, Statistical Mechanics of Chain Molecules (1969)"
     kernel_name, kernel_tuples = "distances", "pairs"
+    tuple_name = "chain"
     always_defined = True
 
     def __init__(
@@ -85,11 +86,6 @@ class EndToEnd(TupleAnalysis):
             compound=compound,
         )
         self._labels = [one.label or "end_to_end" for one in groups]
-
-    @property
-    def subject(self) -> str:
-        """See `DeclaredAnalysis`."""
-        return f"{self.quantities[0].description} of {len(self.tuples)} chain{'' if len(self.tuples) == 1 else 's'}"
 
     def _columns(self) -> Sequence[tuple[str, Quantity]]:
         return [(label, self.quantities[0]) for label in self._labels]

@@ -12,6 +12,7 @@ from kinema import _core
 from kinema.analysis.arguments import describe, select_atoms
 from kinema.analysis.declared import PerFrameAnalysis
 from kinema.errors import ArgumentError
+from kinema.printable import counted
 
 if TYPE_CHECKING:
     from kinema.analysis.base import Passes
@@ -76,6 +77,8 @@ class TupleAnalysis(PerFrameAnalysis):
 
     kernel_name: ClassVar[str]
     kernel_tuples: ClassVar[str]
+    #: what there is a number of, in words: "pair"
+    tuple_name: ClassVar[str]
     #: False: a number may be nan
     always_defined: ClassVar[bool] = False
     summarised_column = None
@@ -99,7 +102,15 @@ class TupleAnalysis(PerFrameAnalysis):
     @property
     def subject(self) -> str:
         """See `DeclaredAnalysis`."""
-        return f"{self.quantities[0].description} of {len(self.tuples):,} {self.kernel_tuples}"
+        return f"{self.quantities[0].description} of {counted(len(self.tuples), self.tuple_name)}"
+
+    @property
+    def summarised_over(self) -> str | None:
+        """See `DeclaredAnalysis`."""
+        frames = super().summarised_over
+        if len(self.tuples) == 1:
+            return frames
+        return None if self.quantities[0].period else f"all {self.tuple_name}s and {frames}"
 
     def _kernel(self) -> _core.Kernel:
         tuples = {self.kernel_tuples: self.tuples}

@@ -63,6 +63,7 @@ class Ramachandran(TupleAnalysis):
     )
     reference = "Ramachandran et al., J. Mol. Biol. 7, 95 (1963); MDAnalysis.analysis.dihedrals.Ramachandran"
     kernel_name, kernel_tuples = "dihedrals", "quadruples"
+    tuple_name = "residue"
 
     def __init__(
         self,

@@ -21,6 +21,7 @@ from kinema.analysis.declared import DeclaredAnalysis
 from kinema.choices import ALIGN, BY, WEIGHTS, check_choice
 from kinema.errors import ArgumentError
 from kinema.notes import emit
+from kinema.printable import counted
 from kinema.writing.tables import Column, Table
 
 if TYPE_CHECKING:
@@ -172,6 +173,11 @@ class RMSF(DeclaredAnalysis):
         if given.get("align") != "iterative" and {"tolerance", "most_passes"} & {*given}:
             raise ArgumentError("tolerance= and most_passes= need align='iterative'")
         super().check_arguments(given, followed=followed)
+
+    @property
+    def summarised_over(self) -> str | None:
+        """See `DeclaredAnalysis`."""
+        return counted(self.selection.n_atoms, "atom")
 
     @property
     def other_files(self) -> tuple[str, ...]:

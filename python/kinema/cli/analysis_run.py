@@ -34,9 +34,16 @@ _DECIMALS = {"angstrom": 4, "nm": 5}
 
 
 def statistics(analysis: DeclaredAnalysis, output_unit: str) -> tuple[str, dict[str, float]]:
-    """A unit, and mean, least and largest value in it; of values in a file some are in memory at a time."""
+    """A unit, and mean, least and largest value in it; of values in a file some are in memory at a time.
+
+    Of values that repeat, as dihedral angles do, the circular mean alone: least and largest depend on where they are
+    cut. Nothing if values are of different things (`DeclaredAnalysis.summarised_over`).
+    """
     values, quantity = analysis.results.values, analysis.quantities[0]
     own = quantity.unit
+    unit = output_unit if own == "angstrom" else own
+    if analysis.summarised_over is None:
+        return unit, {}
     count, total, least, largest = 0, 0.0 + 0.0j, np.inf, -np.inf
     for chunk in [values] if isinstance(values, np.ndarray) else values.chunks():
         chosen = chunk if analysis.summarised_column is None else chunk[:, analysis.summarised_column]
@@ -47,13 +54,12 @@ def statistics(analysis: DeclaredAnalysis, output_unit: str) -> tuple[str, dict[
             turns = np.exp(2j * np.pi / quantity.period * chosen) if quantity.period else chosen
             count, total = count + chosen.size, total + complex(np.sum(turns))
             least, largest = min(least, float(np.min(chosen))), max(largest, float(np.max(chosen)))
-    mean = total.real / max(count, 1)
     if quantity.period:
-        mean = float(np.angle(total)) / (2 * np.pi) * quantity.period
+        return unit, {"circular mean": float(np.angle(total)) / (2 * np.pi) * quantity.period if count else np.nan}
+    mean = total.real / max(count, 1)
     if not count:
         mean = least = largest = np.nan
     per_unit = PER_UNIT.get((own, output_unit), 1.0)
-    unit = output_unit if own == "angstrom" else own
     return unit, {"mean": mean / per_unit, "min": least / per_unit, "max": largest / per_unit}
 
 
@@ -306,7 +312,8 @@ def facts(command: Command, trajectory: kn.Trajectory, analysis: DeclaredAnalysi
         "frames_used": timings.frames,
         "quantity": analysis.subject,
         "unit": unit,
-        **values,
+        **{name.replace(" ", "_"): value for name, value in values.items()},
+        **({"over": analysis.summarised_over} if values else {}),
         "workers": timings.n_workers,
         "access": timings.access,
         "frames_restored": timings.frames_restored,
@@ -328,10 +335,9 @@ def lines_of(
     timings = analysis.timings
     # each frame is read in every round
     rounds = f", {len(timings.passes)} rounds" if len(timings.passes) > 1 else ""
+    found = ", ".join(f"{name} {value:.{_DECIMALS.get(unit, 4)}f}" for name, value in values.items())
     lines = [
-        f"{analysis.subject}: "
-        + ", ".join(f"{name} {value:.{_DECIMALS.get(unit, 4)}f}" for name, value in values.items())
-        + f" {unit}",
+        f"{analysis.subject}: {found} {unit} over {analysis.summarised_over}" if values else analysis.subject,
         f"{counted(timings.frames, 'frame')} of {counted(trajectory.n_atoms, 'atom')} ({trajectory.format}){rounds} in "
         f"{timings.wall:.2f} s, {timings.frames_per_second:,.0f} frames/s on {counted(timings.n_workers, 'worker')}",
     ]
