@@ -18,6 +18,7 @@ from typing import NamedTuple
 import pytest
 
 import kinema as kn
+from kinema import notes
 from kinema.testing import random_walk, write_dcd
 from kinema.testing.children import end_children, restore_sigint, start_child
 
@@ -107,6 +108,12 @@ def adk_xtc() -> System:
 def golden() -> Path:
     """The folder of golden data."""
     return Path(__file__).parent / "data" / "golden"
+
+
+@pytest.fixture(autouse=True)
+def _forget_notes() -> None:
+    """What was a warning in another test is one again."""
+    notes._ONCE.clear()
 
 
 @pytest.fixture

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import re
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, ParamSpec, TypeVar
 
-from kinema.printable import printable
+from kinema.printable import counted, printable
 
-__all__ = ["Note", "collected", "emit", "recorded", "returns_notes"]
+__all__ = ["Note", "collected", "emit", "emit_once", "of_several_files", "recorded", "returns_notes"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -34,8 +35,22 @@ class Note(UserWarning):
 _TAKER: ContextVar[Callable[[str], None] | None] = ContextVar("kinema_notes", default=None)
 
 
+# notes that are a warning once in a process, and whether each was
+_ONCE: dict[str, bool] = {}
+# what stands between a user's line and Kinema: the standard library, and those that call Kinema for him
+_NOT_OF_USERS = {*sys.stdlib_module_names, __name__.partition(".")[0], "MDAnalysis", "dask", "distributed", "torch"}
+
+
+def emit_once(texts: Iterable[str]) -> None:
+    """As `emit`, for what is true of a file whoever opens it: a warning of the same text is given once in a process."""
+    found = list(texts)
+    for text in map(printable, found):
+        _ONCE.setdefault(text, False)
+    emit(found)
+
+
 def emit(texts: Iterable[str]) -> None:
-    """Gives notes to the innermost `collected` block, or warns with the place of the caller outside of the package."""
+    """Gives notes to the innermost `collected` block, or warns with the line of the user."""
     for text in map(printable, texts):
         _give(_TAKER.get(), text)
 
@@ -43,8 +58,10 @@ def emit(texts: Iterable[str]) -> None:
 def _give(take: Callable[[str], None] | None, text: str) -> None:
     if take is not None:
         take(text)
-    else:
-        warnings.warn(text, Note, stacklevel=_level_of_caller())
+    elif not _ONCE.get(text, False):
+        if text in _ONCE:
+            _ONCE[text] = True
+        warnings.warn(text, Note, stacklevel=_level_of_user())
 
 
 @contextmanager
@@ -94,10 +111,24 @@ def returns_notes(function: Callable[P, R]) -> Callable[P, R]:
     return called
 
 
-def _level_of_caller() -> int:
-    """The `stacklevel` for `emit` at which the first function outside of the package stands."""
-    package = __name__.partition(".")[0]
+def of_several_files(notes: Iterable[str], names: Sequence[str]) -> tuple[str, ...]:
+    """The notes on files that one call has made, "NAME: ...": what is said of several of them, but for numbers, is said
+    once, of the first."""
+    found: dict[str, list[str]] = {}
+    for note in dict.fromkeys(notes):
+        name = next((one for one in names if note.startswith(f"{one}: ")), None)
+        # how much is rounded differs from file to file
+        kind = note if name is None else re.sub(r"\d[\d.,]*(e[+-]?\d+)?", "#", note[len(name) :])
+        found.setdefault(kind, []).append(note)
+    return tuple(
+        one[0] if len(one) == 1 else f"{one[0]} (likewise {counted(len(one) - 1, 'more file')})"
+        for one in found.values()
+    )
+
+
+def _level_of_user() -> int:
+    """The `stacklevel` for `_give` at which the innermost function of a user stands, or the outermost of all."""
     frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == package:
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _NOT_OF_USERS:
         frame, level = frame.f_back, level + 1
     return level

@@ -202,6 +202,10 @@ def open(
     cache = None if node_cache is None else _chosen_cache(node_cache)
     files = GivenFiles(tuple(patterns), None if cache is None else cache.root)
     names = files.checked()
+    for name in names[1:]:
+        # which would be opened when its frames are asked for
+        if topology_named := _topology_by_name(name):
+            raise ArgumentError(f"{name}: {topology_named}", path=name)
     policy = _index_policy(index, stored)
     for option, value, allowed in (
         ("overlap", overlap, OVERLAP),
@@ -369,15 +373,29 @@ def _index_policy(index: str, stored: bool) -> str:
     return "memory"
 
 
+# endings of files that say of atoms and have no positions
+_TOPOLOGIES = (".psf", ".tpr", ".prmtop", ".parm7", ".top", ".itp")
+
+
 @contextmanager
 def _exchange_noted(topology: Topology | None) -> Iterator[None]:
-    """Adds to the error of a file that is no trajectory that the one given as topology is one."""
+    """Adds to the error of a file that is no trajectory that the one given as topology is one, or what it is itself."""
     try:
         yield
     except (CorruptFileError, UnsupportedFormatError) as error:
+        place = {name: getattr(error, name) for name in ("path", "format", "frame", "offset")}
         if exchanged := _exchanged(topology):
-            error.add_note(exchanged)
+            raise type(error)(f"{error}; {exchanged}", **place) from None
+        if topology_named := _topology_by_name(error.path or ""):
+            raise type(error)(f"{error}; {topology_named}", **place) from None
         raise
+
+
+def _topology_by_name(path: str) -> str:
+    """What is said where the name of a file is that of a topology; nothing for others."""
+    if os.path.splitext(path)[1].lower() in _TOPOLOGIES:
+        return "by its name it is a topology: the trajectory is the first argument (-f), the topology the second (-s)"
+    return ""
 
 
 def _exchanged(topology: Topology | None) -> str:

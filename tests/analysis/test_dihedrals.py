@@ -103,9 +103,9 @@ def test_refused(small, adk):
     dihedrals = kn.analysis.Dihedrals
     for arguments, message in [
         ({}, "found neither"),
-        ({"phi": True, "quadruples": [[0, 1, 2, 3]]}, "found quadruples and phi"),
+        ({"phi": True, "quadruples": [[0, 1, 2, 3]]}, "found quadruples=, phi="),
         ({"phi": True}, "nothing is known of its atoms"),
-        ({"select": [1, 2], "quadruples": [[0, 1, 2, 3]]}, "select chooses residues"),
+        ({"select": [1, 2], "quadruples": [[0, 1, 2, 3]]}, "select= chooses residues"),
     ]:
         with pytest.raises(kn.ArgumentError, match=message):
             dihedrals(small, **arguments)

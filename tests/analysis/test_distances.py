@@ -86,9 +86,9 @@ def test_a_position_that_is_none_is_an_error_with_its_frame(damaged):
 
 def test_refused(small):
     for arguments, message in [
-        ({}, "pairs, or by ag1 and ag2, found neither"),
+        ({}, "pairs=, or by ag1= and ag2=, found neither"),
         ({"ag1": [1, 2]}, "found ag1"),
-        ({"pairs": [[0, 1]], "ag1": [1], "ag2": [2]}, "found pairs, ag1, ag2"),
+        ({"pairs": [[0, 1]], "ag1": [1], "ag2": [2]}, "found pairs=, ag1=, ag2="),
         ({"ag1": [1, 2], "ag2": [3]}, "as many atoms each, found 2, 1"),
         ({"pairs": [[0, 1, 2]]}, r"shape \(n, 2\)"),
         ({"pairs": [[0, 15]]}, "atom 15 of row 0 is out of range"),

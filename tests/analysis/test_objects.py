@@ -75,3 +75,32 @@ def test_what_is_no_trajectory(given):
             kn.ArgumentError, match=f"takes a Trajectory first, found {type(given).__name__}; kinema.open"
         ):
             make(given)
+
+
+def test_what_mdanalysis_takes_is_answered_with_what_makes_a_trajectory_of_it():
+    import MDAnalysis
+
+    universe = MDAnalysis.Universe.empty(3)
+    for given, how in (
+        (universe, r"found Universe; kinema.open\(universe\) makes one"),
+        (universe.atoms[:2], r"found AtomGroup; kinema.open\(group.universe\) makes one, and select=group names"),
+        ("md.xtc", r"found str; kinema.open\('md.xtc'\) makes one"),
+    ):
+        with pytest.raises(kn.ArgumentError, match=how):
+            kn.RMSD(given)
+
+
+def test_files_in_the_order_of_mdanalysis_are_answered_with_ours(small, tmp_path):
+    (tmp_path / "top.psf").write_text("PSF\n")
+    for files, how in (
+        (
+            (tmp_path / "top.psf", small.paths[0]),
+            "given as topology, is a trajectory .DCD.: trajectories are the first",
+        ),
+        (
+            ([small.paths[0], tmp_path / "top.psf"],),
+            "by its name it is a topology: the trajectory is the first argument",
+        ),
+    ):
+        with pytest.raises(kn.Error, match=how):
+            kn.open(*files)

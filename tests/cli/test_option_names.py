@@ -39,6 +39,34 @@ from kinema.testing.synthetic import synthetic
         (["rmsd"], "no trajectory is named; give its files as arguments or with -f"),
         (["info", "a.dcd", "-f", "a.h5md"], "found both: a.dcd and a.h5md"),
         (["split", "a.dcd", "a.dcd", "--parts", "2"], "takes one trajectory file, found 2"),
+        (["distances", "-f", "a.dcd"], "atoms are given by --pairs, or by --ag1 and --ag2, found neither"),
+        (["angles", "-f", "a.dcd", "--ag1", "all"], "by --triples, or by --ag1 and --ag2 and --ag3, found --ag1"),
+        (["dihedrals", "-f", "a.dcd"], "dihedrals are given by --quadruples, or by names, --phi, --psi"),
+        (["distances", "-f", "a.dcd", "--pairs", "far.txt"], "kinema: --pairs: atom "),
+        (["rmsf", "-f", "a.dcd", "--ref-frame", "0"], "--align average, iterative or reference"),
+        # what is no command here, and what it is
+        (["hbond"], "'hbond' is no command, as kinema computes no hydrogen bonds yet; it computes rmsd, "),
+        (["hbonds", "-f", "a.dcd"], "computes no hydrogen bonds yet"),
+        (["cluster"], "computes no clusters of structures yet"),
+        (["trjconv", "-f", "a.dcd"], "'trjconv' is no command; here it is convert"),
+        (["gyrate"], "here it is rgyr (see kinema --help)\n"),
+        (["radius_of_gyration"], "here it is rgyr (see kinema --help)\n"),
+        (["rms"], "here it is rmsd (see"),
+        (["end_to_end"], "here it is end-to-end (see"),
+        (["rmsdd"], "did you mean rmsd"),
+        (["xyzzy"], "'xyzzy' is no command; expected one of info, rmsd, "),
+        # options as other programs spell them
+        (["rgyr", "-f", "a.dcd", "-sel", "all"], "-sel is --select here"),
+        (["rgyr", "-f", "a.dcd", "-select=all"], "-select is --select here"),
+        (["rgyr", "-f", "a.dcd", "-dt", "2"], "-dt is --dt here"),
+        (["convert", "a.dcd", "-o", "b.xtc", "-skip", "2"], "-skip is --step here"),
+        # files in the order of MDAnalysis
+        (
+            ["rgyr", "-f", "a.psf", "-s", "a.dcd"],
+            "a.dcd, given as topology, is a trajectory (DCD): trajectories are",
+        ),
+        (["rgyr", "a.dcd", "a.psf"], "kinema: a.psf: by its name it is a topology"),
+        (["rgyr", "a.psf", "a.dcd"], "by its name it is a topology: the trajectory is the first argument (-f)"),
     ],
 )
 def test_errors_name_options(
@@ -48,6 +76,8 @@ def test_errors_name_options(
     write_dcd("a.dcd", random_walk(5, 4))
     write_h5md("a.h5md", synthetic(5, 4))
     (tmp_path / "taken.h5md").write_text("taken")
+    (tmp_path / "a.psf").write_text("PSF\n\n       1 !NTITLE\n")
+    (tmp_path / "far.txt").write_text("1 9\n")
     write_xtc("cut.xtc", random_walk(5, 40))
     (tmp_path / "cut.xtc").write_bytes((tmp_path / "cut.xtc").read_bytes()[:-20])
     with pytest.raises(SystemExit, match="2"):
@@ -62,6 +92,21 @@ def test_paths_and_other_words_stay() -> None:
     assert in_options("weights=None, or topology=", options) == "--weights none, or --topology"
     assert in_options("ref_frame must be 1", options) == "--ref-frame must be 1"
     assert option_names(["nothing"]) == option_names([]) == {}
+    assert in_options("select: bad", options) == "--select: bad"
+    assert in_options("select: bad", options, path="select") == "select: bad"
+    units = 'open the file with units={"time": "ps", "length": "nm"}, or stored=False'
+    assert in_options(units, options) == "open the file with --input-units time=ps,length=nm, or --no-stored"
+    assert in_options("superposition=False, or out=", options) == "--no-superposition, or --output"
+
+
+def test_every_word_for_a_command_is_answered_with_one_that_there_is() -> None:
+    from kinema.cli import app
+
+    words = {word for names in app._ABSENT.values() for word in names} | app._CALLED_OTHERWISE.keys()
+    assert len(words) == sum(map(len, app._ABSENT.values())) + len(app._CALLED_OTHERWISE)
+    assert not words & set(app.COMMANDS)
+    named = {name for name in app.COMMANDS if name in " ".join(app._CALLED_OTHERWISE.values())}
+    assert {one.split(",")[0].split(" ")[0] for one in app._CALLED_OTHERWISE.values()} - {"the", "any"} <= named
 
 
 @pytest.mark.parametrize(

@@ -106,3 +106,51 @@ def test_notes_can_be_silenced_and_made_errors(tmp_path: Path) -> None:
         warnings.simplefilter("ignore", kn.Note)
         assert np.all(kn.open(parts).steps == np.arange(1, 10))
     assert caught == []
+
+
+def test_what_is_true_of_a_file_is_a_warning_once(tmp_path: Path) -> None:
+    (path, _) = two_parts(tmp_path)
+    data = bytearray(path.read_bytes())
+    data[8:12] = (5).to_bytes(4, "little")
+    path.write_bytes(data)
+    said = f"{path}: the header says 5 frames, the file holds 6"
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            assert kn.RMSD(kn.open(path)).run().notes == (said,)
+        kn.convert(path, tmp_path / "c.dcd", verify=False)
+        # what is no property of a file is said whenever it happens
+        notes.emit(["again"])
+        notes.emit(["again"])
+    texts = [str(one.message) for one in caught]
+    assert texts.count(said) == 1 and texts.count("again") == 2
+    with notes.collected() as found:
+        _ = kn.open(path).n_frames
+    assert found == [said]
+
+
+def test_a_note_points_at_the_line_of_the_user(small: kn.Trajectory) -> None:
+    """Also one that comes through functions of the standard library and of MDAnalysis."""
+
+    with pytest.warns(kn.Note, match="nothing was superposed") as caught:
+        kn.RMSF(small).run()
+    assert {one.filename for one in caught} == {__file__}
+    library = {"__name__": "MDAnalysis.core", "notes": notes}
+    exec("def call():\n    notes.emit(['of MDAnalysis'])", library)
+    with pytest.warns(kn.Note, match="of MDAnalysis") as caught:
+        library["call"]()  # type: ignore[operator]
+    assert caught[0].filename == __file__
+
+
+def test_notes_on_several_files_are_one(tmp_path: Path) -> None:
+    texts = ["a0: times are rounded by 0.1 ps", "a1: times are rounded by 2e-7 ps", "a1: no cell", "b: else"]
+    assert notes.of_several_files(texts, ["a0", "a1"]) == (
+        "a0: times are rounded by 0.1 ps (likewise 1 more file)", "a1: no cell", "b: else",
+    )  # fmt: skip
+    (path, _) = two_parts(tmp_path)
+    with pytest.warns(kn.Note) as caught:
+        done = kn.convert(path, tmp_path / "frame.xtc", split=2)
+    assert len(done.paths) == 3 and len(done.notes) == len({note.partition(": ")[2] for note in done.notes})
+    assert [str(one.message) for one in caught] == list(done.notes)
+    assert all(note.endswith("(likewise 2 more files)") for note in done.notes)
+    assert done.losses == done.notes

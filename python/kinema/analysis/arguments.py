@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,19 +11,23 @@ from numpy.typing import NDArray
 
 from kinema.errors import ArgumentError
 from kinema.selection.atoms import AtomChoice, Selection
-from kinema.selection.topology import is_atom_group
+from kinema.selection.topology import is_atom_group, is_universe
 from kinema.trajectory import Trajectory
 
 __all__ = ["describe", "select_atoms", "selections_of", "weights_of"]
 
 
-def select_atoms(trajectory: Trajectory, select: AtomChoice) -> Selection:
+def select_atoms(trajectory: Trajectory | Any, select: AtomChoice) -> Selection:
     """`trajectory.select(select)`; ArgumentError for what is no trajectory, such as a path or what MDAnalysis takes."""
     if not isinstance(trajectory, Trajectory):
-        raise ArgumentError(
-            f"an analysis takes a Trajectory first, found {type(trajectory).__name__}; kinema.open makes one of files "
-            "or a Universe, and select= names atoms"
-        )
+        found, how = type(trajectory).__name__, "kinema.open makes one of files or a Universe, and select= names atoms"
+        if is_atom_group(trajectory):
+            how = "kinema.open(group.universe) makes one, and select=group names the atoms"
+        elif is_universe(trajectory):
+            how = "kinema.open(universe) makes one, and select= names atoms"
+        elif isinstance(trajectory, (str, os.PathLike)):
+            how = f"kinema.open({os.fspath(trajectory)!r}) makes one"
+        raise ArgumentError(f"an analysis takes a Trajectory first, found {found}; {how}")
     return trajectory.select(select)
 
 

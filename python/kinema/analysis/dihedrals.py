@@ -107,10 +107,11 @@ class Dihedrals(TupleAnalysis):
         """See `DeclaredAnalysis`."""
         named = [name for name in _NAMES if given.get(name)]
         if given.get("quadruples") is not None and given.get("select"):
-            raise ArgumentError("select chooses residues for angles by name, not quadruples; give one of both")
+            raise ArgumentError("select= chooses residues for angles by name, not quadruples=; give one of both")
         if bool(named) == (given.get("quadruples") is not None):
-            found = f"quadruples and {', '.join(named)}" if named else "neither"
-            raise ArgumentError(f"dihedrals are given by quadruples, or by names, {', '.join(_NAMES)}, found {found}")
+            found = ", ".join(f"{name}=" for name in ("quadruples", *named)) if named else "neither"
+            names = ", ".join(f"{name}=" for name in _NAMES)
+            raise ArgumentError(f"dihedrals are given by quadruples=, or by names, {names}, found {found}")
 
     def _columns(self) -> Sequence[tuple[str, Quantity]]:
         return self._labels or super()._columns()

@@ -28,8 +28,9 @@ def groups_or_tuples(given: Mapping[str, Any], tuples: str, groups: Sequence[str
     """ArgumentError unless either `tuples` or all of `groups` are among the arguments that are given."""
     named = [name for name in groups if given.get(name) is not None]
     if (given.get(tuples) is None) != (len(named) == len(groups)) or (named and len(named) < len(groups)):
-        found = ", ".join([name for name in (tuples, *groups) if given.get(name) is not None])
-        raise ArgumentError(f"atoms are given by {tuples}, or by {' and '.join(groups)}, found {found or 'neither'}")
+        found = ", ".join([f"{name}=" for name in (tuples, *groups) if given.get(name) is not None])
+        all_groups = " and ".join(f"{name}=" for name in groups)
+        raise ArgumentError(f"atoms are given by {tuples}=, or by {all_groups}, found {found or 'neither'}")
 
 
 def tuples_of(
@@ -47,7 +48,9 @@ def tuples_of(
         counts = {selection.n_atoms for selection in selections}
         if len(counts) > 1:
             found = ", ".join(str(selection.n_atoms) for selection in selections)
-            raise ArgumentError(f"{', '.join(groups)} must have as many atoms each, found {found}")
+            raise ArgumentError(
+                f"{', '.join(f'{name}=' for name in groups)} must have as many atoms each, found {found}"
+            )
         return np.column_stack([selection.indices for selection in selections])
     values = given[tuples]
     if isinstance(values, Sequence) and values and all(is_atom_group(one) for one in values):

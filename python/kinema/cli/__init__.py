@@ -123,7 +123,8 @@ def _invoke(command: Command) -> int:
     """Parses the arguments and calls the command's function; without arguments it shows what there is."""
     import typer
 
-    from kinema.cli.app import GROUPS, parser_of, path_of, refuse_renamed
+    from kinema.cli.app import GROUPS, parser_of, path_of, refuse_renamed, refuse_single_hyphens, refuse_unknown
+    from kinema.cli.option_names import option_names
     from kinema.cli.working_folder import leave_out_matplotlibrc
     from kinema.notes import collected
     from kinema.writing.output_file import reservations
@@ -131,7 +132,9 @@ def _invoke(command: Command) -> int:
     words = command.arguments or ["--help"]
     if len(words) == 1 and words[0] in GROUPS:
         words = [*words, "--help"]
+    refuse_unknown(words)
     refuse_renamed(words)
+    refuse_single_hyphens(words, option_names(words).values())
     group = parser_of(path_of(words) or tuple(words))
     gc.freeze()
     gc.enable()
@@ -171,8 +174,8 @@ def _bad_input(error: Exception, command: Command) -> str | None:
     from kinema.errors import says_enough
 
     if says_enough(error):
-        message = in_options(str(error), option_names(command.arguments))
-        return "; ".join(filter(None, (message, _exception_notes(error))))
+        message = "; ".join(filter(None, (str(error), _exception_notes(error))))
+        return in_options(message, option_names(command.arguments), path=getattr(error, "path", None))
     if isinstance(error, MemoryError):
         return f"not enough memory: {error}" if str(error) else "not enough memory"
     if isinstance(error, OSError):

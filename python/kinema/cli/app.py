@@ -4,8 +4,9 @@ The commands themselves are a file each, those of a group (`kinema ml ...`) in a
 declare, by one file. Only the one that is called is imported, as typer takes its time for each.
 """
 
+import difflib
 import functools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -26,6 +27,77 @@ GROUPS = ("cache", "ml")
 _RENAMED = {(command, "--group"): "--particles" for command in ("info", "repack", "split", "join")} | {
     ("scaling", "--cache"): "--page-cache"
 }
+# what other programs call a command (gmx, cpptraj, MDAnalysis, MDTraj, VMD), without hyphens and underscores
+_CALLED_OTHERWISE = {
+    "analyze": "the command of a quantity, such as rmsd", "trajectory": "info", "dump": "info", "stat": "info",
+    "rms": "rmsd", "rmsdtraj": "rmsd", "rmsfluct": "rmsf", "fluct": "rmsf", "atomicfluct": "rmsf", "bfactor": "rmsf",
+    "gyrate": "rgyr", "radgyr": "rgyr", "rg": "rgyr", "radiusofgyration": "rgyr",
+    "principal": "gyration", "inertia": "gyration", "shape": "gyration", "asphericity": "gyration",
+    "traj": "centers", "com": "centers", "cog": "centers", "centre": "centers", "centerofmass": "centers",
+    "distance": "distances", "dist": "distances", "pairdist": "distances", "atomicdistances": "distances",
+    "polystat": "end-to-end", "e2e": "end-to-end",
+    "angle": "angles", "gangle": "angles",
+    "dihedral": "dihedrals", "chi": "dihedrals", "torsion": "dihedrals", "torsions": "dihedrals",
+    "rama": "ramachandran",
+    "trjconv": "convert, to which --pbc, --fit, --select, -b, -e and --dt belong", "trajout": "convert",
+    "mdconvert": "convert", "catdcd": "convert or join", "editconf": "convert", "write": "convert",
+    "strip": "convert --select",
+    "trjcat": "join", "cat": "join", "concat": "join", "merge": "join",
+    "bench": "scaling, bench-write or ml bench", "benchmark": "scaling, bench-write or ml bench",
+    "profile": "any command with --report, and report", "job": "run", "batch": "run", "export": "ml export",
+    "fit": "the option --fit", "align": "the option --fit", "superpose": "the option --fit",
+    "wrap": "the option --pbc", "unwrap": "the option --pbc", "image": "the option --pbc",
+    "autoimage": "the options --pbc and --center", "pbc": "the option --pbc", "nojump": "the option --pbc nojump",
+    "center": "the option --center", "select": "the option --select", "makendx": "the option --select",
+    "version": "the option --version", "help": "the option --help",
+}  # fmt: skip
+# what there is no command for
+_ABSENT = {
+    "hydrogen bonds": ("hbond", "hbonds", "hydrogenbonds", "hbondanalysis"),
+    "clusters of structures": ("cluster", "clustering", "cluster2"),
+    "radial distribution functions": ("rdf", "radial", "gofr"),
+    "mean square displacements": ("msd", "diffusion"),
+    "surfaces": ("sasa", "surf", "molsurf"),
+    "principal components": ("pca", "covar", "anaeig"),
+    "secondary structure": ("dssp", "dodssp", "secstruct", "helix"),
+    "contacts": ("contacts", "nativecontacts", "mindist", "contact"),
+    "densities": ("density", "densmap", "spatial", "volmap"),
+    "pairwise RMSD": ("rms2d", "2drms", "rmsdist"),
+    "energies": ("energy", "eneconv"),
+}
+# options of GROMACS that have another name here
+_SHORT = {"sel": "select", "skip": "step", "tu": "output-time-unit"}
+
+
+def refuse_unknown(words: list[str]) -> None:
+    """ArgumentError for a word that is no command, with what it is called here."""
+    if not words or words[0].startswith("-") or words[0] in COMMANDS:
+        return
+    word = words[0]
+    plain = word.lower().replace("-", "").replace("_", "")
+    absent = next((what for what, names in _ABSENT.items() if plain in names), None)
+    if absent is not None:
+        raise ArgumentError(
+            f"{word!r} is no command, as kinema computes no {absent} yet; it computes {', '.join(ANALYSES)}, and in "
+            "Python any function of a frame: kinema.analysis.from_function (see kinema --help)"
+        )
+    near = difflib.get_close_matches(word.lower(), COMMANDS, n=3)
+    here = _CALLED_OTHERWISE.get(plain) or next((name for name in COMMANDS if name.replace("-", "") == plain), None)
+    if here is not None:
+        hint = f"here it is {here}"
+    else:
+        hint = f"did you mean {' or '.join(near)}?" if near else f"expected one of {', '.join(COMMANDS)}"
+    raise ArgumentError(f"{word!r} is no command; {hint} (see kinema --help)")
+
+
+def refuse_single_hyphens(words: list[str], options: Collection[str]) -> None:
+    """ArgumentError for -select and the like, as GROMACS and VMD spell options; `options` are those of the command."""
+    own = words[: words.index("--")] if "--" in words else words
+    for word in own[1:]:
+        given = word.partition("=")[0]
+        name = _SHORT.get(given[1:], given[1:])
+        if word.startswith("-") and len(name) > 1 and f"--{name}" in options:
+            raise ArgumentError(f"{given} is --{name} here: options of several letters begin with two hyphens")
 
 
 def refuse_renamed(words: list[str]) -> None:

@@ -19,7 +19,7 @@ from kinema.errors import ArgumentError
 from kinema.following.patterns import GivenFiles
 from kinema.formats import h5md
 from kinema.frame import Gap, Part, notes_of
-from kinema.notes import emit
+from kinema.notes import emit_once
 from kinema.progress import ProgressChoice, reporting
 from kinema.resources import worker_count
 from kinema.selection.frames import FrameChoice, FrameSelection, resolve, resolve_run
@@ -149,7 +149,7 @@ class OpenedFiles:
             raise ArgumentError("a view of some frames cannot be refreshed; refresh the trajectory that it is of")
         before = self.notes if self._core.scanned else ()
         self.refresh_as(self._given.checked())
-        emit(note for note in self.notes if note not in before)
+        emit_once(note for note in self.notes if note not in before)
         return self._core.n_frames
 
     def refresh_as(self, paths: Sequence[str] | None = None, *, settled: bool = False, finished: bool = False) -> None:
@@ -183,7 +183,7 @@ class OpenedFiles:
         with reporting(progress, "finding frames", total, "bytes") as report:
             self._core.scan(worker_count(workers), report, skip_damaged)
         self._opening["frames"] = time.perf_counter() - began
-        emit(self.notes)
+        emit_once(self.notes)
         self._core.frame_notes(new=True)
 
     def store_atom_checkpoints(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,7 +21,7 @@ from kinema.errors import ArgumentError
 from kinema.execution.checkpoint import Checkpoint, CheckpointChoice
 from kinema.formats.h5md.write.options import whole_number
 from kinema.frame import VECTOR_FIELDS
-from kinema.notes import emit, returns_notes
+from kinema.notes import collected, emit, of_several_files, returns_notes
 from kinema.printable import counted, printable, shortest
 from kinema.progress import ProgressChoice
 from kinema.resources import parse_memory
@@ -279,8 +279,10 @@ def convert(
                 # published last
                 structure = check_structure(topology_out, whole, overwrite=overwrite)
                 write_structure(whole, stack.enter_context(OutputFile(structure, alone=True)).temporary, structure)
-            written = [call.write(part, one, provenance) for part, one in zip(parts, names, strict=True)]
+            with collected() if len(parts) > 1 else nullcontext(list[str]()) as noted:
+                written = [call.write(part, one, provenance) for part, one in zip(parts, names, strict=True)]
             trajectory.note_frames()
+            emit(of_several_files(noted, names))
         return _converted(name, target, whole, written, None if topology_out is None else os.fspath(topology_out))
 
     return on.runner.on_root_for_all(whole_call)
@@ -456,7 +458,8 @@ def _converted(
     name: str, format: str, source: SourceFrames, written: Sequence[WrittenFile], topology_out: str | None
 ) -> Converted:
     """The files of a call as one result."""
-    losses = tuple(dict.fromkeys(loss for one in written for loss in one.losses))
+    paths = tuple(one.path for one in written)
+    losses = of_several_files((loss for one in written for loss in one.losses), paths)
     phases = dict.fromkeys(phase for one in written for phase in one.timings)
     return Converted(
         path=name,
@@ -464,7 +467,7 @@ def _converted(
         n_frames=len(source),
         n_atoms=source.n_atoms,
         fields=written[0].fields,
-        paths=tuple(one.path for one in written),
+        paths=paths,
         size=sum(one.size for one in written),
         seconds=sum(one.seconds for one in written),
         workers=max(one.workers for one in written),
@@ -473,5 +476,5 @@ def _converted(
         n_restored=sum(one.n_restored for one in written),
         topology_out=topology_out,
         losses=losses,
-        notes=(*losses, *(note for one in written for note in one.notes)),
+        notes=of_several_files((*losses, *(note for one in written for note in one.notes)), paths),
     )
