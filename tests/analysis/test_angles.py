@@ -39,7 +39,7 @@ def test_atoms_at_one_place_and_in_a_line(tmp_path):
     positions[:2, 3] = [1, 2, 0]
     write_dcd(tmp_path / "line.dcd", positions)
     trajectory = kn.open(tmp_path / "line.dcd", stored=False)
-    with pytest.warns(kn.Note, match="angle 0-1-3 is not defined in frame 2"):
+    with pytest.warns(kn.Note, match="angle 1-2-4 is not defined in frame 2"):
         analysis = kn.analysis.Angles(trajectory, [[0, 1, 2], [1, 0, 2], [0, 1, 3], [0, 1, 0]]).run()
     np.testing.assert_allclose(analysis.results.values[:2], [[180, 0, 90, 0]] * 2, atol=1e-12)
     np.testing.assert_array_equal(np.isnan(analysis.results.values[2]), [False, False, True, False])

@@ -82,7 +82,7 @@ def test_cis_trans_sign_and_a_line(tmp_path):
     ends = [[1, 0, 2], [0, -1, 2], [-1, 0, 2], [0, 1, 2], [0, 0, 3]]
     write_dcd(tmp_path / "few.dcd", np.array([[*chain, end] for end in ends], np.float32))
     trajectory = kn.open(tmp_path / "few.dcd", stored=False)
-    with pytest.warns(kn.Note, match="dihedral angle 0-1-2-3 is not defined in frame 4"):
+    with pytest.warns(kn.Note, match="dihedral angle 1-2-3-4 is not defined in frame 4"):
         results = kn.analysis.Dihedrals(trajectory, quadruples=[[0, 1, 2, 3]]).run().results
     np.testing.assert_allclose(np.abs(results.values[:4, 0]), [0, 90, 180, 90], atol=1e-12)
     assert results.values[1, 0] == -results.values[3, 0]

@@ -196,7 +196,7 @@ def test_the_command_gives_what_the_class_gives(
         assert facts["min"] <= facts["mean"] <= facts["max"] and facts["over"] == made.summarised_over
     assert picture.read_bytes().startswith(b"\x89PNG")
     head, *rows = (line for line in table.read_text().splitlines() if not line.startswith("#"))
-    columns = made.table().columns
+    columns = made.table().from_one().columns
     assert head == ",".join(f'"{one.label}"' if "," in one.label else one.label for one in columns)
     texts = np.array([one.values.astype(str) for one in columns if one.values.dtype.kind == "U"])
     assert len(rows) == len(columns[0].values) and texts.shape[0] < len(columns)

@@ -6,6 +6,7 @@ import os
 import sys
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 
@@ -94,8 +95,8 @@ def test_rmsf_names_its_atoms(golden, tmp_path):
     for suffix in tables.SUFFIXES:
         rmsf.save(tmp_path / f"rmsf{suffix}")
     lines = [line for line in (tmp_path / "rmsf.csv").read_text().splitlines() if not line.startswith("#")]
-    assert lines[0] == "atom,name,residue,residue name,rmsf (angstrom)"
-    assert lines[1].startswith("0,CA,1,MET,")
+    assert lines[0] == "atom,name,residue,resname,segment,rmsf (angstrom)"
+    assert lines[1].startswith("1,CA,1,MET,SYST,")
     assert numbers(tmp_path / "rmsf.xvg").shape == (214, 2)
 
 
@@ -220,9 +221,9 @@ def test_rmsf_by_residue(adk_dcd, tmp_path):
     expected = [np.sqrt(np.mean(rmsf.results.rmsf[atoms.resids == number] ** 2)) for number in (10, 11, 12, 13, 14, 20)]
     rmsf.save(tmp_path / "rmsf.csv")
     rows = list(csv.reader(line for line in (tmp_path / "rmsf.csv").read_text().splitlines() if line[0] != "#"))
-    assert rows[0] == ["residue", "residue name", "atoms", "rmsf (angstrom)"]
-    assert [row[:3] for row in rows[1:3]] == [["10", "GLY", "7"], ["11", "ALA", "10"]]
-    np.testing.assert_allclose([float(row[3]) for row in rows[1:]], expected, rtol=1e-12)
+    assert rows[0] == ["residue", "resname", "segment", "atoms", "rmsf (angstrom)"]
+    assert [row[:4] for row in rows[1:3]] == [["10", "GLY", "4AKE", "7"], ["11", "ALA", "4AKE", "10"]]
+    np.testing.assert_allclose([float(row[4]) for row in rows[1:]], expected, rtol=1e-12)
     (axes,) = rmsf.plot(tmp_path / "rmsf.png").axes
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("residue", "RMSF (Å)")
     assert [label.get_text() for label in axes.get_xticklabels()][:2] == ["GLY 10", "ALA 11"]
@@ -234,3 +235,34 @@ def test_rmsf_by_residue_needs_residues(small):
         kn.analysis.RMSF(small, by="residue")
     with pytest.raises(kn.ArgumentError, match="by must be"):
         kn.analysis.RMSF(small, by="chain")
+
+
+# -- numbers of atoms --------------------------------------------------------------------------------------------------
+
+
+def test_tables_and_pictures_count_atoms_from_1_and_arrays_from_0(small, tmp_path):
+    rmsf = kn.analysis.RMSF(small, select=[0, 2]).run()
+    pairs = kn.analysis.Distances(small, [[0, 3], [2, 1]]).run(out=tmp_path / "pairs.h5")
+    for suffix in (".csv", ".dat", ".xvg", ".npy"):
+        rmsf.save(tmp_path / f"rmsf{suffix}")
+        pairs.save(tmp_path / f"pairs{suffix}")
+    for suffix, separator in ((".csv", ","), (".dat", None), (".xvg", None)):
+        text = (tmp_path / f"rmsf{suffix}").read_text()
+        assert "atom" in text and "index" not in text.replace("indices", "")
+        assert numbers(tmp_path / f"rmsf{suffix}", ("#", "@", "a"), separator)[:, 0].tolist() == [1, 3]
+        names = (tmp_path / f"pairs{suffix}").read_text()
+        assert "1-4" in names and "3-2" in names and "0-3" not in names
+    stream, _ = tables.table_lines("-", pairs.table(), pairs.provenance())
+    assert b"1-4 (angstrom),3-2 (angstrom)" in stream
+    assert np.load(tmp_path / "rmsf.npy")[:, 0].tolist() == rmsf.results.indices.tolist() == [0, 2]
+    told = json.loads((tmp_path / "rmsf.npy.json").read_text())
+    assert (told["columns"][0]["name"], told["atoms_counted_from"]) == ("index", 0)
+    for names in (
+        [one["name"] for one in json.loads((tmp_path / "pairs.npy.json").read_text())["columns"]][2:],
+        h5py.File(tmp_path / "pairs.h5")["distances"].attrs["columns"].tolist(),
+        [one.name for one in pairs.table().columns][2:],
+    ):
+        assert names == ["0-3", "2-1"]
+    (axes,) = rmsf.plot().axes
+    assert axes.get_xlabel() == "atom" and axes.lines[0].get_xdata().tolist() == [1, 3]
+    assert [text.get_text() for text in pairs.plot().axes[0].get_legend().get_texts()] == ["1-4", "3-2"]

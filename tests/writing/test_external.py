@@ -110,7 +110,9 @@ def test_what_the_columns_cannot_hold_is_refused_with_its_frame(
     wrong[2, 7, 1] = beyond
     with ExternalWriter(path, atoms=atoms) as out:
         out.write(positions=POSITIONS[:3])
-        with pytest.raises(kn.ArgumentError, match=r"frame 5: positions of atom 7 do not fit the columns") as caught:
+        with pytest.raises(
+            kn.ArgumentError, match=r"frame 5: positions of atom 8 \(counted from 1\) do not fit the columns"
+        ) as caught:
             out.write(positions=wrong)
         assert caught.value.frame == 5
         # nothing of it was taken
@@ -120,7 +122,7 @@ def test_what_the_columns_cannot_hold_is_refused_with_its_frame(
 
 def test_velocities_beyond_their_columns(atoms: kn.Atoms, tmp_path: Path) -> None:
     out = ExternalWriter(tmp_path / "fast.gro", atoms=atoms)
-    with pytest.raises(kn.ArgumentError, match="frame 0: velocities of atom 0 do not fit"):
+    with pytest.raises(kn.ArgumentError, match=r"frame 0: velocities of atom 1 \(counted from 1\) do not fit"):
         out.write(positions=POSITIONS[0], velocities=np.full((12, 3), 10_000.0))
     out.abort()
     assert left(tmp_path) == []

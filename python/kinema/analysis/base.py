@@ -229,7 +229,10 @@ class Analysis(Computation):
         return Column("frame", np.asarray(self.results.frames)), Column("time", time, "ps", are_float32(time))
 
     def table(self) -> Table:
-        """The results as named columns with units; ArgumentError before `run`."""
+        """The results as named columns with units, atoms counted from 0; ArgumentError before `run`.
+
+        `table().from_one()` counts them from 1, as what `save` and `plot` write.
+        """
         if not self.results:
             raise ArgumentError(f"{type(self).__name__} has no results yet; call run() first")
         return self._table()
@@ -245,6 +248,8 @@ class Analysis(Computation):
         overwrite: bool = False,
     ) -> None:
         """Writes the results; the suffix decides: .csv, .xvg, .dat, .npy, .parquet (see `kinema.writing.tables`).
+
+        Atoms are counted from 1, but in .npy from 0, as in `results`.
 
         Parameters
         ----------
@@ -280,7 +285,7 @@ class Analysis(Computation):
         if path is not None:
             check_not_input(path, *self.trajectory.paths, *self.other_files)
             check_plot_path(path, overwrite=overwrite)
-        figure = self._figure(self.table().in_units(output_unit, output_time_unit))
+        figure = self._figure(self.table().from_one().in_units(output_unit, output_time_unit))
         if path is not None:
             from kinema.profile.plotting import write
 

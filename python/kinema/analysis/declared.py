@@ -141,6 +141,10 @@ class PerFrameAnalysis(DeclaredAnalysis):
         """Name and quantity of each column of the values; by default one for each quantity, of its name."""
         return [(one.name, one) for one in self.quantities]
 
+    def _columns_from_one(self) -> Sequence[tuple[str, Quantity]]:
+        """The same with names that count atoms from 1, of tables that people read."""
+        return self._columns()
+
     def _transforms(self) -> Sequence[_core.Transform]:
         """What each frame goes through before the kernel sees it."""
         return ()
@@ -172,9 +176,12 @@ class PerFrameAnalysis(DeclaredAnalysis):
         return self.command_name.replace("-", "_")
 
     def _table(self) -> Table:
-        columns = self._columns()
         values = self.results.values
-        made = [Column(name, values[:, i], one.unit, period=one.period) for i, (name, one) in enumerate(columns)]
+        names = zip(self._columns(), self._columns_from_one(), strict=True)
+        made = [
+            Column(name, values[:, i], one.unit, period=one.period, from_one=shown if shown != name else "")
+            for i, ((name, one), (shown, _)) in enumerate(names)
+        ]
         return Table(self._title, (*self._frames_and_times(), *made))
 
     def _per_frame(self, frames: FrameSelection) -> ResultDataset:

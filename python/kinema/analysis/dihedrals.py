@@ -14,7 +14,7 @@ from kinema.analysis.of_tuples import TupleAnalysis, named_dihedrals, tuples_of
 from kinema.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from kinema.selection.atoms import AtomChoice
     from kinema.trajectory import Trajectory
@@ -84,7 +84,6 @@ class Dihedrals(TupleAnalysis):
         chosen = zip(_NAMES, (phi, psi, omega, chi1, chi2, chi3, chi4, chi5), strict=True)
         names = [name for name, wanted in chosen if wanted]
         self.check_arguments({"quadruples": quadruples, **dict.fromkeys(names, True)})
-        self._labels: list[tuple[str, Quantity]] = []
         notes: list[str] = []
         if names:
             of = {one.name: one for one in self.quantities}
@@ -112,6 +111,3 @@ class Dihedrals(TupleAnalysis):
             found = ", ".join(f"{name}=" for name in ("quadruples", *named)) if named else "neither"
             names = ", ".join(f"{name}=" for name in _NAMES)
             raise ArgumentError(f"dihedrals are given by quadruples=, or by names, {names}, found {found}")
-
-    def _columns(self) -> Sequence[tuple[str, Quantity]]:
-        return self._labels or super()._columns()

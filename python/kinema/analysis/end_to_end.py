@@ -19,8 +19,6 @@ from kinema.choices import COMPOUND
 from kinema.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from kinema.selection.atoms import AtomChoice
     from kinema.trajectory import Trajectory
 
@@ -85,7 +83,4 @@ class EndToEnd(TupleAnalysis):
             select=select,
             compound=compound,
         )
-        self._labels = [one.label or "end_to_end" for one in groups]
-
-    def _columns(self) -> Sequence[tuple[str, Quantity]]:
-        return [(label, self.quantities[0]) for label in self._labels]
+        self._labels = [(one.label or "end_to_end", self.quantities[0]) for one in groups]

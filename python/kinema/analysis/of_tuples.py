@@ -85,6 +85,8 @@ class TupleAnalysis(PerFrameAnalysis):
     #: False: a number may be nan
     always_defined: ClassVar[bool] = False
     summarised_column = None
+    #: names of the columns; without any they are those of the atoms
+    _labels: Sequence[tuple[str, Quantity]] = ()
 
     def __init__(
         self, trajectory: Trajectory, tuples: NDArray[np.uint32], minimum_image: bool, **arguments: Any
@@ -120,7 +122,14 @@ class TupleAnalysis(PerFrameAnalysis):
         return _core.Kernel(self.kernel_name, self.trajectory.n_atoms, **tuples, minimum_image=self._minimum_image)
 
     def _columns(self) -> Sequence[tuple[str, Quantity]]:
-        return [("-".join(map(str, atoms)), self.quantities[0]) for atoms in self.tuples.tolist()]
+        return self._labels or self._columns_of_atoms(0)
+
+    def _columns_from_one(self) -> Sequence[tuple[str, Quantity]]:
+        return self._labels or self._columns_of_atoms(1)
+
+    def _columns_of_atoms(self, first: int) -> list[tuple[str, Quantity]]:
+        numbers = self.tuples.astype(np.int64) + first
+        return [("-".join(map(str, atoms)), self.quantities[0]) for atoms in numbers.tolist()]
 
     def _passes(self, frames: FrameSelection) -> Passes:
         found = yield from super()._passes(frames)
@@ -133,9 +142,10 @@ class TupleAnalysis(PerFrameAnalysis):
             # of the sum: it is one number, and not a number where one of all is none
             if np.isnan(np.sum(rows)):
                 row, column = np.argwhere(np.isnan(rows))[0]
+                which = self._columns_from_one()[column][0]
                 self._add_notes(
                     [
-                        f"{self.quantities[0].description} {self._columns()[column][0]} is not defined in frame "
+                        f"{self.quantities[0].description} {which} is not defined in frame "
                         f"{found.frames[start + row]}, where atoms are at one place or in a line: such values are nan"
                     ]
                 )

@@ -18,7 +18,11 @@ Written by `python tools/write_analyses_page.py` from what the classes of `kinem
 current. Each is a class in Python and a command; `kinema COMMAND --help` has the options that all commands share:
 files, frames, workers, outputs. Lengths are in angstrom, times in ps, angles in degrees; `output_unit="nm"` and
 `--output-unit nm` change what is written. Those of one row a frame can be written as they are computed (`out=`,
-`-o values.h5`) and followed (`--follow`). [add-a-kernel.md](add-a-kernel.md) shows how one is added.
+`-o values.h5`) and followed (`--follow`).
+
+Tables and pictures count atoms from 1, as `--pairs` and PDB do: `atom` of RMSF, `1-100` of distances. Python counts
+from 0, and so do saved arrays (`.npy` with its column `index`, `.npz`, columns of `.h5`).
+[add-a-kernel.md](add-a-kernel.md) shows how one is added.
 """
 
 

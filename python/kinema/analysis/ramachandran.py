@@ -14,8 +14,6 @@ from kinema.analysis.of_tuples import TupleAnalysis, named_dihedrals
 from kinema.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from matplotlib.figure import Figure
 
     from kinema.analysis.base import Passes
@@ -90,9 +88,6 @@ class Ramachandran(TupleAnalysis):
         """See `DeclaredAnalysis`."""
         residues = len(self.tuples) // 2
         return f"phi and psi of {residues} residue{'' if residues == 1 else 's'}"
-
-    def _columns(self) -> Sequence[tuple[str, Quantity]]:
-        return self._labels
 
     def _passes(self, frames: FrameSelection) -> Passes:
         from kinema.execution.result_arrays import vectors_of

@@ -63,14 +63,15 @@ class RMSF(DeclaredAnalysis):
     most_passes : int
         With align="iterative": so many averages are taken at most; a run that needs more ends in an ArgumentError.
     by : {"atom", "residue"}
-        What the rows of tables and pictures are. A residue has the root of the mean square of its atoms' RMSF, those of
-        `select` alone, all weighted alike. Results are by atom.
+        What the rows of tables and pictures are: atoms, counted from 1 there, or residues. A residue has the root of
+        the mean square of its atoms' RMSF, those of `select` alone, all weighted alike. Results are by atom.
 
     After `run`
     -----------
     results.rmsf : (atoms,) float64, angstrom, in the selection's order
     results.mean_positions : (atoms, 3) float64, angstrom
     results.indices : (atoms,) uint32
+        Atoms from 0, as the column `index` of a .npy file.
     results.values : the same as rmsf
     """
 
@@ -231,9 +232,9 @@ class RMSF(DeclaredAnalysis):
         heads = atoms[indices[first]]
         numbers, names = heads.get("resids"), heads.get("resnames")
         columns = [Column("residue", found + 1 if numbers is None else numbers)]
-        columns += [] if names is None else [Column("residue name", names)]
+        columns += [] if names is None else [Column("resname", names)]
         segments = heads.get("segids")
-        columns += [] if segments is None or len(set(segments)) == 1 else [Column("segment", segments)]
+        columns += [] if segments is None else [Column("segment", segments)]
         return rows, (*columns, Column("atoms", np.bincount(rows)))
 
     def _table(self) -> Table:
@@ -241,17 +242,17 @@ class RMSF(DeclaredAnalysis):
             rows, columns = self._by_residue
             mean_squares = np.bincount(rows, weights=self.results.rmsf**2) / np.bincount(rows)
             table = (*columns, Column("rmsf", np.sqrt(mean_squares), "angstrom"))
-            return Table("RMSF", table, x="residue", names="residue name")
+            return Table("RMSF", table, x="residue", names="resname")
         return self._table_of_atoms()
 
     def _table_of_atoms(self) -> Table:
         indices = self.results.indices
-        columns = [Column("atom", indices)]
+        columns = [Column("index", indices, from_one="atom")]
         # names only where the topology is read already; saving reads none
         if self.selection.names is not None and self.trajectory.topology is not None:
             columns += _named(self.trajectory, indices, self.selection.names)
         columns.append(Column("rmsf", self.results.rmsf, "angstrom"))
-        return Table("RMSF", tuple(columns), x="atom")
+        return Table("RMSF", tuple(columns), x="index")
 
 
 def _named(trajectory: Trajectory, indices: NDArray[np.uint32], names: NDArray[np.str_]) -> list[Column]:
@@ -260,7 +261,6 @@ def _named(trajectory: Trajectory, indices: NDArray[np.uint32], names: NDArray[n
         return []
     columns = [Column("name", names)]
     atoms = topology.atoms[indices]
-    residues, residue_names = atoms.get("resids"), atoms.get("resnames")
-    columns += [] if residues is None else [Column("residue", residues)]
-    columns += [] if residue_names is None else [Column("residue name", residue_names)]
-    return columns
+    named = {"residue": "resids", "resname": "resnames", "segment": "segids"}
+    found = ((name, atoms.get(column)) for name, column in named.items())
+    return columns + [Column(name, values) for name, values in found if values is not None]

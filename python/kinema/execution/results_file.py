@@ -7,7 +7,7 @@ that is killed leaves a valid file. Layout:
     /frames        (frames,) int64; numbers in the trajectory
     /time          (frames,) float64; attribute unit = "ps"
     /<quantity>   (frames, ...), one for each analysis; attributes unit, columns, title, provenance (JSON); or, of any
-                  number of rows a frame, a group (`kinema.execution.list_rows`)
+                  number of rows a frame, a group (`kinema.execution.list_rows`). Atoms in columns count from 0
 
 All data sets are contiguous and not compressed. While the run goes on the file has a temporary name
 (`kinema.writing.output_file`) and its attribute `complete` is False: rows that are not written yet are 0. When all are

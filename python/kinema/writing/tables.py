@@ -42,6 +42,8 @@ class Column:
     """A named column: `values` (rows,), `unit` ("" for none, "1" for an unknown one), after which `period` they repeat.
 
     Whole numbers are written without a point, numbers that were stored as float32 (`single`) with the digits of these.
+    Atoms are counted from 0; `from_one` is the name of a column that names atoms, or holds their numbers (whole ones),
+    if they are counted from 1 (`Table.from_one`).
     """
 
     name: str
@@ -49,6 +51,7 @@ class Column:
     unit: str = ""
     single: bool = False
     period: float = 0.0
+    from_one: str = ""
 
     @property
     def label(self) -> str:
@@ -101,6 +104,22 @@ class Table:
         wanted = {"angstrom": output_unit, "angstrom^2": f"{output_unit}^2", "ps": output_time_unit}
         return replace(self, columns=tuple(column.in_unit(wanted.get(column.unit, "")) for column in self.columns))
 
+    def from_one(self) -> Table:
+        """The table with atoms counted from 1, as people read them: in text, Parquet and pictures."""
+        names = {column.name: column.from_one for column in self.columns if column.from_one}
+        columns = [
+            replace(
+                column,
+                name=names[column.name],
+                values=column.values + 1 if column.values.dtype.kind in "iu" else column.values,
+                from_one="",
+            )
+            if column.from_one
+            else column
+            for column in self.columns
+        ]
+        return replace(self, columns=tuple(columns), x=names.get(self.x, self.x))
+
     def numbers(self) -> NDArray[np.float64]:
         """All columns that are numbers, (rows, columns)."""
         numeric = [column.values for column in self.columns if column.values.dtype.kind != "U"]
@@ -125,6 +144,7 @@ def write_table(
     .parquet  one column each, provenance as the file's metadata; needs pyarrow
     ====== ==================================================================================================
 
+    Atoms are counted from 1, but for .npy: arrays count from 0, as Python does.
     Raises what `check_writable` does: UnsupportedFormatError for another suffix, FileNotFound, FileAccessError or
     FileIOError for the folder.
     """
@@ -135,7 +155,8 @@ def write_table(
         # first, so that there is no array without it
         write_whole(sidecar, lambda file: file.write(_sidecar(table, provenance).encode()))
     write = _WRITERS[suffix]
-    write_whole(name, lambda file: write(file, table, provenance))
+    shown = table if suffix == ".npy" else table.from_one()
+    write_whole(name, lambda file: write(file, shown, provenance))
 
 
 def table_lines(
@@ -149,7 +170,7 @@ def table_lines(
     if suffix.lstrip(".") not in TABLE_FORMATS:
         raise ArgumentError(f"{os.fspath(path)}: {suffix} has no rows of text, expected {', '.join(TABLE_FORMATS)}")
     text = io.BytesIO()
-    _WRITERS[suffix](text, table, provenance)
+    _WRITERS[suffix](text, table.from_one(), provenance)
     lines = text.getvalue().splitlines(keepends=True)
     head = len(lines) - len(table.columns[0].values)
     return b"".join(lines[:head]), b"".join(lines[head:])
@@ -261,6 +282,7 @@ def _sidecar(table: Table, provenance: Provenance) -> str:
         "fingerprint": str(fingerprint),
         "title": table.title,
         "columns": columns,
+        "atoms_counted_from": 0,
         "provenance": json.loads(provenance.json()),
     }
     return json.dumps(described, indent=2)

@@ -76,9 +76,8 @@ class FileChecks:
             n += len(ids)
             for name in fields:
                 if not np.isfinite(found[name]).all():
-                    raise FileIOError(
-                        f"{path}: {name} from atom {start} on have numbers that are not finite", path=path
-                    )
+                    what = f"{name} from atom {start + 1} (counted from 1) on have numbers that are not finite"
+                    raise FileIOError(f"{path}: {what}", path=path)
                 difference = np.abs(found[name] - expected[name])
                 roundings[name] = max(roundings[name], float(difference.max()))
                 largest[name] = max(largest[name], float(np.abs(expected[name]).max()))
