@@ -19,7 +19,7 @@ from kinema.errors import ArgumentError
 from kinema.following.patterns import GivenFiles
 from kinema.formats import h5md
 from kinema.frame import Gap, Part, notes_of
-from kinema.notes import emit_once
+from kinema.notes import emit, emit_once
 from kinema.progress import ProgressChoice, reporting
 from kinema.resources import worker_count
 from kinema.selection.frames import FrameChoice, FrameSelection, resolve, resolve_run
