@@ -38,9 +38,10 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("formats.h5md",),
     ("formats.h5md.read", "formats.h5md.write"),
     ("formats.netcdf4",),
+    ("formats.registry",),
     # of any HDF5 file: H5MD, NetCDF-4, others
     ("formats.h5md.read.atoms", "formats.h5md.read.describe", "formats.external_frames"),
-    ("formats.external_counts",),
+    ("formats.compressed", "formats.external_counts"),
     ("formats.h5md.__init__", "formats.external", "formats.dlpoly"),
     # blocks of files on a disk of the node; published files, and what nodes give each other
     ("cache",),

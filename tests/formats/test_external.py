@@ -1,6 +1,9 @@
 """Formats that are read through MDAnalysis: the suite of formats, and real files against MDAnalysis itself."""
 
+import bz2
+import gzip
 import pickle
+import shlex
 import shutil
 import signal
 import subprocess
@@ -333,6 +336,64 @@ def test_what_kinema_reads_is_never_read_through_mdanalysis(named, tmp_path):
         assert reader_class("file", name) is None
 
 
+@pytest.mark.parametrize("name", ["a.dump", "a.lammpstrj", "a.LAMMPSTRJ", "a.out", "a.xyz", "a.dcd", "HISTORY", "a.gz"])
+def test_a_lammps_dump_is_one_whatever_its_name(tmp_path, name):
+    path = tmp_path / name
+    written = dump(3, 3).encode()
+    path.write_bytes(gzip.compress(written) if name.endswith(".gz") else written)
+    traj = kn.open(path, stored=False)
+    assert traj.parts[0].variant.startswith("LAMMPSDUMP")
+    assert traj.steps.tolist() == [0, 10]
+    again = pickle.loads(pickle.dumps(traj))
+    np.testing.assert_array_equal(again.read(), traj.read())
+    # a format that is stated counts more
+    with pytest.raises(kn.Error, match="reading XYZ"):
+        kn.open(path, format="XYZ", stored=False)
+
+
+def test_endings_of_amber_files(tmp_path):
+    for ending in ("rst7", "inpcrd", "restrt"):
+        path = shutil.copy(data.INPCRD, tmp_path / f"a.{ending}")
+        assert kn.open(path, stored=False).parts[0].variant.startswith("INPCRD")
+    traj = kn.open(shutil.copy(data.TRJ, tmp_path / "a.mdcrd"), data.PRM, stored=False)
+    np.testing.assert_array_equal(traj.read(), opened("AMBER mdcrd").read())
+
+
+def as_zstd(written):
+    """In one frame, as a block that is not compressed: RFC 8878."""
+    assert len(written) < 1 << 17
+    block = (len(written) << 3 | 1).to_bytes(3, "little")
+    return b"\x28\xb5\x2f\xfd\x80\x58" + len(written).to_bytes(4, "little") + block + written
+
+
+@pytest.mark.parametrize(
+    ("ending", "compressed", "command"),
+    [("gz", gzip.compress, "gunzip -k"), ("bz2", bz2.compress, "bunzip2 -k"), ("zst", as_zstd, "unzstd")],
+)
+def test_compressed_files_are_refused_with_what_is_in_them_and_the_remedy(tmp_path, ending, compressed, command):
+    own = {"a.xtc": data.XTC, "b c.dcd": data.DCD, "restart": data.TRR, "d.txt": None}
+    for name, source in own.items():
+        path = tmp_path / f"{name}.{ending}"
+        path.write_bytes(compressed(Path(source).read_bytes()[:100_000] if source else b"dear reader"))
+        found = {"a.xtc": "XTC", "b c.dcd": "DCD", "restart": "TRR"}.get(name, "no format that Kinema knows")
+        with pytest.raises(kn.UnsupportedFormatError) as caught:
+            kn.open(path, stored=False)
+        said = f"{path}: is compressed ({ {'gz': 'gzip', 'bz2': 'bzip2', 'zst': 'zstd'}[ending] }) and holds {found}"
+        assert str(caught.value).startswith(said)
+        assert str(caught.value).endswith(f"decompress it first: {command} {shlex.quote(str(path))}")
+    # what MDAnalysis reads compressed is read as ever, and what it does not is named
+    path = tmp_path / f"a.xyz.{ending}"
+    path.write_bytes(compressed(xyz(2, 2).encode()))
+    if ending == "zst":
+        with pytest.raises(kn.UnsupportedFormatError, match="holds XYZ; decompress"):
+            kn.open(path, stored=False)
+    else:
+        assert kn.open(path, stored=False).n_frames == 2
+    path.write_bytes(compressed(data.__name__.encode())[:8])
+    with pytest.raises(kn.Error, match="cannot be decompressed"):
+        kn.open(path, stored=False)
+
+
 def test_descriptions_travel_and_are_made_once(tmp_path, monkeypatch):
     path = tmp_path / "made.xyz"
     shutil.copy(data.XYZ, path)
@@ -428,6 +489,20 @@ def test_results_have_the_same_bits_on_ranks(mpi, tmp_path):
     words = [str(tmp_path / "program.py"), data.XYZ, "", data.TRJ, data.PRM, data.TRZ, data.TRZ_psf]
     code, out, err = mpi.ended(mpi.started(3, words, tmp_path))
     assert (code, "same bits" in out) == (0, True), err
+
+
+def test_they_are_neither_cut_nor_joined(tmp_path):
+    path = tmp_path / "a.xyz"
+    path.write_text(xyz(2, 2))
+    with pytest.raises(
+        kn.UnsupportedFormatError, match=r"a\.xyz: files that MDAnalysis reads are not cut; kinema conv"
+    ):
+        kn.split(path, tmp_path / "parts", parts=2)
+    with pytest.raises(
+        kn.UnsupportedFormatError, match=r"a\.xyz: files that MDAnalysis reads are not joined; kinema c"
+    ):
+        kn.join([path, path], tmp_path / "b.xyz", overlap="all")
+    assert [one.name for one in tmp_path.iterdir()] == ["a.xyz"]
 
 
 def test_convert_takes_them(tmp_path):

@@ -324,6 +324,44 @@ def options_of(command: str) -> set[str]:
     return {name for one in known.params for name in one.opts}
 
 
+# repack reads H5MD alone; ml convert and ml bench samples
+@pytest.mark.parametrize("command", ["info", "check", "index", "split", "join", "convert", "scaling", "rmsd", "rgyr"])
+def test_commands_that_read_take_a_format(command: str) -> None:
+    assert "--format" in options_of(command)
+
+
+def test_a_format_is_stated_in_python_and_in_commands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from kinema.cli import main
+
+    def code(*words: str) -> object:
+        with pytest.raises(SystemExit) as ended:
+            main(list(words))
+        return ended.value.code
+
+    monkeypatch.chdir(tmp_path)
+    Path("a.out").write_text("2\nmade\nC 0 0 0\nC 1 0 0\n" * 3)
+    assert kn.check("a.out", format="XYZ").ok
+    stated = ("--format", "xyz", "--timestep", "1")
+    for words in (("info", "a.out"), ("check", "a.out"), ("convert", "a.out", "-o", "a.dcd")):
+        assert code(*words, *stated) == 0
+    assert code("rgyr", "a.out", "--weights", "none", "-o", "a.csv", *stated) == 0
+    assert kn.open("a.dcd").n_frames == 3
+    assert "3 frames of 2 atoms" in capsys.readouterr().out
+    assert code("info", "a.out") == 2
+    assert code("index", "a.dcd", "--format", "FOO") == 2
+    assert code("split", "a.dcd", "--parts", "2", "--format", "xyz") == 2
+    said = capsys.readouterr().err
+    for message in ("not a format that Kinema reads", 'no format "FOO"', "this is DCD, which Kinema reads itself"):
+        assert message in said
+    job = '[trajectory]\nfiles = ["a.out"]\nformat = "XYZ"\n[[analysis]]\nname = "rgyr"\nweights = "none"\n'
+    Path("job.toml").write_text(f'{job}output = "b.csv"\n')
+    assert code("run", "job.toml") == 0 and Path("b.csv").exists()
+    assert code("join", "a.dcd", "--format", "DCD", "-o", "b.dcd") == 0
+    assert code("split", "a.dcd", "--parts", "3", "--format", "dcd") == 0
+
+
 def test_commands_take_units_and_times(tmp_path: Path) -> None:
     path, output = xtc(tmp_path), tmp_path / "rgyr.csv"
     stated = ("--input-units", "length=angstrom,time=ns", "--t0", "5")

@@ -39,13 +39,14 @@ mod transforms;
 mod xtc;
 
 use kinema_core::container::hdf5::filters::COMPRESSIONS;
-use kinema_core::format::FORMATS;
+use kinema_core::container::zstandard::first_bytes;
+use kinema_core::format::{FORMATS, of_head};
 use kinema_core::frame::{Fields, Precision};
 use kinema_core::index::store;
 use kinema_core::plan::Access;
 use kinema_core::trajectory::{IndexPolicy, OnTruncated, Overlap};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 
 /// Facts about the formats, from the registry.
 #[pyfunction]
@@ -69,6 +70,19 @@ fn formats(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
         list.append(row)?;
     }
     Ok(list)
+}
+
+/// The format of a file that begins with these bytes.
+#[pyfunction]
+fn format_of(head: &[u8]) -> Option<&'static str> {
+    of_head(head).map(|format| format.info().name)
+}
+
+/// At most `most` bytes of what is in a zstd frame, of which the first bytes are given.
+#[pyfunction]
+fn zstd_head<'py>(py: Python<'py>, encoded: &[u8], most: usize) -> PyResult<Bound<'py, PyBytes>> {
+    let bytes = first_bytes(encoded, most).map_err(|error| errors::to_python(&error))?;
+    Ok(PyBytes::new(py, &bytes))
 }
 
 /// Names of the instruction sets that the hot loops use on this machine.
@@ -107,6 +121,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(trace::trace_event, module)?)?;
     module.add_class::<trace::PySpan>()?;
     module.add_function(wrap_pyfunction!(formats, module)?)?;
+    module.add_function(wrap_pyfunction!(format_of, module)?)?;
+    module.add_function(wrap_pyfunction!(zstd_head, module)?)?;
     module.add_function(wrap_pyfunction!(cpu_features, module)?)?;
     module.add_function(wrap_pyfunction!(cache_folder, module)?)?;
     module.add_class::<identity::PyFileIdentity>()?;

@@ -123,6 +123,7 @@ def check(
     group: str | None = None,
     bonds: Any = None,
     jump: float = 10.0,
+    format: str | None = None,
     particles: str | None = None,
     external: str = "folder",
     units: Mapping[str, str] | None = None,
@@ -154,7 +155,7 @@ def check(
     jump : float
         A step between frames is a jump where the root-mean-square displacement of the atoms, with the nearest
         periodic image, is more than this many times its median over the file.
-    particles, external, units, dt, time_offset, t0, stored, node_cache : as `kinema.open`
+    format, particles, external, units, dt, time_offset, t0, stored, node_cache : as `kinema.open`
         With `dt` times within a file are as they were stated, and what the file says of them is not judged.
     workers, memory, progress : as in `Trajectory.blocks` and `run`
 
@@ -173,6 +174,7 @@ def check(
     if not names:
         raise ArgumentError("there is no file to check; give at least one")
     stated = {
+        "format": format,
         "particles": particles,
         "external": external,
         "units": units,

@@ -113,14 +113,15 @@ class Stated:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Opened(Stated):
-    """The same, and whether what is stored of files is used, for all commands that may store something."""
+    """The same, the format, and whether what is stored of files is used, for all commands that read any trajectory."""
 
+    format: options.InputFormat = None
     no_stored: options.NoStored = False
 
     @property
     def arguments(self) -> dict[str, Any]:
         """See `Stated`."""
-        return {**super().arguments, "stored": not self.no_stored}
+        return {**super().arguments, "format": self.format, "stored": not self.no_stored}
 
 
 @dataclass(frozen=True, eq=False, repr=False)

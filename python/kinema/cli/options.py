@@ -95,6 +95,16 @@ Particles = Annotated[
         rich_help_panel=_READING,
     ),
 ]
+InputFormat = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        metavar="NAME",
+        help="Format of files whose name and bytes do not say it: XYZ, TRJ, ... (kinema formats).",
+        show_default=False,
+        rich_help_panel=_READING,
+    ),
+]
 InputUnits = Annotated[
     str | None,
     typer.Option(

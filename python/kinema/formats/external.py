@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from kinema.errors import ArgumentError, CancelledError, CorruptFileError
 from kinema.files import check_lines
+from kinema.formats.compressed import refuse_compressed
 from kinema.formats.external_counts import COUNTED, Check, LineCount, count_frames, refuse_other_atoms
 from kinema.formats.external_frames import EXTERNAL, FrameReader, FrameRows, KnownCells, names_of, reader_class
 from kinema.formats.h5md.description import ABSENT, FORBIDDEN, FieldDescription, H5mdDescription, Quantity
@@ -94,6 +95,7 @@ class Describer:
             if known is not None and (then is None or then == _signature(name)):
                 return known
             if reader_class(name, self.options.format) is None:
+                refuse_compressed(name)
                 return None
             before = _signature(name)
             description = _described(name, self.options, stops)

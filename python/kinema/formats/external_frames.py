@@ -5,6 +5,8 @@ MDAnalysis is imported at the first call.
 
 from __future__ import annotations
 
+import functools
+import os
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,15 +17,30 @@ from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.errors import CorruptFileError, Error, UnsupportedFormatError, from_os
+from kinema.files import open_text
 from kinema.formats.h5md.description import Quantity
+from kinema.formats.registry import EXTERNAL_ENDINGS
 from kinema.printable import printable
 from kinema.selection.universe import import_mdanalysis
 from kinema.values import dataclass
 
-__all__ = ["EXTERNAL", "FrameReader", "FrameRows", "KnownCells", "check_stated", "names_of", "reader_class"]
+__all__ = [
+    "EXTERNAL",
+    "LAMMPS_DUMP",
+    "FrameReader",
+    "FrameRows",
+    "KnownCells",
+    "check_stated",
+    "names_of",
+    "reader_class",
+    "refuse_external",
+]
 
 EXTERNAL = "MDAnalysis"
 """Name of what the core has for all formats that are read so."""
+
+LAMMPS_DUMP = b"ITEM: TIMESTEP"
+"""What a LAMMPS dump begins with."""
 
 # columns of LAMMPS' dumps
 _IMAGES = ("ix", "iy", "iz")
@@ -32,10 +49,13 @@ _NOT_FILES = {"MEMORY", "CHAIN", "NULL", "IMD", "RDKIT", "PARMED", "LAMMPS"}
 
 
 def reader_class(path: str, format: str | None = None) -> Any | None:
-    """MDAnalysis' reader for a file, by `format` or the ending of its name; None where there is none.
+    """MDAnalysis' reader for a file, by `format`, its first line or the ending of its name; None if there is none.
 
     Never the reader of a format that Kinema reads itself.
     """
+    format = format or _format_of(path)
+    if format is None and _ending(path).upper() in _own_names():
+        return None
     import_mdanalysis()
     from MDAnalysis.coordinates.core import get_reader_for
 
@@ -47,6 +67,31 @@ def reader_class(path: str, format: str | None = None) -> Any | None:
     if found.__module__.partition(".")[0] == __name__.partition(".")[0]:
         return None
     return None if (_own_names() | _NOT_FILES) & set(names_of(found)) else found
+
+
+def refuse_external(path: str, format: str, done: str) -> None:
+    """UnsupportedFormatError for a file that MDAnalysis reads, whose frames are not copied; `done`: "cut"."""
+    if format == EXTERNAL:
+        raise UnsupportedFormatError(
+            f"{path}: files that MDAnalysis reads are not {done}; kinema convert makes one that can be",
+            path=path,
+            format=format,
+        )
+
+
+def _format_of(path: str) -> str | None:
+    """MDAnalysis' name of the format of a file by what it is; None if neither its first line nor its name says it."""
+    if os.path.isfile(path):
+        with open_text(path, "file") as file:
+            if file.read(len(LAMMPS_DUMP)) == LAMMPS_DUMP:
+                return "LAMMPSDUMP"
+    return EXTERNAL_ENDINGS.get(_ending(path))
+
+
+def _ending(path: str) -> str:
+    """The ending of a name, without the dot and in lower case; also before .gz and .bz2."""
+    name = path.lower().removesuffix(".gz").removesuffix(".bz2")
+    return os.path.splitext(name)[1][1:]
 
 
 def check_stated(format: str | None) -> str | None:
@@ -148,7 +193,7 @@ class FrameReader:
         """MDAnalysis' name of the format."""
         return names_of(self.cls)[0]
 
-    @property
+    @functools.cached_property
     def cls(self) -> Any:
         """MDAnalysis' class."""
         found = reader_class(self.path, self.format)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kinema._core import formats as core_formats
 from kinema.values import dataclass
 
-__all__ = ["FormatInfo", "formats", "formats_page"]
+__all__ = ["EXTERNAL_ENDINGS", "FormatInfo", "formats", "formats_page"]
 
 
 @dataclass(frozen=True)
@@ -65,8 +65,8 @@ _THROUGH_MDANALYSIS = tuple(
     _through_mdanalysis(*one)
     for one in (
         ("TRJ", "trj mdcrd crdbox", "AMBER text trajectory; needs a topology", "positions cell"),
-        ("INPCRD", "inpcrd restrt", "AMBER restart file", "positions time"),
-        ("LAMMPSDUMP", "lammpsdump", "LAMMPS dump", "positions velocities forces cell step"),
+        ("INPCRD", "inpcrd restrt rst7", "AMBER restart file", "positions time"),
+        ("LAMMPSDUMP", "lammpsdump lammpstrj dump", "LAMMPS dump", "positions velocities forces cell step"),
         ("DATA", "data", "LAMMPS data file; needs a topology", "positions velocities cell"),
         ("TRC", "trc", "GROMOS11 trajectory", "positions cell step time"),
         ("TRZ", "trz", "IBIsCO and YASP trajectory; needs a topology", "positions velocities cell time"),
@@ -87,6 +87,10 @@ _THROUGH_MDANALYSIS = tuple(
         ("IN", "in fhiaims", "FHI-aims input", "positions velocities cell"),
     )
 )
+
+
+EXTERNAL_ENDINGS = {ending: one.name for one in _THROUGH_MDANALYSIS for ending in one.extensions}
+"""MDAnalysis' names of formats by the endings that people use."""
 
 
 def formats() -> tuple[FormatInfo, ...]:
@@ -162,9 +166,11 @@ _SLOW = """\
 ## Formats that are read through MDAnalysis
 
 A file in which none of these formats is found is read through MDAnalysis, where that has a reader: by the ending of the
-file's name (also before .gz and .bz2), or by MDAnalysis' name of the format, `kinema.open("run.dump",
-format="LAMMPSDUMP")`. Every analysis takes such files, and so does convert, with any runner. A format of the list above
-is never read so, whatever a file is called.
+file's name (also before .gz and .bz2), or by MDAnalysis' name of the format, `kinema.open("positions.out",
+format="XYZ")`, `--format XYZ` of commands. A file whose first line is `ITEM: TIMESTEP` is a LAMMPS dump, whatever its
+name. Every analysis takes such files, and so does convert, with any runner. A format of the list above is never read
+so, whatever a file is called, and not from compressed files: the error names what is in a .gz, .bz2 or .zst, and the
+command that decompresses it.
 
 It is slow, and a note says so: the file is read once whole when it is opened, for how many frames there are and what
 they hold, and then frame by frame in each process, one thread at a time. A trajectory that is to be analysed more than
@@ -199,6 +205,7 @@ What a file does not say, or says wrongly, is stated when it is opened, for ever
 | `dt=2.0` | `--timestep 2` | ps between neighbouring frames of a file, in place of its times |
 | `t0=0.0` | `--t0 0` | ps of the first frame; all times are shifted |
 | `time_offset=50.0` | | ps, added to all times; not with `t0=` |
+| `format="XYZ"` | `--format XYZ` | of files whose name and bytes do not say it |
 | `particles="system"` | `--particles system` | group of particles of an H5MD file |
 
 CHARMM, NAMD, X-PLOR, OpenMM and MDAnalysis write the time step of a DCD file in AKMA units. LAMMPS ("Written by

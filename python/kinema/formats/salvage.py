@@ -64,6 +64,7 @@ def salvage(
     target: str | os.PathLike[str],
     *,
     overwrite: bool = False,
+    format: str | None = None,
     stored: bool = True,
     workers: int | None = None,
     memory: int | str | None = None,
@@ -79,8 +80,7 @@ def salvage(
         Written whole or not at all.
     overwrite : bool
         Whether a file of that name is replaced.
-    stored : bool
-        As `kinema.open`.
+    format, stored : as `kinema.open`
     workers, memory, progress : as in `Trajectory.blocks`
 
     Raises
@@ -96,7 +96,7 @@ def salvage(
     out = os.fspath(target)
     check_not_input(out, name)
     check_target(out, overwrite=overwrite)
-    traj = open(name, stored=stored)
+    traj = open(name, format=format, stored=stored)
     traj.scan(workers=workers, skip_damaged=True)
     (part,) = traj.parts
     if part.format not in COPIED_FORMATS:

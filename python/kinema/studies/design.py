@@ -86,6 +86,7 @@ class Design:
     schedule: str = ""
     page_cache: str = "warm"
     ranks_per_node: int | None = None
+    format: str | None = None
     particles: str | None = None
     units: Mapping[str, str] | None = None
     dt: float | None = None
@@ -129,8 +130,8 @@ class Design:
     @property
     def stated(self) -> dict[str, Any]:
         """Arguments of `kinema.open` for the files as they are given."""
-        stated = {"particles": self.particles, "units": self.units, "dt": self.dt, "t0": self.t0}
-        return stated | {"stored": self.stored, "node_cache": self.node_cache, "external": self.external}
+        stated = {"format": self.format, "particles": self.particles, "units": self.units, "dt": self.dt}
+        return stated | {"t0": self.t0, "stored": self.stored, "node_cache": self.node_cache, "external": self.external}
 
     def settings(self) -> Iterator[Setting]:
         """All series. Synthetic data have one format: there is nothing to store."""

@@ -5,3 +5,4 @@ pub mod hdf5;
 pub mod netcdf3;
 pub mod text;
 pub mod xdr;
+pub mod zstandard;

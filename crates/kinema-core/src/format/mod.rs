@@ -29,7 +29,7 @@ pub use self::encoder::{Encoder, Making, Marker, Placing, Record};
 pub(crate) use self::frame_layout::no_planes;
 pub use self::frame_layout::{AtomNumbers, AtomPlane, FrameLayout, SomeAtoms};
 pub use self::labels::AtomLabels;
-pub use self::registry::{by_file_name, by_name, detect};
+pub use self::registry::{by_file_name, by_name, detect, of_head};
 use crate::clock::Meter;
 use crate::container::hdf5::filters::FilterScratch;
 use crate::error::{Error, ErrorKind, Result};

@@ -22,6 +22,11 @@ pub fn by_file_name(path: &Path) -> Option<&'static dyn Format> {
     path.extension().map_or_else(named, |ending| ending.to_str().and_then(by_name))
 }
 
+/// The format of a file that begins so, up to [`HEAD_BYTES`].
+pub fn of_head(head: &[u8]) -> Option<&'static dyn Format> {
+    FORMATS.iter().copied().find(|format| format.sniff(head))
+}
+
 /// Finds the format of a source by its first bytes; the ending of its name serves only for the message.
 ///
 /// # Errors
@@ -33,7 +38,7 @@ pub fn detect(source: &dyn Source) -> Result<&'static dyn Format> {
     }
     let mut head = vec![0; len.min(HEAD_BYTES) as usize];
     source.read_exact_at(0, &mut head)?;
-    if let Some(format) = FORMATS.iter().copied().find(|format| format.sniff(&head)) {
+    if let Some(format) = of_head(&head) {
         return Ok(format);
     }
     let known: Vec<&str> = FORMATS.iter().map(|format| format.info().name).collect();

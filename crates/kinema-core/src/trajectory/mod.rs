@@ -392,8 +392,13 @@ fn open_decoder(source: &dyn Source, options: &OpenOptions) -> Result<(&'static 
         },
         None => match (format::detect(source), structure) {
             (Ok(format), _) => open(format),
-            (Err(error), Some(structure)) if error.kind() == ErrorKind::Unsupported => {
-                let place = |error: Error| error.in_format(external).at_path(source.path());
+            // also of a file whose name is that of another format
+            (Err(error), Some(structure)) if matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::Corrupt) => {
+                // one that names the file says whose it is
+                let place = |error: Error| match error.path() {
+                    Some(_) => error,
+                    None => error.in_format(external).at_path(source.path()),
+                };
                 let other = structure.open_other(source.path()).map_err(place)?;
                 other.map(|decoder| (format::EXTERNAL, decoder)).ok_or(error)
             }

@@ -88,6 +88,7 @@ def check(
         done = kn.salvage(
             str(files[0]),
             str(output),
+            format=opened.format,
             stored=not opened.no_stored,
             overwrite=force,
             workers=workers,

@@ -170,6 +170,7 @@ def make_catalogue(
     path: str | os.PathLike[str],
     *,
     topology: str | os.PathLike[str] | None = None,
+    format: str | None = None,
     particles: str | None = None,
     units: Mapping[str, str] | None = None,
     dt: float | None = None,
@@ -196,7 +197,7 @@ def make_catalogue(
         Of all trajectories.
     particles : str, optional
         The groups that are wanted, as a name or a pattern: "*/320/*".
-    units, dt, stored : as `kinema.open`
+    format, units, dt, stored : as `kinema.open`
     unreadable : {"error", "leave-out"}
         What becomes of files that cannot be opened: an error, or they are noted and left out.
     overwrite : bool
@@ -214,7 +215,7 @@ def make_catalogue(
             f"{os.fspath(path)}: exists; give another name, overwrite=True (--force), or add to it",
             path=os.fspath(path),
         )
-    opening = {"topology": topology, "units": units, "dt": dt, "stored": stored}
+    opening = {"topology": topology, "format": format, "units": units, "dt": dt, "stored": stored}
     files = files_of(data)
     work = _Making(path, opening, particles, unreadable, runner, workers, progress)
     return work.lead(lambda: work.write(files, None))
@@ -225,6 +226,7 @@ def extend_catalogue(
     path: str | os.PathLike[str],
     *,
     topology: str | os.PathLike[str] | None = None,
+    format: str | None = None,
     particles: str | None = None,
     units: Mapping[str, str] | None = None,
     dt: float | None = None,
@@ -238,7 +240,7 @@ def extend_catalogue(
 
     Files that it has already are left as they are, and noted. Arguments and errors are those of `make_catalogue`.
     """
-    opening = {"topology": topology, "units": units, "dt": dt, "stored": stored}
+    opening = {"topology": topology, "format": format, "units": units, "dt": dt, "stored": stored}
     files = files_of(data)
     work = _Making(path, opening, particles, unreadable, runner, workers, progress)
     # opened once the output is reserved: another run may be adding as well

@@ -43,6 +43,7 @@ def catalogue(
         str, typer.Option("--unreadable", **one_of(_UNREADABLE), help="What becomes of files that cannot be opened.")
     ] = "error",
     update: Annotated[bool, typer.Option("--update", help="Of check: renew trajectories that have changed.")] = False,
+    format: options.InputFormat = None,
     input_units: options.InputUnits = None,
     timestep: options.Timestep = None,
     no_stored: options.NoStored = False,
@@ -60,7 +61,8 @@ def catalogue(
 
     command: Command = context.obj
     makes = action in ("make", "add")
-    opening = {"topology": topology, "particles": particles, "units": parse_units(input_units), "dt": timestep}
+    opening: dict[str, Any] = {"topology": topology, "format": format, "particles": particles}
+    opening |= {"units": parse_units(input_units), "dt": timestep}
     if makes != (output is not None):
         raise ArgumentError(f"kinema ml catalogue {action} takes {'-o, the catalogue' if makes else 'no -o'}")
     _refuse_needless(action, {**opening, "no-stored": no_stored or None, "force": force or None}, update)

@@ -85,7 +85,7 @@ def export(
             show_default=False,
         ),
     ],
-    format: Annotated[
+    output_format: Annotated[
         str,
         typer.Option(
             "--output-format",
@@ -136,7 +136,7 @@ def export(
     command: Command = context.obj
     labels = labelled.arguments
     # before anything is opened
-    export_format(format, labels["energy"], labels["label_units"], compress)
+    export_format(output_format, labels["energy"], labels["label_units"], compress)
     runner = workers.chosen(command)
     trajectories = []
     for path in inputs.paths:
@@ -161,7 +161,7 @@ def export(
     done = kinema.ml.export(
         trajectories,
         output,
-        format=format,
+        format=output_format,
         select=select,
         fields=None if fields is None else [name.strip() for name in fields.split(",")],
         **labels,

@@ -15,6 +15,7 @@ from kinema.choices import renamed
 from kinema.errors import ArgumentError, CorruptFileError
 from kinema.files import file_names
 from kinema.formats import h5md
+from kinema.formats.external_frames import refuse_external
 from kinema.formats.h5md.edit.atom_subset import check_columns
 from kinema.formats.h5md.edit.concatenate import JoinedPart, join_tasks
 from kinema.formats.h5md.edit.elements import axis_of, contents_of
@@ -83,6 +84,7 @@ def join(
     *,
     copy: bool = False,
     overlap: str = "last",
+    format: str | None = None,
     particles: str | None = None,
     root: str | None = None,
     units: Mapping[str, str] | None = None,
@@ -112,7 +114,7 @@ def join(
     overlap : {"last", "first", "all"}
         Which frames count where a part begins before its predecessor ends. "all" of DCD files, which hold no step for
         each frame: where the steps go on from part to part, or the headers say no time step.
-    particles, root, units, external, on_truncated, stored : as `kinema.open`
+    format, particles, root, units, external, on_truncated, stored : as `kinema.open`
     overwrite, verify, runner, workers, memory : as `repack`
 
     Raises
@@ -132,10 +134,11 @@ def join(
         check_not_input(out, *names)
         check_target(out, overwrite=overwrite)
         stated: dict[str, Any] = {"particles": particles, "root": root, "units": units, "external": external}
-        traj = opening.open(names, overlap=overlap, on_truncated=on_truncated, stored=stored, **stated)
+        traj = opening.open(names, format=format, overlap=overlap, on_truncated=on_truncated, stored=stored, **stated)
         kinds = sorted({part.format for part in traj.parts})
         if len(kinds) > 1:
             raise ArgumentError(f"parts are of one format, found {' and '.join(kinds)}")
+        refuse_external(names[0], kinds[0], "joined")
         check_format(out, kinds[0])
         if kinds[0] in COPIED_FORMATS:
             _join_bytes(traj, out, on, progress)

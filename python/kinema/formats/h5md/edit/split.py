@@ -13,6 +13,7 @@ from kinema import _core, opening, trajectory
 from kinema.choices import renamed
 from kinema.errors import ArgumentError, Error, FileNotFound, from_os
 from kinema.formats import h5md
+from kinema.formats.external_frames import refuse_external
 from kinema.formats.h5md.edit.atom_subset import check_columns
 from kinema.formats.h5md.edit.elements import axis_of, contents_of
 from kinema.formats.h5md.edit.rewrite import counting, total_bytes, write
@@ -75,6 +76,7 @@ def split(
     *,
     parts: int | None = None,
     frames_per_part: int | None = None,
+    format: str | None = None,
     particles: str | None = None,
     axis: str | None = None,
     root: str | None = None,
@@ -109,7 +111,7 @@ def split(
         how many frames each has, the last one perhaps fewer.
     particles : str, optional
         Of an H5MD file with several particles groups, the one whose frames are counted.
-    axis, root, units, external, on_truncated, stored : as `kinema.open`
+    format, axis, root, units, external, on_truncated, stored : as `kinema.open`
     overwrite : bool
         Replace files of these names that are there.
     verify : bool
@@ -130,6 +132,7 @@ def split(
         limit = max(_LEAST_MEMORY, parse_memory(memory))
         traj = opening.open(
             path,
+            format=format,
             particles=particles,
             axis=axis,
             root=root,
@@ -138,6 +141,7 @@ def split(
             on_truncated=on_truncated,
             stored=stored,
         )
+        refuse_external(path, traj.format, "cut")
         runs = _runs(traj.n_frames, parts, frames_per_part)
         names = _names(path, traj.format, len(runs))
         for name in names:
