@@ -70,7 +70,9 @@ class Error(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         place = (self.path, self.format, self.frame, self.offset)
-        return _restore, (type(self), self.args[0], *place)
+        # what was noted in a worker process is said where the error is raised
+        noted = {"__notes__": self.__notes__} if hasattr(self, "__notes__") else None
+        return _restore, (type(self), self.args[0], *place), noted
 
 
 class FileNotFound(Error, FileNotFoundError):

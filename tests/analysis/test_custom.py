@@ -209,3 +209,64 @@ def test_values_are_saved_as_columns(traj: kn.Trajectory, tmp_path: Any) -> None
     done = kn.analysis.from_function(lambda frame: frame.positions[0], traj, [0]).run(stop=3)
     done.save(tmp_path / "values.csv")
     assert "frame,time (ps),value_0 (1),value_1 (1),value_2 (1)" in (tmp_path / "values.csv").read_text()
+
+
+def shape_of(frame: kn.Frame) -> dict[str, Any]:
+    centred = frame.positions - frame.positions.mean(axis=0)
+    return {"rg": float(np.sqrt((centred**2).sum() / len(centred))), "centre": frame.positions.mean(axis=0), "n": 3}
+
+
+@pytest.mark.parametrize("runner", ["serial", "threads", "processes"])
+def test_a_dict_is_results_by_name(traj: kn.Trajectory, tmp_path: Path, runner: str) -> None:
+    done = kn.analysis.from_function(shape_of, traj, "name CA").run(stop=7, runner=runner)
+    positions = traj.read(frames=range(7), select="name CA")
+    np.testing.assert_allclose(done.results.centre, positions.mean(axis=1), rtol=1e-6)
+    assert done.results.rg.shape == done.results.n.shape == done.results.time.shape == (7,)
+    assert done.results.n.dtype.kind == "i" and done.results.values.dtype.names == ("rg", "centre", "n")
+    done.save(tmp_path / "shape.csv")
+    head = "frame,time (ps),rg (1),centre_0 (1),centre_1 (1),centre_2 (1),n (1)"
+    lines = (tmp_path / "shape.csv").read_text().splitlines()
+    assert head in lines and lines[-1].endswith(",3")
+
+
+def test_blocks_by_name_and_checkpoints(traj: kn.Trajectory, tmp_path: Path) -> None:
+    def ends(block: kn.Block) -> dict[str, Any]:
+        return {"first": block.positions[:, 0], "last": block.positions[:, -1]}
+
+    done = kn.analysis.from_function(ends, traj, [0, 5], over="blocks").run(checkpoint=tmp_path / "a.checkpoint")
+    np.testing.assert_array_equal(done.results.last, traj.read(select=[5])[:, 0])
+    with pytest.raises(kn.ArgumentError, match="are not written to a file of results"):
+        kn.analysis.from_function(ends, traj, [0, 5], over="blocks").run(out=tmp_path / "a.h5")
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda frame: {"time": 1.0}, "a dict with 'time', expected names, and none of frames, time, values"),
+        (lambda frame: {1: 1.0}, "a dict with 1, expected names"),
+        (lambda frame: {"word": "x"}, "whose word is no number"),
+        (lambda frame: {}, "an empty dict"),
+        (lambda frame: {"a": 1.0} if frame.frame < 50 else {"b": 1.0}, r"expected {'a': \(\)}, found {'b': \(\)}"),
+        (lambda frame: {"a": 1.0} if frame.frame < 50 else 1.0, r"expected {'a': \(\)}, found \(\)"),
+    ],
+)
+@pytest.mark.parametrize("frames", [None, list(range(98)) * 6])
+def test_dicts_that_are_no_results_are_refused(
+    traj: kn.Trajectory, function: Any, message: str, frames: list[int] | None
+) -> None:
+    with pytest.raises(kn.ArgumentError, match=message):
+        kn.analysis.from_function(function, traj).run(frames=frames, workers=1)
+
+
+def test_exceptions_name_the_frame(traj: kn.Trajectory) -> None:
+    def fails(frame: kn.Frame) -> float | None:
+        if frame.frame == 61:
+            raise ValueError("no good")
+        return None if frame.frame == 33 else 1.0
+
+    for runner in ("serial", "processes"):
+        for frames, error in (([1, 33, 5], kn.ArgumentError), (slice(40, None), ValueError)):
+            with pytest.raises(error) as raised:
+                kn.analysis.from_function(fails, traj).run(frames=frames, runner=runner, workers=1)
+            (note,) = [one for one in raised.value.__notes__ if one.startswith("raised by ")]
+            assert note.endswith("fails in frame 33" if error is kn.ArgumentError else "fails in frame 61")

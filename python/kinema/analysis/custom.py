@@ -124,9 +124,8 @@ class FromFunction(Custom):
             raise ArgumentError(f"function must be callable, found {type(function).__name__}")
         if over not in ("frames", "blocks"):
             raise ArgumentError(f"over must be 'frames' or 'blocks', found {over!r}")
-        super().__init__(
-            trajectory, _Applied(function, over, (fields,) if isinstance(fields, str) else tuple(fields)), select
-        )
+        applied = _Applied(function, over, (fields,) if isinstance(fields, str) else tuple(fields))
+        super().__init__(trajectory, applied, select)
         self.arguments = {
             "function": getattr(function, "__qualname__", repr(function)),
             "select": describe(self.selection),
@@ -137,16 +136,23 @@ class FromFunction(Custom):
         results: Mapping[str, Any] = yield replace(self._pass(), rows=Rows())
         # where results go to a file, it has the numbers of frames
         frame_numbers = results["frames"] if "frames" in results else frames.numbers().astype(np.int64)
-        return Results(frames=frame_numbers, values=results["values"], time=results["time"])
+        values = results["values"]
+        # on ranks that keep their rows it is no array of NumPy
+        named = {name: values[name] for name in values.dtype.names or ()} if isinstance(values, np.ndarray) else {}
+        return Results(frames=frame_numbers, values=values, time=results["time"], **named)
 
     def _table(self) -> Table:
         values = np.asarray(self.results.values)
-        if values.dtype.kind not in "biuf":
-            raise ArgumentError(f"values of type {values.dtype} are not written as a table; save .results.values")
-        flat = values.reshape(len(values), -1)
-        # a column without any unit is not drawn
-        names = ["value"] if flat.shape[1] == 1 else [f"value_{i}" for i in range(flat.shape[1])]
-        columns = [Column(name, flat[:, i], NO_UNIT) for i, name in enumerate(names)]
+        columns = []
+        for name in values.dtype.names or ("",):
+            rows = values[name] if name else values
+            if rows.dtype.kind not in "biuf":
+                raise ArgumentError(f"values of type {rows.dtype} are not written as a table; save .results.values")
+            flat = rows.reshape(len(rows), -1)
+            title = name or "value"
+            # a column without any unit is not drawn
+            names = [title] if flat.shape[1] == 1 else [f"{title}_{i}" for i in range(flat.shape[1])]
+            columns += [Column(one, flat[:, i], NO_UNIT) for i, one in enumerate(names)]
         return Table(self.arguments["function"], (*self._frames_and_times(), *columns))
 
     def _per_frame(self, frames: FrameSelection) -> ResultDataset:
@@ -166,8 +172,9 @@ def from_function(
     Parameters
     ----------
     function : callable
-        over="frames": takes a `Frame`, returns a number or an array of one shape. over="blocks": takes a `Block`,
-        returns an array with one row for each frame of the block; blocks differ in length.
+        over="frames": takes a `Frame`, returns a number or an array of one shape, or a dict of these by name: then each
+        is a result, and a column of tables, of its name. over="blocks": takes a `Block`, returns an array with one row
+        for each frame of the block, or a dict of such arrays; blocks differ in length.
     trajectory : Trajectory
     select : as `Trajectory.select`
         Atoms in the vectors; None: all.
@@ -178,7 +185,9 @@ def from_function(
     Returns
     -------
     FromFunction
-        After `run`: results.values (frames, ...), results.time (frames,) in ps, results.frames (frames,).
+        After `run`: results.values (frames, ...), results.time (frames,) in ps, results.frames (frames,). Of a dict
+        results.<name> (frames, ...), and results.values is a structured array of them. An exception of the function has
+        a note that names the frame.
 
     Examples
     --------
@@ -189,6 +198,12 @@ def from_function(
     return FromFunction(function, trajectory, select, over, fields)
 
 
+# names of results of `FromFunction`
+_TAKEN = ("frames", "time", "values")
+# what the function returned of frames: rows, or rows by name
+_Rows = NDArray[Any] | dict[str, NDArray[Any]]
+
+
 class _Applied(PythonKernel):
     """Gathers times and what the function returned, row by row."""
 
@@ -197,23 +212,42 @@ class _Applied(PythonKernel):
         self.over = over
         self.fields = fields
 
-    def empty(self) -> tuple[list[NDArray[Any]], list[NDArray[np.float64]]]:
+    def empty(self) -> tuple[list[_Rows], list[NDArray[np.float64]]]:
         return [], []
 
     def accumulate(self, partial: Any, block: Block) -> Any:
         values, times = partial
-        if self.over == "frames":
-            values.append(_stacked([self.function(frame) for frame in block]))
-        else:
-            rows = np.asarray(self.function(block))
-            if rows.shape[:1] != (len(block),):
-                raise ArgumentError(
-                    f"the function must return one row a frame of the block, expected {len(block)}, "
-                    f"found shape {rows.shape}"
-                )
-            values.append(rows)
+        values.append(self._of_frames(block) if self.over == "frames" else self._of_block(block))
         times.append(block.times)
         return partial
+
+    def _of_frames(self, block: Block) -> _Rows:
+        found: list[_Rows] = []
+        for frame in block:
+            try:
+                value = self.function(frame)
+                if value is None:
+                    raise ArgumentError("the function returned None; it must return a number, an array or a dict")
+                found.append(_by_name(value) if isinstance(value, Mapping) else np.asarray(value))
+                _check_alike(found[0], found[-1], rows=False)
+            except Exception as error:
+                error.add_note(f"raised by {_name_of(self.function)} in frame {frame.frame}")
+                raise
+        first = found[0]
+        if isinstance(first, dict):
+            return {name: np.stack([one[name] for one in found]) for name in first}
+        return np.stack(found)  # type: ignore[arg-type]
+
+    def _of_block(self, block: Block) -> _Rows:
+        value = self.function(block)
+        rows: _Rows = _by_name(value) if isinstance(value, Mapping) else np.asarray(value)
+        for one in rows.values() if isinstance(rows, dict) else (rows,):
+            if one.shape[:1] != (len(block),):
+                raise ArgumentError(
+                    f"the function must return one row a frame of the block, expected {len(block)}, "
+                    f"found shape {one.shape}"
+                )
+        return rows
 
     def merge(self, left: Any, right: Any) -> Any:
         left[0].extend(right[0])
@@ -222,27 +256,48 @@ class _Applied(PythonKernel):
 
     def finish(self, partial: Any) -> Mapping[str, Any]:
         values, times = partial
-        shapes = {rows.shape[1:]: None for rows in values}  # in the order of frames
-        if len(shapes) > 1:
-            raise _other_shapes(*shapes)
-        return {"values": np.concatenate(values), "time": np.concatenate(times)}
+        for one in values:  # in the order of frames
+            _check_alike(values[0], one, rows=True)
+        if not isinstance(values[0], dict):
+            return {"values": np.concatenate(values), "time": np.concatenate(times)}
+        rows = {name: np.concatenate([one[name] for one in values]) for name in values[0]}
+        time = np.concatenate(times)
+        named = np.empty(len(time), [(name, one.dtype, one.shape[1:]) for name, one in rows.items()])
+        for name, one in rows.items():
+            named[name] = one
+        return {"values": named, "time": time}
 
 
-def _stacked(values: list[Any]) -> NDArray[Any]:
-    """Values of frames as rows; ArgumentError where there is none, and for other shapes than the first one's."""
-    if any(value is None for value in values):
-        raise ArgumentError("the function returned None; it must return a number or an array")
-    rows = [np.asarray(value) for value in values]
-    for row in rows:
-        if row.shape != rows[0].shape:
-            raise _other_shapes(rows[0].shape, row.shape)
-    return np.stack(rows)
+def _by_name(value: Mapping[Any, Any]) -> dict[str, NDArray[Any]]:
+    """The arrays of a dict; ArgumentError for what cannot be results of these names."""
+    parts = {name: np.asarray(one) for name, one in value.items()}
+    for name, one in parts.items():
+        if not isinstance(name, str) or not name.isidentifier() or name in _TAKEN or name.startswith("_"):
+            taken = ", ".join(_TAKEN)
+            raise ArgumentError(f"the function returned a dict with {name!r}, expected names, and none of {taken}")
+        if one.dtype.kind not in "biufc":
+            raise ArgumentError(f"the function returned a dict whose {name} is no number and no array of numbers")
+    if not parts:
+        raise ArgumentError("the function returned an empty dict; it must have a number or an array of each name")
+    return parts
 
 
-def _other_shapes(expected: tuple[int, ...], found: tuple[int, ...], *_: tuple[int, ...]) -> ArgumentError:
-    return ArgumentError(
-        f"the function must return values of one shape for all frames, expected {expected}, found {found}"
+def _check_alike(first: _Rows, other: _Rows, *, rows: bool) -> None:
+    """ArgumentError for other names or shapes, of rows but for their number."""
+    skipped = 1 if rows else 0
+    expected, found = (
+        {name: value.shape[skipped:] for name, value in one.items()} if isinstance(one, dict) else one.shape[skipped:]
+        for one in (first, other)
     )
+    if expected != found:
+        raise ArgumentError(
+            f"the function must return values of one shape for all frames, expected {expected}, found {found}"
+        )
+
+
+def _name_of(code: Any) -> str:
+    """Of a function or an object, for messages."""
+    return getattr(code, "__qualname__", type(code).__qualname__)
 
 
 class Adapter:
@@ -261,7 +316,9 @@ class Adapter:
         try:
             gathered = self.kernel.accumulate(partial, block)
         except Exception as error:
-            error.add_note(f"raised by {self._name()} in frames {int(block.frames[0])} to {int(block.frames[-1])}")
+            # of a function of frames with the frame
+            if not any(note.startswith("raised by ") for note in getattr(error, "__notes__", ())):
+                error.add_note(f"raised by {self._name()} in frames {int(block.frames[0])} to {int(block.frames[-1])}")
             raise
         if gathered is None:
             raise ArgumentError(f"{self._name()}.accumulate returned None; it must return the partial")
@@ -296,8 +353,7 @@ class Adapter:
         return items | {"the code": (digest, f"{self._name()}, digest {digest[:12]}")}
 
     def _name(self) -> str:
-        own = getattr(self.kernel, "function", self.kernel)
-        return getattr(own, "__qualname__", type(own).__qualname__)
+        return _name_of(getattr(self.kernel, "function", self.kernel))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Sent to other processes with the code of the script or session, whichever pickler is at work."""
