@@ -13,9 +13,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from kinema import _core
+from kinema.analysis.base import KernelResults, Results
 from kinema.analysis.declaration import Match, Option, Quantity, ReferenceFrame, ReferenceStructure, Weights
 from kinema.analysis.declared import PerFrameAnalysis
 from kinema.errors import ArgumentError
+from kinema.execution.computation import SideBySide
 
 if TYPE_CHECKING:
     import numpy as np
@@ -139,6 +141,11 @@ class RMSD(PerFrameAnalysis):
         # two groups of one description
         names = [f"{name} #{i}" if names.count(name) > 1 else name for i, name in enumerate(names)]
         return [(name, self.quantities[0]) for name in names]
+
+    def _of_quantities(self, found: Results, kernel_results: KernelResults) -> dict[str, Any]:
+        """As MDAnalysis: the table of frame, time and values."""
+        table = kernel_results.get("table")
+        return {"rmsd": SideBySide((found.frames, found.time, found.values)) if table is None else table}
 
     def _arguments_of(
         self, selection: Selection, weights: NDArray[np.float64] | None
