@@ -16,6 +16,7 @@ def test_values_are_those_of_mdanalysis(adk, compound):
     geometry = np.array([np.atleast_2d(atoms.center_of_geometry(compound=compound)) for _ in steps])
     found = kn.analysis.Centers(ours, "resid 1:50", compound=compound).run(step=9).results
     np.testing.assert_allclose(found.positions, masses, rtol=0, atol=1e-4)
+    np.testing.assert_array_equal(found.centers, found.positions)
     np.testing.assert_array_equal(found.values, found.positions.reshape(len(masses), -1))
     plain = kn.analysis.Centers(ours, "resid 1:50", weights=None, compound=compound).run(step=9).results
     np.testing.assert_allclose(plain.positions, geometry, rtol=0, atol=1e-4)

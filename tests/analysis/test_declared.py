@@ -135,8 +135,8 @@ def test_what_is_refused(files: Path, words: str, expected: str) -> None:
 def test_several_quantities_in_memory_and_in_a_file(files: Path) -> None:
     traj = kn.open("a.dcd", stored=False)
     one = Spread(traj, [[0, 1], [3, 8]]).run()
-    assert one.results.keys() == ["spread", "frames", "time", "values", "radius", "about"]
-    assert (one.results.spread.shape, one.results.radius.shape, one.results.about.shape) == ((12, 6), (12,), (12, 3))
+    assert one.results.keys() == ["radius", "about", "frames", "time", "values"]
+    assert (one.results.radius.shape, one.results.about.shape) == ((12,), (12, 3))
     assert [column.label for column in one.table().columns] == [
         "frame", "time (ps)", "radius (angstrom)", "about x (1)", "about y (1)", "about z (1)"
     ]  # fmt: skip

@@ -149,6 +149,25 @@ def test_rows_in_a_file_are_those_in_memory(folder: Path, expected: list[Any], t
             np.testing.assert_array_equal(one.results[name][5:9], other.results[name][5:9], err_msg=name)
 
 
+def test_a_quantity_has_its_values_alone_under_its_name(expected: list[Any]) -> None:
+    for one in expected:
+        if not one.is_per_frame:
+            continue
+        found, width = one.results, 0
+        assert (found.frames.shape, found.time.shape) == ((N_FRAMES,), (N_FRAMES,))
+        for quantity in one.quantities:
+            if quantity.name not in found or isinstance(one, kn.analysis.RMSD):
+                continue
+            values = found[quantity.name]
+            assert values.ndim == 1 + bool(quantity.columns) + isinstance(one, kn.analysis.Centers), quantity
+            width += values[0].size
+        if isinstance(one, kn.analysis.RMSD):
+            # as in MDAnalysis, whose class has frame and time in its table
+            np.testing.assert_array_equal(found.rmsd[:, :2], np.column_stack([found.frames, found.time]))
+            width = found.rmsd.shape[1] - 2
+        assert width == found.values.shape[1], one
+
+
 def test_pickled_before_and_after_a_run(folder: Path, expected: list[Any]) -> None:
     for one, made in zip(expected, every_analysis(opened(folder)), strict=True):
         before, after = pickle.loads(pickle.dumps(made)), pickle.loads(pickle.dumps(one))

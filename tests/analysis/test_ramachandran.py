@@ -29,4 +29,4 @@ def test_a_residue_has_both_or_none(adk):
         kn.analysis.Ramachandran(adk.ours, "resid 1")
     one = kn.analysis.Ramachandran(adk.ours, "resid 100").run(stop=3).results
     assert one.angles.shape == (3, 1, 2)
-    assert one.phi.shape == (3,)
+    assert one.phi.shape == (3, 1)

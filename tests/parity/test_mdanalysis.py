@@ -87,7 +87,8 @@ def test_radius_of_gyration(both):
     traj, universe = both
     protein = universe.select_atoms("protein")
     expected = [(ts.frame, ts.time, protein.radius_of_gyration()) for ts in universe.trajectory[::-1]]
-    found = kn.analysis.RadiusOfGyration(traj, select=protein).run(step=-1).results.rgyr
+    results = kn.analysis.RadiusOfGyration(traj, select=protein).run(step=-1).results
+    found = np.column_stack([results.frames, results.time, results.rgyr])
     np.testing.assert_allclose(found, expected, rtol=0, atol=TOLERANCE)
 
 

@@ -33,6 +33,8 @@ def words(frame):
 
 BEGIN = """
 import functions
+from kinema.execution.result_arrays import ResultColumns
+
 Array = kn.runners.GlobalArray
 
 def many(traj):
@@ -74,7 +76,7 @@ for choice in ({}, {"frames": [7, 7, 380, 0, 12]}, {"start": 390, "stop": 3, "st
                 assert bits(found) == expected, (choice, schedule, results)
                 for at in (0, 2, 3, 4):
                     arrays = [found[at].results[name] for name in found[at].results]
-                    assert all(isinstance(array, Array) == (results == "spread") for array in arrays)
+                    assert all(isinstance(array, (Array, ResultColumns)) == (results == "spread") for array in arrays)
 if rank == 0:
     say("all the same")
 """

@@ -37,9 +37,8 @@ class Angles(TupleAnalysis):
 
     After `run`
     -----------
-    results.values : (frames, n) float64, degrees
-    results.angles : (frames, 2 + n) float64
-        Frame number, time (ps), angles.
+    results.angles : (frames, n) float64, degrees
+    results.values : the same
     results.frames, results.time : (frames,)
     """
 

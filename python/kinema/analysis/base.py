@@ -17,7 +17,7 @@ import numpy as np
 
 from kinema import _core
 from kinema.errors import ArgumentError
-from kinema.execution.computation import Computation, KernelResults, Pass, Passes, Results, SideBySide
+from kinema.execution.computation import Computation, KernelResults, Pass, Passes, Results
 from kinema.notes import collected, emit
 from kinema.printable import are_float32
 from kinema.transforms.base import transforms_in_words
@@ -36,20 +36,17 @@ if TYPE_CHECKING:
     from kinema.runners import Runner, RunnerOptions
     from kinema.selection.frames import FrameChoice, FrameSelection
 
-__all__ = ["Analysis", "Pass", "Passes", "Results", "results_per_frame"]
+__all__ = ["Analysis", "KernelResults", "Pass", "Passes", "Results", "results_per_frame"]
 
 
-def results_per_frame(name: str, frames: FrameSelection, kernel_results: KernelResults) -> Results:
-    """Results that are one row a frame: frames, time, values, and `name`, all of them side by side.
+def results_per_frame(frames: FrameSelection, kernel_results: KernelResults) -> Results:
+    """Results that are one row a frame: frames, time, values.
 
-    Arrays in memory; or, where `kernel_results` has the table already, arrays that stay in a file or on the ranks.
+    Arrays in memory; or, if `kernel_results` has the numbers of frames already, arrays that stay in a file or on ranks.
     """
     values, time = kernel_results["values"], kernel_results["time"]
-    if "table" in kernel_results:
-        return Results(**{name: kernel_results["table"]}, frames=kernel_results["frames"], time=time, values=values)
-    frame_numbers = frames.numbers()
-    table = SideBySide((frame_numbers, time, values))
-    return Results(**{name: table}, frames=frame_numbers.astype(np.int64), time=time, values=values)
+    numbers = kernel_results["frames"] if "frames" in kernel_results else frames.numbers().astype(np.int64)
+    return Results(frames=numbers, time=time, values=values)
 
 
 class Analysis(Computation):

@@ -8,7 +8,7 @@ angstrom. Atoms are taken where they stand: molecules are not made whole. Source
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from kinema import _core
 from kinema.analysis.declaration import MassWeights, Option, Quantity
@@ -18,9 +18,8 @@ from kinema.choices import COMPOUND
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kinema.analysis.base import Passes
+    from kinema.analysis.base import KernelResults, Results
     from kinema.selection.atoms import AtomChoice
-    from kinema.selection.frames import FrameSelection
     from kinema.trajectory import Trajectory
 
 __all__ = ["Centers"]
@@ -41,12 +40,10 @@ class Centers(PerFrameAnalysis):
 
     After `run`
     -----------
-    results.values : (frames, 3 * groups) float64, angstrom
+    results.centers : (frames, groups, 3) float64, angstrom
+    results.positions : the same
+    results.values : (frames, 3 * groups) float64
         x, y and z of the first group, of the second, and so on.
-    results.positions : (frames, groups, 3) float64
-        The same.
-    results.centers : (frames, 2 + 3 * groups) float64
-        Frame number, time (ps), coordinates.
     results.frames, results.time : (frames,)
     """
 
@@ -85,8 +82,8 @@ class Centers(PerFrameAnalysis):
     def _columns(self) -> Sequence[tuple[str, Quantity]]:
         return [(label, self.quantities[0]) for label in self._labels]
 
-    def _passes(self, frames: FrameSelection) -> Passes:
+    def _of_quantities(self, found: Results, kernel_results: KernelResults) -> dict[str, Any]:
         from kinema.execution.result_arrays import vectors_of
 
-        found = yield from super()._passes(frames)
-        return found.and_more(positions=vectors_of(found.values, 3))
+        vectors = vectors_of(found.values, 3)
+        return {"centers": vectors, "positions": vectors}

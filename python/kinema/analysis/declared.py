@@ -9,7 +9,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from kinema.analysis.base import Analysis, Pass, Passes, results_per_frame
+from kinema.analysis.base import Analysis, KernelResults, Pass, Passes, Results, results_per_frame
 from kinema.analysis.declaration import Quantity
 from kinema.errors import ArgumentError
 from kinema.printable import counted
@@ -118,11 +118,11 @@ class PerFrameAnalysis(DeclaredAnalysis):
 
     After `run`
     -----------
-    results.<command_name> : (frames, 2 + columns) float64
-        Frame number, time (ps), values.
+    results.<quantity> : (frames,) float64, or (frames, columns) of one that declares columns
+        Values alone.
     results.frames, results.time : (frames,)
     results.values : (frames, columns)
-    results.<quantity> : where there are several quantities, the columns of each
+        Those of all quantities.
     """
 
     is_per_frame = True
@@ -152,27 +152,27 @@ class PerFrameAnalysis(DeclaredAnalysis):
     def _passes(self, frames: FrameSelection) -> Passes:
         from kinema.runners.base import Rows
 
-        columns = self._columns()
-        results = yield Pass(self._kernel(), self._transforms(), rows=Rows(len(columns)))
-        found = results_per_frame(self._result_name, frames, results)
-        if len(self.quantities) == 1:
-            return found
-        return found.and_more(**self._of_quantities(found.values, columns))
+        results = yield Pass(self._kernel(), self._transforms(), rows=Rows(len(self._columns())))
+        found = results_per_frame(frames, results)
+        return Results(**self._of_quantities(found, results), **dict(found))
 
-    @staticmethod
-    def _of_quantities(values: Any, columns: Sequence[tuple[str, Quantity]]) -> dict[str, Any]:
-        """The values of each quantity, (frames, columns) or, of one column, (frames,)."""
+    def _of_quantities(self, found: Results, kernel_results: KernelResults) -> dict[str, Any]:
+        """The values of each quantity by its name."""
         from kinema.execution.result_arrays import columns_of
 
-        found: dict[str, Any] = {}
+        columns = self._columns()
+        of_each: dict[str, Any] = {}
         for quantity in dict.fromkeys(quantity for _, quantity in columns):
             places = [place for place, (_, of) in enumerate(columns) if of == quantity]
-            found[quantity.name] = columns_of(values, places[0] if len(places) == 1 else places)
-        return found
+            if quantity.columns and len(places) == len(columns):
+                of_each[quantity.name] = found.values
+            else:
+                of_each[quantity.name] = columns_of(found.values, places if quantity.columns else places[0])
+        return of_each
 
     @property
     def _result_name(self) -> str:
-        """Of the table of results, and of the data set in a file."""
+        """Of the data set in a file."""
         return self.command_name.replace("-", "_")
 
     def _table(self) -> Table:

@@ -40,11 +40,10 @@ class Dihedrals(TupleAnalysis):
 
     After `run`
     -----------
-    results.values : (frames, n) float64, degrees
-    results.dihedrals : (frames, 2 + n) float64
-        Frame number, time (ps), angles.
-    results.phi, results.psi, ..., or results.dihedral : (frames, residues) float64, or (frames,) for one residue
+    results.phi, results.psi, ..., or results.dihedral : (frames, residues) float64, degrees
         Those of each name; of quadruples all.
+    results.values : (frames, n) float64
+        All of these.
     results.frames, results.time : (frames,)
 
     Attributes

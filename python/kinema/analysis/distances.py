@@ -47,9 +47,8 @@ class Distances(TupleAnalysis):
 
     After `run`
     -----------
-    results.values : (frames, n) float64, angstrom
-    results.distances : (frames, 2 + n) float64
-        Frame number, time (ps), distances.
+    results.distances : (frames, n) float64, angstrom
+    results.values : the same
     results.frames, results.time : (frames,)
     """
 

@@ -40,9 +40,8 @@ class EndToEnd(TupleAnalysis):
 
     After `run`
     -----------
-    results.values : (frames, chains) float64, angstrom
-    results.end_to_end : (frames, 2 + chains) float64
-        Frame number, time (ps), distances.
+    results.end_to_end : (frames, chains) float64, angstrom
+    results.values : the same
     results.frames, results.time : (frames,)
 
     Attributes

@@ -50,7 +50,7 @@ class Gyration(PerFrameAnalysis):
         From 0 (a sphere) to 1 (a line); nan where all atoms are at one place.
     results.tensor : (frames, 6) float64, angstrom^2, where asked for
         xx, xy, xz, yy, yz, zz.
-    results.values : (frames, 7), with tensor (frames, 13), all of these; results.gyration : with frame and time before
+    results.values : (frames, 7), with tensor (frames, 13), all of these
     results.frames, results.time : (frames,)
     """
 

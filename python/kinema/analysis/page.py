@@ -22,7 +22,12 @@ files, frames, workers, outputs. Lengths are in angstrom, times in ps, angles in
 
 Tables and pictures count atoms from 1, as `--pairs` and PDB do: `atom` of RMSF, `1-100` of distances. Python counts
 from 0, and so do saved arrays (`.npy` with its column `index`, `.npz`, columns of `.h5`).
-[add-a-kernel.md](add-a-kernel.md) shows how one is added.
+
+Each quantity is a result of its name, values alone: (frames,), or (frames, columns) of those with columns below;
+`results.frames` and `results.time` are beside, and `results.values` has all columns. Classes of MDAnalysis keep their
+shapes: `results.rmsd` of `RMSD` is (frames, 3) with frame and time before the values (more with groups), `results.rmsf`
+of `RMSF` is (atoms,), `results.angles` of `Ramachandran` is (frames, residues, 2). `results.distances` of `Distances`
+is (frames, pairs), as of `AtomicDistances`. [add-a-kernel.md](add-a-kernel.md) shows how one is added.
 """
 
 

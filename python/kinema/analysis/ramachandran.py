@@ -43,9 +43,7 @@ class Ramachandran(TupleAnalysis):
         Phi and psi of the first residue, of the second, and so on.
     results.angles : (frames, residues, 2) float64
         The same.
-    results.phi, results.psi : (frames, residues) float64, or (frames,) for one residue
-    results.ramachandran : (frames, 2 + 2 * residues) float64
-        Frame number, time (ps), angles.
+    results.phi, results.psi : (frames, residues) float64
     results.frames, results.time : (frames,)
 
     Attributes

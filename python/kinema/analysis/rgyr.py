@@ -37,15 +37,19 @@ class RadiusOfGyration(PerFrameAnalysis):
 
     After `run`
     -----------
-    results.rgyr : (frames, 3) float64, with axes (frames, 6)
-        Frame number, time (ps), radius, radii about x, y, z (angstrom).
+    results.rgyr : (frames,) float64, angstrom
+    results.rgyr_axes : (frames, 3) float64, angstrom, with axes
+        About x, y and z.
+    results.values : (frames, 1), with axes (frames, 4), all of these
     results.frames, results.time : (frames,)
-    results.values : (frames, 1), with axes (frames, 4)
     """
 
     command_name = "rgyr"
     summary = "Radius of gyration of the atoms, for each frame."
-    quantities = (Quantity("rgyr", "angstrom", "radius of gyration", "with axes four: the radius, about x, y, z"),)
+    quantities = (
+        Quantity("rgyr", "angstrom", "radius of gyration"),
+        Quantity("rgyr_axes", "angstrom", "radii of gyration", "about x, y, z, with --axes"),
+    )
     reference = "definition of the MDAnalysis user guide and of gmx gyrate"
 
     def __init__(
@@ -66,5 +70,5 @@ class RadiusOfGyration(PerFrameAnalysis):
         return _core.Kernel("rgyr", self.trajectory.n_atoms, atoms=atoms, masses=masses, axes=self._axes)
 
     def _columns(self) -> list[tuple[str, Quantity]]:
-        names = ("rgyr", "rgyr_x", "rgyr_y", "rgyr_z") if self._axes else ("rgyr",)
-        return [(name, self.quantities[0]) for name in names]
+        radius, about = self.quantities
+        return [("rgyr", radius), *((f"rgyr_{axis}", about) for axis in ("xyz" if self._axes else ""))]

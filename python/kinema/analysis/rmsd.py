@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 
 from kinema import _core
-from kinema.analysis.base import Pass, Passes
+from kinema.analysis.base import KernelResults, Pass, Passes, Results
 from kinema.analysis.declaration import Match, Option, Quantity, ReferenceFrame, Weights
 from kinema.analysis.declared import PerFrameAnalysis
 from kinema.errors import ArgumentError
+from kinema.execution.computation import SideBySide
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -182,6 +183,11 @@ class RMSD(PerFrameAnalysis):
         # two groups of one description
         names = [f"{name} #{i}" if names.count(name) > 1 else name for i, name in enumerate(names)]
         return [(name, self.quantities[0]) for name in names]
+
+    def _of_quantities(self, found: Results, kernel_results: KernelResults) -> dict[str, Any]:
+        """As MDAnalysis: the table of frame, time and values."""
+        table = kernel_results.get("table")
+        return {"rmsd": SideBySide((found.frames, found.time, found.values)) if table is None else table}
 
     def _arguments_of(
         self, selection: Selection, weights: NDArray[np.float64] | None

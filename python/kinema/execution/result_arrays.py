@@ -151,6 +151,10 @@ class ResultColumns(_ResultView):
         super().__init__(array, () if isinstance(places, int) else (len(places),))
         self._places = places
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Made again of the array that is loaded, which may be in memory then."""
+        return columns_of, (self._array, self._places)
+
     def _of(self, rows: NDArray[Any]) -> NDArray[Any]:
         return rows[..., self._places]
 
@@ -160,6 +164,10 @@ class ResultVectors(_ResultView):
 
     def __init__(self, array: Any, n_components: int) -> None:
         super().__init__(array, (array.shape[1] // n_components, n_components))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """See `ResultColumns`."""
+        return vectors_of, (self._array, self.shape[-1])
 
     def _of(self, rows: NDArray[Any]) -> NDArray[Any]:
         return rows.reshape(*rows.shape[:-1], *self.shape[1:])

@@ -17,6 +17,7 @@ import pytest
 import kinema as kn
 from kinema.analysis import Analysis
 from kinema.execution.checkpoint.file import load
+from kinema.execution.result_arrays import ResultColumns
 from kinema.execution.results_file import ResultArray, ResultTable
 from kinema.runners import Runner, choose_runner
 from kinema.testing.runner_work import (
@@ -341,7 +342,7 @@ class RunnerTests:
             ):
                 assert found.results.keys() == list(memory)
                 for name, values in memory.items():
-                    assert isinstance(found.results[name], ResultArray | ResultTable)
+                    assert isinstance(found.results[name], ResultArray | ResultTable | ResultColumns)
                     assert np.asarray(found.results[name]).tobytes() == values.tobytes()
             assert sorted(file.name for file in tmp_path.iterdir()) == ["rows.h5", "walk.dcd"]
 

@@ -327,9 +327,14 @@ def pack_arrays(value: object) -> tuple[bytes, frozenset[int]]:
 def unpack_arrays(data: bytes, arrays: Sequence[GlobalRows], replace: Callable[[GlobalArray], Any]) -> Any:
     """The value that `pack_arrays` packed, with `replace(array)` in place of each array; `arrays` by their numbers."""
 
+    # results may be of one array, which is then gathered once
+    made: dict[tuple[int, Name], Any] = {}
+
     class ArrayUnpickler(pickle.Unpickler):
         def persistent_load(self, place: Any) -> Any:
             number, column = place
-            return replace(GlobalArray(arrays[number], column))
+            if place not in made:
+                made[place] = replace(GlobalArray(arrays[number], column))
+            return made[place]
 
     return ArrayUnpickler(io.BytesIO(data)).load()
