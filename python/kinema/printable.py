@@ -7,12 +7,13 @@ have: most times are float32, or multiples of one.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["are_float32", "counted", "in_picture", "printable", "printable_lines", "shortest"]
+__all__ = ["are_float32", "counted", "html_table", "in_picture", "printable", "printable_lines", "shortest"]
 
 # of float32: time steps are stored as such, and times are their multiples
 _RELATIVE_ERROR = 2.0**-23
@@ -50,6 +51,15 @@ def are_float32(values: NDArray[Any]) -> bool:
 def counted(number: int, name: str) -> str:
     """As in "1 worker", "2 workers", "47,681 atoms"."""
     return f"{number:,} {name}{'' if number == 1 else 's'}"
+
+
+def html_table(title: str, rows: Iterable[Sequence[object]]) -> str:
+    """A table as notebooks show it, with a title."""
+    from html import escape
+
+    cells = ("".join(f"<td>{escape(printable(str(cell)))}</td>" for cell in row) for row in rows)
+    body = "".join(f"<tr>{row}</tr>" for row in cells)
+    return f"<table><caption>{escape(printable(title))}</caption><tbody>{body}</tbody></table>"
 
 
 def shortest(value: float, digits: int | None = None) -> str:

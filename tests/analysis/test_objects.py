@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import kinema as kn
+from kinema.printable import html_table
 
 
 def restored(analysis):
@@ -77,6 +78,7 @@ def test_what_is_no_trajectory(given):
             make(given)
 
 
+<<<<<<< HEAD
 def test_what_mdanalysis_takes_is_answered_with_what_makes_a_trajectory_of_it():
     import MDAnalysis
 
@@ -104,3 +106,17 @@ def test_files_in_the_order_of_mdanalysis_are_answered_with_ours(small, tmp_path
     ):
         with pytest.raises(kn.Error, match=how):
             kn.open(*files)
+=======
+def test_notebooks_show_tables(small):
+    rmsd = kn.analysis.RMSD(small)
+    assert "none yet" in rmsd.results._repr_html_()
+    shown = rmsd.run().results._repr_html_()
+    n = small.n_frames
+    for name, shape, kind in (("rmsd", (n, 3), "float64"), ("frames", (n,), "int64"), ("time", (n,), "float64")):
+        assert f"<td>{name}</td><td>{shape}</td><td>{kind}</td>" in shown
+    shown = small.with_transform(kn.transforms.center(weights=None))._repr_html_()
+    for name, value in (("format", "DCD"), ("frames", str(n)), ("atoms", "15"), ("transforms", "center")):
+        assert f"<td>{name}</td><td>{value}" in shown
+    # a name is text, whatever is in it
+    assert "<b>" not in html_table("a<b>", [("<b>",)])
+>>>>>>> w-cli

@@ -1,5 +1,6 @@
 """What is imported when: neither MDAnalysis nor matplotlib nor pyarrow for a run from indices."""
 
+import importlib
 import os
 import subprocess
 import sys
@@ -148,3 +149,12 @@ def test_dir_lists_what_is_public_and_nothing_else():
     assert dir(kinema) == sorted(kinema.__all__)
     for name in dir(kinema):
         assert getattr(kinema, name) is not None
+
+
+def test_dir_of_packages_whose_names_are_imported_later():
+    root = Path(kinema.__file__).parent
+    packages = [path.parent for path in root.rglob("__init__.py") if "\ndef __getattr__(" in path.read_text()]
+    assert {"transforms", "analysis", "runners"} <= {path.name for path in packages}
+    for path in packages:
+        name = ".".join(["kinema", *path.relative_to(root).parts])
+        assert dir(importlib.import_module(name)) == sorted(importlib.import_module(name).__all__), name

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema.errors import ArgumentError
+from kinema.printable import html_table
 from kinema.values import dataclass
 
 if TYPE_CHECKING:
@@ -36,6 +37,16 @@ class SideBySide:
     """A result that is made of others when it is first asked for: arrays side by side, as float64 columns."""
 
     arrays: tuple[NDArray[Any], ...]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(rows, columns)."""
+        return len(self.arrays[0]), sum(int(np.prod(array.shape[1:])) for array in self.arrays)
+
+    @property
+    def dtype(self) -> np.dtype[np.float64]:
+        """float64."""
+        return np.dtype(np.float64)
 
     def made(self) -> NDArray[np.float64]:
         """(rows, columns) of all."""
@@ -87,6 +98,14 @@ class Results:
     def __repr__(self) -> str:
         return f"<Results: {', '.join(self._values) or 'none yet'}>"
 
+    def _repr_html_(self) -> str:
+        """Names, shapes and types, as notebooks show them."""
+        rows = [
+            (name, getattr(one, "shape", ""), getattr(one, "dtype", type(one).__name__))
+            for name, one in self._values.items()
+        ]
+        return html_table("Results" if rows else "Results: none yet", rows)
+
 
 class ResultsOnRoot(Results):
     """The results on a rank that has none: each access raises an ArgumentError that says how to get them."""
@@ -114,6 +133,9 @@ class ResultsOnRoot(Results):
 
     def __repr__(self) -> str:
         return "<Results: on rank 0>"
+
+    def _repr_html_(self) -> str:
+        return html_table("Results: on rank 0", ())
 
     def _not_here(self) -> ArgumentError:
         return ArgumentError(

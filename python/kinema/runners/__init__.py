@@ -53,3 +53,7 @@ def __getattr__(name: str) -> Any:
 
     module, class_name = _LATER[name]
     return getattr(import_module(module), class_name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from kinema.errors import ArgumentError
 from kinema.formats import h5md
+from kinema.printable import html_table
 from kinema.resources import worker_count
 from kinema.selection.atom_table import Atoms
 from kinema.selection.topology import Topology
@@ -172,6 +173,15 @@ class TrajectoryDescription(OpenedFiles):
         number = f"{self.n_frames} frames of " if known else ""
         changed = f", {', '.join(self.transforms)}" if self.transforms else ""
         return f"<Trajectory {self.paths[0]}{more}: {self.format}, {number}{self.n_atoms} atoms{changed}>"
+
+    def _repr_html_(self) -> str:
+        """Files, format, frames (if they are known) and atoms, as notebooks show them."""
+        known = self._view is not None or self._core.scanned
+        rows = [("files", ", ".join(self.paths)), ("format", self.format)]
+        rows += [("frames", f"{self.n_frames:,}")] if known else []
+        rows += [("atoms", f"{self.n_atoms:,}")]
+        rows += [("transforms", ", ".join(self.transforms))] if self.transforms else []
+        return html_table("Trajectory", rows)
 
     def _read_stamps(self) -> dict[str, NDArray[Any]]:
         # no transform changes them

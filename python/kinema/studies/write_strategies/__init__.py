@@ -19,3 +19,7 @@ def __getattr__(name: str) -> Any:
     if name not in ("StudyFiles", "run_study"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module("kinema.studies.write_strategies.study"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
