@@ -78,7 +78,6 @@ def test_what_is_no_trajectory(given):
             make(given)
 
 
-<<<<<<< HEAD
 def test_what_mdanalysis_takes_is_answered_with_what_makes_a_trajectory_of_it():
     import MDAnalysis
 
@@ -106,7 +105,6 @@ def test_files_in_the_order_of_mdanalysis_are_answered_with_ours(small, tmp_path
     ):
         with pytest.raises(kn.Error, match=how):
             kn.open(*files)
-=======
 def test_notebooks_show_tables(small):
     rmsd = kn.analysis.RMSD(small)
     assert "none yet" in rmsd.results._repr_html_()
@@ -119,4 +117,3 @@ def test_notebooks_show_tables(small):
         assert f"<td>{name}</td><td>{value}" in shown
     # a name is text, whatever is in it
     assert "<b>" not in html_table("a<b>", [("<b>",)])
->>>>>>> w-cli
