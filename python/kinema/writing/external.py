@@ -372,8 +372,10 @@ def _lengths_and_angles(cells: NDArray[Any]) -> tuple[NDArray[np.float64], NDArr
 
 def _with_open_edges(cells: NDArray[Any]) -> NDArray[np.bool_]:
     """(n,) which of the cells have edges of length 0, and others."""
-    there: NDArray[np.bool_] = cells.any(axis=2)
-    return there.any(axis=1) & ~there.all(axis=1)
+    lengths = np.count_nonzero(cells, axis=2)
+    n_edges = np.count_nonzero(lengths, axis=1)
+    found: NDArray[np.bool_] = (n_edges > 0) & (n_edges < 3)
+    return found
 
 
 @contextmanager
