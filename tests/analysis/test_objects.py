@@ -105,6 +105,8 @@ def test_files_in_the_order_of_mdanalysis_are_answered_with_ours(small, tmp_path
     ):
         with pytest.raises(kn.Error, match=how):
             kn.open(*files)
+
+
 def test_notebooks_show_tables(small):
     rmsd = kn.analysis.RMSD(small)
     assert "none yet" in rmsd.results._repr_html_()

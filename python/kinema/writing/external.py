@@ -228,9 +228,9 @@ class ExternalWriter(Writer):
                 if wrong.any():
                     atom = int(np.argwhere(wrong)[0][0])
                     raise ArgumentError(
-                        f"{self.path}: {self.format} frame {self._n_frames + number}: {name} of atom {atom + 1} "
-                        f"(counted from 1) do not fit the columns, expected numbers from {lowest / unit:g} to "
-                        f"{highest / unit:g}, found {frame[atom].tolist()}",
+                        f"{self.path}: {self.format} frame {self._n_frames + number}: {name} of atom {atom} do not fit "
+                        f"the columns, expected numbers from {lowest / unit:g} to {highest / unit:g}, found "
+                        f"{frame[atom].tolist()}",
                         path=self.path,
                         format=self.format,
                         frame=self._n_frames + number,
@@ -372,9 +372,10 @@ def _lengths_and_angles(cells: NDArray[Any]) -> tuple[NDArray[np.float64], NDArr
 
 def _with_open_edges(cells: NDArray[Any]) -> NDArray[np.bool_]:
     """(n,) which of the cells have edges of length 0, and others."""
-    n_edges = np.count_nonzero(np.count_nonzero(cells, axis=2), axis=1)
-    some: NDArray[np.bool_] = (n_edges > 0) & (n_edges < 3)
-    return some
+    lengths = np.count_nonzero(cells, axis=2)
+    n_edges = np.count_nonzero(lengths, axis=1)
+    found: NDArray[np.bool_] = (n_edges > 0) & (n_edges < 3)
+    return found
 
 
 @contextmanager

@@ -100,7 +100,7 @@ class TrajectoryGroup:
             mark_time=lambda dataset: dialect.write(dataset, "unit", units.text("times")),
         )
         options.atoms.write(root, group, dialect)
-        open_edges = None if cell is None else np.array([not np.any(edge) for edge in cell])
+        open_edges = None if cell is None else ~_with_length(cell)
         return cls(fields, edges, options.cell, axis, options.bound, open_edges=open_edges)
 
     def set_cell(self, cell: NDArray[Any] | None) -> None:
@@ -209,9 +209,14 @@ def _preparation(name: str, options: FileOptions) -> Preparation:
     return Preparation(options.dtype, options.units.divisor(name), None if bound is None else bound.rounding)
 
 
+def _with_length(cell: NDArray[Any]) -> NDArray[np.bool_]:
+    """(3,) which edges of a cell are not zero."""
+    return np.array([bool(edge.any()) for edge in np.asarray(cell)], np.bool_)
+
+
 def _make_box(group: h5py.Group, options: FileOptions, cell: NDArray[Any] | None) -> h5py.Group:
     """`cell`: that of the first frame; an edge of length 0 is open, whatever the options say."""
-    there = [False] * 3 if cell is None else [bool(np.any(edge)) for edge in cell]
+    there = [False] * 3 if cell is None else _with_length(cell).tolist()
     stated = options.boundary or ("periodic",) * 3
     boundary = [word if has_length else "none" for word, has_length in zip(stated, there, strict=True)]
     box = group.create_group("box")
