@@ -228,9 +228,9 @@ class ExternalWriter(Writer):
                 if wrong.any():
                     atom = int(np.argwhere(wrong)[0][0])
                     raise ArgumentError(
-                        f"{self.path}: {self.format} frame {self._n_frames + number}: {name} of atom {atom} do not fit "
-                        f"the columns, expected numbers from {lowest / unit:g} to {highest / unit:g}, found "
-                        f"{frame[atom].tolist()}",
+                        f"{self.path}: {self.format} frame {self._n_frames + number}: {name} of atom {atom + 1} "
+                        f"(counted from 1) do not fit the columns, expected numbers from {lowest / unit:g} to "
+                        f"{highest / unit:g}, found {frame[atom].tolist()}",
                         path=self.path,
                         format=self.format,
                         frame=self._n_frames + number,
