@@ -24,6 +24,7 @@ from MDAnalysisTests.datafiles import DCD, PSF
 
 import kinema as kn
 from kinema.interop.mdanalysis import Backend, KinemaReader
+from kinema.interop.mdanalysis.backend import starting_note
 from kinema.resources import default_workers
 from kinema.runners.dask.runner import Dask
 from kinema.runners.local.processes import ProcessesRunner
@@ -174,30 +175,42 @@ def test_readers_in_workers_leave_the_other_cores_to_these(client: Client, monke
 def test_workers_of_a_block_stay_for_the_next_analysis(universe: MDAnalysis.Universe) -> None:
     before = set(psutil.Process().children(recursive=True))
 
-    def seen(n_parts: int) -> set[int]:
+    def seen(n_parts: int, backend: Backend) -> set[int]:
         found = Where(universe.trajectory).run(backend=backend, unsupported_backend=True, n_parts=n_parts)
         # this one helps until workers are ready
         return set(found.results.processes) - {os.getpid()}
 
     with Backend("processes", 1) as backend:
-        first = seen(4)
+        first = seen(4, backend)
         assert len(first) == 1
         assert RMSD(universe, select="name CA").run(backend=backend, unsupported_backend=True).results.rmsd.shape
-        assert seen(1) == first
+        assert seen(1, backend) == first
         with pytest.raises(ArithmeticError):
             Gyration(universe.atoms, fails_at=42).run(backend=backend, unsupported_backend=True, n_parts=7)
         # after an error others begin, and after a loss
-        second = seen(2)
+        second = seen(2, backend)
         assert second.isdisjoint(first)
         os.kill(*second, signal.SIGKILL)
         # until it is gone; its parent is to find that out
         psutil.wait_procs([psutil.Process(pid) for pid in second if psutil.pid_exists(pid)], timeout=60)
-        assert seen(2).isdisjoint(second)
+        assert seen(2, backend).isdisjoint(second)
     # what is left waits for the next block
     (server,) = set(psutil.Process().children(recursive=True)) - before
     assert "server_process" in " ".join(server.cmdline())
-    # and without the block they end with the analysis
-    assert seen(1).isdisjoint(seen(1))
+    # without a block they stay until the backend is gone
+    third = seen(1, backend)
+    assert seen(1, backend) == third
+    processes = [psutil.Process(one) for one in third]
+    del backend
+    assert not psutil.wait_procs(processes, timeout=60)[1]
+
+
+def test_a_start_that_takes_longer_than_the_work_is_noted() -> None:
+    # 3 s in all, of which two workers computed 0.4 s each at a time
+    note = starting_note(3.0, [0.2] * 4, 2)
+    assert note is not None and "took 2.600 s, the work of all parts 0.800 s: the serial backend is faster" in note
+    assert starting_note(3.0, [1.0] * 4, 2) is None
+    assert starting_note(0.1, [], 2) is None
 
 
 def test_parts_are_as_many_as_workers(universe: MDAnalysis.Universe, client: Client) -> None:

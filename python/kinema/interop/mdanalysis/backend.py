@@ -6,6 +6,8 @@ MDAnalysis' own code reads the frames and computes, in each worker.
 from __future__ import annotations
 
 import sys
+import time
+import weakref
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -16,8 +18,11 @@ import numpy as np
 from MDAnalysis.analysis.backends import BackendBase
 from numpy.typing import NDArray
 
+from kinema.notes import emit
 from kinema.progress import ProgressChoice, reporting
 from kinema.runners import Runner, choose_runner
+from kinema.runners.local.processes import ProcessesRunner
+from kinema.timings import format_seconds
 
 __all__ = ["Backend"]
 
@@ -54,7 +59,8 @@ class Backend(BackendBase):  # type: ignore[misc]
 
     A backend begins to import MDAnalysis for its workers when it is made: make it before the Universe is loaded, and
     use it again. Until workers are ready this process computes parts itself, where there are more than two a worker.
-    Within a block workers stay for the next analysis.
+    Processes stay for the next analysis until the backend is no longer used, those of a runner that was given as an
+    object until the end of a block. If starting takes longer than the work, that is noted once.
 
     >>> with Backend("processes") as backend:
     ...     for group in groups:
@@ -69,6 +75,11 @@ class Backend(BackendBase):  # type: ignore[misc]
         self.runner.preload([name for name in tuple(sys.modules) if name.split(".")[0] == "MDAnalysis"])
         self._progress = progress
         self._session = ExitStack()
+        # processes of one's own stay from run to run; they end with this object or with the interpreter
+        self._kept = ExitStack() if isinstance(runner, str) and isinstance(self.runner, ProcessesRunner) else None
+        self._has_kept = self._noted = False
+        if self._kept is not None:
+            weakref.finalize(self, self._kept.close)
         super().__init__(n_workers=self.runner.concurrency(n_workers))
 
     def __enter__(self) -> Self:
@@ -80,10 +91,29 @@ class Backend(BackendBase):  # type: ignore[misc]
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._session.close()
+        self._end_kept()
+
+    def _keep(self) -> None:
+        """Has workers stay after the call that comes, as long as they are as those that would be started then."""
+        if self._kept is None:
+            return
+        assert isinstance(self.runner, ProcessesRunner)
+        if not self.runner.fits():
+            self._end_kept()
+        if not self._has_kept:
+            self._kept.enter_context(self.runner.session())
+            self._has_kept = True
+
+    def _end_kept(self) -> None:
+        if self._kept is not None:
+            self._kept.close()
+            self._has_kept = False
 
     def apply(self, func: Callable[[NDArray[np.int64]], Any], computations: Sequence[NDArray[np.int64]]) -> list[Any]:
         """What MDAnalysis calls: `func` of each part, which is an array of (frames, 2) positions and numbers."""
         sizes = [len(part) for part in computations]
+        began = time.perf_counter()
+        self._keep()
         with reporting(self._progress, "MDAnalysis", sum(sizes), launched=self.runner.launched) as report:
             done = 0
 
@@ -93,7 +123,25 @@ class Backend(BackendBase):  # type: ignore[misc]
                 if report is not None:
                     report(done, sum(sizes))
 
-            return self.runner.map(_PartFunction(func), list(computations), workers=self.n_workers, progress=count)
+            parts = self.runner.map(_PartFunction(func), list(computations), workers=self.n_workers, progress=count)
+        note = starting_note(time.perf_counter() - began, [part.seconds for part in parts], self.n_workers)
+        if note is not None and not self._noted and self.runner.name != "serial":
+            self._noted = True
+            emit([note])
+        return parts
+
+
+def starting_note(whole: float, parts: Sequence[float], workers: int) -> str | None:
+    """The note on a call of so many seconds, and its parts, if starting workers took longer than the work of all parts;
+    else None."""
+    work = sum(parts)
+    starting = whole - work / max(1, min(workers, len(parts)))
+    if not parts or starting <= work:
+        return None
+    return (
+        f"starting workers and sending them the Universe took {format_seconds(starting)}, the work of all parts "
+        f"{format_seconds(work)}: the serial backend is faster; workers that stay for the next run need not start again"
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,6 +151,7 @@ class _PartResults:
     frames: NDArray[np.int64]
     times: NDArray[np.float64]
     results: Any
+    seconds: float
 
 
 class _PartFunction:
@@ -116,10 +165,11 @@ class _PartFunction:
 
     def __call__(self, frames: NDArray[np.int64]) -> _PartResults:
         """Computes the part."""
+        began = time.perf_counter()
         try:
             analysis = self.function(frames)
         except Exception as error:
             if len(frames):
                 error.add_note(f"in frames {frames[0, 1]} to {frames[-1, 1]}")
             raise
-        return _PartResults(analysis.frames, analysis.times, analysis.results)
+        return _PartResults(analysis.frames, analysis.times, analysis.results, time.perf_counter() - began)

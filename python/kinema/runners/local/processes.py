@@ -138,13 +138,17 @@ class ProcessesRunner(Runner):
             finally:
                 self._lasting.pool = None
 
+    def fits(self) -> bool:
+        """Whether workers that have started are as those that would start now, by folder, environment and path."""
+        return self._server is None or self._server.fits()
+
     def _pool(self) -> AbstractContextManager[WorkerPool]:
         """The pool of the session, or one for this pass."""
         pool: WorkerPool | None = getattr(self._lasting, "pool", None)
         return self._new_pool() if pool is None else nullcontext(pool)
 
     def _new_pool(self) -> WorkerPool:
-        if self._server is not None and not self._server.fits():
+        if not self.fits():
             # for workers that are as if they were started now
             self._server = start_server()
             self.preload(())
