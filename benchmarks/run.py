@@ -51,6 +51,7 @@ from serial_io import plot, serial_io
 from start import start
 from text import text
 from trace_cost import trace_cost
+from xtc_faults import xtc_faults
 
 HERE = Path(__file__).resolve().parent
 # a peer gets as many frames as it does in about a second; Kinema and the plain read get all
@@ -334,6 +335,7 @@ def main() -> None:
     warp_md(bench)
     figures(bench)
     text(bench)
+    xtc_faults(bench)
     pipeline(bench)
     convert(bench)
     netcdf(bench)

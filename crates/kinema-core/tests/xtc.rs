@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use kinema_core::format::xtc::Xtc;
+use kinema_core::format::xtc::encode::decode_integers;
 use kinema_core::format::{Decoded, Decoder, Format, Request, Scan, ScanOptions, Scratch, Wanted};
 use kinema_core::frame::{Block, Fields, Scales};
 use kinema_core::index::Index;
@@ -344,6 +345,76 @@ fn garbage_in_the_middle_is_corrupt_and_has_its_place() {
             "{error}"
         );
         assert!(error.offset() >= Some((frame + place) as u64), "{error}");
+    }
+}
+
+/// Reads some atoms of frame 0 of `bytes`, whose sound frames have the same places.
+fn first_frame(sound: &[u8], bytes: &[u8], atoms: AtomSelection) -> Result<(), Error> {
+    let (decoder, scan) = opened(&memory(sound)).expect("a sound file");
+    read(&*decoder, &memory(bytes), &scan.index, &[0], &request(atoms)).map(|_| ())
+}
+
+#[test]
+fn decoding_ends_at_the_stated_byte() {
+    for name in ["mixed", "mixed_2023", "water", "gas", "separate", "wide", "wide_small", "huge_chain"] {
+        let sound = small_file(name);
+        let long = sound[2..4] == [0x07, 0xe7];
+        let word = if long { 92 } else { 88 };
+        let stated = u32::from_be_bytes(sound[word..word + 4].try_into().expect("four bytes"));
+        let n_atoms = u32::from_be_bytes(sound[4..8].try_into().expect("four bytes"));
+        // within the padding, so that the frame is as long as before
+        let (first, last) = ((stated - 1) / 4 * 4 + 1, stated.next_multiple_of(4));
+        for other in (first..=last).filter(|&other| other != stated) {
+            let mut bytes = sound.clone();
+            bytes[word..word + 4].copy_from_slice(&other.to_be_bytes());
+            let of_last = AtomSelection::from_sorted(vec![n_atoms - 1], n_atoms).expect("sorted");
+            for atoms in [AtomSelection::all(n_atoms), of_last] {
+                let error = first_frame(&sound, &bytes, atoms).expect_err("another end");
+                assert_eq!((error.kind(), error.frame()), (ErrorKind::Corrupt, Some(0)), "{name}: {error}");
+                if other > stated {
+                    let what = format!("wrong length of the compressed coordinates, expected {other}, found {stated}");
+                    assert_eq!(error.what(), what, "{name}");
+                }
+            }
+            // the end is not decoded
+            let of_first = AtomSelection::from_sorted(vec![0], n_atoms).expect("sorted");
+            first_frame(&sound, &bytes, of_first).expect("the first atom is sound");
+        }
+    }
+}
+
+#[test]
+fn both_decoders_find_the_same_faults() {
+    let mut random = Random(5);
+    let mut found = std::collections::BTreeMap::new();
+    for name in ["mixed", "mixed_2023", "water", "gas", "wide", "separate", "wide_small", "huge_chain"] {
+        let sound = small_file(name);
+        let (_, scan) = opened(&memory(&sound)).expect("a sound file");
+        let len = scan.index.extent(0).len as usize;
+        let n_atoms = u32::from_be_bytes(sound[4..8].try_into().expect("four bytes"));
+        for round in 0..300 {
+            let mut bytes = sound.clone();
+            let at = 96 + random.below(len - 96 - 64);
+            match round % 4 {
+                0 => bytes[at] ^= 1 << random.below(8),
+                1 => bytes[at..at + 4].fill(0xff),
+                2 => bytes[at..at + 64].fill_with(|| random.next() as u8),
+                _ => bytes[at..at + 64].fill(0),
+            }
+            let as_floats = first_frame(&sound, &bytes, AtomSelection::all(n_atoms)).map_err(|error| {
+                let known = error.what().split_once(',').map_or(error.what(), |(what, _)| what);
+                *found.entry(known.split(" of atom ").last().unwrap_or(known).to_owned()).or_insert(0) += 1;
+                (error.what().to_owned(), error.offset())
+            });
+            let all = AtomSelection::all(n_atoms);
+            let as_integers = decode_integers(&bytes[..len], 0, &all, &mut Vec::new(), &mut Vec::new());
+            let as_integers = as_integers.map(|_| ()).map_err(|error| (error.what().to_owned(), error.offset()));
+            assert_eq!(as_floats, as_integers, "{name}, round {round}");
+        }
+    }
+    let n_found = |what: &str| found.iter().filter(|(known, _)| known.contains(what)).map(|(_, n)| n).sum::<i32>();
+    for what in ["range of the frame", "a digit of a small difference", "wrong length", "end early", "too long"] {
+        assert!(n_found(what) > 0, "{what}: {found:?}");
     }
 }
 

@@ -18,6 +18,8 @@ from kinema.stored.records import Record, RecordFolder
 __all__ = ["DamagedBytes", "Verdict", "Verdicts"]
 
 _FORMATS = ("XTC", "TRR", "NetCDF", "DCD", "DL_POLY HISTORY", "DL_POLY CONFIG")
+# what decoders compare: a number of its own whenever they find more, so that earlier verdicts do not count
+_CHECKS = 2
 
 
 @dataclass(frozen=True)
@@ -120,6 +122,7 @@ class Verdicts:
         part = self._parts[number]
         return {
             "version": _core.__version__,
+            "checks": _CHECKS,
             "format": part["format"],
             "frames": part["file_frames"],
             # frames of another index may have other numbers

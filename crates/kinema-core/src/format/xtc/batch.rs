@@ -3,16 +3,16 @@
 //! Only the flags of groups depend on each other. The numbers that the flags delimit are taken apart side by side, with
 //! divisions in double precision that are exact for the widths that are done here.
 
-use super::coordinates::{Job, Scale, UnpackState};
+use super::coordinates::{LONGEST_RUN, Seen, UnpackState};
 use super::header::Packing;
 use super::radix::Radices;
 
 /// Groups of a batch: little enough that scanning the next overlaps with unpacking this one.
 const GROUPS: usize = 32;
 /// Numbers that are taken apart side by side.
-const LANES: usize = 8;
+pub(super) const LANES: usize = 8;
 /// Differences of a group at most.
-const MOST_RUN: usize = 10;
+pub(super) const MOST_RUN: usize = 10;
 /// Differences of a batch, and what is written beyond them.
 const DIFFERENCES: usize = GROUPS * MOST_RUN + LANES + MOST_RUN;
 /// Bytes that are there from the first of a group on: it takes at most 50 + 6 + 10 * 50 bits, and a load touches 8 bytes.
@@ -97,8 +97,13 @@ impl Batch {
                 *place = load(window, first + i as u64 * width);
             }
             if run > 3 {
-                for (i, place) in places[3..].iter_mut().enumerate() {
+                for (i, place) in places[3..LONGEST_RUN].iter_mut().enumerate() {
                     *place = load(window, first + (3 + i as u64) * width);
+                }
+                if run > LONGEST_RUN {
+                    for (i, place) in places[LONGEST_RUN..].iter_mut().enumerate() {
+                        *place = load(window, first + (LONGEST_RUN as u64 + i as u64) * width);
+                    }
                 }
             }
             n += run;
@@ -118,16 +123,24 @@ impl Batch {
 
     /// Writes the atoms of the groups into `out`, as integers in the places of floats; how many there were.
     #[inline(always)]
-    pub fn unpack(&mut self, out: &mut [[f32; 3]]) -> Option<usize> {
-        take_apart(&self.full, self.min, &self.fulls, &mut self.full_integers, 0, self.n_groups);
+    pub fn unpack(&mut self, out: &mut [[f32; 3]], seen: &mut Seen) -> Option<usize> {
+        take_apart(&self.full, self.min, &self.fulls, &mut self.full_integers, 0, self.n_groups, |_, _| ());
         let mut from = 0;
+        let mut too_large = seen.too_large;
         for &(small, to) in self.streaks.get(..self.n_streaks)? {
             if from < to {
                 let radices = Radices::small(small)?;
-                take_apart(radices, [-radices.half; 3], &self.differences, &mut self.integers, from, to);
+                let (numbers, integers) = (&self.differences, &mut self.integers);
+                let most = radices.most();
+                take_apart(radices, [-radices.half; 3], numbers, integers, from, to, |found, counted| {
+                    for (i, lane) in too_large.iter_mut().enumerate() {
+                        *lane |= -i32::from(found[i] > most) & counted[i];
+                    }
+                });
             }
             from = to;
         }
+        seen.too_large = too_large;
         let (mut atom, mut difference) = (0, 0);
         for (i, &run) in self.runs.get(..self.n_groups)?.iter().enumerate() {
             let first = [0, 1, 2].map(|axis| self.full_integers[axis][i]);
@@ -152,9 +165,15 @@ impl Batch {
                 places[1 + i] = as_floats(last);
             }
             if run > 3 {
-                for i in 3..MOST_RUN {
+                for i in 3..LONGEST_RUN {
                     last = add(last, [x[i], y[i], z[i]]);
                     places[1 + i] = as_floats(last);
+                }
+                if run > LONGEST_RUN {
+                    for i in LONGEST_RUN..MOST_RUN {
+                        last = add(last, [x[i], y[i], z[i]]);
+                        places[1 + i] = as_floats(last);
+                    }
                 }
             }
         }
@@ -175,26 +194,29 @@ impl Picked {
         Self { batch: Batch::new(full, packing), atoms: [[0.0; 3]; (GROUPS + 1) * (1 + MOST_RUN)] }
     }
 
-    /// Takes groups from `at` on, writes the selected ones of their atoms, and goes behind them; how many atoms there were.
+    /// Takes groups from `at` on, writes the selected ones of their atoms, as integers in the places of floats, and goes
+    /// behind them; how many atoms there were.
     #[inline(always)]
+    #[expect(clippy::too_many_arguments, reason = "the state of one loop, in registers")]
     pub fn groups(
         &mut self,
-        job: &Job<'_>,
         data: &[u8],
         limit: u64,
+        n_atoms: usize,
         at: &mut UnpackState,
         selected: &[u32],
         out: &mut [[f32; 3]],
+        seen: &mut Seen,
     ) -> Option<usize> {
         let first = at.atom;
-        self.batch.fill(data, limit, at, job.n_atoms);
-        let n_atoms = self.batch.unpack(&mut self.atoms)?;
-        let (scale, places) = (Scale::of(job), out.get_mut(at.written..)?);
+        self.batch.fill(data, limit, at, n_atoms);
+        let n_atoms = self.batch.unpack(&mut self.atoms, seen)?;
+        let places = out.get_mut(at.written..)?;
         for (&atom, place) in selected.get(at.written..)?.iter().zip(places) {
             let Some(found) = (atom as usize).checked_sub(first).and_then(|i| self.atoms.get(..n_atoms)?.get(i)) else {
                 break;
             };
-            *place = found.map(|value| scale.float(value.to_bits() as i32));
+            *place = *found;
             at.written += 1;
         }
         Some(n_atoms)
@@ -211,7 +233,11 @@ fn as_floats(integers: [i32; 3]) -> [f32; 3] {
     integers.map(|integer| f32::from_bits(integer as u32))
 }
 
-/// The integers of the numbers `from..to`, and of some behind, plus `offset`.
+/// All bits of the lanes that count, by the number of the others.
+static COUNTED: [i32; 2 * LANES] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
+
+/// The integers of the numbers `from..to`, and of some behind, plus `offset`; `check` is given those of the first axis, and
+/// which of them count.
 #[inline(always)]
 fn take_apart<const N: usize, const M: usize>(
     radices: &Radices,
@@ -220,11 +246,16 @@ fn take_apart<const N: usize, const M: usize>(
     integers: &mut [[i32; M]; 3],
     from: usize,
     to: usize,
+    mut check: impl FnMut(&[i32; LANES], &[i32; LANES]),
 ) {
     let mut at = from;
     while at < to {
         let Some(numbers) = numbers.get(at..).and_then(<[u64]>::first_chunk::<LANES>) else { return };
-        for (of_axis, found) in integers.iter_mut().zip(radices.take_apart(numbers, offset)) {
+        let others = LANES - (to - at).min(LANES);
+        let Some(counted) = COUNTED.get(others..).and_then(<[i32]>::first_chunk::<LANES>) else { return };
+        let found = radices.take_apart(numbers, offset);
+        check(&found[0], counted);
+        for (of_axis, found) in integers.iter_mut().zip(found) {
             if let Some(places) = of_axis.get_mut(at..at + LANES) {
                 places.copy_from_slice(&found);
             }

@@ -3,8 +3,12 @@
 //! The stream is a row of groups: a full coordinate, a flag, and a run of up to ten small differences. A group needs
 //! nothing of the one before but the run length and the width of the differences, so that groups without selected
 //! atoms are stepped over by reading their flag alone.
+//!
+//! What is unpacked is compared with what the frame states: integers with the least and the largest of each coordinate, the
+//! first digit of each difference with its radix (the other two are remainders, and the digits of a full coordinate are
+//! integers of the first rule).
 
-use super::batch::{Batch, Picked};
+use super::batch::{Batch, LANES, MOST_RUN, Picked};
 use super::header::Packing;
 use super::radix::{Full, FullCoordinate, LOAD_REACH, Small, load};
 
@@ -50,6 +54,7 @@ impl Cpu {
 }
 
 /// What is to be unpacked, and how.
+#[derive(Clone, Copy)]
 pub(super) struct Job<'a> {
     pub packing: Packing,
     pub full: FullCoordinate,
@@ -67,7 +72,7 @@ pub(super) struct Job<'a> {
 /// From integers to floats as libxdrf does: the single nearest to the integer, times the single nearest to 1 / precision;
 /// then the wanted unit.
 #[derive(Clone, Copy)]
-pub(super) struct Scale {
+struct Scale {
     inverse: f32,
     length: f32,
 }
@@ -110,40 +115,46 @@ pub(super) enum Stop {
     RunTooLong(usize),
     /// This place of the table of small differences does not exist.
     NoSuchSmall(i32),
+    /// A digit of a small difference is not below its radix.
+    DigitTooLarge { digit: i32, radix: i32 },
+    /// An integer is less than the least, or more than the largest one that the frame states for this axis.
+    Outside { atom: usize, axis: usize, integer: i32 },
 }
 
 /// Unpacks into `out`, which holds one place for each wanted atom.
 pub(super) fn unpack(job: &Job<'_>, out: &mut [[f32; 3]], cpu: Cpu) -> (Stop, UnpackState) {
-    match cpu {
-        Cpu::Baseline => unpack_body(job, out),
+    let mut seen = Seen::new();
+    let (stop, state) = match cpu {
+        Cpu::Baseline => unpack_body(job, out, &mut seen),
         #[cfg(target_arch = "x86_64")]
         // SAFETY: an `Avx2Proof` is made by `Cpu::detect` alone, after it found all of these features.
         // The safe twin is `unpack_body`, to which it is compared in the tests.
-        Cpu::Avx2(_) => unsafe { unpack_avx2(job, out) },
-    }
+        Cpu::Avx2(_) => unsafe { unpack_avx2(job, out, &mut seen) },
+    };
+    if seen.is_within(&job.packing) { (stop, state) } else { first_fault(job, &state) }
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt")]
-fn unpack_avx2(job: &Job<'_>, out: &mut [[f32; 3]]) -> (Stop, UnpackState) {
-    unpack_body(job, out)
+fn unpack_avx2(job: &Job<'_>, out: &mut [[f32; 3]], seen: &mut Seen) -> (Stop, UnpackState) {
+    unpack_body(job, out, seen)
 }
 
 #[inline(always)]
-fn unpack_body(job: &Job<'_>, out: &mut [[f32; 3]]) -> (Stop, UnpackState) {
+fn unpack_body(job: &Job<'_>, out: &mut [[f32; 3]], seen: &mut Seen) -> (Stop, UnpackState) {
     match job.full {
-        FullCoordinate::Narrow(full) => unpack_with(job, full, out),
-        FullCoordinate::Wide(full) => unpack_with(job, full, out),
-        FullCoordinate::Separate(full) => unpack_with(job, full, out),
+        FullCoordinate::Narrow(full) => unpack_with(job, full, out, seen),
+        FullCoordinate::Wide(full) => unpack_with(job, full, out, seen),
+        FullCoordinate::Separate(full) => unpack_with(job, full, out, seen),
     }
 }
 
 #[inline(always)]
-fn unpack_with<F: Full>(job: &Job<'_>, full: F, out: &mut [[f32; 3]]) -> (Stop, UnpackState) {
+fn unpack_with<F: Full>(job: &Job<'_>, full: F, out: &mut [[f32; 3]], seen: &mut Seen) -> (Stop, UnpackState) {
     let mut state = job.start;
     // where no load can reach beyond the data, they are used as they are
     let inner_bits = (job.data.len().saturating_sub(LOAD_REACH) as u64) * 8;
-    let stop = pass(job, full, job.data, inner_bits, &mut state, out);
+    let stop = pass(job, full, job.data, inner_bits, &mut state, out, seen);
     if stop != Stop::Short {
         return (stop, state);
     }
@@ -159,9 +170,67 @@ fn unpack_with<F: Full>(job: &Job<'_>, full: F, out: &mut [[f32; 3]]) -> (Stop, 
     };
     to.copy_from_slice(from);
     state.bit %= 8;
-    let stop = pass(job, full, &tail, kept as u64 * 8, &mut state, out);
+    let stop = pass(job, full, &tail, kept as u64 * 8, &mut state, out, seen);
     state.bit += start as u64 * 8;
     (stop, state)
+}
+
+/// Atoms whose least and largest integers are kept side by side: three vectors of eight.
+const SIDE_BY_SIDE: usize = 8;
+
+/// What has been unpacked: it is compared with what the frame states when all is, as that is the least work.
+pub(super) struct Seen {
+    least: [i32; 3 * SIDE_BY_SIDE],
+    largest: [i32; 3 * SIDE_BY_SIDE],
+    /// Not zero if the first digit of a difference was not below its radix.
+    pub too_large: [i32; LANES],
+}
+
+impl Seen {
+    pub fn new() -> Self {
+        Self { least: [i32::MAX; 3 * SIDE_BY_SIDE], largest: [i32::MIN; 3 * SIDE_BY_SIDE], too_large: [0; LANES] }
+    }
+
+    #[inline(always)]
+    fn is_within(&self, packing: &Packing) -> bool {
+        let within = |i: usize| self.least[i] >= packing.min[i % 3] && self.largest[i] <= packing.max[i % 3];
+        (0..3 * SIDE_BY_SIDE).fold(self.too_large == [0; LANES], |all, i| all & within(i))
+    }
+}
+
+/// The first group, up to where unpacking has ended, that has an atom which is not as the frame states, and what is wrong.
+#[cold]
+#[inline(never)]
+fn first_fault(job: &Job<'_>, end: &UnpackState) -> (Stop, UnpackState) {
+    let padded = [job.data, &[0; LOAD_REACH]].concat();
+    let (mut at, limit) = (job.start, job.data.len() as u64 * 8);
+    let stop = match job.full {
+        FullCoordinate::Narrow(full) => fault_of_groups(job, full, &padded, limit, &mut at, end.atom),
+        FullCoordinate::Wide(full) => fault_of_groups(job, full, &padded, limit, &mut at, end.atom),
+        FullCoordinate::Separate(full) => fault_of_groups(job, full, &padded, limit, &mut at, end.atom),
+    };
+    (stop.err().unwrap_or(Stop::Short), at)
+}
+
+fn fault_of_groups<F: Full>(
+    job: &Job<'_>,
+    full: F,
+    data: &[u8],
+    limit: u64,
+    at: &mut UnpackState,
+    end: usize,
+) -> Result<(), Stop> {
+    let mut places = [[0.0; 3]; 1 + MOST_RUN];
+    while at.atom < end {
+        let group = group_at(data, limit, full.bits(), at, job.n_atoms)?;
+        let atoms = places.get_mut(..1 + group.run).ok_or(Stop::RunTooLong(group.run))?;
+        whole_group(job, full, data, limit, at, &group, atoms)?;
+        for (i, place) in atoms.iter().enumerate() {
+            outside(&job.packing, at.atom + i, place.map(|value| value.to_bits() as i32)).map_or(Ok(()), Err)?;
+        }
+        at.step_over(&group);
+    }
+    Ok(())
 }
 
 #[inline(always)]
@@ -172,14 +241,15 @@ fn pass<F: Full>(
     limit: u64,
     state: &mut UnpackState,
     out: &mut [[f32; 3]],
+    seen: &mut Seen,
 ) -> Stop {
     match job.selected {
-        None => all_groups(job, full, data, limit, state, out),
+        None => all_groups(job, full, data, limit, state, out, seen),
         // two copies of one loop: that for few atoms is faster without what it does not need
         Some(selected) if is_dense(selected) => {
-            selected_groups::<F, true>(job, full, data, limit, state, selected, out)
+            selected_groups::<F, true>(job, full, data, limit, state, selected, out, seen)
         }
-        Some(selected) => selected_groups::<F, false>(job, full, data, limit, state, selected, out),
+        Some(selected) => selected_groups::<F, false>(job, full, data, limit, state, selected, out, seen),
     }
 }
 
@@ -194,7 +264,7 @@ pub(super) struct Group {
 }
 
 /// The longest run that libxdrf writes, and the most frequent one of proteins and of three-site water.
-const LONGEST_RUN: u32 = 8;
+pub(super) const LONGEST_RUN: usize = 8;
 
 /// The length itself, by a branch for the longest run: a processor that guesses it need not wait for the load of the
 /// length before it goes to the next group.
@@ -206,7 +276,7 @@ fn run_of(length: u32) -> usize {
         // else the compiler sees that both ways are one
         std::hint::black_box(length)
     }
-    if length == LONGEST_RUN { LONGEST_RUN as usize } else { shorter(length) as usize }
+    if length as usize == LONGEST_RUN { LONGEST_RUN } else { shorter(length) as usize }
 }
 
 /// Reads the flag of the group at `state`; every atom of the group lies below `n_atoms`.
@@ -275,14 +345,16 @@ fn all_groups<F: Full>(
     limit: u64,
     state: &mut UnpackState,
     out: &mut [[f32; 3]],
+    seen: &mut Seen,
 ) -> Stop {
     let mut converted = state.atom;
     let mut at = *state;
     let mut batch = full.radices().map(|radices| Batch::new(radices, &job.packing));
     let stop = loop {
         if at.atom - converted >= CONVERT_ATOMS {
-            convert(job, out, converted, at.atom);
-            converted = at.atom;
+            let whole = at.atom - (at.atom - converted) % SIDE_BY_SIDE;
+            convert(job, out, converted, whole, seen);
+            converted = whole;
         }
         if at.atom >= job.n_atoms {
             break Stop::Done;
@@ -290,7 +362,7 @@ fn all_groups<F: Full>(
         if let Some(batch) = &mut batch {
             let first = at.atom;
             batch.fill(data, limit, &mut at, job.n_atoms);
-            let written = out.get_mut(first..).and_then(|places| batch.unpack(places));
+            let written = out.get_mut(first..).and_then(|places| batch.unpack(places, seen));
             if written != Some(at.atom - first) {
                 break Stop::Short;
             }
@@ -299,85 +371,117 @@ fn all_groups<F: Full>(
             }
         }
         // what no batch takes: the last groups, wide ones, and those that are not sound
-        if let Err(stop) = whole_group(job, full, data, limit, &mut at, out) {
+        let group = match group_at(data, limit, full.bits(), &at, job.n_atoms) {
+            Ok(group) => group,
+            Err(stop) => break stop,
+        };
+        let Some(atoms) = out.get_mut(at.atom..=at.atom + group.run) else { break Stop::Short };
+        if let Err(stop) = whole_group(job, full, data, limit, &at, &group, atoms) {
             break stop;
         }
+        at.step_over(&group);
     };
-    convert(job, out, converted, at.atom);
+    convert(job, out, converted, at.atom, seen);
     at.written = at.atom;
     *state = at;
     stop
 }
 
-/// Unpacks the group at `at` as integers in the places of floats, and goes behind it.
+/// Unpacks the group at `at` as integers in the places of floats.
 #[inline(always)]
 fn whole_group<F: Full>(
     job: &Job<'_>,
     full: F,
     data: &[u8],
     limit: u64,
-    at: &mut UnpackState,
-    out: &mut [[f32; 3]],
+    at: &UnpackState,
+    group: &Group,
+    atoms: &mut [[f32; 3]],
 ) -> Result<(), Stop> {
-    let group = group_at(data, limit, full.bits(), at, job.n_atoms)?;
     let first = full.read(data, at.bit).ok_or(Stop::Short)?;
     let first = add(first, job.packing.min);
     if group.run == 0 {
-        *out.get_mut(at.atom).ok_or(Stop::Short)? = as_floats(first);
-        at.step_over(&group);
+        *atoms.first_mut().ok_or(Stop::Short)? = as_floats(first);
         return Ok(());
     }
-    let (small, half) = Small::at(at.small).ok_or(Stop::NoSuchSmall(at.small))?;
+    let (small, radix) = Small::at(at.small).ok_or(Stop::NoSuchSmall(at.small))?;
     let width = u64::from(at.small.unsigned_abs());
     if group.differences + group.run as u64 * width > limit {
         return Err(Stop::Short);
     }
-    let places = out.get_mut(at.atom..at.atom + 1 + group.run).ok_or(Stop::Short)?;
-    let [place_0, place_1, places @ ..] = places else {
+    let [place_0, place_1, places @ ..] = atoms else {
         return Err(Stop::Short);
     };
-    let half = [-half; 3];
-    let mut previous = add(first, half);
-    let mut bit = group.differences;
     // the first two atoms of a run are exchanged, which packs water better
     *place_1 = as_floats(first);
-    match small {
-        Small::Narrow(narrow) => {
-            let second = add(previous, narrow.read(data, bit).ok_or(Stop::Short)?);
-            *place_0 = as_floats(second);
-            previous = add(second, half);
-            for place in places {
-                bit += width;
-                let next = add(previous, narrow.read(data, bit).ok_or(Stop::Short)?);
-                *place = as_floats(next);
-                previous = add(next, half);
-            }
-        }
-        Small::Wide(wide) => {
-            let second = add(previous, wide.read(data, bit).ok_or(Stop::Short)?);
-            *place_0 = as_floats(second);
-            previous = add(second, half);
-            for place in places {
-                bit += width;
-                let next = add(previous, wide.read(data, bit).ok_or(Stop::Short)?);
-                *place = as_floats(next);
-                previous = add(next, half);
-            }
-        }
+    let places = std::iter::once(place_0).chain(places);
+    let mut differences = Differences { previous: first, half: [-(radix / 2); 3], bit: group.differences, width };
+    let digit = match small {
+        Small::Narrow(narrow) => differences.put(places, |bit| narrow.read(data, bit)),
+        Small::Wide(wide) => differences.put(places, |bit| wide.read(data, bit)),
+    };
+    let digit = digit.ok_or(Stop::Short)?;
+    if digit >= radix {
+        return Err(Stop::DigitTooLarge { digit, radix });
     }
-    at.step_over(&group);
     Ok(())
+}
+
+/// The differences of a group, each to the atom before.
+struct Differences {
+    previous: [i32; 3],
+    half: [i32; 3],
+    bit: u64,
+    width: u64,
+}
+
+impl Differences {
+    /// Adds them up into the places; the largest of their first digits. `None` if the data end before them.
+    #[inline(always)]
+    fn put<'p>(
+        &mut self,
+        places: impl Iterator<Item = &'p mut [f32; 3]>,
+        read: impl Fn(u64) -> Option<[i32; 3]>,
+    ) -> Option<i32> {
+        let mut largest = 0;
+        for place in places {
+            let difference = read(self.bit)?;
+            largest = largest.max(difference[0]);
+            self.previous = add(add(self.previous, self.half), difference);
+            *place = as_floats(self.previous);
+            self.bit += self.width;
+        }
+        Some(largest)
+    }
 }
 
 /// Makes floats of the integers that lie in `out[from..to]`.
 #[inline(always)]
-fn convert(job: &Job<'_>, out: &mut [[f32; 3]], from: usize, to: usize) {
-    let scale = Scale::of(job);
-    if let Some(run) = out.get_mut(from..to) {
-        for value in run.as_flattened_mut() {
-            *value = scale.float(value.to_bits() as i32);
+fn convert(job: &Job<'_>, out: &mut [[f32; 3]], from: usize, to: usize, seen: &mut Seen) {
+    let (scale, mut least, mut largest) = (Scale::of(job), seen.least, seen.largest);
+    let mut convert = |i: usize, value: &mut f32| {
+        let integer = value.to_bits() as i32;
+        (least[i], largest[i]) = (least[i].min(integer), largest[i].max(integer));
+        *value = scale.float(integer);
+    };
+    let Some(run) = out.get_mut(from..to) else { return };
+    let (blocks, rest) = run.as_flattened_mut().as_chunks_mut::<{ 3 * SIDE_BY_SIDE }>();
+    for block in blocks {
+        for (i, value) in block.iter_mut().enumerate() {
+            convert(i, value);
         }
     }
+    for (i, value) in rest.iter_mut().enumerate() {
+        convert(i, value);
+    }
+    (seen.least, seen.largest) = (least, largest);
+}
+
+/// The integer of an atom that is outside of what the frame states, if one is.
+#[inline(always)]
+pub(super) fn outside(packing: &Packing, atom: usize, integers: [i32; 3]) -> Option<Stop> {
+    let is_outside = |&axis: &usize| !(packing.min[axis]..=packing.max[axis]).contains(&integers[axis]);
+    (0..3).find(is_outside).map(|axis| Stop::Outside { atom, axis, integer: integers[axis] })
 }
 
 /// Whether many of the atoms from the first to the last selected one are.
@@ -388,6 +492,7 @@ fn is_dense(selected: &[u32]) -> bool {
 
 /// Unpacks the selected atoms only, and ends behind the last of them.
 #[inline(always)]
+#[expect(clippy::too_many_arguments, reason = "the state of one loop, in registers")]
 fn selected_groups<F: Full, const DENSE: bool>(
     job: &Job<'_>,
     full: F,
@@ -396,8 +501,9 @@ fn selected_groups<F: Full, const DENSE: bool>(
     state: &mut UnpackState,
     selected: &[u32],
     out: &mut [[f32; 3]],
+    seen: &mut Seen,
 ) -> Stop {
-    let mut at = *state;
+    let (mut at, mut converted) = (*state, state.written);
     let mut picked = None;
     let stop = loop {
         let Some(&next) = selected.get(at.written) else {
@@ -419,6 +525,11 @@ fn selected_groups<F: Full, const DENSE: bool>(
                 Ok(written) => at.written = written,
                 Err(stop) => break stop,
             }
+            if DENSE && at.written - converted >= CONVERT_ATOMS {
+                let whole = at.written - (at.written - converted) % SIDE_BY_SIDE;
+                convert(job, out, converted, whole, seen);
+                converted = whole;
+            }
         }
         at.step_over(&group);
         while DENSE
@@ -426,16 +537,19 @@ fn selected_groups<F: Full, const DENSE: bool>(
             && let Some(radices) = full.radices()
         {
             let picked = picked.get_or_insert_with(|| Picked::new(radices, &job.packing));
-            if picked.groups(job, data, limit, &mut at, selected, out).is_none_or(|n_atoms| n_atoms == 0) {
+            let taken = picked.groups(data, limit, job.n_atoms, &mut at, selected, out, seen);
+            if taken.is_none_or(|n_atoms| n_atoms == 0) {
                 break;
             }
         }
     };
+    convert(job, out, converted, at.written, seen);
     *state = at;
     stop
 }
 
-/// Unpacks the group up to its last selected atom; gives the number of selected atoms written so far.
+/// Unpacks the group up to its last selected atom, as integers in the places of floats; gives the number of selected atoms
+/// written so far.
 #[inline(always)]
 #[expect(clippy::too_many_arguments, reason = "the state of one loop, in registers")]
 fn part_of_group<F: Full>(
@@ -448,14 +562,13 @@ fn part_of_group<F: Full>(
     selected: &[u32],
     out: &mut [[f32; 3]],
 ) -> Result<usize, Stop> {
-    let scale = Scale::of(job);
     let first = add(full.read(data, at.bit).ok_or(Stop::Short)?, job.packing.min);
     let mut written = at.written;
     if group.run == 0 {
-        *out.get_mut(written).ok_or(Stop::Short)? = first.map(|integer| scale.float(integer));
+        *out.get_mut(written).ok_or(Stop::Short)? = as_floats(first);
         return Ok(written + 1);
     }
-    let (small, half) = Small::at(at.small).ok_or(Stop::NoSuchSmall(at.small))?;
+    let (small, radix) = Small::at(at.small).ok_or(Stop::NoSuchSmall(at.small))?;
     let width = u64::from(at.small.unsigned_abs());
     let mut previous = first;
     let mut known = 0;
@@ -472,12 +585,14 @@ fn part_of_group<F: Full>(
             }
             while known < differences {
                 let difference = small.read(data, group.differences + known as u64 * width).ok_or(Stop::Short)?;
-                previous = add(add(previous, [-half; 3]), difference);
+                if difference[0] >= radix {
+                    return Err(Stop::DigitTooLarge { digit: difference[0], radix });
+                }
+                previous = add(add(previous, [-(radix / 2); 3]), difference);
                 known += 1;
             }
         }
-        *out.get_mut(written).ok_or(Stop::Short)? =
-            (if local == 1 { first } else { previous }).map(|integer| scale.float(integer));
+        *out.get_mut(written).ok_or(Stop::Short)? = as_floats(if local == 1 { first } else { previous });
         written += 1;
     }
     Ok(written)

@@ -2,9 +2,11 @@
 //!
 //! It reads whole frames and makes no positions: [`super::coordinates`] does.
 
+use super::batch::MOST_RUN;
+use super::coordinates::{Stop, UnpackState, group_at, outside};
 use super::header::{FrameHeader, MAGIC_LONG, Packing};
-use super::radix::{Full, FullCoordinate, LOAD_REACH, Small, load};
-use super::{NAME, full_coordinate, wrong_frame_len};
+use super::radix::{Full, FullCoordinate, LOAD_REACH, Small};
+use super::{NAME, fault, full_coordinate, wrong_frame_len};
 use crate::error::{Error, Result};
 use crate::format::scan::{HeaderFault, ends_early};
 use crate::selection::AtomSelection;
@@ -81,15 +83,15 @@ fn frame(
             Error::corrupt("wrong range of the coordinates", "below 2^32", found).at_byte(offset.saturating_add(60))
         })?;
         let stream = Stream { packing, n_atoms: header.n_atoms as usize, data: room };
-        let fault = |(bit, what): (u64, Fault)| {
-            what.error(header.n_atoms).at_byte(offset.saturating_add(header.len() as u64).saturating_add(bit / 8))
-        };
-        match full {
+        let first = offset.saturating_add(header.len() as u64);
+        let (stop, state) = match full {
             FullCoordinate::Narrow(full) => stream.unpack(full, atoms, integers),
             FullCoordinate::Wide(full) => stream.unpack(full, atoms, integers),
             FullCoordinate::Separate(full) => stream.unpack(full, atoms, integers),
+        };
+        if let Some(error) = fault(&header, packing, &stop, &state, 0) {
+            return Err(error.at_byte(first.saturating_add((state.bit / 8).min(packing.n_bytes))));
         }
-        .map_err(fault)?;
     }
     Ok(FrameIntegers {
         step: header.step,
@@ -100,24 +102,6 @@ fn frame(
     })
 }
 
-/// Why unpacking ended early.
-enum Fault {
-    Short { atom: usize },
-    RunTooLong { by: usize },
-    NoSuchSmall { place: i32 },
-}
-
-impl Fault {
-    fn error(&self, n_atoms: u32) -> Error {
-        let n_atoms = format!("{n_atoms} atoms");
-        match self {
-            Self::Short { atom } => Error::corrupt("the compressed coordinates end early", n_atoms, atom),
-            Self::RunTooLong { by } => Error::corrupt("a run of atoms is too long", n_atoms, format!("{by} more")),
-            Self::NoSuchSmall { place } => Error::corrupt("wrong width of small differences", "9 to 72", place),
-        }
-    }
-}
-
 /// The bit stream of a frame, padded for loads.
 struct Stream<'a> {
     packing: Packing,
@@ -125,89 +109,84 @@ struct Stream<'a> {
     data: &'a [u8],
 }
 
-/// Atoms of a group at most: a full coordinate, and 31 / 3 small differences.
-const GROUP: usize = 11;
-
 impl Stream<'_> {
-    /// Appends the integers of the atoms; in a fault the bit at which it is found.
-    fn unpack<F: Full>(
+    /// Appends the integers of the atoms; how that ended, and at which group.
+    fn unpack<F: Full>(&self, full: F, atoms: &AtomSelection, integers: &mut Vec<[i32; 3]>) -> (Stop, UnpackState) {
+        let mut at = UnpackState::first(&self.packing);
+        integers.reserve(atoms.len());
+        let stop = self.groups(full, atoms, integers, &mut at).err().unwrap_or(Stop::Done);
+        (stop, at)
+    }
+
+    fn groups<F: Full>(
         &self,
         full: F,
         atoms: &AtomSelection,
         integers: &mut Vec<[i32; 3]>,
-    ) -> std::result::Result<(), (u64, Fault)> {
+        at: &mut UnpackState,
+    ) -> std::result::Result<(), Stop> {
         let limit = (self.data.len() - LOAD_REACH) as u64 * 8;
         let mut selected = atoms.indices().map(|indices| indices.iter().copied().peekable());
-        let (mut bit, mut atom, mut run, mut place) = (0, 0, 0, self.packing.small);
-        integers.reserve(atoms.len());
-        while atom < self.n_atoms {
+        while at.atom < self.n_atoms {
             if selected.as_mut().is_some_and(|selected| selected.peek().is_none()) {
                 break;
             }
-            let short = (bit, Fault::Short { atom });
-            let flag_at = bit + full.bits();
-            let Some(word) = load(self.data, flag_at) else { return Err(short) };
-            let five = (word >> 58) as u32 & 31;
-            let flagged = word >> 63 == 1;
-            let width = u64::from(place.unsigned_abs());
-            if flagged {
-                run = (five / 3) as usize;
+            let group = group_at(self.data, limit, full.bits(), at, self.n_atoms)?;
+            if group.run > 0 && !Small::exists(at.small) {
+                return Err(Stop::NoSuchSmall(at.small));
             }
-            let differences = flag_at + if flagged { 6 } else { 1 };
-            let end = differences + run as u64 * width;
-            if differences > limit {
-                return Err(short);
+            if group.differences + group.run as u64 * u64::from(at.small.unsigned_abs()) > limit {
+                return Err(Stop::Short);
             }
-            if run >= self.n_atoms - atom {
-                return Err((bit, Fault::RunTooLong { by: run - (self.n_atoms - atom - 1) }));
-            }
-            if run > 0 && !Small::exists(place) {
-                return Err((bit, Fault::NoSuchSmall { place }));
-            }
-            if end > limit {
-                return Err(short);
-            }
-            let wanted = selected.as_mut().is_none_or(|s| s.peek().is_some_and(|&next| next as usize <= atom + run));
+            let last = at.atom + group.run;
+            let wanted = selected.as_mut().is_none_or(|s| s.peek().is_some_and(|&next| next as usize <= last));
             if wanted {
-                let mut group = [[0; 3]; GROUP];
-                let group = &mut group[..=run];
-                self.group(full, bit, differences, place, group).ok_or(short)?;
+                let mut places = [[0; 3]; 1 + MOST_RUN];
+                let places = &mut places[..=group.run];
+                self.group(full, at, group.differences, places)?;
                 match &mut selected {
-                    None => integers.extend_from_slice(group),
+                    None => integers.extend_from_slice(places),
                     Some(selected) => {
-                        while let Some(next) = selected.next_if(|&next| next as usize <= atom + run) {
-                            integers.push(group[next as usize - atom]);
+                        while let Some(next) = selected.next_if(|&next| next as usize <= last) {
+                            integers.push(places[next as usize - at.atom]);
                         }
                     }
                 }
             }
-            bit = end;
-            atom += 1 + run;
-            if flagged {
-                place = place.wrapping_add(five as i32 % 3 - 1);
-            }
+            at.step_over(&group);
         }
         Ok(())
     }
 
-    /// The integers of one group; `None` where the data end before it does.
+    /// The integers of one group, whose differences start at bit `bit`.
     #[inline(always)]
-    fn group<F: Full>(&self, full: F, bit: u64, mut at: u64, place: i32, group: &mut [[i32; 3]]) -> Option<()> {
+    fn group<F: Full>(
+        &self,
+        full: F,
+        at: &UnpackState,
+        mut bit: u64,
+        places: &mut [[i32; 3]],
+    ) -> std::result::Result<(), Stop> {
         let add = |a: [i32; 3], b: [i32; 3]| [0, 1, 2].map(|axis: usize| a[axis].wrapping_add(b[axis]));
-        let first = add(full.read(self.data, bit)?, self.packing.min);
-        group[0] = first;
-        if group.len() == 1 {
-            return Some(());
+        let first = add(full.read(self.data, at.bit).ok_or(Stop::Short)?, self.packing.min);
+        places[0] = first;
+        if places.len() > 1 {
+            let (small, radix) = Small::at(at.small).ok_or(Stop::NoSuchSmall(at.small))?;
+            // the first two atoms of a run are exchanged
+            places[1] = first;
+            let (mut previous, mut digit) = (first, 0);
+            for i in 0..places.len() - 1 {
+                let difference = small.read(self.data, bit).ok_or(Stop::Short)?;
+                digit = digit.max(difference[0]);
+                previous = add(add(previous, [-(radix / 2); 3]), difference);
+                places[if i == 0 { 0 } else { i + 1 }] = previous;
+                bit += u64::from(at.small.unsigned_abs());
+            }
+            if digit >= radix {
+                return Err(Stop::DigitTooLarge { digit, radix });
+            }
         }
-        let (small, half) = Small::at(place)?;
-        // the first two atoms of a run are exchanged
-        group[1] = first;
-        let mut previous = first;
-        for i in 0..group.len() - 1 {
-            previous = add(add(previous, [-half; 3]), small.read(self.data, at)?);
-            group[if i == 0 { 0 } else { i + 1 }] = previous;
-            at += u64::from(place.unsigned_abs());
-        }
-        Some(())
+        let found = places.iter().enumerate().find_map(|(i, place)| outside(&self.packing, at.atom + i, *place));
+        found.map_or(Ok(()), Err)
     }
 }

@@ -181,6 +181,12 @@ impl Radices {
         SMALL_RADICES.get((place as u32).wrapping_sub(FIRST_SMALL as u32) as usize)
     }
 
+    /// The largest first digit, less half the radix, of a difference.
+    #[inline(always)]
+    pub fn most(&self) -> i32 {
+        self.last as i32 - 1 - self.half
+    }
+
     /// The integers of eight numbers, whose bits are given topmost first, plus `offset`.
     #[inline(always)]
     pub fn take_apart(&self, tops: &[u64; 8], offset: [i32; 3]) -> [[i32; 8]; 3] {
@@ -290,6 +296,7 @@ impl Full for Separate {
 }
 
 /// The three ways to store a full coordinate.
+#[derive(Clone, Copy)]
 pub(super) enum FullCoordinate {
     Narrow(Narrow),
     Wide(Wide),
@@ -329,16 +336,16 @@ impl Small {
         (FIRST_SMALL as i32..MAGIC_INTS.len() as i32).contains(&place)
     }
 
-    /// The place `place` of the table; `None` outside its usable part, 9..=72.
+    /// The place `place` of the table, and its radix; `None` outside its usable part, 9..=72.
     #[inline(always)]
     pub fn at(place: i32) -> Option<(Self, i32)> {
         let place = usize::try_from(place).ok()?;
         let radix = *MAGIC_INTS.get(place)?;
         if let Some(narrow) = NARROW_SMALLS.get(place.checked_sub(FIRST_SMALL)?) {
-            return Some((Self::Narrow(narrow), (radix / 2) as i32));
+            return Some((Self::Narrow(narrow), radix as i32));
         }
         let radix_wide = u128::from(radix);
-        Some((Self::Wide(Wide { bits: place as u32, middle: radix_wide, last: radix_wide }), (radix / 2) as i32))
+        Some((Self::Wide(Wide { bits: place as u32, middle: radix_wide, last: radix_wide }), radix as i32))
     }
 
     /// Three differences from bit `at`, not yet centred.
@@ -442,8 +449,9 @@ mod tests {
         for place in -2..80 {
             let usable = (FIRST_SMALL as i32..=RADICES_BITS as i32).contains(&place);
             assert_eq!(Radices::small(place).is_some(), usable);
-            if let (Some(radices), Some((_, half))) = (Radices::small(place), Small::at(place)) {
-                assert_eq!((radices.bits, radices.half), (place as u32, half));
+            if let (Some(radices), Some((_, radix))) = (Radices::small(place), Small::at(place)) {
+                assert_eq!((radices.bits, radices.half), (place as u32, radix / 2));
+                assert_eq!(radices.most(), radix - 1 - radix / 2);
             }
         }
     }
@@ -469,8 +477,8 @@ mod tests {
     fn the_table_of_small_differences_has_its_limits() {
         assert!(Small::at(8).is_none() && Small::at(73).is_none() && Small::at(-1).is_none());
         assert!((-2..80).all(|place| Small::exists(place) == Small::at(place).is_some()));
-        assert_eq!(Small::at(9).map(|(_, half)| half), Some(4));
-        assert_eq!(Small::at(57).map(|(_, half)| half), Some(262_143));
-        assert_eq!(Small::at(72).map(|(_, half)| half), Some(8_388_608));
+        assert_eq!(Small::at(9).map(|(_, radix)| radix), Some(8));
+        assert_eq!(Small::at(57).map(|(_, radix)| radix), Some(524_287));
+        assert_eq!(Small::at(72).map(|(_, radix)| radix), Some(16_777_216));
     }
 }

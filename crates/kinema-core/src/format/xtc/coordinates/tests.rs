@@ -61,11 +61,13 @@ impl<F: Full> Full for OneByOne<F> {
 }
 
 fn one_by_one(job: &Job<'_>, out: &mut [[f32; 3]]) -> (Stop, UnpackState) {
-    match job.full {
-        FullCoordinate::Narrow(full) => unpack_with(job, OneByOne(full), out),
-        FullCoordinate::Wide(full) => unpack_with(job, OneByOne(full), out),
-        FullCoordinate::Separate(full) => unpack_with(job, OneByOne(full), out),
-    }
+    let mut seen = Seen::new();
+    let found = match job.full {
+        FullCoordinate::Narrow(full) => unpack_with(job, OneByOne(full), out, &mut seen),
+        FullCoordinate::Wide(full) => unpack_with(job, OneByOne(full), out, &mut seen),
+        FullCoordinate::Separate(full) => unpack_with(job, OneByOne(full), out, &mut seen),
+    };
+    if seen.is_within(&job.packing) { found } else { first_fault(job, &found.1) }
 }
 
 fn bits(places: &[[f32; 3]]) -> Vec<u32> {
@@ -89,7 +91,7 @@ fn batches_are_groups_one_by_one_whatever_the_bits() {
         state ^= state << 17;
         (state % below.max(1) as u64) as usize
     };
-    let mut stops = [0; 4];
+    let mut stops = [0; 6];
     for bytes in files {
         let header = FrameHeader::parse(bytes, 0, None).expect("sound");
         let packing = header.packing.expect("packed");
@@ -108,15 +110,31 @@ fn batches_are_groups_one_by_one_whatever_the_bits() {
             let width = random(24);
             let other = [0; 3].map(|_: u64| 1 + random(2 << width) as u64);
             let sizes = if round % 7 == 6 { other } else { sizes };
-            let chosen: Vec<u32> = (0..header.n_atoms).filter(|_| random(2) == 0).collect();
+            let max = [0, 1, 2].map(|i| packing.min[i].wrapping_add(sizes[i] as i32 - 1));
+            let packing = Packing { max, ..packing };
+            // a frame that ends within a group, and a width that is not there: damage alone makes these late
+            let n_atoms = if round % 13 == 12 { 1 + random(n_atoms) } else { n_atoms };
+            let small = if round % 11 == 10 { 73 } else { packing.small };
+            let chosen: Vec<u32> = (0..n_atoms as u32).filter(|_| random(2) == 0).collect();
             for selected in [None, Some(&chosen[..])] {
                 let full = FullCoordinate::new(sizes).expect("sound");
-                let start = UnpackState::first(&packing);
+                let start = UnpackState { small, ..UnpackState::first(&packing) };
                 let job = Job { packing, full, n_atoms, data: &data, start, selected, length: 10.0 };
                 let n_places = selected.map_or(n_atoms, <[u32]>::len);
                 let (mut plain, mut fast) = (vec![[0.0; 3]; n_places], vec![[0.0; 3]; n_places]);
                 let expected = one_by_one(&job, &mut plain);
-                assert_eq!(unpack(&job, &mut fast, Cpu::detect()), expected);
+                let found = unpack(&job, &mut fast, Cpu::detect());
+                if selected.is_some() && found != expected {
+                    // in batches all digits are compared, also those of groups without a wanted atom
+                    let first = one_by_one(&Job { selected: None, ..job }, &mut vec![[0.0; 3]; n_atoms]);
+                    assert_eq!((found.0, found.1.bit), (first.0, first.1.bit), "round {round}");
+                    assert!(matches!(found.0, Stop::DigitTooLarge { .. } | Stop::Outside { .. }), "round {round}");
+                    continue;
+                }
+                let is_fault = matches!(found.0, Stop::DigitTooLarge { .. } | Stop::Outside { .. });
+                // how many were written before it is of no use
+                let expected = if is_fault { (expected.0, UnpackState { written: 0, ..expected.1 }) } else { expected };
+                assert_eq!(if is_fault { (found.0, UnpackState { written: 0, ..found.1 }) } else { found }, expected);
                 // what is written beyond an error is of no use
                 let written = expected.1.written.min(n_places);
                 assert_eq!(bits(&plain[..written]), bits(&fast[..written]), "round {round}");
@@ -125,9 +143,106 @@ fn batches_are_groups_one_by_one_whatever_the_bits() {
                     Stop::Short => 1,
                     Stop::RunTooLong(_) => 2,
                     Stop::NoSuchSmall(_) => 3,
+                    Stop::DigitTooLarge { .. } => 4,
+                    Stop::Outside { .. } => 5,
                 }] += 1;
             }
         }
     }
-    assert!(stops.iter().all(|&n| n > 50), "{stops:?}");
+    assert!(stops.iter().all(|&n| n > 20), "{stops:?}");
+}
+
+/// Groups of three atoms, all at the least integers, whose differences have the radix 10 and take 10 bits.
+struct Groups {
+    bits: Vec<bool>,
+    n_groups: usize,
+}
+
+const PACKING: Packing = Packing { precision: 1.0, min: [-7; 3], max: [992; 3], small: 10, n_bytes: 0 };
+const ATOMS_OF_GROUP: usize = 3;
+const BITS_OF_GROUP: usize = 30 + 6 + 2 * 10;
+
+impl Groups {
+    /// `unsound` is the number of a difference that has all its bits.
+    fn new(n_groups: usize, unsound: Option<usize>) -> Self {
+        let mut groups = Self { bits: Vec::new(), n_groups };
+        for group in 0..n_groups {
+            groups.push(0, 30);
+            // flagged: two differences, and the same width for the next group
+            groups.push(0b10_0111, 6);
+            for difference in [2 * group, 2 * group + 1] {
+                // three digits of half a radix, 555, lowest byte first
+                groups.push(if unsound == Some(difference) { 1023 } else { 43 << 2 | 2 }, 10);
+            }
+        }
+        groups
+    }
+
+    fn push(&mut self, value: u32, n_bits: u32) {
+        self.bits.extend((0..n_bits).rev().map(|bit| value >> bit & 1 == 1));
+    }
+
+    fn unpacked(&self, packing: Packing, selected: Option<&[u32]>) -> (Stop, UnpackState) {
+        let byte = |bits: &[bool]| bits.iter().enumerate().fold(0, |byte, (i, &bit)| byte | u8::from(bit) << (7 - i));
+        let data: Vec<u8> = self.bits.chunks(8).map(byte).collect();
+        let full = FullCoordinate::new([1000; 3]).expect("sound");
+        let n_atoms = ATOMS_OF_GROUP * self.n_groups;
+        let start = UnpackState::first(&packing);
+        let job = Job { packing, full, n_atoms, data: &data, start, selected, length: 1.0 };
+        unpack(&job, &mut vec![[0.0; 3]; selected.map_or(n_atoms, <[u32]>::len)], Cpu::detect())
+    }
+}
+
+#[test]
+fn a_digit_is_below_its_radix_wherever_it_is() {
+    const N: usize = 300;
+    let all: Vec<u32> = (0..3 * N as u32).collect();
+    assert_eq!(Groups::new(N, None).unpacked(PACKING, None).0, Stop::Done);
+    for unsound in (0..80).chain(2 * N - 60..2 * N) {
+        let (groups, group) = (Groups::new(N, Some(unsound)), unsound / 2);
+        // the first difference is that of atom 0, the second of atom 2
+        let of_atom = [(ATOMS_OF_GROUP * group + 2 * (unsound % 2)) as u32];
+        for selected in [None, Some(&all[..]), Some(&of_atom[..])] {
+            let (stop, at) = groups.unpacked(PACKING, selected);
+            assert_eq!(stop, Stop::DigitTooLarge { digit: 10, radix: 10 }, "{unsound}, {selected:?}");
+            assert_eq!((at.bit as usize, at.atom), (BITS_OF_GROUP * group, ATOMS_OF_GROUP * group));
+        }
+        // one of another group is none of it
+        let other = [3 * ((group as u32 + 1) % N as u32)];
+        assert_eq!(groups.unpacked(PACKING, Some(&other)).0, Stop::Done);
+    }
+}
+
+#[test]
+fn an_integer_is_not_outside_of_what_the_frame_states() {
+    let bytes = include_bytes!("../../../../tests/data/xtc/water.xtc");
+    let header = FrameHeader::parse(bytes, 0, None).expect("sound");
+    let packing = header.packing.expect("packed");
+    let sizes = [0, 1, 2].map(|i| (i64::from(packing.max[i]) - i64::from(packing.min[i]) + 1) as u64);
+    let n_atoms = header.n_atoms as usize;
+    let data = &bytes[header.len()..][..packing.n_bytes as usize];
+    let all: Vec<u32> = (0..header.n_atoms).collect();
+    let unpacked = |packing, selected: Option<&[u32]>| {
+        let full = FullCoordinate::new(sizes).expect("sound");
+        let job = Job { packing, full, n_atoms, data, start: UnpackState::first(&packing), selected, length: 1.0 };
+        unpack(&job, &mut vec![[0.0; 3]; selected.map_or(n_atoms, <[u32]>::len)], Cpu::detect())
+    };
+    for axis in 0..3 {
+        let (mut less, mut more) = (packing, packing);
+        less.max[axis] -= 1;
+        let (stop, at) = unpacked(less, None);
+        let Stop::Outside { atom, .. } = stop else { panic!("{stop:?}") };
+        assert_eq!(stop, Stop::Outside { atom, axis, integer: packing.max[axis] });
+        assert!(at.atom <= atom && atom <= at.atom + MOST_RUN);
+        for selected in [&all[..], &[atom as u32]] {
+            let (of_selection, at_selection) = unpacked(less, Some(selected));
+            assert_eq!((of_selection, at_selection.bit), (stop, at.bit));
+        }
+        // the first atom that it concerns: those before it are as stated
+        let before: Vec<u32> = (0..at.atom as u32).step_by(9).collect();
+        assert_eq!(unpacked(less, Some(&before)).0, Stop::Done);
+        // full coordinates count from the least integer: with another one they are others
+        more.min[axis] += 1;
+        assert!(matches!(unpacked(more, None).0, Stop::Outside { .. }));
+    }
 }
