@@ -62,7 +62,8 @@ def test_one_frame(suffix: str, atoms: kn.Atoms, tmp_path: Path) -> None:
         assert "times are rounded to 0.00001 ps" in lost(out)
         assert "velocities are rounded to 0.0001 nm/ps" in lost(out)
     else:
-        assert {"velocities are lost", "times are lost", "steps are lost"} <= set(lost(out))
+        assert {"velocities are lost", "times are rounded to 0.00001 ps"} <= set(lost(out))
+        assert "by Kinema t= 0.50000 step= 250" in path.read_text()
     unit = "angstrom" if suffix == "pdb" else "nm"
     assert f"positions are rounded to 0.001 {unit}" in lost(out)
 
@@ -81,6 +82,34 @@ def test_several_frames_of_a_trajectory_as_pdb(tmp_path: Path) -> None:
     assert found.n_frames == 3
     np.testing.assert_allclose(found.read(), source.read(slice(0, 6, 2), chosen), atol=0.00051)
     assert path.read_text().rstrip().endswith("END")
+
+
+def test_models_have_their_times_chains_and_bonds_once(tmp_path: Path) -> None:
+    path = tmp_path / "models.pdb"
+    words = {
+        "names": ["N", "CA"] * 3,
+        "resnames": ["ALA"] * 6,
+        "resids": [1, 1, 2, 2, 3, 3],
+        "resindices": [0, 0, 1, 1, 2, 2],
+    }
+    table = kn.Atoms(6, **words, segids=["PROA", "PROA", "PROB", "PROB", "W", "W"], bonds=[[0, 1], [2, 3]])
+    with ExternalWriter(path, atoms=table) as out:
+        for number in range(3):
+            out.write(positions=POSITIONS[0, :6] + number, step=10 * number, time=0.5 * number)
+    assert any("chains are named after segments: A is PROA, B is PROB, C is W" in note for note in out.notes)
+    text = path.read_text()
+    lines = text.splitlines()
+    pairs = [line.split()[1:] for line in lines if line.startswith("CONECT")]
+    assert pairs == [["1", "2"], ["2", "1"], ["3", "4"], ["4", "3"]]
+    assert [f"t= {0.5 * number:.5f} step= {10 * number}" in text for number in range(3)] == [True] * 3
+    assert [line[21] + line[72:76].strip() for line in lines if line.startswith("ATOM")][:6:2] == [
+        "APROA",
+        "BPROB",
+        "CW",
+    ]
+    universe = MDAnalysis.Universe(str(path))
+    assert [len(universe.trajectory), universe.atoms.chainIDs.tolist()] == [3, list("AABBCC")]
+    np.testing.assert_allclose(universe.trajectory[2].positions, POSITIONS[0, :6] + 2, atol=0.001)
 
 
 def test_several_frames_as_gro_are_each_mdanalysis_frame(atoms: kn.Atoms, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import os
+import string
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -36,6 +37,10 @@ _LARGEST_VELOCITY = 999.99995
 _ANGSTROM = {"PDB": 1.0, "GRO": 0.1}
 _NAME_WIDTHS = {"PDB": {"names": 4, "resnames": 4}, "GRO": {"names": 5, "resnames": 5}}
 _LARGEST_NUMBER = 99_999
+# of chains
+_LETTERS = string.ascii_uppercase + string.ascii_lowercase + string.digits
+# segments in a note
+_SHOWN = 6
 
 
 class _Text(io.StringIO):
@@ -101,6 +106,10 @@ class ExternalWriter(Writer):
         self._pdb: Any = None
         with _quiet():
             self._universe = _universe(table)
+            chains = _chains(table) if self.format == "PDB" else {}
+            if chains:
+                letters = np.array([chains[segment] for segment in table.segids.tolist()])
+                self._universe.add_TopologyAttr("chainIDs", letters)
         check_target(self.path, overwrite=overwrite)
         if isinstance(topology, (str, os.PathLike)):
             check_not_input(self.path, topology)
@@ -108,6 +117,9 @@ class ExternalWriter(Writer):
         self._closed = False
         missing = [name for name in ("names", "resnames", "resids") if table.get(name) is None]
         self._note([f"atoms have no {', '.join(missing)}, placeholders are written"] if missing else [])
+        renamed = [f"{letter} is {segment}" for segment, letter in chains.items() if letter != segment]
+        more = f" and {len(renamed) - _SHOWN} more" if len(renamed) > _SHOWN else ""
+        self._note([f"chains are named after segments: {', '.join(renamed[:_SHOWN])}{more}"] if renamed else [])
         self._lose(_losses_of_atoms(self.format, table))
 
     @property
@@ -243,10 +255,7 @@ class ExternalWriter(Writer):
             losses.append("velocities are rounded to 0.0001 nm/ps" if gro else "velocities are lost")
         if "forces" in frames.fields:
             losses.append("forces are lost")
-        if gro:
-            losses += ["times are rounded to 0.00001 ps"] * (frames.times is not None)
-        else:
-            losses += [f"{name} are lost" for name in ("times", "steps") if getattr(frames, name) is not None]
+        losses += ["times are rounded to 0.00001 ps"] * (frames.times is not None)
         if frames.cells is not None:
             losses.append(f"cells are rounded to {'0.00001 nm' if gro else '0.001 angstrom and 0.01 degrees'}")
             if _with_open_edges(frames.cells).any():
@@ -281,21 +290,24 @@ class ExternalWriter(Writer):
             lengths, angles = _lengths_and_angles(cells)
             step.dimensions = np.concatenate([lengths[0], angles[0]]).astype(np.float32)
         if self.format == "PDB":
-            self._begin_pdb().write(atoms)
+            title = f"by Kinema{_time_and_step(frames, number)}"
+            if self._pdb is None:
+                self._begin_pdb(title)
+            else:
+                self._pdb.TITLE(title)
+            self._pdb.write(atoms)
             return
         if self._text is None:
             self._text = open_temporary(self._output.temporary, "w", encoding="utf-8")
         self._text.write(self._gro_frame(frames, number))
 
-    def _begin_pdb(self) -> Any:
-        if self._pdb is None:
-            from MDAnalysis.coordinates.PDB import PDBWriter
+    def _begin_pdb(self, title: str) -> None:
+        from MDAnalysis.coordinates.PDB import PDBWriter
 
-            name = self._output.temporary
-            check_no_link(name)
-            self._pdb = PDBWriter(name, n_atoms=self.n_atoms, multiframe=self._announced != 1, remarks="by Kinema")
-            self._text = self._pdb.pdbfile
-        return self._pdb
+        name = self._output.temporary
+        check_no_link(name)
+        self._pdb = PDBWriter(name, n_atoms=self.n_atoms, multiframe=self._announced != 1, remarks=title)
+        self._text = self._pdb.pdbfile
 
     def _gro_frame(self, frames: FrameArrays, number: int) -> str:
         """MDAnalysis' text of the frame; its title has time and step as GROMACS writes them."""
@@ -305,12 +317,7 @@ class ExternalWriter(Writer):
         stream = _Text()
         GROWriter(NamedStream(stream, "frame.gro")).write(self._universe.atoms)
         _, _, rest = stream.text.partition("\n")
-        title = "Written by Kinema"
-        if frames.times is not None:
-            title += f" t= {frames.times[number]:.5f}"
-        if frames.steps is not None:
-            title += f" step= {frames.steps[number]}"
-        return f"{title}\n{rest}"
+        return f"Written by Kinema{_time_and_step(frames, number)}\n{rest}"
 
     def _end_text(self) -> None:
         if self._pdb is not None:
@@ -320,14 +327,33 @@ class ExternalWriter(Writer):
 
 
 class PdbWriter(ExternalWriter, format="PDB", endings=("pdb", "ent")):
-    """Writes PDB: positions rounded to 0.001 angstrom, the cell of the first frame.
+    """Writes PDB: positions rounded to 0.001 angstrom, the cell of the first frame; step and time in a TITLE each.
 
+    If the topology has several segments and no chains, chains are named after segments: by their own letter if each has one,
+    else A, B, C, ... in their order, which is noted.
     It is before the first of several models, as the format has it, where MDAnalysis' reader does not see it.
     """
 
 
 class GroWriter(ExternalWriter, format="GRO", endings=("gro",)):
     """Writes GRO: positions rounded to 0.001 nm, velocities to 0.0001 nm/ps, cell, step and time."""
+
+
+def _time_and_step(frames: FrameArrays, number: int) -> str:
+    """As titles of GROMACS have them: " t= 2.00000 step= 1000"; without those that are not known."""
+    time = "" if frames.times is None else f" t= {frames.times[number]:.5f}"
+    return time if frames.steps is None else f"{time} step= {frames.steps[number]}"
+
+
+def _chains(table: Atoms) -> dict[str, str]:
+    """The letter of the chain of each segment; none if the table has chains, one segment, or too many for letters."""
+    segments = table.get("segids")
+    if table.get("chainIDs") is not None or segments is None:
+        return {}
+    names = list(dict.fromkeys(segments.tolist()))
+    if all(name in _LETTERS and len(name) == 1 for name in names):
+        return {name: name for name in names}
+    return dict(zip(names, _LETTERS, strict=False)) if 1 < len(names) <= len(_LETTERS) else {}
 
 
 def _atoms_of(path: str, name: str, atoms: Atoms | None, topology: Any) -> Atoms:
