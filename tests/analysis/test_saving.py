@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import pickle
 import sys
 from pathlib import Path
 
@@ -266,3 +267,23 @@ def test_tables_and_pictures_count_atoms_from_1_and_arrays_from_0(small, tmp_pat
     (axes,) = rmsf.plot().axes
     assert axes.get_xlabel() == "atom" and axes.lines[0].get_xdata().tolist() == [1, 3]
     assert [text.get_text() for text in pairs.plot().axes[0].get_legend().get_texts()] == ["1-4", "3-2"]
+
+
+def test_results_as_a_data_frame(small, monkeypatch):
+    analysis = kn.analysis.Distances(small, [[0, 3], [2, 7]])
+    with pytest.raises(kn.ArgumentError, match=r"run\(\) has not been called"):
+        analysis.results.to_dataframe()
+    results = analysis.run().results
+    frame = results.to_dataframe()
+    assert list(frame.columns) == ["frame", "time", "0-3", "2-7"]
+    np.testing.assert_array_equal(frame[["0-3", "2-7"]].to_numpy(), results.distances)
+    assert frame.attrs["units"] == {"time": "ps", "0-3": "angstrom", "2-7": "angstrom"}
+    atoms = kn.analysis.RMSF(small).run().results.to_dataframe()
+    np.testing.assert_array_equal(atoms["index"], np.arange(small.n_atoms))
+    copy = pickle.loads(pickle.dumps(results))
+    np.testing.assert_array_equal(copy.distances, results.distances)
+    with pytest.raises(kn.ArgumentError, match="were pickled"):
+        copy.to_dataframe()
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match=r"needs pandas .* pip install 'kinema\[pandas\]'"):
+        results.to_dataframe()

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 import numpy as np
 
 from kinema import _core
-from kinema.errors import ArgumentError
+from kinema.errors import ArgumentError, missing_package
 from kinema.execution.computation import Computation, KernelResults, Pass, Passes, Results
 from kinema.notes import collected, emit
 from kinema.printable import are_float32
@@ -233,6 +233,17 @@ class Analysis(Computation):
         if not self.results:
             raise ArgumentError(f"{type(self).__name__} has no results yet; call run() first")
         return self._table()
+
+    def _dataframe(self) -> Any:
+        """See `Results.to_dataframe`."""
+        try:
+            import pandas
+        except ImportError as error:
+            raise missing_package("results.to_dataframe()", "pandas", "pandas", error) from None
+        table = self.table()
+        frame = pandas.DataFrame({column.name: column.values for column in table.columns})
+        frame.attrs["units"] = {column.name: column.unit for column in table.columns if column.unit}
+        return frame
 
     def save(
         self,

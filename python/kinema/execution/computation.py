@@ -6,7 +6,7 @@ It imports little, as does what is derived from it: the command line asks analys
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -61,6 +61,24 @@ class Results:
 
     def __init__(self, **values: Any) -> None:
         self._values = values
+        self._as_dataframe: Callable[[], Any] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # the analysis stays where it is
+        return {"_values": self._values, "_as_dataframe": None}
+
+    def to_dataframe(self) -> Any:
+        """The results as a pandas DataFrame, with the columns of the tables that the analysis saves.
+
+        Atoms count from 0, as in all of Python; the units of columns are in `attrs["units"]`. MissingPackageError (an
+        ImportError) without pandas; ArgumentError before `run`, and of results that were pickled.
+        """
+        if self._as_dataframe is None:
+            raise ArgumentError(
+                "these results do not know their analysis: run() has not been called, or they were pickled; a data "
+                "frame is made where they were computed"
+            )
+        return self._as_dataframe()
 
     def __getattr__(self, name: str) -> Any:
         # called before __init__ when a pickle is loaded
@@ -131,6 +149,10 @@ class ResultsOnRoot(Results):
         """ArgumentError."""
         raise self._not_here()
 
+    def to_dataframe(self) -> Any:
+        """ArgumentError."""
+        raise self._not_here()
+
     def __repr__(self) -> str:
         return "<Results: on rank 0>"
 
@@ -169,14 +191,13 @@ class Computation(ABC):
     selection : Selection
     arguments : dict of str to Any
         What it was made with, by name; a checkpoint compares them.
-    results : Results
-        Empty before `run`.
     record : RunRecord or None
         Of the last run; None before `run`, and on ranks that have no results.
     command : str or None
         The call as provenance and reports give it, where it was not made from Python.
     """
 
+    _results: Results
     #: passes over the frames; None where their number is not known before they are done
     n_passes: int | None = 1
 
@@ -188,6 +209,20 @@ class Computation(ABC):
         self.results = Results()
         self.record: RunRecord | None = None
         self.command: str | None = None
+
+    @property
+    def results(self) -> Results:
+        """Of the last run; empty before `run`."""
+        return self._results
+
+    @results.setter
+    def results(self, found: Results) -> None:
+        found._as_dataframe = self._dataframe if len(found._values) else None
+        self._results = found
+
+    def _dataframe(self) -> Any:
+        """See `Results.to_dataframe`."""
+        raise ArgumentError(f"{type(self).__name__} has no table, of which a data frame is made")
 
     def __repr__(self) -> str:
         """Atoms, arguments and whether it has run: "<RMSD of 214 atoms (select='name CA', ...): 98 frames>"."""

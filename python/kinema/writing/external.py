@@ -329,9 +329,9 @@ class ExternalWriter(Writer):
 class PdbWriter(ExternalWriter, format="PDB", endings=("pdb", "ent")):
     """Writes PDB: positions rounded to 0.001 angstrom, the cell of the first frame; step and time in a TITLE each.
 
-    If the topology has several segments and no chains, chains are named after segments: by their own letter if each has one,
-    else A, B, C, ... in their order, which is noted.
-    It is before the first of several models, as the format has it, where MDAnalysis' reader does not see it.
+    The cell is before the first of several models, as the format has it, where MDAnalysis' reader does not see it.
+    If the topology has several segments and no chains, chains are named after segments: by their own letter if each
+    has one, else A, B, C, ... in their order, which is noted.
     """
 
 
