@@ -53,6 +53,12 @@ def test_dat(rmsd, tmp_path):
     path = tmp_path / "rmsd.dat"
     rmsd.save(path)
     np.testing.assert_array_equal(numbers(path), rmsd.results.rmsd)
+    np.testing.assert_array_equal(np.loadtxt(path), rmsd.results.rmsd)
+    named = np.genfromtxt(path, names=True)
+    assert named.dtype.names == ("frame", "time", "rmsd", "rmsd_of_3_indices")
+    np.testing.assert_array_equal(named["rmsd"], rmsd.results.rmsd[:, 2])
+    # replaced, as it is ours
+    rmsd.save(path)
 
 
 def test_npy(rmsd, tmp_path):

@@ -30,7 +30,8 @@ _STREAMS = ("-", "/dev/stdout", "/dev/stderr")
 # bytes at the front of a file, and of a PDF at its end, by which it is known
 _FRONT = 1 << 16
 _PNG, _PDF, _HDF5, _NUMPY, _PARQUET = b"\x89PNG\r\n\x1a\n", b"%PDF-", b"\x89HDF\r\n\x1a\n", b"\x93NUMPY", b"PAR1"
-_TABLE = re.compile(rb"(#|<!--) kinema \d")
+# names of columns may come first
+_TABLE = re.compile(rb"(#[^\n]*\n)?(#|<!--) kinema \d")
 _JSON = re.compile(rb'\s*\{\s*"(kinema\w*"\s*:|schema"\s*:\s*"kinema-)')
 _SVG = re.compile(rb"<dc:creator>\s*<cc:Agent>\s*<dc:title>kinema \d")
 _PDF_CREATOR = re.compile(rb"/Creator \(kinema \d")

@@ -139,7 +139,7 @@ def write_table(
     ====== ==================================================================================================
     .csv   comma-separated, provenance in lines that begin with #, then the columns' names
     .xvg   as GROMACS writes and Grace reads: # comments, @ labels, the column that the others depend on first
-    .dat   columns between spaces below one line of names, as cpptraj writes them
+    .dat   columns between spaces; the first line has their names, for numpy.genfromtxt(names=True)
     .npy   (rows, columns) float64; names and provenance in a JSON file of the same name + ".json"
     .parquet  one column each, provenance as the file's metadata; needs pyarrow
     ====== ==================================================================================================
@@ -259,8 +259,9 @@ def _write_dat(file: IO[bytes], table: Table, provenance: Provenance) -> None:
     names = ["_".join(printable(column.name).split()) for column in table.columns]
     # cells with blanks, which would look like two
     cells = [["_".join(text.split()) or "-" for text in _text(column)] for column in table.columns]
-    lines = [f"# {line}" for line in provenance.lines()]
-    lines.append("#" + " ".join(f"{name:>18}" for name in names)[1:])
+    # names first, where numpy.genfromtxt(names=True) takes them; numpy.loadtxt passes over all of these lines
+    lines = ["#" + " ".join(f"{name:>18}" for name in names)[1:]]
+    lines += [f"# {line}" for line in provenance.lines()]
     lines += [" ".join(f"{value:>18}" for value in row) for row in zip(*cells, strict=True)]
     file.write(("\n".join(lines) + "\n").encode())
 
