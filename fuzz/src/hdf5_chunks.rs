@@ -84,6 +84,7 @@ fn described(input: &mut Input<'_>) -> Result<(H5mdDescription, u64)> {
     let field = Field { name: "positions", rows, row_of, fixed: false, scale: 10.0, flat, fills: Vec::new() };
     let described = H5mdDescription {
         reads_forward: false,
+        cut_at: None,
         format: None,
         n_atoms: u32::try_from(n_atoms).unwrap_or(u32::MAX),
         n_frames,

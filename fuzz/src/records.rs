@@ -33,7 +33,7 @@ pub fn recode(format: &dyn Format, data: &[u8]) {
         let extent = scan.index.extent(frame);
         let bytes = &data[extent.offset as usize..extent.end() as usize];
         let made = |bytes: &[u8], source_atoms: u32, atoms: &AtomSelection| {
-            let record = Record { bytes, offset: extent.offset, frame };
+            let record = Record { bytes, offset: extent.offset, frame, time: None };
             let making = Making {
                 n_atoms: atoms.n_requested() as u32,
                 source_atoms,
