@@ -1,0 +1,69 @@
+"""Numbers that were once wrong without a word: the same values and notes on Dask workers and MPI ranks."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from MDAnalysisTests import datafiles
+
+import kinema as kn
+
+pytestmark = pytest.mark.processes
+
+# mean RMSD of whole molecules, angstrom, as MDAnalysis has it after `unwrap` of frames and reference
+WHOLE = 1.5152
+
+PROGRAM = """
+from MDAnalysisTests import datafiles
+
+def values(runner):
+    traj = kn.open("adk.xtc", topology=datafiles.TPR)
+    whole = traj.with_transform(kn.transforms.whole())
+    whole_rmsd = kn.analysis.RMSD(whole, "protein and name CA", reference=datafiles.GRO)
+    broken = kn.analysis.RMSD(traj, "protein and name CA")
+    slab = kn.analysis.Distances(kn.open("slab.trr"), [[0, 1]])
+    damaged = kn.analysis.RadiusOfGyration(kn.open("damaged.xtc"), weights=None)
+    whole_rmsd.run(runner=runner)
+    broken.run(runner=runner)
+    slab.run(runner=runner)
+    try:
+        damaged.run(runner=runner)
+        error = "none"
+    except kn.CorruptFileError as caught:
+        error = f"frame {caught.frame}"
+    rmsd, distance = whole_rmsd.results.values.mean(), slab.results.values[0, 0]
+    noted = [sum("broken at the faces" in note for note in one.notes) for one in (whole_rmsd, broken)]
+    return f"{rmsd:.4f} {distance:.4f} {noted} {error}"
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("numbers")
+    shutil.copy(datafiles.XTC, folder / "adk.xtc")
+    content = bytearray(Path(datafiles.XTC).read_bytes())
+    content[500_000:500_004] = b"\xff" * 4
+    (folder / "damaged.xtc").write_bytes(content)
+    with kn.Writer(folder / "slab.trr", 2) as slab:
+        slab.write(positions=np.array([[0.5, 0, 0], [9.5, 0, 0]]), cell=np.diag([10.0, 10.0, 0.0]))
+    return folder
+
+
+EXPECTED = f"{WHOLE} 1.0000 [0, 1] frame 3"
+
+
+def test_on_two_ranks(folder: Path, mpi: Any) -> None:
+    program = PROGRAM + "\nwith kn.runners.MPI() as mpi:\n    if mpi.is_root:\n        say(values(mpi))\n"
+    assert mpi.script(2, program, folder).splitlines()[-1] == EXPECTED
+
+
+def test_on_dask_and_processes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    names: dict[str, Any] = {"kn": kn}
+    exec(PROGRAM, names)
+    for runner in ("threads", "dask"):
+        assert names["values"](runner) == EXPECTED
