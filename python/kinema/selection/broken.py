@@ -218,7 +218,7 @@ def bonds_for_a_look(
         bonds = bonds_of(trajectory)
         return (bonds if bonds.known else None), False
     first = _read(trajectory, frame, np.zeros(1, np.uint32))
-    if first is None or not (first["periodic"][0] & first["cells"][0].any(axis=1)).any():
+    if first is None or not first["present"]["cells"][0] or not first["periodic"][0].any():
         return None, True
     near = bonds_near_by(trajectory, selection, frame)
     return (NobodyLooked(near) if isinstance(near, str) else near), True
