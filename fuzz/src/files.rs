@@ -155,7 +155,7 @@ fn open_and_scan(format: &dyn Format, file: Vec<u8>) -> Option<(MemorySource, Ar
     let scan = decoder.scan(&source, &options(None, 1));
     match &scan {
         Err(error) => assert_ne!(error.kind(), ErrorKind::Internal, "{error}"),
-        Ok(Scan { index, truncation, damaged }) => {
+        Ok(Scan { index, truncation, damaged, without_time: _ }) => {
             assert!(damaged.is_empty(), "damage is stepped over where that is not asked for");
             check_index(index, size);
             // of text, blank lines may follow the frames
