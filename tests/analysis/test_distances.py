@@ -72,7 +72,7 @@ def test_all_pairs_of_groups(small):
 
 
 def test_pairs_of_an_atom_with_itself_are_noted(small):
-    with pytest.warns(kn.Note, match="2 of 3 pairs are of an atom with itself.*--all-pairs"):
+    with pytest.warns(kn.Note, match="2 of 3 pairs are of an atom with itself.*all_pairs=True"):
         analysis = kn.analysis.Distances(small, ag1=[1, 2, 3], ag2=[1, 2, 4])
     assert len(analysis.notes) == 1
     assert not kn.analysis.Distances(small, [[0, 1]]).notes
