@@ -131,7 +131,9 @@ def test_the_same_bytes_for_any_workers_and_memory(full: Path, adk_dcd: Any, tmp
     positions = random_walk(120, 400)
     with kn.Writer(large, 400) as writer:
         # batches of chunks of several data sets, one after the other
-        writer.write(positions, velocities=positions / 3, cell=np.tile(np.eye(3), (120, 1, 1)) * positions[:, :1, :1])
+        writer.write(
+            positions, velocities=positions / 3, cell=np.tile(np.eye(3), (120, 1, 1)) * np.abs(positions[:, :1, :1])
+        )
     for source, options in (
         (large, {"compression": "gzip", "chunk_bytes": 8192, "fields": ["velocities", "positions"]}),
         (full, {"select": list(range(N_ATOMS))}),

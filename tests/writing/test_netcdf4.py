@@ -247,10 +247,13 @@ def test_a_killed_process_leaves_all_that_was_flushed(convention, tmp_path):
         assert len(read_frames(path)) == len(found) + 1
 
 
-def test_flat_cells_are_refused_before_they_are_taken(tmp_path):
+def test_cells_with_open_edges_are_kept_and_flat_ones_refused(tmp_path):
+    wire = [[9.0, 0, 0], [0, 0, 0], [0, 0, 9.0]]
     with collected(), kn.Writer(tmp_path / "a.nc", 4, netcdf4=True) as out:
         out.write(random_walk(1, 4), cell=[[9.0, 9, 9]])
+        out.write(random_walk(1, 4), cell=[wire])
         with pytest.raises(kn.UnsupportedFormatError, match="a cell with a volume"):
-            out.write(random_walk(1, 4), cell=[[[9.0, 0, 0], [0, 0, 0], [0, 0, 9.0]]])
-        assert out.n_frames == 1
-    assert len(read_frames(tmp_path / "a.nc")) == 1
+            out.write(random_walk(1, 4), cell=[[[9.0, 0, 0], [9.0, 0, 0], [0, 0, 9.0]]])
+    found = kn.open(tmp_path / "a.nc", stored=False).read(fields=["positions"])
+    np.testing.assert_array_equal(found["cells"], [np.diag([9.0, 9, 9]), wire])
+    np.testing.assert_array_equal(found["periodic"], [[True] * 3, [True, False, True]])

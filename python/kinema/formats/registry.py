@@ -126,12 +126,11 @@ velocities, forces and cells, and a note names the first such frame; a field of 
 there. A variable beside the positions whose unit is not known is left out, with a note; `units=` states it, and keeps
 the `scale_factor` of the file. Cells of an unknown unit are not known: whatever needs them is an error.""",
     "H5MD": """\
-Elements are joined by `step`. Without `step`, edges of the box, ids, images and charges are read row by row if
-they are as many as the positions, and a note says so; edges that have the shape of one box are those of all frames. A
-`step` of 0 is no interval between rows: there are no steps then. A file without the group `h5md` is read if it has
-particles groups. What makes no sense beside the positions does not keep them from being read: velocities, forces,
-times and ids are left out, with a note that says why, and a cell is not known, so that whatever needs it is an
-error.""",
+Elements are joined by `step`. Without `step`, edges of the box, ids, images and charges are read row by row if they
+are as many as the positions, and a note says so; edges that have the shape of one box are those of all frames. A `step`
+of 0 is no interval between rows: there are no steps then. A file without the group `h5md` is read if it has particles
+groups. What makes no sense beside the positions does not keep them from being read: velocities, forces, times and ids
+are left out, with a note that says why, and a cell is not known, so that whatever needs it is an error.""",
     "DL_POLY HISTORY": """\
 Positions are given as they are in the file: the origin is the centre of the cell. Forces are in Da angstrom/ps^2
 there, 100 of which are a kJ/(mol angstrom). Atoms are in the order of their indices, which are 1 to the number of

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from kinema import _core
 from kinema._core import __version__
-from kinema.errors import ArgumentError
+from kinema.errors import ArgumentError, UnsupportedFormatError
 from kinema.formats.h5md.schema import GUESSED
 from kinema.formats.h5md.write.encoding import Preparation
 from kinema.formats.h5md.write.series import Series
@@ -88,7 +88,7 @@ class FrameVariables:
         if frames.times is not None:
             check_rising("time", frames.times, self._last_time_beside(frames.times), strictly=False)
         if frames.cells is not None:
-            _core.lengths_of_cells(_as_cells(frames.cells))
+            _check_not_flat(_as_cells(frames.cells))
 
     def _last_time_beside(self, times: NDArray[np.float64]) -> float | None:
         """`last_time`; the first of these times where the file, which rounds them, cannot tell the two apart."""
@@ -163,6 +163,18 @@ class FrameVariables:
             both = _core.lengths_of_cells(cells)
             values |= {"cell": cells, LENGTHS: both[:, :3], ANGLES: both[:, 3:], "imageconvention": _images(cells)}
         return values
+
+
+def _check_not_flat(cells: NDArray[np.float64]) -> None:
+    """Raises UnsupportedFormatError for cells of whose lengths and angles none can be made."""
+    flat = np.isnan(_core.cells_of_lengths(_core.lengths_of_cells(cells))).any(axis=(1, 2))
+    if flat.any():
+        row = int(np.argmax(flat))
+        raise UnsupportedFormatError(
+            f"frame {row} of those given: a cell with a volume, or with open edges of length 0, expected, found "
+            f"{cells[row].tolist()}",
+            format="NetCDF",
+        )
 
 
 def _as_cells(cells: NDArray[Any]) -> NDArray[np.float64]:

@@ -1,7 +1,7 @@
 //! Encoder of AMBER's NetCDF trajectories: records of one size, in CDF-2, or CDF-5 where CDF-2 cannot hold them.
 
 use super::layout::{Column, Layout, VECTORS};
-use super::{NAME, VELOCITY, lengths_and_degrees};
+use super::{NAME, VELOCITY, cell_of, lengths_and_degrees};
 use crate::container::netcdf3::{Attribute, Dimension, Header, Kind, Value, Variable, Version};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::frame_layout::vectors_of;
@@ -197,7 +197,12 @@ impl NetcdfEncoder {
             let what = format!("a cell that lengths and angles do not hold, expected {expected}, found {cell:?}");
             return Err(Error::new(ErrorKind::Unsupported, what).at_frame(frame));
         }
-        Ok(lengths_and_degrees(cell))
+        let (lengths, degrees) = lengths_and_degrees(cell);
+        if cell_of(lengths, degrees).as_flattened().iter().any(|value| value.is_nan()) {
+            let what = format!("a cell with a volume, or with open edges of length 0, expected, found {cell:?}");
+            return Err(Error::new(ErrorKind::Unsupported, what).at_frame(frame));
+        }
+        Ok((lengths, degrees))
     }
 }
 
