@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import subprocess
 import sys
 import threading
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import blake2b
 from pathlib import Path
@@ -241,8 +243,11 @@ def test_damaged_and_hostile_maps_are_refused_noted_and_made_again(path: Path, w
     for name, wrong in damages(good).items():
         place.write_bytes(wrong)
         walks.clear()
-        with pytest.warns(kn.Note, match="the stored map of the chunks of .* was not used, and is made again"):
+        with warnings.catch_warnings():
+            # the same text is a warning once
+            warnings.simplefilter("ignore", kn.Note)
             traj = opened(path)
+        assert any(re.search("the stored map of the chunks of .* was not used", note) for note in traj.notes), name
         assert traj.read().tobytes() == expected, name
         assert walks == [POSITIONS], name
         assert place.read_bytes() == good, name
