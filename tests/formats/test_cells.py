@@ -124,7 +124,7 @@ def test_a_cell_that_is_none_is_absent_and_noted_and_positions_are_read(tmp_path
     with collected() as notes:
         traj.read()
         assert kn.analysis.RadiusOfGyration(traj, weights=None).run().results.rgyr.shape[0] == 2
-    assert not notes
+    assert not any("the cell is none" in note for note in notes)
     with pytest.raises(kn.CorruptFileError, match=rf"{name}: [\w ]+ frame 1: the cell of the frame is not known"):
         kn.analysis.Distances(traj, [[0, 1]]).run()
     bonds = {"bonds": [[0, 1]]}
