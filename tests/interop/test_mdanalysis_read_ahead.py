@@ -27,6 +27,7 @@ class Recorder:
     def __init__(self, core: Any) -> None:
         self.core = core
         self.n_atoms = core.n_atoms
+        self.frame_notes = core.frame_notes
         self.calls: list[list[int]] = []
 
     def read(self, frames: Any, **arguments: Any) -> Any:
