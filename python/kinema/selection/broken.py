@@ -168,7 +168,7 @@ def broken_notes(trajectory: Trajectory, selection: Selection, frames: FrameSele
 
     It is found once for a trajectory, its transforms and a selection, and remembered: later calls look at no frame.
     """
-    if not len(frames):
+    if not len(frames) or getattr(trajectory.core, "has_one_frame", False):
         return []
     known = trajectory.broken_molecules
     key = (tuple(one.identity for one in trajectory.core.transforms), selection.indices.tobytes())

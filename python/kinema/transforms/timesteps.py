@@ -251,12 +251,18 @@ class _CurrentFrame:
     index = "memory"
     scanned = True
     hdf5 = False
+    #: nobody looks for broken molecules in frames that are not there
+    has_one_frame = True
 
     def __init__(self, label: str, reader: Any, ts: Any, transforms: tuple[_core.Transform, ...]) -> None:
         self._label, self._ts = label, ts
         self.n_atoms, self.n_frames, self.transforms = int(ts.n_atoms), int(reader.n_frames), transforms
         self.paths = _paths(reader)
         self.fields = [*(name for name in VECTOR_FIELDS if _has(ts, name)), "cell", "step", "time"]
+
+    def frame_notes(self, *, new: bool = False) -> list[str]:
+        """None: frames are read by MDAnalysis."""
+        return []
 
     def read(
         self,
