@@ -63,7 +63,7 @@ def test_atoms_that_are_not_there_yet_are_seen_as_the_file_has_them(tmp_path: Pa
     positions = np.random.default_rng(1).uniform(1.0, 9.0, (3, 10, 3))
     positions[2, 6:] = 0.0
     with kn.Writer(tmp_path / "md.h5md", 10) as writer:
-        writer.write(positions, cell=np.diag([10.0, 10.0, 10.0]), step=[0, 1, 2], time=[0.0, 1.0, 2.0])
+        writer.write(positions, cell=np.full((3, 3), 10.0), step=[0, 1, 2], time=[0.0, 1.0, 2.0])
     traj = kn.open(tmp_path / "md.h5md", stored=False)
     for stacked in (traj, traj.with_transform(transforms.center([0, 9]))):
         assert sum(1 for _ in stacked.follow(timeout=0.3, select=[0, 1, 9])) == 2
