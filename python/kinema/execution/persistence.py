@@ -194,9 +194,9 @@ class Persistence:
 def _datasets(analyses: Sequence[Computation], frames: FrameSelection) -> list[ResultDataset]:
     datasets: list[ResultDataset] = []
     for analysis in analyses:
-        dataset = analysis._per_frame(frames) if analysis.n_passes == 1 else None
-        if dataset is None:
-            why = "has no results per frame" if analysis.n_passes == 1 else "reads its frames several times here"
+        dataset = analysis._per_frame(frames)
+        if dataset is None or analysis.n_passes != 1:
+            why = "has no results per frame" if dataset is None else "reads its frames several times here"
             raise ArgumentError(
                 f"{type(analysis).__name__} {why}, and out= writes rows as they come; run it without out= and write "
                 "the results with .save()"
