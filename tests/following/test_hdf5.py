@@ -122,7 +122,7 @@ def test_a_writer_that_is_not_known_is_noted(tmp_path: Path, monkeypatch: pytest
     path = tmp_path / "md.h5md"
     positions = random_walk(3, N_ATOMS, 1)
     with kn.Writer(path, N_ATOMS) as out:
-        out.write(positions, cell=50 * np.eye(3), step=[0, 10, 20], time=[0, 0.5, 1])
+        out.write(positions, cell=np.full((3, 3), 50.0), step=[0, 10, 20], time=[0, 0.5, 1])
     with h5py.File(path, "r+") as file:
         file["h5md/creator"].attrs["name"] = "somebody's script"
     Stage(monkeypatch, iter(()), random.Random(1))
