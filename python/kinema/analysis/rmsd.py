@@ -114,9 +114,7 @@ class RMSD(PerFrameAnalysis):
         self.groups = selections_of(trajectory, groups, "groups")
         self._superposition = bool(superposition)
         self._of_average = isinstance(reference, str) and reference == AVERAGE
-        if self._of_average:
-            self.n_passes = 2
-        structure = None if self._of_average else reference
+        self.n_passes, structure = (2, None) if self._of_average else (1, reference)
         super().__init__(
             trajectory,
             selection,

@@ -290,10 +290,10 @@ def _is_by_time(window: FrameOptions) -> bool:
 
 def chosen_frames(trajectory: kn.Trajectory, window: FrameOptions) -> dict[str, Any]:
     """The arguments of `run` that choose frames."""
+    by_time = _is_by_time(window)
     if window.frames is not None:
-        _is_by_time(window)
         return {"frames": frames_listed(trajectory, window.frames)}
-    if _is_by_time(window):
+    if by_time:
         return {"frames": frames_between(trajectory, window.begin, window.end, window.dt)}
     return {"start": window.start, "stop": window.stop, "step": window.step}
 

@@ -13,6 +13,7 @@ import re
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import field, replace
+from functools import partial
 from itertools import islice
 from typing import Any, Literal
 
@@ -144,11 +145,7 @@ def _described(path: str, options: ExternalOptions, stops: Callable[[], bool]) -
         check_lines(path, "file")
     reader.options = _reader_options(path, reader.cls, options)
     name, remarks = reader.name, []
-
-    def check() -> None:
-        if stops():
-            raise CancelledError(f"{path}: stopped by the caller", path=path)
-
+    check = partial(_check_stop, path, stops)
     try:
         counted = count_frames(reader, check)
         # what follows them is no whole frame
@@ -199,6 +196,11 @@ def _described(path: str, options: ExternalOptions, stops: Callable[[], bool]) -
         periodic=(True, True, True),
         cut_at=cut_at,
     )
+
+
+def _check_stop(path: str, stops: Callable[[], bool]) -> None:
+    if stops():
+        raise CancelledError(f"{path}: stopped by the caller", path=path)
 
 
 def _cut_at(path: str, frames: _Frames, counted: LineCount | None) -> int | None:

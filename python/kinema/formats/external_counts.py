@@ -46,7 +46,7 @@ Check = Callable[[], None]
 
 
 def count_frames(reader: FrameReader, check: Check) -> LineCount | None:
-    """The frames of a file of text; None for a format whose lines do not tell them.
+    """The frames of a file of text; None for a format whose lines do not say it.
 
     Raises UnsupportedFormatError for frames that differ in their number of atoms, CorruptFileError for lines after the
     first frame that are none.

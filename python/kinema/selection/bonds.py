@@ -152,7 +152,7 @@ def _neighbours_by_residue(
     begins = np.flatnonzero(np.r_[True, residues[1:] != residues[:-1]])
     ends = np.r_[begins[1:], len(residues)]
     of_atom = np.searchsorted(begins, np.arange(len(residues)), side="right") - 1
-    # each atom with all behind it of its residue, and all of the next
+    # each atom with those after it in its residue, and all of the next residue
     last = np.r_[ends[1:], len(residues)][of_atom]
     counts = last - np.arange(len(residues)) - 1
     if counts.sum() > _MOST_CANDIDATES:

@@ -86,15 +86,18 @@ class NobodyLooked:
     ----------
     why : str
         What is missing.
+    has_atoms : bool
+        Whether a topology names the atoms, so that `bonds="guess"` can be asked for.
     """
 
     why: str
+    has_atoms: bool
 
     def __str__(self) -> str:
-        return (
-            f"nobody looked for broken molecules: {self.why}; give a topology that has bonds with -s (topology=), "
-            "such as a TPR or PSF"
-        )
+        remedy = "give a topology that has bonds with -s (topology=), such as a TPR or PSF"
+        if self.has_atoms:
+            remedy += ", or have them guessed of all atoms with --pbc whole --bonds guess (transforms.whole)"
+        return f"nobody looked for broken molecules: {self.why}; {remedy}"
 
 
 class MoleculeSearch:
@@ -163,12 +166,12 @@ def sampled_frames(n_frames: int) -> list[int]:
 
 
 def broken_notes(trajectory: Trajectory, selection: Selection, frames: FrameSelection) -> list[str]:
-    """A note if molecules of a selection are broken in some of at most 18 of the frames that are chosen, or nobody can
-    tell.
+    """A note if molecules of a selection are broken in some of at most 18 of the frames that are chosen, or if nobody
+    looked.
 
     It is found once for a trajectory, its transforms and a selection, and remembered: later calls look at no frame.
     """
-    if not len(frames) or getattr(trajectory.core, "has_one_frame", False):
+    if not len(frames) or trajectory.is_one_frame:
         return []
     known = trajectory.broken_molecules
     key = (tuple(one.identity for one in trajectory.core.transforms), selection.indices.tobytes())
@@ -221,11 +224,11 @@ def bonds_for_a_look(
     if first is None or not first["present"]["cells"][0] or not first["periodic"][0].any():
         return None, True
     near = bonds_near_by(trajectory, selection, frame)
-    return (NobodyLooked(near) if isinstance(near, str) else near), True
+    return (NobodyLooked(near, trajectory.topology is not None) if isinstance(near, str) else near), True
 
 
 def _read(trajectory: Trajectory, frame: int, atoms: NDArray[np.uint32] | None) -> Mapping[str, Any] | None:
-    """One frame; None if it cannot be decoded, which whoever asks for it is told."""
+    """One frame; None if it cannot be decoded: whoever asks for the frame gets the error."""
     try:
         return trajectory.read([frame], atoms, fields=["positions"])
     except (CorruptFileError, TruncatedFileError):

@@ -55,8 +55,10 @@ class OpenedFiles:
         self._topology = topology
         self._view = view
         self._topology_fits = False
-        # what was found of them, by transforms and selection; shared by all views
-        self._broken_molecules: dict[Any, Any] = {}
+        #: what `selection.broken` found, by transforms and selection; shared by all views of the same files
+        self.broken_molecules: dict[Any, Any] = {}
+        #: whether it stands for a Universe of MDAnalysis at one of its frames: no other can be read
+        self.is_one_frame = False
 
     def snapshot(self) -> bytes:
         """The topology, which is read now, and the options of HDF5 files, serialized for other processes.
@@ -93,11 +95,6 @@ class OpenedFiles:
     def paths(self) -> tuple[str, ...]:
         """The files, in order."""
         return tuple(self._core.paths)
-
-    @property
-    def broken_molecules(self) -> dict[Any, Any]:
-        """What was found of broken molecules, for `selection.broken`; shared by all views of the same files."""
-        return self._broken_molecules
 
     @property
     def core(self) -> _core.Trajectory:
@@ -183,8 +180,7 @@ class OpenedFiles:
         with reporting(progress, "finding frames", total, "bytes") as report:
             self._core.scan(worker_count(workers), report, skip_damaged)
         self._opening["frames"] = time.perf_counter() - began
-        emit_once(self.notes)
-        self._core.frame_notes(new=True)
+        emit_once([*notes_of(self.parts, self.gaps), *self._core.frame_notes(new=True)])
 
     def store_atom_checkpoints(
         self, *, workers: int | None = None, progress: ProgressChoice = False
@@ -216,7 +212,7 @@ class OpenedFiles:
         own: dict[str, Any] = {"hdf5": self._hdf5, "opening": self._opening, "stated": self._stated}
         made = type(self)(core, self._topology, view, given=self._given, **own)
         made._topology_fits = self._topology_fits
-        made._broken_molecules = self._broken_molecules
+        made.broken_molecules = self.broken_molecules
         return made
 
     def _frames(self, choice: FrameChoice) -> FrameSelection:

@@ -222,7 +222,9 @@ def _bound_to_frame(transform: Transform, universe: Any, ts: Any) -> BoundTransf
     if transform.sees_all_frames:
         raise _looks_back(transform, reader)
     frame = cast("_core.Trajectory", _CurrentFrame(transform.label, reader, ts, tuple(before)))
-    core = transform.bind(Trajectory(frame, Topology(universe)))
+    stands_in = Trajectory(frame, Topology(universe))
+    stands_in.is_one_frame = True
+    core = transform.bind(stands_in)
     if core.looks_back:
         raise _looks_back(transform, reader)
     return BoundTransform(transform, core, ts.n_atoms, frame.paths)
@@ -251,8 +253,6 @@ class _CurrentFrame:
     index = "memory"
     scanned = True
     hdf5 = False
-    #: nobody looks for broken molecules in frames that are not there
-    has_one_frame = True
 
     def __init__(self, label: str, reader: Any, ts: Any, transforms: tuple[_core.Transform, ...]) -> None:
         self._label, self._ts = label, ts

@@ -106,7 +106,7 @@ class ExternalWriter(Writer):
         self._pdb: Any = None
         with _quiet():
             self._universe = _universe(table)
-            chains = _chains(table) if self.format == "PDB" else {}
+            chains = self._chains(table)
             if chains:
                 letters = np.array([chains[segment] for segment in table.segids.tolist()])
                 self._universe.add_TopologyAttr("chainIDs", letters)
@@ -277,6 +277,10 @@ class ExternalWriter(Writer):
             self._first_cell = np.array(cells[0], np.float64)
         return bool((cells == self._first_cell).all())
 
+    def _chains(self, table: Atoms) -> dict[str, str]:
+        """The letter of the chain of each segment, of formats that name chains."""
+        return {}
+
     def _write_frame(self, frames: FrameArrays, number: int) -> None:
         atoms, step = self._universe.atoms, self._universe.trajectory.ts
         step.positions = np.asarray(frames.fields["positions"][number], np.float32)
@@ -334,6 +338,9 @@ class PdbWriter(ExternalWriter, format="PDB", endings=("pdb", "ent")):
     has one, else A, B, C, ... in their order, which is noted.
     """
 
+    def _chains(self, table: Atoms) -> dict[str, str]:
+        return _chains_of_segments(table)
+
 
 class GroWriter(ExternalWriter, format="GRO", endings=("gro",)):
     """Writes GRO: positions rounded to 0.001 nm, velocities to 0.0001 nm/ps, cell, step and time."""
@@ -345,7 +352,7 @@ def _time_and_step(frames: FrameArrays, number: int) -> str:
     return time if frames.steps is None else f"{time} step= {frames.steps[number]}"
 
 
-def _chains(table: Atoms) -> dict[str, str]:
+def _chains_of_segments(table: Atoms) -> dict[str, str]:
     """The letter of the chain of each segment; none if the table has chains, one segment, or too many for letters."""
     segments = table.get("segids")
     if table.get("chainIDs") is not None or segments is None:

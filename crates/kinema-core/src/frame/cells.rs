@@ -1,7 +1,7 @@
 //! What cells of frames are taken for: the one rule for all formats.
 //!
 //! An edge of length zero is an open direction. A cell with numbers that are not finite, or with a negative length, is none
-//! that can be used: the frame has none, and whoever needs it is told so. Decoders give [`NOT_A_CELL`] for lengths and angles
+//! that can be used: the frame has none, and whoever needs it gets an error. Decoders give [`NOT_A_CELL`] for lengths and angles
 //! of which no cell can be made.
 
 use super::{Cell, Fields, NO_CELL, Stamp};

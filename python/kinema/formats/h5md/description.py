@@ -120,7 +120,7 @@ class H5mdDescription:
     periodic: tuple[bool, bool, bool] = (True, True, True)
     """Along which edges cells are periodic."""
     cut_at: int | None = None
-    """Byte at which a frame begins that is not whole, behind all others."""
+    """Byte at which a frame begins that is not whole, after all others."""
 
     def known_structures(self) -> KnownStructures:
         """What this process knows of the structure of the file, and of those that it draws in, for other processes."""

@@ -76,8 +76,6 @@ def write_blocks(
     check_memory(copy, verify, memory)
     losses = tuple(f"{name}: {loss}" for loss in stored.losses)
     emit(losses)
-    if format == "H5MD" and options.get("dialect") is None:
-        emit([f"{name}: MDAnalysis' own reader does not read this file; dialect='mdanalysis' makes one that it reads"])
     given: dict[str, Any] = {
         **options,
         "format": format,
@@ -89,6 +87,9 @@ def write_blocks(
         "workers": workers,
     }
     if isinstance(stored.units, FileUnits):
+        if options.get("dialect") is None:
+            note = "MDAnalysis' own reader does not read this file; dialect='mdanalysis' makes one that it reads"
+            emit([f"{name}: {note}"])
         given |= {
             "length_unit": stored.units.length,
             "time_unit": stored.units.time,

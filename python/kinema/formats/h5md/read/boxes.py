@@ -31,7 +31,7 @@ class Box:
 
 
 def find_box(opened: H5mdFile, group: Any, n_frames: int | None) -> Box:
-    """The box of a particles group with so many frames (None: what it holds is fixed).
+    """The box of a particles group with this number of frames (None: what it holds is fixed).
 
     Raises UnsupportedFormatError unless it is three-dimensional, CorruptFileError for edges that are no box.
     """
