@@ -67,7 +67,10 @@ impl<'a> BlockMut<'a> {
     }
 
     /// Whether positions of a row lie farther apart than this along an axis.
-    pub fn extends_beyond(&mut self, row: usize, length: f64) -> bool {
+    ///
+    /// # Errors
+    /// `Internal` where there is no such row.
+    pub fn extends_beyond(&mut self, row: usize, length: f64) -> Result<bool> {
         fn widest<R: Copy + Into<f64>>(values: &[R]) -> f64 {
             let mut ends = [[f64::INFINITY; 3], [f64::NEG_INFINITY; 3]];
             for atom in values.as_chunks::<3>().0 {
@@ -80,11 +83,11 @@ impl<'a> BlockMut<'a> {
         }
         let len = 3 * self.n_selected;
         let found = match &mut self.vectors[0] {
-            VectorsMut::Absent => return false,
-            VectorsMut::F32(rows) => rows.row(row, len).map(|values| widest(values)),
-            VectorsMut::F64(rows) => rows.row(row, len).map(|values| widest(values)),
+            VectorsMut::Absent => return Ok(false),
+            VectorsMut::F32(rows) => widest(rows.row(row, len)?),
+            VectorsMut::F64(rows) => widest(rows.row(row, len)?),
         };
-        found.is_ok_and(|found| found > length)
+        Ok(found > length)
     }
 
     /// Number of rows.

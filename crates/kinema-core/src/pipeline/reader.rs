@@ -244,7 +244,7 @@ impl<'a> Reader<'a> {
             let stamp = out.stamp(row)?;
             let found = if stamp.settle_cell() {
                 Some(FrameFault::UnusableCell)
-            } else if stamp.has_dummy_cell(length) && out.extends_beyond(row, 1.0 / length) {
+            } else if stamp.has_dummy_cell(length) && out.extends_beyond(row, 1.0 / length)? {
                 Some(FrameFault::DummyCell)
             } else {
                 None

@@ -132,7 +132,7 @@ class Backend(BackendBase):  # type: ignore[misc]
 
 
 def starting_note(whole: float, parts: Sequence[float], workers: int) -> str | None:
-    """The note on a call of `whole` seconds if starting workers took longer than the work of all its parts; else None."""
+    """The note on a call of `whole` seconds, if starting workers took longer than the work of all its parts."""
     work = sum(parts)
     starting = whole - work / max(1, min(workers, len(parts)))
     if not parts or starting <= work:
