@@ -274,7 +274,7 @@ class TestPdbWriter(WriterTests):
     times = "none"
     one_cell = True
     cell_tolerance = 3e-4
-    always_lost = frozenset({"positions", "cells", "steps", "times"})
+    always_lost = frozenset({"positions", "cells", "times"})
     appends = False
     streams = True
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.errors import CorruptFileError, TruncatedFileError
+from kinema.errors import ArgumentError, CorruptFileError, TruncatedFileError
 from kinema.printable import counted
 from kinema.selection.bonds import Bonds, bonds_near_by, bonds_of, first_atoms
 
@@ -216,7 +216,11 @@ def bonds_for_a_look(
 ) -> tuple[Bonds | NobodyLooked | None, bool]:
     """Bonds as the topology states them, or guessed in a frame, and whether they are guessed; None if there is no need
     to look: the frame has no periodic cell, or the bonds that are stated are of some of the atoms only."""
-    stated = None if trajectory.topology is None else trajectory.atoms.get("bonds")
+    try:
+        stated = None if trajectory.topology is None else trajectory.atoms.get("bonds")
+    except ArgumentError as error:
+        # a topology that cannot be read is an error only if the analysis itself needs it
+        return NobodyLooked(str(error), False), False
     if stated is not None and len(stated):
         bonds = bonds_of(trajectory)
         return (bonds if bonds.known else None), False

@@ -21,8 +21,11 @@ def sums(workers: Any, name: str) -> int:
 @pytest.mark.parametrize("name", ["a.dcd", "a.xtc"])
 def test_sums_of_events_are_the_reports(tmp_path: Path, name: str) -> None:
     {"a.dcd": write_dcd, "a.xtc": write_xtc}[name](tmp_path / name, random_walk(60, 500))
+    analysis = kn.analysis.RadiusOfGyration(kn.open(tmp_path / name, stored=False), weights=None)
+    # the look for broken molecules, whose reads are in a trace and not in a report, is done once for a trajectory
+    analysis.run(stop=1)
     with kn.trace(tmp_path / "t"):
-        run = kn.analysis.RadiusOfGyration(kn.open(tmp_path / name, stored=False), weights=None).run(workers=2)
+        run = analysis.run(workers=2)
     timings = run.report().timings
     found = summarise(tmp_path / "t")
     times = {(one.category, one.name): one.time for one in found.functions}
@@ -60,7 +63,9 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     found = json.loads(out)
     timings = Report.load("run.json").timings
     (read,) = [one for one in found["functions"] if (one["category"], one["name"]) == ("reader", "read")]
-    assert read["time_ns"] == sums(timings.workers, "io")
+    # one more than the run has: the look for broken molecules reads the first frame
+    assert read["count"] == sum(one.reads for one in timings.workers) + 1
+    assert read["time_ns"] > sums(timings.workers, "io") > 0
     code, out, _ = kinema("report", "one", "two", "--label", "all=one", "--plot", "both.pdf")
     assert code == 0 and out.splitlines()[0].split() == ["all", "two"]
     assert Path("both.pdf").read_bytes().startswith(b"%PDF")

@@ -278,7 +278,8 @@ def test_a_quick_look(tmp_path: Path, capsys: Any) -> None:
         "bandwidth.png", "report.md", "results.json", "results.jsonl",
     ]  # fmt: skip
     assert (folder / "bandwidth.png").read_bytes()[:4] == b"\x89PNG"
-    report = (folder / "report.md").read_text()
+    first, report = (folder / "report.md").read_text().split("\n", 1)
+    assert first.startswith("<!-- kinema ")
     assert report in printed.out and "704 particles" in report
     for section in ("Speed", "Sizes and precision", "Memory", "Time that a simulation loses", "Ratios of speeds"):
         assert f"## {section}" in report
