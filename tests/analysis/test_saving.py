@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import kinema as kn
+from kinema.testing import random_walk
 from kinema.writing import output_file, tables
 
 
@@ -25,6 +26,31 @@ def numbers(path, comments=("#", "@"), separator=None):
     return np.array([[float(word) for word in line.split(separator)] for line in lines])
 
 
+seven_digits = np.vectorize(lambda value: float(f"{value:.7g}"))
+
+
+def as_text(rows):
+    """What text has of rows of frame, time and numbers that were computed from float32."""
+    return np.hstack([rows[:, :2], seven_digits(rows[:, 2:])])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_text_has_the_digits_that_positions_have(tmp_path, dtype):
+    positions = random_walk(3, 4).astype(dtype) + dtype(1 / 3)
+    with kn.Writer(tmp_path / "a.h5md", 4, dtype=np.dtype(dtype).name) as out:
+        out.write(positions=positions)
+    rgyr = kn.analysis.RadiusOfGyration(kn.open(tmp_path / "a.h5md"), weights=None).run()
+    found = {}
+    for suffix in (".csv", ".dat", ".xvg"):
+        rgyr.save(tmp_path / f"rgyr{suffix}")
+        found[suffix] = numbers(tmp_path / f"rgyr{suffix}", ("#", "@", "f"), "," if suffix == ".csv" else None)[:, -1]
+    of_text = seven_digits(rgyr.results.rgyr) if dtype == np.float32 else rgyr.results.rgyr
+    for values in found.values():
+        np.testing.assert_array_equal(values, of_text)
+    rgyr.save(tmp_path / "rgyr.npy")
+    np.testing.assert_array_equal(np.load(tmp_path / "rgyr.npy")[:, -1], rgyr.results.rgyr)
+
+
 def test_csv(rmsd, tmp_path):
     path = tmp_path / "rmsd.csv"
     rmsd.save(path)
@@ -35,8 +61,7 @@ def test_csv(rmsd, tmp_path):
     assert any(line.startswith("# selection: all (15 atoms)") for line in comments)
     rows = list(csv.reader(line for line in lines if not line.startswith("#")))
     assert rows[0] == ["frame", "time (ps)", "rmsd (angstrom)", "rmsd of 3 indices (angstrom)"]
-    # the text reads back as the same numbers
-    np.testing.assert_array_equal(np.array(rows[1:], dtype=float), rmsd.results.rmsd)
+    np.testing.assert_array_equal(np.array(rows[1:], dtype=float), as_text(rmsd.results.rmsd))
 
 
 def test_xvg(rmsd, tmp_path):
@@ -46,17 +71,17 @@ def test_xvg(rmsd, tmp_path):
     assert '@    xaxis  label "time (ps)"' in text
     assert '@    yaxis  label "RMSD (angstrom)"' in text
     assert '@ s1 legend "rmsd of 3 indices"' in text
-    np.testing.assert_array_equal(numbers(path), rmsd.results.rmsd[:, 1:])
+    np.testing.assert_array_equal(numbers(path), as_text(rmsd.results.rmsd)[:, 1:])
 
 
 def test_dat(rmsd, tmp_path):
     path = tmp_path / "rmsd.dat"
     rmsd.save(path)
-    np.testing.assert_array_equal(numbers(path), rmsd.results.rmsd)
-    np.testing.assert_array_equal(np.loadtxt(path), rmsd.results.rmsd)
+    np.testing.assert_array_equal(numbers(path), as_text(rmsd.results.rmsd))
+    np.testing.assert_array_equal(np.loadtxt(path), as_text(rmsd.results.rmsd))
     named = np.genfromtxt(path, names=True)
     assert named.dtype.names == ("frame", "time", "rmsd", "rmsd_of_3_indices")
-    np.testing.assert_array_equal(named["rmsd"], rmsd.results.rmsd[:, 2])
+    np.testing.assert_array_equal(named["rmsd"], seven_digits(rmsd.results.rmsd[:, 2]))
     # replaced, as it is ours
     rmsd.save(path)
 
@@ -194,11 +219,11 @@ def test_units_that_are_asked_for(rmsd, tmp_path, suffix):
     text = path.read_text()
     if suffix == ".xvg":
         assert '@    xaxis  label "time (ns)"' in text and '@    yaxis  label "RMSD (nm)"' in text
-        np.testing.assert_array_equal(numbers(path), expected[:, 1:])
+        np.testing.assert_array_equal(numbers(path), as_text(expected)[:, 1:])
     elif suffix == ".csv":
         assert "frame,time (ns),rmsd (nm),rmsd of 3 indices (nm)" in text
     else:
-        np.testing.assert_array_equal(numbers(path), expected)
+        np.testing.assert_array_equal(numbers(path), as_text(expected))
 
 
 def test_pictures_have_the_units_that_are_asked_for(rmsd):
@@ -230,7 +255,7 @@ def test_rmsf_by_residue(adk_dcd, tmp_path):
     rows = list(csv.reader(line for line in (tmp_path / "rmsf.csv").read_text().splitlines() if line[0] != "#"))
     assert rows[0] == ["residue", "resname", "segment", "atoms", "rmsf (angstrom)"]
     assert [row[:4] for row in rows[1:3]] == [["10", "GLY", "4AKE", "7"], ["11", "ALA", "4AKE", "10"]]
-    np.testing.assert_allclose([float(row[4]) for row in rows[1:]], expected, rtol=1e-12)
+    np.testing.assert_allclose([float(row[4]) for row in rows[1:]], seven_digits(expected), rtol=1e-12)
     (axes,) = rmsf.plot(tmp_path / "rmsf.png").axes
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("residue", "RMSF (Å)")
     assert [label.get_text() for label in axes.get_xticklabels()][:2] == ["GLY 10", "ALA 11"]

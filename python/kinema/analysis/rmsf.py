@@ -241,7 +241,7 @@ class RMSF(DeclaredAnalysis):
         if self._by_residue is not None:
             rows, columns = self._by_residue
             mean_squares = np.bincount(rows, weights=self.results.rmsf**2) / np.bincount(rows)
-            table = (*columns, Column("rmsf", np.sqrt(mean_squares), "angstrom"))
+            table = (*columns, Column("rmsf", np.sqrt(mean_squares), "angstrom", digits=self._digits))
             return Table("RMSF", table, x="residue", names="resname")
         return self._table_of_atoms()
 
@@ -251,7 +251,7 @@ class RMSF(DeclaredAnalysis):
         # names only where the topology is read already; saving reads none
         if self.selection.names is not None and self.trajectory.topology is not None:
             columns += _named(self.trajectory, indices, self.selection.names)
-        columns.append(Column("rmsf", self.results.rmsf, "angstrom"))
+        columns.append(Column("rmsf", self.results.rmsf, "angstrom", digits=self._digits))
         return Table("RMSF", tuple(columns), x="index")
 
 

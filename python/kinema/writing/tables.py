@@ -42,6 +42,7 @@ class Column:
     """A named column: `values` (rows,), `unit` ("" for none, "1" for an unknown one), after which `period` they repeat.
 
     Whole numbers are written without a point, numbers that were stored as float32 (`single`) with the digits of these.
+    `digits` is how many significant digits a number computed from stored ones has as text: 7 of float32; 0: all.
     Atoms are counted from 0; `from_one` is the name of a column that names atoms, or holds their numbers (whole ones),
     if they are counted from 1 (`Table.from_one`).
     """
@@ -52,6 +53,7 @@ class Column:
     single: bool = False
     period: float = 0.0
     from_one: str = ""
+    digits: int = 0
 
     @property
     def label(self) -> str:
@@ -144,7 +146,8 @@ def write_table(
     .parquet  one column each, provenance as the file's metadata; needs pyarrow
     ====== ==================================================================================================
 
-    Atoms are counted from 1, but for .npy: arrays count from 0, as Python does.
+    Atoms are counted from 1, but for .npy: arrays count from 0, as Python does. Text has the digits that a number has
+    (`Column.digits`), .npy and .parquet all of them.
     Raises what `check_writable` does: UnsupportedFormatError for another suffix, FileNotFound, FileAccessError or
     FileIOError for the folder.
     """
@@ -215,6 +218,8 @@ def _text(column: Column) -> list[str]:
         return [printable(value) for value in column.values]
     if column.values.dtype.kind in "iu":
         return [str(int(value)) for value in column.values]
+    if column.digits:
+        return [f"{value:.{column.digits}g}" for value in column.values.tolist()]
     # the shortest text that reads back as the same number of its type
     if column.single:
         return [str(value) for value in column.values.astype(np.float32)]
