@@ -10,7 +10,9 @@ import pytest
 from MDAnalysisTests import datafiles as data
 
 import kinema as kn
+from kinema.selection.universe import universe_of
 from kinema.testing import random_walk
+from kinema.writing import external
 from kinema.writing.writer import ExternalWriter
 
 POSITIONS = random_walk(4, 12)
@@ -229,3 +231,18 @@ def test_rotated_cells(atoms: kn.Atoms, tmp_path: Path) -> None:
     with ExternalWriter(tmp_path / "rotated.gro", atoms=atoms) as out:
         out.write(positions=POSITIONS[0], cell=CELL[:, [1, 0, 2]])
     assert any(loss.startswith("the orientation of cells is lost") for loss in lost(out))
+
+
+def test_files_of_one_call_are_those_of_single_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What atoms have in text is made once for all files: the Universe, and the bonds at the end."""
+    made: list[kn.Atoms] = []
+    monkeypatch.setattr(external, "universe_of", lambda table: made.append(table) or universe_of(table))
+    traj = kn.open(data.DCD, topology=data.PSF)
+    kn.convert(traj, tmp_path / "each.pdb", frames=[0, 40, 90], select="resid 1:20", split=1)
+    assert len(made) == 1
+    for number, frame in enumerate([0, 40, 90]):
+        kn.convert(traj, tmp_path / f"alone{number}.pdb", frames=[frame], select="resid 1:20")
+        text = (tmp_path / f"each{number}.pdb").read_text()
+        assert text == (tmp_path / f"alone{number}.pdb").read_text()
+        assert text.count("CONECT") > 200 and text.endswith("END\n")
+    assert len(made) == 4

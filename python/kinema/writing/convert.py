@@ -32,14 +32,16 @@ from kinema.selection.frames import FrameChoice, FrameSelection
 from kinema.selection.readable import decode_frames
 from kinema.trajectory import Trajectory
 from kinema.transforms.base import transforms_in_words
+from kinema.writing.conversion.append import append_frames, check_append
 from kinema.writing.conversion.blocks import write_blocks
 from kinema.writing.conversion.compare import Verification, check_verification
 from kinema.writing.conversion.frames import SourceFrames
 from kinema.writing.conversion.outputs import TEXTS, WrittenFile, in_blocks, numbered, own_options, target_format
 from kinema.writing.conversion.records import write_records
 from kinema.writing.conversion.structure import check_structure, write_structure
-from kinema.writing.conversion.texts import write_text
+from kinema.writing.conversion.texts import atoms_as_text, write_text
 from kinema.writing.conversion.whole_file import is_whole_file, write_repacked
+from kinema.writing.external import AtomsAsText
 from kinema.writing.output_checks import check_not_input, check_target
 from kinema.writing.output_file import OutputFile
 from kinema.writing.provenance import Input, Provenance
@@ -143,6 +145,7 @@ def convert(
     hints: Mapping[str, Any] | None = None,
     memory: int | str | None = None,
     overwrite: bool = False,
+    append: bool = False,
     verify: Verification = True,
     checkpoint: CheckpointChoice = None,
     checkpoint_interval: float | None = None,
@@ -199,6 +202,9 @@ def convert(
         Limit of working memory, "256 MiB".
     overwrite : bool
         Replace files that are there.
+    append : bool
+        Add the frames to `out` if it is there, as `kinema.Writer` does with mode="a"; its frames stay as they are. This
+        process adds them one after the other, and does not read them back.
     verify : bool or "all"
         Read some frames back, or all, and compare them with the source, before a file gets its name.
     checkpoint : path or Checkpoint, optional
@@ -247,7 +253,11 @@ def convert(
         target = target_format(out, format)
         opened, made = _sorted(options, target, name)
         saved = Checkpoint.of(checkpoint, checkpoint_interval)
-        check_output(out, format, overwrite=overwrite or split is not None, checkpoint=saved)
+        appends = append and os.path.exists(name)
+        if append:
+            others = {"split": split, "overwrite": overwrite, "checkpoint": saved, "topology_out": topology_out}
+            check_append(target, on, strategy, how, others)
+        check_output(out, format, overwrite=overwrite or appends or split is not None, checkpoint=saved)
         on.chosen("H5MD" if in_blocks(name, target, made) else target)
         on.check()
         length = None if split is None else whole_number("split", split)
@@ -257,7 +267,6 @@ def convert(
         if saved is not None and target != "H5MD" and in_blocks(name, target, made):
             raise ArgumentError(f"checkpoint= is not for {target} files in HDF5; leave it out")
         limit = 0 if memory is None else parse_memory(memory)
-        call = _Call(target, made, how, on, limit, saved, progress)
         trajectory = _opened(source, topology, opened)
         trajectory.scan(workers=on.threads, progress=progress, search=on.runner.find_frames, skip_damaged=skip_damaged)
         chosen = _frames(trajectory, start, stop, step, frames, dump)
@@ -270,8 +279,10 @@ def convert(
         parts = [whole] if length is None else [whole[at : at + length] for at in range(0, len(whole), length)]
         names = [name] if length is None else numbered(name, len(parts))
         inputs = [*trajectory.paths, trajectory.topology_name, index_file]
-        replaces = overwrite or is_published(name, saved)
+        replaces = overwrite or appends or is_published(name, saved)
         _check_names(names, topology_out, inputs, overwrite=replaces)
+        shared = atoms_as_text(whole, name, target) if target in TEXTS else None
+        call = _Call(target, made, how, on, limit, saved, progress, shared, appends)
         provenance = _provenance(trajectory, select, index_file, group, made)
         with ExitStack() as stack:
             stack.enter_context(on.runner.session())
@@ -312,9 +323,16 @@ class _Call:
     memory: int
     checkpoint: Checkpoint | None
     progress: ProgressChoice
+    atoms: AtomsAsText | None
+    appends: bool
 
     def write(self, source: SourceFrames, name: str, provenance: Provenance) -> WrittenFile:
-        """Makes one file, in the way of its format."""
+        """Makes one file, in the way of its format, or adds to it."""
+        if self.appends:
+            threads, memory = self.on.threads, self.memory
+            return append_frames(
+                source, name, self.format, self.options, workers=threads, memory=memory, progress=self.progress
+            )
         shared: dict[str, Any] = {
             "verify": self.verify,
             "memory": self.memory,
@@ -327,8 +345,9 @@ class _Call:
                     "checkpoint=, or write with fields= what is read of it"
                 )
             return write_repacked(source, name, self.options, on=self.on, **shared)
-        if self.format in TEXTS:
-            return write_text(source, name, self.format, self.options, workers=self.on.threads, **shared)
+        if self.atoms is not None:
+            shared |= {"atoms": self.atoms, "workers": self.on.threads}
+            return write_text(source, name, self.format, self.options, **shared)
         if in_blocks(name, self.format, self.options):
             made = replace(provenance, frames=str(source.frames))
             shared |= {"checkpoint": self.checkpoint, "on": self.on}

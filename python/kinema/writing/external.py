@@ -29,7 +29,7 @@ from kinema.writing.frames import FrameArrays
 from kinema.writing.output_checks import check_no_link, check_not_input, check_target, open_temporary
 from kinema.writing.output_file import OutputFile, publish
 
-__all__ = ["ExternalWriter", "GroWriter", "PdbWriter"]
+__all__ = ["AtomsAsText", "ExternalWriter", "GroWriter", "PdbWriter"]
 
 # what the columns of a coordinate hold, in the unit of the file
 _LOWEST, _HIGHEST = -999.9995, 9999.9995
@@ -55,6 +55,36 @@ class _Text(io.StringIO):
         super().close()
 
 
+class AtomsAsText:
+    """What files of the same atoms share, which takes longer to make than a frame takes to write.
+
+    Writers that are given it as `atoms` write one after the other: each puts its frames into the one Universe.
+
+    Attributes
+    ----------
+    table : Atoms
+    universe : MDAnalysis.Universe
+        Of these atoms, with one frame in memory, which each frame is put into.
+    chains : dict
+        The letters of chains that are named after segments, by segment; empty unless the format has such.
+    ending : str or None
+        CONECT and END of a PDB file of these atoms, once a file has been written.
+    """
+
+    def __init__(self, table: Atoms, format: str) -> None:
+        import_mdanalysis()
+        self.table = table
+        self.chains = _chains_of_segments(table) if format == "PDB" else {}
+        self.ending: str | None = None
+        with _quiet():
+            self.universe = universe_of(table)
+            zeros = np.zeros((1, table.n_atoms, 3), np.float32)
+            self.universe.load_new(zeros, order="fac", velocities=zeros.copy())
+            if self.chains:
+                letters = np.array([self.chains[segment] for segment in table.segids.tolist()])
+                self.universe.add_TopologyAttr("chainIDs", letters)
+
+
 class ExternalWriter(Writer):
     """What `PdbWriter` and `GroWriter` share: frames as text, a model each or one after the other.
 
@@ -68,7 +98,7 @@ class ExternalWriter(Writer):
         These files are not appended to.
     n_frames : int, optional
         How many frames will be written: with 1 a PDB file has no MODEL records.
-    atoms : kinema.Atoms
+    atoms : kinema.Atoms, or the AtomsAsText of several files
         Names, residues, ... of the atoms. One of `atoms` and `topology` is needed; columns that it lacks are written as
         MDAnalysis' placeholders (X, UNK, 1), with a note.
     topology : MDAnalysis Universe or AtomGroup, kinema.Topology, or file name
@@ -86,13 +116,14 @@ class ExternalWriter(Writer):
         keep_partial: bool = True,
         workers: int | None = None,
         n_frames: int | None = None,
-        atoms: Atoms | None = None,
+        atoms: Atoms | AtomsAsText | None = None,
         topology: Any = None,
     ) -> None:
         super().__init__(path, format=format, mode=mode, overwrite=overwrite, keep_partial=keep_partial)
         if mode != "w":
             raise ArgumentError(f"{self.path}: {self.format} files are not appended to, expected mode='w'")
         self._announced = None if n_frames is None else whole_number("n_frames", n_frames)
+        shared = atoms if isinstance(atoms, AtomsAsText) else None
         table = _atoms_of(self.path, self.format, atoms, topology)
         if n_atoms is not None and n_atoms != table.n_atoms:
             raise ArgumentError(
@@ -104,12 +135,8 @@ class ExternalWriter(Writer):
         self._first_cell: NDArray[np.float64] | None = None
         self._text: Any = None
         self._pdb: Any = None
-        with _quiet():
-            self._universe = _universe(table)
-            chains = self._chains(table)
-            if chains:
-                letters = np.array([chains[segment] for segment in table.segids.tolist()])
-                self._universe.add_TopologyAttr("chainIDs", letters)
+        self._atoms = AtomsAsText(table, self.format) if shared is None else shared
+        chains = self._atoms.chains
         check_target(self.path, overwrite=overwrite)
         if isinstance(topology, (str, os.PathLike)):
             check_not_input(self.path, topology)
@@ -277,12 +304,9 @@ class ExternalWriter(Writer):
             self._first_cell = np.array(cells[0], np.float64)
         return bool((cells == self._first_cell).all())
 
-    def _chains(self, table: Atoms) -> dict[str, str]:
-        """The letter of the chain of each segment, of formats that name chains."""
-        return {}
-
     def _write_frame(self, frames: FrameArrays, number: int) -> None:
-        atoms, step = self._universe.atoms, self._universe.trajectory.ts
+        universe = self._atoms.universe
+        atoms, step = universe.atoms, universe.trajectory.ts
         step.positions = np.asarray(frames.fields["positions"][number], np.float32)
         velocities = frames.fields.get("velocities")
         step.has_velocities = velocities is not None
@@ -319,15 +343,20 @@ class ExternalWriter(Writer):
         from MDAnalysis.lib.util import NamedStream
 
         stream = _Text()
-        GROWriter(NamedStream(stream, "frame.gro")).write(self._universe.atoms)
+        GROWriter(NamedStream(stream, "frame.gro")).write(self._atoms.universe.atoms)
         _, _, rest = stream.text.partition("\n")
         return f"Written by Kinema{_time_and_step(frames, number)}\n{rest}"
 
     def _end_text(self) -> None:
         if self._pdb is not None:
-            self._pdb.close()
-        else:
-            self._text.close()
+            if self._atoms.ending is None:
+                # what MDAnalysis writes last, taken here instead of in the file
+                self._pdb.pdbfile = ending = _Text()
+                self._pdb.close()
+                self._atoms.ending = ending.text
+            self._pdb.pdbfile = None
+            self._text.write(self._atoms.ending)
+        self._text.close()
 
 
 class PdbWriter(ExternalWriter, format="PDB", endings=("pdb", "ent")):
@@ -337,9 +366,6 @@ class PdbWriter(ExternalWriter, format="PDB", endings=("pdb", "ent")):
     If the topology has several segments and no chains, chains are named after segments: by their own letter if each
     has one, else A, B, C, ... in their order, which is noted.
     """
-
-    def _chains(self, table: Atoms) -> dict[str, str]:
-        return _chains_of_segments(table)
 
 
 class GroWriter(ExternalWriter, format="GRO", endings=("gro",)):
@@ -363,23 +389,16 @@ def _chains_of_segments(table: Atoms) -> dict[str, str]:
     return dict(zip(names, _LETTERS, strict=False)) if 1 < len(names) <= len(_LETTERS) else {}
 
 
-def _atoms_of(path: str, name: str, atoms: Atoms | None, topology: Any) -> Atoms:
+def _atoms_of(path: str, name: str, atoms: Atoms | AtomsAsText | None, topology: Any) -> Atoms:
     if (atoms is None) == (topology is None):
         raise ArgumentError(f"{path}: {name} needs names of atoms, expected one of atoms= and topology=")
+    if isinstance(atoms, AtomsAsText):
+        return atoms.table
     if atoms is not None:
         if not isinstance(atoms, Atoms):
             raise ArgumentError(f"atoms is a table of the class Atoms, found {type(atoms).__name__}; give topology=")
         return atoms
     return Atoms.from_mdanalysis(topology) if is_atom_group(topology) else topology_of(topology).atoms
-
-
-def _universe(table: Atoms) -> Any:
-    """A Universe of these atoms with one frame in memory, which each frame is put into."""
-    import_mdanalysis()
-    universe = universe_of(table)
-    zeros = np.zeros((1, table.n_atoms, 3), np.float32)
-    universe.load_new(zeros, order="fac", velocities=zeros.copy())
-    return universe
 
 
 def _losses_of_atoms(name: str, table: Atoms) -> list[str]:

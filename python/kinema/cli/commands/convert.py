@@ -169,6 +169,9 @@ def convert(
     checkpoint: options.Checkpoint = None,
     checkpoint_interval: options.CheckpointInterval = None,
     force: options.Force = False,
+    append: Annotated[
+        bool, typer.Option("--append", help="Add the frames to the output if it is there; nothing is read back.")
+    ] = False,
     strategy: options.Strategy = None,
     hints: options.Hints = None,
 ) -> None:
@@ -184,7 +187,7 @@ def convert(
     if no_verify and verify is not None:
         raise ArgumentError(f"--verify {verify} and --no-verify are both given; use one")
     made = several.arguments
-    check_output(output, overwrite=force or made["split"] is not None, checkpoint=saved)
+    check_output(output, overwrite=force or append or made["split"] is not None, checkpoint=saved)
     progress = False if command.quiet else None
     trajectory = kn.open(
         [str(path) for path in inputs.paths],
@@ -227,6 +230,7 @@ def convert(
         hints=None if hints is None else named_words("--hints", hints),
         memory=workers.memory,
         overwrite=force,
+        append=append,
         verify=False if no_verify else "all" if verify == "all" else True,
         checkpoint=saved,
         skip_damaged=opened.skip_damaged,

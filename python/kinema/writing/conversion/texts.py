@@ -1,4 +1,4 @@
-"""Text files (PDB, GRO) by MDAnalysis' writers: the trajectory is read in blocks on threads, ahead of the writer."""
+"""Frames go one by one through a writer, read ahead in blocks: text files (PDB, GRO), and frames that are added."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema import _core
 from kinema.errors import ArgumentError, UnsupportedFormatError
 from kinema.frame import VECTOR_FIELDS, block_length
 from kinema.notes import emit
@@ -21,9 +20,10 @@ from kinema.selection.frames import FrameSelection
 from kinema.writing.conversion.compare import Verification
 from kinema.writing.conversion.frames import SourceFrames
 from kinema.writing.conversion.outputs import WrittenFile
+from kinema.writing.external import AtomsAsText
 from kinema.writing.writer import Writer
 
-__all__ = ["write_text"]
+__all__ = ["atoms_as_text", "write_text", "write_through"]
 
 _BLOCKS = 64 << 20
 
@@ -34,18 +34,16 @@ def write_text(
     format: str,
     options: Mapping[str, Any],
     *,
+    atoms: AtomsAsText,
     verify: Verification,
     workers: int,
     memory: int,
     progress: ProgressChoice,
 ) -> WrittenFile:
-    """Writes the frames as the file `name`, which appears when it is whole. It is not read back: ArgumentError for
-    verify="all". Else raises as `kinema.convert`."""
+    """Writes the frames of these atoms as the file `name`, which appears when it is whole. It is not read back:
+    ArgumentError for verify="all". Else raises as `kinema.convert`."""
     if verify == "all":
         raise ArgumentError(f"{name}: {format} files are not compared with their source; leave out verify='all'")
-    atoms = source.atoms_table
-    if atoms is None:
-        raise ArgumentError(f"{name}: {format} needs names of atoms; open the input with topology=")
     held = ("positions", "velocities") if format == "GRO" else ("positions",)
     wanted = source.fields if source.fields is not None else [one for one in held if one in source.trajectory.fields]
     unknown = [one for one in wanted if one not in held]
@@ -53,31 +51,13 @@ def write_text(
         raise ArgumentError(f"{name}: {format} files hold positions{' and velocities' * ('velocities' in held)}")
     source.trajectory.check_fields(tuple(wanted))
     fields = tuple(one for one in VECTOR_FIELDS if one in wanted)
-    limit = min(memory or default_memory(), _BLOCKS)
-    length, working = block_length(limit, source.n_atoms, len(fields), 4, path=source.trajectory.paths[0])
-    reads: list[_core.RunTimings] = []
-
-    def read(frames: FrameSelection) -> dict[str, NDArray[Any]]:
-        return source.trajectory.core.read(
-            frames, atoms=source.atoms, fields=fields, workers=workers, memory=working, timings=reads
-        )
-
     lost = tuple(f"{name}: {loss}" for loss in (*source.extras_lost, *source.observables_lost))
     emit(lost)
     began = time.perf_counter()
-    with (
-        Writer(
-            name, format=format, overwrite=True, keep_partial=False, n_frames=len(source), atoms=atoms, **options
-        ) as writer,
-        reporting(progress, f"writing {os.path.basename(name)}", len(source)) as report,
-    ):
-        done = 0
-        for block in prefetched(read, source.frames.split(length)):
-            for row in range(len(block["steps"])):
-                _write(writer, block, row, fields, source, done, name)
-                done += 1
-            if report is not None:
-                report(done, len(source))
+    with Writer(
+        name, format=format, overwrite=True, keep_partial=False, n_frames=len(source), atoms=atoms, **options
+    ) as writer:
+        write_through(writer, source, fields, "float32", workers=workers, memory=memory, progress=progress)
     return WrittenFile(
         path=name,
         fields=fields,
@@ -91,6 +71,44 @@ def write_text(
     )
 
 
+def write_through(
+    writer: Writer,
+    source: SourceFrames,
+    fields: tuple[str, ...],
+    dtype: str,
+    *,
+    workers: int,
+    memory: int,
+    progress: ProgressChoice,
+) -> None:
+    """Gives a writer the frames one by one, from blocks that are read ahead."""
+    limit = min(memory or default_memory(), _BLOCKS)
+    item = np.dtype(dtype).itemsize
+    length, working = block_length(limit, source.n_atoms, len(fields), item, path=source.trajectory.paths[0])
+
+    def read(frames: FrameSelection) -> dict[str, NDArray[Any]]:
+        return source.trajectory.core.read(
+            frames, atoms=source.atoms, fields=fields, dtype=dtype, workers=workers, memory=working
+        )
+
+    with reporting(progress, f"writing {os.path.basename(writer.path)}", len(source)) as report:
+        done = 0
+        for block in prefetched(read, source.frames.split(length)):
+            for row in range(len(block["steps"])):
+                _write(writer, block, row, fields, source, done)
+                done += 1
+            if report is not None:
+                report(done, len(source))
+
+
+def atoms_as_text(source: SourceFrames, name: str, format: str) -> AtomsAsText:
+    """What files of these atoms share; ArgumentError without a topology."""
+    table = source.atoms_table
+    if table is None:
+        raise ArgumentError(f"{name}: {format} needs names of atoms; open the input with topology=")
+    return AtomsAsText(table, format)
+
+
 def _write(
     writer: Writer,
     block: Mapping[str, NDArray[Any]],
@@ -98,15 +116,15 @@ def _write(
     fields: tuple[str, ...],
     source: SourceFrames,
     number: int,
-    name: str,
 ) -> None:
     present = block["present"][row]
     if not present["positions"]:
         raise UnsupportedFormatError(
-            f"{name}: {writer.format} frame {number}: the source has no positions in its frame {source.frames[number]}",
-            path=name,
+            f"{writer.path}: {writer.format} frame {writer.n_frames}: the source has no positions in its frame "
+            f"{source.frames[number]}",
+            path=writer.path,
             format=writer.format,
-            frame=number,
+            frame=writer.n_frames,
         )
     values = {field: block[field][row] for field in fields if present[field]}
     cell = block["cells"][row] if present["cells"] else None
