@@ -7,7 +7,7 @@ Every function releases the GIL while it works and checks signals (Ctrl-C) about
 import builtins
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -383,6 +383,10 @@ class Trajectory:
     def identity(self, part: int, places: int = 16) -> FileIdentity:
         """Of a part: inode, size and times when it was scanned, the content sampled at `places` now. Scans if need be."""
     def gaps(self) -> list[Gap]: ...
+    def frame_faults(self) -> list[FrameFault]:
+        """What is odd about frames that were read, for another process that has opened the same files."""
+    def add_frame_faults(self, faults: Sequence[FrameFault]) -> None:
+        """Adds what another process has found, as its `frame_faults` gives it."""
     def frame_notes(self, *, new: bool = False) -> list[str]:
         """What is odd about frames that were read; `new`: what was not asked for with `new` before."""
     def time_shift(self) -> float:
@@ -1136,11 +1140,16 @@ class WorkerTimings(TypedDict):
     bytes_read: int
     reads: int
 
+# number of the part, fault, first frame of the part's file with it
+FrameFault = tuple[int, str, int]
+
 class RunTimings(TypedDict):
     wall: float
     workers: list[WorkerTimings]
     # one row a block: worker, leaf, frames, start, io, decode, compute
     blocks: NDArray[np.float64]
+    # of `run_leaves` alone
+    faults: NotRequired[list[FrameFault]]
 
 # level and index in the merge tree, and a partial for each job
 Node = tuple[int, int, list[Partial]]

@@ -241,6 +241,8 @@ class PassTimings:
     blocks : (blocks, 7) float64; columns as BLOCK_COLUMNS, times in seconds from the beginning of the pass
     tasks : TaskTimes or None
         What a scheduler of tasks saw of it, where there was one.
+    faults : tuple
+        What was odd about frames that other processes have read, as `_core.Trajectory.frame_faults`.
     """
 
     wall: float
@@ -249,6 +251,7 @@ class PassTimings:
     blocks: NDArray[np.float64]
     restored: int = 0
     tasks: TaskTimes | None = None
+    faults: tuple[_core.FrameFault, ...] = ()
 
     @classmethod
     def from_core(cls, timings: _core.RunTimings, frames: int, restored: int = 0) -> PassTimings:

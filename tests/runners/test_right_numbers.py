@@ -11,6 +11,7 @@ import pytest
 from MDAnalysisTests import datafiles
 
 import kinema as kn
+from kinema.testing import random_walk
 
 pytestmark = pytest.mark.processes
 
@@ -37,7 +38,9 @@ def values(runner):
         error = f"frame {caught.frame}"
     rmsd, distance = whole_rmsd.results.values.mean(), slab.results.values[0, 0]
     noted = [sum("broken at the faces" in note for note in one.notes) for one in (whole_rmsd, broken)]
-    return f"{rmsd:.4f} {distance:.4f} {noted} {error}"
+    dummy = kn.analysis.RadiusOfGyration(kn.open("dummy.trr"), weights=None).run(runner=runner)
+    (cell,) = [note for note in dummy.notes if "is smaller than what is in it" in note]
+    return f"{rmsd:.4f} {distance:.4f} {noted} {error}, {cell.split(': ')[1]}"
 """
 
 
@@ -50,10 +53,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "damaged.xtc").write_bytes(content)
     with kn.Writer(folder / "slab.trr", 2) as slab:
         slab.write(positions=np.array([[0.5, 0, 0], [9.5, 0, 0]]), cell=np.diag([10.0, 10.0, 0.0]))
+    cells = np.broadcast_to(np.eye(3) * 30.0, (60, 3, 3)).copy()
+    # two frames that the look for broken molecules passes over
+    cells[[5, 44]] = np.eye(3)
+    with kn.Writer(folder / "dummy.trr", 20) as dummy:
+        dummy.write(positions=random_walk(60, 20), cell=cells)
     return folder
 
 
-EXPECTED = f"{WHOLE} 1.0000 [0, 1] frame 3"
+EXPECTED = f"{WHOLE} 1.0000 [0, 1] frame 3, TRR frame 5"
 
 
 def test_on_two_ranks(folder: Path, mpi: Any) -> None:
@@ -65,5 +73,5 @@ def test_on_dask_and_processes(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.chdir(folder)
     names: dict[str, Any] = {"kn": kn}
     exec(PROGRAM, names)
-    for runner in ("threads", "dask"):
+    for runner in ("threads", "processes", "dask"):
         assert names["values"](runner) == EXPECTED

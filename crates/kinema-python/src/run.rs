@@ -183,7 +183,9 @@ pub fn run_leaves<'py>(
     let outcome = or_raised(jobs.iter().filter_map(|(kernel, _)| kernel.adapter.as_deref()), outcome)?;
     let kernels: Vec<_> = work.into_iter().map(|job| job.kernel).collect();
     let nodes = outcome.nodes.into_iter().map(|node| to_python_node(&kernels, node)).collect();
-    Ok((nodes, timings_dict(py, &outcome.timings)?))
+    let timings = timings_dict(py, &outcome.timings)?;
+    timings.set_item("faults", trajectory.frame_faults())?;
+    Ok((nodes, timings))
 }
 
 /// Maps the leaves of some ranges of the plan and puts each of them into the tree as it is done.

@@ -16,6 +16,7 @@ use kinema_core::selection::AtomSelection;
 use kinema_core::source::{Files, ReadLog};
 use kinema_core::trajectory::{FrameFault, IndexPolicy, OpenOptions, Scanned, StatedTimes, StatedUnits, Trajectory};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 
@@ -467,6 +468,22 @@ impl PyTrajectory {
             list.append(row)?;
         }
         Ok(list)
+    }
+
+    /// What is odd about frames that were read, for another process: part, fault, and the first frame of the part's file.
+    pub(crate) fn frame_faults(&self) -> Vec<(usize, String, u64)> {
+        let found = self.inner.faults().all();
+        found.into_iter().map(|(part, fault, frame)| (part, fault.name(), frame)).collect()
+    }
+
+    /// Adds what another process that has opened the same files has found.
+    fn add_frame_faults(&self, faults: Vec<(usize, String, u64)>) -> PyResult<()> {
+        for (part, name, frame) in faults {
+            let fault = FrameFault::from_name(&name)
+                .ok_or_else(|| PyValueError::new_err(format!("no fault of a frame is called {name}")))?;
+            self.inner.faults().add(fault, part, frame);
+        }
+        Ok(())
     }
 
     /// What is odd about frames that were read, as notes; `new`: those that were not asked for before.

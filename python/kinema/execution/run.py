@@ -108,6 +108,7 @@ def run(
                     with persistence.saving():
                         results, outcomes = passes.all(persistence)
                         persistence.finish()
+            trajectory.core.add_frame_faults([fault for outcome in outcomes for fault in outcome.timings.faults])
             trajectory.note_frames()
         timings = Timings(
             tuple(outcome.timings for outcome in outcomes),

@@ -31,6 +31,7 @@ def pass_timings(timers: Sequence[WorkerTimer], wall: float, n_frames: int, rest
         tuple(timer.timings(wall) for timer in timers),
         np.concatenate(blocks) if blocks else np.empty((0, len(BLOCK_COLUMNS))),
         restored,
+        faults=tuple(sorted({fault for timer in timers for fault in timer.faults})),
     )
 
 
@@ -48,6 +49,8 @@ class WorkerTimer:
         where it has none: all time besides its pieces is waiting.
     done_at : float or None
         Seconds from the beginning of the pass after which it only waited.
+    faults : set
+        What was odd about frames that it has read.
     """
 
     def __init__(self, worker: int, threads: int = 1, node: str = "") -> None:
@@ -61,6 +64,7 @@ class WorkerTimer:
         self.communicate = 0.0
         self.cpu = 0.0
         self.blocks: list[NDArray[np.float64]] = []
+        self.faults: set[_core.FrameFault] = set()
         self._sums = dict.fromkeys(_SUMS, 0.0)
         self._busy = 0.0
 
@@ -72,6 +76,7 @@ class WorkerTimer:
         self._busy += timings["wall"]
         block_column(timings["blocks"], "worker")[:] = self.worker
         self.blocks.append(timings["blocks"])
+        self.faults.update(timings.get("faults", ()))
 
     @contextmanager
     def counting(self, what: Literal["waited", "communicate", "close"]) -> Iterator[None]:

@@ -16,6 +16,29 @@ pub enum FrameFault {
     Unwritten(Fields),
 }
 
+impl FrameFault {
+    const UNUSABLE_CELL: &str = "unusable cell";
+    const DUMMY_CELL: &str = "dummy cell";
+
+    /// The name by which processes tell each other of it.
+    pub fn name(self) -> String {
+        match self {
+            Self::UnusableCell => Self::UNUSABLE_CELL.to_owned(),
+            Self::DummyCell => Self::DUMMY_CELL.to_owned(),
+            Self::Unwritten(field) => field.names().concat(),
+        }
+    }
+
+    /// The fault of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        match name {
+            Self::UNUSABLE_CELL => Some(Self::UnusableCell),
+            Self::DUMMY_CELL => Some(Self::DummyCell),
+            field => Fields::from_name(field).map(Self::Unwritten),
+        }
+    }
+}
+
 /// The first frame with each fault of each part, and whether it was said.
 #[derive(Debug, Default)]
 pub struct FrameFaults(Mutex<BTreeMap<(usize, FrameFault), (u64, bool)>>);
@@ -46,5 +69,20 @@ impl FrameFaults {
             (part, fault, *frame)
         })
         .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_fault_has_a_name() {
+        let fields = [Fields::POSITIONS, Fields::VELOCITIES, Fields::FORCES, Fields::CELL, Fields::STEP, Fields::TIME];
+        let unwritten = fields.into_iter().map(FrameFault::Unwritten);
+        for fault in unwritten.chain([FrameFault::UnusableCell, FrameFault::DummyCell]) {
+            assert_eq!(FrameFault::from_name(&fault.name()), Some(fault));
+        }
+        assert_eq!(FrameFault::from_name("another"), None);
     }
 }
