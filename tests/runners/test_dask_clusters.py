@@ -179,6 +179,8 @@ def test_a_function_that_ends_the_program_does_not_end_workers(tmp_path: Path, h
         with pytest.raises(kind, match="enough") as caught:
             kn.analysis.from_function(leaves, kn.open(tmp_path / "a.dcd")).run(runner=Dask(client))
         assert "on worker tcp://" in caught.value.__notes__[0]
+        # what the exit code of the program is made of
+        assert getattr(caught.value, "code", "enough") == "enough"
         with pytest.raises(kind, match="enough") as caught:
             Dask(client).map(_raises, [kind])
         assert set(client.nthreads()) == before

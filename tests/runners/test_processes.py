@@ -32,6 +32,7 @@ from kinema.runners import choose_runner
 from kinema.runners.local import processes, worker, worker_pool
 from kinema.runners.local.processes import ProcessesRunner
 from kinema.runners.local.worker_server import WorkerProcess
+from kinema.runners.serialization import serialize_error
 from kinema.testing import RunnerTests, random_walk, write_dcd, write_xtc
 from kinema.testing.children import all_ended, end_structure_walks, start_child
 from kinema.testing.runner_work import Sealed, SealedCount, save_at_work
@@ -486,6 +487,28 @@ def test_exceptions_that_cannot_travel_send_their_text() -> None:
         assert type(pickle.loads(found.error)) is kind
         assert "Traceback" in found.text
         assert type(error).__name__ in found.text
+
+
+@pytest.mark.parametrize(
+    ("error", "attributes"),
+    [
+        (SystemExit(5), ("code",)),
+        (SystemExit("enough"), ("code",)),
+        (OSError(28, "No space left on device", "a.xtc"), ("errno", "filename")),
+        (StopIteration(3), ("value",)),
+        (UnicodeDecodeError("ascii", b"\xff", 0, 1, "wrong"), ("object", "start", "reason")),
+        (kn.CorruptFileError("a.xtc: broken", path="a.xtc", frame=3), ("path", "frame")),
+    ],
+)
+def test_exceptions_keep_what_they_hold(error: BaseException, attributes: tuple[str, ...]) -> None:
+    # its import has tblib pickle all exceptions, without what C code keeps of them
+    import distributed  # noqa: F401
+
+    error.add_note("of the user")
+    found = pickle.loads(serialize_error(error, "in a test"))
+    assert type(found) is type(error) and found.__notes__ == ["of the user"]
+    for name in attributes:
+        assert getattr(found, name) == getattr(error, name) is not None
 
 
 def test_what_is_packed_for_the_parent_counts_as_messages(tmp_path: Path) -> None:

@@ -44,6 +44,9 @@ def _serialize_for_script(content: object) -> bytes:
 
     class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         def reducer_override(self, item: Any) -> Any:
+            if isinstance(item, BaseException):
+                # as Python has it: with Dask imported, tblib pickles exceptions, and loses the code of SystemExit
+                return item.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
             if isinstance(item, type) and item.__module__ == "__main__":
                 return _class_of_script, (item.__qualname__, serialize(item))
             return super().reducer_override(item)
