@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -16,7 +17,16 @@ from kinema.formats.hdf5.journal import CommittedFile
 from kinema.writing.output_checks import check_no_link, check_target
 from kinema.writing.output_file import OutputFile, publish
 
-__all__ = ["GrowingFile", "NewFile", "OutputPart", "OutputPartFile", "damaged_file_errors", "hdf5_errors"]
+__all__ = [
+    "GrowingFile",
+    "NewFile",
+    "OutputPart",
+    "OutputPartFile",
+    "close_unwritten",
+    "close_written",
+    "damaged_file_errors",
+    "hdf5_errors",
+]
 
 # HDF5's format of version 1.8: the one that H5MD recommends, and the latest whose files a killed process leaves
 # readable: later formats mark a file that is open for writing, and refuse it afterwards.
@@ -59,7 +69,7 @@ class NewFile:
         """Closes, syncs and renames the file, and returns its name; on failure nothing of it stays."""
         try:
             with hdf5_errors(self.path):
-                self.h5.close()
+                close_written(self.h5)
             self.publish()
         except BaseException:
             self.discard()
@@ -85,7 +95,7 @@ class NewFile:
         Without `protect` a later run removes it where this process is killed.
         """
         with hdf5_errors(self.path):
-            self.h5.close()
+            close_written(self.h5)
         self._discard.detach()
         if protect:
             self._output.protect()
@@ -124,13 +134,12 @@ class OutputPartFile:
     def finish(self) -> str:
         """Closes the file, and returns the name that it has."""
         with hdf5_errors(self._part.path):
-            self.h5.close()
+            close_written(self.h5)
         return self._part.temporary
 
     def discard(self) -> None:
-        """Closes the file."""
-        with suppress(OSError, RuntimeError):
-            self.h5.close()
+        """Closes the file, which is not whole."""
+        close_unwritten(self.h5)
 
 
 class GrowingFile:
@@ -174,6 +183,38 @@ class GrowingFile:
         self._discard()
 
 
+def close_written(h5: h5py.File) -> None:
+    """Closes a file that was written; what h5py raises if that fails, such as OSError of a full disk.
+
+    All is flushed before: of an error in closing HDF5 keeps objects that it has freed, and crashes when they are used.
+    """
+    if not h5:
+        return
+    try:
+        h5.flush()
+    except BaseException:
+        close_unwritten(h5)
+        raise
+    h5.close()
+
+
+def close_unwritten(h5: h5py.File) -> None:
+    """Closes a file of the system's (no driver of Python's) that nobody needs, without writing what HDF5 still holds.
+
+    A full disk would make closing fail, see `close_written`: HDF5's descriptor leads to the null device instead.
+    """
+    if not h5:
+        return
+    null = os.open(os.devnull, os.O_RDWR)
+    try:
+        os.dup2(null, h5.id.get_vfd_handle(), inheritable=False)
+    finally:
+        os.close(null)
+    # what it reads again is not there
+    with suppress(OSError, RuntimeError):
+        h5.close()
+
+
 @contextmanager
 def hdf5_errors(path: str) -> Iterator[None]:
     """Turns what h5py raises into FileIOError with the path; Kinema's own errors pass."""
@@ -214,9 +255,7 @@ def _reason_of(error: Exception) -> str:
 
 
 def _close_and_discard(h5: h5py.File, output: OutputFile) -> None:
-    # after an error, such as a full disk, HDF5 may not be able to write what it still holds
-    with suppress(OSError, RuntimeError):
-        h5.close()
+    close_unwritten(h5)
     output.discard()
 
 

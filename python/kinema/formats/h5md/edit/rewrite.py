@@ -23,7 +23,7 @@ from kinema.formats.hdf5.copying import DROPPED, copy_structure
 from kinema.formats.hdf5.file import object_key, open_checked, reading
 from kinema.formats.hdf5.filters import filters_of
 from kinema.formats.hdf5.object_copies import copy_attributes, is_of_fixed_size, parts_of
-from kinema.formats.hdf5.output import NewFile, hdf5_errors
+from kinema.formats.hdf5.output import NewFile, close_written, hdf5_errors
 from kinema.formats.hdf5.storage import create_dataset, write_dataset
 from kinema.progress import Report
 from kinema.runners.workers import CallWorkers
@@ -75,7 +75,7 @@ def write(
             copy_structure(opened.file, new.h5, job.make, tasks.followed)
             if finish is not None:
                 finish(new.h5)
-            new.h5.close()
+            close_written(new.h5)
         if verify:
             job.compare(new.temporary, path)
         new.finish()

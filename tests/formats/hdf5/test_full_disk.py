@@ -1,0 +1,80 @@
+"""A disk that is full from some byte on: an error of ours for each HDF5 writer, and a process that works on."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.processes
+
+# a crash comes with a later file, or when objects of the broken one are freed
+PROGRAM = """
+import gc, resource, signal
+import numpy as np
+import kinema as kn
+from kinema.testing import random_walk
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+POSITIONS = random_walk(40, 500)
+with kn.Writer("source.h5md", 500) as out:
+    out.write(positions=POSITIONS)
+
+def written(path, **options):
+    with kn.Writer(path, 500, **options) as out:
+        for number, frame in enumerate(POSITIONS):
+            out.write(positions=frame, step=number)
+            if options.get("compression"):
+                out.flush()
+
+OUTPUTS = {
+    "a.h5md": lambda path: written(path),
+    "b.h5md": lambda path: written(path, compression="zstd"),
+    "c.h5md": lambda path: written(path, layout="contiguous", n_frames=40),
+    "a.nc": lambda path: written(path, netcdf4=True),
+}
+LIMITS = [*range(0, 4096, 512), 5000, 8000, 16000, 100_000, 200_000]
+
+def limit(n):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (n, resource.RLIM_INFINITY))
+
+lines = []
+for name, write in OUTPUTS.items():
+    failed = 0
+    for n in LIMITS:
+        limit(n)
+        try:
+            write(name)
+        except (kn.FileIOError, kn.FileAccessError):
+            failed += 1
+        finally:
+            limit(resource.RLIM_INFINITY)
+        gc.collect()
+        written("whole.h5md", overwrite=True)
+        # the first bytes of a file that is there stand for one that was written whole
+        import os
+        if os.path.exists(name):
+            os.unlink(name)
+    lines.append(f"{name} {failed}")
+print(*lines, sep="\\n")
+"""
+
+
+def test_each_output_fails_with_an_error_of_ours_and_the_process_works_on(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", PROGRAM],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+        env={**os.environ, "PYTHONFAULTHANDLER": "1"},
+    )
+    assert done.returncode == 0, done.stderr
+    failed = dict(line.split() for line in done.stdout.splitlines())
+    # 13 limits; compressed files are smaller than the last ones
+    assert {name for name, n in failed.items() if int(n) < 8} == set(), failed
+    assert all(int(failed[name]) == 13 for name in ("a.h5md", "c.h5md", "a.nc")), failed
