@@ -218,6 +218,9 @@ def cells_of_lengths(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Cells (n, 3, 3), row vectors, of lengths and angles in degrees (n, 6), as NetCDF has them: edges of
     length 0 are zero, their angles count as 90; NaN for those of no cell."""
 
+def mirrored_by_lengths(cells: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Which of the cells (n, 3, 3) lengths and angles would mirror (n,): left-handed ones that are not right-angled."""
+
 def lengths_of_cells(cells: NDArray[np.float64]) -> NDArray[np.float64]:
     """Lengths and angles in degrees (n, 6) of cells (n, 3, 3); angles of edges without a length are 90."""
 

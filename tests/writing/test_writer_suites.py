@@ -76,6 +76,7 @@ class TestTrrWriter(WriterTests):
 
 class TestNetcdfWriter(WriterTests):
     suffix = ".nc"
+    cells_by_lengths = True
     fields = ALL
     steps = "counted"
     times = "float32"
@@ -190,6 +191,7 @@ class TestHistoryWriter(WriterTests):
 
 class TestAmberInNetcdf4(WriterTests):
     suffix = ".nc"
+    cells_by_lengths = True
     fields = ALL
     options: ClassVar[Mapping[str, Any]] = {"netcdf4": True}
     wide: ClassVar[Mapping[str, Any] | None] = {"dtype": "float64"}
@@ -214,6 +216,7 @@ class TestDlPolyInNetcdf4(WriterTests):
 
 class TestDcdWriter(WriterTests):
     suffix = ".dcd"
+    cells_by_lengths = True
     fields = ("positions", "velocities")
     one_field = True
     steps = "even"
@@ -268,6 +271,7 @@ def test_frames_without_a_time_of_formats_that_have_one_for_each_or_none(tmp_pat
 
 class TestPdbWriter(WriterTests):
     suffix = ".pdb"
+    cells_by_lengths = True
     exact = ()
     tolerance = 0.0006
     steps = "none"
@@ -303,6 +307,7 @@ class TestPdbWriter(WriterTests):
 
 class TestGroWriter(WriterTests):
     suffix = ".gro"
+    cells_by_lengths = True
     fields = ("positions", "velocities")
     exact = ()
     tolerance = 0.0055

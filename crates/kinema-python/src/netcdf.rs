@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use kinema_core::Result;
 use kinema_core::format::Format;
 use kinema_core::format::netcdf::{Head, Netcdf, cell_of, lengths_and_degrees};
+use kinema_core::frame::{Cell, is_mirrored_by_lengths};
 use kinema_core::source::{Files, OpenSource};
-use numpy::ndarray::{Array2, Array3};
-use numpy::{IntoPyArray, PyArray2, PyArray3, PyReadonlyArray2, PyReadonlyArray3};
+use numpy::ndarray::{Array2, Array3, ArrayView2};
+use numpy::{IntoPyArray, PyArray1, PyArray2, PyArray3, PyReadonlyArray2, PyReadonlyArray3};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
@@ -41,15 +42,24 @@ pub fn cells_of_lengths<'py>(py: Python<'py>, values: PyReadonlyArray2<'py, f64>
     cells.into_pyarray(py)
 }
 
+/// Which of the cells (n, 3, 3) lengths and angles would mirror, (n,).
+#[pyfunction]
+pub fn mirrored_by_lengths<'py>(py: Python<'py>, cells: PyReadonlyArray3<'py, f64>) -> Bound<'py, PyArray1<bool>> {
+    let found: Vec<bool> = cells.as_array().outer_iter().map(|cell| is_mirrored_by_lengths(&cell_at(cell))).collect();
+    found.into_pyarray(py)
+}
+
+fn cell_at(cell: ArrayView2<'_, f64>) -> Cell {
+    [0, 1, 2].map(|i| [0, 1, 2].map(|j| cell.get([i, j]).copied().unwrap_or(f64::NAN)))
+}
+
 /// Lengths and angles in degrees (n, 6) of cells (n, 3, 3), as those of classic files are written.
 #[pyfunction]
 pub fn lengths_of_cells<'py>(py: Python<'py>, cells: PyReadonlyArray3<'py, f64>) -> Bound<'py, PyArray2<f64>> {
     let cells = cells.as_array();
     let mut values = Array2::zeros((cells.shape()[0], 6));
     for (cell, mut out) in cells.outer_iter().zip(values.outer_iter_mut()) {
-        let at = |i: usize, j: usize| cell.get([i, j]).copied().unwrap_or(f64::NAN);
-        let cell = [0, 1, 2].map(|i| [0, 1, 2].map(|j| at(i, j)));
-        let (lengths, degrees) = lengths_and_degrees(&cell);
+        let (lengths, degrees) = lengths_and_degrees(&cell_at(cell));
         out.iter_mut().zip(lengths.into_iter().chain(degrees)).for_each(|(out, value)| *out = value);
     }
     values.into_pyarray(py)

@@ -60,6 +60,8 @@ class WriterTests:
     cells_of_some = True
     #: whether all frames of a file have the cell of the first
     one_cell = False
+    #: whether cells are kept as lengths and angles, which mirror left-handed ones
+    cells_by_lengths = False
     #: share of its longest edge by which a cell may differ
     cell_tolerance = 0.0
     #: what is lost of all frames, even of those that `frames` makes
@@ -116,6 +118,21 @@ class WriterTests:
         out = self.write(path, given)
         assert ("cells" in lost_aspects(path, out.losses)) == ("cells" in self.always_lost and kind != "none")
         self.check(self.read(path), given)
+
+    @pytest.mark.parametrize("first", [True, False])
+    def test_left_handed_cells_are_kept_or_refused(self, tmp_path: Path, first: bool) -> None:
+        given = self.frames(4, self.fields[:1], cell="triclinic")
+        # the mirror image, whose lengths and angles are the same
+        rows = slice(None) if first else slice(2, 3)
+        given.cells[rows, :, 2] *= -1.0
+        path = tmp_path / f"mirrored{self.suffix}"
+        if self.cells_by_lengths:
+            with pytest.raises(kn.UnsupportedFormatError, match="right-handed"):
+                self.write(path, given)
+            assert not path.exists()
+        else:
+            self.write(path, given)
+            self.check(self.read(path), given)
 
     def test_some_frames_without_a_cell(self, tmp_path: Path) -> None:
         given = self.frames(5, self.fields[:1])

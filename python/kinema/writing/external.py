@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.errors import ArgumentError, from_os
+from kinema.errors import ArgumentError, UnsupportedFormatError, from_os
 from kinema.formats.h5md.read.row_readers import from_lengths_and_angles
 from kinema.formats.h5md.write.options import whole_number
 from kinema.opening import topology_of
@@ -250,7 +250,7 @@ class ExternalWriter(Writer):
             raise from_os("cannot write", error, path=self.path) from None
 
     def _check(self, frames: FrameArrays) -> None:
-        """ArgumentError for what the columns cannot hold."""
+        """ArgumentError for what the columns cannot hold, UnsupportedFormatError for cells that they would mirror."""
         positions = frames.fields.get("positions")
         if positions is None:
             raise ArgumentError(f"{self.path}: {self.format} frames need positions")
@@ -274,6 +274,18 @@ class ExternalWriter(Writer):
                         format=self.format,
                         frame=self._n_frames + number,
                     )
+        if frames.cells is not None:
+            mirrored = _core.mirrored_by_lengths(np.ascontiguousarray(frames.cells, np.float64))
+            if mirrored.any():
+                at = int(np.argmax(mirrored))
+                number, found = self._n_frames + at, frames.cells[at].tolist()
+                raise UnsupportedFormatError(
+                    f"{self.path}: {self.format} frame {number}: a cell whose vectors are right-handed, as lengths and "
+                    f"angles would mirror it, expected, found {found}",
+                    path=self.path,
+                    format=self.format,
+                    frame=number,
+                )
 
     def _losses_of(self, frames: FrameArrays) -> list[str]:
         gro = self.format == "GRO"

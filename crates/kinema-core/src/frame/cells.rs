@@ -5,6 +5,7 @@
 //! of which no cell can be made.
 
 use super::{Cell, Fields, NO_CELL, Stamp};
+use crate::error::{Error, ErrorKind};
 
 /// The cell of a frame whose cell is not known, or cannot be used: [`super::Lattice::new`] refuses it.
 pub const NOT_A_CELL: Cell = [[f64::NAN; 3]; 3];
@@ -51,8 +52,27 @@ impl Stamp {
 fn is_usable(cell: &Cell) -> bool {
     let finite = cell.iter().flatten().all(|value| (*value as f32).is_finite());
     // of other cells signs are those of directions
-    let negative = is_lower(cell) && (0..3).any(|i| cell[i][i] < 0.0);
-    finite && !negative
+    let is_diagonal = (0..3).all(|i| (0..3).all(|k| i == k || cell[i][k] == 0.0));
+    finite && !(is_diagonal && (0..3).any(|i| cell[i][i] < 0.0))
+}
+
+/// Whether lengths and angles give another lattice: that of the mirror image, as they do for left-handed vectors unless these
+/// are perpendicular to each other.
+pub fn is_mirrored_by_lengths(cell: &Cell) -> bool {
+    let dot = |a: &[f64; 3], b: &[f64; 3]| a.iter().zip(b).map(|(x, y)| x * y).sum::<f64>();
+    let [a, b, c] = cell;
+    let normal = [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]];
+    let is_perpendicular = dot(a, b) == 0.0 && dot(b, c) == 0.0 && dot(c, a) == 0.0;
+    dot(&normal, c) < 0.0 && !is_perpendicular
+}
+
+/// What is wrong with such a cell, for a format that has lengths and angles alone.
+pub fn mirrored(cell: &Cell) -> Error {
+    let what = format!(
+        "a cell whose vectors are right-handed, as lengths and angles would mirror it, expected, found {cell:?}; XTC, TRR, \
+         H5MD and HISTORY hold it"
+    );
+    Error::new(ErrorKind::Unsupported, what)
 }
 
 /// Whether the first vector lies along x and the second in the xy plane: lengths and angles say no more.
@@ -93,8 +113,28 @@ mod tests {
             assert!(refused && stamp.present == Fields::POSITIONS, "{cell:?}");
             assert!(super::super::Lattice::new(&stamp.cell, stamp.periodic).is_err());
         }
-        // a rotated, left-handed cell is one
-        let (stamp, refused) = settled([[0.0, -10.0, 0.0], [10.0, 0.0, 0.0], [0.0, 0.0, -10.0]]);
-        assert!(!refused && stamp.periodic == [true; 3]);
+        // left-handed cells are some: a rotated one, a triclinic one
+        for cell in [
+            [[0.0, -10.0, 0.0], [10.0, 0.0, 0.0], [0.0, 0.0, -10.0]],
+            [[30.0, 0.0, 0.0], [5.0, 28.0, 0.0], [4.0, 7.0, -30.0]],
+        ] {
+            let (stamp, refused) = settled(cell);
+            assert!(!refused && stamp.periodic == [true; 3]);
+        }
+    }
+
+    #[test]
+    fn lengths_and_angles_mirror_left_handed_cells_unless_they_are_right_angled() {
+        let cells = [
+            ([[30.0, 0.0, 0.0], [5.0, 28.0, 0.0], [4.0, 7.0, -30.0]], true),
+            ([[30.0, 0.0, 0.0], [5.0, 28.0, 0.0], [-4.0, -7.0, 30.0]], false),
+            ([[5.0, 28.0, 0.0], [30.0, 0.0, 0.0], [4.0, 7.0, 30.0]], true),
+            ([[0.0, -10.0, 0.0], [10.0, 0.0, 0.0], [0.0, 0.0, -10.0]], false),
+            ([[10.0, 0.0, 0.0], [5.0, 10.0, 0.0], [0.0, 0.0, 0.0]], false),
+            (NO_CELL, false),
+        ];
+        for (cell, expected) in cells {
+            assert_eq!(is_mirrored_by_lengths(&cell), expected, "{cell:?}");
+        }
     }
 }

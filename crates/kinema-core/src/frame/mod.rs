@@ -14,7 +14,7 @@ use std::ops::{BitOr, Sub};
 
 pub use self::atom_gather::{AtomGather, GatherRoom};
 pub use self::block::{Block, BlockMut, BlockView};
-pub use self::cells::{NOT_A_CELL, is_lower};
+pub use self::cells::{NOT_A_CELL, is_lower, is_mirrored_by_lengths, mirrored};
 pub use self::lattice::Lattice;
 pub use self::real::Real;
 pub use self::rows::{RowsMut, VectorsMut};

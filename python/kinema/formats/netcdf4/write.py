@@ -88,7 +88,7 @@ class FrameVariables:
         if frames.times is not None:
             check_rising("time", frames.times, self._last_time_beside(frames.times), strictly=False)
         if frames.cells is not None:
-            _check_not_flat(_as_cells(frames.cells))
+            _check_cells(_as_cells(frames.cells), as_matrix="cell" in self.others)
 
     def _last_time_beside(self, times: NDArray[np.float64]) -> float | None:
         """`last_time`; the first of these times where the file, which rounds them, cannot tell the two apart."""
@@ -165,16 +165,19 @@ class FrameVariables:
         return values
 
 
-def _check_not_flat(cells: NDArray[np.float64]) -> None:
-    """Raises UnsupportedFormatError for cells of whose lengths and angles none can be made."""
+def _check_cells(cells: NDArray[np.float64], *, as_matrix: bool) -> None:
+    """UnsupportedFormatError for cells of whose lengths and angles none or, without a matrix, another is made."""
     flat = np.isnan(_core.cells_of_lengths(_core.lengths_of_cells(cells))).any(axis=(1, 2))
-    if flat.any():
-        row = int(np.argmax(flat))
-        raise UnsupportedFormatError(
-            f"frame {row} of those given: a cell with a volume, or with open edges of length 0, expected, found "
-            f"{cells[row].tolist()}",
-            format="NetCDF",
-        )
+    mirrored = np.zeros(len(cells), np.bool_) if as_matrix else _core.mirrored_by_lengths(cells)
+    for wrong, expected in (
+        (flat, "a cell with a volume, or with open edges of length 0"),
+        (mirrored, "a cell whose vectors are right-handed, as lengths and angles would mirror it"),
+    ):
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            raise UnsupportedFormatError(
+                f"frame {row} of those given: {expected}, expected, found {cells[row].tolist()}", format="NetCDF"
+            )
 
 
 def _as_cells(cells: NDArray[Any]) -> NDArray[np.float64]:

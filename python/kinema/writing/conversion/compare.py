@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema import opening
+from kinema import _core, opening
 from kinema.errors import ArgumentError, CorruptFileError, MemoryLimitError
 from kinema.frame import WORKING_MEMORY, frame_bytes
 from kinema.notes import collected
@@ -30,6 +30,8 @@ Scales: TypeAlias = tuple[float, float, float, float]
 _SOME = 16
 # of values that were multiplied twice, each product rounded to float32
 _ROUNDING = 4 * 2.0**-24
+# of products of cell vectors, of the largest one: lengths and angles in float32
+_CELL_ROUNDING = 1e-5
 # memory where no limit is given
 _MEMORY = 64 << 20
 # bytes a value, besides those of both files: what is equal; the value and a difference and its bound in float64
@@ -198,7 +200,7 @@ def _same_values(copy: ComparedFile, field: str, expected: NDArray[Any], found: 
 def _same_cells(
     copy: ComparedFile, source: Mapping[str, NDArray[Any]], found: Mapping[str, NDArray[Any]]
 ) -> NDArray[np.bool_]:
-    """(frames,) whether both have a cell, and the same, or where formats turn it one of the same volume."""
+    """(frames,) whether both have a cell, and the same, or if formats turn it one of equal lengths, angles and hand."""
     there = source["present"]["cells"]
     same: NDArray[np.bool_] = there == found["present"]["cells"]
     if copy.same_cells:
@@ -206,6 +208,10 @@ def _same_cells(
         return same
     # of frames without one the format may have made one of zeros
     same |= ~there
-    volume, copied = (np.abs(np.linalg.det(one["cells"])) for one in (source, found))
-    same &= ~there | np.isclose(volume, copied, rtol=1e-5, atol=0)
+    expected, copied = source["cells"], found["cells"]
+    # products of the vectors: turning keeps them
+    products, read = (np.einsum("fik,fjk->fij", one, one) for one in (expected, copied))
+    largest = np.abs(products).max(axis=(1, 2))
+    same &= ~there | (np.abs(products - read).max(axis=(1, 2)) <= _CELL_ROUNDING * largest)
+    same &= ~there | (_core.mirrored_by_lengths(expected) == _core.mirrored_by_lengths(copied))
     return same

@@ -10,7 +10,7 @@ use crate::format::frame_layout::vectors_of;
 use crate::format::{
     AtomPlane, EncodeScratch, Encoder, FrameLayout, Making, Marker, Placing, Record, SomeAtoms, first_lost,
 };
-use crate::frame::{BlockView, Cell, Fields, NO_CELL, Stamp, is_lower};
+use crate::frame::{BlockView, Cell, Fields, NO_CELL, Stamp, is_lower, is_mirrored_by_lengths, mirrored};
 use crate::selection::AtomSelection;
 
 /// CHARMM's version in the header: with 24, cells are lengths and cosines, as NAMD writes them.
@@ -163,6 +163,9 @@ impl DcdEncoder {
     }
 
     fn cell(&self, stored: &Cell, frame: u64) -> Result<[f64; 6]> {
+        if self.cells != CellKind::Matrix && is_mirrored_by_lengths(stored) {
+            return Err(mirrored(stored).at_frame(frame));
+        }
         let numbers = match self.cells {
             _ if *stored == NO_CELL => return Ok([0.0; 6]),
             CellKind::Matrix => [stored[0][0], stored[0][1], stored[1][1], stored[0][2], stored[1][2], stored[2][2]],

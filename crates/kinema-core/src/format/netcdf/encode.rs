@@ -6,7 +6,7 @@ use crate::container::netcdf3::{Attribute, Dimension, Header, Kind, Value, Varia
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::frame_layout::vectors_of;
 use crate::format::{AtomPlane, EncodeScratch, Encoder, FrameLayout, Making, Marker, Placing, SomeAtoms, first_lost};
-use crate::frame::{BlockView, Cell, Fields, NO_CELL, Stamp, StatedUnits, is_lower};
+use crate::frame::{BlockView, Cell, Fields, NO_CELL, Stamp, StatedUnits, is_lower, is_mirrored_by_lengths, mirrored};
 
 /// A variable of CDF-2 has fewer bytes in a record.
 const MOST_BYTES: u64 = (1 << 32) - 4;
@@ -191,6 +191,9 @@ impl NetcdfEncoder {
     }
 
     fn cell(&self, cell: &Cell, frame: u64) -> Result<([f64; 3], [f64; 3])> {
+        if is_mirrored_by_lengths(cell) {
+            return Err(mirrored(cell).at_frame(frame));
+        }
         if !self.turned && !is_lower(cell) {
             let expected =
                 "a cell whose first vector lies along x and the second in the xy plane, as in the other frames";
