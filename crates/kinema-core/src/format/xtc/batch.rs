@@ -3,7 +3,8 @@
 //! Only the flags of groups depend on each other. The numbers that the flags delimit are taken apart side by side, with
 //! divisions in double precision that are exact for the widths that are done here.
 
-use super::coordinates::{LONGEST_RUN, Seen, UnpackState};
+use super::coordinates::{LONGEST_RUN, UnpackState};
+use super::faults::Seen;
 use super::header::Packing;
 use super::radix::Radices;
 
