@@ -3,10 +3,10 @@
 //! Integers are compared with the least and the largest of each coordinate, the first digit of each difference with its
 //! radix (the other two are remainders, and the digits of a full coordinate are integers of the first rule).
 
-use super::batch::{LANES, MOST_RUN};
+use super::batch::MOST_RUN;
 use super::coordinates::{Job, Stop, UnpackState, group_at, whole_group};
 use super::header::{FrameHeader, Packing};
-use super::radix::{Full, FullCoordinate, LOAD_REACH};
+use super::radix::{Full, FullCoordinate, LANES, LOAD_REACH};
 use crate::error::Error;
 
 /// Atoms whose least and largest integers are kept side by side: three vectors of eight.
