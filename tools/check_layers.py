@@ -42,6 +42,7 @@ CORE_MODULES: dict[str, set[str]] = {
 # What formats have in common, among their folders.
 SHARED_BY_FORMATS = {
     "cells",
+    "decoder",
     "encoder",
     "frame_layout",
     "labels",

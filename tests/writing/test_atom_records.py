@@ -170,7 +170,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
         _core.AtomRecords("XTC", N_ATOMS, fields=["positions"])
     assert all(one["name"] in str(raised.value) for one in _core.formats() if one["places_atoms"])
     codes = np.array([0, 1, 0, 1, 2], np.uint32)
-    with pytest.raises(ArgumentError, match="kind of atom 4, expected less than 2, found 2"):
+    with pytest.raises(ArgumentError, match=r"kind of atom 5 \(counted from 1\), expected less than 2, found 2"):
         _core.AtomRecords("DL_POLY CONFIG", 5, fields=["positions"], kinds=(["A", "B"], None, None), codes=codes)
     with pytest.raises(ArgumentError, match="given together"):
         _core.AtomRecords("DL_POLY CONFIG", 5, fields=["positions"], codes=codes)

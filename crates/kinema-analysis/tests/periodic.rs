@@ -413,3 +413,13 @@ fn molecules_stay_together_around_the_anchor_in_any_cell() {
         assert!(found == again);
     }
 }
+
+#[test]
+fn an_anchor_in_no_molecule_is_named_as_people_count() {
+    let labels = vec![Groups::NONE, 1, 1, Groups::NONE];
+    for (anchor, number) in [(0, "1"), (3, "4"), (u32::MAX, "4294967296")] {
+        let error = Cluster::new(Labels::new(labels.clone()).unwrap(), None, anchor).unwrap_err();
+        let what = format!("atom {number} (counted from 1) is in none of the molecules that are to stay together");
+        assert_eq!((error.kind(), error.to_string()), (ErrorKind::InvalidArgument, what));
+    }
+}

@@ -315,7 +315,8 @@ fn what_cannot_be_stored_is_refused_by_atom() {
         let mut positions = good.clone();
         positions[atom][axis] = value;
         let name = ["x", "y", "z"][axis];
-        let found = format!("{name} of atom {atom} cannot be stored at precision 1000, {range}, found {value} nm");
+        let found = format!("{name} of atom {} (counted from 1) cannot be stored at precision 1000", atom + 1);
+        let found = format!("{found}, {range}, found {value} nm");
         assert_eq!(refused(&positions, 1000.0), found);
     }
     let mut far = good.clone();

@@ -49,7 +49,8 @@ impl Cluster {
         }
         let atoms: Vec<u32> = (0..labels.n_atoms()).filter(|&atom| labels.of(atom) != Groups::NONE).collect();
         if atoms.binary_search(&anchor).is_err() {
-            let what = format!("atom {anchor} (counted from 0) is in none of the molecules that are to stay together");
+            let number = u64::from(anchor) + 1;
+            let what = format!("atom {number} (counted from 1) is in none of the molecules that are to stay together");
             return Err(Error::new(ErrorKind::InvalidArgument, what));
         }
         let atoms = AtomSelection::from_sorted(atoms, labels.n_atoms())?;

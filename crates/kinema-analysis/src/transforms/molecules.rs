@@ -100,12 +100,13 @@ impl Neighbours {
     fn new(n_atoms: usize, bonds: &[[u32; 2]]) -> Result<Self> {
         let mut starts = vec![0; n_atoms + 1];
         for bond in bonds {
-            if let Some(atom) = bond.iter().find(|&&atom| atom as usize >= n_atoms) {
-                let what = format!("a bond names atom {atom} (counted from 0), expected below {n_atoms}");
+            if let Some(&atom) = bond.iter().find(|&&atom| atom as usize >= n_atoms) {
+                let number = u64::from(atom) + 1;
+                let what = format!("a bond names atom {number} (counted from 1), expected {n_atoms} at most");
                 return Err(Error::new(ErrorKind::OutOfRange, what));
             }
             if bond[0] == bond[1] {
-                let what = format!("atom {} (counted from 0) has a bond to itself", bond[0]);
+                let what = format!("atom {} (counted from 1) has a bond to itself", u64::from(bond[0]) + 1);
                 return Err(Error::new(ErrorKind::InvalidArgument, what));
             }
             bond.iter().for_each(|&atom| starts[atom as usize + 1] += 1);
@@ -200,7 +201,14 @@ mod tests {
 
     #[test]
     fn bonds_that_are_none_are_refused() {
-        assert_eq!(Molecules::new(3, &[[0, 3]]).unwrap_err().kind(), ErrorKind::OutOfRange);
-        assert_eq!(Molecules::new(3, &[[1, 1]]).unwrap_err().kind(), ErrorKind::InvalidArgument);
+        let refused = |bond: [u32; 2], kind: ErrorKind, what: &str| {
+            let error = Molecules::new(3, &[[0, 1], bond]).unwrap_err();
+            assert_eq!((error.kind(), error.to_string()), (kind, what.to_owned()), "{bond:?}");
+        };
+        let beyond = |number: u64| format!("a bond names atom {number} (counted from 1), expected 3 at most");
+        refused([0, 3], ErrorKind::OutOfRange, &beyond(4));
+        refused([u32::MAX, 1], ErrorKind::OutOfRange, &beyond(4_294_967_296));
+        refused([0, 0], ErrorKind::InvalidArgument, "atom 1 (counted from 1) has a bond to itself");
+        refused([2, 2], ErrorKind::InvalidArgument, "atom 3 (counted from 1) has a bond to itself");
     }
 }

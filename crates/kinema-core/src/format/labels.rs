@@ -42,7 +42,8 @@ impl AtomLabels {
                 return Err(invalid(format!("kinds of atoms, expected {n}, one an atom, found {}", codes.len())));
             }
             if let Some(atom) = codes.iter().position(|&code| code as usize >= kinds) {
-                return Err(invalid(format!("kind of atom {atom}, expected less than {kinds}, found {}", codes[atom])));
+                let what = format!("kind of atom {} (counted from 1), expected less than {kinds}", atom + 1);
+                return Err(invalid(format!("{what}, found {}", codes[atom])));
             }
             return Ok(this);
         }

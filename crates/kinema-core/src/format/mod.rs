@@ -1,9 +1,10 @@
-//! Trajectory formats: the interface of a format and its decoder, and the registry of all formats.
+//! Trajectory formats: the interface of a format, and the registry of all formats.
 //!
 //! A format knows sources and frames; it knows neither threads nor selections of frames, and no other format.
 
 mod cells;
 pub mod dcd;
+pub mod decoder;
 pub mod dlpoly;
 pub mod encoder;
 pub mod external;
@@ -20,23 +21,22 @@ mod strided;
 pub mod trr;
 pub mod xtc;
 
-use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
+pub use self::decoder::{
+    Decoded, Decoder, FrameCoupling, Header, Request, Scan, ScanOptions, Scratch, Segment, Wanted,
+};
 pub(crate) use self::encoder::first_lost;
 pub use self::encoder::{Encoder, Making, Marker, Placing, Record};
 pub(crate) use self::frame_layout::no_planes;
 pub use self::frame_layout::{AtomNumbers, AtomPlane, FrameLayout, SomeAtoms};
 pub use self::labels::AtomLabels;
 pub use self::registry::{by_file_name, by_name, detect, of_head};
-use crate::clock::Meter;
-use crate::container::hdf5::filters::FilterScratch;
 use crate::error::{Error, ErrorKind, Result};
-use crate::frame::{BlockMut, Fields, Scales, StatedUnits};
-use crate::index::{Index, TableIndex};
-use crate::selection::AtomSelection;
-use crate::source::{Extent, Source};
+use crate::frame::{Fields, Scales, StatedUnits};
+use crate::index::Index;
+use crate::source::Source;
 
 /// The one list of formats: documentation, `kinema formats` and error messages are made from it.
 pub static FORMATS: &[&dyn Format] =
@@ -157,125 +157,6 @@ pub trait ReadStructure: Send + Sync {
     }
 }
 
-/// What the header of a file says.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Header {
-    /// Number of atoms, the same in all frames.
-    pub n_atoms: u32,
-    /// Fields present in this file.
-    pub fields: Fields,
-    /// Free text that the file carries (DCD titles), for `kinema info`.
-    pub remarks: Vec<String>,
-    /// Variant in words, for `kinema info`: "CHARMM, big-endian, with unit cell".
-    pub variant: String,
-    /// Disagreements to report: "header says 0 frames, file holds 98".
-    pub warnings: Vec<String>,
-}
-
-/// What is wanted of some frames.
-#[derive(Debug, Clone)]
-pub struct Request {
-    /// Fields to decode; those that a file does not have are refused before this point.
-    pub fields: Fields,
-    /// Atoms to decode.
-    pub atoms: AtomSelection,
-    /// Factors to apply.
-    pub scales: Scales,
-}
-
-/// One frame that is wanted, and the row of the block that it goes to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wanted {
-    /// Frame number in the file.
-    pub frame: u64,
-    /// Row in the block.
-    pub row: u32,
-}
-
-/// The smallest run of bytes that decodes alone; it covers a box: field x frames x atoms x components.
-///
-/// An XTC frame, a run of atoms in one plane of a DCD frame, an HDF5 chunk.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Segment {
-    /// Which of the wanted frames it holds values of, as positions in the list of wanted frames.
-    pub wanted: Range<u32>,
-    /// Which atoms of the trajectory.
-    pub atoms: Range<u32>,
-    /// What is in it; the meaning of the number is the format's own (plane, data set, ...).
-    pub part: u32,
-    /// Bytes to read at first.
-    pub extent: Extent,
-    /// The whole segment where `extent` is a guessed prefix of it, else the same.
-    pub whole: Extent,
-}
-
-/// What [`Decoder::decode`] made of the bytes it was given.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Decoded {
-    /// The rows are written.
-    Done,
-    /// The guessed prefix was too short; read at least this many bytes (up to the whole segment) and call again.
-    NeedsPrefix(u64),
-}
-
-/// Coupling of frames through shared segments: how many frames must be read or decoded as one unit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FrameCoupling {
-    /// Frames that may share a segment; 1 where the bytes of a frame stand alone.
-    pub frames: u64,
-    /// Whether shared segments are decoded whole, however few of their frames are requested: compressed chunks.
-    pub decoded_whole: bool,
-    /// Bytes of working memory for the largest segment, encoded and decoded, beyond those of a frame.
-    pub working_bytes: u64,
-}
-
-impl FrameCoupling {
-    /// Frames that share nothing.
-    pub const INDEPENDENT: Self = Self { frames: 1, decoded_whole: false, working_bytes: 0 };
-
-    /// The bounds that hold for both.
-    #[must_use]
-    pub fn and(self, other: Self) -> Self {
-        Self {
-            frames: self.frames.max(other.frames),
-            decoded_whole: self.decoded_whole || other.decoded_whole,
-            working_bytes: self.working_bytes.max(other.working_bytes),
-        }
-    }
-}
-
-/// Buffers that a worker lends to decoders, so that they allocate nothing per frame.
-#[derive(Default)]
-pub struct Scratch {
-    /// 32-bit integers.
-    pub ints: Vec<i32>,
-    /// 32-bit floats.
-    pub floats: Vec<f32>,
-    /// 64-bit floats.
-    pub doubles: Vec<f64>,
-    /// A decoded chunk.
-    pub bytes: Vec<u8>,
-    /// Between the filters of a chunk.
-    pub filters: FilterScratch,
-    /// Header of the frame that was decoded last, and its first byte in the file: of a frame in several segments the
-    /// first has it.
-    pub header: (u64, Vec<u8>),
-    /// The first frame whose time was never written, of those that were decoded since somebody has taken it.
-    pub without_time: Option<u64>,
-    /// Where the time of the worker goes; what another library reads in the middle of decoding is reading.
-    pub meter: Meter,
-}
-
-impl Scratch {
-    /// Bytes that it holds on to.
-    pub fn capacity(&self) -> usize {
-        4 * (self.ints.capacity() + self.floats.capacity())
-            + 8 * self.doubles.capacity()
-            + self.bytes.capacity()
-            + self.filters.capacity()
-    }
-}
-
 /// Memory that a worker lends to encoders, so that they allocate nothing per frame.
 #[derive(Debug, Default)]
 pub struct EncodeScratch {
@@ -287,216 +168,4 @@ pub struct EncodeScratch {
     pub ordered: Vec<[i32; 3]>,
     /// Of XTC frames.
     pub xtc: xtc::encode::EncodeScratch,
-}
-
-/// How a scan of a file is to be done.
-pub struct ScanOptions<'a> {
-    /// The index of the same file when it was shorter; the scan continues behind it.
-    pub previous: Option<Index>,
-    /// Threads to use.
-    pub workers: usize,
-    /// Called now and then with the bytes scanned so far; an error (cancelled) ends the scan.
-    pub progress: &'a (dyn Fn(u64) -> Result<()> + Sync),
-    /// Whether the scan steps over damage that hides frames, and lists it in [`Scan::damaged`]; else it is an error.
-    pub skip_damaged: bool,
-}
-
-impl ScanOptions<'_> {
-    /// Steps and times of the first frames of a file with `n_frames` of one size, as far as they are known.
-    fn known_stamps(&self, first: Extent, stride: u64, n_frames: u64) -> (Vec<i64>, Vec<f64>) {
-        let Some(Index::Uniform(known)) = &self.previous else { return Default::default() };
-        if (known.first, known.stride) != (first, stride) {
-            return Default::default();
-        }
-        let n = known.n_frames.min(n_frames) as usize;
-        let steps = known.steps.as_ref().map_or(Vec::new(), |steps| steps[..n].to_vec());
-        (steps, known.times.as_ref().map_or(Vec::new(), |times| times[..n].to_vec()))
-    }
-}
-
-/// Result of a scan.
-#[derive(Debug, Clone)]
-pub struct Scan {
-    /// The complete frames.
-    pub index: Index,
-    /// Where and why the frames end before the file does; `None` for a whole file.
-    pub truncation: Option<Error>,
-    /// Numbers of the frames that stand for damaged bytes, of however many frames: none of them can be decoded.
-    pub damaged: Vec<u64>,
-    /// The first frame whose time was never written: it is NaN in the index.
-    pub without_time: Option<u64>,
-}
-
-/// Finds and decodes the frames of one file; no input or output in `segments` and `decode`.
-pub trait Decoder: Send + Sync {
-    /// What the header says.
-    fn header(&self) -> &Header;
-
-    /// The name of the format where HDF5 is its storage alone, which holds several formats; `None`: that which has opened it.
-    fn stored_format(&self) -> Option<&str> {
-        None
-    }
-
-    /// Factors to angstrom and ps where files of this format differ in their units; `None`: those of the format.
-    fn scales(&self) -> Option<Scales> {
-        None
-    }
-
-    /// The unit, in ps, that the numbers of the file are taken to have, where its times are given in ps (DCD).
-    fn time_unit(&self) -> f64 {
-        1.0
-    }
-
-    /// What is assumed of the times, for where the user states neither their unit nor the time between frames.
-    fn assumption(&self) -> Option<&str> {
-        None
-    }
-
-    /// Whether units that the user states are in `scales` already: the file was opened with them (HDF5, NetCDF).
-    fn has_stated_units(&self) -> bool {
-        false
-    }
-
-    /// Numbers of the file that stand for such that were never written, of vectors by their number in blocks.
-    fn fills(&self, vectors: usize) -> &[f64] {
-        let _ = vectors;
-        &[]
-    }
-
-    /// Vectors that the file has in numbers that float32 does not hold.
-    fn wide_fields(&self) -> Fields {
-        Fields::NONE
-    }
-
-    /// Whether frames may lack fields of the file: `decode` marks them as absent, and it is for the pipeline to refuse
-    /// them where they are needed.
-    fn may_lack_fields(&self) -> bool {
-        false
-    }
-
-    /// Whether frames are found one after the other only, so that a second worker would begin at the front again.
-    fn reads_forward(&self) -> bool {
-        false
-    }
-
-    /// Numbers to one unit of length that the first frame was rounded to, where the format rounds.
-    fn precision(&self) -> Option<f64> {
-        None
-    }
-
-    /// What the file has besides the fields that are read, in words: only records of the same format keep it.
-    fn extras(&self) -> &[&'static str] {
-        &[]
-    }
-
-    /// Version of the layout of frames, where [`Encoder::recode`] of this format can make records of them with it (DCD).
-    fn recoded_version(&self) -> Option<i32> {
-        None
-    }
-
-    /// The coupling of frames where these fields are requested.
-    fn coupling(&self, fields: Fields) -> FrameCoupling {
-        let _ = fields;
-        FrameCoupling::INDEPENDENT
-    }
-
-    /// Frames of this file that are decoded a second time where two frames, neighbours in some order, are decoded by
-    /// different tasks: those of the chunks that both need, where chunks are decoded whole.
-    fn redecoded_frames(&self, before: u64, after: u64, fields: Fields) -> u64 {
-        let _ = (before, after, fields);
-        0
-    }
-
-    /// Files besides the one that was opened; their bytes have addresses as [`crate::source::MultiFileSource`] has them.
-    fn other_files(&self) -> &[PathBuf] {
-        &[]
-    }
-
-    /// Finds all frames.
-    ///
-    /// # Errors
-    /// `Corrupt` where a frame contradicts the format in the middle of the file, the operating system's errors,
-    /// and what `progress` returns. An incomplete last frame is no error but `Scan::truncation`.
-    fn scan(&self, source: &dyn Source, options: &ScanOptions<'_>) -> Result<Scan>;
-
-    /// Whether the bytes of a frame at byte `offset` of a file that is being written are all there, as far as they show it:
-    /// its head is sound, what ends it has come. Zeros at its end are the caller's business.
-    fn is_filled(&self, frame: u64, offset: u64, bytes: &[u8]) -> bool {
-        let _ = (frame, offset, bytes);
-        true
-    }
-
-    /// Whether all chunks that hold a frame have been given a place in the file.
-    fn is_stored(&self, frame: u64) -> bool {
-        let _ = frame;
-        true
-    }
-
-    /// Whether byte ranges of a file can be scanned by different processes.
-    fn supports_ranged_scan(&self) -> bool {
-        false
-    }
-
-    /// The frames that start in a byte range, where [`Decoder::supports_ranged_scan`].
-    ///
-    /// # Errors
-    /// As [`Decoder::scan`], but for frames that contradict the format: there the range's frames end.
-    fn scan_range(
-        &self,
-        source: &dyn Source,
-        range: Range<u64>,
-        progress: &(dyn Fn(u64) -> Result<()> + Sync),
-    ) -> Result<TableIndex> {
-        let _ = (source, range, progress);
-        Ok(TableIndex::default())
-    }
-
-    /// As [`Decoder::scan`], given the indices of ascending byte ranges; the result is the same.
-    ///
-    /// # Errors
-    /// As [`Decoder::scan`].
-    fn scan_with_ranges(&self, source: &dyn Source, options: &ScanOptions<'_>, ranges: &[TableIndex]) -> Result<Scan> {
-        let _ = ranges;
-        self.scan(source, options)
-    }
-
-    /// The atom checkpoints of a frame, given all its bytes: places at which decoding can start, one for every `every`-th
-    /// atom but the first into `words`, 0 where there is none. Returns the tag by which the frame is recognised; `None`
-    /// where the format has no use for them.
-    fn atom_checkpoints(&self, bytes: &[u8], every: u32, words: &mut [u64]) -> Option<u32> {
-        let _ = (bytes, every, words);
-        None
-    }
-
-    /// Appends the segments that hold `request` of the `wanted` frames (ascending frames) to `segments`, in the
-    /// order of their offsets. They must include every frame's header, so that it is checked when it is read.
-    ///
-    /// # Errors
-    /// None on a sound index; `Internal` otherwise.
-    fn segments(&self, index: &Index, wanted: &[Wanted], request: &Request, segments: &mut Vec<Segment>) -> Result<()>;
-
-    /// Whether the bytes of a segment are, as they are in the file, float32 values of all atoms of its wanted frames, row
-    /// after row: then they may be read to their place, instead of [`Decoder::decode`]. Which vectors, by their number in
-    /// blocks, and the factor that they are to be multiplied with.
-    fn in_place(&self, segment: &Segment, wanted: &[Wanted], request: &Request) -> Option<(usize, f64)> {
-        let _ = (segment, wanted, request);
-        None
-    }
-
-    /// Decodes the `bytes` of one segment into the rows of `out`: the selected atoms side by side, scaled. The segments of
-    /// a frame are given in their order, with the same `scratch`.
-    ///
-    /// Checks the frame's header (magic number, atom count, record lengths). Never panics, whatever the bytes.
-    ///
-    /// # Errors
-    /// `Corrupt` with frame and byte offset in the file.
-    fn decode(
-        &self,
-        segment: &Segment,
-        bytes: &[u8],
-        wanted: &[Wanted],
-        request: &Request,
-        out: &mut BlockMut<'_>,
-        scratch: &mut Scratch,
-    ) -> Result<Decoded>;
 }

@@ -145,9 +145,10 @@ impl AtomSelection {
         };
         self.iter()
             .map(|atom| {
-                list.binary_search(&atom)
-                    .map(|i| i as u32)
-                    .map_err(|_| Error::new(ErrorKind::InvalidArgument, format!("atom {atom} was not read")))
+                list.binary_search(&atom).map(|i| i as u32).map_err(|_| {
+                    let what = format!("atom {} (counted from 1) was not read", u64::from(atom) + 1);
+                    Error::new(ErrorKind::InvalidArgument, what)
+                })
             })
             .collect::<Result<Vec<_>>>()
             .map(Some)
@@ -221,5 +222,12 @@ mod tests {
         let (asked, sorted) = (AtomSelection::new(vec![5, 1], 9).unwrap(), AtomSelection::new(vec![1, 5], 9).unwrap());
         assert_eq!(asked.positions_in(&sorted).unwrap(), None);
         assert_eq!(AtomSelection::union(9, [&asked]), sorted);
+    }
+
+    #[test]
+    fn an_atom_that_was_not_read_is_named_as_people_count() {
+        let (asked, read) = (AtomSelection::new(vec![0, 5], 9).unwrap(), AtomSelection::new(vec![1, 5], 9).unwrap());
+        let error = asked.positions_in(&read).unwrap_err();
+        assert_eq!(error.to_string(), "atom 1 (counted from 1) was not read");
     }
 }

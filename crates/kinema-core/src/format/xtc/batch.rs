@@ -3,14 +3,13 @@
 //! Only the flags of groups depend on each other. The numbers that the flags delimit are taken apart side by side, with
 //! divisions in double precision that are exact for the widths that are done here.
 
-use super::coordinates::{LONGEST_RUN, Seen, UnpackState};
+use super::coordinates::{LONGEST_RUN, UnpackState};
+use super::faults::Seen;
 use super::header::Packing;
-use super::radix::Radices;
+use super::radix::{LANES, Radices};
 
 /// Groups of a batch: little enough that scanning the next overlaps with unpacking this one.
 const GROUPS: usize = 32;
-/// Numbers that are taken apart side by side.
-pub(super) const LANES: usize = 8;
 /// Differences of a group at most.
 pub(super) const MOST_RUN: usize = 10;
 /// Differences of a batch, and what is written beyond them.
@@ -131,10 +130,9 @@ impl Batch {
             if from < to {
                 let radices = Radices::small(small)?;
                 let (numbers, integers) = (&self.differences, &mut self.integers);
-                let most = radices.most();
-                take_apart(radices, [-radices.half; 3], numbers, integers, from, to, |found, counted| {
+                take_apart(radices, [-radices.half; 3], numbers, integers, from, to, |found, most| {
                     for (i, lane) in too_large.iter_mut().enumerate() {
-                        *lane |= -i32::from(found[i] > most) & counted[i];
+                        *lane |= -i32::from(found[i] > most[i]);
                     }
                 });
             }
@@ -233,11 +231,8 @@ fn as_floats(integers: [i32; 3]) -> [f32; 3] {
     integers.map(|integer| f32::from_bits(integer as u32))
 }
 
-/// All bits of the lanes that count, by the number of the others.
-static COUNTED: [i32; 2 * LANES] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
-
 /// The integers of the numbers `from..to`, and of some behind, plus `offset`; `check` is given those of the first axis, and
-/// which of them count.
+/// how large each may be where they are differences.
 #[inline(always)]
 fn take_apart<const N: usize, const M: usize>(
     radices: &Radices,
@@ -251,10 +246,9 @@ fn take_apart<const N: usize, const M: usize>(
     let mut at = from;
     while at < to {
         let Some(numbers) = numbers.get(at..).and_then(<[u64]>::first_chunk::<LANES>) else { return };
-        let others = LANES - (to - at).min(LANES);
-        let Some(counted) = COUNTED.get(others..).and_then(<[i32]>::first_chunk::<LANES>) else { return };
+        let Some(most) = radices.most(to - at) else { return };
         let found = radices.take_apart(numbers, offset);
-        check(&found[0], counted);
+        check(&found[0], most);
         for (of_axis, found) in integers.iter_mut().zip(found) {
             if let Some(places) = of_axis.get_mut(at..at + LANES) {
                 places.copy_from_slice(&found);

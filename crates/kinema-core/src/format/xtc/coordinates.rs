@@ -3,24 +3,18 @@
 //! The stream is a row of groups: a full coordinate, a flag, and a run of up to ten small differences. A group needs
 //! nothing of the one before but the run length and the width of the differences, so that groups without selected
 //! atoms are stepped over by reading their flag alone.
-//!
-//! What is unpacked is compared with what the frame states: integers with the least and the largest of each coordinate, the
-//! first digit of each difference with its radix (the other two are remainders, and the digits of a full coordinate are
-//! integers of the first rule).
 
-use super::batch::{Batch, LANES, MOST_RUN, Picked};
+use super::batch::Batch;
+use super::faults::{SIDE_BY_SIDE, Seen, first_fault};
 use super::header::Packing;
 use super::radix::{Full, FullCoordinate, LOAD_REACH, Small, load};
+use super::selected::{is_dense, selected_groups};
 
 /// Bytes at the end of the data that are unpacked from a padded copy: a whole group (96 + 6 + 10 * 72 bits) and
 /// what its loads reach beyond it.
 const TAIL: usize = 160;
 /// Atoms that are converted from integers at once, while they are in the nearest cache.
-const CONVERT_ATOMS: usize = 512;
-/// Where more than this many of the next [`OF_ATOMS`] atoms are selected, all are unpacked and the selected ones picked.
-const MANY: usize = 24;
-const OF_ATOMS: usize = 128;
-
+pub(super) const CONVERT_ATOMS: usize = 512;
 /// Which instructions to use; the results are the same to the bit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cpu {
@@ -175,64 +169,6 @@ fn unpack_with<F: Full>(job: &Job<'_>, full: F, out: &mut [[f32; 3]], seen: &mut
     (stop, state)
 }
 
-/// Atoms whose least and largest integers are kept side by side: three vectors of eight.
-const SIDE_BY_SIDE: usize = 8;
-
-/// What has been unpacked: it is compared with what the frame states when all is, as that is the least work.
-pub(super) struct Seen {
-    least: [i32; 3 * SIDE_BY_SIDE],
-    largest: [i32; 3 * SIDE_BY_SIDE],
-    /// Not zero if the first digit of a difference was not below its radix.
-    pub too_large: [i32; LANES],
-}
-
-impl Seen {
-    pub fn new() -> Self {
-        Self { least: [i32::MAX; 3 * SIDE_BY_SIDE], largest: [i32::MIN; 3 * SIDE_BY_SIDE], too_large: [0; LANES] }
-    }
-
-    #[inline(always)]
-    fn is_within(&self, packing: &Packing) -> bool {
-        let within = |i: usize| self.least[i] >= packing.min[i % 3] && self.largest[i] <= packing.max[i % 3];
-        (0..3 * SIDE_BY_SIDE).fold(self.too_large == [0; LANES], |all, i| all & within(i))
-    }
-}
-
-/// The first group, up to where unpacking has ended, that has an atom which is not as the frame states, and what is wrong.
-#[cold]
-#[inline(never)]
-fn first_fault(job: &Job<'_>, end: &UnpackState) -> (Stop, UnpackState) {
-    let padded = [job.data, &[0; LOAD_REACH]].concat();
-    let (mut at, limit) = (job.start, job.data.len() as u64 * 8);
-    let stop = match job.full {
-        FullCoordinate::Narrow(full) => fault_of_groups(job, full, &padded, limit, &mut at, end.atom),
-        FullCoordinate::Wide(full) => fault_of_groups(job, full, &padded, limit, &mut at, end.atom),
-        FullCoordinate::Separate(full) => fault_of_groups(job, full, &padded, limit, &mut at, end.atom),
-    };
-    (stop.err().unwrap_or(Stop::Short), at)
-}
-
-fn fault_of_groups<F: Full>(
-    job: &Job<'_>,
-    full: F,
-    data: &[u8],
-    limit: u64,
-    at: &mut UnpackState,
-    end: usize,
-) -> Result<(), Stop> {
-    let mut places = [[0.0; 3]; 1 + MOST_RUN];
-    while at.atom < end {
-        let group = group_at(data, limit, full.bits(), at, job.n_atoms)?;
-        let atoms = places.get_mut(..1 + group.run).ok_or(Stop::RunTooLong(group.run))?;
-        whole_group(job, full, data, limit, at, &group, atoms)?;
-        for (i, place) in atoms.iter().enumerate() {
-            outside(&job.packing, at.atom + i, place.map(|value| value.to_bits() as i32)).map_or(Ok(()), Err)?;
-        }
-        at.step_over(&group);
-    }
-    Ok(())
-}
-
 #[inline(always)]
 fn pass<F: Full>(
     job: &Job<'_>,
@@ -327,12 +263,12 @@ impl UnpackState {
 }
 
 #[inline(always)]
-fn add(a: [i32; 3], b: [i32; 3]) -> [i32; 3] {
+pub(super) fn add(a: [i32; 3], b: [i32; 3]) -> [i32; 3] {
     [a[0].wrapping_add(b[0]), a[1].wrapping_add(b[1]), a[2].wrapping_add(b[2])]
 }
 
 #[inline(always)]
-fn as_floats(integers: [i32; 3]) -> [f32; 3] {
+pub(super) fn as_floats(integers: [i32; 3]) -> [f32; 3] {
     integers.map(|integer| f32::from_bits(integer as u32))
 }
 
@@ -389,7 +325,7 @@ fn all_groups<F: Full>(
 
 /// Unpacks the group at `at` as integers in the places of floats.
 #[inline(always)]
-fn whole_group<F: Full>(
+pub(super) fn whole_group<F: Full>(
     job: &Job<'_>,
     full: F,
     data: &[u8],
@@ -457,7 +393,7 @@ impl Differences {
 
 /// Makes floats of the integers that lie in `out[from..to]`.
 #[inline(always)]
-fn convert(job: &Job<'_>, out: &mut [[f32; 3]], from: usize, to: usize, seen: &mut Seen) {
+pub(super) fn convert(job: &Job<'_>, out: &mut [[f32; 3]], from: usize, to: usize, seen: &mut Seen) {
     let (scale, mut least, mut largest) = (Scale::of(job), seen.least, seen.largest);
     let mut convert = |i: usize, value: &mut f32| {
         let integer = value.to_bits() as i32;
@@ -475,127 +411,6 @@ fn convert(job: &Job<'_>, out: &mut [[f32; 3]], from: usize, to: usize, seen: &m
         convert(i, value);
     }
     (seen.least, seen.largest) = (least, largest);
-}
-
-/// The integer of an atom that is outside of what the frame states, if one is.
-#[inline(always)]
-pub(super) fn outside(packing: &Packing, atom: usize, integers: [i32; 3]) -> Option<Stop> {
-    let is_outside = |&axis: &usize| !(packing.min[axis]..=packing.max[axis]).contains(&integers[axis]);
-    (0..3).find(is_outside).map(|axis| Stop::Outside { atom, axis, integer: integers[axis] })
-}
-
-/// Whether many of the atoms from the first to the last selected one are.
-fn is_dense(selected: &[u32]) -> bool {
-    let (Some(first), Some(last)) = (selected.first(), selected.last()) else { return false };
-    selected.len() > MANY && selected.len() as u64 * OF_ATOMS as u64 > u64::from(last - first) * MANY as u64
-}
-
-/// Unpacks the selected atoms only, and ends behind the last of them.
-#[inline(always)]
-#[expect(clippy::too_many_arguments, reason = "the state of one loop, in registers")]
-fn selected_groups<F: Full, const DENSE: bool>(
-    job: &Job<'_>,
-    full: F,
-    data: &[u8],
-    limit: u64,
-    state: &mut UnpackState,
-    selected: &[u32],
-    out: &mut [[f32; 3]],
-    seen: &mut Seen,
-) -> Stop {
-    let (mut at, mut converted) = (*state, state.written);
-    let mut picked = None;
-    let stop = loop {
-        let Some(&next) = selected.get(at.written) else {
-            break Stop::Done;
-        };
-        // beyond the frame: the caller's selection is of another trajectory
-        if at.atom >= job.n_atoms {
-            break Stop::Short;
-        }
-        let group = match group_at(data, limit, full.bits(), &at, job.n_atoms) {
-            Ok(group) => group,
-            Err(stop) => break stop,
-        };
-        if group.run > 0 && !Small::exists(at.small) {
-            break Stop::NoSuchSmall(at.small);
-        }
-        if (next as usize) <= at.atom + group.run {
-            match part_of_group(job, full, data, limit, &at, &group, selected, out) {
-                Ok(written) => at.written = written,
-                Err(stop) => break stop,
-            }
-            if DENSE && at.written - converted >= CONVERT_ATOMS {
-                let whole = at.written - (at.written - converted) % SIDE_BY_SIDE;
-                convert(job, out, converted, whole, seen);
-                converted = whole;
-            }
-        }
-        at.step_over(&group);
-        while DENSE
-            && selected.get(at.written + MANY).is_some_and(|&atom| (atom as usize) < at.atom + OF_ATOMS)
-            && let Some(radices) = full.radices()
-        {
-            let picked = picked.get_or_insert_with(|| Picked::new(radices, &job.packing));
-            let taken = picked.groups(data, limit, job.n_atoms, &mut at, selected, out, seen);
-            if taken.is_none_or(|n_atoms| n_atoms == 0) {
-                break;
-            }
-        }
-    };
-    convert(job, out, converted, at.written, seen);
-    *state = at;
-    stop
-}
-
-/// Unpacks the group up to its last selected atom, as integers in the places of floats; gives the number of selected atoms
-/// written so far.
-#[inline(always)]
-#[expect(clippy::too_many_arguments, reason = "the state of one loop, in registers")]
-fn part_of_group<F: Full>(
-    job: &Job<'_>,
-    full: F,
-    data: &[u8],
-    limit: u64,
-    at: &UnpackState,
-    group: &Group,
-    selected: &[u32],
-    out: &mut [[f32; 3]],
-) -> Result<usize, Stop> {
-    let first = add(full.read(data, at.bit).ok_or(Stop::Short)?, job.packing.min);
-    let mut written = at.written;
-    if group.run == 0 {
-        *out.get_mut(written).ok_or(Stop::Short)? = as_floats(first);
-        return Ok(written + 1);
-    }
-    let (small, radix) = Small::at(at.small).ok_or(Stop::NoSuchSmall(at.small))?;
-    let width = u64::from(at.small.unsigned_abs());
-    let mut previous = first;
-    let mut known = 0;
-    while let Some(&atom) = selected.get(written) {
-        let local = (atom as usize).wrapping_sub(at.atom);
-        if local > group.run {
-            break;
-        }
-        // the first two atoms of a run are exchanged: atom 1 is the full coordinate, atom 0 the first difference
-        let differences = if local == 0 { 1 } else { local };
-        if local != 1 {
-            if group.differences + differences as u64 * width > limit {
-                return Err(Stop::Short);
-            }
-            while known < differences {
-                let difference = small.read(data, group.differences + known as u64 * width).ok_or(Stop::Short)?;
-                if difference[0] >= radix {
-                    return Err(Stop::DigitTooLarge { digit: difference[0], radix });
-                }
-                previous = add(add(previous, [-(radix / 2); 3]), difference);
-                known += 1;
-            }
-        }
-        *out.get_mut(written).ok_or(Stop::Short)? = as_floats(if local == 1 { first } else { previous });
-        written += 1;
-    }
-    Ok(written)
 }
 
 #[cfg(test)]

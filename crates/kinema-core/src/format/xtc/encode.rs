@@ -187,11 +187,9 @@ fn not_an_integer(positions: &[[f32; 3]], precision: f32) -> Error {
     let Some((atom, axis, value)) = found else {
         return Error::new(ErrorKind::Internal, "a coordinate that cannot be stored is not found again");
     };
-    let range = MAX_INTEGER / precision;
-    let what = format!(
-        "{axis} of atom {atom} cannot be stored at precision {precision}, expected -{range} to {range} nm, found {value} nm"
-    );
-    Error::new(ErrorKind::InvalidArgument, what)
+    let (number, range) = (atom + 1, MAX_INTEGER / precision);
+    let what = format!("{axis} of atom {number} (counted from 1) cannot be stored at precision {precision}");
+    Error::new(ErrorKind::InvalidArgument, format!("{what}, expected -{range} to {range} nm, found {value} nm"))
 }
 
 /// Appends a frame of packed coordinates; those of magic 1995 may take `most_bytes`.

@@ -3,10 +3,11 @@
 //! It reads whole frames and makes no positions: [`super::coordinates`] does.
 
 use super::batch::MOST_RUN;
-use super::coordinates::{Stop, UnpackState, group_at, outside};
+use super::coordinates::{Stop, UnpackState, group_at};
+use super::faults::{fault, outside};
 use super::header::{FrameHeader, MAGIC_LONG, Packing};
 use super::radix::{Full, FullCoordinate, LOAD_REACH, Small};
-use super::{NAME, fault, full_coordinate, wrong_frame_len};
+use super::{NAME, full_coordinate, wrong_frame_len};
 use crate::error::{Error, Result};
 use crate::format::scan::{HeaderFault, ends_early};
 use crate::selection::AtomSelection;

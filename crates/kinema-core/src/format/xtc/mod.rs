@@ -8,17 +8,20 @@ mod coordinates;
 #[cfg(test)]
 mod damage_tests;
 pub mod encode;
+mod faults;
 mod header;
 mod integers;
 mod pack;
 mod radix;
 mod records;
 mod scan;
+mod selected;
 
 use std::sync::Arc;
 
 use self::checkpoints::{Run, SegmentPart};
 use self::coordinates::{Cpu, Job, Stop, UnpackState};
+use self::faults::fault;
 use self::header::{FrameHeader, LONGEST_HEADER, MAGIC_CLASSIC, MAGIC_LONG, PLAIN_HEADER, Packing};
 use self::radix::FullCoordinate;
 use self::scan::XtcHeaders;
@@ -434,31 +437,6 @@ fn unpack(
     }
     // a group that was stepped over may have ended behind the stream
     .map_err(|error| error.at_byte(first.saturating_add((state.bit / 8).min(whole))))
-}
-
-/// What is wrong where unpacking, from byte `at` of the stream on, has ended like this.
-fn fault(header: &FrameHeader, packing: Packing, stop: &Stop, state: &UnpackState, at: u64) -> Option<Error> {
-    let n_atoms = || format!("{} atoms", header.n_atoms);
-    Some(match *stop {
-        Stop::Done if state.atom < header.n_atoms as usize => return None,
-        Stop::Done => {
-            let end = at.saturating_add(state.bit.div_ceil(8));
-            if end == packing.n_bytes {
-                return None;
-            }
-            Error::corrupt("wrong length of the compressed coordinates", packing.n_bytes, end)
-        }
-        Stop::Short => Error::corrupt("the compressed coordinates end early", n_atoms(), state.atom),
-        Stop::RunTooLong(by) => Error::corrupt("a run of atoms is too long", n_atoms(), format!("{by} more")),
-        Stop::NoSuchSmall(place) => Error::corrupt("wrong width of small differences", "9 to 72", place),
-        Stop::DigitTooLarge { digit, radix } => {
-            Error::corrupt("a digit of a small difference is too large", format!("below {radix}"), digit)
-        }
-        Stop::Outside { atom, axis, integer } => {
-            let what = format!("{} of atom {} is not in the range of the frame", ["x", "y", "z"][axis], atom + 1);
-            Error::corrupt(&what, format!("{} to {}", packing.min[axis], packing.max[axis]), integer)
-        }
-    })
 }
 
 fn full_coordinate(packing: Packing) -> Option<FullCoordinate> {

@@ -117,6 +117,9 @@ impl Narrow {
 /// Widest number that [`Radices`] takes apart: exact in double precision with two bits to spare.
 const RADICES_BITS: u32 = 50;
 
+/// Numbers that [`Radices`] takes apart side by side.
+pub(super) const LANES: usize = 8;
+
 /// Three integers packed as one number of at most 50 bits, for many numbers at once.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Radices {
@@ -130,6 +133,8 @@ pub(super) struct Radices {
     middle: u32,
     by_last: Quotient,
     by_both: Quotient,
+    /// The largest first digit of a difference, less half the radix, for each lane; then no limit.
+    most: [i32; 2 * LANES],
 }
 
 /// Division of integers below 2^50 by a fixed divisor `d`, in double precision.
@@ -161,10 +166,11 @@ impl Quotient {
 
 impl Radices {
     const fn new(bits: u32, middle: u64, last: u64) -> Self {
-        let whole = bits & !7;
+        let (whole, half) = (bits & !7, (last / 2) as i32);
+        let (top, any) = (last as i32 - 1 - half, i32::MAX);
         Self {
             bits,
-            half: (last / 2) as i32,
+            half,
             whole,
             whole_mask: (1 << whole) - 1,
             rest_mask: (1 << (bits & 7)) - 1,
@@ -172,6 +178,7 @@ impl Radices {
             middle: middle as u32,
             by_last: Quotient::new(last),
             by_both: Quotient::new(last * middle),
+            most: [top, top, top, top, top, top, top, top, any, any, any, any, any, any, any, any],
         }
     }
 
@@ -181,15 +188,18 @@ impl Radices {
         SMALL_RADICES.get((place as u32).wrapping_sub(FIRST_SMALL as u32) as usize)
     }
 
-    /// The largest first digit, less half the radix, of a difference.
+    /// The largest first digit of a difference, less half the radix, in each of the first `n` lanes; no limit in the others.
+    ///
+    /// The comparison loads them, as the loop that it is in has no register left for a mask.
     #[inline(always)]
-    pub fn most(&self) -> i32 {
-        self.last as i32 - 1 - self.half
+    pub fn most(&self, n: usize) -> Option<&[i32; LANES]> {
+        let others = LANES - n.min(LANES);
+        self.most.get(others..)?.first_chunk()
     }
 
     /// The integers of eight numbers, whose bits are given topmost first, plus `offset`.
     #[inline(always)]
-    pub fn take_apart(&self, tops: &[u64; 8], offset: [i32; 3]) -> [[i32; 8]; 3] {
+    pub fn take_apart(&self, tops: &[u64; LANES], offset: [i32; 3]) -> [[i32; LANES]; 3] {
         let shift = 64 - self.bits;
         let rest = tops.map(|top| ((top >> shift) & self.rest_mask) << self.whole);
         let values = from_fn(|i| (tops[i].swap_bytes() & self.whole_mask) | rest[i]);
@@ -451,7 +461,10 @@ mod tests {
             assert_eq!(Radices::small(place).is_some(), usable);
             if let (Some(radices), Some((_, radix))) = (Radices::small(place), Small::at(place)) {
                 assert_eq!((radices.bits, radices.half), (place as u32, radix / 2));
-                assert_eq!(radices.most(), radix - 1 - radix / 2);
+                for n in 0..2 * LANES {
+                    let most = from_fn(|lane| if lane < n { radix - 1 - radix / 2 } else { i32::MAX });
+                    assert_eq!(radices.most(n), Some(&most), "{place}, {n} lanes");
+                }
             }
         }
     }

@@ -1,6 +1,7 @@
 //! Tests of `coordinates`: instruction sets, batches and groups one by one give the same bits.
 
 use super::*;
+use crate::format::xtc::batch::MOST_RUN;
 use crate::format::xtc::header::FrameHeader;
 
 /// The safe twin of the AVX2 path, and its results, on frames of every kind.
