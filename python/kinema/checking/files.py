@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from kinema.cache.node_cache import NodeCacheChoice
 from kinema.checking.motion import Motion, jumps
+from kinema.checking.problems import Problem
 from kinema.errors import ArgumentError, CorruptFileError, TruncatedFileError, UnsupportedFormatError
 from kinema.notes import collected, emit
 from kinema.opening import open
@@ -31,37 +32,13 @@ from kinema.selection.readable import DamagedFrame, DecodedFrames, decode_frames
 from kinema.selection.verdicts import Verdicts
 from kinema.trajectory import Trajectory
 
-__all__ = ["CheckReport", "Problem", "check"]
+__all__ = ["CheckReport", "check"]
 
 # The text of a report names no more than this many problems of a kind; the report itself holds all.
 _SHOWN_OF_A_KIND = 10
 _DEFAULT_MEMORY = "128 MiB"
 # Spacing of times is compared within rounding of float32, as formats store them.
 _SPACING_TOLERANCE = 0.01
-
-
-@dataclass(frozen=True)
-class Problem:
-    """Something that is wrong with a file.
-
-    Attributes
-    ----------
-    kind : {"truncated", "corrupt", "atoms", "gap", "order", "duplicate", "nan", "jump"}
-    path : str
-    frame : int or None
-        Number in the file, from 0.
-    message : str
-    """
-
-    kind: str
-    path: str
-    frame: int | None
-    message: str
-
-    def __str__(self) -> str:
-        place = f"{self.path}: " if self.frame is None else f"{self.path}: frame {self.frame}: "
-        # an error of the reader names the file itself
-        return printable(self.message if self.message.startswith(printable(self.path)) else f"{place}{self.message}")
 
 
 @dataclass(frozen=True)
@@ -137,6 +114,8 @@ def check(
     progress: ProgressChoice = False,
 ) -> CheckReport:
     """Finds what is wrong with files, which may be the parts of one trajectory.
+
+    Frames whose checksums are stored (`Trajectory.store_checksums`) are compared with them, unless `stored` is False.
 
     Parameters
     ----------
@@ -256,6 +235,7 @@ class _Judged:
             if isinstance(error, UnsupportedFormatError) and error.frame is None:
                 raise
             self.problems.append(Problem(_kind(error), name, error.frame, str(error)))
+            self._add_checksums(name, None, stated)
             return shift
         if not self.parts and shift["t0"] is not None:
             # the first frame of all is meant, and the other files are shifted as its file is
@@ -273,8 +253,28 @@ class _Judged:
             self._add_coordinates(part)
         else:
             self.problems += _damaged_headers(part)
+        self._add_checksums(name, part.parts[0].file_frames, stated)
         self.notes += part.core.frame_notes()
         return shift
+
+    def _add_checksums(self, name: str, n_frames: int | None, stated: Mapping[str, Any]) -> None:
+        """Compares the bytes of frames with checksums of them, if they are stored and may be used."""
+        if not stated["stored"]:
+            return
+        # with threads and hashes
+        from kinema.checking.checksums import compare_checksums
+
+        problems, notes = compare_checksums(
+            name,
+            n_frames,
+            headers_only=not self.coordinates,
+            quick=self.quick,
+            node_cache=stated["node_cache"],
+            workers=self.workers,
+            progress=self.progress,
+        )
+        self.problems += problems
+        self.notes += notes
 
     def _add_coordinates(self, part: Trajectory) -> None:
         """Judges what is decoded of a file: all of its frames, or a sample."""
