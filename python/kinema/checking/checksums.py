@@ -83,7 +83,7 @@ def _notes(path: str, known: FrameChecksums, n_frames: int | None, *, written: b
         notes.append(f"{path}: the file was written after its checksums were stored; if that was meant, {_ANEW}")
     if n_frames is not None and n_frames > len(known):
         notes.append(
-            f"{path}: frames {len(known)} to {n_frames - 1} were not compared: they were written after the checksums of "
-            "the others were stored; `kinema index --checksums` adds theirs"
+            f"{path}: frames {len(known)} to {n_frames - 1} were not compared: they were written after the checksums "
+            "of the others were stored; `kinema index --checksums` adds theirs"
         )
     return notes

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kinema.errors import TruncatedFileError, UnsupportedFormatError
 from kinema.printable import printable
 
-__all__ = ["Problem"]
+__all__ = ["Problem", "kind_of"]
 
 
 @dataclass(frozen=True)
@@ -31,3 +32,10 @@ class Problem:
         place = f"{self.path}: " if self.frame is None else f"{self.path}: frame {self.frame}: "
         # an error of the reader names the file itself
         return printable(self.message if self.message.startswith(printable(self.path)) else f"{place}{self.message}")
+
+
+def kind_of(error: Exception) -> str:
+    """The kind of problem that an error of reading is."""
+    if isinstance(error, UnsupportedFormatError):
+        return "atoms"
+    return "truncated" if isinstance(error, TruncatedFileError) else "corrupt"
