@@ -3,8 +3,8 @@
     python fuzz/small_files.py SECONDS [--seed N]
 
 Changed are one to four places: bytes, pieces that are removed, doubled or put elsewhere, words and numbers that become
-others of the file or hard ones; the checksums of records are made right again. Looked for are wrong errors: a reader may
-refuse a mutant with an error of Kinema's that does not blame Kinema, and take it; anything else, as more than five
+others of the file or hard ones; the checksums of records are made right again. Looked for are wrong errors: a reader
+may refuse a mutant with an error of Kinema's that does not blame Kinema, and take it; anything else, as more than five
 seconds, is a finding: it is kept in fuzz/work/small_files. It does not look at what is read: the tests do.
 """
 

@@ -158,10 +158,10 @@ def test_sizes_of_trr(tmp_path: Path, word: int) -> None:
     found_by_both(path, DAMAGED, "expected")
 
 
-def write_with_sums(path: Path, *, times: bool) -> None:
+def write_with_sums(path: Path, *, times: bool, **storage: object) -> None:
     """Each data set in chunks of two rows with a sum."""
     steps = np.arange(N_FRAMES)
-    sums = {"chunks": True, "fletcher32": True}
+    sums = {"fletcher32": True, **storage}
     with h5py.File(path, "w") as file:
         group = start_h5md(file).create_group("particles/all")
         stamps = {"steps": steps, "times": 0.5 * steps} if times else {"steps": steps}
@@ -196,6 +196,14 @@ def test_sums_of_hdf5(tmp_path: Path, name: str, what: str, times: bool) -> None
     found_by_both(path, 2, rf"frame 2, byte \d+: data set /particles/all/{name}, chunk 1: wrong fletcher32 checksum")
     report = kn.check(path)
     assert [problem.frame for problem in report.problems] == [2, 3], "both frames of the chunk"
+
+
+@pytest.mark.skipif(not h5py.h5z.filter_avail(h5py.h5z.FILTER_SZIP), reason="libhdf5 has no szip")
+def test_sums_of_chunks_that_libhdf5_decodes(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5md"
+    write_with_sums(path, times=True, compression="szip")
+    damage_chunk(path, "position/value", "sum")
+    found_by_both(path, 2, r"a\.h5md: H5MD frame 2: .*filter returned failure")
 
 
 @pytest.mark.parametrize("what", ["values", "sum"])
