@@ -226,3 +226,9 @@ def test_other_vectors_than_positions_keep_no_frame_from_runs(tmp_path: Path) ->
     assert [problem.frame for problem in kn.check(path).problems] == [DAMAGED]
     analysis = kn.analysis.RMSD(kn.open(path), select=range(N_ATOMS)).run(skip_damaged=True)
     assert analysis.results.frames.tolist() == list(range(N_FRAMES))
+
+
+def test_frames_without_velocities_are_no_problem(tmp_path: Path) -> None:
+    path = tmp_path / "a.trr"
+    write_trr(path, POSITIONS, velocities=POSITIONS, forces=POSITIONS, every=(1, 2, 3))
+    assert kn.check(path).ok
