@@ -1,11 +1,11 @@
-"""Mutates the small files that Python reads: checkpoints, markers, traces, groups, job files; looks for wrong errors.
+"""Mutates the small files that Python reads: checkpoints, checksums of frames, markers, traces, groups, job files.
 
     python fuzz/small_files.py SECONDS [--seed N]
 
 Changed are one to four places: bytes, pieces that are removed, doubled or put elsewhere, words and numbers that become
-others of the file or hard ones; the checksums of a checkpoint's records are made right again. A reader may refuse a
-mutant with an error of Kinema's that does not blame Kinema, and take it; anything else, as more than five seconds, is a
-finding: it is kept in fuzz/work/small_files. It does not look at what is read: the tests do.
+others of the file or hard ones; the checksums of records are made right again. Looked for are wrong errors: a reader
+may refuse a mutant with an error of Kinema's that does not blame Kinema, and take it; anything else, as more than five
+seconds, is a finding: it is kept in fuzz/work/small_files. It does not look at what is read: the tests do.
 """
 
 from __future__ import annotations
@@ -78,6 +78,7 @@ def seeds(folder: Path) -> dict[str, list[bytes]]:
     strace += '7 1700000000.200000 read(3</data/a.xtc>, "x"..., 100) = 100 <0.000020>\n'
     return {
         "checkpoint": saved[:: max(1, len(saved) // 8)],
+        "checksums": [Path(kn.open(folder / "walk.dcd").store_checksums()[0].path).read_bytes()],
         "marker": [(folder / "data.ready").read_bytes()],
         "trace": ["\n".join(["[", *lines, "]", ""]).encode(), strace.encode()],
         "groups": [b"[ System ]\n1 2 3 4\n5 6\n[ Protein ]\n 2 4\n; a note\n[ empty ]\n"],
@@ -89,11 +90,19 @@ def readers() -> dict[str, tuple[str, Callable[[str], object]]]:
     """How each kind is read, and the end of its names."""
     return {
         "checkpoint": (".ckpt", load),
+        "checksums": (".kinema-checksums", _compared),
         "marker": (".ready", lambda path: read_marker(path.removesuffix(".ready"))),
         "trace": (".pfw", lambda path: summarise(read_trace(path))),
         "groups": (".ndx", read_groups),
         "job": (".toml", lambda path: checked_job(read_text(path))),
     }
+
+
+def _compared(path: str) -> None:
+    """Checks the trajectory whose checksums these are to be."""
+    checked = Path(path).with_name("walk.dcd")
+    os.replace(path, checked.with_name(f".{checked.name}.kinema-checksums"))
+    kn.check(checked)
 
 
 def mutant(kind: str, data: bytes, chance: random.Random) -> bytes:
@@ -102,7 +111,7 @@ def mutant(kind: str, data: bytes, chance: random.Random) -> bytes:
         words = [match.span() for match in re.finditer(rb"[\w.+-]+", data)]
         at = chance.randrange(len(data) + 1)
         match chance.randrange(6):
-            case 0 if (words and kind != "checkpoint") or (chance.random() < 0.3 and words):
+            case 0 if (words and kind not in ("checkpoint", "checksums")) or (chance.random() < 0.3 and words):
                 start, end = chance.choice(words)
                 other = data[slice(*chance.choice(words))]
                 data = data[:start] + chance.choice([*_HARD, other, other]) + data[end:]
@@ -120,6 +129,8 @@ def mutant(kind: str, data: bytes, chance: random.Random) -> bytes:
                 )
             case _:
                 data = data[:at] + bytes([chance.randrange(256)]) + data[at + 1 :]
+    if kind == "checksums" and chance.random() < 0.9:
+        return data[:-16] + hashlib.blake2b(data[:-16], digest_size=16).digest()
     return _with_checksums(data) if kind == "checkpoint" and chance.random() < 0.9 else data
 
 

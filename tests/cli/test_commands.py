@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from kinema.cli import main
-from kinema.testing import random_walk, write_xtc
+from kinema.testing import random_walk, write_dcd, write_xtc
 from kinema.testing.children import start_child
 
 
@@ -160,6 +160,28 @@ def test_index_is_stored_and_used(run_kinema: Any, files: Any) -> None:
     assert second["index"] == "stored"
     (third,) = json.loads(succeeded(run_kinema("index", files.xtc, "--json", "--rebuild")))
     assert third["index"] == "built"
+
+
+def test_index_stores_checksums_that_check_compares(run_kinema: Any, tmp_path: Path) -> None:
+    path = tmp_path / "a.dcd"
+    write_dcd(path, random_walk(5, 20))
+    (plain,) = json.loads(succeeded(run_kinema("index", path, "--json")))
+    assert plain["checksums"] is None
+    (stored,) = json.loads(succeeded(run_kinema("index", path, "--json", "--checksums")))
+    assert (stored["checksums"]["n_frames"], stored["checksums"]["n_added"]) == (5, 5)
+    assert "checksums of 5 frames, 0 of them new" in succeeded(run_kinema("index", path, "--checksums"))
+    assert "no problems" in succeeded(run_kinema("check", path))
+    content = bytearray(path.read_bytes())
+    content[-6] ^= 1
+    path.write_bytes(content)
+    found = run_kinema("check", path)
+    assert found.returncode == 1 and "checksum: " in found.stdout and "frame 4: its bytes" in found.stdout
+    refused = run_kinema("index", path, "--checksums")
+    assert refused.returncode == 2 and "kinema index --checksums --rebuild" in refused.stderr
+    assert "checksums of 5 frames" in succeeded(run_kinema("index", path, "--checksums", "--rebuild"))
+    assert "no problems" in succeeded(run_kinema("check", path))
+    refused = run_kinema("index", path, "--checksums", "--no-stored")
+    assert refused.returncode == 2 and "--no-stored forbids" in refused.stderr
 
 
 def test_index_makes_atom_checkpoints_when_they_are_asked_for(run_kinema: Any, tmp_path: Path) -> None:

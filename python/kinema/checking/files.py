@@ -16,11 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema.cache.node_cache import NodeCacheChoice
+from kinema.checking.headers import damaged_headers, header_problems, problems_between_parts
 from kinema.checking.motion import Motion, jumps
+from kinema.checking.problems import Problem, kind_of
 from kinema.errors import ArgumentError, CorruptFileError, TruncatedFileError, UnsupportedFormatError
+from kinema.frame import VECTOR_FIELDS
 from kinema.notes import collected, emit
 from kinema.opening import open
-from kinema.printable import counted, printable, shortest
+from kinema.printable import counted, printable
 from kinema.progress import ProgressChoice, reporting
 from kinema.resources import parse_memory
 from kinema.selection.atoms import AtomChoice
@@ -31,37 +34,11 @@ from kinema.selection.readable import DamagedFrame, DecodedFrames, decode_frames
 from kinema.selection.verdicts import Verdicts
 from kinema.trajectory import Trajectory
 
-__all__ = ["CheckReport", "Problem", "check"]
+__all__ = ["CheckReport", "check"]
 
 # The text of a report names no more than this many problems of a kind; the report itself holds all.
 _SHOWN_OF_A_KIND = 10
 _DEFAULT_MEMORY = "128 MiB"
-# Spacing of times is compared within rounding of float32, as formats store them.
-_SPACING_TOLERANCE = 0.01
-
-
-@dataclass(frozen=True)
-class Problem:
-    """Something that is wrong with a file.
-
-    Attributes
-    ----------
-    kind : {"truncated", "corrupt", "atoms", "gap", "order", "duplicate", "nan", "jump"}
-    path : str
-    frame : int or None
-        Number in the file, from 0.
-    message : str
-    """
-
-    kind: str
-    path: str
-    frame: int | None
-    message: str
-
-    def __str__(self) -> str:
-        place = f"{self.path}: " if self.frame is None else f"{self.path}: frame {self.frame}: "
-        # an error of the reader names the file itself
-        return printable(self.message if self.message.startswith(printable(self.path)) else f"{place}{self.message}")
 
 
 @dataclass(frozen=True)
@@ -137,6 +114,8 @@ def check(
     progress: ProgressChoice = False,
 ) -> CheckReport:
     """Finds what is wrong with files, which may be the parts of one trajectory.
+
+    Frames whose checksums are stored (`Trajectory.store_checksums`) are compared with them, unless `stored` is False.
 
     Parameters
     ----------
@@ -255,7 +234,8 @@ class _Judged:
             # a file of a known format is refused for one of its frames: they differ in atoms
             if isinstance(error, UnsupportedFormatError) and error.frame is None:
                 raise
-            self.problems.append(Problem(_kind(error), name, error.frame, str(error)))
+            self.problems.append(Problem(kind_of(error), name, error.frame, str(error)))
+            self._add_checksums(name, None, stated)
             return shift
         if not self.parts and shift["t0"] is not None:
             # the first frame of all is meant, and the other files are shifted as its file is
@@ -267,16 +247,36 @@ class _Judged:
             from kinema.formats.hdf5.trust.other_files import note_drawn_in
 
             self.notes += note_drawn_in(name, stated["external"], stored=stated["stored"])
-        self.problems += _headers(part)
+        self.problems += header_problems(part, decoded=self.coordinates)
         self.problems += _atom_counts(part, self.parts[0], self.topology)
         if self.coordinates and len(part):
-            self._add_coordinates(part)
+            self._add_coordinates(part, stated)
         else:
-            self.problems += _damaged_headers(part)
+            self.problems += damaged_headers(part)
+        self._add_checksums(name, part.parts[0].file_frames, stated)
         self.notes += part.core.frame_notes()
         return shift
 
-    def _add_coordinates(self, part: Trajectory) -> None:
+    def _add_checksums(self, name: str, n_frames: int | None, stated: Mapping[str, Any]) -> None:
+        """Compares the bytes of frames with checksums of them, if they are stored and may be used."""
+        if not stated["stored"]:
+            return
+        # with threads and hashes
+        from kinema.checking.checksums import compare_checksums
+
+        problems, notes = compare_checksums(
+            name,
+            n_frames,
+            headers_only=not self.coordinates,
+            quick=self.quick,
+            node_cache=stated["node_cache"],
+            workers=self.workers,
+            progress=self.progress,
+        )
+        self.problems += problems
+        self.notes += notes
+
+    def _add_coordinates(self, part: Trajectory, stated: Mapping[str, Any]) -> None:
         """Judges what is decoded of a file: all of its frames, or a sample."""
         path, n_frames = part.paths[0], len(part)
         search = None
@@ -289,7 +289,9 @@ class _Judged:
         if self.quick and len(some := sampled_frames(n_frames)) < n_frames:
             chosen = FrameSelection(np.array(some, np.uint64))
             self.notes.append(f"{path}: coordinates of {len(some)} of {n_frames:,} frames were looked at")
-        self.problems += _coordinates(part, chosen, search, self)
+        problems = [*_coordinates(part, chosen, search, self)]
+        damaged = {problem.frame for problem in problems if problem.kind in ("corrupt", "truncated")}
+        self.problems += [*problems, *_other_vectors(part, chosen, damaged, stated, self)]
         found = None if search is None else search.found
         if found is not None:
             self.broken[path] = found
@@ -298,7 +300,9 @@ class _Judged:
     def compare_parts(self, opened: Mapping[str, Any]) -> None:
         """Judges what lies between the files, where they can be parts of one trajectory."""
         if len(self.parts) > 1 and len({part.n_atoms for part in self.parts}) == 1:
-            self.problems += _between_parts(open([part.paths[0] for part in self.parts], **opened), self.workers)
+            self.problems += problems_between_parts(
+                open([part.paths[0] for part in self.parts], **opened), self.workers
+            )
 
     def report(self, names: Sequence[str]) -> CheckReport:
         """All that was found."""
@@ -325,12 +329,6 @@ def _other_atoms(part: Trajectory, *, given: bool) -> bool:
     return False
 
 
-def _kind(error: Exception) -> str:
-    if isinstance(error, UnsupportedFormatError):
-        return "atoms"
-    return "truncated" if isinstance(error, TruncatedFileError) else "corrupt"
-
-
 def _atom_counts(part: Trajectory, first: Trajectory, topology: object) -> Iterator[Problem]:
     path = part.paths[0]
     if part.n_atoms != first.n_atoms:
@@ -341,82 +339,6 @@ def _atom_counts(part: Trajectory, first: Trajectory, topology: object) -> Itera
             _ = part.topology
         except ArgumentError as error:
             yield Problem("atoms", path, None, str(error))
-
-
-def _headers(part: Trajectory) -> Iterator[Problem]:
-    """Truncation, and times that stand still, run backwards or leave something out, within one file."""
-    (facts,) = part.parts
-    if facts.truncation:
-        yield Problem("truncated", facts.path, facts.file_frames, facts.truncation)
-    times = part.times
-    # a DCD header has a time step, which is wrong where no time follows from it
-    if facts.format != "DCD" and np.isnan(times).all() and "time" not in part.fields:
-        return  # XYZ, a bare data set, NetCDF of cpptraj: there is nothing to judge
-    numbers, finite = np.arange(len(times)), np.isfinite(times)
-    # what cannot be read has no time, and is a problem of its own
-    hidden = np.isin(numbers, [frame for frame, _, _ in facts.damaged])
-    numbers, times, finite = numbers[~hidden], times[~hidden], finite[~hidden]
-    if len(times) and not finite.any():
-        yield Problem(
-            "nan",
-            facts.path,
-            int(numbers[0]),
-            f"the times of all {len(times)} frames are not finite, the first is {times[0]}",
-        )
-        return
-    for i in np.flatnonzero(~finite):
-        yield Problem("nan", facts.path, int(numbers[i]), f"time is not finite, found {times[i]}")
-    # what follows is about the frames that have a time
-    numbers, times = numbers[finite], times[finite]
-    spacing = np.diff(times)
-    if spacing.size == 0:
-        return
-    usual = float(np.median(spacing / np.diff(numbers)))
-    # where all times are the same the file has none; that is one problem
-    if not times.any() or (spacing == 0).all():
-        yield Problem("duplicate", facts.path, None, f"all {len(times)} frames have the time {shortest(times[0])} ps")
-        return
-    for i in np.flatnonzero(spacing == 0):
-        yield Problem(
-            "duplicate", facts.path, int(numbers[i + 1]), f"time {shortest(times[i])} ps is that of the frame before"
-        )
-    for i in np.flatnonzero(spacing < 0):
-        message = f"time goes back from {shortest(times[i])} to {shortest(times[i + 1])} ps"
-        yield Problem("order", facts.path, int(numbers[i + 1]), message)
-    if usual > 0:
-        # frames without a time are no gap
-        for i in np.flatnonzero(spacing > usual * (np.diff(numbers) + 0.5 + _SPACING_TOLERANCE)):
-            around = f"from {shortest(times[i])} to {shortest(times[i + 1])} ps"
-            message = f"time goes {around}, frames are {shortest(usual, 6)} ps apart"
-            yield Problem("gap", facts.path, int(numbers[i + 1]), message)
-
-
-def _between_parts(whole: Trajectory, workers: int | None) -> Iterator[Problem]:
-    """Gaps between files in the order given; frames that are repeated in the next file are no problem."""
-    paths = whole.paths
-    try:
-        whole.scan(workers=workers, skip_damaged=True)
-        gaps = whole.gaps
-    except ArgumentError as error:  # no file continues the one before
-        yield Problem("order", error.path or paths[0], None, str(error))
-        return
-    for gap in gaps:
-        if gap.turns_back:
-            yield Problem("order", paths[gap.part], None, str(gap))
-            continue
-        if gap.time_before is not None and gap.time_after is not None:
-            missing = f"between {shortest(gap.time_before)} and {shortest(gap.time_after)} ps"
-        else:
-            missing = f"between steps {gap.step_before} and {gap.step_after}"
-        message = f"frames {missing} are missing after {paths[gap.part - 1]}"
-        yield Problem("gap", paths[gap.part], None, message)
-
-
-def _damaged_headers(part: Trajectory) -> Iterator[Problem]:
-    """What the scan stepped over."""
-    (facts,) = part.parts
-    for frame, first, last in facts.damaged:
-        yield Problem("corrupt", facts.path, frame, f"no frame is found in bytes {first} to {last}")
 
 
 def _coordinates(
@@ -462,7 +384,7 @@ def _coordinates(
                 limit = 0 if memory is None else parse_memory(memory)
                 found = decode_frames(part.core, todo[done:], workers=workers, memory=limit, stored=False)
                 if not found.damaged:
-                    yield Problem(_kind(error), path, error.frame, str(error))
+                    yield Problem(kind_of(error), path, error.frame, str(error))
                     return
                 damaged += found.damaged
                 todo = FrameSelection(range(0)) if len(found.damaged) == len(todo) - done else found.readable()
@@ -471,9 +393,39 @@ def _coordinates(
             f"{path}: {len(absent):,} of {len(chosen):,} frames have no positions, the first is frame {absent[0]}; "
             "analyses need frames= or step= that choose others"
         )
-    yield from (Problem(_kind(one.error), path, one.number, str(one)) for one in damaged)
+    yield from (Problem(kind_of(one.error), path, one.number, str(one)) for one in damaged)
     yield from (Problem("jump", path, frame, message) for frame, message in jumps(motion.steps, judged.jump))
     keep_verdicts(verdicts, part.core, DecodedFrames(chosen, tuple(damaged), tuple(not_finite)))
+
+
+def _other_vectors(
+    part: Trajectory, chosen: FrameSelection, known: set[int | None], stated: Mapping[str, Any], judged: _Judged
+) -> Iterator[Problem]:
+    """Frames whose velocities or forces cannot be decoded, but for those that are known to be damaged.
+
+    Nothing of this is kept for later runs: most read positions alone.
+    """
+    (path,) = part.paths
+    others = tuple(name for name in VECTOR_FIELDS if name != "positions" and name in part.fields)
+    left = [number for number in chosen.numbers().tolist() if number not in known]
+    if not others or not left:
+        return
+    core = part.core
+    if core.hdf5:
+        # a vector that has no row for some frames is no damage
+        again = open(path, **stated, absent="nan")
+        again.scan(workers=judged.workers)
+        core = again.core
+    found = decode_frames(
+        core,
+        FrameSelection(np.array(left, np.uint64)),
+        fields=others,
+        workers=judged.workers,
+        memory=0 if judged.memory is None else parse_memory(judged.memory),
+        progress=judged.progress,
+        stored=False,
+    )
+    yield from (Problem(kind_of(one.error), path, one.number, str(one)) for one in found.damaged)
 
 
 def _not_finite(

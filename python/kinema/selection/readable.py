@@ -87,12 +87,15 @@ def decode_frames(
     trajectory: _core.Trajectory,
     frames: FrameSelection,
     *,
+    fields: tuple[str, ...] = ("positions",),
     workers: int | None = None,
     memory: int = 0,
     progress: ProgressChoice = False,
     stored: bool = True,
 ) -> DecodedFrames:
     """Decodes all atoms of the frames and lists those that cannot be decoded.
+
+    `fields`: what is decoded of them; of others than positions nothing is kept: give `stored=False`.
 
     Frames of which a verdict is kept are not decoded again, and what is found is kept (see `Verdicts`); with
     `stored=False` all are decoded and nothing is kept. `memory` in bytes; 0 for the default. What a bit flip made of
@@ -117,7 +120,7 @@ def decode_frames(
         # the files are opened anew where a verdict is kept: it is to be of those that have the names now
         anew = verdicts is not None and verdicts.kept
         core = _core.Trajectory(**trajectory.recipe(), snapshot=trajectory.snapshot()) if anew else trajectory
-        _decode(core, todo, workers, memory, progress, damaged, not_finite)
+        _decode(core, todo, workers, memory, progress, damaged, not_finite, fields)
         if verdicts is not None:
             _keep(verdicts, parts, frames, damaged.values(), not_finite)
     return DecodedFrames(
@@ -147,20 +150,21 @@ def _decode(
     progress: ProgressChoice,
     damaged: dict[int, DamagedFrame],
     not_finite: set[int],
+    fields: tuple[str, ...],
 ) -> None:
     """Adds what is found to `damaged` and `not_finite`."""
     budget = min(_WINDOW_BYTES, memory // 4) if memory else _WINDOW_BYTES
-    window = max(1, min(_WINDOW_FRAMES, budget // max(1, 12 * core.n_atoms)))
+    window = max(1, min(_WINDOW_FRAMES, budget // max(1, 12 * len(fields) * core.n_atoms)))
     threads = worker_count(workers)
     done = 0
     title = f"decoding {os.path.basename(core.paths[0])}"
     with reporting(progress, title, len(frames)) as report:
         for some in frames.split(window):
-            if _error(core, some, threads, memory, not_finite) is not None:
+            if _error(core, some, fields, threads, memory, not_finite) is not None:
                 # an error names one frame; others of the window may be damaged as well
                 for number in dict.fromkeys(some):
                     alone = FrameSelection(range(number, number + 1))
-                    error = _error(core, alone, 1, memory, not_finite)
+                    error = _error(core, alone, fields, 1, memory, not_finite)
                     if error is not None:
                         _, _, offset, length = core.locate(number)
                         damaged[number] = DamagedFrame(number, offset, offset + length - 1, error)
@@ -170,12 +174,19 @@ def _decode(
 
 
 def _error(
-    core: _core.Trajectory, frames: FrameSelection, workers: int, memory: int, not_finite: set[int]
+    core: _core.Trajectory,
+    frames: FrameSelection,
+    fields: tuple[str, ...],
+    workers: int,
+    memory: int,
+    not_finite: set[int],
 ) -> CorruptFileError | TruncatedFileError | None:
     try:
-        arrays = core.read(frames, fields=("positions",), workers=workers, memory=memory, mark_absent=True)
+        arrays = core.read(frames, fields=fields, workers=workers, memory=memory, mark_absent=True)
     except (CorruptFileError, TruncatedFileError) as error:
         return error
+    if "positions" not in fields:
+        return None
     # frames for which no positions were written are no worse for that
     there = arrays["present"]["positions"]
     not_finite.update(frames[int(row)] for row in not_finite_rows(arrays["positions"]) if there[row])

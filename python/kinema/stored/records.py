@@ -1,8 +1,8 @@
 """Records in the user's cache folder: text, numbers and arrays that are kept of a file, for this very state of it.
 
-The one way to keep something there from Python: chunk maps, verdicts on frames, tables of atoms, selections. Each kind
-has a folder of its own (0700), which is used only where it is the user's and closed to others. A record is one file,
-little-endian; nothing of it is ever run:
+The one way to keep something there from Python: chunk maps, verdicts on frames, tables of atoms, selections. Checksums
+of frames are such records beside the file. Each kind has a folder of its own (0700), which is used only where it is the
+user's and closed to others. A record is one file, little-endian; nothing of it is ever run:
 
     bytes 0-7    "KINEMARC"
     bytes 8-15   version of this layout, length of the head, uint32 each
@@ -35,7 +35,7 @@ from kinema.files import read_regular
 from kinema.values import dataclass
 from kinema.writing.output_file import write_index
 
-__all__ = ["Record", "RecordFolder"]
+__all__ = ["DAMAGE", "Record", "RecordFolder", "decoded_record", "encoded_record"]
 
 _MAGIC = b"KINEMARC"
 _VERSION = 1
@@ -49,15 +49,18 @@ _stores: Counter[str] = Counter()
 # of arrays; others are none of ours
 _TYPES = frozenset({"<u1", "<u2", "<u4", "<u8", "<i8", "<f8"})
 # what reading bytes that are none of ours may raise
-_DAMAGE = (Error, OSError, ValueError, KeyError, TypeError, AttributeError, struct.error, RecursionError)
+DAMAGE = (Error, OSError, ValueError, KeyError, TypeError, AttributeError, struct.error, RecursionError)
 
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """What is kept: `values` as JSON has them, and `arrays` of one dimension (unsigned, int64 or float64)."""
+    """What is kept: `values` as JSON has them, and `arrays` of one dimension (unsigned, int64 or float64).
+
+    `identity`: what the file was, for a record that was loaded."""
 
     values: dict[str, Any] = field(default_factory=dict)
     arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
+    identity: _core.FileIdentity | None = None
 
 
 class RecordFolder:
@@ -101,13 +104,13 @@ class RecordFolder:
             self._check_folder()
             # the folder may be exchanged behind the look at it, whose own folder may be another user's; the file cannot
             data = read_regular(place, f"record in {self._kind}", self._most, own=True)
-            found = _decoded(data, identity, _plain(facts))
+            found = decoded_record(data, identity, facts)
             if found is not None:
                 with suppress(OSError):
                     os.utime(place)
         except (FileNotFound, FileNotFoundError):
             return None, ""
-        except _DAMAGE as error:
+        except DAMAGE as error:
             return None, str(error) or type(error).__name__
         return found, ""
 
@@ -115,7 +118,7 @@ class RecordFolder:
         """Stores a record, unless it is too large; why that failed, or what is to be noted, or nothing."""
         if self._folder is None:
             return ""
-        data = _encoded(record, identity, _plain(facts))
+        data = encoded_record(record, identity, facts)
         if len(data) > self._most:
             return ""
         try:
@@ -175,7 +178,8 @@ def _padded(data: bytes) -> bytes:
     return data.ljust(-(-len(data) // 8) * 8, b"\0")
 
 
-def _encoded(record: Record, identity: _core.FileIdentity, facts: Any) -> bytes:
+def encoded_record(record: Record, identity: _core.FileIdentity, facts: Mapping[str, Any]) -> bytes:
+    """The bytes of a record of a file; `facts` as for `RecordFolder.store`."""
     columns = {}
     for name, values in record.arrays.items():
         plain = values.astype(values.dtype.newbyteorder("<"), copy=False)
@@ -185,7 +189,7 @@ def _encoded(record: Record, identity: _core.FileIdentity, facts: Any) -> bytes:
     head = json.dumps(
         {
             "identity": identity.to_bytes().hex(),
-            "facts": facts,
+            "facts": _plain(facts),
             "values": record.values,
             "arrays": {name: [kind, len(values)] for name, (kind, values) in columns.items()},
         }
@@ -196,8 +200,8 @@ def _encoded(record: Record, identity: _core.FileIdentity, facts: Any) -> bytes:
     return data + _digest(data)
 
 
-def _decoded(data: bytes, identity: _core.FileIdentity | None, facts: Any) -> Record | None:
-    """None where it is a record of something else; ValueError and others of `_DAMAGE` where it is damaged."""
+def decoded_record(data: bytes, identity: _core.FileIdentity | None, facts: Mapping[str, Any]) -> Record | None:
+    """None where it is a record of something else; ValueError and others of `DAMAGE` where it is damaged."""
     if len(data) < _START.size + _DIGEST or not data.startswith(_MAGIC):
         raise ValueError("it is no record")
     _, version, length = _START.unpack_from(data)
@@ -207,7 +211,7 @@ def _decoded(data: bytes, identity: _core.FileIdentity | None, facts: Any) -> Re
     if _digest(content) != data[-_DIGEST:]:
         raise ValueError("its checksum is wrong")
     head = json.loads(bytes(content[_START.size : _START.size + length]))
-    if head["facts"] != facts:
+    if head["facts"] != _plain(facts):
         return None
     stored = _core.FileIdentity.from_bytes(bytes.fromhex(head["identity"]))
     if identity is not None and not stored.is_unchanged(identity):
@@ -224,4 +228,4 @@ def _decoded(data: bytes, identity: _core.FileIdentity | None, facts: Any) -> Re
     values = head["values"]
     if not isinstance(values, dict):
         raise ValueError("its values have no names")
-    return Record(values, arrays)
+    return Record(values, arrays, stored)

@@ -9,7 +9,7 @@ import os
 import pickle
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,9 @@ from kinema.selection.frames import FrameChoice, FrameSelection, resolve, resolv
 from kinema.selection.topology import Topology
 from kinema.snapshot import TrajectorySnapshot, opened_again
 from kinema.timings import Timings
+
+if TYPE_CHECKING:
+    from kinema.stored.checksums import StoredChecksums
 
 __all__ = ["OpenedFiles"]
 
@@ -195,6 +198,23 @@ class OpenedFiles:
         total = sum(part.size for part in self.parts)
         with reporting(progress, "making atom checkpoints", total, "bytes") as report:
             return _core.store_atom_checkpoints(self._core, workers=worker_count(workers), progress=report)
+
+    def store_checksums(self, *, workers: int | None = None, progress: ProgressChoice = False) -> list[StoredChecksums]:
+        """Reads all frames and stores a checksum of the bytes of each, which `kinema.check` compares with the file.
+
+        They are stored beside each file, or in the user's cache folder. Those of the unchanged beginning of a file stay
+        as they are; with `index="rebuild"` all are made anew. Raises ArgumentError for formats whose
+        frames are not a run of bytes each (H5MD, what MDAnalysis reads) and for a trajectory that was opened with
+        stored=False; CorruptFileError for a frame that is not what it was when its checksum was stored.
+        """
+        # with threads and hashes
+        from kinema.stored.checksums import store_checksums
+
+        self.scan(workers=workers)
+        numbers = range(len(self.paths))
+        stored = [store_checksums(self._core, part, workers=workers, progress=progress) for part in numbers]
+        emit(note for one in stored for note in one.notes)
+        return stored
 
     # -- views ----------------------------------------------------------------------------------------------------
 

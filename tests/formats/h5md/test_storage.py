@@ -329,7 +329,9 @@ def test_damaged_steps(tmp_path, chunk):
     data = bytearray(path.read_bytes())
     data[place : place + 4] = b"\xff" * 4
     path.write_bytes(data)
-    with pytest.raises(kn.CorruptFileError, match=r"made\.h5md: HDF5 structure cannot be read"):
+    rows = "row 77" if chunk == 1 else "rows 308 to 311"
+    what = rf"made\.h5md: HDF5 data set /particles/all/position/step, {rows} at byte {place}, cannot be read"
+    with pytest.raises(kn.CorruptFileError, match=what):
         describe(path)
 
 

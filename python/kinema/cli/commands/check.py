@@ -51,6 +51,7 @@ def check(
 ) -> None:
     """Find truncation, gaps, repeated times, NaN, jumps, differing atom counts; exit 1 if there are any.
 
+    Frames are compared with their checksums, if `kinema index --checksums` has stored them.
     With bonds (-s) it notes molecules that are broken at the faces of the cell, which is no problem: exit 0.
     """
     import kinema as kn

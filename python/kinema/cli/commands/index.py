@@ -1,5 +1,6 @@
 """`kinema index`: finds the frames of files and stores where they are. The work is `Trajectory.scan`."""
 
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
@@ -24,24 +25,37 @@ def index(
             help="Also store, in the cache folder, where decoding can start within frames (XTC of many atoms).",
         ),
     ] = False,
+    checksums: Annotated[
+        bool,
+        typer.Option(
+            "--checksums",
+            help="Also store a checksum of the bytes of each frame, which `kinema check` compares: not HDF5.",
+        ),
+    ] = False,
     on_truncated: options.OnTruncated = "drop",
     workers: options.Workers = None,
 ) -> None:
-    """Find the frames of each file and store where they are, so that later runs start at once."""
+    """Find the frames of each file and store where they are, so that later runs start at once.
+
+    Checksums that are stored stay until --checksums --rebuild makes them anew; --checksums adds those of new frames.
+    """
     import kinema as kn
     from kinema.errors import ArgumentError
 
     command: Command = context.obj
-    if rebuild and opened.no_stored:
-        raise ArgumentError("--rebuild stores what it finds, which --no-stored forbids; give one of them")
+    for name, given in (("--rebuild", rebuild), ("--checksums", checksums)):
+        if given and opened.no_stored:
+            raise ArgumentError(f"{name} stores what it finds, which --no-stored forbids; give one of them")
+    progress = False if command.quiet else None
     facts: list[dict[str, Any]] = []
     for file in named.paths:
         traj = kn.open(str(file), index="rebuild" if rebuild else "auto", on_truncated=on_truncated, **opened.arguments)
-        traj.scan(workers=workers, progress=False if command.quiet else None)
+        traj.scan(workers=workers, progress=progress)
         (part,) = traj.parts
         stored = None
         if atom_checkpoints and part.atom_checkpoints is None:
-            (stored,) = traj.store_atom_checkpoints(workers=workers, progress=False if command.quiet else None)
+            (stored,) = traj.store_atom_checkpoints(workers=workers, progress=progress)
+        made = traj.store_checksums(workers=workers, progress=progress)[0] if checksums else None
         facts.append(
             {
                 "path": part.path,
@@ -50,6 +64,7 @@ def index(
                 "index_path": part.index_path,
                 "note": part.index_note,
                 "atom_checkpoints": _checkpoint_facts(part, stored) if atom_checkpoints else None,
+                "checksums": None if made is None else asdict(made),
                 "notes": list(traj.notes),
             }
         )
@@ -74,4 +89,8 @@ def _line(facts: dict[str, Any]) -> str:
         number = f"{made['number']:,} " if made["number"] is not None else ""
         place = f", {made['path']}" if made["path"] else ""
         line += f"; {number}atom checkpoints {made['state']}{place}" + (f" ({made['note']})" if made["note"] else "")
+    sums = facts["checksums"]
+    if sums is not None:
+        added = f", {sums['n_added']:,} of them new" if sums["n_added"] < sums["n_frames"] else ""
+        line += f"; checksums of {sums['n_frames']:,} frames{added}, {sums['path']}"
     return line

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from kinema import _core
 from kinema.errors import CorruptFileError, TruncatedFileError, UnsupportedFormatError
 from kinema.formats.hdf5.chunk_maps import ChunkMap
-from kinema.formats.hdf5.file import OpenFile, check_claim, object_key
+from kinema.formats.hdf5.file import OpenFile, check_claim, object_key, reading
 from kinema.formats.hdf5.filters import filters_of
 from kinema.formats.hdf5.stored_dataset import NOT_STORED, StoredDataset
 
@@ -97,9 +97,34 @@ def read_series(opened: OpenFile, dataset: Any) -> NDArray[Any]:
     if key not in opened.series:
         check_claim(opened, dataset)
         found = _series_of_many_chunks(opened, dataset)
-        opened.series[key] = dataset[()] if found is None else found
+        opened.series[key] = _series_by_library(opened, dataset) if found is None else found
         opened.series[key].setflags(write=False)
     return opened.series[key]
+
+
+def _series_by_library(opened: OpenFile, dataset: Any) -> NDArray[Any]:
+    """A whole series through libhdf5, whose errors say neither which data set nor where."""
+    try:
+        values: NDArray[Any] = dataset[()]
+    except OSError:
+        with reading(opened.path, f"data set {dataset.name}{_damaged_rows(dataset)}"):
+            raise
+    return values
+
+
+def _damaged_rows(dataset: Any) -> str:
+    """Rows and byte of the first chunk of a series that libhdf5 cannot decode, in words; nothing if no chunk is why."""
+    if dataset.chunks is None or dataset.is_virtual:
+        return ""
+    for row in range(0, dataset.shape[0], dataset.chunks[0]):
+        stop = min(row + dataset.chunks[0], dataset.shape[0])
+        try:
+            dataset[row:stop]
+        except OSError:
+            at = dataset.id.get_chunk_info_by_coord((row,)).byte_offset
+            rows = f"row {row}" if stop == row + 1 else f"rows {row} to {stop - 1}"
+            return f", {rows} at byte {at},"
+    return ""
 
 
 def complete_rows(opened: OpenFile, array: StoredDataset) -> int:

@@ -1,0 +1,41 @@
+"""`Problem`: something that is wrong with a file, as `kinema.check` reports it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kinema.errors import TruncatedFileError, UnsupportedFormatError
+from kinema.printable import printable
+
+__all__ = ["Problem", "kind_of"]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something that is wrong with a file.
+
+    Attributes
+    ----------
+    kind : {"truncated", "corrupt", "atoms", "gap", "order", "duplicate", "nan", "jump", "checksum"}
+    path : str
+    frame : int or None
+        Number in the file, from 0.
+    message : str
+    """
+
+    kind: str
+    path: str
+    frame: int | None
+    message: str
+
+    def __str__(self) -> str:
+        place = f"{self.path}: " if self.frame is None else f"{self.path}: frame {self.frame}: "
+        # an error of the reader names the file itself
+        return printable(self.message if self.message.startswith(printable(self.path)) else f"{place}{self.message}")
+
+
+def kind_of(error: Exception) -> str:
+    """The kind of problem that an error of reading is."""
+    if isinstance(error, UnsupportedFormatError):
+        return "atoms"
+    return "truncated" if isinstance(error, TruncatedFileError) else "corrupt"

@@ -1,0 +1,334 @@
+"""Checksums of frames: a hash of the bytes of each frame of a file, stored by `kinema index --checksums`.
+
+They are beside the file, `.NAME.kinema-checksums`, or in the cache folder if nothing can be written there. What is
+stored is a record of `kinema.stored.records` with three columns: offset, length and BLAKE2b-64 of each frame's bytes.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema import _core
+from kinema.errors import ArgumentError, CorruptFileError, Error, FileNotFound
+from kinema.files import read_regular
+from kinema.printable import printable
+from kinema.progress import ProgressChoice, reporting
+from kinema.resources import worker_count
+from kinema.stored.records import DAMAGE, Record, RecordFolder, decoded_record, encoded_record
+from kinema.values import dataclass
+from kinema.writing.output_file import write_index
+
+__all__ = ["FrameChecksums", "StoredChecksums", "checksums_of", "load_checksums", "store_checksums"]
+
+_KIND = "checksums"
+# what is hashed and how; another number for anything else
+_FACTS = {"of": "bytes of frames", "hash": "BLAKE2b-64", "version": 1}
+_DIGEST = 8
+# bytes of a record, 24 a frame; of all in the cache folder
+_MOST, _MOST_OF_ALL = 1 << 30, 4 << 30
+# bytes that a worker reads at a time: whole frames, or a piece of a longer one
+_PIECE = 4 << 20
+_FRAME_NAMES = ("offsets", "lengths", "sums")
+
+
+@dataclass(frozen=True, eq=False)
+class FrameChecksums:
+    """Of the frames of a file from the first on.
+
+    Attributes
+    ----------
+    offsets, lengths, sums : (frames,) uint64
+    identity : FileIdentity
+        Of the file when they were stored.
+    modified, made : int
+        Its time of modification and the time of storing, nanoseconds since 1970.
+    """
+
+    offsets: NDArray[np.uint64]
+    lengths: NDArray[np.uint64]
+    sums: NDArray[np.uint64]
+    identity: _core.FileIdentity
+    modified: int
+    made: int
+
+    def __len__(self) -> int:
+        return len(self.sums)
+
+    @property
+    def ends(self) -> NDArray[np.uint64]:
+        """The byte after each frame."""
+        return self.offsets + self.lengths
+
+    def are_of(self, path: str, n_equal: int, n_compared: int) -> bool:
+        """Whether they are of the trajectory that a file holds, given how many of its frames have the same bytes.
+
+        A file of several frames that was written since is another one if most of them differ: then nothing is damaged.
+        """
+        if n_compared < 2 or os.stat(path).st_mtime_ns == self.modified:
+            return n_compared > 0
+        return 2 * n_equal >= n_compared
+
+
+@dataclass(frozen=True)
+class StoredChecksums:
+    """What was stored of a file: where, of how many frames, of how many of them just now, and what is to be noted."""
+
+    path: str
+    n_frames: int
+    n_added: int
+    notes: tuple[str, ...] = ()
+
+
+def load_checksums(path: str) -> tuple[FrameChecksums | None, str]:
+    """The checksums of a file that were stored last, or None, and why those that are stored cannot be used, or nothing.
+
+    Whether they are of the file as it is, is for the caller to say.
+    """
+    found, _, why_not = _load(path)
+    return found, why_not
+
+
+def store_checksums(
+    core: _core.Trajectory, part: int, *, workers: int | None = None, progress: ProgressChoice = False
+) -> StoredChecksums:
+    """Stores checksums of all whole frames of a part, which has been scanned.
+
+    What is stored of the unchanged beginning of the file stays as it is. Raises ArgumentError where nothing is to be
+    stored, and for formats whose frames are not a run of bytes each; CorruptFileError for a frame that differs from
+    what was stored, unless the trajectory was opened with index="rebuild", and for a file that is changed meanwhile.
+    """
+    info = core.parts()[part]
+    _check_kind(core, info)
+    path = info["path"]
+    identity = _core.FileIdentity.of(path)
+    modified = os.stat(path).st_mtime_ns
+    offsets, lengths = core.extents(part)
+    known, place, why_not = (None, "", "") if core.index == "rebuild" else _load(path)
+    notes = [f"{why_not}; they are made anew"] if why_not else []
+    state = "changed" if known is None else known.identity.state_of(path)
+    if known is not None and state == "unchanged" and len(known) == len(offsets):
+        return StoredChecksums(place, len(known), 0)
+    kept = known.sums if known is not None and state != "changed" and _same_places(known, offsets, lengths) else None
+    n_kept = 0 if kept is None else len(kept)
+    sums = checksums_of(
+        path,
+        offsets[n_kept:],
+        lengths[n_kept:],
+        node_cache=core.recipe()["node_cache"],
+        workers=workers,
+        progress=progress,
+        title="making checksums of",
+    )
+    if kept is not None:
+        sums = np.concatenate((kept, sums))
+    elif known is not None:
+        notes += _compared(path, known, offsets, lengths, sums)
+    if identity.state_of(path) != "unchanged" or not _is_scanned(core, part, identity):
+        raise CorruptFileError(
+            f"{path}: the file was changed while its checksums were made; make them when nobody writes it", path=path
+        )
+    made = FrameChecksums(offsets, lengths, sums, identity, modified, time.time_ns())
+    place, noted = _save(path, made)
+    notes += [noted] if noted else []
+    return StoredChecksums(place, len(sums), len(sums) - n_kept, tuple(notes))
+
+
+def checksums_of(
+    path: str,
+    offsets: NDArray[np.uint64],
+    lengths: NDArray[np.uint64],
+    *,
+    node_cache: _core.NodeCache | None = None,
+    workers: int | None = None,
+    progress: ProgressChoice = False,
+    title: str,
+) -> NDArray[np.uint64]:
+    """BLAKE2b-64 of each of these runs of bytes of a file, ascending. Raises as reading does."""
+    # it takes longer to import than all else here
+    from hashlib import blake2b
+
+    pool = _core.FilePool(1, node_cache=node_cache)
+    sums = np.empty(len(offsets), np.uint64)
+
+    def read(start: int, length: int) -> memoryview:
+        out = np.empty(length, np.uint8)
+        _core.Rows([(path, 1, (start, length))], length, pool).read(np.zeros(1, np.int64), out, 1)
+        return out.data
+
+    def add(first: int, stop: int) -> int:
+        """Hashes some frames side by side; returns their bytes."""
+        start, end = int(offsets[first]), int(offsets[stop - 1] + lengths[stop - 1])
+        if end - start > _PIECE:
+            whole = blake2b(digest_size=_DIGEST)
+            for at in range(start, end, _PIECE):
+                whole.update(read(at, min(_PIECE, end - at)))
+            digests = [whole.digest()]
+        else:
+            data = read(start, end - start)
+            cuts = [(int(offsets[i]) - start, int(lengths[i])) for i in range(first, stop)]
+            digests = [blake2b(data[at : at + length], digest_size=_DIGEST).digest() for at, length in cuts]
+        sums[first:stop] = np.frombuffer(b"".join(digests), "<u8")
+        return end - start
+
+    n_workers, total, done = worker_count(workers), int(lengths.sum()), 0
+    runs = _runs(offsets, lengths)
+    described = f"{title} {os.path.basename(path)}"
+    with reporting(progress, described, total, "bytes") as report, ThreadPoolExecutor(n_workers) as threads:
+        while some := list(itertools.islice(runs, 4 * n_workers)):
+            done += sum(threads.map(add, *zip(*some, strict=True)))
+            if report is not None:
+                report(done, total)
+    return sums
+
+
+def _runs(offsets: NDArray[np.uint64], lengths: NDArray[np.uint64]) -> Iterator[tuple[int, int]]:
+    """First frame and the one after the last of what is read together: frames side by side, or one that is longer."""
+    starts, ends = offsets.tolist(), (offsets + lengths).tolist()
+    first = 0
+    for frame in range(1, len(starts) + 1):
+        if frame == len(starts) or starts[frame] != ends[frame - 1] or ends[frame] - starts[first] > _PIECE:
+            yield first, frame
+            first = frame
+
+
+def _check_kind(core: _core.Trajectory, info: _core.PartInfo) -> None:
+    """Raises ArgumentError where no checksums can be stored."""
+    path = info["path"]
+    if not core.stores:
+        raise ArgumentError(f"{path}: checksums are not stored for a trajectory that is opened with stored=False")
+    if info["hdf5"]:
+        raise ArgumentError(
+            f"{path}: checksums are of frames that are one run of bytes each, and HDF5 stores values in chunks; "
+            "`kinema repack --checksum` (kn.repack(checksum=True)) gives each chunk a Fletcher-32 checksum, which all "
+            "readers compare",
+            path=path,
+        )
+    if info["format"] not in {one["name"] for one in _core.formats()}:
+        raise ArgumentError(
+            f"{path}: checksums are of frames that are one run of bytes each, and {info['format']}, which reads this "
+            "file, does not say where frames lie; convert it (`kinema convert`) to XTC, TRR, DCD or NetCDF first",
+            path=path,
+        )
+
+
+def _same_places(known: FrameChecksums, offsets: NDArray[np.uint64], lengths: NDArray[np.uint64]) -> bool:
+    n = len(known)
+    return (
+        n <= len(offsets) and np.array_equal(known.offsets, offsets[:n]) and np.array_equal(known.lengths, lengths[:n])
+    )
+
+
+def _is_scanned(core: _core.Trajectory, part: int, identity: _core.FileIdentity) -> bool:
+    """Whether the file is the one in which the frames were found."""
+    return core.identity(part, 0).is_unchanged(_core.FileIdentity.of(core.parts()[part]["path"], 0))
+
+
+def _compared(
+    path: str,
+    known: FrameChecksums,
+    offsets: NDArray[np.uint64],
+    lengths: NDArray[np.uint64],
+    sums: NDArray[np.uint64],
+) -> list[str]:
+    """Notes of what replaces checksums of a file that has changed; CorruptFileError if frames of it are damaged."""
+    n = min(len(known), len(sums))
+    equal = (known.offsets[:n] == offsets[:n]) & (known.lengths[:n] == lengths[:n]) & (known.sums[:n] == sums[:n])
+    n_equal = int(equal.sum())
+    if n_equal == len(known):
+        return []
+    if known.are_of(path, n_equal, len(known)):
+        frame = int(np.argmin(equal)) if n_equal < n else n
+        offset = int(known.offsets[frame])
+        raise CorruptFileError(
+            f"{path}: frame {frame}, byte {offset}: the bytes of the frame are not those whose checksum was stored; "
+            "`kinema check` lists all such frames, `kinema index --checksums --rebuild` stores the checksums of the "
+            "file as it is",
+            path=path,
+            frame=frame,
+            offset=offset,
+        )
+    return [f"the checksums that were stored before were of another file of this name ({len(known):,} frames)"]
+
+
+def _beside(path: str) -> str:
+    folder, name = os.path.split(os.path.realpath(path))
+    return os.path.join(folder, f".{name}.kinema-checksums")
+
+
+def _in_cache() -> RecordFolder:
+    return RecordFolder(_KIND, "auto", most=_MOST, most_of_all=_MOST_OF_ALL)
+
+
+def _load(path: str) -> tuple[FrameChecksums | None, str, str]:
+    """Also where they are."""
+    found: list[tuple[FrameChecksums, str]] = []
+    reasons: list[str] = []
+    place = _beside(path)
+    try:
+        record = decoded_record(read_regular(place, "checksums of frames", _MOST), None, _FACTS)
+        found.append((_understood(record), place))
+    except (FileNotFound, FileNotFoundError):
+        pass
+    except DAMAGE as error:
+        reasons.append(f"the checksums in {place} cannot be used: {error}")
+    folder = _in_cache()
+    record, why_not = folder.load(os.fsencode(os.path.realpath(path)), None, _FACTS)
+    if why_not:
+        reasons.append(f"the checksums of {path} in the cache folder cannot be used: {why_not}")
+    elif record is not None:
+        try:
+            found.append((_understood(record), "the cache folder"))
+        except DAMAGE as error:
+            reasons.append(f"the checksums of {path} in the cache folder cannot be used: {error}")
+    if found:
+        newest, place = max(found, key=lambda one: one[0].made)
+        return newest, place, ""
+    return None, "", printable("; ".join(reasons))
+
+
+def _understood(record: Record | None) -> FrameChecksums:
+    """Raises ValueError and others of `DAMAGE` for what are no checksums."""
+    if record is None or record.identity is None:
+        raise ValueError("another version of Kinema stored them")
+    offsets, lengths, sums = (record.arrays[name].astype(np.uint64) for name in _FRAME_NAMES)
+    modified, made = record.values["modified"], record.values["made"]
+    if type(modified) is not int or type(made) is not int or not len(offsets) == len(lengths) == len(sums):
+        raise ValueError("their columns do not fit each other")
+    # bytes of others: no run may be empty, lie within another, or reach beyond the file, which bounds what is read
+    size = np.uint64(record.identity.size)
+    if (offsets > size).any() or (lengths > size).any() or (lengths == 0).any():
+        raise ValueError("they name bytes beyond the file")
+    ends = offsets + lengths
+    if (ends > size).any() or (ends[:-1] > offsets[1:]).any():
+        raise ValueError("they name bytes beyond the file, or twice")
+    return FrameChecksums(offsets, lengths, sums, record.identity, modified, made)
+
+
+def _save(path: str, made: FrameChecksums) -> tuple[str, str | None]:
+    """Stores them beside the file, or else in the cache folder; where, and what is to be noted. FileIOError."""
+    columns: Sequence[NDArray[np.uint64]] = (made.offsets, made.lengths, made.sums)
+    record = Record({"modified": made.modified, "made": made.made}, dict(zip(_FRAME_NAMES, columns, strict=True)))
+    data = encoded_record(record, made.identity, _FACTS)
+    if len(data) > _MOST:
+        raise ArgumentError(
+            f"{path}: checksums of {len(made):,} frames take {len(data):,} bytes, expected at most {_MOST:,}"
+        )
+    place = _beside(path)
+    try:
+        return place, write_index(place, data)
+    except (OSError, Error) as error:
+        why_not = str(error)
+    folder = _in_cache()
+    if not folder.stores:
+        raise ArgumentError(f"{path}: checksums can be stored nowhere: {why_not}; there is no cache folder", path=path)
+    failed = folder.store(os.fsencode(os.path.realpath(path)), made.identity, _FACTS, record)
+    if failed:
+        raise ArgumentError(f"{path}: checksums can be stored nowhere: {why_not}; {failed}", path=path)
+    return "the cache folder", None
