@@ -174,7 +174,7 @@ def test_a_split_of_frames_refuses_another_order_of_trajectories(tmp_path: Path)
     split = split_by_time(frames(tmp_path, [40, 40]), {"train": 3, "test": 1}, blocks=4)
     assert len(split.of(frames(tmp_path, [40, 40]), "test")) == len(split["test"])
     other = FrameDataset([kn.open(tmp_path / f"{i}.dcd", dt=2.0) for i in (1, 0)])
-    with pytest.raises(errors.ArgumentError, match="file 1: expected .*0.dcd, found .*1.dcd"):
+    with pytest.raises(errors.ArgumentError, match=r"file 1: expected .*0.dcd, found .*1.dcd"):
         split.of(other, "test")
 
 

@@ -35,15 +35,16 @@ def fingerprint(dataset: Dataset) -> str:
     whole = innermost(dataset)
     if not isinstance(whole, SampleDataset | FrameDataset):
         raise ArgumentError(f"statistics are of a SampleDataset, a FrameDataset or a part of one, found {type(whole)}")
-    return _fingerprint(whole, _contents(whole.paths))
+    return _fingerprint(whole, _contents(whole.paths), values=True)
 
 
-def _fingerprint(whole: SampleDataset | FrameDataset, contents: Iterable[str]) -> str:
+def _fingerprint(whole: SampleDataset | FrameDataset, contents: Iterable[str], *, values: bool) -> str:
+    """`values`: whether atoms, transforms and labels of frames count, which leave the samples as they are."""
     digest = blake2b(digest_size=16)
     if isinstance(whole, SampleDataset):
         _update(digest, ["samples", *contents, *map(str, whole.bounds)])
     else:
-        _update(digest, ["frames", *contents, *whole.facts()])
+        _update(digest, ["frames", *contents, *(whole.facts() if values else whole.numbering())])
     return digest.hexdigest()
 
 
@@ -54,7 +55,7 @@ class DataIdentity:
     Attributes
     ----------
     fingerprint : str
-        As `fingerprint` gives it.
+        As `fingerprint` gives it, but without atoms, transforms and labels of frames.
     samples : str or None
         Those of a `Subset`, as `samples_fingerprint` gives it; None for a whole data set.
     files : pairs of path and content, in their order
@@ -78,7 +79,9 @@ class DataIdentity:
             ids = None
         contents = _contents(dataset.paths)
         files = tuple(zip(map(os.fspath, dataset.paths), contents, strict=True))
-        return cls(_fingerprint(dataset, contents), None if ids is None else samples_fingerprint(ids), files)
+        return cls(
+            _fingerprint(dataset, contents, values=False), None if ids is None else samples_fingerprint(ids), files
+        )
 
     @classmethod
     def from_json(cls, content: Any) -> DataIdentity:
