@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import kinema as kn
 from kinema import errors
-from kinema.ml import DataSplit, FrameDataset, SampleDataset, split_by_time, split_by_trajectory
+from kinema.ml import DataSplit, FrameDataset, SampleDataset, Subset, split_by_time, split_by_trajectory, statistics
 from kinema.testing.writers import write_dcd
 
 PARTS = {"train": 0.6, "test": 0.2, "validation": 0.2}
@@ -91,7 +93,7 @@ def test_a_split_is_the_same_anywhere_and_is_read_back(tmp_path: Path) -> None:
     plain = json.loads(path.read_text())
     assert plain["kinema_split"] == 1 and plain["n_samples"] == 60
     ranges = [i for start, stop in plain["parts"]["test"] for i in range(start, stop)]
-    assert ranges == split["test"].tolist() and len(path.read_text()) < 400
+    assert ranges == split["test"].tolist() and len(json.dumps(plain["parts"])) < 100
     with pytest.raises(errors.ArgumentError, match="the split is of 60 samples, the data set has 50"):
         read.of(samples(tmp_path, [10] * 5), "train")
 
@@ -125,3 +127,81 @@ def test_what_cannot_be_split(tmp_path: Path) -> None:
         split_by_time(data, {"train": 0})
     with pytest.raises(errors.ArgumentError, match="nothing is left for"):
         split_by_time(samples(tmp_path, [20]), {"a": 0.9, "b": 0.1}, gap=30)
+
+
+def _reordered(folder: Path) -> SampleDataset:
+    return SampleDataset([folder / f"{i}.npy" for i in (0, 2, 1, 3)])
+
+
+def _rewritten(folder: Path) -> SampleDataset:
+    np.save(folder / "1.npy", np.full((5, 2), 9))
+    return SampleDataset([folder / f"{i}.npy" for i in range(4)])
+
+
+def _replaced(folder: Path) -> SampleDataset:
+    np.save(folder / "other.npy", np.full((5, 2), 9))
+    return SampleDataset([folder / name for name in ("0.npy", "other.npy", "2.npy", "3.npy")])
+
+
+def _divided_otherwise(folder: Path) -> SampleDataset:
+    np.save(folder / "long.npy", np.full((10, 2), 2))
+    return SampleDataset([folder / name for name in ("0.npy", "1.npy", "long.npy")])
+
+
+OTHER_DATA = [
+    (_reordered, "file 2: expected .*1.npy, found .*2.npy"),
+    (_rewritten, "file 2: expected .*1.npy, found the same path with other content"),
+    (_replaced, "file 2: expected .*1.npy, found .*other.npy"),
+    (_divided_otherwise, "file 3: expected .*2.npy, found .*long.npy"),
+    (lambda folder: Subset(samples(folder, [5] * 4), np.arange(20)[::-1]), "another part of their samples"),
+]
+
+
+@pytest.mark.parametrize(("other", "named"), OTHER_DATA)
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_split_refuses_another_data_set(tmp_path: Path, other: Any, named: str, kept: bool) -> None:
+    split = split_by_trajectory(samples(tmp_path, [5] * 4), {"train": 3, "test": 1})
+    if kept:
+        split.save(tmp_path / "split.json")
+        split = DataSplit.load(tmp_path / "split.json")
+    data = other(tmp_path)
+    for use in (lambda: split.of(data, "test"), lambda: statistics(data, split=split, part="test")):
+        with pytest.raises(errors.ArgumentError, match=f"the split is of another data set: .*{named}"):
+            use()
+
+
+def test_a_split_of_frames_refuses_another_order_of_trajectories(tmp_path: Path) -> None:
+    split = split_by_time(frames(tmp_path, [40, 40]), {"train": 3, "test": 1}, blocks=4)
+    assert len(split.of(frames(tmp_path, [40, 40]), "test")) == len(split["test"])
+    other = FrameDataset([kn.open(tmp_path / f"{i}.dcd", dt=2.0) for i in (1, 0)])
+    with pytest.raises(errors.ArgumentError, match=r"file 1: expected .*0.dcd, found .*1.dcd"):
+        split.of(other, "test")
+
+
+def test_a_split_takes_copies_of_the_files(tmp_path: Path) -> None:
+    data = samples(tmp_path, [5] * 4)
+    split = split_by_trajectory(data, {"train": 3, "test": 1})
+    shutil.copytree(tmp_path, tmp_path / "copy")
+    copy = SampleDataset([tmp_path / "copy" / f"{i}.npy" for i in range(4)])
+    for name in split.parts:
+        every = np.arange(len(split[name]))
+        np.testing.assert_array_equal(split.of(copy, name).read(every)["samples"], data.read(split[name])["samples"])
+
+
+def test_a_split_of_a_part_is_of_that_part(tmp_path: Path) -> None:
+    data = samples(tmp_path, [5] * 4)
+    part = Subset(data, np.arange(5, 20))
+    split = split_by_trajectory(part, {"train": 2, "test": 1})
+    assert len(split.of(Subset(Subset(data, np.arange(1, 20)), np.arange(4, 19)), "test")) == 5
+    with pytest.raises(errors.ArgumentError, match="another part of their samples"):
+        split.of(Subset(data, np.arange(15)), "test")
+
+
+def test_a_split_of_an_earlier_version_is_noted(tmp_path: Path) -> None:
+    data = samples(tmp_path, [5] * 4)
+    split_by_trajectory(data, {"train": 3, "test": 1}).save(tmp_path / "split.json")
+    content = json.loads((tmp_path / "split.json").read_text())
+    del content["data"]
+    (tmp_path / "split.json").write_text(json.dumps(content))
+    with pytest.warns(match="cannot be compared"):
+        assert len(DataSplit.load(tmp_path / "split.json").of(data, "test")) == 5

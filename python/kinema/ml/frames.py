@@ -223,6 +223,15 @@ class FrameDataset(Dataset):
             facts.append(_digest(self._first.tobytes()))
         return facts
 
+    def numbering(self) -> list[str]:
+        """Of `facts`, what decides which frames a sample number means: neither atoms, transforms nor labels."""
+        facts = [f"lag {self._lag}"]
+        for system in self._systems:
+            facts += [system.group, _digest(np.ascontiguousarray(system.frames.numbers()).tobytes())]
+        if self._first is not None:
+            facts.append(_digest(self._first.tobytes()))
+        return facts
+
     @property
     def times(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """(n,) times of the first and the last frame of each sample, in ps, for splits."""

@@ -6,9 +6,11 @@ seed alone: parts are drawn by BLAKE2b of seed and number, so that any program, 
 A split is stored as JSON:
 
     {"kinema_split": 1, "method": "trajectory", "seed": 0, "n_samples": 600, "settings": {...},
+     "data": {"fingerprint": "...", "samples": null, "files": [["a.npy", "..."], ...]},
      "parts": {"train": [[0, 200], [400, 600]], "test": [[200, 400]]}}
 
-where [a, b] are the samples from a up to, and without, b.
+where [a, b] are the samples from a up to, and without, b. "data" says which data set
+it is of, by the content of its files; splits of earlier versions have none.
 """
 
 from __future__ import annotations
@@ -28,6 +30,8 @@ from numpy.typing import NDArray
 from kinema.errors import ArgumentError, CorruptFileError
 from kinema.files import read_regular
 from kinema.ml.dataset import Dataset, Subset
+from kinema.ml.statistics.fingerprint import DataIdentity
+from kinema.notes import emit
 from kinema.writing.output_checks import check_remade
 from kinema.writing.output_file import write_whole
 
@@ -51,6 +55,7 @@ class DataSplit:
     method : "trajectory" or "time"
     seed : int
     settings : what it was made with
+    data : identity of the data set; None where it is not known, as in files of earlier versions
     """
 
     parts: Mapping[str, NDArray[np.int64]]
@@ -58,15 +63,24 @@ class DataSplit:
     method: str
     seed: int
     settings: Mapping[str, Any] = field(default_factory=dict)
+    data: DataIdentity | None = None
 
     def __getitem__(self, name: str) -> NDArray[np.int64]:
         """(n,) samples of a part; KeyError for one that is not there."""
         return self.parts[name]
 
     def of(self, dataset: Dataset, name: str) -> Subset:
-        """A part as a data set. ArgumentError for a data set with another number of samples."""
+        """A part as a data set. ArgumentError for another one than the split is of; copies of files are the same.
+
+        A note says where they cannot be compared: for a split of an earlier version, or a data set of another class.
+        """
         if len(dataset) != self.n_samples:
             raise ArgumentError(f"the split is of {self.n_samples} samples, the data set has {len(dataset)}")
+        now = None if self.data is None else DataIdentity.of(dataset)
+        if self.data is None or now is None:
+            emit(["whether the split is of this data set cannot be compared: the number of samples alone is the same"])
+        elif difference := self.data.difference(now):
+            raise ArgumentError(f"the split is of another data set: {difference}")
         return Subset(dataset, self.parts[name])
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
@@ -82,6 +96,7 @@ class DataSplit:
             "seed": self.seed,
             "n_samples": self.n_samples,
             "settings": dict(self.settings),
+            "data": None if self.data is None else self.data.to_json(),
             "parts": parts,
         }
         text = json.dumps(content) + "\n"
@@ -99,7 +114,8 @@ class DataSplit:
             ids = {key: _samples(runs, n) for key, runs in parts.items()}
             if len(np.unique(np.concatenate([*ids.values(), []]))) != sum(map(len, ids.values())):
                 raise ValueError("a sample is in two parts")
-            return cls(ids, n, str(content["method"]), int(content["seed"]), content["settings"])
+            data = None if content.get("data") is None else DataIdentity.from_json(content["data"])
+            return cls(ids, n, str(content["method"]), int(content["seed"]), content["settings"], data)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise CorruptFileError(f"{name}: no split of a data set: {error}", path=name) from None
 
@@ -227,7 +243,7 @@ def _split(
     parts: Mapping[str, list[NDArray[np.int64]]], dataset: Dataset, method: str, seed: int, settings: dict[str, Any]
 ) -> DataSplit:
     joined = {name: np.sort(np.concatenate(ids)).astype(np.int64) for name, ids in parts.items()}
-    return DataSplit(joined, len(dataset), method, seed, settings)
+    return DataSplit(joined, len(dataset), method, seed, settings, DataIdentity.of(dataset))
 
 
 def _runs(ids: NDArray[np.int64]) -> list[list[int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
@@ -11,11 +12,11 @@ import numpy as np
 
 from kinema import _core
 from kinema.errors import ArgumentError
-from kinema.ml.dataset import Dataset, Subset
+from kinema.ml.dataset import Dataset, DatasetOverAnother, Subset
 from kinema.ml.frames import FrameDataset
 from kinema.ml.samples import SampleDataset
 
-__all__ = ["fingerprint", "innermost"]
+__all__ = ["DataIdentity", "fingerprint", "innermost"]
 
 
 def innermost(dataset: Dataset) -> Dataset:
@@ -32,14 +33,84 @@ def fingerprint(dataset: Dataset) -> str:
     ArgumentError for data sets of other classes.
     """
     whole = innermost(dataset)
+    if not isinstance(whole, SampleDataset | FrameDataset):
+        raise ArgumentError(f"statistics are of a SampleDataset, a FrameDataset or a part of one, found {type(whole)}")
+    return _fingerprint(whole, _contents(whole.paths), values=True)
+
+
+def _fingerprint(whole: SampleDataset | FrameDataset, contents: Iterable[str], *, values: bool) -> str:
+    """`values`: whether atoms, transforms and labels of frames count, which leave the samples as they are."""
     digest = blake2b(digest_size=16)
     if isinstance(whole, SampleDataset):
-        _update(digest, ["samples", *_contents(whole.paths), *map(str, whole.bounds)])
-    elif isinstance(whole, FrameDataset):
-        _update(digest, ["frames", *_contents(whole.paths), *whole.facts()])
+        _update(digest, ["samples", *contents, *map(str, whole.bounds)])
     else:
-        raise ArgumentError(f"statistics are of a SampleDataset, a FrameDataset or a part of one, found {type(whole)}")
+        _update(digest, ["frames", *contents, *(whole.facts() if values else whole.numbering())])
     return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class DataIdentity:
+    """Which samples a data set has, with its files, so that a difference can be named. Copies of files have the same.
+
+    Attributes
+    ----------
+    fingerprint : str
+        As `fingerprint` gives it, but without atoms, transforms and labels of frames.
+    samples : str or None
+        Those of a `Subset`, as `samples_fingerprint` gives it; None for a whole data set.
+    files : pairs of path and content, in their order
+    """
+
+    fingerprint: str
+    samples: str | None
+    files: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def of(cls, dataset: Dataset) -> DataIdentity | None:
+        """Of a data set as its files are now; None for one of another class than fingerprints are made of."""
+        ids = None
+        while isinstance(dataset, DatasetOverAnother):
+            if isinstance(dataset, Subset):
+                ids = dataset.ids if ids is None else dataset.ids[ids]
+            dataset = dataset.dataset
+        if not isinstance(dataset, SampleDataset | FrameDataset):
+            return None
+        if ids is not None and np.array_equal(ids, np.arange(len(dataset))):
+            ids = None
+        contents = _contents(dataset.paths)
+        files = tuple(zip(map(os.fspath, dataset.paths), contents, strict=True))
+        return cls(
+            _fingerprint(dataset, contents, values=False), None if ids is None else samples_fingerprint(ids), files
+        )
+
+    @classmethod
+    def from_json(cls, content: Any) -> DataIdentity:
+        """ValueError, KeyError or TypeError for what `to_json` has not made."""
+        files = tuple((path, found) for path, found in content["files"])
+        samples = content["samples"]
+        texts = [content["fingerprint"], *(text for file in files for text in file)]
+        if not all(isinstance(text, str) for text in [*texts, samples or ""]):
+            raise ValueError("the identity of the data is no text")
+        return cls(content["fingerprint"], samples, files)
+
+    def to_json(self) -> dict[str, Any]:
+        """What `from_json` takes."""
+        return {"fingerprint": self.fingerprint, "samples": self.samples, "files": [list(file) for file in self.files]}
+
+    def difference(self, now: DataIdentity) -> str | None:
+        """What differs first in `now`; None where it is the same data."""
+        pairs = zip(self.files, now.files, strict=False)
+        for number, ((path, content), (path_now, content_now)) in enumerate(pairs):
+            if content != content_now:
+                other = "the same path with other content" if path == path_now else path_now
+                return f"file {number + 1}: expected {path}, found {other}"
+        if len(self.files) != len(now.files):
+            return f"expected {len(self.files)} files, found {len(now.files)}"
+        if self.fingerprint != now.fingerprint:
+            return "the files are the same, the samples that are made of them differ"
+        if self.samples != now.samples:
+            return "the files are the same, it is another part of their samples"
+        return None
 
 
 def samples_fingerprint(numbers: np.ndarray[Any, np.dtype[np.int64]]) -> str:
