@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from kinema import _core, errors
 from kinema.ml import Batch, Loader, Order, SampleDataset, Subset
 from kinema.ml.processes import file_pool, replace_pool
+from kinema.notes import Note
 
 N, FEATURES = 300, 37
 
@@ -136,11 +137,69 @@ def test_a_folder_with_a_sample_a_file(tmp_path: Path) -> None:
     array = values(12, (5, 3))
     for i, sample in enumerate(array):
         np.save(tmp_path / f"{i:03}.npy", sample)
-    samples = SampleDataset(tmp_path)
+    samples = SampleDataset(tmp_path, file_is_sample=True)
     np.testing.assert_array_equal(samples.read([11, 2, 2])["samples"], array[[11, 2, 2]])
     np.save(tmp_path / "003.npy", array[3, :4])
-    with pytest.raises(errors.ArgumentError, match=r"003\.npy: samples has samples of \(4, 3\) float64, expected"):
+    with pytest.raises(errors.ArgumentError, match=r"003\.npy: samples has .* \(4, 3\) float64, expected .*_sample=F"):
+        SampleDataset(tmp_path, file_is_sample=True)
+
+
+def archives(folder: Path, kind: str, rows: list[int]) -> None:
+    """Files of `rows` samples each, which count on from file to file."""
+    begin = 0
+    for number, n in enumerate(rows):
+        x = begin + np.arange(n)[:, None] + 0.5 * np.arange(FEATURES)
+        if kind == "npy":
+            np.save(folder / f"{number}.npy", x)
+        elif kind == "values":
+            np.save(folder / f"{number}.npy", x[:, 0])
+        elif kind == "npz":
+            np.savez(folder / f"{number}.npz", x=x, y=x[:, 0])
+        else:
+            with h5py.File(folder / f"{number}.h5", "w") as file:
+                file["x"], file["y"] = x, x[:, :2]
+        begin += n
+
+
+@pytest.mark.parametrize("kind", ["npy", "values", "npz", "hdf5"])
+@pytest.mark.parametrize(
+    ("rows", "cause"),
+    [
+        ([5, 5, 5], "3 files with 5 rows in each array may be archives of 5 samples or one sample each"),
+        ([4], "1 file with 4 rows in each array may be archives"),
+        ([5, 3, 5], "archives of different numbers of samples, expected one sample each, found 3 rows in .*1\\."),
+        ([5, 1], "archives of different numbers of samples"),
+    ],
+)
+def test_a_folder_that_may_be_of_archives_is_refused_until_told(
+    tmp_path: Path, kind: str, rows: list[int], cause: str
+) -> None:
+    archives(tmp_path, kind, rows)
+    with pytest.raises(errors.ArgumentError, match=f"{cause}.* give file_is_sample=False \\(--no-file-is-sample\\)"):
         SampleDataset(tmp_path)
+    told = SampleDataset(tmp_path, file_is_sample=False)
+    first = told.read(np.arange(sum(rows)))[told.fields[0]].reshape(sum(rows), -1)[:, 0]
+    assert told.bounds.tolist() == [0, *np.cumsum(rows)] and first.tolist() == list(range(sum(rows)))
+    if len(set(rows)) == 1:
+        assert len(SampleDataset(tmp_path, file_is_sample=True)) == len(rows)
+    else:
+        with pytest.raises(errors.ArgumentError, match="archives of different numbers of samples need file_is_sample="):
+            SampleDataset(tmp_path, file_is_sample=True)
+    # files that are named one by one are archives
+    assert len(SampleDataset(sorted(tmp_path.iterdir()))) == sum(rows)
+
+
+def test_a_folder_of_samples_that_are_no_archives(tmp_path: Path) -> None:
+    for i in range(3):
+        np.savez(tmp_path / f"{i}.npz", positions=np.full((4, 3), i), cell=np.eye(3))
+    with pytest.warns(Note, match="each file is taken for one sample; for archives of several give file_is_sample=F"):
+        samples = SampleDataset(tmp_path)
+    assert len(samples) == 3 and samples.shape("positions") == (4, 3)
+    rows = tmp_path / "rows"
+    rows.mkdir()
+    for i in range(3):
+        np.save(rows / f"{i}.npy", np.full((1, 7), i))
+    assert SampleDataset(rows).read([2])["samples"].tolist() == [[[2.0] * 7]]
 
 
 def test_buffers_are_used_again(tmp_path: Path) -> None:

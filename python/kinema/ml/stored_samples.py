@@ -17,7 +17,19 @@ from kinema.errors import ArgumentError, CorruptFileError, Error, TruncatedFileE
 from kinema.files import is_hdf5, open_regular
 from kinema.formats.hdf5.stored_dataset import NOT_STORED, StoredDataset
 
-__all__ = ["ENDINGS", "OWN_GROUP", "Deflated", "SampleFile", "StoredMember", "extents_of", "is_archive", "samples_of"]
+__all__ = [
+    "ENDINGS",
+    "LIST_OF_FILES",
+    "OWN_GROUP",
+    "Deflated",
+    "SampleFile",
+    "StoredMember",
+    "arrays_of",
+    "as_samples",
+    "extents_of",
+    "is_archive",
+    "samples_of",
+]
 
 _NPY = b"\x93NUMPY"
 _LOCAL = b"PK\x03\x04"
@@ -137,32 +149,41 @@ def samples_of(path: str, names: Sequence[str] | None, *, whole: bool) -> list[S
 
     `whole`: an array is one sample, as where a folder has a file a sample.
 
-    Raises ArgumentError for arrays that are not there, or of different lengths; CorruptFileError, TruncatedFileError
-    and UnsupportedFormatError with path and byte.
+    Raises as `arrays_of` and `as_samples`.
+    """
+    return as_samples(arrays_of(path, names), whole=whole)
+
+
+def arrays_of(path: str, names: Sequence[str] | None) -> list[SampleFile]:
+    """The same, with the rows of each array as its samples, whether or not all arrays have as many.
+
+    Raises ArgumentError for arrays that are not there; CorruptFileError, TruncatedFileError and UnsupportedFormatError
+    with path and byte.
     """
     if is_hdf5(path):
-        found = _of_hdf5(path, names)
-    else:
-        with open_regular(path, "samples") as file:
-            magic = file.read(6)
-            if magic == _NPY:
-                size = os.fstat(file.fileno()).st_size
-                if names is not None and len(names) != 1:
-                    raise ArgumentError(f"{path}: has one array, expected {', '.join(names)}", path=path)
-                found = [_of_npy(path, file, 0, size, names[0] if names else "samples")]
-            elif magic[:4] == _LOCAL or magic[:4] == b"PK\x05\x06":
-                found = _of_npz(path, file, names)
-            else:
-                raise UnsupportedFormatError(
-                    f"{path}: byte 0: neither HDF5 nor .npy nor .npz, found {magic!r}", path=path, offset=0
-                )
-    if whole:
-        found = [_as_one(one) for one in found]
-    lengths = {one.name: one.rows for one in found}
-    if len(set(lengths.values())) > 1:
-        listed = ", ".join(f"{name}: {rows}" for name, rows in lengths.items())
+        return _of_hdf5(path, names)
+    with open_regular(path, "samples") as file:
+        magic = file.read(6)
+        if magic == _NPY:
+            size = os.fstat(file.fileno()).st_size
+            if names is not None and len(names) != 1:
+                raise ArgumentError(f"{path}: has one array, expected {', '.join(names)}", path=path)
+            return [_of_npy(path, file, 0, size, names[0] if names else "samples")]
+        if magic[:4] == _LOCAL or magic[:4] == b"PK\x05\x06":
+            return _of_npz(path, file, names)
+    raise UnsupportedFormatError(
+        f"{path}: byte 0: neither HDF5 nor .npy nor .npz, found {magic!r}", path=path, offset=0
+    )
+
+
+def as_samples(arrays: Sequence[SampleFile], *, whole: bool) -> list[SampleFile]:
+    """The arrays of a file, each of them one sample if `whole`; ArgumentError for different numbers of samples."""
+    found = [_as_one(one) for one in arrays] if whole else list(arrays)
+    if len({one.rows for one in found}) > 1:
+        path, listed = found[0].path, ", ".join(f"{one.name}: {one.rows}" for one in found)
         raise ArgumentError(
-            f"{path}: its arrays have different numbers of samples ({listed}); choose with fields=", path=path
+            f"{path}: its arrays have different numbers of samples ({listed}); choose with fields= (--fields)",
+            path=path,
         )
     return found
 

@@ -148,7 +148,11 @@ def test_npy_hdf5_and_a_folder_with_a_sample_a_file(tmp_path: Path) -> None:
     arrays = [samples(4, (3,), "<f8", number) for number in range(7)]
     for number, array in enumerate(arrays):
         np.save(tmp_path / "one" / f"{number}.npy", array)
-    done = convert(tmp_path / "one", tmp_path / "out.h5")
+    with pytest.raises(errors.ArgumentError, match=r"one: 7 files with 4 rows in each array may be archives"):
+        convert(tmp_path / "one", tmp_path / "out.h5")
+    assert not (tmp_path / "out.h5").exists()
+    assert convert(tmp_path / "one", tmp_path / "rows.h5", file_is_sample=False).n_samples == 28
+    done = convert(tmp_path / "one", tmp_path / "out.h5", file_is_sample=True)
     assert (done.n_samples, done.fields) == (7, ("samples",))
     found = SampleDataset(tmp_path / "out.h5")
     assert found.read(range(7))["samples"].tobytes() == np.array(arrays).tobytes()
