@@ -108,6 +108,12 @@ def test_systems_of_different_size_are_ragged(tmp_path: Path) -> None:
     numbers = {5: [7] * 5, 9: [6, 1, 8] * 3, 1: [7]}
     np.testing.assert_array_equal(batch["atomic_numbers"], np.concatenate([numbers[n] for n in counts]))
     assert frames[8]["positions"].shape == (9, 3) and frames[8]["cell"].shape == (3, 3)
+    # one by one, as torch's fetcher takes them, each is what it is alone
+    for one, number in zip(frames.__getitems__(ids.tolist()), ids, strict=True):
+        alone = frames[number]
+        assert list(one) == list(alone)
+        for name, values in one.items():
+            np.testing.assert_array_equal(values, alone[name])
     # the same buffers hold a smaller batch
     again = frames.read([20, 19], out=batch)
     assert again["positions"].shape == (2, 3)
@@ -215,6 +221,11 @@ class TestPairs:
         np.testing.assert_array_equal(batch["ptr"], [0, 5, 8, 13])
         expected = [trajectories[1][5].positions, trajectories[0][1].positions, trajectories[1][1].positions]
         np.testing.assert_array_equal(batch["positions_lagged"], np.concatenate(expected))
+        for one, number in zip(frames.__getitems__([9, 0, 5]), [9, 0, 5], strict=True):
+            np.testing.assert_array_equal(one["positions_lagged"], frames[number]["positions_lagged"])
+        without = FrameDataset(trajectories, transform=lambda batch: batch.drop("ptr"))
+        with pytest.raises(errors.ArgumentError, match="single samples need ptr"):
+            without[0]
 
 
 def test_weights_mix_trajectories(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+import torch_stand_in
 from numpy.typing import NDArray
 
 from kinema import _core, errors
@@ -361,6 +362,45 @@ def test_a_subset_numbers_samples_anew(tmp_path: Path) -> None:
     np.testing.assert_array_equal(batch["samples"], array[[200, 9, 200]])
     assert batch.ids.tolist() == [2, 0, 2] and len(subset) == 3
     np.testing.assert_array_equal(subset[1]["samples"], array[4])
+
+
+@pytest.mark.parametrize("kind", ["npy", "deflated", "gzip"])
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_torch_loaders_take_the_data_set_as_it_is(tmp_path: Path, kind: str, shuffle: bool) -> None:
+    array = values()
+    samples = SampleDataset(KINDS[kind](tmp_path, array))
+    name = samples.fields[0]
+    subset = Subset(samples, np.arange(N)[::-1])
+    for data, expected in ((samples, array), (subset, array[::-1])):
+        whole = list(torch_stand_in.batches(data, 8, shuffle=shuffle))
+        assert [len(one[name]) for one in whole] == [8] * 37 + [4]
+        found = np.concatenate([one[name] for one in whole])
+        rows = np.concatenate(list(torch_stand_in.batches(range(N), 8, shuffle=shuffle, collate_fn=list)))
+        np.testing.assert_array_equal(found, expected[rows])
+        # the batch that was read, without a copy
+        batches = list(torch_stand_in.batches(data, 8, shuffle=shuffle, collate_fn=data.collate))
+        assert all(isinstance(one, Batch) for one in batches)
+        np.testing.assert_array_equal(np.concatenate([one[name] for one in batches]), found)
+
+
+def test_samples_one_by_one_and_together(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", x=values(20, 3), y=np.arange(20.0))
+    samples = SampleDataset(tmp_path / "a.npz")
+    together = samples.__getitems__([7, -1, 7])
+    assert len(together) == 3 and together.batch.ids.tolist() == [7, 19, 7]
+    for place, number in ((0, 7), (1, 19), (-1, 7)):
+        assert {name: one.tolist() for name, one in together[place].items()} == {
+            name: one.tolist() for name, one in samples[number].items()
+        }
+    assert [one["y"].item() for one in together] == [one["y"].item() for one in together[:]] == [7, 19, 7]
+    with pytest.raises(IndexError):
+        together[3]
+    shapeless = SampleDataset(tmp_path / "a.npz", transform=lambda batch: {"mean": batch["x"].mean(axis=0)})
+    with pytest.raises(errors.ArgumentError, match=r"mean has shape \(3,\), expected a row for each of 2 samples"):
+        next(torch_stand_in.batches(shapeless, 2))
+    # as torch pins the memory of a mapping: it makes a dictionary after this error
+    with pytest.raises(TypeError, match="found dict"):
+        Batch({"x": np.zeros(3)})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("ids", [[N], [-N - 1], [0, 1 << 40]])
