@@ -18,6 +18,7 @@ import torch_stand_in
 from numpy.typing import NDArray
 
 from kinema import _core, errors
+from kinema.cache import NodeServer, publish
 from kinema.ml import Batch, Loader, Order, SampleDataset, Subset
 from kinema.ml.processes import file_pool, replace_pool
 from kinema.notes import Note
@@ -201,6 +202,108 @@ def test_a_folder_of_samples_that_are_no_archives(tmp_path: Path) -> None:
     for i in range(3):
         np.save(rows / f"{i}.npy", np.full((1, 7), i))
     assert SampleDataset(rows).read([2])["samples"].tolist() == [[[2.0] * 7]]
+
+
+@pytest.mark.parametrize("fields", [None, ["x"]])
+@pytest.mark.parametrize(
+    "odd",
+    [
+        np.float64(3),
+        np.array([{"a": 1}, None], object),
+        np.zeros(7),
+        np.zeros((20, 0)),
+        np.asfortranarray(np.zeros((20, 3))),
+    ],
+    ids=["a single value", "pickled objects", "of another length", "without values", "in Fortran order"],
+)
+def test_an_odd_member_is_left_out_by_fields(tmp_path: Path, odd: Any, fields: list[str] | None) -> None:
+    np.savez(tmp_path / "a.npz", x=values(20), odd=odd)
+    if fields is None:
+        with pytest.raises(errors.Error, match=r"a\.npz: .*fields= \(--fields\)"):
+            SampleDataset(tmp_path / "a.npz")
+    else:
+        assert len(SampleDataset(tmp_path / "a.npz", fields)) == 20
+
+
+def test_odd_members_of_other_kinds_and_files(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", x=values(20), y=np.zeros((20, 2)))
+    with zipfile.ZipFile(tmp_path / "text.npz", "w") as archive, zipfile.ZipFile(tmp_path / "a.npz") as source:
+        for name in ("x.npy", "y.npy"):
+            archive.writestr(name, source.read(name))
+        archive.writestr("notes.txt", "from the first run")
+    with pytest.raises(
+        errors.UnsupportedFormatError, match=r"member notes\.txt is no \.npy array; .*fields=.*, of x, y"
+    ):
+        SampleDataset(tmp_path / "text.npz")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["x"], file["y"] = values(20), np.zeros((20, 2))
+        file["odd"] = 3.0
+        file.create_dataset("bits", data=np.zeros((20, 2), bool), chunks=(4, 2))
+    with pytest.raises(errors.UnsupportedFormatError, match=r"bits holds bool.*fields=.*, of x, y"):
+        SampleDataset(tmp_path / "a.h5")
+    # in one of several files
+    np.savez(tmp_path / "b.npz", x=values(20))
+    np.savez(tmp_path / "c.npz", x=values(20), y=np.zeros((20, 3)))
+    for name, message in (("b", "there is no member y, only x; choose"), ("c", r"y has samples of \(3,\).*; choose")):
+        paths = [tmp_path / "a.npz", tmp_path / f"{name}.npz"]
+        with pytest.raises(errors.ArgumentError, match=rf"{name}\.npz: {message} .* fields= \(--fields\)"):
+            SampleDataset(paths)
+        assert len(SampleDataset(paths, "x")) == 40
+
+
+def test_patterns(tmp_path: Path) -> None:
+    for number in (10, 9, 2):
+        np.savez(tmp_path / f"part{number}.npz", x=np.full((number, 3), number))
+    (tmp_path / "part9.npz.part-host-k1").write_bytes(b"half")
+    samples = SampleDataset(str(tmp_path / "part*.npz"))
+    assert samples.bounds.tolist() == [0, 2, 11, 21] and not samples.file_is_sample
+    assert [Path(path).name for path in samples.paths] == ["part2.npz", "part9.npz", "part10.npz"]
+    assert len(SampleDataset([tmp_path / "part9.npz", str(tmp_path / "*10.npz")])) == 19
+    with pytest.raises(errors.FileNotFound, match=r"none\*\.npz: no file fits this pattern"):
+        SampleDataset(str(tmp_path / "none*.npz"))
+    # a file of that very name
+    np.savez(tmp_path / "part[29].npz", x=np.zeros((1, 3), int))
+    assert len(SampleDataset(tmp_path / "part[29].npz")) == 1
+    assert SampleDataset(tmp_path, file_is_sample=False).bounds.tolist() == [0, 10, 12, 21, 22]
+
+
+@pytest.mark.parametrize("name", ["a1.npz", "a*.npz", "."])
+def test_files_that_another_node_has_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    producer, consumer, shared = tmp_path / "producer", tmp_path / "consumer", tmp_path / "shared"
+    producer.mkdir(0o700)
+    shared.mkdir()
+    array = values(10, 3)
+    with NodeServer(producer, address="127.0.0.1"):
+        np.savez(producer / "a1.npz", x=array)
+        publish(shared / "a1.npz", local=producer)
+        source = shared / name
+        with pytest.raises(errors.ArgumentError, match=r"a1\.npz: the file is kept on .* node_cache= \(--node-cache\)"):
+            SampleDataset(source, file_is_sample=False)
+        samples = SampleDataset(source, file_is_sample=False, node_cache=consumer)
+    np.testing.assert_array_equal(samples.read([7, 3])["x"], array[[7, 3]])
+    assert samples.paths[0].startswith(str(consumer)) and not (shared / "a1.npz").exists()
+
+
+def test_slices_lists_and_masks(tmp_path: Path) -> None:
+    array = values()
+    samples = SampleDataset(npy(tmp_path, array))
+    mask = np.random.default_rng(3).random(N) < 0.3
+    subset = Subset(samples, mask)
+    for data, expected in ((samples, array), (subset, array[mask])):
+        n = len(data)
+        own = np.random.default_rng(4).random(n) < 0.5
+        for index in (slice(2, 9), slice(None, None, -7), slice(5, n + 90), slice(3, 3), [4, -1, 4], own, own.tolist()):
+            found = data[index]
+            assert isinstance(found, Batch) and found.n_samples == len(expected[index])
+            if found.n_samples:
+                np.testing.assert_array_equal(found["samples"], expected[index])
+            np.testing.assert_array_equal(data.read(index).ids, found.ids)  # type: ignore[arg-type]
+    for wrong in (mask[:-1], np.append(mask, True), np.stack([mask, mask])):
+        with pytest.raises(errors.ArgumentError, match=f"a mask has a value for each of {N} samples, found shape"):
+            samples[wrong]
+    with pytest.raises(errors.ArgumentError, match="chosen by its number"):
+        samples["x"]  # type: ignore[call-overload]
 
 
 def test_buffers_are_used_again(tmp_path: Path) -> None:

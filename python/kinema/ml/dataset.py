@@ -22,7 +22,7 @@ __all__ = [
     "Dataset",
     "DatasetOverAnother",
     "Reading",
-    "Samples",
+    "SingleSamples",
     "Subset",
     "batch_of",
     "row_of",
@@ -134,7 +134,7 @@ def _batch(ids: NDArray[np.int64], arrays: dict[str, NDArray[Any]]) -> Batch:
     return batch
 
 
-class Samples(Sequence[dict[str, NDArray[Any]]]):
+class SingleSamples(Sequence[dict[str, NDArray[Any]]]):
     """The samples of a batch one by one: what `dataset[i]` gives of each, over the memory of the batch.
 
     Attributes
@@ -159,12 +159,12 @@ class Samples(Sequence[dict[str, NDArray[Any]]]):
         return self.batch.n_samples
 
     def __repr__(self) -> str:
-        return f"<Samples of {self.batch!r}>"
+        return f"<SingleSamples of {self.batch!r}>"
 
 
-def batch_of(samples: Samples | Batch) -> Batch:
+def batch_of(samples: SingleSamples | Batch) -> Batch:
     """The batch that samples were read as."""
-    return samples.batch if isinstance(samples, Samples) else samples
+    return samples.batch if isinstance(samples, SingleSamples) else samples
 
 
 @dataclass(frozen=True)
@@ -224,8 +224,8 @@ class Dataset(ABC):
 
         Parameters
         ----------
-        ids : (n,) integers
-            Negative ones count from the end.
+        ids : (n,) integers, or (len(self),) booleans
+            Negative numbers count from the end. A mask chooses the samples where it is true.
         out : Batch, optional
             An earlier batch, whose buffers are used again: its arrays are overwritten, and it is returned.
         workers : int, optional
@@ -273,20 +273,27 @@ class Dataset(ABC):
         """Where the bytes of samples from 0 to n - 1 are, in their order; of data sets that have a `node_cache`."""
         raise NotImplementedError
 
-    def __getitem__(self, index: int) -> dict[str, NDArray[Any]]:
-        """One sample: arrays of a batch of one, without the dimension of the samples where there is one."""
+    @overload
+    def __getitem__(self, index: int) -> dict[str, NDArray[Any]]: ...
+    @overload
+    def __getitem__(self, index: slice | Sequence[int] | NDArray[Any]) -> Batch: ...
+    def __getitem__(self, index: int | slice | Sequence[int] | NDArray[Any]) -> dict[str, NDArray[Any]] | Batch:
+        """One sample, its arrays without the dimension of the samples; of a slice, a list of numbers or a mask the
+        batch that `read` gives."""
+        if isinstance(index, slice) or np.ndim(index):
+            return self.read(sample_numbers(index, len(self)))
         return self._sample(self.read([_index(index, len(self))], workers=1), 0)
 
     def _sample(self, batch: Batch, place: int) -> dict[str, NDArray[Any]]:
         """The arrays of one sample of a batch, without the dimension of the samples where there is one."""
         return {name: row_of(name, array, place, batch.n_samples) for name, array in batch.items()}
 
-    def __getitems__(self, ids: Sequence[int]) -> Samples:
+    def __getitems__(self, ids: Sequence[int]) -> SingleSamples:
         """The samples of a list of numbers, read at once, as torch's DataLoader asks for them."""
-        return Samples(self.read(ids), self._sample)
+        return SingleSamples(self.read(ids), self._sample)
 
     @staticmethod
-    def collate(samples: Samples | Batch) -> Batch:
+    def collate(samples: SingleSamples | Batch) -> Batch:
         """A `collate_fn` for torch's DataLoader: the batch that `__getitems__` has read."""
         return batch_of(samples)
 
@@ -434,17 +441,24 @@ class Subset(DatasetOverAnother):
         return np.concatenate([[0], changes, [len(self)]]).astype(np.int64)
 
 
-def sample_numbers(ids: ArrayLike, n: int) -> NDArray[np.int64]:
-    """(len(ids),) int64 from 0 up; negative numbers count from the end.
+def sample_numbers(ids: ArrayLike | slice, n: int) -> NDArray[np.int64]:
+    """(len(ids),) int64 from 0 up; negative numbers count from the end. Also of a slice, and of a mask of n samples.
 
-    Raises ArgumentError for what is no list of whole numbers, OutOfRangeError for a sample that is not there.
+    Raises ArgumentError for what is none of these, OutOfRangeError for a sample that is not there.
     """
+    if isinstance(ids, slice):
+        return np.arange(*ids.indices(n), dtype=np.int64)
     array = np.asarray(ids)
+    if array.dtype.kind == "b":
+        if array.shape != (n,):
+            raise ArgumentError(f"a mask has a value for each of {n} samples, found shape {array.shape}")
+        return np.flatnonzero(array).astype(np.int64)
     if array.size == 0 and array.ndim <= 1:
         return np.zeros(0, np.int64)
     if array.ndim != 1 or array.dtype.kind not in "iu":
         raise ArgumentError(
-            f"samples are chosen by a list of whole numbers, found {array.dtype} of shape {array.shape}"
+            "samples are chosen by a list of whole numbers, a slice or a mask, found "
+            f"{array.dtype} of shape {array.shape}"
         )
     if array.dtype.kind == "u" and array.max() > np.iinfo(np.int64).max:
         raise OutOfRangeError(f"sample {array.max()} of {n} samples")

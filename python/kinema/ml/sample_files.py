@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 from collections.abc import Sequence
@@ -10,15 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from kinema.errors import ArgumentError, CorruptFileError
-from kinema.files import file_names, read_regular
-from kinema.ml.stored_samples import ENDINGS, LIST_OF_FILES, SampleFile, arrays_of, as_samples
+from kinema.files import file_names, is_hdf5, read_regular
+from kinema.following.patterns import GivenFiles
+from kinema.ml.stored_samples import ENDINGS, LIST_OF_FILES, OWN_GROUP, SampleFile, arrays_of, as_samples
 from kinema.notes import emit
 from kinema.printable import counted
 
-__all__ = ["SampleFiles"]
+__all__ = ["SampleFiles", "is_archive"]
 
 _LARGEST_LIST = 1 << 28
 _ARCHIVES = "file_is_sample=False (--no-file-is-sample)"
+_CHOOSE = "; choose arrays that all files have with fields= (--fields)"
 _SAMPLES = "file_is_sample=True (--file-is-sample)"
 
 
@@ -40,19 +43,52 @@ class SampleFiles:
     file_is_sample: bool
 
     @classmethod
-    def of(cls, source: Any, fields: Sequence[str] | None, file_is_sample: bool | None) -> SampleFiles:
-        """Raises as `SampleDataset`."""
-        paths, folder = _paths_of(source)
+    def of(
+        cls, source: Any, fields: Sequence[str] | None, file_is_sample: bool | None, local: str | None = None
+    ) -> SampleFiles:
+        """`local`: the folder to which files are fetched that another node has published.
+
+        Raises as `SampleDataset`.
+        """
+        paths, folder = _paths_of(source, local)
         first = arrays_of(paths[0], fields)
         names = [one.name for one in first]
-        found = [first, *(arrays_of(path, names) for path in paths[1:])]
+        hint = _CHOOSE if fields is None else ""
+        found = [first, *(_arrays_of_another(path, names, hint) for path in paths[1:])]
         whole = bool(folder) if file_is_sample is None else file_is_sample
         if file_is_sample is None and folder is not None:
             _check_one_sample_each(folder, found)
         arrays = [as_samples(one, whole=whole) for one in found]
         for one in arrays:
-            _check_alike(arrays[0], one, whole=whole)
+            _check_alike(arrays[0], one, hint, whole=whole)
         return cls(paths, arrays, whole)
+
+
+def is_archive(path: str | os.PathLike[str]) -> bool:
+    """Whether a path is a folder, `.npy`, `.npz`, or HDF5 of ours or with data sets alone: no trajectory."""
+    name = os.fspath(path)
+    if os.path.isdir(name) or name.lower().endswith((".npy", ".npz")):
+        return True
+    if not os.path.isfile(name) or not is_hdf5(name):
+        return False
+    from kinema.formats.hdf5.file import open_hdf5, reading
+
+    with open_hdf5(name) as file, reading(name):
+        # NetCDF-4 says its conventions
+        is_other = "h5md" in file or "Conventions" in file.attrs
+        return not is_other and (f"{OWN_GROUP}/origin" in file or _has_arrays_alone(file))
+
+
+def _has_arrays_alone(file: Any) -> bool:
+    return all(hasattr(file[name], "shape") for name in file)
+
+
+def _arrays_of_another(path: str, names: Sequence[str], hint: str) -> list[SampleFile]:
+    """Those of the first file, in another one."""
+    try:
+        return arrays_of(path, names)
+    except ArgumentError as error:
+        raise ArgumentError(f"{error}{hint}", path=error.path) from None
 
 
 def _check_one_sample_each(folder: str, files: Sequence[Sequence[SampleFile]]) -> None:
@@ -80,14 +116,12 @@ def _check_one_sample_each(folder: str, files: Sequence[Sequence[SampleFile]]) -
     )
 
 
-def _check_alike(first: Sequence[SampleFile], file: Sequence[SampleFile], *, whole: bool) -> None:
+def _check_alike(first: Sequence[SampleFile], file: Sequence[SampleFile], hint: str, *, whole: bool) -> None:
     for one, other in zip(first, file, strict=True):
         if (one.shape, one.dtype) == (other.shape, other.dtype):
             continue
         if whole and one.shape[1:] == other.shape[1:] and one.shape != other.shape:
             hint = f"; archives of different numbers of samples need {_ARCHIVES}"
-        else:
-            hint = ""
         raise ArgumentError(
             f"{other.path}: {other.name} has samples of {other.shape} {other.dtype}, expected {one.shape} "
             f"{one.dtype} as of {one.path}{hint}",
@@ -95,17 +129,19 @@ def _check_alike(first: Sequence[SampleFile], file: Sequence[SampleFile], *, who
         )
 
 
-def _paths_of(source: Any) -> tuple[list[str], str | None]:
+def _paths_of(source: Any, local: str | None) -> tuple[list[str], str | None]:
     """The files in order, and the folder that was given, unless `kinema.ml.export` has made it."""
     if isinstance(source, (str, os.PathLike)) and os.path.isdir(source):
         folder = Path(os.fsdecode(source))
         if (folder / LIST_OF_FILES).is_file():
             return _exported(folder), None
-        names = sorted(entry.name for entry in os.scandir(folder) if entry.name.endswith(ENDINGS) and entry.is_file())
+        within = glob.escape(str(folder))
+        found = GivenFiles(tuple(os.path.join(within, f"*{ending}") for ending in ENDINGS)).names()
+        names = sorted(name for name in found if not os.path.isdir(name))
         if not names:
             raise ArgumentError(f"{folder}: has no files of samples ({', '.join(ENDINGS)})", path=str(folder))
-        return [str(folder / name) for name in names], str(folder)
-    return file_names(source), None
+        return GivenFiles(tuple(names), local).paths(), str(folder)
+    return GivenFiles(tuple(file_names(source)), local).checked(), None
 
 
 def _exported(folder: Path) -> list[str]:

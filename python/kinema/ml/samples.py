@@ -24,6 +24,7 @@ from kinema.resources import parse_memory, worker_count
 
 __all__ = ["SampleDataset", "Transform", "transformed"]
 
+_OTHERS = "; choose other arrays with fields= (--fields)"
 Transform = Callable[[Batch], Mapping[str, Any] | None]
 
 
@@ -39,6 +40,8 @@ class SampleDataset(Dataset):
     Parameters
     ----------
     source : path, list of paths, or a folder
+        Patterns (`"*.npz"`) stand for the files that fit, in the order of the numbers in their names. Files that
+        another node has published and keeps (`kinema.cache.publish(local=)`) are fetched to the folder of `node_cache`.
         Of a folder all files, in the order of their names: archives, or each file one sample (`file_is_sample`); of one
         that `kinema.ml.export` has made its shards.
     fields : str or list of str, optional
@@ -77,7 +80,8 @@ class SampleDataset(Dataset):
         self._transform = transform
         self._memory = parse_memory(memory)
         wanted = [fields] if isinstance(fields, str) else None if fields is None else list(fields)
-        found = SampleFiles.of(source, wanted, file_is_sample)
+        cache = node_cache_of(node_cache)
+        found = SampleFiles.of(source, wanted, file_is_sample, None if cache is None else cache.root)
         self._whole, files = found.file_is_sample, found.arrays
         first = files[0]
         self._names = tuple(one.name for one in first)
@@ -87,7 +91,6 @@ class SampleDataset(Dataset):
         self._types = {one.name: _type(one, dtype) for one in first}
         rows = [file[0].rows for file in files]
         self._bounds = np.concatenate([[0], np.cumsum(rows)]).astype(np.int64)
-        cache = node_cache_of(node_cache)
         self._node_cache = None if cache is None else cache.sized(max(map(_unit, first)))
         self._opened: OfProcess[_OpenSamples] = OfProcess(self._open)
         self._origins: dict[int, SampleOrigin] = {}
@@ -343,12 +346,16 @@ def transformed(batch: Batch, transform: Transform | None) -> Batch:
 def _type(one: SampleFile, dtype: DTypeLike | None) -> np.dtype[Any]:
     native = one.dtype.newbyteorder("=")
     if not np.prod(one.shape, dtype=np.int64) * native.itemsize:
-        raise ArgumentError(f"{one.path}: {one.name} has samples without values, of shape {one.shape}", path=one.path)
+        raise ArgumentError(
+            f"{one.path}: {one.name} has samples without values, of shape {one.shape}{_OTHERS}", path=one.path
+        )
     if dtype is None:
         return native
     wanted = np.dtype(dtype).newbyteorder("=")
     if not np.can_cast(native, wanted, "same_kind"):
-        raise ArgumentError(f"{one.path}: {one.name} is {one.dtype}, which dtype={wanted} cannot hold", path=one.path)
+        raise ArgumentError(
+            f"{one.path}: {one.name} is {one.dtype}, which dtype={wanted} cannot hold{_OTHERS}", path=one.path
+        )
     return wanted
 
 

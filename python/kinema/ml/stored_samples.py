@@ -6,7 +6,7 @@ import ast
 import os
 import struct
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import IO, Any
 
@@ -27,7 +27,6 @@ __all__ = [
     "arrays_of",
     "as_samples",
     "extents_of",
-    "is_archive",
     "samples_of",
 ]
 
@@ -123,25 +122,6 @@ def extents_of(
     there = place.addresses[chunks] != NOT_STORED
     which = np.repeat(which, of_a_row).reshape(chunks.shape)[there]
     return place.addresses[chunks][there].astype(np.int64), place.sizes[chunks][there].astype(np.int64), which
-
-
-def is_archive(path: str | os.PathLike[str]) -> bool:
-    """Whether a path is a folder, `.npy`, `.npz`, or HDF5 of ours or with data sets alone: no trajectory."""
-    name = os.fspath(path)
-    if os.path.isdir(name) or name.lower().endswith((".npy", ".npz")):
-        return True
-    if not os.path.isfile(name) or not is_hdf5(name):
-        return False
-    from kinema.formats.hdf5.file import open_hdf5, reading
-
-    with open_hdf5(name) as file, reading(name):
-        # NetCDF-4 says its conventions
-        is_other = "h5md" in file or "Conventions" in file.attrs
-        return not is_other and (f"{OWN_GROUP}/origin" in file or _has_arrays_alone(file))
-
-
-def _has_arrays_alone(file: Any) -> bool:
-    return all(hasattr(file[name], "shape") for name in file)
 
 
 def samples_of(path: str, names: Sequence[str] | None, *, whole: bool) -> list[SampleFile]:
@@ -289,7 +269,36 @@ def _of_npz(path: str, file: IO[bytes], names: Sequence[str] | None) -> list[Sam
         raise ArgumentError(
             f"{path}: there is no member {', '.join(missing)}, only {', '.join(members) or 'none'}", path=path
         )
-    return [_of_member(path, file, archive, members[name], name) for name in chosen]
+
+    def member(name: str) -> SampleFile:
+        info = members[name]
+        try:
+            return _of_member(path, file, archive, info, name)
+        except CorruptFileError:
+            if info.filename.endswith(".npy"):
+                raise
+            raise UnsupportedFormatError(
+                f"{path}: byte {info.header_offset}: member {info.filename} is no .npy array",
+                path=path,
+                offset=info.header_offset,
+            ) from None
+
+    return _each(chosen, member, is_choice=names is not None)
+
+
+def _each(names: Sequence[str], read: Callable[[str], SampleFile], *, is_choice: bool) -> list[SampleFile]:
+    """The arrays of these names; the error of one that cannot be read names the others, unless a user chose them."""
+    found = []
+    for name in names:
+        try:
+            found.append(read(name))
+        except (ArgumentError, UnsupportedFormatError) as error:
+            others = ", ".join(one for one in names if one != name)
+            if is_choice or not others:
+                raise
+            message = f"{error}; choose other arrays with fields= (--fields), of {others}"
+            raise type(error)(message, path=error.path, offset=error.offset) from None
+    return found
 
 
 def _of_member(path: str, file: IO[bytes], archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> SampleFile:
@@ -370,7 +379,7 @@ def _of_hdf5(path: str, names: Sequence[str] | None) -> list[SampleFile]:
     with open_hdf5(path) as file, reading(path):
         opened = OpenFile(path, file, os.path.getsize(path), format="HDF5")
         chosen = _arrays(path, file) if names is None else list(names)
-        return [_of_dataset(opened, name) for name in chosen]
+        return _each(chosen, lambda name: _of_dataset(opened, name), is_choice=names is not None)
 
 
 def _arrays(path: str, file: Any) -> list[str]:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema.errors import ArgumentError, missing_package
-from kinema.ml.dataset import Batch, Samples, batch_of
+from kinema.ml.dataset import Batch, SingleSamples, batch_of
 from kinema.ml.loading.order import Order
 
 try:
@@ -33,7 +33,7 @@ class TensorBatch(dict[str, Any]):
     ids: NDArray[np.int64]
 
 
-def collate(samples: Samples | Batch) -> TensorBatch:
+def collate(samples: SingleSamples | Batch) -> TensorBatch:
     """A `collate_fn` of torch's DataLoader for a data set of Kinema: tensors over the memory of the batch."""
     return _tensors(batch_of(samples))
 

@@ -89,6 +89,15 @@ def test_what_a_newcomer_does_wrong(words: list[str], line: str, capsys: Any) ->
     assert sorted(os.listdir()) == before
 
 
+def test_patterns_that_the_shell_has_left(capsys: Any) -> None:
+    code, out, _ = run(capsys, "ml", "convert", "[0-9].npz", "-o", "all.h5", "--json")
+    assert (code, json.loads(out)["n_samples"]) == (0, 60)
+    code, out, _ = run(capsys, "ml", "statistics", "*.h5", "-o", "all.json", "--json")
+    assert (code, json.loads(out)["n_samples"]) == (0, 60)
+    code, _, err = run(capsys, "ml", "statistics", "none*.npz", "-o", "none.json")
+    assert code == 2 and "none*.npz: no file fits this pattern" in err
+
+
 @pytest.mark.parametrize(
     "words", [["convert", "-o", "a.h5"], ["statistics", "-o", "a.json"], ["bench", "--batch", "2", "-o", "out"]]
 )

@@ -131,7 +131,7 @@ def export(
     from kinema.cli.analysis_run import chosen_frames
     from kinema.errors import ArgumentError
     from kinema.ml.export.formats import export_format
-    from kinema.ml.stored_samples import is_archive
+    from kinema.ml.sample_files import is_archive
 
     command: Command = context.obj
     labels = labelled.arguments

@@ -83,10 +83,14 @@ def _of_archives(
 ) -> Any:
     """The data set of archives of samples; None if the files are others."""
     import kinema.ml
+    from kinema.cache.node_cache import node_cache_of
     from kinema.errors import ArgumentError
-    from kinema.ml.stored_samples import is_archive
+    from kinema.following.patterns import GivenFiles
+    from kinema.ml.sample_files import is_archive
 
-    if not all(map(is_archive, inputs.paths)):
+    cache = node_cache_of(stated["node_cache"])
+    given = GivenFiles(tuple(map(str, inputs.paths)), None if cache is None else cache.root)
+    if not all(map(is_archive, given.paths())):
         if file_is_sample is not None:
             raise ArgumentError(f"--file-is-sample is for archives of samples, and {inputs.paths[0]} is none")
         return None
@@ -100,7 +104,7 @@ def _of_archives(
         raise ArgumentError(f"--{name} is for trajectories, and {inputs.paths[0]} is an archive of samples")
     paths = [str(path) for path in inputs.paths]
     return kinema.ml.SampleDataset(
-        paths[0] if len(paths) == 1 else paths, fields, file_is_sample=file_is_sample, node_cache=stated["node_cache"]
+        paths[0] if len(paths) == 1 else paths, fields, file_is_sample=file_is_sample, node_cache=cache
     )
 
 
