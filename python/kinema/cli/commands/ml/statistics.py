@@ -86,7 +86,7 @@ def _of_archives(
     from kinema.cache.node_cache import node_cache_of
     from kinema.errors import ArgumentError
     from kinema.following.patterns import GivenFiles
-    from kinema.ml.sample_files import is_archive
+    from kinema.ml.archives.sample_files import is_archive
 
     cache = node_cache_of(stated["node_cache"])
     given = GivenFiles(tuple(map(str, inputs.paths)), None if cache is None else cache.root)
