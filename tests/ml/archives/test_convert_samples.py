@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import warnings
 import zlib
 from collections.abc import Callable
@@ -26,6 +27,7 @@ from kinema.ml import SampleDataset, convert, plan_conversion
 from kinema.ml.archives import passes
 from kinema.ml.archives.checksums import combined
 from kinema.ml.archives.sample_files import is_archive
+from kinema.ml.archives.sources import Conversion
 from kinema.ml.archives.writers import PlacedArchive
 
 DTYPES = ("<f8", ">f8", "<f4", "<f2", "<i8", ">i2", "|u1", "|b1", "<c16", [("a", "<f4"), ("b", "<i2")])
@@ -218,6 +220,29 @@ def test_a_type_of_fewer_digits_is_noted_with_the_largest_change(tmp_path: Path)
         assert found["y"].tobytes() == expected["y"].tobytes()
         change = float(np.abs(expected["x"].astype("<f4") - expected["x"]).max())
         assert done.notes[0].endswith(f"{change:.3g}")
+
+
+def test_the_largest_change_of_several_threads_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One thread has looked at the largest change so far when another one finds a larger one."""
+    np.save(tmp_path / "a.npy", np.zeros((4, 1)))
+    (one,) = SampleDataset(tmp_path / "a.npy").stored("samples")
+    conversion = Conversion(one, np.dtype("f4"))
+    large, small = np.array([[1 + 3e-8]]).view(np.uint8), np.array([[1 + 1e-8]]).view(np.uint8)
+    reduce, entered = np.fmax.reduce, []
+
+    class Reducing:
+        @staticmethod
+        def reduce(change: Any, **options: Any) -> Any:
+            if not entered:
+                entered.append(True)
+                thread = threading.Thread(target=conversion, args=(large,))
+                thread.start()
+                thread.join(60)
+            return reduce(change, **options)
+
+    monkeypatch.setattr(np, "fmax", Reducing)
+    conversion(small)
+    assert conversion.largest_change == pytest.approx(3e-8, rel=1e-6)
 
 
 @pytest.mark.parametrize(
