@@ -10,7 +10,7 @@ import re
 import stat
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import IO, Any, cast
 
 from kinema.errors import ArgumentError, CorruptFileError, Error, from_os
@@ -18,6 +18,7 @@ from kinema.errors import ArgumentError, CorruptFileError, Error, from_os
 __all__ = [
     "check_lines",
     "check_regular",
+    "file_key",
     "file_names",
     "is_hdf5",
     "natural_order",
@@ -43,6 +44,19 @@ def file_names(paths: Any) -> list[str]:
             raise ArgumentError(f"file names are text or paths, found {type(path).__name__}")
     # those of pathlib-like objects may be bytes
     return [os.fsdecode(path) for path in given]
+
+
+def file_key(path: str | os.PathLike[str]) -> tuple[int, int] | str:
+    """What is equal for all names of one file: device and inode; of a relative name and of one that is not there its
+    text, without "." and double slashes."""
+    name = os.fspath(path)
+    if os.path.isabs(name):
+        # other errors say that it cannot be looked at here: a name that is too long, one with a null byte
+        with suppress(OSError, ValueError):
+            status = os.stat(name)
+            return status.st_dev, status.st_ino
+    words = [word for word in name.split("/") if word not in ("", ".")]
+    return ("/" if os.path.isabs(name) else "") + "/".join(words)
 
 
 def natural_order(name: str) -> list[tuple[int, int, str]]:

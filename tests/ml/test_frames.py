@@ -108,6 +108,12 @@ def test_systems_of_different_size_are_ragged(tmp_path: Path) -> None:
     numbers = {5: [7] * 5, 9: [6, 1, 8] * 3, 1: [7]}
     np.testing.assert_array_equal(batch["atomic_numbers"], np.concatenate([numbers[n] for n in counts]))
     assert frames[8]["positions"].shape == (9, 3) and frames[8]["cell"].shape == (3, 3)
+    # one by one, as torch's fetcher takes them, each is what it is alone
+    for one, number in zip(frames.__getitems__(ids.tolist()), ids, strict=True):
+        alone = frames[number]
+        assert list(one) == list(alone)
+        for name, values in one.items():
+            np.testing.assert_array_equal(values, alone[name])
     # the same buffers hold a smaller batch
     again = frames.read([20, 19], out=batch)
     assert again["positions"].shape == (2, 3)
@@ -131,6 +137,7 @@ def test_labels_are_joined_by_step(tmp_path: Path) -> None:
     (tmp_path / "e.csv").write_text("# made by hand\nstep,energy\n" + "".join(f"{s},{s + 0.25}\n" for s in steps))
     from_file = FrameDataset(traj, fields=["energy"], labels=tmp_path / "e.csv")
     np.testing.assert_array_equal(from_file.read([4])["energy"], steps[[4]] + 0.25)
+    assert from_file.label_units == {"energy": None}
     few = {"step": steps[::2], "energy": steps[::2] * 2}
     with pytest.raises(errors.ArgumentError, match="11 of 23 frames have no value of energy, the first at step 10"):
         FrameDataset(traj, fields=["energy"], labels=few)
@@ -143,6 +150,33 @@ def test_labels_are_joined_by_step(tmp_path: Path) -> None:
         FrameDataset(traj, fields=["energy"])
     with pytest.raises(errors.ArgumentError, match="step 10 is there twice with different values"):
         FrameDataset(traj, fields=["e"], labels={"step": [0, 10, 10], "e": [1.0, 2, 3]})
+
+
+@pytest.mark.parametrize("is_file", [True, False])
+def test_labels_keep_the_units_of_their_table(tmp_path: Path, is_file: bool) -> None:
+    traj = kn.open(write(tmp_path / "a.xtc"))
+    names = ["step", "energy (eV)", "d (nm)", "d (angstrom)", "E (total)", "x (2)", "plain"]
+    columns = {name: np.arange(len(traj.steps)) + 0.5 * n for n, name in enumerate(names)} | {"step": traj.steps}
+    labels: Any = columns
+    if is_file:
+        rows = "".join(",".join(str(columns[name][i]) for name in names) + "\n" for i in range(len(traj.steps)))
+        (tmp_path / "e.csv").write_text(",".join(names) + "\n" + rows)
+        labels = tmp_path / "e.csv"
+    asked = ["energy", "energy (eV)", "d (nm)", "E (total)", "x (2)", "plain"]
+    frames = FrameDataset(traj, fields=asked, labels=labels)
+    assert frames.label_units == {
+        "energy": "eV", "energy (eV)": "eV", "d (nm)": "nm", "E (total)": None, "x (2)": None, "plain": None,
+    }  # fmt: skip
+    batch = frames.read([4, 2])
+    np.testing.assert_array_equal(batch["energy"], columns["energy (eV)"][[4, 2]])
+    np.testing.assert_array_equal(batch["d (nm)"], columns["d (nm)"][[4, 2]])
+    with pytest.raises(errors.ArgumentError, match=r"label d may be d \(nm\) or d \(angstrom\)"):
+        FrameDataset(traj, fields=["d"], labels=labels)
+    with pytest.raises(errors.ArgumentError, match="there is no label E, only step, energy"):
+        FrameDataset(traj, fields=["E"], labels=labels)
+    other = {"step": traj.steps, "energy (kJ/mol)": columns["plain"]}
+    with pytest.raises(errors.ArgumentError, match=r"label energy has values in different units: .*eV"):
+        FrameDataset([traj, traj], fields=["energy"], labels=[labels, other])
 
 
 def test_observables_of_h5md_are_labels(tmp_path: Path) -> None:
@@ -215,6 +249,11 @@ class TestPairs:
         np.testing.assert_array_equal(batch["ptr"], [0, 5, 8, 13])
         expected = [trajectories[1][5].positions, trajectories[0][1].positions, trajectories[1][1].positions]
         np.testing.assert_array_equal(batch["positions_lagged"], np.concatenate(expected))
+        for one, number in zip(frames.__getitems__([9, 0, 5]), [9, 0, 5], strict=True):
+            np.testing.assert_array_equal(one["positions_lagged"], frames[number]["positions_lagged"])
+        without = FrameDataset(trajectories, transform=lambda batch: batch.drop("ptr"))
+        with pytest.raises(errors.ArgumentError, match="single samples need ptr"):
+            without[0]
 
 
 def test_weights_mix_trajectories(tmp_path: Path) -> None:

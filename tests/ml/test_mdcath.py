@@ -7,6 +7,7 @@ biophysics", Sci. Data 11, 1299 (2024): a file a domain, five temperatures, five
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -120,6 +121,18 @@ def test_all_domains_in_the_batches_of_a_loader(folder: Path) -> None:
                 np.testing.assert_array_equal(batch["atomic_numbers"][atoms], file[one.domain]["z"][()])
                 assert batch["rmsd"][row] == group["rmsd"][frame] and batch["temperature"][row] == one.temperature
     assert sorted(seen) == list(range(len(frames)))
+
+
+@pytest.mark.parametrize("of_catalogue", [False, True])
+def test_units_of_labels_are_those_of_the_file(folder: Path, tmp_path: Path, of_catalogue: bool) -> None:
+    path = folder / "mdcath_dataset_1abcA00.h5"
+    listed: Any = mdcath(path, temperature=320)
+    if of_catalogue:
+        listed = kn.ml.Catalogue(kn.ml.make_catalogue(path, tmp_path / "m.kinema-catalogue").path)
+    frames = FrameDataset(listed, fields=["positions", "rmsd", "gyrationRadius", "temperature"])
+    assert frames.label_units == {"rmsd": "nm", "gyrationRadius": "nm", "temperature": "K"}
+    with h5py.File(path) as file:
+        assert frames.read([2])["rmsd"][0] == file["1abcA00/320/0/rmsd"][2]
 
 
 def test_pairs_and_splits_by_domain(folder: Path) -> None:

@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from torch_stand_in import default_collate
 
 import kinema as kn
-from kinema.ml import Dataset, FrameDataset, SampleDataset
+from kinema.ml import Dataset, FrameDataset, SampleDataset, Statistics, Subset
+from kinema.ml.statistics.normalised import Normalised
 from kinema.testing.children import start_child
 from kinema.testing.writers import write_dcd
 
@@ -34,10 +36,21 @@ def answer(queue: Any, data: list[Dataset]) -> None:
     queue.put([next(iter(one.read(IDS, workers=2).values())).tolist() for one in data])
 
 
-def of_child(method: str, data: list[Dataset]) -> Any:
+def collated(queue: Any, data: list[Dataset]) -> None:
+    """As a worker of torch's loader: what its default collation makes of the samples."""
+    found = [next(iter(default_collate(one.__getitems__(IDS)).values())) for one in data]
+    queue.put([one.tolist() for one in found])
+
+
+def none_of(samples: SampleDataset) -> Statistics:
+    """Statistics that leave every array as it is."""
+    return Statistics({}, {}, None, len(samples), "", "").for_other_data()
+
+
+def of_child(method: str, data: list[Dataset], asked: Any = answer) -> Any:
     context = multiprocessing.get_context(method)
     queue = context.Queue()
-    child = context.Process(target=answer, args=(queue, data), daemon=True)
+    child = context.Process(target=asked, args=(queue, data), daemon=True)
     child.start()
     try:
         return queue.get(timeout=60)
@@ -54,6 +67,10 @@ def test_children_read_the_same(tmp_path: Path, method: str) -> None:
     data = [samples, frames, SampleDataset(tmp_path / "y.npz")]
     expected = [next(iter(one.read(IDS, workers=2).values())).tolist() for one in data]
     assert of_child(method, data) == expected
+    # some, of some, normalised: also as torch's own loader has them
+    data += [Subset(samples, np.arange(40)), Normalised(samples, none_of(samples))]
+    assert of_child(method, data, collated) == expected + 2 * expected[:1]
+    data = data[:3]
     # also after the child, and before any read here
     assert [next(iter(one.read(IDS).values())).tolist() for one in data] == expected
     assert of_child(method, [*datasets(tmp_path)]) == expected[:2]

@@ -14,11 +14,14 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+import torch_stand_in
 from numpy.typing import NDArray
 
 from kinema import _core, errors
+from kinema.cache import NodeServer, publish
 from kinema.ml import Batch, Loader, Order, SampleDataset, Subset
 from kinema.ml.processes import file_pool, replace_pool
+from kinema.notes import Note
 
 N, FEATURES = 300, 37
 
@@ -136,11 +139,171 @@ def test_a_folder_with_a_sample_a_file(tmp_path: Path) -> None:
     array = values(12, (5, 3))
     for i, sample in enumerate(array):
         np.save(tmp_path / f"{i:03}.npy", sample)
-    samples = SampleDataset(tmp_path)
+    samples = SampleDataset(tmp_path, file_is_sample=True)
     np.testing.assert_array_equal(samples.read([11, 2, 2])["samples"], array[[11, 2, 2]])
     np.save(tmp_path / "003.npy", array[3, :4])
-    with pytest.raises(errors.ArgumentError, match=r"003\.npy: samples has samples of \(4, 3\) float64, expected"):
+    with pytest.raises(errors.ArgumentError, match=r"003\.npy: samples has .* \(4, 3\) float64, expected .*_sample=F"):
+        SampleDataset(tmp_path, file_is_sample=True)
+
+
+def archives(folder: Path, kind: str, rows: list[int]) -> None:
+    """Files of `rows` samples each, which count on from file to file."""
+    begin = 0
+    for number, n in enumerate(rows):
+        x = begin + np.arange(n)[:, None] + 0.5 * np.arange(FEATURES)
+        if kind == "npy":
+            np.save(folder / f"{number}.npy", x)
+        elif kind == "values":
+            np.save(folder / f"{number}.npy", x[:, 0])
+        elif kind == "npz":
+            np.savez(folder / f"{number}.npz", x=x, y=x[:, 0])
+        else:
+            with h5py.File(folder / f"{number}.h5", "w") as file:
+                file["x"], file["y"] = x, x[:, :2]
+        begin += n
+
+
+@pytest.mark.parametrize("kind", ["npy", "values", "npz", "hdf5"])
+@pytest.mark.parametrize(
+    ("rows", "cause"),
+    [
+        ([5, 5, 5], "3 files with 5 rows in each array may be archives of 5 samples or one sample each"),
+        ([4], "1 file with 4 rows in each array may be archives"),
+        ([5, 3, 5], "archives of different numbers of samples, expected one sample each, found 3 rows in .*1\\."),
+        ([5, 1], "archives of different numbers of samples"),
+    ],
+)
+def test_a_folder_that_may_be_of_archives_is_refused_until_told(
+    tmp_path: Path, kind: str, rows: list[int], cause: str
+) -> None:
+    archives(tmp_path, kind, rows)
+    with pytest.raises(errors.ArgumentError, match=f"{cause}.* give file_is_sample=False \\(--no-file-is-sample\\)"):
         SampleDataset(tmp_path)
+    told = SampleDataset(tmp_path, file_is_sample=False)
+    first = told.read(np.arange(sum(rows)))[told.fields[0]].reshape(sum(rows), -1)[:, 0]
+    assert told.bounds.tolist() == [0, *np.cumsum(rows)] and first.tolist() == list(range(sum(rows)))
+    if len(set(rows)) == 1:
+        assert len(SampleDataset(tmp_path, file_is_sample=True)) == len(rows)
+    else:
+        with pytest.raises(errors.ArgumentError, match="archives of different numbers of samples need file_is_sample="):
+            SampleDataset(tmp_path, file_is_sample=True)
+    # files that are named one by one are archives
+    assert len(SampleDataset(sorted(tmp_path.iterdir()))) == sum(rows)
+
+
+def test_a_folder_of_samples_that_are_no_archives(tmp_path: Path) -> None:
+    for i in range(3):
+        np.savez(tmp_path / f"{i}.npz", positions=np.full((4, 3), i), cell=np.eye(3))
+    with pytest.warns(Note, match="each file is taken for one sample; for archives of several give file_is_sample=F"):
+        samples = SampleDataset(tmp_path)
+    assert len(samples) == 3 and samples.shape("positions") == (4, 3)
+    rows = tmp_path / "rows"
+    rows.mkdir()
+    for i in range(3):
+        np.save(rows / f"{i}.npy", np.full((1, 7), i))
+    assert SampleDataset(rows).read([2])["samples"].tolist() == [[[2.0] * 7]]
+
+
+@pytest.mark.parametrize("fields", [None, ["x"]])
+@pytest.mark.parametrize(
+    "odd",
+    [
+        np.float64(3),
+        np.array([{"a": 1}, None], object),
+        np.zeros(7),
+        np.zeros((20, 0)),
+        np.asfortranarray(np.zeros((20, 3))),
+    ],
+    ids=["a single value", "pickled objects", "of another length", "without values", "in Fortran order"],
+)
+def test_an_odd_member_is_left_out_by_fields(tmp_path: Path, odd: Any, fields: list[str] | None) -> None:
+    np.savez(tmp_path / "a.npz", x=values(20), odd=odd)
+    if fields is None:
+        with pytest.raises(errors.Error, match=r"a\.npz: .*fields= \(--fields\)"):
+            SampleDataset(tmp_path / "a.npz")
+    else:
+        assert len(SampleDataset(tmp_path / "a.npz", fields)) == 20
+
+
+def test_odd_members_of_other_kinds_and_files(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", x=values(20), y=np.zeros((20, 2)))
+    with zipfile.ZipFile(tmp_path / "text.npz", "w") as archive, zipfile.ZipFile(tmp_path / "a.npz") as source:
+        for name in ("x.npy", "y.npy"):
+            archive.writestr(name, source.read(name))
+        archive.writestr("notes.txt", "from the first run")
+    with pytest.raises(
+        errors.UnsupportedFormatError, match=r"member notes\.txt is no \.npy array; .*fields=.*, of x, y"
+    ):
+        SampleDataset(tmp_path / "text.npz")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["x"], file["y"] = values(20), np.zeros((20, 2))
+        file["odd"] = 3.0
+        file.create_dataset("bits", data=np.zeros((20, 2), bool), chunks=(4, 2))
+    with pytest.raises(errors.UnsupportedFormatError, match=r"bits holds bool.*fields=.*, of x, y"):
+        SampleDataset(tmp_path / "a.h5")
+    # in one of several files
+    np.savez(tmp_path / "b.npz", x=values(20))
+    np.savez(tmp_path / "c.npz", x=values(20), y=np.zeros((20, 3)))
+    for name, message in (("b", "there is no member y, only x; choose"), ("c", r"y has samples of \(3,\).*; choose")):
+        paths = [tmp_path / "a.npz", tmp_path / f"{name}.npz"]
+        with pytest.raises(errors.ArgumentError, match=rf"{name}\.npz: {message} .* fields= \(--fields\)"):
+            SampleDataset(paths)
+        assert len(SampleDataset(paths, "x")) == 40
+
+
+def test_patterns(tmp_path: Path) -> None:
+    for number in (10, 9, 2):
+        np.savez(tmp_path / f"part{number}.npz", x=np.full((number, 3), number))
+    (tmp_path / "part9.npz.part-host-k1").write_bytes(b"half")
+    samples = SampleDataset(str(tmp_path / "part*.npz"))
+    assert samples.bounds.tolist() == [0, 2, 11, 21] and not samples.file_is_sample
+    assert [Path(path).name for path in samples.paths] == ["part2.npz", "part9.npz", "part10.npz"]
+    assert len(SampleDataset([tmp_path / "part9.npz", str(tmp_path / "*10.npz")])) == 19
+    with pytest.raises(errors.FileNotFound, match=r"none\*\.npz: no file fits this pattern"):
+        SampleDataset(str(tmp_path / "none*.npz"))
+    # a file of that very name
+    np.savez(tmp_path / "part[29].npz", x=np.zeros((1, 3), int))
+    assert len(SampleDataset(tmp_path / "part[29].npz")) == 1
+    assert SampleDataset(tmp_path, file_is_sample=False).bounds.tolist() == [0, 10, 12, 21, 22]
+
+
+@pytest.mark.parametrize("name", ["a1.npz", "a*.npz", "."])
+def test_files_that_another_node_has_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    producer, consumer, shared = tmp_path / "producer", tmp_path / "consumer", tmp_path / "shared"
+    producer.mkdir(0o700)
+    shared.mkdir()
+    array = values(10, 3)
+    with NodeServer(producer, address="127.0.0.1"):
+        np.savez(producer / "a1.npz", x=array)
+        publish(shared / "a1.npz", local=producer)
+        source = shared / name
+        with pytest.raises(errors.ArgumentError, match=r"a1\.npz: the file is kept on .* node_cache= \(--node-cache\)"):
+            SampleDataset(source, file_is_sample=False)
+        samples = SampleDataset(source, file_is_sample=False, node_cache=consumer)
+    np.testing.assert_array_equal(samples.read([7, 3])["x"], array[[7, 3]])
+    assert samples.paths[0].startswith(str(consumer)) and not (shared / "a1.npz").exists()
+
+
+def test_slices_lists_and_masks(tmp_path: Path) -> None:
+    array = values()
+    samples = SampleDataset(npy(tmp_path, array))
+    mask = np.random.default_rng(3).random(N) < 0.3
+    subset = Subset(samples, mask)
+    for data, expected in ((samples, array), (subset, array[mask])):
+        n = len(data)
+        own = np.random.default_rng(4).random(n) < 0.5
+        for index in (slice(2, 9), slice(None, None, -7), slice(5, n + 90), slice(3, 3), [4, -1, 4], own, own.tolist()):
+            found = data[index]
+            assert isinstance(found, Batch) and found.n_samples == len(expected[index])
+            if found.n_samples:
+                np.testing.assert_array_equal(found["samples"], expected[index])
+            np.testing.assert_array_equal(data.read(index).ids, found.ids)  # type: ignore[arg-type]
+    for wrong in (mask[:-1], np.append(mask, True), np.stack([mask, mask])):
+        with pytest.raises(errors.ArgumentError, match=f"a mask has a value for each of {N} samples, found shape"):
+            samples[wrong]
+    with pytest.raises(errors.ArgumentError, match="chosen by its number"):
+        samples["x"]  # type: ignore[call-overload]
 
 
 def test_buffers_are_used_again(tmp_path: Path) -> None:
@@ -302,6 +465,45 @@ def test_a_subset_numbers_samples_anew(tmp_path: Path) -> None:
     np.testing.assert_array_equal(batch["samples"], array[[200, 9, 200]])
     assert batch.ids.tolist() == [2, 0, 2] and len(subset) == 3
     np.testing.assert_array_equal(subset[1]["samples"], array[4])
+
+
+@pytest.mark.parametrize("kind", ["npy", "deflated", "gzip"])
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_torch_loaders_take_the_data_set_as_it_is(tmp_path: Path, kind: str, shuffle: bool) -> None:
+    array = values()
+    samples = SampleDataset(KINDS[kind](tmp_path, array))
+    name = samples.fields[0]
+    subset = Subset(samples, np.arange(N)[::-1])
+    for data, expected in ((samples, array), (subset, array[::-1])):
+        whole = list(torch_stand_in.batches(data, 8, shuffle=shuffle))
+        assert [len(one[name]) for one in whole] == [8] * 37 + [4]
+        found = np.concatenate([one[name] for one in whole])
+        rows = np.concatenate(list(torch_stand_in.batches(range(N), 8, shuffle=shuffle, collate_fn=list)))
+        np.testing.assert_array_equal(found, expected[rows])
+        # the batch that was read, without a copy
+        batches = list(torch_stand_in.batches(data, 8, shuffle=shuffle, collate_fn=data.collate))
+        assert all(isinstance(one, Batch) for one in batches)
+        np.testing.assert_array_equal(np.concatenate([one[name] for one in batches]), found)
+
+
+def test_samples_one_by_one_and_together(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", x=values(20, 3), y=np.arange(20.0))
+    samples = SampleDataset(tmp_path / "a.npz")
+    together = samples.__getitems__([7, -1, 7])
+    assert len(together) == 3 and together.batch.ids.tolist() == [7, 19, 7]
+    for place, number in ((0, 7), (1, 19), (-1, 7)):
+        assert {name: one.tolist() for name, one in together[place].items()} == {
+            name: one.tolist() for name, one in samples[number].items()
+        }
+    assert [one["y"].item() for one in together] == [one["y"].item() for one in together[:]] == [7, 19, 7]
+    with pytest.raises(IndexError):
+        together[3]
+    shapeless = SampleDataset(tmp_path / "a.npz", transform=lambda batch: {"mean": batch["x"].mean(axis=0)})
+    with pytest.raises(errors.ArgumentError, match=r"mean has shape \(3,\), expected a row for each of 2 samples"):
+        next(torch_stand_in.batches(shapeless, 2))
+    # as torch pins the memory of a mapping: it makes a dictionary after this error
+    with pytest.raises(TypeError, match="found dict"):
+        Batch({"x": np.zeros(3)})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("ids", [[N], [-N - 1], [0, 1 << 40]])

@@ -11,13 +11,14 @@ import h5py
 import numpy as np
 import pytest
 
+import kinema as kn
 import kinema.ml
 from kinema import errors
 from kinema.ml import FrameDataset, Loader, SampleDataset, Statistics, Subset
 from kinema.notes import collected
 
 sys.path.insert(0, str(Path(__file__).parent / "export"))
-from export_cases import trajectory
+from export_cases import topology, trajectory
 
 KINDS = [
     "float32",
@@ -250,9 +251,52 @@ def test_normalised_frames_and_back(tmp_path: Path) -> None:
         next(iter(Loader(other, 3, normalise=stats.for_other_data(), tensors=False)))
 
 
-def test_one_system_without_elements(tmp_path: Path) -> None:
-    import kinema as kn
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("fields", [["energy"], ["forces"], ["positions", "forces", "energy"]], ids="+".join)
+@pytest.mark.parametrize("systems", [[0, 1, 2], [1]], ids=["ragged", "one system"])
+def test_what_is_normalised_is_restored(tmp_path: Path, dtype: str, fields: list[str], systems: list[int]) -> None:
+    data, tables, elements = frames_of(tmp_path, dtype=dtype)
+    stats = statistics(data)
+    paths = [data.paths[number] for number in systems]
+    asked = list(dict.fromkeys([*fields, "positions", "atomic_numbers"]))
+    labels = [tables[number] for number in systems]
+    sources = [kn.open(path, topology=topology(elements[n])) for path, n in zip(paths, systems, strict=True)]
+    part = FrameDataset(sources, fields=asked, labels=labels if "energy" in fields else None, dtype=dtype)
+    batch = part.read(np.random.default_rng(1).permutation(len(part)))
+    back = stats.restore(stats.normalise(batch))
+    tight = {"rtol": 1e-13} if dtype == "float64" else {"rtol": 3e-7, "atol": 1e-4}
+    for name in fields:
+        np.testing.assert_allclose(back[name], batch[name], **tight)  # type: ignore[arg-type]
+    assert back["atomic_numbers"].tolist() == batch["atomic_numbers"].tolist()
+    # predictions, with what says of which atoms they are
+    made = stats.normalise(batch)
+    for beside in (("ptr",), ("batch",)) if part.is_ragged else ((),):
+        few = {name: made[name] for name in (*fields, "atomic_numbers", *beside)}
+        for name in fields:
+            np.testing.assert_array_equal(stats.restore(few)[name], back[name])
 
+
+def test_what_is_restored_without_its_atoms_is_an_error(tmp_path: Path) -> None:
+    data, _, _ = frames_of(tmp_path)
+    stats, batch = statistics(data), data.read([0, 40, 80, 3])
+    made = stats.normalise(batch)
+    named = {"energy": made["energy"], "atomic_numbers": made["atomic_numbers"]}
+    for given, message in (
+        (named, "energies of ragged samples need ptr or batch beside atomic_numbers"),
+        ({"energy": made["energy"]}, "give positions or atomic_numbers too"),
+        ({"energy": made["energy"], "ptr": made["ptr"]}, "statistics are of each element"),
+        ({**named, "ptr": made["ptr"][:-1]}, "energy has 4 samples, and its atoms are of 3"),
+        ({**named, "ptr": made["ptr"], "atomic_numbers": named["atomic_numbers"][:-1]}, "are of 19 atoms, expected 20"),
+        (
+            {"forces": made["forces"], "atomic_numbers": named["atomic_numbers"][:-1]},
+            r"expected \(20,\), found \(19,\)",
+        ),
+    ):
+        with pytest.raises(errors.ArgumentError, match=message):
+            stats.restore(given)
+
+
+def test_one_system_without_elements(tmp_path: Path) -> None:
     trajectory(tmp_path / "a.trr", "O H H", 20)
     data = FrameDataset(
         kn.open(tmp_path / "a.trr"),

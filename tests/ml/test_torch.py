@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kinema.ml import Loader, Order, SampleDataset
+from kinema.ml import FrameDataset, Loader, Order, SampleDataset
 from kinema.testing.children import start_child
+from kinema.testing.writers import write_dcd
 
 torch = pytest.importorskip("torch", reason="torch is not installed: make test-ml runs these tests")
 
@@ -75,6 +76,41 @@ def test_data_loader(path: Path, workers: int, method: str) -> None:
     # workers that stay, with the order of another epoch
     loader.sampler.set_epoch(1)
     assert checked(loader) == [list(order.at_epoch(1))[start : start + 16] for start in range(0, N, 16)]
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("batch_size", [8, None])
+def test_data_loader_without_more_words(path: Path, workers: int, method: str, batch_size: int | None) -> None:
+    """The line that everybody writes first: torch's own sampler and collation."""
+    loader = DataLoader(
+        SampleDataset(path),
+        batch_size=batch_size,
+        shuffle=True,
+        num_workers=workers,
+        multiprocessing_context=method if workers else None,
+        timeout=120 if workers else 0,
+    )
+    if batch_size is None:
+        found = [int(sample["x"][0]) for sample in loader]
+    else:
+        found = [one for batch in checked(loader) for one in batch]
+    assert sorted(found) == list(range(N)) and found != list(range(N))
+
+
+def test_default_collation_of_frames(tmp_path: Path) -> None:
+    write_dcd(tmp_path / "a.dcd", np.random.default_rng(0).random((10, 4, 3)).astype(np.float32))
+    frames = FrameDataset(tmp_path / "a.dcd")
+    found = torch.cat([batch["positions"] for batch in DataLoader(frames, batch_size=4)])
+    assert torch.equal(found, torch.from_numpy(frames.read(range(10))["positions"]))
+
+
+def test_a_batch_of_ours_is_not_emptied(path: Path) -> None:
+    from torch.utils.data import default_convert
+
+    batch = SampleDataset(path).read([3, 4])
+    assert checked([default_convert(batch)]) == [[3, 4]]
 
 
 def test_default_collation_of_single_samples(path: Path) -> None:
@@ -328,3 +364,7 @@ def test_lightning(path: Path, tmp_path: Path) -> None:
     theirs = DataLoader(SampleDataset(path), batch_size=16, sampler=OrderSampler(Order(N, 8)), collate_fn=collate)
     trainer(2).fit(Model(), theirs)
     assert [one for batch in seen for one in batch] == epochs[0] + epochs[1]
+    seen.clear()
+    # torch's own order and collation
+    trainer(1).fit(Model(), DataLoader(SampleDataset(path), batch_size=16, shuffle=True))
+    assert sorted(one for batch in seen for one in batch) == list(range(N))

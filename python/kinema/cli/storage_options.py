@@ -1,4 +1,4 @@
-"""Options of commands that write H5MD files: how values are stored."""
+"""Options of commands on how values are stored, in what they write and in archives of samples that they read."""
 
 from typing import Annotated
 
@@ -7,7 +7,7 @@ import typer
 from kinema.cli import numbers
 from kinema.formats.hdf5.filters import COMPRESSIONS as _LEVELS
 
-__all__ = ["COMPRESSIONS", "Checksum", "MaxError", "Shuffle", "Unit", "compression", "layout"]
+__all__ = ["COMPRESSIONS", "Checksum", "FileIsSample", "MaxError", "Shuffle", "Unit", "compression", "layout"]
 
 # with their levels: gzip[:1-9]
 COMPRESSIONS = [
@@ -21,6 +21,15 @@ Shuffle = Annotated[
     typer.Option("--shuffle/--no-shuffle", help="HDF5's shuffle before --compress.", show_default=False),
 ]
 Checksum = Annotated[bool, typer.Option("--checksum", help="Store a Fletcher32 checksum with each chunk.")]
+
+FileIsSample = Annotated[
+    bool | None,
+    typer.Option(
+        "--file-is-sample/--no-file-is-sample",
+        help="Each file of samples is one sample, or an archive of many; a folder that may be either is refused.",
+        show_default=False,
+    ),
+]
 
 MaxError = Annotated[
     float | None,

@@ -45,12 +45,16 @@ class GivenFiles:
 
     def paths(self) -> list[str]:
         """The files that are there now for patterns, in the order of the numbers in their names; names as they are.
+        Published files that another node keeps are fetched.
 
         Raises as `kinema.cache.await_ready` where a published file cannot be fetched, ArgumentError where `local` is
         None.
         """
-        names = (name for given in self.given for name in (_matching(given) if _is_pattern(given) else [given]))
-        return [self._readable(name) for name in names]
+        return [self._readable(name) for name in self.names()]
+
+    def names(self) -> list[str]:
+        """The same by their own names; nothing is fetched."""
+        return [name for given in self.given for name in (_matching(given) if _is_pattern(given) else [given])]
 
     def checked(self) -> list[str]:
         """As `paths`; FileNotFound for a pattern that no file fits."""

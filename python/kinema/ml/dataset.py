@@ -8,7 +8,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -17,7 +17,17 @@ from kinema.cache.blocks import explain_blocks
 from kinema.cache.node_cache import NodeCache
 from kinema.errors import ArgumentError, OutOfRangeError
 
-__all__ = ["Batch", "Dataset", "DatasetOverAnother", "Reading", "Subset", "sample_numbers"]
+__all__ = [
+    "Batch",
+    "Dataset",
+    "DatasetOverAnother",
+    "Reading",
+    "SingleSamples",
+    "Subset",
+    "batch_of",
+    "row_of",
+    "sample_numbers",
+]
 
 Allocate = Callable[[int], NDArray[np.uint8]]
 
@@ -42,6 +52,9 @@ class Batch(Mapping[str, NDArray[Any]]):
         self.ids: NDArray[np.int64] = np.zeros(0, np.int64)
         self._arrays: dict[str, NDArray[Any]] = {}
         self._buffers: dict[str, NDArray[np.uint8]] = {}
+        if allocate is not None and not callable(allocate):
+            # torch's pinning gives arrays by name, and takes a dictionary instead after a TypeError
+            raise TypeError(f"allocate makes a buffer of so many bytes, found {type(allocate).__name__}")
         self._allocate = allocate
 
     def start(self, ids: NDArray[np.int64]) -> Batch:
@@ -121,6 +134,39 @@ def _batch(ids: NDArray[np.int64], arrays: dict[str, NDArray[Any]]) -> Batch:
     return batch
 
 
+class SingleSamples(Sequence[dict[str, NDArray[Any]]]):
+    """The samples of a batch one by one: what `dataset[i]` gives of each, over the memory of the batch.
+
+    Attributes
+    ----------
+    batch : Batch
+    """
+
+    def __init__(self, batch: Batch, sample: Callable[[Batch, int], dict[str, NDArray[Any]]]) -> None:
+        self.batch = batch
+        self._sample = sample
+
+    @overload
+    def __getitem__(self, index: int) -> dict[str, NDArray[Any]]: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[dict[str, NDArray[Any]]]: ...
+    def __getitem__(self, index: int | slice) -> dict[str, NDArray[Any]] | list[dict[str, NDArray[Any]]]:
+        if isinstance(index, slice):
+            return [self._sample(self.batch, place) for place in range(*index.indices(len(self)))]
+        return self._sample(self.batch, _index(index, len(self)))
+
+    def __len__(self) -> int:
+        return self.batch.n_samples
+
+    def __repr__(self) -> str:
+        return f"<SingleSamples of {self.batch!r}>"
+
+
+def batch_of(samples: SingleSamples | Batch) -> Batch:
+    """The batch that samples were read as."""
+    return samples.batch if isinstance(samples, SingleSamples) else samples
+
+
 @dataclass(frozen=True)
 class Reading:
     """What a batch takes of the files, known before it is read."""
@@ -162,8 +208,10 @@ class Extents:
 class Dataset(ABC):
     """Samples by number: `dataset.read(ids)` gives those of any numbers, in their order, as one `Batch`.
 
-    A map-style data set of torch as it is: `DataLoader(dataset, collate_fn=dataset.collate)` calls `__getitems__` once
-    a batch. Pickles hold paths and what is known of the files, never open ones; a forked process opens its own.
+    A map-style data set of torch as it is: `DataLoader(dataset)` calls `__getitems__` once a batch, and its own
+    collation makes tensors; with `collate_fn=kinema.ml.torch.collate` these are over the memory of the batch.
+
+    Pickles hold paths and what is known of the files, never open ones; a forked process opens its own.
     """
 
     @abstractmethod
@@ -176,8 +224,8 @@ class Dataset(ABC):
 
         Parameters
         ----------
-        ids : (n,) integers
-            Negative ones count from the end.
+        ids : (n,) integers, or (len(self),) booleans
+            Negative numbers count from the end. A mask chooses the samples where it is true.
         out : Batch, optional
             An earlier batch, whose buffers are used again: its arrays are overwritten, and it is returned.
         workers : int, optional
@@ -225,23 +273,29 @@ class Dataset(ABC):
         """Where the bytes of samples from 0 to n - 1 are, in their order; of data sets that have a `node_cache`."""
         raise NotImplementedError
 
-    def __getitem__(self, index: int) -> dict[str, NDArray[Any]]:
-        """One sample: arrays of a batch of one, without the dimension of the samples where there is one."""
-        batch = self.read([_index(index, len(self))], workers=1)
-        return {name: self._single(name, array) for name, array in batch.items()}
+    @overload
+    def __getitem__(self, index: int) -> dict[str, NDArray[Any]]: ...
+    @overload
+    def __getitem__(self, index: slice | Sequence[int] | NDArray[Any]) -> Batch: ...
+    def __getitem__(self, index: int | slice | Sequence[int] | NDArray[Any]) -> dict[str, NDArray[Any]] | Batch:
+        """One sample, its arrays without the dimension of the samples; of a slice, a list of numbers or a mask the
+        batch that `read` gives."""
+        if isinstance(index, slice) or np.ndim(index):
+            return self.read(sample_numbers(index, len(self)))
+        return self._sample(self.read([_index(index, len(self))], workers=1), 0)
 
-    def _single(self, name: str, array: NDArray[Any]) -> NDArray[Any]:
-        """The array of a batch of one sample as that of the sample."""
-        return np.asarray(array[0])
+    def _sample(self, batch: Batch, place: int) -> dict[str, NDArray[Any]]:
+        """The arrays of one sample of a batch, without the dimension of the samples where there is one."""
+        return {name: row_of(name, array, place, batch.n_samples) for name, array in batch.items()}
 
-    def __getitems__(self, ids: Sequence[int]) -> Batch:
-        """The batch of a list of numbers, as torch's DataLoader asks for it."""
-        return self.read(ids)
+    def __getitems__(self, ids: Sequence[int]) -> SingleSamples:
+        """The samples of a list of numbers, read at once, as torch's DataLoader asks for them."""
+        return SingleSamples(self.read(ids), self._sample)
 
     @staticmethod
-    def collate(batch: Batch) -> Batch:
-        """The `collate_fn` for torch's DataLoader: what `__getitems__` gives is a batch already."""
-        return batch
+    def collate(samples: SingleSamples | Batch) -> Batch:
+        """A `collate_fn` for torch's DataLoader: the batch that `__getitems__` has read."""
+        return batch_of(samples)
 
     def explain(self, batch_size: int = 256) -> str:
         """Bytes read and decoded for each useful byte, of batches in exact random order and of whole windows.
@@ -329,8 +383,8 @@ class DatasetOverAnother(Dataset):
     def bounds(self) -> NDArray[np.int64]:
         return self.dataset.bounds
 
-    def _single(self, name: str, array: NDArray[Any]) -> NDArray[Any]:
-        return self.dataset._single(name, array)
+    def _sample(self, batch: Batch, place: int) -> dict[str, NDArray[Any]]:
+        return self.dataset._sample(batch, place)
 
     def _better_layout(self) -> str:
         return self.dataset._better_layout()
@@ -387,17 +441,24 @@ class Subset(DatasetOverAnother):
         return np.concatenate([[0], changes, [len(self)]]).astype(np.int64)
 
 
-def sample_numbers(ids: ArrayLike, n: int) -> NDArray[np.int64]:
-    """(len(ids),) int64 from 0 up; negative numbers count from the end.
+def sample_numbers(ids: ArrayLike | slice, n: int) -> NDArray[np.int64]:
+    """(len(ids),) int64 from 0 up; negative numbers count from the end. Also of a slice, and of a mask of n samples.
 
-    Raises ArgumentError for what is no list of whole numbers, OutOfRangeError for a sample that is not there.
+    Raises ArgumentError for what is none of these, OutOfRangeError for a sample that is not there.
     """
+    if isinstance(ids, slice):
+        return np.arange(*ids.indices(n), dtype=np.int64)
     array = np.asarray(ids)
+    if array.dtype.kind == "b":
+        if array.shape != (n,):
+            raise ArgumentError(f"a mask has a value for each of {n} samples, found shape {array.shape}")
+        return np.flatnonzero(array).astype(np.int64)
     if array.size == 0 and array.ndim <= 1:
         return np.zeros(0, np.int64)
     if array.ndim != 1 or array.dtype.kind not in "iu":
         raise ArgumentError(
-            f"samples are chosen by a list of whole numbers, found {array.dtype} of shape {array.shape}"
+            "samples are chosen by a list of whole numbers, a slice or a mask, found "
+            f"{array.dtype} of shape {array.shape}"
         )
     if array.dtype.kind == "u" and array.max() > np.iinfo(np.int64).max:
         raise OutOfRangeError(f"sample {array.max()} of {n} samples")
@@ -407,6 +468,16 @@ def sample_numbers(ids: ArrayLike, n: int) -> NDArray[np.int64]:
         raise OutOfRangeError(f"sample {numbers[wrong][0]} of {n} samples")
     numbers[numbers < 0] += n
     return numbers
+
+
+def row_of(name: str, array: NDArray[Any], place: int, n: int) -> NDArray[Any]:
+    """The row of one sample of an array of a batch of `n`; ArgumentError for an array that has not one for each."""
+    if array.shape[:1] != (n,):
+        raise ArgumentError(
+            f"array {name} has shape {array.shape}, expected a row for each of {n} samples; let collate_fn be "
+            "dataset.collate or kinema.ml.torch.collate, which take the batch as it is"
+        )
+    return np.asarray(array[place])
 
 
 def _index(index: Any, n: int) -> int:

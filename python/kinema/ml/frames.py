@@ -14,7 +14,7 @@ from kinema.cache.node_cache import NodeCache, NodeCacheChoice, node_cache_of
 from kinema.errors import ArgumentError
 from kinema.frame import VECTOR_FIELDS, float_name
 from kinema.ml.catalogue.catalogue import Catalogue
-from kinema.ml.dataset import Batch, Dataset, Extents, Reading, sample_numbers
+from kinema.ml.dataset import Batch, Dataset, Extents, Reading, row_of, sample_numbers
 from kinema.ml.labels import CatalogueNumbers, Table, atomic_numbers_of, label_values
 from kinema.ml.pairs import lagged_positions
 from kinema.ml.processes import OfProcess
@@ -350,9 +350,18 @@ class FrameDataset(Dataset):
             joined = np.concatenate(parts) if parts else np.zeros(0, np.int64)
             batch.put("atomic_numbers", joined if self._ragged else joined.reshape(len(system), self._counts[0]))
 
-    def _single(self, name: str, array: NDArray[Any]) -> NDArray[Any]:
-        of_atoms = {*self._vectors, *(name + LAGGED for name in self._vectors), "atomic_numbers", "batch", "ptr"}
-        return array if self._ragged and name in of_atoms else super()._single(name, array)
+    def _sample(self, batch: Batch, place: int) -> dict[str, NDArray[Any]]:
+        if not self._ragged:
+            return super()._sample(batch, place)
+        if "ptr" not in batch:
+            raise ArgumentError("single samples need ptr, which the transform has taken out of the batch")
+        begin, end = batch["ptr"][place : place + 2].tolist()
+        own = {"batch": np.zeros(end - begin, np.int64), "ptr": np.array([0, end - begin], np.int64)}
+        of_atoms = {*self._vectors, *(name + LAGGED for name in self._vectors), "atomic_numbers"}
+        for name, array in batch.items():
+            if name not in own:
+                own[name] = array[begin:end] if name in of_atoms else row_of(name, array, place, batch.n_samples)
+        return {name: own[name] for name in batch}
 
     def plan(self, ids: ArrayLike) -> Reading:
         frames = np.unique(self._frames_of(sample_numbers(ids, len(self))))

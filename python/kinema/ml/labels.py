@@ -13,6 +13,7 @@ from kinema.choices import check_choice
 from kinema.errors import ArgumentError, CorruptFileError
 from kinema.files import read_regular
 from kinema.formats.h5md.schema import SYMBOLS
+from kinema.ml.label_columns import LabelColumns
 from kinema.ml.systems import CatalogueSystems, System
 from kinema.notes import emit
 from kinema.trajectory import Trajectory
@@ -46,14 +47,15 @@ def label_values(
     masks = []
     for (system, trajectory), table in zip(opened, tables, strict=True):
         there = np.ones(len(system.frames), bool)
-        own = {} if system.entry is None else system.entry.labels()
+        own = LabelColumns({}) if system.entry is None else LabelColumns.of(system.entry.labels())
         for name in names:
-            unit: str | None = None
-            if table is not None and name in table:
-                values, known = join_by_step(trajectory.steps, table["step"], table[name], f"{system.name}: {name}")
-            elif name in own:
-                values = np.asarray(own[name])[system.numbers(np.arange(len(system.frames)))]
-                known = np.ones(len(values), bool)
+            unit: str | None
+            if table is not None and (column := table.column(name)) is not None:
+                values, known = join_by_step(trajectory.steps, table["step"], table[column], f"{system.name}: {name}")
+                unit = table.units.get(column)
+            elif (column := own.column(name)) is not None:
+                values = np.asarray(own[column])[system.numbers(np.arange(len(system.frames)))]
+                known, unit = np.ones(len(values), bool), own.units.get(column)
             else:
                 values, known, unit = _of_observable(system, trajectory, name, table, own)
             units[name].add(unit)
@@ -108,7 +110,7 @@ def join_by_step(
     return result, there
 
 
-def read_table(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
+def read_table(path: str | os.PathLike[str]) -> LabelColumns:
     """Columns of a CSV file with a line of names, as `Results.save` writes it; lines that begin with # are left out."""
     name = os.fspath(path)
     text = read_regular(name, "table of labels", _LARGEST_TABLE).decode("utf-8", "replace")
@@ -122,22 +124,22 @@ def read_table(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
         raise CorruptFileError(
             f"{name}: a line of the table has other than {len(names)} numbers: {error}", path=name
         ) from None
-    return {column: values[:, i] for i, column in enumerate(names)}
+    return LabelColumns({column: values[:, i] for i, column in enumerate(names)})
 
 
-def _tables(labels: Any, n: int) -> list[Mapping[str, Any] | None]:
+def _tables(labels: Any, n: int) -> list[LabelColumns | None]:
     if labels is None:
         return [None] * n
     several = isinstance(labels, Sequence) and not isinstance(labels, (str, bytes))
     given = list(labels) if several else [labels]
     if len(given) != n:
         raise ArgumentError(f"labels are a table for each of {n} trajectories, found {len(given)}")
-    tables: list[Mapping[str, Any] | None] = []
+    tables: list[LabelColumns | None] = []
     for table in given:
         columns = read_table(table) if isinstance(table, (str, os.PathLike)) else table
         if not hasattr(columns, "__contains__") or "step" not in columns:
             raise ArgumentError('a table of labels has a column "step", by which it is joined to the frames')
-        tables.append(columns)
+        tables.append(LabelColumns.of(columns))
     return tables
 
 

@@ -6,12 +6,11 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kinema.errors import ArgumentError
+from kinema.ml.label_columns import LabelColumns
 from kinema.opening import open as open_trajectory
 from kinema.trajectory import Trajectory
 
@@ -46,8 +45,10 @@ class MdcathTrajectory:
         """The trajectory, with forces. Raises as `kinema.open`."""
         return open_trajectory(self.path, particles=self.particles, dt=self.dt)
 
-    def labels(self) -> dict[str, NDArray[Any]]:
-        """Values of all frames by name, (frames,), and "temperature" in K. Raises CorruptFileError."""
+    def labels(self) -> LabelColumns:
+        """Values of all frames by name, (frames,), in the units that the file says, and "temperature" in K. Raises
+        CorruptFileError."""
+        from kinema.formats.h5md.read.other_layouts import unit_of
         from kinema.formats.hdf5.file import OpenFile, open_hdf5, reading
         from kinema.formats.hdf5.virtual import values_of
 
@@ -55,7 +56,9 @@ class MdcathTrajectory:
             opened = OpenFile(self.path, file, os.path.getsize(self.path), format="HDF5")
             group = file[self.particles]
             found = {name: np.asarray(values_of(opened, group[name])) for name in self.label_names}
-        return found | {"temperature": np.full(self.n_frames, float(self.temperature))}
+            units = {name: unit_of(group[name]) for name in self.label_names}
+        found["temperature"] = np.full(self.n_frames, float(self.temperature))
+        return LabelColumns(found, {**units, "temperature": "K"})
 
 
 def mdcath(

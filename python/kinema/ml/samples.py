@@ -1,11 +1,9 @@
-"""`SampleDataset`: samples x features of any type, in HDF5, `.npy` and `.npz` files; a folder with a sample a file."""
+"""`SampleDataset`: samples x features of any type, in HDF5, `.npy` and `.npz` files."""
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,20 +12,19 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from kinema import _core
 from kinema.cache.node_cache import NodeCache, NodeCacheChoice, node_cache_of
 from kinema.errors import ArgumentError, CorruptFileError
-from kinema.files import file_names, read_regular
 from kinema.formats.hdf5.stored_dataset import StoredDataset
 from kinema.ml.archives.origin import SampleOrigin, origin_of
+from kinema.ml.archives.sample_files import SampleFiles
 from kinema.ml.dataset import Batch, Dataset, Extents, Reading, sample_numbers
 from kinema.ml.deflated import DeflatedMembers
 from kinema.ml.processes import OfProcess, file_pool
-from kinema.ml.stored_samples import ENDINGS, LIST_OF_FILES, Deflated, SampleFile, extents_of, samples_of
+from kinema.ml.stored_samples import Deflated, SampleFile, extents_of
 from kinema.progress import Report
 from kinema.resources import parse_memory, worker_count
 
 __all__ = ["SampleDataset", "Transform", "transformed"]
 
-_LARGEST_LIST = 1 << 28
-
+_OTHERS = "; choose other arrays with fields= (--fields)"
 Transform = Callable[[Batch], Mapping[str, Any] | None]
 
 
@@ -43,7 +40,10 @@ class SampleDataset(Dataset):
     Parameters
     ----------
     source : path, list of paths, or a folder
-        A folder has a sample a file, in the order of their names; one that `kinema.ml.export` has made, its shards.
+        Patterns (`"*.npz"`) stand for the files that fit, in the order of the numbers in their names. Files that
+        another node has published and keeps (`kinema.cache.publish(local=)`) are fetched to the folder of `node_cache`.
+        Of a folder all files, in the order of their names: archives, or each file one sample (`file_is_sample`); of one
+        that `kinema.ml.export` has made its shards.
     fields : str or list of str, optional
         Arrays: names of data sets or members. By default all at the root of the first file. The array of a `.npy` file
         is "samples".
@@ -52,7 +52,8 @@ class SampleDataset(Dataset):
     transform : callable, optional
         Takes each batch, changes its arrays, or returns a mapping of others.
     file_is_sample : bool, optional
-        Whether each file is one sample; by default for folders.
+        Whether each file is one sample. By default the files of a folder are, with a note; if all of them may be
+        archives of several samples, the folder is refused until this is given.
     memory : int or str
         For samples of deflated members that are kept decompressed.
     node_cache : kinema.cache.NodeCache or path, optional
@@ -76,23 +77,20 @@ class SampleDataset(Dataset):
         memory: int | str = "256 MiB",
         node_cache: NodeCacheChoice = None,
     ) -> None:
-        paths, is_folder = _paths_of(source)
-        wanted = [fields] if isinstance(fields, str) else None if fields is None else list(fields)
-        self._whole = is_folder if file_is_sample is None else file_is_sample
         self._transform = transform
         self._memory = parse_memory(memory)
-        first = samples_of(paths[0], wanted, whole=self._whole)
+        wanted = [fields] if isinstance(fields, str) else None if fields is None else list(fields)
+        cache = node_cache_of(node_cache)
+        found = SampleFiles.of(source, wanted, file_is_sample, None if cache is None else cache.root)
+        self._whole, files = found.file_is_sample, found.arrays
+        first = files[0]
         self._names = tuple(one.name for one in first)
-        files = [first, *(samples_of(path, self._names, whole=self._whole) for path in paths[1:])]
-        for file in files:
-            _check_alike(first, file)
-        self._paths = [os.path.abspath(path) for path in paths]
+        self._paths = [os.path.abspath(path) for path in found.paths]
         self._status = [_status(path) for path in self._paths]
         self._files = {name: [file[i] for file in files] for i, name in enumerate(self._names)}
         self._types = {one.name: _type(one, dtype) for one in first}
         rows = [file[0].rows for file in files]
         self._bounds = np.concatenate([[0], np.cumsum(rows)]).astype(np.int64)
-        cache = node_cache_of(node_cache)
         self._node_cache = None if cache is None else cache.sized(max(map(_unit, first)))
         self._opened: OfProcess[_OpenSamples] = OfProcess(self._open)
         self._origins: dict[int, SampleOrigin] = {}
@@ -345,55 +343,19 @@ def transformed(batch: Batch, transform: Transform | None) -> Batch:
     return batch
 
 
-def _paths_of(source: Any) -> tuple[list[str], bool]:
-    """The files in order, and whether a folder was given."""
-    if isinstance(source, (str, os.PathLike)) and os.path.isdir(source):
-        folder = Path(os.fsdecode(source))
-        if (folder / LIST_OF_FILES).is_file():
-            return _exported(folder), False
-        names = sorted(entry.name for entry in os.scandir(folder) if entry.name.endswith(ENDINGS) and entry.is_file())
-        if not names:
-            raise ArgumentError(f"{folder}: has no files of samples ({', '.join(ENDINGS)})", path=str(folder))
-        return [str(folder / name) for name in names], True
-    return file_names(source), False
-
-
-def _exported(folder: Path) -> list[str]:
-    """The shards that `kinema.ml.export` has made in a folder, in the order of the samples."""
-    listed = folder / LIST_OF_FILES
-    try:
-        shards = json.loads(read_regular(str(listed), "list of files", _LARGEST_LIST))["shards"]
-        names = [shard.get("file") for shard in shards]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise CorruptFileError(f"{listed}: no list of exported files: {error}", path=str(listed)) from None
-    if not all(isinstance(name, str) and name.endswith(ENDINGS) for name in names):
-        raise ArgumentError(
-            f"{folder}: was exported to other files than archives of all arrays; of npy give the files of one array, "
-            "such as positions-00000.npy, with file_is_sample=False",
-            path=str(folder),
-        )
-    return [str(folder / name) for name in names]
-
-
-def _check_alike(first: list[SampleFile], file: list[SampleFile]) -> None:
-    for one, other in zip(first, file, strict=True):
-        if (one.shape, one.dtype) != (other.shape, other.dtype):
-            raise ArgumentError(
-                f"{other.path}: {other.name} has samples of {other.shape} {other.dtype}, expected {one.shape} "
-                f"{one.dtype} as of {one.path}",
-                path=other.path,
-            )
-
-
 def _type(one: SampleFile, dtype: DTypeLike | None) -> np.dtype[Any]:
     native = one.dtype.newbyteorder("=")
     if not np.prod(one.shape, dtype=np.int64) * native.itemsize:
-        raise ArgumentError(f"{one.path}: {one.name} has samples without values, of shape {one.shape}", path=one.path)
+        raise ArgumentError(
+            f"{one.path}: {one.name} has samples without values, of shape {one.shape}{_OTHERS}", path=one.path
+        )
     if dtype is None:
         return native
     wanted = np.dtype(dtype).newbyteorder("=")
     if not np.can_cast(native, wanted, "same_kind"):
-        raise ArgumentError(f"{one.path}: {one.name} is {one.dtype}, which dtype={wanted} cannot hold", path=one.path)
+        raise ArgumentError(
+            f"{one.path}: {one.name} is {one.dtype}, which dtype={wanted} cannot hold{_OTHERS}", path=one.path
+        )
     return wanted
 
 

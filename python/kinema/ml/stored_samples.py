@@ -6,7 +6,7 @@ import ast
 import os
 import struct
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import IO, Any
 
@@ -17,7 +17,18 @@ from kinema.errors import ArgumentError, CorruptFileError, Error, TruncatedFileE
 from kinema.files import is_hdf5, open_regular
 from kinema.formats.hdf5.stored_dataset import NOT_STORED, StoredDataset
 
-__all__ = ["ENDINGS", "OWN_GROUP", "Deflated", "SampleFile", "StoredMember", "extents_of", "is_archive", "samples_of"]
+__all__ = [
+    "ENDINGS",
+    "LIST_OF_FILES",
+    "OWN_GROUP",
+    "Deflated",
+    "SampleFile",
+    "StoredMember",
+    "arrays_of",
+    "as_samples",
+    "extents_of",
+    "samples_of",
+]
 
 _NPY = b"\x93NUMPY"
 _LOCAL = b"PK\x03\x04"
@@ -113,56 +124,46 @@ def extents_of(
     return place.addresses[chunks][there].astype(np.int64), place.sizes[chunks][there].astype(np.int64), which
 
 
-def is_archive(path: str | os.PathLike[str]) -> bool:
-    """Whether a path is a folder, `.npy`, `.npz`, or HDF5 of ours or with data sets alone: no trajectory."""
-    name = os.fspath(path)
-    if os.path.isdir(name) or name.lower().endswith((".npy", ".npz")):
-        return True
-    if not os.path.isfile(name) or not is_hdf5(name):
-        return False
-    from kinema.formats.hdf5.file import open_hdf5, reading
-
-    with open_hdf5(name) as file, reading(name):
-        # NetCDF-4 says its conventions
-        is_other = "h5md" in file or "Conventions" in file.attrs
-        return not is_other and (f"{OWN_GROUP}/origin" in file or _has_arrays_alone(file))
-
-
-def _has_arrays_alone(file: Any) -> bool:
-    return all(hasattr(file[name], "shape") for name in file)
-
-
 def samples_of(path: str, names: Sequence[str] | None, *, whole: bool) -> list[SampleFile]:
     """The arrays of a file, those of `names` in their order, or all of them.
 
     `whole`: an array is one sample, as where a folder has a file a sample.
 
-    Raises ArgumentError for arrays that are not there, or of different lengths; CorruptFileError, TruncatedFileError
-    and UnsupportedFormatError with path and byte.
+    Raises as `arrays_of` and `as_samples`.
+    """
+    return as_samples(arrays_of(path, names), whole=whole)
+
+
+def arrays_of(path: str, names: Sequence[str] | None) -> list[SampleFile]:
+    """The same, with the rows of each array as its samples, whether or not all arrays have as many.
+
+    Raises ArgumentError for arrays that are not there; CorruptFileError, TruncatedFileError and UnsupportedFormatError
+    with path and byte.
     """
     if is_hdf5(path):
-        found = _of_hdf5(path, names)
-    else:
-        with open_regular(path, "samples") as file:
-            magic = file.read(6)
-            if magic == _NPY:
-                size = os.fstat(file.fileno()).st_size
-                if names is not None and len(names) != 1:
-                    raise ArgumentError(f"{path}: has one array, expected {', '.join(names)}", path=path)
-                found = [_of_npy(path, file, 0, size, names[0] if names else "samples")]
-            elif magic[:4] == _LOCAL or magic[:4] == b"PK\x05\x06":
-                found = _of_npz(path, file, names)
-            else:
-                raise UnsupportedFormatError(
-                    f"{path}: byte 0: neither HDF5 nor .npy nor .npz, found {magic!r}", path=path, offset=0
-                )
-    if whole:
-        found = [_as_one(one) for one in found]
-    lengths = {one.name: one.rows for one in found}
-    if len(set(lengths.values())) > 1:
-        listed = ", ".join(f"{name}: {rows}" for name, rows in lengths.items())
+        return _of_hdf5(path, names)
+    with open_regular(path, "samples") as file:
+        magic = file.read(6)
+        if magic == _NPY:
+            size = os.fstat(file.fileno()).st_size
+            if names is not None and len(names) != 1:
+                raise ArgumentError(f"{path}: has one array, expected {', '.join(names)}", path=path)
+            return [_of_npy(path, file, 0, size, names[0] if names else "samples")]
+        if magic[:4] == _LOCAL or magic[:4] == b"PK\x05\x06":
+            return _of_npz(path, file, names)
+    raise UnsupportedFormatError(
+        f"{path}: byte 0: neither HDF5 nor .npy nor .npz, found {magic!r}", path=path, offset=0
+    )
+
+
+def as_samples(arrays: Sequence[SampleFile], *, whole: bool) -> list[SampleFile]:
+    """The arrays of a file, each of them one sample if `whole`; ArgumentError for different numbers of samples."""
+    found = [_as_one(one) for one in arrays] if whole else list(arrays)
+    if len({one.rows for one in found}) > 1:
+        path, listed = found[0].path, ", ".join(f"{one.name}: {one.rows}" for one in found)
         raise ArgumentError(
-            f"{path}: its arrays have different numbers of samples ({listed}); choose with fields=", path=path
+            f"{path}: its arrays have different numbers of samples ({listed}); choose with fields= (--fields)",
+            path=path,
         )
     return found
 
@@ -268,7 +269,36 @@ def _of_npz(path: str, file: IO[bytes], names: Sequence[str] | None) -> list[Sam
         raise ArgumentError(
             f"{path}: there is no member {', '.join(missing)}, only {', '.join(members) or 'none'}", path=path
         )
-    return [_of_member(path, file, archive, members[name], name) for name in chosen]
+
+    def member(name: str) -> SampleFile:
+        info = members[name]
+        try:
+            return _of_member(path, file, archive, info, name)
+        except CorruptFileError:
+            if info.filename.endswith(".npy"):
+                raise
+            raise UnsupportedFormatError(
+                f"{path}: byte {info.header_offset}: member {info.filename} is no .npy array",
+                path=path,
+                offset=info.header_offset,
+            ) from None
+
+    return _each(chosen, member, is_choice=names is not None)
+
+
+def _each(names: Sequence[str], read: Callable[[str], SampleFile], *, is_choice: bool) -> list[SampleFile]:
+    """The arrays of these names; the error of one that cannot be read names the others, unless a user chose them."""
+    found = []
+    for name in names:
+        try:
+            found.append(read(name))
+        except (ArgumentError, UnsupportedFormatError) as error:
+            others = ", ".join(one for one in names if one != name)
+            if is_choice or not others:
+                raise
+            message = f"{error}; choose other arrays with fields= (--fields), of {others}"
+            raise type(error)(message, path=error.path, offset=error.offset) from None
+    return found
 
 
 def _of_member(path: str, file: IO[bytes], archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> SampleFile:
@@ -349,7 +379,7 @@ def _of_hdf5(path: str, names: Sequence[str] | None) -> list[SampleFile]:
     with open_hdf5(path) as file, reading(path):
         opened = OpenFile(path, file, os.path.getsize(path), format="HDF5")
         chosen = _arrays(path, file) if names is None else list(names)
-        return [_of_dataset(opened, name) for name in chosen]
+        return _each(chosen, lambda name: _of_dataset(opened, name), is_choice=names is not None)
 
 
 def _arrays(path: str, file: Any) -> list[str]:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema.errors import ArgumentError, missing_package
-from kinema.ml.dataset import Batch
+from kinema.ml.dataset import Batch, SingleSamples, batch_of
 from kinema.ml.loading.order import Order
 
 try:
@@ -33,9 +33,9 @@ class TensorBatch(dict[str, Any]):
     ids: NDArray[np.int64]
 
 
-def collate(batch: Batch) -> TensorBatch:
-    """The `collate_fn` of torch's DataLoader for a data set of Kinema: tensors over the memory of the batch."""
-    return _tensors(batch)
+def collate(samples: SingleSamples | Batch) -> TensorBatch:
+    """A `collate_fn` of torch's DataLoader for a data set of Kinema: tensors over the memory of the batch."""
+    return _tensors(batch_of(samples))
 
 
 def _tensors(batch: Batch) -> TensorBatch:

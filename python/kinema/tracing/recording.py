@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any, Protocol
 from weakref import WeakSet
 
@@ -44,6 +44,7 @@ class Trace:
         self.path: str | None = None
         self.events = self.lost = 0
         _core.trace_start(self.folder, compress)
+        _describe_folder()
         self._before = {name: os.environ.get(name) for name in (FOLDER_VARIABLE, COMPRESS_VARIABLE)}
         os.environ[FOLDER_VARIABLE] = self.folder
         os.environ[COMPRESS_VARIABLE] = "1" if compress else "0"
@@ -105,6 +106,7 @@ def begin_of_environment() -> None:
     if _core.TRACE_ERROR is not None and not _is_command():
         emit([f"{FOLDER_VARIABLE}: {_core.TRACE_ERROR}; no trace is recorded"])
     elif _core.TRACE_ERROR is None:
+        _describe_folder()
         atexit.register(_end_journal)
 
 
@@ -166,6 +168,7 @@ class TraceOfRun:
                 recorded, _joined = False, None
             if self.folder is not None and not recorded:
                 _core.trace_start(self.folder, self.compress)
+                _describe_folder()
                 _joined = self
         if runner and _core.trace_enabled():
             describe("runner", runner)
@@ -229,6 +232,12 @@ def until_the_trace_ends(one: _Open) -> None:
 def describe(label: str, value: object) -> None:
     """Says something of this process at the front of its file: its rank, its runner."""
     _core.trace_describe(label, str(value))
+
+
+def _describe_folder() -> None:
+    """Says what relative names of files are relative to; nothing if the process has begun in a folder that is gone."""
+    with suppress(FileNotFoundError):
+        describe("cwd", os.getcwd())
 
 
 def _failure_note(status: _core.TraceStatus) -> str:

@@ -89,6 +89,33 @@ def test_what_a_newcomer_does_wrong(words: list[str], line: str, capsys: Any) ->
     assert sorted(os.listdir()) == before
 
 
+def test_patterns_that_the_shell_has_left(capsys: Any) -> None:
+    code, out, _ = run(capsys, "ml", "convert", "[0-9].npz", "-o", "all.h5", "--json")
+    assert (code, json.loads(out)["n_samples"]) == (0, 60)
+    code, out, _ = run(capsys, "ml", "statistics", "*.h5", "-o", "all.json", "--json")
+    assert (code, json.loads(out)["n_samples"]) == (0, 60)
+    code, _, err = run(capsys, "ml", "statistics", "none*.npz", "-o", "none.json")
+    assert code == 2 and "none*.npz: no file fits this pattern" in err
+
+
+@pytest.mark.parametrize(
+    "words", [["convert", "-o", "a.h5"], ["statistics", "-o", "a.json"], ["bench", "--batch", "2", "-o", "out"]]
+)
+def test_a_folder_of_archives_is_refused_until_told(words: list[str], capsys: Any) -> None:
+    os.mkdir("archives")
+    for number in range(3):
+        os.rename(f"{number}.npz", f"archives/{number}.npz")
+    command = ["ml", words[0], "archives", *words[1:]]
+    code, _, err = run(capsys, *command)
+    assert code == 2 and "3 files with 20 rows in each array may be archives of 20 samples" in err
+    assert "--no-file-is-sample" in err and "--file-is-sample" in err
+    assert not os.path.exists("a.h5") and not os.path.exists("a.json")
+    if words[0] != "bench":
+        for option, n in (("--no-file-is-sample", 60), ("--file-is-sample", 3)):
+            code, out, _ = run(capsys, *command, option, "--force", "--json")
+            assert (code, json.loads(out)["n_samples"]) == (0, n)
+
+
 def test_the_group_without_a_command_says_what_there_is(capsys: Any) -> None:
     for words in (["ml"], ["ml", "--help"]):
         code, out, err = run(capsys, *words)

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import warnings
 import zlib
 from collections.abc import Callable
@@ -25,8 +26,9 @@ from kinema import errors
 from kinema.ml import SampleDataset, convert, plan_conversion
 from kinema.ml.archives import passes
 from kinema.ml.archives.checksums import combined
+from kinema.ml.archives.sample_files import is_archive
+from kinema.ml.archives.sources import Conversion
 from kinema.ml.archives.writers import PlacedArchive
-from kinema.ml.stored_samples import is_archive
 
 DTYPES = ("<f8", ">f8", "<f4", "<f2", "<i8", ">i2", "|u1", "|b1", "<c16", [("a", "<f4"), ("b", "<i2")])
 
@@ -148,7 +150,11 @@ def test_npy_hdf5_and_a_folder_with_a_sample_a_file(tmp_path: Path) -> None:
     arrays = [samples(4, (3,), "<f8", number) for number in range(7)]
     for number, array in enumerate(arrays):
         np.save(tmp_path / "one" / f"{number}.npy", array)
-    done = convert(tmp_path / "one", tmp_path / "out.h5")
+    with pytest.raises(errors.ArgumentError, match=r"one: 7 files with 4 rows in each array may be archives"):
+        convert(tmp_path / "one", tmp_path / "out.h5")
+    assert not (tmp_path / "out.h5").exists()
+    assert convert(tmp_path / "one", tmp_path / "rows.h5", file_is_sample=False).n_samples == 28
+    done = convert(tmp_path / "one", tmp_path / "out.h5", file_is_sample=True)
     assert (done.n_samples, done.fields) == (7, ("samples",))
     found = SampleDataset(tmp_path / "out.h5")
     assert found.read(range(7))["samples"].tobytes() == np.array(arrays).tobytes()
@@ -214,6 +220,29 @@ def test_a_type_of_fewer_digits_is_noted_with_the_largest_change(tmp_path: Path)
         assert found["y"].tobytes() == expected["y"].tobytes()
         change = float(np.abs(expected["x"].astype("<f4") - expected["x"]).max())
         assert done.notes[0].endswith(f"{change:.3g}")
+
+
+def test_the_largest_change_of_several_threads_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One thread has looked at the largest change so far when another one finds a larger one."""
+    np.save(tmp_path / "a.npy", np.zeros((4, 1)))
+    (one,) = SampleDataset(tmp_path / "a.npy").stored("samples")
+    conversion = Conversion(one, np.dtype("f4"))
+    large, small = np.array([[1 + 3e-8]]).view(np.uint8), np.array([[1 + 1e-8]]).view(np.uint8)
+    reduce, entered = np.fmax.reduce, []
+
+    class Reducing:
+        @staticmethod
+        def reduce(change: Any, **options: Any) -> Any:
+            if not entered:
+                entered.append(True)
+                thread = threading.Thread(target=conversion, args=(large,))
+                thread.start()
+                thread.join(60)
+            return reduce(change, **options)
+
+    monkeypatch.setattr(np, "fmax", Reducing)
+    conversion(small)
+    assert conversion.largest_change == pytest.approx(3e-8, rel=1e-6)
 
 
 @pytest.mark.parametrize(

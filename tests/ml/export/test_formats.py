@@ -71,6 +71,30 @@ def test_systems_of_different_size_and_other_labels(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found[4].get_dipole_moment(), [-3, -4, -5])
 
 
+@pytest.mark.parametrize("kind", ["extxyz", "deepmd"])
+@pytest.mark.parametrize("given", [None, "kJ/mol", "kJ mol-1", "eV", "kcal/mol"])
+def test_the_unit_of_an_energy_is_that_of_its_file(tmp_path: Path, kind: str, given: str | None) -> None:
+    source = trajectory(tmp_path / "a.trr", "O H H", 3)
+    (tmp_path / "e.csv").write_text("step,energy (kJ/mol)\n0,1\n10,2\n20,3\n")
+    options: dict[str, Any] = {"labels": tmp_path / "e.csv", "fields": ["positions", "energy"]}
+    if given is not None:
+        options["label_units"] = {"energy": given}
+    output = tmp_path / f"out{'.extxyz' if kind == 'extxyz' else ''}"
+    if given in ("eV", "kcal/mol"):
+        with pytest.raises(
+            errors.ArgumentError, match=f"energy is in kJ/mol as its file says, found label_units=.*{given}"
+        ):
+            export(source, output, kind, **options)
+        return
+    done = export(source, output, kind, **options)
+    assert not any("no unit" in note for note in done.notes)
+    if kind == "extxyz":
+        found = [one.get_potential_energy() for one in ase.io.read(output, ":", format="extxyz")]
+    else:
+        found = np.load(next(output.rglob("energy.npy"))).tolist()
+    np.testing.assert_allclose(found, np.array([1, 2, 3]) / EV, rtol=1e-12)
+
+
 def test_real_forces_of_gromacs_and_amber(tmp_path: Path) -> None:
     gromacs = kn.open(datafiles.TRR_sub_sol, topology=None)
     amber = kn.open(datafiles.PFncdf_Trj, topology=datafiles.PFncdf_Top)

@@ -32,7 +32,7 @@ class TracesByHand:
         }  # fmt: skip
 
     def head(
-        self, host: str = "node0", source: str | None = "kinema", files: Iterable[str] = ()
+        self, host: str = "node0", source: str | None = "kinema", files: Iterable[str] = (), **process: str
     ) -> list[dict[str, Any]]:
         """The lines that say what hashes are of, and who has written the file."""
 
@@ -41,7 +41,7 @@ class TracesByHand:
 
         lines = [described("HH", "dftracer", name=host, value="h")]
         lines += [described("FH", "dftracer", name=path, value=f"f{number}") for number, path in enumerate(files)]
-        return lines + ([described("process", source, command="kinema rmsd")] if source else [])
+        return lines + ([described("process", source, command="kinema rmsd", **process)] if source else [])
 
     def integers(self, one: dict[str, Any]) -> dict[str, Any]:
         """An event as DFTracer 2.2 writes it: times in µs alone."""

@@ -15,6 +15,7 @@ import kinema as kn
 from kinema.profile import summarise
 from kinema.profile.traces import read_trace
 from kinema.profile.traces.parsing import COLUMNS
+from kinema.testing import write_dcd
 
 DFTRACER = Path(__file__).parents[2] / "data" / "traces" / "dftracer.pfw.gz"
 
@@ -102,8 +103,73 @@ def test_files_of_several_processes_and_hosts(traces: Any) -> None:
     # 100-150 and 200-250, on both hosts at once
     assert (found.job.posix_io, found.in_processes.posix_io, found.job.total) == (100, 200, 150)
     assert [one.path for one in found.files] == ["/node0/1", "/node0/2", "/node1/1", "/node1/2"]
-    # the same file twice is one
-    assert summarise([traces.folder / "t", traces.folder / "t" / "kinema-node0-1.pfw"]).events == 4
+    # the same file twice is one, by whatever name
+    (traces.folder / "link").symlink_to(traces.folder / "t")
+    for name in ("t/kinema-node0-1.pfw", "t/../t//kinema-node0-1.pfw", "link/kinema-node0-1.pfw"):
+        assert summarise([traces.folder / "t", f"{traces.folder}/{name}"]).events == 4
+
+
+def names_of_one_file(folder: Path) -> list[str]:
+    """A file of this machine under its name, others, and by links."""
+    (folder / "data").mkdir()
+    (folder / "data/a.dcd").write_bytes(b"frames")
+    (folder / "link").symlink_to(folder / "data")
+    (folder / "data/b.dcd").symlink_to("a.dcd")
+    (folder / "data/c.dcd").hardlink_to(folder / "data/a.dcd")
+    return [f"{folder}/data/{name}" for name in ("a.dcd", "./a.dcd", "../data//a.dcd", "b.dcd", "c.dcd")] + [
+        f"{folder}/link/a.dcd"
+    ]
+
+
+@pytest.mark.parametrize("relative", [False, True])
+def test_one_file_under_several_names_counts_once(traces: Any, relative: bool) -> None:
+    names = names_of_one_file(traces.folder)
+    if relative:
+        names = [names[0], *(name.removeprefix(f"{traces.folder}/") for name in names[1:])]
+    names.append(f"{traces.folder}/data/other.dcd")
+    events = [traces.event("POSIX", "pread64", 10 * n, 5, fhash=f"f{n}", ret=100) for n in range(len(names))]
+    traces.write("t/kinema-h-1.pfw", [*traces.head(files=names, cwd=str(traces.folder)), *events])
+    # a child that does not say its folder has that of the others
+    traces.write(
+        "t/kinema-h-2.pfw", [*traces.head(files=names[1:2]), traces.event("POSIX", "pread64", 0, 5, fhash="f0", ret=7)]
+    )
+    found = summarise(traces.folder / "t")
+    assert found.n_files == 2 and found.events == len(names) + 1
+    assert [(one.path, one.read, one.calls) for one in found.files] == [(names[0], 607, 7), (names[-1], 100, 1)]
+
+
+@pytest.mark.parametrize(
+    ("names", "folders", "n_files"),
+    [
+        (["/gone/a", "/gone//./a"], ["/x", "/x"], 1),
+        (["/gone/a", "/gone/b/../a"], ["/x", "/x"], 2),  # which may go through a link
+        (["a", "./a", "/x/a"], ["/x", "/x", "/y"], 1),
+        (["a", "a"], ["/x", "/y"], 2),
+        (["a", "a"], [None, None], 1),
+        (["a", "./a", "/x/a"], [None, None, None], 2),
+        (["a", "a", "a"], ["/x", "/y", None], 3),  # it is not known of which of them
+    ],
+)
+def test_names_of_files_that_are_not_here(
+    traces: Any, names: list[str], folders: list[str | None], n_files: int
+) -> None:
+    for number, (name, folder) in enumerate(zip(names, folders, strict=True)):
+        head = traces.head(files=[name], **({} if folder is None else {"cwd": folder}))
+        traces.write(f"t/{number}.pfw", [*head, traces.event("POSIX", "pread64", 9 * number, 5, fhash="f0", ret=1)])
+    found = summarise(traces.folder / "t")
+    assert (found.n_files, sum(one.calls for one in found.files)) == (n_files, len(names))
+
+
+def test_a_recorded_run_says_what_names_are_relative_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_dcd(tmp_path / "a.dcd", np.zeros((20, 9, 3), np.float32))
+    (tmp_path / "link.dcd").symlink_to("a.dcd")
+    with kn.trace("t"):
+        for name in ("a.dcd", "./a.dcd", tmp_path / "a.dcd", "link.dcd"):
+            kn.open(name, stored=False).read()
+    monkeypatch.chdir("/")
+    found = summarise(tmp_path / "t")
+    assert found.n_files == 1 and [one.path for one in found.files] == ["a.dcd"]
 
 
 @pytest.mark.parametrize("compressed", [False, True])

@@ -74,6 +74,14 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     code, out, _ = kinema("report", *files, "--label", "both=*/*.pfw", "--json")
     both = json.loads(out)
     assert both["label"] == "both" and both["events"] > found["events"]
+    # one under two names is one column, or one report of a table
+    Path("link").symlink_to("one")
+    code, out, err = kinema("report", "one", "./link", "--json")
+    assert json.loads(out)["events"] == found["events"]
+    assert "link: is named twice, first as one; it is counted once" in err
+    Path("again.json").hardlink_to("run.json")
+    code, out, err = kinema("report", "run.json", "again.json", "--label", "x=again*", "--json")
+    assert json.loads(out)["schema"] == "kinema-report" and "again.json: is named twice" in err
     for words, message in (
         (("report", "one", "run.json"), "reports and traces are not of one kind"),
         (("report", "one", "--timeline", "x.png"), "--timeline is of a report"),

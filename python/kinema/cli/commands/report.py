@@ -66,12 +66,13 @@ def report(
             "name reports, written by an analysis with --report, or traces, written with --trace or by kinema trace; "
             "or tables with --published"
         )
+    files, labels = _each_once(files, _labels(files, label or []))
     if any(map(is_trace, files)):
         if timeline is not None or not all(map(is_trace, files)):
             raise ArgumentError("reports and traces are not of one kind; --timeline is of a report")
-        _print_traces(command, files, _labels(files, label or []), plot, force)
+        _print_traces(command, files, labels, plot, force)
     else:
-        _print_reports(command, files, _labels(files, label or []), plot, timeline, force)
+        _print_reports(command, files, labels, plot, timeline, force)
 
 
 def _print_reports(
@@ -97,6 +98,25 @@ def _print_reports(
     if timeline is not None:
         raise ArgumentError("--timeline is of one report; name that one alone")
     _print_scaling(command, reports, labels, plot)
+
+
+def _each_once(files: list[Path], labels: list[str | None]) -> tuple[list[Path], list[str | None]]:
+    """Without further names of files that are named already, which are noted; a label of any name stays."""
+    from kinema.files import file_key
+    from kinema.notes import emit
+
+    first: dict[object, int] = {}
+    kept: list[Path] = []
+    given: list[str | None] = []
+    for file, label in zip(files, labels, strict=True):
+        place = first.setdefault(file_key(file.absolute()), len(kept))
+        if place == len(kept):
+            kept.append(file)
+            given.append(label)
+            continue
+        emit([f"{file}: is named twice, first as {kept[place]}; it is counted once"])
+        given[place] = label if given[place] is None else given[place]
+    return kept, given
 
 
 def _labels(files: list[Path], given: list[str]) -> list[str | None]:

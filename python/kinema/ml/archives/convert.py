@@ -155,7 +155,7 @@ def convert(
     Parameters
     ----------
     sources : path, list of paths, or a folder
-        As of `SampleDataset`: `.npz` (stored and deflated), `.npy`, HDF5; a folder has a sample a file.
+        As of `SampleDataset`: `.npz` (stored and deflated), `.npy`, HDF5; a folder of them, with `file_is_sample`.
     output : path
         `.h5` or `.hdf5`.
     layout : str, optional
@@ -173,7 +173,7 @@ def convert(
     memory : int or str, optional
         Limit of working memory, "256 MiB".
     file_is_sample : bool, optional
-        Whether each file is one sample; by default for folders.
+        As of `SampleDataset`: whether each file is one sample.
     node_cache : kinema.cache.NodeCache or path, optional
         As of `SampleDataset`.
     overwrite : bool

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -38,6 +39,7 @@ class Conversion:
         self._name, self._path = one.name, one.path
         self._stored, self.dtype, self._shape = one.dtype, dtype, one.shape
         self.largest_change = 0.0
+        self._lock = threading.Lock()
 
     @property
     def is_none(self) -> bool:
@@ -72,7 +74,10 @@ class Conversion:
             # holds all digits of either
             wide = np.clongdouble if values.dtype.kind == "c" else np.longdouble
             change = np.abs(made.astype(wide) - values.astype(wide))
-        self.largest_change = max(self.largest_change, float(np.fmax.reduce(change, axis=None, initial=0.0)))
+        largest = float(np.fmax.reduce(change, axis=None, initial=0.0))
+        # several threads convert at a time
+        with self._lock:
+            self.largest_change = max(self.largest_change, largest)
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,12 @@ class Energies:
         if not found:
             return cls(None, 1.0)
         name = found[0]
-        unit = units.get(name) or labels[name]
+        unit, given = labels[name], units.get(name)
+        if unit is not None and given is not None and not _same(unit, given):
+            raise ArgumentError(
+                f'label {name} is in {unit} as its file says, found label_units={{"{name}": "{given}"}}; leave it out'
+            )
+        unit = unit if given is None else given
         if unit is None:
             unit = "kJ/mol"
             stated = f'label_units={{"{name}": "eV"}}'
@@ -74,6 +79,11 @@ class Energies:
         if values.size != len(values):
             raise ArgumentError(f"label {self.name} is no energy: it has values of shape {values.shape[1:]}")
         return values.reshape(-1) * self.factor
+
+
+def _same(unit: str, other: str) -> bool:
+    one, two = parse(unit), parse(other)
+    return (one.exponents, one.factor) == (two.exponents, two.factor)
 
 
 def converted(values: NDArray[Any], factor: float) -> NDArray[Any]:

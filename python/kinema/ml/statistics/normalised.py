@@ -35,6 +35,8 @@ class Normalised(DatasetOverAnother):
     def read(self, ids: ArrayLike, *, out: Batch | None = None, workers: int | None = None) -> Batch:
         batch = self.dataset.read(ids, out=out, workers=workers)
         for name, array in self.statistics.normalise(batch).items():
+            if array is batch[name]:
+                continue
             # in the buffers of the batch, which are used again
             room = batch.scratch(f"{name} normalised", array.shape, array.dtype)
             np.copyto(room, array)

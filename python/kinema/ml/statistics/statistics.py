@@ -28,6 +28,8 @@ ANY_ELEMENT = "any"
 
 # vectors that are divided by the root mean square of an element, so that directions stay
 _SCALED = ("forces", "velocities")
+# by which elements and numbers of atoms are known
+_BESIDE = ("atomic_numbers", "ptr", "batch")
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,18 +96,20 @@ class Statistics:
     # -- application --------------------------------------------------------------------------------------------------
 
     def normalise(self, batch: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
-        """Arrays of a batch that have statistics, normalised, as new arrays of the same types; others are left out.
+        """Arrays of a batch that have statistics, normalised, as new arrays of the same types.
 
         Features: (x - mean) / std; without a deviation x - mean. Forces and velocities: divided by the root mean square
-        of the atom's element. Energies: (E - shifts) / atoms, less its mean, by its std. Whole numbers and positions of
-        frames are left as they are. ArgumentError for samples of another shape, and elements without statistics.
+        of the atom's element. Energies: (E - shifts) / atoms, less its mean, by its std. What `restore` needs beside
+        them is given as it is: positions of frames, "atomic_numbers", "ptr" and "batch". Others are left out.
+        ArgumentError for samples of another shape, and elements without statistics.
         """
         return self._applied(batch, inverse=False)
 
     def restore(self, batch: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
         """The inverse: predictions of a model in the units of the data.
 
-        Vectors and energies need "atomic_numbers" beside them, and of ragged batches "ptr", where elements are known.
+        Vectors and energies need "atomic_numbers" beside them if elements are known; energies of ragged batches also
+        "ptr" or "batch". ArgumentError if these are not there, or do not fit together.
         """
         return self._applied(batch, inverse=True)
 
@@ -114,13 +118,15 @@ class Statistics:
         for name in batch:
             base = name.removesuffix(LAGGED)
             values = np.asarray(batch[name])
-            if values.dtype.kind != "f":
+            if name in _BESIDE and (self.species or self.energy is not None):
+                found[name] = values
+            elif values.dtype.kind != "f":
                 continue
-            if self.energy is not None and base == self.energy.name:
+            elif self.energy is not None and base == self.energy.name:
                 found[name] = self._energies(values, batch, inverse=inverse)
             elif base in self.species:
-                if base in _SCALED:
-                    found[name] = self._scaled(base, values, batch, inverse=inverse)
+                scaled = base in _SCALED
+                found[name] = self._scaled(base, values, batch, inverse=inverse) if scaled else values
             elif base in self.arrays:
                 found[name] = _features(self.arrays[base], values, name, inverse=inverse)
         return found
@@ -130,14 +136,19 @@ class Statistics:
         if set(of_element) == {ANY_ELEMENT}:
             scale: Any = of_element[ANY_ELEMENT]
         else:
-            scale = _by_element(of_element, _numbers(batch))[..., None]
+            numbers = _numbers(batch)
+            if numbers.shape != values.shape[:-1]:
+                raise ArgumentError(
+                    f"{name} needs the atomic number of each atom, expected {values.shape[:-1]}, found {numbers.shape}"
+                )
+            scale = _by_element(of_element, numbers)[..., None]
         factors: NDArray[Any] = np.asarray(scale, values.dtype)
         made: NDArray[Any] = values * factors if inverse else values / factors
         return made
 
     def _energies(self, values: NDArray[Any], batch: Mapping[str, Any], *, inverse: bool) -> NDArray[Any]:
         assert self.energy is not None
-        shift, atoms = self._shift_and_atoms(batch)
+        shift, atoms = self._shift_and_atoms(batch, len(values))
         one = self.energy.per_atom
         mean, std = float(one.mean), float(one.std) or 1.0
         shape = (-1, *(1,) * (values.ndim - 1))
@@ -149,12 +160,12 @@ class Statistics:
             exact = ((exact - shift) / atoms - mean) / std
         return exact.astype(values.dtype)
 
-    def _shift_and_atoms(self, batch: Mapping[str, Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """(n,) sums of the shifts of the atoms of each sample, and their number."""
+    def _shift_and_atoms(self, batch: Mapping[str, Any], n: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """(n,) sums of the shifts of the atoms of each of `n` samples, and their number."""
         assert self.energy is not None
-        ptr = batch.get("ptr")
+        ptr = _ptr(batch, n)
         if ptr is not None:
-            atoms = np.diff(np.asarray(ptr)).astype(np.float64)
+            atoms = np.diff(ptr).astype(np.float64)
         else:
             of_atoms = [name for name in ("atomic_numbers", *self.species) if name in batch]
             if not of_atoms:
@@ -162,13 +173,24 @@ class Statistics:
                     "energies are normalised by the number of atoms; give positions or atomic_numbers too"
                 )
             values = np.asarray(batch[of_atoms[0]])
+            if values.ndim != (2 if of_atoms[0] == "atomic_numbers" else 3):
+                raise ArgumentError(
+                    f"energies of ragged samples need ptr or batch beside {of_atoms[0]}, found neither: the number of "
+                    "atoms of each sample is not known"
+                )
             atoms = np.full(len(values), float(values.shape[1]))
+        if len(atoms) != n:
+            raise ArgumentError(f"{self.energy.name} has {n} samples, and its atoms are of {len(atoms)}")
         if not any(self.energy.shifts.values()):
             return np.zeros(len(atoms)), atoms
         each = _by_element(self.energy.shifts, _numbers(batch))
         if ptr is None:
             return each.sum(axis=1), atoms
-        return np.add.reduceat(each, np.asarray(ptr)[:-1]), atoms
+        if len(each) != ptr[-1]:
+            raise ArgumentError(f"atomic_numbers are of {len(each)} atoms, expected {ptr[-1]} as of ptr or batch")
+        shifts, there = np.zeros(len(atoms)), atoms > 0
+        shifts[there] = np.add.reduceat(each, ptr[:-1][there])
+        return shifts, atoms
 
     # -- files --------------------------------------------------------------------------------------------------------
 
@@ -252,6 +274,16 @@ def _features(one: Moments, values: NDArray[Any], name: str, *, inverse: bool) -
     if not inverse:
         made /= scale
     return made
+
+
+def _ptr(batch: Mapping[str, Any], n: int) -> NDArray[np.int64] | None:
+    """(n + 1,) where the atoms of each sample begin; None if no array of the batch says so."""
+    if "ptr" in batch:
+        return np.asarray(batch["ptr"]).astype(np.int64)
+    if "batch" not in batch:
+        return None
+    counts = np.bincount(np.asarray(batch["batch"]).astype(np.int64), minlength=n)
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 
 def _numbers(batch: Mapping[str, Any]) -> NDArray[np.int64]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kinema.files import file_key
 from kinema.printable import counted
 from kinema.profile.traces.kinds import POSIX, TRANSFERS, Operation, kind_of, operation_of
 from kinema.profile.traces.lines import trace_files
@@ -114,7 +115,8 @@ class _Merged:
         self._functions: dict[TracedFunction, int] = {}
         self._processes: dict[TracedProcess, int] = {}
         self._threads: dict[tuple[int, int], int] = {}
-        self._files: dict[str, int] = {}
+        # by name and the folder that it is relative to, as far as the trace says it
+        self._files: dict[tuple[str, str | None], int] = {}
         self._parts: list[dict[str, NDArray[np.int64]]] = []
         self._paths: list[str] = []
         self._commands: list[str] = []
@@ -139,7 +141,9 @@ class _Merged:
         columns["size"] = np.where(moves[columns["function"]] & (columns["result"] >= 0), columns["size"], -1)
         columns["function"] = _renumbered(columns["function"], functions, self._functions)
         columns["thread"] = _renumbered(columns["thread"], threads, self._threads)
-        columns["file"] = _renumbered(columns["file"], found.files, self._files)
+        folder = str((found.process or {}).get("cwd", "")) or None
+        files = [(name, None if os.path.isabs(name) else folder) for name in found.files]
+        columns["file"] = _renumbered(columns["file"], files, self._files)
         columns["source"] = np.full(len(columns["start"]), source == "strace", dtype=np.int64)
         self._parts.append(columns)
         self._paths.append(found.path)
@@ -153,11 +157,32 @@ class _Merged:
         threads = tuple(self._threads)
         process_of = np.array([process for process, _ in threads] or [0], dtype=np.int64)
         columns["process"] = process_of[columns["thread"]] if len(columns["thread"]) else columns["thread"]
+        files, numbers = _each_once(list(self._files))
+        columns["file"] = np.array([*numbers, -1], dtype=np.int64)[columns["file"]]
         trace = TraceEvents(
-            tuple(self._paths), tuple(self._functions), tuple(self._processes), threads, tuple(self._files), columns,
+            tuple(self._paths), tuple(self._functions), tuple(self._processes), threads, files, columns,
             tuple(dict.fromkeys(self._commands)), tuple(dict.fromkeys(self._sources)), (),
         )  # fmt: skip
         return _without_doubles(trace, self._notes)
+
+
+def _each_once(found: list[tuple[str, str | None]]) -> tuple[tuple[str, ...], list[int]]:
+    """The name of each file, the first that it has, and which of them each of `found` is.
+
+    Names are of one file if they are so here and now, else if they are equal but for "." and double slashes. Processes
+    that do not say their folder have that of the others, if these have the same.
+    """
+    folders = {folder for _, folder in found if folder is not None}
+    usual = folders.pop() if len(folders) == 1 else ""
+    known: dict[Any, int] = {}
+    names: list[str] = []
+    numbers = []
+    for name, folder in found:
+        number = known.setdefault(file_key(os.path.join(folder or usual, name)), len(names))
+        if number == len(names):
+            names.append(name)
+        numbers.append(number)
+    return tuple(names), numbers
 
 
 def _without_doubles(trace: TraceEvents, notes: list[str]) -> TraceEvents:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from kinema.errors import ArgumentError, CorruptFileError, FileNotFound, from_os
-from kinema.files import open_regular
+from kinema.files import file_key, open_regular
 
 __all__ = ["SUFFIXES", "is_trace", "lines_of", "trace_files"]
 
@@ -30,7 +30,7 @@ def is_trace(path: str | os.PathLike[str]) -> bool:
 
 
 def trace_files(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
-    """The trace files of folders and among files, each once, in their order; of a folder sorted by name.
+    """The trace files of folders and among files, each once by whatever names, in their order; of a folder sorted.
 
     Raises FileNotFound for what is not there and for a folder without trace files, ArgumentError for no path.
     """
@@ -48,7 +48,10 @@ def trace_files(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
         found += inside
     if not found:
         raise ArgumentError("no trace is named; give its folder, or its files")
-    return list(dict.fromkeys(found))
+    names: dict[object, str] = {}
+    for path in found:
+        names.setdefault(file_key(os.path.abspath(path)), path)
+    return list(names.values())
 
 
 def lines_of(path: str, note: Callable[[str], None]) -> Iterator[tuple[int, list[bytes]]]:

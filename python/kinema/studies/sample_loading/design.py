@@ -64,9 +64,11 @@ class LoadingDesign:
     Attributes
     ----------
     sources : tuple of str
-        Files of samples, or a folder with a sample a file, as `kinema.ml.SampleDataset` takes them.
+        Files of samples, or a folder of them, as `kinema.ml.SampleDataset` takes them.
     fields : tuple of str, optional
         Arrays; by default all of the first file.
+    file_is_sample : bool, optional
+        As of `kinema.ml.SampleDataset`.
     batch : int
         Samples of a batch.
     batches : int, optional
@@ -83,6 +85,7 @@ class LoadingDesign:
 
     sources: tuple[str, ...]
     fields: tuple[str, ...] | None = None
+    file_is_sample: bool | None = None
     batch: int = 256
     batches: int | None = None
     time_limit: float = 3.0
@@ -93,7 +96,7 @@ class LoadingDesign:
     def __post_init__(self) -> None:
         check_choice("page_cache", self.page_cache, PAGE_CACHES)
         if not self.sources:
-            raise ArgumentError("no samples are named; give their files, or a folder with a sample a file")
+            raise ArgumentError("no samples are named; give their files, or a folder of them")
         for name, value in (("batch", self.batch), ("batches", self.batches or 1), ("size", self.size)):
             if value < 1:
                 raise ArgumentError(f"{name} must be at least 1, found {value}")

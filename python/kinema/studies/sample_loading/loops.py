@@ -86,7 +86,8 @@ def loops_of(
         yield Loop("h5py, whole files", "files", lambda: _whole_files(files, _hdf5))
 
     def opened() -> Dataset:
-        return SampleDataset(list(paths) if layout.kind != "files" else paths[0], fields=list(names))
+        is_folder = layout.kind == "files"
+        return SampleDataset(paths[0] if is_folder else list(paths), list(names), file_is_sample=is_folder)
 
     yield loop_of_kinema(opened, "random", files.batch, files.seed)
     if layout.chunk is not None:

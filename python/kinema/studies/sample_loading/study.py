@@ -132,7 +132,8 @@ def run_study(
 
 def _opened(design: LoadingDesign) -> SampleDataset:
     source: Any = design.sources[0] if len(design.sources) == 1 else list(design.sources)
-    return SampleDataset(source, None if design.fields is None else list(design.fields))
+    fields = None if design.fields is None else list(design.fields)
+    return SampleDataset(source, fields, file_is_sample=design.file_is_sample)
 
 
 def _measure(

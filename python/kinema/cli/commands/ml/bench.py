@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from kinema.cli import numbers, options
+from kinema.cli import numbers, options, storage_options
 from kinema.cli.analysis_options import takes_groups
 from kinema.cli.command_line import Command
 from kinema.cli.options import one_of
@@ -21,7 +21,7 @@ def bench(
         list[Path],
         typer.Argument(
             metavar="SAMPLES",
-            help="Files of samples (.npz, .npy, HDF5), or a folder with a sample a file.",
+            help="Files of samples (.npz, .npy, HDF5), or a folder of them.",
             show_default=False,
         ),
     ],
@@ -32,6 +32,7 @@ def bench(
         str | None,
         typer.Option("--fields", help="Arrays, with commas between; by default all of the first file."),
     ] = None,
+    file_is_sample: storage_options.FileIsSample = None,
     batch: Annotated[int, typer.Option("--batch", **numbers.COUNT, help="Samples of a batch.")] = 256,
     batches: Annotated[
         int | None,
@@ -61,6 +62,7 @@ def bench(
     design = LoadingDesign(
         sources=tuple(map(str, sources)),
         fields=None if fields is None else tuple(list_of_words(fields)),
+        file_is_sample=file_is_sample,
         batch=batch,
         batches=batches,
         time_limit=time_limit,

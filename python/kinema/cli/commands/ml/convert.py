@@ -70,7 +70,7 @@ def convert(
         list[Path],
         typer.Argument(
             metavar="SAMPLES",
-            help="Files of samples (.npz, .npy, HDF5), in their order, or a folder with a sample a file.",
+            help="Files of samples (.npz, .npy, HDF5), in their order, or a folder of them.",
             show_default=False,
         ),
     ],
@@ -81,6 +81,7 @@ def convert(
     explain: Annotated[
         bool, typer.Option("--explain", help="Say what would be done and what a training loop reads; write nothing.")
     ] = False,
+    file_is_sample: storage_options.FileIsSample = None,
     workers: options.Workers = None,
     memory: options.Memory = None,
     node_cache: options.NodeCacheFolder = None,
@@ -101,6 +102,7 @@ def convert(
     paths: Any = sources[0] if len(sources) == 1 else sources
     folder = None if node_cache is None else str(node_cache)
     given = {**stored.arguments, "workers": workers, "memory": memory, "node_cache": folder}
+    given["file_is_sample"] = file_is_sample
     if explain:
         plan = kinema.ml.plan_conversion(paths, **given)
         command.print_result(lambda: {"plan": str(plan).splitlines()}, lambda: plan)

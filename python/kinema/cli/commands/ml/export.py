@@ -130,8 +130,8 @@ def export(
     import kinema.ml
     from kinema.cli.analysis_run import chosen_frames
     from kinema.errors import ArgumentError
+    from kinema.ml.archives.sample_files import is_archive
     from kinema.ml.export.formats import export_format
-    from kinema.ml.stored_samples import is_archive
 
     command: Command = context.obj
     labels = labelled.arguments

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from kinema.cli import options
+from kinema.cli import options, storage_options
 from kinema.cli.analysis_options import StatedTimes, takes_groups
 from kinema.cli.command_line import Command
 from kinema.cli.commands.ml.export import SplitPart
@@ -35,6 +35,7 @@ def statistics(
             show_default=False,
         ),
     ] = None,
+    file_is_sample: storage_options.FileIsSample = None,
     energy: Annotated[
         str | None,
         typer.Option(
@@ -59,7 +60,8 @@ def statistics(
     check_remade(output, overwrite=force)
     names = None if fields is None else [name.strip() for name in fields.split(",")]
     stated = {**opened.arguments, "on_truncated": on_truncated}
-    data = _data(command, inputs, stated, names, None if not labels else [str(path) for path in labels])
+    archives = _of_archives(inputs, stated, names, labels, file_is_sample)
+    data = _of_trajectories(command, inputs, stated, names, labels) if archives is None else archives
     done = kinema.ml.statistics(
         data,
         split=chosen.split,
@@ -72,24 +74,47 @@ def statistics(
     command.print_result(lambda: _facts(output, done), lambda: done)
 
 
-def _data(command: Command, inputs: Inputs, stated: dict[str, Any], fields: list[str] | None, labels: Any) -> Any:
-    """The data set: of archives by what the files are, else of trajectories."""
+def _of_archives(
+    inputs: Inputs,
+    stated: dict[str, Any],
+    fields: list[str] | None,
+    labels: list[Path] | None,
+    file_is_sample: bool | None,
+) -> Any:
+    """The data set of archives of samples; None if the files are others."""
+    import kinema.ml
+    from kinema.cache.node_cache import node_cache_of
+    from kinema.errors import ArgumentError
+    from kinema.following.patterns import GivenFiles
+    from kinema.ml.archives.sample_files import is_archive
+
+    cache = node_cache_of(stated["node_cache"])
+    given = GivenFiles(tuple(map(str, inputs.paths)), None if cache is None else cache.root)
+    if not all(map(is_archive, given.paths())):
+        if file_is_sample is not None:
+            raise ArgumentError(f"--file-is-sample is for archives of samples, and {inputs.paths[0]} is none")
+        return None
+    wrong = [
+        name
+        for name, value in vars(inputs).items()
+        if value not in (None, False) and name not in ("files", "trajectory")
+    ]
+    if wrong or labels:
+        name = wrong[0].replace("_", "-") if wrong else "labels"
+        raise ArgumentError(f"--{name} is for trajectories, and {inputs.paths[0]} is an archive of samples")
+    paths = [str(path) for path in inputs.paths]
+    return kinema.ml.SampleDataset(
+        paths[0] if len(paths) == 1 else paths, fields, file_is_sample=file_is_sample, node_cache=cache
+    )
+
+
+def _of_trajectories(
+    command: Command, inputs: Inputs, stated: dict[str, Any], fields: list[str] | None, labels: list[Path] | None
+) -> Any:
+    """The data set of frames."""
     import kinema as kn
     import kinema.ml
-    from kinema.errors import ArgumentError
-    from kinema.ml.stored_samples import is_archive
 
-    if all(map(is_archive, inputs.paths)):
-        wrong = [
-            name
-            for name, value in vars(inputs).items()
-            if value not in (None, False) and name not in ("files", "trajectory")
-        ]
-        if wrong or labels is not None:
-            name = wrong[0].replace("_", "-") if wrong else "labels"
-            raise ArgumentError(f"--{name} is for trajectories, and {inputs.paths[0]} is an archive of samples")
-        paths = [str(path) for path in inputs.paths]
-        return kinema.ml.SampleDataset(paths[0] if len(paths) == 1 else paths, fields, node_cache=stated["node_cache"])
     trajectories = []
     for path in inputs.paths:
         trajectory = kn.open(path, inputs.topology, **stated)
@@ -102,7 +127,8 @@ def _data(command: Command, inputs: Inputs, stated: dict[str, Any], fields: list
     wanted = ["positions"] if fields is None else fields
     if known and "atomic_numbers" not in wanted:
         wanted = [*wanted, "atomic_numbers"]
-    return kinema.ml.FrameDataset(trajectories, select, wanted, labels=labels)
+    tables = None if not labels else [str(path) for path in labels]
+    return kinema.ml.FrameDataset(trajectories, select, wanted, labels=tables)
 
 
 def _facts(output: Path, done: Any) -> dict[str, Any]:

@@ -1,0 +1,60 @@
+"""`LabelColumns`: labels of frames by name, with their units."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from kinema.errors import ArgumentError
+from kinema.formats.h5md.units import parse
+
+__all__ = ["LabelColumns"]
+
+# "rmsd (angstrom)"
+_WITH_UNIT = re.compile(r"(.*\S) +\(([^()]*[A-Za-z°µ%][^()]*)\)")
+
+
+class LabelColumns(dict[str, Any]):
+    """Columns of labels by name, with the units that their file says.
+
+    A column "energy (eV)", as tables of results have them, is also found as "energy", unless another one is called so.
+
+    Attributes
+    ----------
+    units : mapping of str to str
+        Of those columns whose unit is said.
+    """
+
+    def __init__(self, columns: Mapping[str, Any], units: Mapping[str, str | None] | None = None) -> None:
+        super().__init__(columns)
+        self._spelled: dict[str, list[str]] = {}
+        found = {name: unit for name, unit in (units or {}).items() if unit is not None}
+        for name in columns:
+            with_unit = _WITH_UNIT.fullmatch(str(name))
+            if with_unit and _is_unit(with_unit[2]):
+                self._spelled.setdefault(with_unit[1], []).append(name)
+                found.setdefault(name, with_unit[2])
+        self.units: Mapping[str, str] = found
+
+    @classmethod
+    def of(cls, columns: Mapping[str, Any]) -> LabelColumns:
+        """Those of a mapping: itself if it is of this class."""
+        return columns if isinstance(columns, cls) else cls(columns)
+
+    def column(self, name: str) -> str | None:
+        """The column that is found under a name; None if there is none, ArgumentError for several."""
+        if name in self:
+            return name
+        spelled = self._spelled.get(name, [])
+        if len(spelled) > 1:
+            raise ArgumentError(f"label {name} may be {' or '.join(spelled)}; give the whole name of one")
+        return spelled[0] if spelled else None
+
+
+def _is_unit(text: str) -> bool:
+    try:
+        parse(text, length_a=True)
+    except ArgumentError:
+        return False
+    return True
