@@ -29,7 +29,12 @@ def test_the_next_epoch_is_read_while_the_last_batches_are_used(readers: int, as
             if number == 2:
                 # the last batch was not asked for: all of the next epoch is there, and none of the one behind it
                 assert settled(dataset.reads) == 4 * (epoch + 2)
-                assert loader.state_dict() == {"order": loader.order.state(), "epoch": epoch, "place": 15}
+                assert loader.state_dict() == {
+                    "order": loader.order.state(),
+                    "epoch": epoch,
+                    "place": 15,
+                    "data": None,
+                }
         assert found == [[*Order(20, epoch=epoch)][start : start + 5] for start in range(0, 20, 5)]
         assert loader.state_dict()["place"] == 20
         if asks_behind_the_last:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 import signal
 import sys
@@ -16,8 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kinema.errors import ArgumentError, CorruptFileError, MemoryLimitError
-from kinema.ml import Batch, Order
+from kinema.ml import Batch, Dataset, Order, SampleDataset, Subset
 from kinema.ml.loading.buffers import Buffers
+from kinema.notes import collected
 from kinema.testing.children import start_child
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -156,6 +158,62 @@ def test_states_of_other_orders_are_refused(change: dict[str, int], words: str) 
     state = loader_of(Numbers(arguments["n"]), 2, seed=arguments["seed"], lanes=arguments["lanes"]).state_dict()
     with pytest.raises(ArgumentError, match=words):
         loader_of(Numbers(10), 2).load_state_dict(state)
+
+
+@pytest.mark.parametrize(("before", "after"), [(1, 4), (4, 1), (2, 3), (3, 2), (3, 1)])
+@pytest.mark.parametrize("order", ["windowed", "random", "stored"])
+def test_any_ranks_and_batches_go_on_with_what_is_left(before: int, after: int, order: str) -> None:
+    """With the window that is chosen by name, which depends on ranks and batches."""
+    dataset, seen = Numbers(1500, chunk=4), []
+    options: dict[str, Any] = {"order": order, "lanes": 12, "seed": 3, "pad": False}
+    states = []
+    for rank in range(before):
+        loader = loader_of(dataset, 5, rank=rank, ranks=before, **options)
+        seen += [one for _, batch in zip(range(7), loader, strict=False) for one in batch.ids.tolist()]
+        states.append(loader.state_dict())
+    assert len(seen) == 7 * 5 * before and all(state == states[0] for state in states)
+    for rank in range(after):
+        other = loader_of(dataset, 8, rank=rank, ranks=after, **options)
+        other.load_state_dict(states[0])
+        seen += [one for batch in samples(other) for one in batch]
+    assert sorted(seen) == list(range(1500))
+
+
+def test_a_window_that_is_stated_is_compared() -> None:
+    dataset = Numbers(200, chunk=4)
+    state = loader_of(dataset, 5, order="windowed", window=40).state_dict()
+    with pytest.raises(ArgumentError, match="window, expected 80, found 40"):
+        loader_of(dataset, 5, order="windowed", window=80).load_state_dict(state)
+
+
+@pytest.mark.parametrize("order", ["windowed", "random", "stored"])
+@pytest.mark.parametrize("change", ["reordered", "rewritten", "another part"])
+def test_a_state_of_another_data_set_is_refused(tmp_path: Path, order: str, change: str) -> None:
+    def opened() -> Dataset:
+        data = SampleDataset([tmp_path / name for name in names], file_is_sample=False)
+        return Subset(data, part)
+
+    names, part = ["a.npy", "b.npy"], np.arange(30)
+    for number, name in enumerate(names):
+        np.save(tmp_path / name, np.full((20, 3), float(number)))
+    loader = loader_of(opened(), 4, order=order)
+    next(iter(loader))
+    state = json.loads(json.dumps(loader.state_dict()))
+    again = loader_of(opened(), 4, order=order)
+    again.load_state_dict(state)
+    assert again.state_dict() == state
+    with collected() as notes:
+        loader_of(opened(), 4, order=order).load_state_dict({**state, "data": None})
+    assert "cannot be compared: it is of an earlier version" in notes[0]
+    if change == "reordered":
+        names.reverse()
+    elif change == "rewritten":
+        np.save(tmp_path / "b.npy", np.full((20, 3), 5.0))
+    else:
+        part = np.arange(30)[::-1]
+    said = "another part of their samples" if change == "another part" else "of another data set: file "
+    with pytest.raises(ArgumentError, match=said):
+        loader_of(opened(), 4, order=order).load_state_dict(state)
 
 
 def test_states_that_are_none() -> None:

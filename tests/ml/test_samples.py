@@ -458,13 +458,23 @@ def test_a_copy_for_another_process_has_no_open_files(tmp_path: Path) -> None:
         pickle.loads(pickle.dumps(samples)).read([1])
 
 
-def test_a_subset_numbers_samples_anew(tmp_path: Path) -> None:
+def test_a_subset_names_samples_of_the_whole_data_set(tmp_path: Path) -> None:
     array = values()
-    subset = Subset(SampleDataset(npy(tmp_path, array)), [9, 4, 200])
+    whole = SampleDataset(npy(tmp_path, array))
+    subset = Subset(whole, [9, 4, 200])
     batch = subset.read([2, 0, -1])
     np.testing.assert_array_equal(batch["samples"], array[[200, 9, 200]])
-    assert batch.ids.tolist() == [2, 0, 2] and len(subset) == 3
+    assert batch.ids.tolist() == [200, 9, 200] and len(subset) == 3
     np.testing.assert_array_equal(subset[1]["samples"], array[4])
+    # a part of a part, in batches of a loader
+    part = Subset(Subset(whole, np.arange(N)[::-1]), np.arange(5, 45))
+    for order in ("random", "windowed", "stored"):
+        for batch in Loader(part, 7, order=order, tensors=False):
+            np.testing.assert_array_equal(batch["samples"], array[batch.ids])
+            files, rows = part.origin(batch.ids)
+            assert rows.tolist() == batch.ids.tolist() and set(files) == set(whole.paths)
+    with pytest.raises(errors.OutOfRangeError, match="sample 3 of the whole data set is not in this part"):
+        subset.origin([9, 3])
 
 
 @pytest.mark.parametrize("kind", ["npy", "deflated", "gzip"])

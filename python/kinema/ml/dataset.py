@@ -404,6 +404,8 @@ class DatasetOverAnother(Dataset):
 class Subset(DatasetOverAnother):
     """Some samples of a data set, as those of a split: sample `i` is sample `ids[i]` of it.
 
+    `batch.ids` are numbers of the whole data set, also of a part of a part.
+
     Parameters
     ----------
     dataset : Dataset
@@ -418,10 +420,17 @@ class Subset(DatasetOverAnother):
         return len(self.ids)
 
     def read(self, ids: ArrayLike, *, out: Batch | None = None, workers: int | None = None) -> Batch:
-        numbers = sample_numbers(ids, len(self))
-        batch = self.dataset.read(self.ids[numbers], out=out, workers=workers)
-        batch.ids = numbers
-        return batch
+        return self.dataset.read(self.ids[sample_numbers(ids, len(self))], out=out, workers=workers)
+
+    def origin(self, ids: ArrayLike) -> tuple[list[str], NDArray[np.int64]]:
+        """As `SampleDataset.origin`, of samples by their numbers in the whole data set, such as `batch.ids`.
+        OutOfRangeError for samples that are not in this part."""
+        numbers, whole, own = np.asarray(ids), self.dataset, self.ids
+        while isinstance(whole, Subset):
+            own, whole = whole.ids[own], whole.dataset
+        if (strange := numbers[~np.isin(numbers, own)]).size:
+            raise OutOfRangeError(f"sample {strange.flat[0]} of the whole data set is not in this part of it")
+        return whole.origin(numbers)  # type: ignore[attr-defined, no-any-return]
 
     def plan(self, ids: ArrayLike) -> Reading:
         return self.dataset.plan(self.ids[sample_numbers(ids, len(self))])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from importlib.util import find_spec
 from itertools import chain
 from typing import Any
@@ -22,7 +23,9 @@ from kinema.ml.loading.node_prefetch import NodePrefetch, prefetch_for
 from kinema.ml.loading.order import Order
 from kinema.ml.loading.readahead import Readahead
 from kinema.ml.loading.shares import RankShare
+from kinema.ml.loading.state import LoaderState
 from kinema.ml.loading.times import LoaderTimes
+from kinema.ml.statistics.fingerprint import DataIdentity
 from kinema.ml.statistics.normalised import Normalised
 from kinema.ml.statistics.statistics import Statistics
 from kinema.resources import default_memory, parse_memory, worker_count
@@ -138,6 +141,7 @@ class Loader:
             len(dataset), self.batch_size, self.rank, self.ranks, drop_last=bool(drop_last), pad=bool(pad)
         )
         self.order = self._made_order(order, seed, window, lanes)
+        self._window_is_stated = window is not None or isinstance(order, Order)
         self.order.check_ranks(self.ranks)
         if pad is None:
             self._share.check_last()
@@ -297,31 +301,29 @@ class Loader:
 
         It fits any number of ranks and any batch size: the samples that follow are the same.
         """
+        return self._state().to_dict()
+
+    def _state(self) -> LoaderState:
         place = self._resume if self._resume is not None else self._place
-        return {"order": self.order.state(), "epoch": self.order.epoch, "place": place}
+        return LoaderState(self.order, place, self._identity)
+
+    @cached_property
+    def _identity(self) -> DataIdentity | None:
+        """Of the files as they are when it is first asked for."""
+        return DataIdentity.of(self.dataset)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Has the next loop begin where `state_dict` was called: none of the former samples again, all others.
 
         Behind the last batch of an epoch that loop is empty, and the one after it is the next epoch.
 
+        The window of an order by name is that of the state, unless `window` was given: it follows from the ranks.
+
         Raises ArgumentError where data set or order are others.
         """
-        try:
-            stored, epoch, place = dict(state["order"]), int(state["epoch"]), int(state["place"])
-        except (KeyError, TypeError, ValueError):
-            raise ArgumentError(f"this is no state of a Loader: {state!r}") from None
-        own = self.order.state()
-        if stored != own:
-            names = [name for name in own if stored.get(name) != own[name]]
-            name = names[0] if names else next(iter(set(stored) - set(own)))
-            raise ArgumentError(
-                f"the state is of another order: {name}, expected {own.get(name)!r}, found {stored.get(name)!r}"
-            )
-        if not 0 <= place <= len(self.dataset):
-            raise ArgumentError(f"place of the state, expected 0 to {len(self.dataset)}, found {place}")
-        self.order = self.order.at_epoch(epoch)
-        self._resume = self._place = place
+        found = self._state().taken_over(state, window_is_stated=self._window_is_stated)
+        self.order = found.order
+        self._resume = self._place = found.place
 
     def explain(self) -> str:
         """Order, memory and reads of the loader, and what the data set says of bytes read for a useful one."""

@@ -126,6 +126,10 @@ class Order:
         """The order of another epoch, as an object of its own."""
         return Order(self.n, self.seed, epoch, self.window, self.lanes, self.shuffle, self.chunk, self.bounds)
 
+    def with_window(self, window: int) -> Order:
+        """The order of the same epoch with another window, as an object of its own."""
+        return Order(self.n, self.seed, self.epoch, window, self.lanes, self.shuffle, self.chunk, self.bounds)
+
     @property
     def is_windowed(self) -> bool:
         """Whether samples are shuffled within windows."""
