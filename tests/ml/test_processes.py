@@ -11,13 +11,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from torch_stand_in import default_collate
 
 import kinema as kn
 from kinema.ml import Dataset, FrameDataset, SampleDataset, Statistics, Subset
 from kinema.ml.statistics.normalised import Normalised
 from kinema.testing.children import start_child
 from kinema.testing.writers import write_dcd
+
+sys.path.insert(0, str(Path(__file__).parent))
+from torch_stand_in import default_collate
 
 pytestmark = pytest.mark.processes
 

@@ -6,6 +6,7 @@ import io
 import os
 import pickle
 import struct
+import sys
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,7 +15,6 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-import torch_stand_in
 from numpy.typing import NDArray
 
 from kinema import _core, errors
@@ -22,6 +22,9 @@ from kinema.cache import NodeServer, publish
 from kinema.ml import Batch, Loader, Order, SampleDataset, Subset
 from kinema.ml.processes import file_pool, replace_pool
 from kinema.notes import Note
+
+sys.path.insert(0, str(Path(__file__).parent))
+import torch_stand_in
 
 N, FEATURES = 300, 37
 

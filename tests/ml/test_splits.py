@@ -54,6 +54,28 @@ def test_groups_stay_together(tmp_path: Path) -> None:
         split_by_trajectory(data, PARTS, groups=list("aaaaaabbbbbb"))
 
 
+def test_samples_of_an_archive_are_divided_by_the_files_that_it_was_made_of(tmp_path: Path) -> None:
+    data = samples(tmp_path, [8, 3, 5, 9, 4, 6])
+    archive = tmp_path / "all.h5"
+    kn.ml.convert([Path(path) for path in data.paths], archive, file_is_sample=False)
+    made = SampleDataset(archive)
+    assert len(made.bounds) == 2 and len(made) == len(data)
+    expected = split_by_trajectory(data, {"train": 2, "test": 1}, seed=4)
+    found = split_by_trajectory(made, {"train": 2, "test": 1}, seed=4)
+    for name in ("train", "test"):
+        np.testing.assert_array_equal(found[name], expected[name])
+    groups = list("aabbcc")
+    split = split_by_trajectory(made, {"train": 2, "test": 1}, seed=1, groups=groups)
+    files = {name: set(made.origin(split[name])[0]) for name in split.parts}
+    assert not files["train"] & files["test"] and sum(map(len, files.values())) == 6
+    # of a part in another order no file is in two parts
+    part = Subset(made, np.random.default_rng(1).permutation(len(made))[:20])
+    split = split_by_trajectory(part, {"train": 2, "test": 1})
+    files = {name: set(made.origin(part.ids[split[name]])[0]) for name in split.parts}
+    assert not files["train"] & files["test"]
+    assert sorted(np.concatenate([*split.parts.values()]).tolist()) == list(range(20))
+
+
 @pytest.mark.parametrize("lag", [None, 6.0])
 @pytest.mark.parametrize("gap", [0.0, 5.0])
 @pytest.mark.parametrize("seed", range(3))

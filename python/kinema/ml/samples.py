@@ -123,14 +123,22 @@ class SampleDataset(Dataset):
         files: list[str] = [""] * len(numbers)
         rows = np.zeros(len(numbers), np.int64)
         for file in np.unique(which):
-            if file not in self._origins:
-                n_rows = int(self._bounds[file + 1] - self._bounds[file])
-                self._origins[file] = origin_of(self._paths[file], n_rows)
             places = np.flatnonzero(which == file)
-            found, rows[places] = self._origins[file].of(numbers[places] - self._bounds[file])
+            found, rows[places] = self._origin_of(file).of(numbers[places] - self._bounds[file])
             for place, name in zip(places, found, strict=True):
                 files[place] = name
         return files, rows
+
+    def _origin_of(self, file: int) -> SampleOrigin:
+        if file not in self._origins:
+            n_rows = int(self._bounds[file + 1] - self._bounds[file])
+            self._origins[file] = origin_of(self._paths[file], n_rows)
+        return self._origins[file]
+
+    def sources(self) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+        """The files that samples come from, as `origin` names them; the number of its file for each sample, (n,)."""
+        joined = SampleOrigin.joined([self._origin_of(file) for file in range(len(self._bounds) - 1)])
+        return joined.files, np.repeat(joined.ranges[:, 0], joined.ranges[:, 2])
 
     def shape(self, field: str) -> tuple[int, ...]:
         """Shape of a sample of an array; KeyError for one that is not there."""

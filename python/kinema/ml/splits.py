@@ -29,7 +29,8 @@ from numpy.typing import NDArray
 
 from kinema.errors import ArgumentError, CorruptFileError
 from kinema.files import read_regular
-from kinema.ml.dataset import Dataset, Subset
+from kinema.ml.dataset import Dataset, DatasetOverAnother, Subset
+from kinema.ml.samples import SampleDataset
 from kinema.ml.statistics.fingerprint import DataIdentity
 from kinema.notes import emit
 from kinema.writing.output_checks import check_remade
@@ -131,14 +132,17 @@ def split_by_trajectory(
     seed: int = 0,
     groups: Sequence[Hashable] | None = None,
 ) -> DataSplit:
-    """Whole trajectories (files of a `SampleDataset`) to parts, so that these have about `fractions` of the samples.
+    """Whole trajectories to parts, so that these have about `fractions` of the samples.
+
+    Trajectories of a `SampleDataset` are the files its samples come from (`SampleDataset.sources`), in order: those
+    that `kinema.ml.convert` has made an archive of, else the files themselves.
 
     `groups`: what each trajectory belongs to, such as its protein: all of a group go to one part. ArgumentError for
     fewer groups than parts, and for fractions that are not above 0.
     """
     shares = _shares(fractions)
-    bounds = dataset.bounds
-    n = len(bounds) - 1
+    samples = _by_trajectory(dataset)
+    n = len(samples)
     keys = list(range(n)) if groups is None else list(groups)
     if len(keys) != n:
         raise ArgumentError(f"groups has one for each of {n} trajectories, found {len(keys)}")
@@ -149,12 +153,12 @@ def split_by_trajectory(
         raise ArgumentError(
             f"{len(members)} trajectories or groups cannot be divided into {len(shares)} parts; split by time instead"
         )
-    sizes = {key: int(sum(bounds[number + 1] - bounds[number] for number in own)) for key, own in members.items()}
+    sizes = {key: sum(len(samples[number]) for number in own) for key, own in members.items()}
     drawn = [list(members)[at] for at in _drawn(len(members), seed)]
     chosen = _assigned([sizes[key] for key in drawn], shares)
     parts: dict[str, list[NDArray[np.int64]]] = {name: [] for name in shares}
     for key, part in zip(drawn, chosen, strict=True):
-        parts[part] += [np.arange(bounds[number], bounds[number + 1]) for number in members[key]]
+        parts[part] += [samples[number] for number in members[key]]
     settings = {"fractions": dict(fractions), "groups": None if groups is None else len(members)}
     return _split(parts, dataset, "trajectory", seed, settings)
 
@@ -202,6 +206,24 @@ def split_by_time(
     if empty:
         raise ArgumentError(f"nothing is left for {', '.join(empty)}: give fewer or other blocks=, or a smaller gap=")
     return _split(parts, dataset, "time", seed, {"fractions": dict(fractions), "gap": gap, "blocks": blocks})
+
+
+def _by_trajectory(dataset: Dataset) -> list[NDArray[np.int64]]:
+    """The samples of each trajectory, in their order; of a part those that it has samples of."""
+    whole, ids = dataset, np.arange(len(dataset), dtype=np.int64)
+    is_part = False
+    while isinstance(whole, DatasetOverAnother):
+        if isinstance(whole, Subset):
+            ids, is_part = whole.ids[ids], True
+        whole = whole.dataset
+    if isinstance(whole, SampleDataset):
+        files, of = whole.sources()
+        n, number = len(files), of[ids]
+    else:
+        n, number = len(whole.bounds) - 1, np.searchsorted(whole.bounds, ids, side="right") - 1
+    ends = np.cumsum(np.bincount(number, minlength=n))
+    found = np.split(np.argsort(number, kind="stable"), ends[:-1])
+    return [one for one in found if len(one) or not is_part]
 
 
 def _spans(dataset: Dataset) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
