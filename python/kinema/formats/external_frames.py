@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
+from kinema.choices import check_text
 from kinema.errors import CorruptFileError, Error, UnsupportedFormatError, from_os
 from kinema.files import open_text
 from kinema.formats.h5md.description import Quantity
@@ -96,6 +97,7 @@ def _ending(path: str) -> str:
 
 def check_stated(format: str | None) -> str | None:
     """A stated format as the core takes it: its own name, or `EXTERNAL` for one that MDAnalysis reads."""
+    check_text("format", format)
     if format is None or format.upper() == EXTERNAL.upper():
         return format
     # the core refuses what nobody reads

@@ -243,8 +243,12 @@ class H5mdWriter(Hdf5Writer, format="H5MD"):
             self._file = NewFile(self.path, overwrite=overwrite, align=align, libver=self._libver)
         self._h5 = self._file.h5
         self._closed = False
-        with self._all_or_nothing():
-            write_head(self._h5, self._options.origin, self._dialect)
+        try:
+            with self._all_or_nothing():
+                write_head(self._h5, self._options.origin, self._dialect)
+        except BaseException:
+            self.abort()
+            raise
         notes = self._options.atoms.notes()
         if max_error is not None and compression is None:
             notes.append(NOT_COMPRESSED)

@@ -306,6 +306,7 @@ class Hdf5Writer(Writer):
         try:
             with hdf5_errors(self.path):
                 yield
+                self._file.check()
         except BaseException as error:
             self._broken = unless is None or not isinstance(error, unless)
             raise

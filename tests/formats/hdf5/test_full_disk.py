@@ -35,6 +35,8 @@ OUTPUTS = {
     "b.h5md": lambda path: written(path, compression="zstd"),
     "c.h5md": lambda path: written(path, layout="contiguous", n_frames=40),
     "a.nc": lambda path: written(path, netcdf4=True),
+    "d.h5md": lambda path: kn.convert("source.h5md", path, select=range(400)),
+    "e.h5md": lambda path: kn.repack("source.h5md", path, compression="zstd"),
 }
 LIMITS = [*range(0, 4096, 512), 5000, 8000, 16000, 100_000, 200_000]
 

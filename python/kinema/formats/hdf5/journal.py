@@ -75,6 +75,13 @@ class CommittedFile(io.RawIOBase):
         self._position = 0
         self._pending: dict[int, bytes] = {}
         self._discarding = False
+        # of the system's, which HDF5 does not survive: see `output.NewBytes`
+        self._error: tuple[int, str] | None = None
+
+    def check(self) -> None:
+        """OSError if something that was written directly is not in the file, as on a full disk."""
+        if self._error is not None:
+            raise OSError(*self._error)
 
     def commit(self, *, shrinks: bool = False) -> None:
         """Writes what waits, in the order that keeps the file readable. After it, all of it is in the file.
@@ -82,6 +89,7 @@ class CommittedFile(io.RawIOBase):
         `shrinks`: data sets have lost rows and none has gained any: their new lengths are written before all else, as
         nothing then points to what is gone.
         """
+        self.check()
         self._set_aside()
         pieces = sorted(self._pending.items(), key=lambda piece: self._turn(*piece))
         if shrinks:
@@ -155,7 +163,11 @@ class CommittedFile(io.RawIOBase):
             return size
         self._end = max(self._end, start + size)
         if start >= self._committed:
-            self._write_at(start, view)
+            try:
+                self._write_at(start, view)
+            except OSError as error:
+                self._error = (error.errno or 0, error.strerror or str(error))
+                self.discard()
         else:
             self._hold(start, bytes(view))
         return size
@@ -167,7 +179,11 @@ class CommittedFile(io.RawIOBase):
         self._end = end
         if end > os.fstat(self._handle).st_size:
             # new space that is not written yet; giving space up waits for the commit
-            os.ftruncate(self._handle, end)
+            try:
+                os.ftruncate(self._handle, end)
+            except OSError as error:
+                self._error = (error.errno or 0, error.strerror or str(error))
+                self.discard()
         return end
 
     # how

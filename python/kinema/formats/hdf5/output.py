@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import weakref
 from collections.abc import Iterator
@@ -22,8 +24,6 @@ __all__ = [
     "NewFile",
     "OutputPart",
     "OutputPartFile",
-    "close_unwritten",
-    "close_written",
     "damaged_file_errors",
     "hdf5_errors",
 ]
@@ -33,6 +33,90 @@ __all__ = [
 LIBVER = ("v108", "v108")
 # smaller objects than this are HDF5's metadata, which is not worth aligning
 _ALIGN_FROM = 4096
+
+
+class NewBytes(io.RawIOBase):
+    """A new file for HDF5, which is told that every write succeeds.
+
+    After an error HDF5 keeps objects that it has freed, and crashes when they are used or the interpreter ends. So the
+    first error of the system's is kept for `check`, and nothing is written after it.
+    """
+
+    def __init__(self, name: str) -> None:
+        """OSError where the file cannot be made."""
+        self._handle = os.open(name, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+        self._position = 0
+        # number and text: an exception would hold its frames, and with them whatever writes
+        self._error: tuple[int, str] | None = None
+
+    def check(self, path: str) -> None:
+        """FileIOError if something of what was written is not in the file."""
+        if self._error is not None:
+            raise FileIOError(f"{path}: cannot write: {self._error[1]}", path=path, format="H5MD")
+
+    def forget(self) -> None:
+        """Nothing is written from now on."""
+        self._error = self._error or (errno.ECANCELED, os.strerror(errno.ECANCELED))
+
+    def close(self) -> None:
+        """Closes the file; HDF5 must have closed it before."""
+        if not self.closed:
+            os.close(self._handle)
+        super().close()
+
+    # what h5py calls
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        end = os.fstat(self._handle).st_size if whence == os.SEEK_END else 0
+        self._position = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: end}[whence] + offset
+        return self._position
+
+    def tell(self) -> int:
+        return self._position
+
+    def readable(self) -> bool:
+        return True
+
+    def writable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def flush(self) -> None:
+        """Nothing: all that HDF5 has written is with the system."""
+
+    def readinto(self, buffer: Any) -> int:
+        view = memoryview(buffer).cast("B")
+        done = 0
+        while done < len(view):
+            got = os.preadv(self._handle, [view[done:]], self._position + done)
+            if got == 0:
+                view[done:] = bytes(len(view) - done)
+                break
+            done += got
+        self._position += len(view)
+        return len(view)
+
+    def write(self, data: Any) -> int:
+        view = memoryview(data).cast("B")
+        done = 0
+        try:
+            while self._error is None and done < len(view):
+                done += os.pwrite(self._handle, view[done:], self._position + done)
+        except OSError as error:
+            self._error = (error.errno or 0, error.strerror or str(error))
+        self._position += len(view)
+        return len(view)
+
+    def truncate(self, size: int | None = None) -> int:
+        end = self._position if size is None else size
+        try:
+            if self._error is None:
+                os.ftruncate(self._handle, end)
+        except OSError as error:
+            self._error = (error.errno or 0, error.strerror or str(error))
+        return end
 
 
 class NewFile:
@@ -54,11 +138,12 @@ class NewFile:
         self.path, self._overwrite = path, overwrite
         self._output = OutputFile(path, alone=True)
         try:
-            self.h5 = _new_hdf5(self._output.temporary, path, align, libver, ordered=ordered)
+            self._new = _NewHdf5(self._output.temporary, path, align, libver, ordered=ordered)
         except BaseException:
             self._output.discard()
             raise
-        self._discard = weakref.finalize(self, _close_and_discard, self.h5, self._output)
+        self.h5 = self._new.h5
+        self._discard = weakref.finalize(self, _close_and_discard, self._new, self._output)
 
     @property
     def temporary(self) -> str:
@@ -68,13 +153,20 @@ class NewFile:
     def finish(self) -> str:
         """Closes, syncs and renames the file, and returns its name; on failure nothing of it stays."""
         try:
-            with hdf5_errors(self.path):
-                close_written(self.h5)
+            self.close()
             self.publish()
         except BaseException:
             self.discard()
             raise
         return self.path
+
+    def check(self) -> None:
+        """FileIOError if something of what was written is not in the file, as on a full disk; HDF5 is not told."""
+        self._new.bytes.check(self.path)
+
+    def close(self) -> None:
+        """Closes the file under its temporary name. Raises as `check`."""
+        self._new.close()
 
     def publish(self) -> None:
         """Syncs and renames the file, which is closed. It stays under its temporary name where something came there."""
@@ -87,6 +179,7 @@ class NewFile:
     def flush(self) -> None:
         """What was written is in the file, which no later run removes now: see `OutputFile.protect`."""
         self.h5.flush()
+        self.check()
         self._output.protect()
 
     def keep(self, *, protect: bool = True) -> str:
@@ -94,8 +187,7 @@ class NewFile:
 
         Without `protect` a later run removes it where this process is killed.
         """
-        with hdf5_errors(self.path):
-            close_written(self.h5)
+        self.close()
         self._discard.detach()
         if protect:
             self._output.protect()
@@ -127,19 +219,22 @@ class OutputPartFile:
 
     def __init__(self, part: OutputPart, *, align: int | None = None) -> None:
         """Raises FileNotFound, FileAccessError or FileIOError where it cannot be made."""
-        self._part = part
         self.temporary = part.temporary
-        self.h5 = _new_hdf5(part.temporary, part.path, align)
+        self._new = _NewHdf5(part.temporary, part.path, align)
+        self.h5 = self._new.h5
+
+    def check(self) -> None:
+        """As `NewFile.check`."""
+        self._new.bytes.check(self._new.path)
 
     def finish(self) -> str:
-        """Closes the file, and returns the name that it has."""
-        with hdf5_errors(self._part.path):
-            close_written(self.h5)
-        return self._part.temporary
+        """Closes the file, and returns the name that it has. Raises as `check`."""
+        self._new.close()
+        return self.temporary
 
     def discard(self) -> None:
         """Closes the file, which is not whole."""
-        close_unwritten(self.h5)
+        self._new.give_up()
 
 
 class GrowingFile:
@@ -163,6 +258,10 @@ class GrowingFile:
             raise
         self._discard = weakref.finalize(self, _leave, self.h5, self._file)
 
+    def check(self) -> None:
+        """As `NewFile.check`, with OSError."""
+        self._file.check()
+
     def commit(self, *, shrinks: bool = False) -> None:
         """Brings all that was written into the file; `shrinks`: data sets have lost rows, and none has gained any."""
         self.h5.flush()
@@ -181,38 +280,6 @@ class GrowingFile:
     def discard(self) -> None:
         """Closes the file as it was last committed."""
         self._discard()
-
-
-def close_written(h5: h5py.File) -> None:
-    """Closes a file that was written; what h5py raises if that fails, such as OSError of a full disk.
-
-    All is flushed before: of an error in closing HDF5 keeps objects that it has freed, and crashes when they are used.
-    """
-    if not h5:
-        return
-    try:
-        h5.flush()
-    except BaseException:
-        close_unwritten(h5)
-        raise
-    h5.close()
-
-
-def close_unwritten(h5: h5py.File) -> None:
-    """Closes a file of the system's (no driver of Python's) that nobody needs, without writing what HDF5 still holds.
-
-    A full disk would make closing fail, see `close_written`: HDF5's descriptor leads to the null device instead.
-    """
-    if not h5:
-        return
-    null = os.open(os.devnull, os.O_RDWR)
-    try:
-        os.dup2(null, h5.id.get_vfd_handle(), inheritable=False)
-    finally:
-        os.close(null)
-    # what it reads again is not there
-    with suppress(OSError, RuntimeError):
-        h5.close()
 
 
 @contextmanager
@@ -238,24 +305,52 @@ def damaged_file_errors(path: str) -> Iterator[None]:
         raise CorruptFileError(what, path=path, format="H5MD") from error
 
 
-def _new_hdf5(
-    name: str, path: str, align: int | None, libver: tuple[str, str] = LIBVER, *, ordered: bool = False
-) -> h5py.File:
-    # no lock: the temporary file has this one writer, and some network file systems have no locks
-    options: dict[str, Any] = {"libver": libver, "locking": False, "track_order": ordered}
-    if align is not None:
-        options |= {"alignment_threshold": _ALIGN_FROM, "alignment_interval": align}
-    check_no_link(name)
-    with hdf5_errors(path):
-        return h5py.File(name, "w", **options)
+class _NewHdf5:
+    """A file that is made anew for a file of the name `path`, open as `h5` over its `bytes`."""
+
+    def __init__(
+        self,
+        name: str,
+        path: str,
+        align: int | None,
+        libver: tuple[str, str] = LIBVER,
+        *,
+        ordered: bool = False,
+    ) -> None:
+        options: dict[str, Any] = {"libver": libver, "track_order": ordered}
+        if align is not None:
+            options |= {"alignment_threshold": _ALIGN_FROM, "alignment_interval": align}
+        check_no_link(name)
+        self.path = path
+        with hdf5_errors(path):
+            self.bytes = NewBytes(name)
+            self.h5 = h5py.File(self.bytes, "w", **options)
+
+    def close(self) -> None:
+        """Closes it, once. FileIOError if something of what was written is not in it."""
+        if self.bytes.closed:
+            return
+        with hdf5_errors(self.path):
+            self.h5.close()
+        self.bytes.check(self.path)
+        self.bytes.close()
+
+    def give_up(self) -> None:
+        """Closes it without writing what HDF5 still holds."""
+        if not self.bytes.closed:
+            self.bytes.forget()
+            # what HDF5 reads again may not be there
+            with suppress(OSError, RuntimeError):
+                self.h5.close()
+            self.bytes.close()
 
 
 def _reason_of(error: Exception) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
-def _close_and_discard(h5: h5py.File, output: OutputFile) -> None:
-    close_unwritten(h5)
+def _close_and_discard(new: _NewHdf5, output: OutputFile) -> None:
+    new.give_up()
     output.discard()
 
 

@@ -273,8 +273,13 @@ class _OneConversion:
                 with PlacedArchive(new.temporary, self.name, plan.sources.fields) as placed:
                     self.writing.place(placed, self._advance)
             else:
+
+                def advance() -> None:
+                    new.check()
+                    self._advance()
+
                 with GrowingArchive(new, plan.fields, plan.workers) as growing:
-                    self.writing.extend(growing, self._advance)
+                    self.writing.extend(growing, advance)
             self.seconds = time.perf_counter() - begun
             self._compare(new.temporary)
             new.publish()

@@ -23,7 +23,7 @@ from kinema.formats.hdf5.copying import DROPPED, copy_structure
 from kinema.formats.hdf5.file import object_key, open_checked, reading
 from kinema.formats.hdf5.filters import filters_of
 from kinema.formats.hdf5.object_copies import copy_attributes, is_of_fixed_size, parts_of
-from kinema.formats.hdf5.output import NewFile, close_written, hdf5_errors
+from kinema.formats.hdf5.output import NewFile, hdf5_errors
 from kinema.formats.hdf5.storage import create_dataset, write_dataset
 from kinema.progress import Report
 from kinema.runners.workers import CallWorkers
@@ -69,13 +69,18 @@ def write(
     """Makes the file at `path`. `finish` is called with it (an `h5py.File`) before it is closed."""
     check_not_input(path, opened.path)
     new = NewFile(path, overwrite=overwrite, align=align, libver=_LIBVER)
+
+    def checked(n: int) -> None:
+        new.check()
+        advance(n)
+
     try:
-        job = _Rewriter(opened, tasks, on, memory, advance)
+        job = _Rewriter(opened, tasks, on, memory, checked)
         with hdf5_errors(path):
             copy_structure(opened.file, new.h5, job.make, tasks.followed)
             if finish is not None:
                 finish(new.h5)
-            close_written(new.h5)
+        new.close()
         if verify:
             job.compare(new.temporary, path)
         new.finish()
