@@ -100,6 +100,12 @@ def check_choice(argument: str, value: object, allowed: Collection[object]) -> N
         raise ArgumentError(f"{argument} must be {wanted}, found {value!r}")
 
 
+def check_text(argument: str, value: object) -> None:
+    """ArgumentError, naming the argument, for a value that is neither a text nor None."""
+    if value is not None and not isinstance(value, str):
+        raise ArgumentError(f"{argument} must be a text, found {value!r}")
+
+
 def renamed(**names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Decorator: arguments that have another name now, old="new", are refused with an ArgumentError that gives it."""
 

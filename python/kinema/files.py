@@ -71,6 +71,8 @@ def open_regular(path: str | os.PathLike[str], what: str) -> IO[bytes]:
     Raises FileNotFound, FileAccessError or FileIOError as the system does, ArgumentError for what is no regular file.
     """
     name = os.fspath(path)
+    if "\0" in name:
+        raise ArgumentError(f"a path has no NUL byte, found {name!r}")
     try:
         # without O_NONBLOCK the open of a FIFO waits for a writer
         handle = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)

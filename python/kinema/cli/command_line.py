@@ -7,6 +7,7 @@ import shlex
 import sys
 from collections.abc import Callable
 from dataclasses import field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from kinema.cache.counts import CacheCounts, counts_of_all
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 ANYWHERE = {"--debug", "--json", "--quiet", "-q"}
 # the same, with a value
 TRACE = "--trace"
+_NEVER_EMPTY = {TRACE, "--pbc", "--node-cache"}
 # take all words up to the next option, as in GROMACS: -f part1.xtc part2.xtc
 WITH_MANY_VALUES = {"-f", "--trajectory"}
 
@@ -105,6 +107,15 @@ class Command:
             print(printable_lines(text), file=sys.stderr, flush=True)
 
 
+def _refuse_empty(words: list[str]) -> None:
+    """ArgumentError for an empty value of an option whose value is never empty, as of a variable that is not set."""
+    own = words.index("--") if "--" in words else len(words)
+    for word, value in pairwise([*words[:own], "--"]):
+        name, joined, rest = word.partition("=")
+        if name in _NEVER_EMPTY and (not rest if joined else value == ""):
+            raise ArgumentError(f"{name} has an empty value; give one, or leave it out")
+
+
 def _take_trace(words: list[str]) -> tuple[list[str], str | None]:
     """The words without `--trace DIR`, and the folder: what stands behind `--` is another program's."""
     own = words.index("--") if "--" in words else len(words)
@@ -127,6 +138,7 @@ def prepare(words: list[str]) -> Command:
     What stands behind `--` is no option: the command of `kinema trace` keeps its own.
     """
     typed = words
+    _refuse_empty(words)
     words, trace = _take_trace(words)
     own = words.index("--") if "--" in words else len(words)
     words, behind = words[:own], words[own:]

@@ -88,6 +88,8 @@ def from_indices(
 
     Raises ArgumentError for none at all, negative ones or another type; OutOfRangeError beyond the last atom.
     """
+    if np.ma.is_masked(given):
+        raise ArgumentError("atoms are chosen by numbers or a mask, found an array with masked values; fill them")
     array = np.asarray(given)
     if array.ndim != 1:
         raise ArgumentError(f"atom indices must have one dimension, found {array.ndim}")

@@ -293,6 +293,8 @@ class Topology:
         try:
             indices = np.asarray(universe.select_atoms(selection).indices, dtype=np.int64)
         except Exception as error:  # SelectionError, ValueError, NoDataError, ...: MDAnalysis has no common base
+            if isinstance(error, RecursionError):
+                raise _too_deep(selection) from None
             if isinstance(error, AttributeError) and error.name:
                 raise ArgumentError(
                     f"{self.name}: selection {selection!r} needs {error.name}, which this topology does not have",
@@ -336,9 +338,11 @@ def refuse_changing(selection: str) -> Any:
 
     try:
         tree = Parser.parse(selection, {}, periodic=True)
+        reason = _changing_part(tree, seen=set())
+    except RecursionError:
+        raise _too_deep(selection) from None
     except Exception as error:
         raise _not_understood(selection, error) from None
-    reason = _changing_part(tree, seen=set())
     if reason is not None:
         raise ArgumentError(f"selection {selection!r} depends on coordinates ({reason}): {_HINT}")
     return tree
@@ -368,6 +372,13 @@ def _changing_part(node: Any, seen: set[int]) -> str | None:
 def _not_understood(selection: str, error: Exception) -> ArgumentError:
     reason = " ".join(str(error).split()) or type(error).__name__
     return ArgumentError(f"selection {selection!r} is not understood by MDAnalysis: {reason.rstrip('.')}")
+
+
+def _too_deep(selection: str) -> ArgumentError:
+    words = len(selection.split())
+    return ArgumentError(
+        f"a selection of {words:,} words is nested too deeply for MDAnalysis; select with index groups"
+    )
 
 
 def _check_readable(path: str) -> None:

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal, NoReturn, Self
 from numpy.typing import ArrayLike, DTypeLike
 
 from kinema._core import formats
-from kinema.choices import renamed
+from kinema.choices import check_text, renamed
 from kinema.errors import ArgumentError, FileNotFound, UnsupportedFormatError, missing_package
 from kinema.frame import Block, Frame
 from kinema.notes import emit
@@ -402,6 +402,7 @@ def format_of(path: str | os.PathLike[str], format: str | None = None) -> str:
     suffix = os.path.splitext(name)[1].lower()
     if format is None and (named := format_of_file_name(name)):
         return named
+    check_text("format", format)
     wanted = f".{format.lstrip('.').lower()}" if format is not None else suffix or f".{_USUAL.lower()}"
     found = [one for one in _CLASSES.values() if wanted in (f".{one.format.lower()}", *one.suffixes)]
     if not found:

@@ -203,8 +203,7 @@ def convert(
     overwrite : bool
         Replace files that are there.
     append : bool
-        Add the frames to `out` if it is there, as `kinema.Writer` does with mode="a"; its frames stay as they are. This
-        process adds them one after the other, and does not read them back.
+        Add the frames to `out` if it is there, as `kinema.Writer` does with mode="a". They are not read back.
     verify : bool or "all"
         Read some frames back, or all, and compare them with the source, before a file gets its name.
     checkpoint : path or Checkpoint, optional
@@ -399,6 +398,8 @@ def _frames(
     given = [name for name, value in others.items() if value is not None]
     if given:
         raise ArgumentError(f"dump= and {given[0]}= cannot be combined; give one of them")
+    if not isinstance(dump, (int, float, np.integer, np.floating)):
+        raise ArgumentError(f"dump= is a time in ps, found {dump!r}")
     times = trajectory.times
     if np.isnan(dump) or np.isnan(times).all():
         what = (

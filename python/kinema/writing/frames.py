@@ -257,7 +257,9 @@ def frame_arrays(
 
 
 def real_array(name: str, value: ArrayLike) -> NDArray[Any]:
-    """`value` as an array of real numbers; ArgumentError for anything else."""
+    """`value` as an array of real numbers; ArgumentError for anything else, masked values too."""
+    if np.ma.is_masked(value):
+        raise ArgumentError(f"{name} have masked values, which no file holds; fill them, or leave out what has some")
     try:
         array = np.asarray(value)
     except ValueError as error:

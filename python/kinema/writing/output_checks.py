@@ -42,6 +42,8 @@ def is_stream(path: str | os.PathLike[str]) -> bool:
     name = os.fspath(path)
     if name in _STREAMS or name.startswith(("/dev/fd/", "/proc/self/fd/")):
         return True
+    if "\0" in name:
+        raise ArgumentError(f"a path has no NUL byte, found {name!r}")
     with suppress(OSError):
         mode = os.stat(name).st_mode
         return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
