@@ -7,10 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
-pytestmark = pytest.mark.processes
-
 # a crash comes with a later file, or when objects of the broken one are freed
 PROGRAM = """
 import gc, resource, signal
