@@ -177,7 +177,8 @@ def test_nested_json_is_an_error_of_the_file(tmp_path: Path, what: str) -> None:
 
             return client._address_in(str(path))
         if what == "list of files":
-            from kinema.ml.samples import LIST_OF_FILES, _exported
+            from kinema.ml.archives.sample_files import _exported
+            from kinema.ml.stored_samples import LIST_OF_FILES
 
             path.rename(tmp_path / LIST_OF_FILES)
             return _exported(tmp_path)

@@ -239,7 +239,7 @@ def test_values_beyond_a_format_are_errors_with_the_frame(tmp_path: Path) -> Non
     positions[4, 3, 1] = np.nan
     write_dcd(tmp_path / "in.dcd", positions)
     (tmp_path / "a.xtc").write_bytes(b"before")
-    with pytest.raises(kn.ArgumentError, match="XTC frame 4: y of atom 3"):
+    with pytest.raises(kn.ArgumentError, match="XTC frame 4: y of atom 4"):
         converted(tmp_path / "in.dcd", tmp_path / "a.xtc", overwrite=True)
     assert (tmp_path / "a.xtc").read_bytes() == b"before"
     assert sorted(path.name for path in tmp_path.iterdir() if not path.name.startswith(".")) == ["a.xtc", "in.dcd"]

@@ -304,7 +304,9 @@ def test_coordinates_that_are_no_numbers(tmp_path: Path) -> None:
             for i in range(6):
                 out.write(bad[i], cell=CELL, step=10 * i, time=0.5 * i)
 
-    with pytest.raises(kn.ArgumentError, match=r"a\.xtc: XTC frame 4: y of atom 7 cannot be stored") as raised:
+    with pytest.raises(
+        kn.ArgumentError, match=r"a\.xtc: XTC frame 4: y of atom 8 \(counted from 1\) cannot be stored"
+    ) as raised:
         write()
     # those before it are there
     (left,) = partials(tmp_path)

@@ -34,24 +34,30 @@ DROPPED = object()
 Maker = Callable[[Any, Any, str], Any]
 
 
-def copy_structure(source: Any, target: Any, make: Maker, followed: Container[Any] = ()) -> None:
+def copy_structure(
+    source: Any, target: Any, make: Maker, followed: Container[Any] = (), *, folder: str | None = None
+) -> None:
     """Copies everything below the root of `source` into `target`, both open `h5py.File`s.
 
     Objects of other files whose key (`object_key`) is in `followed` become part of the copy, in place of the links.
+    External links lead from `folder`: by default that of `target`, which the `h5py.File` of a `NewFile` does not know.
     """
-    copy = _Copy(source, target, make, followed)
+    copy = _Copy(source, target, make, followed, folder)
     copy.members(source["/"], target["/"])
     copy.references()
 
 
 class _Copy:
-    def __init__(self, source: Any, target: Any, make: Maker, followed: Container[Any]) -> None:
+    def __init__(
+        self, source: Any, target: Any, make: Maker, followed: Container[Any], folder: str | None = None
+    ) -> None:
         self.source, self.target, self.make, self.followed = source, target, make, followed
         self.paths: dict[Any, str] = {}
         """Where the copy of each object is."""
         self.pairs: list[tuple[Any, Any]] = []
         """Objects that may hold references, with their copies."""
-        self._folders = tuple(os.path.dirname(os.path.realpath(file.filename)) for file in (source, target))
+        there = os.path.dirname(target.filename) if folder is None else folder
+        self._folders = (os.path.dirname(os.path.realpath(source.filename)), os.path.realpath(there))
 
     def members(self, source: Any, target: Any) -> None:
         """Copies a group's attributes and all below it, however deeply groups are nested."""

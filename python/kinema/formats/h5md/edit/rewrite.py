@@ -77,7 +77,8 @@ def write(
     try:
         job = _Rewriter(opened, tasks, on, memory, checked)
         with hdf5_errors(path):
-            copy_structure(opened.file, new.h5, job.make, tasks.followed)
+            folder = os.path.dirname(os.path.realpath(path))
+            copy_structure(opened.file, new.h5, job.make, tasks.followed, folder=folder)
             if finish is not None:
                 finish(new.h5)
         new.close()
