@@ -18,11 +18,14 @@ yet. All else waits for `commit`, which writes in an order in which each step le
 Within a node that gains entries these are written before their number. For this the file must be of HDF5's format 1.8
 (superblock 2, version 1 B-trees); `open` refuses others. One write below a page is taken to be whole.
 
+`NewBytes` is the same for files that HDF5 makes: nobody needs them before they are whole, so that nothing waits.
+
 Layouts are those of the HDF5 File Format Specification, version 3.0, sections II.A and III.A.
 """
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 from typing import Any
@@ -31,7 +34,7 @@ from kinema.errors import CorruptFileError, TruncatedFileError, UnsupportedForma
 from kinema.formats.hdf5.chunk_index import TREE, TREE_HEAD, ChunkEntry, chunk_entries, node_head, with_end_of_file
 from kinema.writing.output_file import lock_alone
 
-__all__ = ["CommittedFile"]
+__all__ = ["CommittedFile", "NewBytes"]
 
 _SIGNATURE = b"\x89HDF\r\n\x1a\n"
 # superblock 2: signature, version, sizes of offsets and lengths, flags; then base, extension, end: 8 bytes each
@@ -41,8 +44,112 @@ _EXTENSION, _UNDEFINED = slice(20, 28), b"\xff" * 8
 _OBJECT_HEADERS = (b"OHDR", b"OCHK")
 
 
-class CommittedFile(io.RawIOBase):
-    """A file-like object for h5py's `fileobj` driver; changes of what exists are held until `commit`."""
+class FileForHdf5(io.RawIOBase):
+    """A file-like object over a descriptor, for h5py's `fileobj` driver; HDF5 is told that every write succeeds.
+
+    After an error HDF5 keeps objects that it has freed, and crashes when they are used or the interpreter ends. So the
+    first error of the system's is kept for `check`, and nothing is written after it.
+    """
+
+    def __init__(self, handle: int) -> None:
+        super().__init__()
+        self._handle = handle
+        self._position = 0
+        # number and text: an exception would hold its frames, and with them whatever writes
+        self._error: tuple[int, str] | None = None
+
+    def check(self) -> None:
+        """OSError if something of what was written is not in the file, as on a full disk."""
+        if self._error is not None:
+            raise OSError(*self._error)
+
+    def close(self) -> None:
+        """Closes the file; what was not written is lost. HDF5 must have closed it before."""
+        if not self.closed:
+            os.close(self._handle)
+        super().close()
+
+    def _keep(self, error: OSError) -> None:
+        self._error = self._error or (error.errno or 0, error.strerror or str(error))
+
+    @property
+    def _size(self) -> int:
+        """Bytes, as HDF5 has written them."""
+        return os.fstat(self._handle).st_size
+
+    def _write_at(self, offset: int, view: memoryview) -> None:
+        done = 0
+        while done < len(view):
+            done += os.pwrite(self._handle, view[done:], offset + done)
+
+    # what h5py calls
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._size}[whence]
+        self._position = start + offset
+        return self._position
+
+    def tell(self) -> int:
+        return self._position
+
+    def readable(self) -> bool:
+        return True
+
+    def writable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def flush(self) -> None:
+        """Nothing: HDF5 calls it at times of its own choice."""
+
+    def readinto(self, buffer: Any) -> int:
+        view = memoryview(buffer).cast("B")
+        done = 0
+        while done < len(view):
+            got = os.preadv(self._handle, [view[done:]], self._position + done)
+            if got == 0:
+                view[done:] = bytes(len(view) - done)
+                break
+            done += got
+        self._position += len(view)
+        return len(view)
+
+
+class NewBytes(FileForHdf5):
+    """A file that HDF5 makes."""
+
+    def __init__(self, name: str) -> None:
+        """OSError if the file cannot be made."""
+        super().__init__(os.open(name, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666))
+
+    def forget(self) -> None:
+        """Nothing is written from now on."""
+        self._keep(OSError(errno.ECANCELED, os.strerror(errno.ECANCELED)))
+
+    def write(self, data: Any) -> int:
+        view = memoryview(data).cast("B")
+        if self._error is None:
+            try:
+                self._write_at(self._position, view)
+            except OSError as error:
+                self._keep(error)
+        self._position += len(view)
+        return len(view)
+
+    def truncate(self, size: int | None = None) -> int:
+        end = self._position if size is None else size
+        if self._error is None:
+            try:
+                os.ftruncate(self._handle, end)
+            except OSError as error:
+                self._keep(error)
+        return end
+
+
+class CommittedFile(FileForHdf5):
+    """An existing HDF5 file; changes of what exists are held until `commit`."""
 
     def __init__(self, path: str) -> None:
         """Opens an existing HDF5 file of format 1.8 and locks it against other writers.
@@ -50,10 +157,9 @@ class CommittedFile(io.RawIOBase):
         Raises FileNotFound, FileAccessError (also where another program has it locked), CorruptFileError for what is
         no HDF5 file, UnsupportedFormatError for files of another format.
         """
-        super().__init__()
         self.path = path
         try:
-            self._handle = os.open(path, os.O_RDWR)
+            super().__init__(os.open(path, os.O_RDWR))
         except OSError as error:
             raise from_os("cannot append", error, path=path) from None
         try:
@@ -70,18 +176,10 @@ class CommittedFile(io.RawIOBase):
             # what a killed process has written behind the end that the superblock states, nothing points to
             self._committed = min(stated, self._end)
         except BaseException:
-            os.close(self._handle)
+            self.close()
             raise
-        self._position = 0
         self._pending: dict[int, bytes] = {}
         self._discarding = False
-        # of the system's, which HDF5 does not survive: see `output.NewBytes`
-        self._error: tuple[int, str] | None = None
-
-    def check(self) -> None:
-        """OSError if something that was written directly is not in the file, as on a full disk."""
-        if self._error is not None:
-            raise OSError(*self._error)
 
     def commit(self, *, shrinks: bool = False) -> None:
         """Writes what waits, in the order that keeps the file readable. After it, all of it is in the file.
@@ -110,49 +208,19 @@ class CommittedFile(io.RawIOBase):
         self._discarding = True
         self._pending.clear()
 
-    def close(self) -> None:
-        """Closes the file; what was not committed is lost. HDF5 must have closed it before."""
-        if not self.closed:
-            os.close(self._handle)
-        super().close()
+    @property
+    def _size(self) -> int:
+        return self._end
 
     # what h5py calls
 
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._end}[whence]
-        self._position = start + offset
-        return self._position
-
-    def tell(self) -> int:
-        return self._position
-
-    def readable(self) -> bool:
-        return True
-
-    def writable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def flush(self) -> None:
-        """Nothing: HDF5 calls it at times of its own choice."""
-
     def readinto(self, buffer: Any) -> int:
+        start, wanted = self._position, super().readinto(buffer)
         view = memoryview(buffer).cast("B")
-        start, wanted = self._position, len(view)
-        done = 0
-        while done < wanted:
-            got = os.preadv(self._handle, [view[done:]], start + done)
-            if got == 0:
-                view[done:] = bytes(wanted - done)
-                break
-            done += got
         for offset, piece in self._pending.items():
             first, last = max(offset, start), min(offset + len(piece), start + wanted)
             if first < last:
                 view[first - start : last - start] = piece[first - offset : last - offset]
-        self._position += wanted
         return wanted
 
     def write(self, data: Any) -> int:
@@ -166,7 +234,7 @@ class CommittedFile(io.RawIOBase):
             try:
                 self._write_at(start, view)
             except OSError as error:
-                self._error = (error.errno or 0, error.strerror or str(error))
+                self._keep(error)
                 self.discard()
         else:
             self._hold(start, bytes(view))
@@ -182,7 +250,7 @@ class CommittedFile(io.RawIOBase):
             try:
                 os.ftruncate(self._handle, end)
             except OSError as error:
-                self._error = (error.errno or 0, error.strerror or str(error))
+                self._keep(error)
                 self.discard()
         return end
 
@@ -254,11 +322,6 @@ class CommittedFile(io.RawIOBase):
                 self._write_at(offset, memoryview(piece)[:TREE_HEAD])
                 return
         self._write_at(offset, memoryview(piece))
-
-    def _write_at(self, offset: int, view: memoryview) -> None:
-        done = 0
-        while done < len(view):
-            done += os.pwrite(self._handle, view[done:], offset + done)
 
     def _check_format(self) -> int:
         """Raises for what cannot be grown; returns the end of the file that its superblock states."""

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import io
-import os
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -15,7 +12,7 @@ import h5py
 
 from kinema.errors import CorruptFileError, Error, FileIOError
 from kinema.formats.hdf5.file import check_structure
-from kinema.formats.hdf5.journal import CommittedFile
+from kinema.formats.hdf5.journal import CommittedFile, NewBytes
 from kinema.writing.output_checks import check_no_link, check_target
 from kinema.writing.output_file import OutputFile, publish
 
@@ -33,90 +30,6 @@ __all__ = [
 LIBVER = ("v108", "v108")
 # smaller objects than this are HDF5's metadata, which is not worth aligning
 _ALIGN_FROM = 4096
-
-
-class NewBytes(io.RawIOBase):
-    """A new file for HDF5, which is told that every write succeeds.
-
-    After an error HDF5 keeps objects that it has freed, and crashes when they are used or the interpreter ends. So the
-    first error of the system's is kept for `check`, and nothing is written after it.
-    """
-
-    def __init__(self, name: str) -> None:
-        """OSError where the file cannot be made."""
-        self._handle = os.open(name, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
-        self._position = 0
-        # number and text: an exception would hold its frames, and with them whatever writes
-        self._error: tuple[int, str] | None = None
-
-    def check(self, path: str) -> None:
-        """FileIOError if something of what was written is not in the file."""
-        if self._error is not None:
-            raise FileIOError(f"{path}: cannot write: {self._error[1]}", path=path, format="H5MD")
-
-    def forget(self) -> None:
-        """Nothing is written from now on."""
-        self._error = self._error or (errno.ECANCELED, os.strerror(errno.ECANCELED))
-
-    def close(self) -> None:
-        """Closes the file; HDF5 must have closed it before."""
-        if not self.closed:
-            os.close(self._handle)
-        super().close()
-
-    # what h5py calls
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        end = os.fstat(self._handle).st_size if whence == os.SEEK_END else 0
-        self._position = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: end}[whence] + offset
-        return self._position
-
-    def tell(self) -> int:
-        return self._position
-
-    def readable(self) -> bool:
-        return True
-
-    def writable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def flush(self) -> None:
-        """Nothing: all that HDF5 has written is with the system."""
-
-    def readinto(self, buffer: Any) -> int:
-        view = memoryview(buffer).cast("B")
-        done = 0
-        while done < len(view):
-            got = os.preadv(self._handle, [view[done:]], self._position + done)
-            if got == 0:
-                view[done:] = bytes(len(view) - done)
-                break
-            done += got
-        self._position += len(view)
-        return len(view)
-
-    def write(self, data: Any) -> int:
-        view = memoryview(data).cast("B")
-        done = 0
-        try:
-            while self._error is None and done < len(view):
-                done += os.pwrite(self._handle, view[done:], self._position + done)
-        except OSError as error:
-            self._error = (error.errno or 0, error.strerror or str(error))
-        self._position += len(view)
-        return len(view)
-
-    def truncate(self, size: int | None = None) -> int:
-        end = self._position if size is None else size
-        try:
-            if self._error is None:
-                os.ftruncate(self._handle, end)
-        except OSError as error:
-            self._error = (error.errno or 0, error.strerror or str(error))
-        return end
 
 
 class NewFile:
@@ -162,7 +75,7 @@ class NewFile:
 
     def check(self) -> None:
         """FileIOError if something of what was written is not in the file, as on a full disk; HDF5 is not told."""
-        self._new.bytes.check(self.path)
+        self._new.check()
 
     def close(self) -> None:
         """Closes the file under its temporary name. Raises as `check`."""
@@ -225,7 +138,7 @@ class OutputPartFile:
 
     def check(self) -> None:
         """As `NewFile.check`."""
-        self._new.bytes.check(self._new.path)
+        self._new.check()
 
     def finish(self) -> str:
         """Closes the file, and returns the name that it has. Raises as `check`."""
@@ -306,7 +219,7 @@ def damaged_file_errors(path: str) -> Iterator[None]:
 
 
 class _NewHdf5:
-    """A file that is made anew for a file of the name `path`, open as `h5` over its `bytes`."""
+    """A new file, which messages call `path`, open as `h5` over its `bytes`."""
 
     def __init__(
         self,
@@ -326,13 +239,18 @@ class _NewHdf5:
             self.bytes = NewBytes(name)
             self.h5 = h5py.File(self.bytes, "w", **options)
 
+    def check(self) -> None:
+        """As `NewFile.check`."""
+        with hdf5_errors(self.path):
+            self.bytes.check()
+
     def close(self) -> None:
         """Closes it, once. FileIOError if something of what was written is not in it."""
         if self.bytes.closed:
             return
         with hdf5_errors(self.path):
             self.h5.close()
-        self.bytes.check(self.path)
+        self.check()
         self.bytes.close()
 
     def give_up(self) -> None:
