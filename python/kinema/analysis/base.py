@@ -228,8 +228,7 @@ class Analysis(Computation):
     @property
     def _digits(self) -> int:
         """Significant digits of a quantity of positions as text: 7 if they are stored as float32, else all (0)."""
-        parts = self.trajectory.core.parts()
-        return 0 if any("positions" in part["wide_fields"] for part in parts) else 7
+        return 0 if "positions" in self.trajectory.wide_fields else 7
 
     def table(self) -> Table:
         """The results as named columns with units, atoms counted from 0; ArgumentError before `run`.

@@ -180,7 +180,14 @@ class PerFrameAnalysis(DeclaredAnalysis):
         names = zip(self._columns(), self._columns_from_one(), strict=True)
         digits = self._digits
         made = [
-            Column(name, values[:, i], one.unit, False, one.period, shown if shown != name else "", digits)
+            Column(
+                name,
+                values[:, i],
+                one.unit,
+                period=one.period,
+                from_one=shown if shown != name else "",
+                digits=digits,
+            )
             for i, ((name, one), (shown, _)) in enumerate(names)
         ]
         return Table(self._title, (*self._frames_and_times(), *made))

@@ -14,7 +14,7 @@ from kinema.stored.checksums import FrameChecksums, checksums_of, load_checksums
 
 __all__ = ["compare_checksums"]
 
-_ANEW = "`kinema index --checksums --rebuild` stores those of the file as it is"
+_REMEDY = "`kinema index --checksums --rebuild` stores those of the file as it is"
 
 
 def compare_checksums(
@@ -34,7 +34,7 @@ def compare_checksums(
     """
     known, why_not = load_checksums(path)
     if why_not:
-        return [], [f"{why_not}; no frame was compared, `kinema index --checksums` stores them anew"]
+        return [], [f"{why_not}; no frame was compared, `kinema index --checksums` replaces them"]
     if known is None or not len(known):
         return [], []
     if headers_only:
@@ -55,7 +55,7 @@ def compare_checksums(
     )
     equal = sums == known.sums[chosen]
     if not known.are_of(path, int(equal.sum()), len(chosen)):
-        what = f"{path}: the file is another one than that of which checksums are stored, which were not used; {_ANEW}"
+        what = f"{path}: the stored checksums are of another file and were not used; {_REMEDY}"
         return [], [what]
     problems = [_differs(path, known, int(frame)) for frame in chosen[~equal]]
     if not there.all():
@@ -80,7 +80,7 @@ def _ends_early(path: str, known: FrameChecksums, frame: int) -> Problem:
 def _notes(path: str, known: FrameChecksums, n_frames: int | None, *, written: bool) -> list[str]:
     notes = []
     if written and os.stat(path).st_mtime_ns != known.modified:
-        notes.append(f"{path}: the file was written after its checksums were stored; if that was meant, {_ANEW}")
+        notes.append(f"{path}: the file was written after its checksums were stored; if that was meant, {_REMEDY}")
     if n_frames is not None and n_frames > len(known):
         notes.append(
             f"{path}: frames {len(known)} to {n_frames - 1} were not compared: they were written after the checksums "

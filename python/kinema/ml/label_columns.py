@@ -18,7 +18,7 @@ _WITH_UNIT = re.compile(r"(.*\S) +\(([^()]*[A-Za-z°µ%][^()]*)\)")
 class LabelColumns(dict[str, Any]):
     """Columns of labels by name, with the units that their file says.
 
-    A column "energy (eV)", as tables of results have them, is also found as "energy", unless another one is called so.
+    A column "energy (eV)", as tables of results have them, is also found as "energy", unless another has that name.
 
     Attributes
     ----------

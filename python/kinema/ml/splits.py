@@ -71,7 +71,7 @@ class DataSplit:
         return self.parts[name]
 
     def of(self, dataset: Dataset, name: str) -> Subset:
-        """A part as a data set. ArgumentError for another one than the split is of; copies of files are the same.
+        """A part as a data set. ArgumentError for another data set than the split is of; copies of files are the same.
 
         A note says where they cannot be compared: for a split of an earlier version, or a data set of another class.
         """

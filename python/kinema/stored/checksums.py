@@ -69,7 +69,7 @@ class FrameChecksums:
     def are_of(self, path: str, n_equal: int, n_compared: int) -> bool:
         """Whether they are of the trajectory that a file holds, given how many of its frames have the same bytes.
 
-        A file of several frames that was written since is another one if most of them differ: then nothing is damaged.
+        A file of several frames that was written since is another file if most of them differ: then nothing is damaged.
         """
         if n_compared < 2 or os.stat(path).st_mtime_ns == self.modified:
             return n_compared > 0

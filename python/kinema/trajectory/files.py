@@ -114,6 +114,11 @@ class OpenedFiles:
         return self.n_frames
 
     @property
+    def wide_fields(self) -> frozenset[str]:
+        """Those of positions, velocities and forces that float32 does not hold exactly, in any of the files."""
+        return frozenset(field for info in self._core.parts() for field in info["wide_fields"])
+
+    @property
     def parts(self) -> tuple[Part, ...]:
         """The files of the whole trajectory with what is kept of each; also of a view."""
         self.scan()
@@ -203,7 +208,7 @@ class OpenedFiles:
         """Reads all frames and stores a checksum of the bytes of each, which `kinema.check` compares with the file.
 
         They are stored beside each file, or in the user's cache folder. Those of the unchanged beginning of a file stay
-        as they are; with `index="rebuild"` all are made anew. Raises ArgumentError for formats whose
+        as they are; with `index="rebuild"` all are replaced. Raises ArgumentError for formats whose
         frames are not a run of bytes each (H5MD, what MDAnalysis reads) and for a trajectory that was opened with
         stored=False; CorruptFileError for a frame that is not what it was when its checksum was stored.
         """

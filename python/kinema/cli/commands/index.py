@@ -37,7 +37,7 @@ def index(
 ) -> None:
     """Find the frames of each file and store where they are, so that later runs start at once.
 
-    Checksums that are stored stay until --checksums --rebuild makes them anew; --checksums adds those of new frames.
+    Stored checksums stay until --checksums --rebuild replaces them; --checksums adds those of new frames.
     """
     import kinema as kn
     from kinema.errors import ArgumentError

@@ -84,7 +84,7 @@ def _has_arrays_alone(file: Any) -> bool:
 
 
 def _arrays_of_another(path: str, names: Sequence[str], hint: str) -> list[SampleFile]:
-    """Those of the first file, in another one."""
+    """Those of the first file, in another file."""
     try:
         return arrays_of(path, names)
     except ArgumentError as error:

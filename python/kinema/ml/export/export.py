@@ -137,7 +137,7 @@ def export(
     energy : str, optional
         The label that is the energy, for extxyz and deepmd; by default "energy" or "potential_energy" where it is one.
     label_units : mapping, optional
-        Units of labels whose files do not say them: {"energy": "eV"}; another one than a file says is an error.
+        Units of labels whose files do not say them: {"energy": "eV"}; one that contradicts a file is an error.
         Energies without one are taken as kJ/mol, noted.
     start, stop, step, frames : as `Trajectory.choose`
         Of each trajectory.

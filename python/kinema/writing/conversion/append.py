@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -19,7 +18,7 @@ from kinema.runners.workers import CallWorkers
 from kinema.writing.conversion.compare import Verification
 from kinema.writing.conversion.frames import SourceFrames
 from kinema.writing.conversion.outputs import TEXTS, WrittenFile
-from kinema.writing.conversion.texts import write_through
+from kinema.writing.conversion.texts import write_through, written_by
 from kinema.writing.writer import Writer
 
 __all__ = ["append_frames", "check_append"]
@@ -61,24 +60,13 @@ def append_frames(
     try:
         with writer:
             fields = _fields(source, name, held)
-            wide = {field for part in source.trajectory.core.parts() for field in part["wide_fields"]}
-            dtype = "float64" if wide & set(fields) else "float32"
+            dtype = "float64" if source.trajectory.wide_fields & set(fields) else "float32"
             write_through(writer, source, fields, dtype, workers=workers, memory=memory, progress=progress)
     except BaseException as error:
         n_added = writer.n_flushed - n_before
         error.add_note(f"{name}: {counted(n_added, 'frame')} of {len(source):,} added")
         raise
-    return WrittenFile(
-        path=name,
-        fields=fields,
-        size=os.path.getsize(name),
-        seconds=time.perf_counter() - began,
-        workers=workers,
-        timings={},
-        compared=0,
-        losses=(*lost, *writer.losses),
-        notes=tuple(note for note in writer.notes if note not in writer.losses),
-    )
+    return written_by(writer, fields, lost, time.perf_counter() - began, workers)
 
 
 def _look_at(name: str, format: str, source: SourceFrames) -> tuple[str, ...]:

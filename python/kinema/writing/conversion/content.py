@@ -66,7 +66,7 @@ def content_of(source: SourceFrames, name: str, format: str, options: Mapping[st
     trajectory.check_fields(fields)
     fields = tuple(field for field in VECTOR_FIELDS if field in fields)
     parts = trajectory.core.parts()
-    wide = {field for part in parts for field in part["wide_fields"]} & set(fields)
+    wide = trajectory.wide_fields & set(fields)
     dtype = float_name(options["dtype"] if options.get("dtype") is not None else "float64" if wide else "float32")
     units = convention_named(options.get("convention")) if format == "NetCDF" else _units(parts[0], options)
     stated = bool(_STATED_TIMES & trajectory.stated.keys())

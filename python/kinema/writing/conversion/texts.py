@@ -23,7 +23,7 @@ from kinema.writing.conversion.outputs import WrittenFile
 from kinema.writing.external import AtomsAsText
 from kinema.writing.writer import Writer
 
-__all__ = ["atoms_as_text", "write_text", "write_through"]
+__all__ = ["atoms_as_text", "write_text", "write_through", "written_by"]
 
 _BLOCKS = 64 << 20
 
@@ -58,11 +58,18 @@ def write_text(
         name, format=format, overwrite=True, keep_partial=False, n_frames=len(source), atoms=atoms, **options
     ) as writer:
         write_through(writer, source, fields, "float32", workers=workers, memory=memory, progress=progress)
+    return written_by(writer, fields, lost, time.perf_counter() - began, workers)
+
+
+def written_by(
+    writer: Writer, fields: tuple[str, ...], lost: tuple[str, ...], seconds: float, workers: int
+) -> WrittenFile:
+    """What a writer that is closed has made of frames of a source; `lost` are the losses that it does not know."""
     return WrittenFile(
-        path=name,
+        path=writer.path,
         fields=fields,
-        size=os.path.getsize(name),
-        seconds=time.perf_counter() - began,
+        size=os.path.getsize(writer.path),
+        seconds=seconds,
         workers=workers,
         timings={},
         compared=0,
