@@ -30,12 +30,15 @@ import io
 import os
 from typing import Any
 
+from kinema import _core
 from kinema.errors import CorruptFileError, TruncatedFileError, UnsupportedFormatError, from_os
 from kinema.formats.hdf5.chunk_index import TREE, TREE_HEAD, ChunkEntry, chunk_entries, node_head, with_end_of_file
 from kinema.writing.output_file import lock_alone
 
 __all__ = ["CommittedFile", "NewBytes"]
 
+# that the kernel is asked to write at a time
+_WRITEBACK_BYTES = 8 << 20
 _SIGNATURE = b"\x89HDF\r\n\x1a\n"
 # superblock 2: signature, version, sizes of offsets and lengths, flags; then base, extension, end: 8 bytes each
 _SUPERBLOCK_VERSION, _END_OF_FILE = 8, slice(28, 36)
@@ -58,8 +61,13 @@ class FileForHdf5(io.RawIOBase):
         # number and text: an exception would hold its frames, and with them whatever writes
         self._error: tuple[int, str] | None = None
 
+    @property
+    def failed(self) -> bool:
+        """Whether something of what was written is not in the file, as on a full disk."""
+        return self._error is not None
+
     def check(self) -> None:
-        """OSError if something of what was written is not in the file, as on a full disk."""
+        """OSError if it has `failed`."""
         if self._error is not None:
             raise OSError(*self._error)
 
@@ -118,25 +126,32 @@ class FileForHdf5(io.RawIOBase):
 
 
 class NewBytes(FileForHdf5):
-    """A file that HDF5 makes."""
+    """A file that HDF5 makes. The kernel writes it to the storage meanwhile, so that the sync at its end waits less."""
 
     def __init__(self, name: str) -> None:
         """OSError if the file cannot be made."""
         super().__init__(os.open(name, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666))
+        self._waiting = 0
 
     def forget(self) -> None:
         """Nothing is written from now on."""
         self._keep(OSError(errno.ECANCELED, os.strerror(errno.ECANCELED)))
 
     def write(self, data: Any) -> int:
-        view = memoryview(data).cast("B")
+        size = memoryview(data).nbytes
         if self._error is None:
             try:
-                self._write_at(self._position, view)
+                done = os.pwrite(self._handle, data, self._position)
+                if done < size:
+                    self._write_at(self._position + done, memoryview(data).cast("B")[done:])
+                self._waiting += size
+                if self._waiting >= _WRITEBACK_BYTES:
+                    _core.start_writeback(self._handle)
+                    self._waiting = 0
             except OSError as error:
                 self._keep(error)
-        self._position += len(view)
-        return len(view)
+        self._position += size
+        return size
 
     def truncate(self, size: int | None = None) -> int:
         end = self._position if size is None else size

@@ -241,8 +241,10 @@ class _NewHdf5:
 
     def check(self) -> None:
         """As `NewFile.check`."""
-        with hdf5_errors(self.path):
-            self.bytes.check()
+        # asked after each block
+        if self.bytes.failed:
+            with hdf5_errors(self.path):
+                self.bytes.check()
 
     def close(self) -> None:
         """Closes it, once. FileIOError if something of what was written is not in it."""

@@ -14,14 +14,11 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema import _core
 from kinema.formats.h5md.write.encoding import ChunkEncoder, Preparation
 from kinema.writing.frames import AnnouncedRows, EncodedChunk, EncodedRows
 
 __all__ = ["CountedRows", "Series", "buffered_rows"]
 
-# bytes of a file after which the kernel is to begin
-_WRITEBACK_BYTES = 8 << 20
 # frames of a data set without chunks are gathered up to this many bytes
 _RUN_BYTES = 1 << 20
 # Chunks that wait to be encoded as one batch, and their bytes: whatever the number of workers is. Batches of several
@@ -39,22 +36,6 @@ def buffered_rows(chunks: tuple[int, ...] | None, item: tuple[int, ...], itemsiz
     in_a_row = math.prod(-(-n // c) for n, c in zip(item, chunks[1:], strict=True))
     wanted = -(-_WAITING_CHUNKS // max(1, in_a_row))
     return chunks[0] * max(1, min(wanted, _WAITING_BYTES // (chunks[0] * item_bytes)))
-
-
-class _Writeback:
-    """Has the kernel write a new file to the storage while more is made, so that the sync at its end waits less."""
-
-    def __init__(self, file: h5py.File) -> None:
-        # files that grow go through a journal
-        self._descriptor = file.id.get_vfd_handle() if file.driver == "sec2" else None
-        self._bytes = 0
-
-    def add(self, n_bytes: int) -> None:
-        """So many were written."""
-        self._bytes += n_bytes
-        if self._descriptor is not None and self._bytes >= _WRITEBACK_BYTES:
-            _core.start_writeback(self._descriptor)
-            self._bytes = 0
 
 
 class Series:
@@ -77,7 +58,6 @@ class Series:
         self.encoder = ChunkEncoder.of(dataset, preparation or Preparation(dataset.dtype))
         self._id = dataset.id
         self._workers, self._make = workers, make
-        self._writeback = _Writeback(dataset.file)
         self._extent: int = dataset.shape[0]
         storage, self._chunk_rows = self.encoder.storage, self.encoder.chunk_rows
         filtered = bool(storage.filters)
@@ -202,7 +182,6 @@ class Series:
                 self._id.set_extent((stop, *self.encoder.item))
                 self._extent = stop
             self._store_chunks(rows, first, raw)
-        self._writeback.add(len(rows) * self.encoder.storage.row_bytes)
 
     def _store_chunks(self, rows: NDArray[Any] | AnnouncedRows, first: int, raw: bool) -> None:
         """Rows from `first` on, in the order of their chunks; of those that were announced encoded the chunks alone."""
