@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from kinema.cache.blocks import explain_blocks
 from kinema.cache.node_cache import NodeCache
 from kinema.errors import ArgumentError, OutOfRangeError
+from kinema.ml.sample_numbers import sample_number, sample_numbers
 
 __all__ = [
     "Batch",
@@ -26,7 +26,6 @@ __all__ = [
     "Subset",
     "batch_of",
     "row_of",
-    "sample_numbers",
 ]
 
 Allocate = Callable[[int], NDArray[np.uint8]]
@@ -153,7 +152,7 @@ class SingleSamples(Sequence[dict[str, NDArray[Any]]]):
     def __getitem__(self, index: int | slice) -> dict[str, NDArray[Any]] | list[dict[str, NDArray[Any]]]:
         if isinstance(index, slice):
             return [self._sample(self.batch, place) for place in range(*index.indices(len(self)))]
-        return self._sample(self.batch, _index(index, len(self)))
+        return self._sample(self.batch, sample_number(index, len(self)))
 
     def __len__(self) -> int:
         return self.batch.n_samples
@@ -282,7 +281,7 @@ class Dataset(ABC):
         batch that `read` gives."""
         if isinstance(index, slice) or np.ndim(index):
             return self.read(sample_numbers(index, len(self)))
-        return self._sample(self.read([_index(index, len(self))], workers=1), 0)
+        return self._sample(self.read([sample_number(index, len(self))], workers=1), 0)
 
     def _sample(self, batch: Batch, place: int) -> dict[str, NDArray[Any]]:
         """The arrays of one sample of a batch, without the dimension of the samples where there is one."""
@@ -450,35 +449,6 @@ class Subset(DatasetOverAnother):
         return np.concatenate([[0], changes, [len(self)]]).astype(np.int64)
 
 
-def sample_numbers(ids: ArrayLike | slice, n: int) -> NDArray[np.int64]:
-    """(len(ids),) int64 from 0 up; negative numbers count from the end. Also of a slice, and of a mask of n samples.
-
-    Raises ArgumentError for what is none of these, OutOfRangeError for a sample that is not there.
-    """
-    if isinstance(ids, slice):
-        return np.arange(*ids.indices(n), dtype=np.int64)
-    array = np.asarray(ids)
-    if array.dtype.kind == "b":
-        if array.shape != (n,):
-            raise ArgumentError(f"a mask has a value for each of {n} samples, found shape {array.shape}")
-        return np.flatnonzero(array).astype(np.int64)
-    if array.size == 0 and array.ndim <= 1:
-        return np.zeros(0, np.int64)
-    if array.ndim != 1 or array.dtype.kind not in "iu":
-        raise ArgumentError(
-            "samples are chosen by a list of whole numbers, a slice or a mask, found "
-            f"{array.dtype} of shape {array.shape}"
-        )
-    if array.dtype.kind == "u" and array.max() > np.iinfo(np.int64).max:
-        raise OutOfRangeError(f"sample {array.max()} of {n} samples")
-    numbers = array.astype(np.int64)
-    wrong = (numbers < -n) | (numbers >= n)
-    if wrong.any():
-        raise OutOfRangeError(f"sample {numbers[wrong][0]} of {n} samples")
-    numbers[numbers < 0] += n
-    return numbers
-
-
 def row_of(name: str, array: NDArray[Any], place: int, n: int) -> NDArray[Any]:
     """The row of one sample of an array of a batch of `n`; ArgumentError for an array that has not one for each."""
     if array.shape[:1] != (n,):
@@ -487,13 +457,3 @@ def row_of(name: str, array: NDArray[Any], place: int, n: int) -> NDArray[Any]:
             "dataset.collate or kinema.ml.torch.collate, which take the batch as it is"
         )
     return np.asarray(array[place])
-
-
-def _index(index: Any, n: int) -> int:
-    try:
-        number = operator.index(index)
-    except TypeError:
-        raise ArgumentError(f"a sample is chosen by its number, found {type(index).__name__}") from None
-    if not -n <= number < n:
-        raise OutOfRangeError(f"sample {number} of {n} samples")
-    return number % n

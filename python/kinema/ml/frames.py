@@ -14,10 +14,11 @@ from kinema.cache.node_cache import NodeCache, NodeCacheChoice, node_cache_of
 from kinema.errors import ArgumentError
 from kinema.frame import VECTOR_FIELDS, float_name
 from kinema.ml.catalogue.catalogue import Catalogue
-from kinema.ml.dataset import Batch, Dataset, Extents, Reading, row_of, sample_numbers
+from kinema.ml.dataset import Batch, Dataset, Extents, Reading, row_of
 from kinema.ml.labels import CatalogueNumbers, Table, atomic_numbers_of, label_values
 from kinema.ml.pairs import lagged_positions
 from kinema.ml.processes import OfProcess
+from kinema.ml.sample_numbers import sample_numbers
 from kinema.ml.samples import Transform, transformed
 from kinema.ml.systems import CatalogueSystems, OpenTrajectories, System, systems_of
 from kinema.resources import worker_count

@@ -15,9 +15,10 @@ from kinema.errors import ArgumentError, CorruptFileError
 from kinema.formats.hdf5.stored_dataset import StoredDataset
 from kinema.ml.archives.origin import SampleOrigin, origin_of
 from kinema.ml.archives.sample_files import SampleFiles
-from kinema.ml.dataset import Batch, Dataset, Extents, Reading, sample_numbers
+from kinema.ml.dataset import Batch, Dataset, Extents, Reading
 from kinema.ml.deflated import DeflatedMembers
 from kinema.ml.processes import OfProcess, file_pool
+from kinema.ml.sample_numbers import sample_numbers
 from kinema.ml.stored_samples import Deflated, SampleFile, extents_of
 from kinema.progress import Report
 from kinema.resources import parse_memory, worker_count
