@@ -283,6 +283,10 @@ class Dataset(ABC):
             return self.read(sample_numbers(index, len(self)))
         return self._sample(self.read([sample_number(index, len(self))], workers=1), 0)
 
+    def root(self) -> tuple[Dataset, NDArray[np.int64]]:
+        """The data set that this is a part of, or made over; the numbers of the samples there, (len(self),)."""
+        return self, np.arange(len(self), dtype=np.int64)
+
     def _sample(self, batch: Batch, place: int) -> dict[str, NDArray[Any]]:
         """The arrays of one sample of a batch, without the dimension of the samples where there is one."""
         return {name: row_of(name, array, place, batch.n_samples) for name, array in batch.items()}
@@ -363,6 +367,9 @@ class DatasetOverAnother(Dataset):
     def __len__(self) -> int:
         return len(self.dataset)
 
+    def root(self) -> tuple[Dataset, NDArray[np.int64]]:
+        return self.dataset.root()
+
     def plan(self, ids: ArrayLike) -> Reading:
         return self.dataset.plan(ids)
 
@@ -418,15 +425,17 @@ class Subset(DatasetOverAnother):
     def __len__(self) -> int:
         return len(self.ids)
 
+    def root(self) -> tuple[Dataset, NDArray[np.int64]]:
+        whole, ids = self.dataset.root()
+        return whole, ids[self.ids]
+
     def read(self, ids: ArrayLike, *, out: Batch | None = None, workers: int | None = None) -> Batch:
         return self.dataset.read(self.ids[sample_numbers(ids, len(self))], out=out, workers=workers)
 
     def origin(self, ids: ArrayLike) -> tuple[list[str], NDArray[np.int64]]:
         """As `SampleDataset.origin`, of samples by their numbers in the whole data set, such as `batch.ids`.
         OutOfRangeError for samples that are not in this part."""
-        numbers, whole, own = np.asarray(ids), self.dataset, self.ids
-        while isinstance(whole, Subset):
-            own, whole = whole.ids[own], whole.dataset
+        numbers, (whole, own) = np.asarray(ids), self.root()
         if (strange := numbers[~np.isin(numbers, own)]).size:
             raise OutOfRangeError(f"sample {strange.flat[0]} of the whole data set is not in this part of it")
         return whole.origin(numbers)  # type: ignore[attr-defined, no-any-return]

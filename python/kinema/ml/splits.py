@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from kinema.errors import ArgumentError, CorruptFileError
 from kinema.files import read_regular
-from kinema.ml.dataset import Dataset, DatasetOverAnother, Subset
+from kinema.ml.dataset import Dataset, Subset
 from kinema.ml.samples import SampleDataset
 from kinema.ml.statistics.fingerprint import DataIdentity
 from kinema.notes import emit
@@ -210,12 +210,7 @@ def split_by_time(
 
 def _by_trajectory(dataset: Dataset) -> list[NDArray[np.int64]]:
     """The samples of each trajectory, in their order; of a part those that it has samples of."""
-    whole, ids = dataset, np.arange(len(dataset), dtype=np.int64)
-    is_part = False
-    while isinstance(whole, DatasetOverAnother):
-        if isinstance(whole, Subset):
-            ids, is_part = whole.ids[ids], True
-        whole = whole.dataset
+    whole, ids = dataset.root()
     if isinstance(whole, SampleDataset):
         files, of = whole.sources()
         n, number = len(files), of[ids]
@@ -223,7 +218,7 @@ def _by_trajectory(dataset: Dataset) -> list[NDArray[np.int64]]:
         n, number = len(whole.bounds) - 1, np.searchsorted(whole.bounds, ids, side="right") - 1
     ends = np.cumsum(np.bincount(number, minlength=n))
     found = np.split(np.argsort(number, kind="stable"), ends[:-1])
-    return [one for one in found if len(one) or not is_part]
+    return [one for one in found if len(one) or len(ids) == len(whole)]
 
 
 def _spans(dataset: Dataset) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

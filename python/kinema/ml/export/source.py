@@ -81,10 +81,7 @@ class ExportSource:
     @cached_property
     def numbers(self) -> NDArray[np.int64]:
         """(n,) samples of the innermost data set."""
-        inner, ids = self.dataset, np.arange(len(self.dataset), dtype=np.int64)
-        while isinstance(inner, Subset):
-            ids, inner = inner.ids[ids], inner.dataset
-        return ids
+        return self.dataset.root()[1]
 
     @cached_property
     def trajectory_of(self) -> NDArray[np.int64]:

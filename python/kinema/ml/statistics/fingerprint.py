@@ -12,7 +12,7 @@ import numpy as np
 
 from kinema import _core
 from kinema.errors import ArgumentError
-from kinema.ml.dataset import Dataset, DatasetOverAnother, Subset
+from kinema.ml.dataset import Dataset, Subset
 from kinema.ml.frames import FrameDataset
 from kinema.ml.samples import SampleDataset
 
@@ -68,20 +68,14 @@ class DataIdentity:
     @classmethod
     def of(cls, dataset: Dataset) -> DataIdentity | None:
         """Of a data set as its files are now; None for one of another class than fingerprints are made of."""
-        ids = None
-        while isinstance(dataset, DatasetOverAnother):
-            if isinstance(dataset, Subset):
-                ids = dataset.ids if ids is None else dataset.ids[ids]
-            dataset = dataset.dataset
-        if not isinstance(dataset, SampleDataset | FrameDataset):
+        whole, ids = dataset.root()
+        if not isinstance(whole, SampleDataset | FrameDataset):
             return None
-        if ids is not None and np.array_equal(ids, np.arange(len(dataset))):
-            ids = None
-        contents = _contents(dataset.paths)
-        files = tuple(zip(map(os.fspath, dataset.paths), contents, strict=True))
-        return cls(
-            _fingerprint(dataset, contents, values=False), None if ids is None else samples_fingerprint(ids), files
-        )
+        is_part = not np.array_equal(ids, np.arange(len(whole)))
+        contents = _contents(whole.paths)
+        files = tuple(zip(map(os.fspath, whole.paths), contents, strict=True))
+        samples = samples_fingerprint(ids) if is_part else None
+        return cls(_fingerprint(whole, contents, values=False), samples, files)
 
     @classmethod
     def from_json(cls, content: Any) -> DataIdentity:
