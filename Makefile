@@ -14,6 +14,9 @@ export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 export PIP_QUIET := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
+# a command with the seconds it takes, for the end of `.ci/run`
+TIMED := tools/timed.sh
+
 .DEFAULT_GOAL := help
 .PHONY: fuzz fuzz-long golden-fortran help setup demo demo-follow test test-long test-rust test-python test-hdf5-mpi test-ml lint format bench wheel sdist clean
 
@@ -31,7 +34,7 @@ $(VENV)/.stamp-venv:
 
 $(VENV)/.stamp-packages: $(VENV)/.stamp-venv pyproject.toml tools/requirements.py
 	$(BIN)/python tools/requirements.py test dev > $(VENV)/requirements.txt
-	$(BIN)/python -m pip install --requirement $(VENV)/requirements.txt
+	$(TIMED) environment $(BIN)/python -m pip install --requirement $(VENV)/requirements.txt
 	touch $@
 
 $(VENV)/.stamp-wheel: $(VENV)/.stamp-venv pyproject.toml tools/requirements.py
@@ -40,7 +43,7 @@ $(VENV)/.stamp-wheel: $(VENV)/.stamp-venv pyproject.toml tools/requirements.py
 	touch $@
 
 $(VENV)/.stamp-build: $(VENV)/.stamp-packages $(RUST_SOURCES)
-	$(BIN)/maturin develop --release --quiet
+	$(TIMED) extension $(BIN)/maturin develop --release --quiet
 	touch $@
 
 demo: setup ## the papers' benchmark on this machine: MDAnalysis, Kinema, the hardware's limit
@@ -53,14 +56,15 @@ test: test-rust test-python ## all tests, Rust and Python
 
 # the ignored ones are those that need the data files of the installed package MDAnalysisTests
 test-rust: $(VENV)/.stamp-packages
+	$(TIMED) "build of the Rust tests" cargo test --workspace --quiet --no-run
 	MDANALYSIS_TESTS_DATA=$$($(BIN)/python tools/test_data_folder.py) \
-		cargo test --workspace --quiet -- --include-ignored
+		$(TIMED) "Rust tests" cargo test --workspace --quiet -- --include-ignored
 
 # three processes for two cores: tests that wait for children of their own leave half of the time of a core; whoever is
 # done takes tests of the others
 TEST_PROCESSES ?= $(shell $(PYTHON) -c 'import os; print((3 * os.cpu_count() + 1) // 2)')
 test-python: setup
-	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist worksteal
+	$(TIMED) "Python tests" $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist worksteal --durations 20
 
 # Tests of these names alone, with so many kills in place of some twenty; their limits of time are for as many.
 KILLS ?= 200
@@ -92,10 +96,10 @@ golden-fortran: ## golden values of formatted output, written anew by gfortran
 
 lint: $(VENV)/.stamp-packages ## formatting, clippy, ruff, mypy, layers, circles, names, error messages
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --quiet -- -D warnings
+	$(TIMED) clippy cargo clippy --workspace --all-targets --quiet -- -D warnings
 	$(BIN)/ruff check $(PYTHON_FOLDERS)
 	$(BIN)/ruff format --check $(PYTHON_FOLDERS)
-	$(BIN)/mypy
+	$(TIMED) mypy $(BIN)/mypy
 	$(BIN)/python tools/check_layers.py
 	$(BIN)/python tools/check_package.py
 	$(BIN)/python tools/third_party_licences.py --check
