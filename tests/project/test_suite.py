@@ -142,7 +142,6 @@ BESIDE = {
     "ProcessesRunner",
     "Backend",
     "mpi",
-    "run_kinema",
     "run_child",
     "cluster",
     "run_write_design",
