@@ -1,20 +1,18 @@
 """The command line on H5MD files that bring their own topology, and on files that nothing can read."""
 
 import json
-import subprocess
-import sys
 
 import h5py
 import numpy as np
 import pytest
 
 import kinema as kn
+from kinema.testing.commands import call_kinema
 from kinema.testing.h5md_files import CASES
 
 
 def kinema(folder, *words):
-    command = [sys.executable, "-m", "kinema", *words]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
+    return call_kinema(*words, cwd=folder)
 
 
 @pytest.fixture

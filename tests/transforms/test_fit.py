@@ -6,7 +6,6 @@ import hashlib
 import os
 import pickle
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -21,6 +20,7 @@ import kinema as kn
 from kinema import transforms
 from kinema.errors import ArgumentError
 from kinema.testing.children import start_child
+from kinema.testing.commands import call_kinema
 
 FITTED = "name CA"
 
@@ -154,13 +154,13 @@ def test_what_is_not_finite_is_named(tmp_path):
 def test_the_command_line(traj, tmp_path):
     out = tmp_path / "out.dcd"
     files = [datafiles.DCD, "-s", datafiles.PSF]
-    command = [sys.executable, "-m", "kinema", "convert", *files, "--fit", "progressive", "--fit-group", FITTED]
-    subprocess.run([*command, "-o", str(out), "--quiet"], check=True, timeout=120, capture_output=True)
+    words = ["convert", *files, "--fit", "progressive", "--fit-group", FITTED, "-o", out, "--quiet"]
+    assert call_kinema(*words).returncode == 0
     assert_array_equal(
         kn.open(out).read(), traj.with_transform(transforms.superpose(FITTED, reference="previous")).read()
     )
-    command = [sys.executable, "-m", "kinema", "rgyr", *files, "--centers", "residues", "--select", "resname ALA"]
-    subprocess.run([*command, "-o", str(tmp_path / "r.csv"), "--quiet"], check=True, timeout=120, capture_output=True)
+    words = ["rgyr", *files, "--centers", "residues", "--select", "resname ALA", "-o", tmp_path / "r.csv", "--quiet"]
+    assert call_kinema(*words).returncode == 0
     of_centers = kn.analysis.RadiusOfGyration(traj.with_transform(transforms.centers()), "resname ALA").run()
     found = np.genfromtxt(tmp_path / "r.csv", delimiter=",", comments="#", skip_header=0)
     assert_allclose(found[~np.isnan(found).any(axis=1)][:, -1], of_centers.results.values[:, 0], rtol=1e-5)
