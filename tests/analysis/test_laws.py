@@ -97,7 +97,7 @@ with collected():
 
 @pytest.mark.processes
 def test_together_on_ranks(mpi: Any, folder: Path, expected: list[Any]) -> None:
-    assert mpi.script(3, RANKS, folder) == f"the same: {len(expected)}\n"
+    assert mpi.compute(3, RANKS, folder) == f"the same: {len(expected)}\n"
 
 
 # -- checkpoints and files ---------------------------------------------------------------------------------------------

@@ -196,7 +196,7 @@ found = kn.RMSF(moved).run(runner=kn.runners.MPI(results="all")).results.values
 assert (found == np.load("expected.npy")).all()
 say("the same")
 """
-    assert mpi.script(3, script, tmp_path) == "the same\n" * 3
+    assert mpi.compute(3, script, tmp_path) == "the same\n" * 3
 
 
 KILLED = f"""

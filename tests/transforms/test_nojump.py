@@ -203,7 +203,7 @@ unwrapped = traj.with_transform(kn.transforms.nojump(runner="mpi"))
 assert (unwrapped.read([1500, 1999]) == np.load("expected.npy")).all()
 say("the same")
 """
-        assert mpi.script(3, script, tmp_path) == "the same\n" * 3
+        assert mpi.compute(3, script, tmp_path) == "the same\n" * 3
 
 
 KILLED = """
