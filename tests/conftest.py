@@ -20,8 +20,8 @@ import pytest
 import kinema as kn
 from kinema import notes
 from kinema.testing import random_walk, write_dcd
-from kinema.testing.children import end_children, restore_sigint, start_child
-from kinema.testing.standing_ranks import StandingRanks
+from kinema.testing.programs.children import end_children, restore_sigint, start_child
+from kinema.testing.programs.standing_ranks import StandingRanks
 
 # -- how tests end -----------------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ import pytest
 
 import kinema as kn
 from kinema.notes import collected
-from kinema.testing.children import start_child
+from kinema.testing.programs.children import start_child
 
 
 def test_a_file_of_another_format(files: Any, tmp_path: Path, run_kinema: Any) -> None:

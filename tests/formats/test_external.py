@@ -20,8 +20,8 @@ from kinema.formats.external import Describer, ExternalOptions
 from kinema.formats.external_frames import reader_class
 from kinema.notes import collected
 from kinema.testing import FormatTests, Golden, random_walk
-from kinema.testing.children import start_child
-from kinema.testing.commands import call_kinema
+from kinema.testing.programs.children import start_child
+from kinema.testing.programs.commands import call_kinema
 
 # file, MDAnalysis' format where the name does not say it, file that says how many atoms there are
 FILES = {

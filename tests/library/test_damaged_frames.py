@@ -13,7 +13,7 @@ import pytest
 import kinema as kn
 from kinema.notes import collected
 from kinema.testing import random_walk, write_dcd, write_trr, write_xtc
-from kinema.testing.commands import call_kinema
+from kinema.testing.programs.commands import call_kinema
 
 N_FRAMES, N_ATOMS = 40, 30
 DAMAGED = (7, 9, 31)

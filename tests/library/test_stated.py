@@ -16,7 +16,7 @@ from kinema.formats.h5md.units import scale_to_kinema
 from kinema.notes import collected
 from kinema.selection.frames import FrameSelection
 from kinema.selection.time_range import frames_between
-from kinema.testing.commands import call_kinema
+from kinema.testing.programs.commands import call_kinema
 
 ROOT = Path(__file__).resolve().parents[2]
 DCD = ROOT / "tests/data/golden/ca.dcd"

@@ -20,7 +20,7 @@ from kinema.errors import ArgumentError, CorruptFileError, MemoryLimitError
 from kinema.ml import Batch, Dataset, Order, SampleDataset, Subset
 from kinema.ml.loading.buffers import Buffers
 from kinema.notes import collected
-from kinema.testing.children import start_child
+from kinema.testing.programs.children import start_child
 
 sys.path.insert(0, str(Path(__file__).parent))
 from loader_cases import Numbers, loader_of, readahead_threads, samples, settled

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from kinema.ml import FrameDataset, Loader, Order, SampleDataset
-from kinema.testing.children import start_child
+from kinema.testing.programs.children import start_child
 from kinema.testing.writers import write_dcd
 
 torch = pytest.importorskip("torch", reason="torch is not installed: make test-ml runs these tests")

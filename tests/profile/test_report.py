@@ -27,7 +27,7 @@ from kinema.profile.stored import MOST_BLOCKS, report_as_dict
 from kinema.profile.stragglers import SlowFile
 from kinema.runners import PassTimings, Timings, WorkerTimings, choose_runner
 from kinema.testing import random_walk, synthetic, write_dcd, write_h5md, write_xtc
-from kinema.testing.commands import call_kinema
+from kinema.testing.programs.commands import call_kinema
 from kinema.timings import PHASES, TaskTimes, WorkerTaskTimes
 
 run_module = import_module("kinema.execution.run")

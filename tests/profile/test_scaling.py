@@ -23,7 +23,7 @@ from kinema.profile.scaling import scaling_points
 from kinema.runners import PassTimings, Timings, WorkerTimings
 from kinema.studies import Design, files, run_design
 from kinema.testing import random_walk, write_dcd, write_xtc
-from kinema.testing.commands import call_kinema
+from kinema.testing.programs.commands import call_kinema
 
 
 def made_up(n_workers: int, seconds: float, *, frames: int = 100, runner: str = "mpi", **extra: object) -> Report:

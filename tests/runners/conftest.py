@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import kinema as kn
-from kinema.testing.children import start_child
+from kinema.testing.programs.children import start_child
 
 # seconds after which something that is waited for does not come any more
 PATIENCE = 120

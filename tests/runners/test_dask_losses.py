@@ -24,7 +24,7 @@ from kinema.runners.dask import runner as dask_runner
 from kinema.runners.dask.client import DaskWorkers
 from kinema.runners.dask.runner import Dask
 from kinema.testing import random_walk, write_dcd
-from kinema.testing.children import all_ended, end_structure_walks, start_child
+from kinema.testing.programs.children import all_ended, end_structure_walks, start_child
 from kinema.testing.runner_work import slow_corner
 from kinema.timings import TaskTimes
 

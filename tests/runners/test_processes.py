@@ -34,7 +34,7 @@ from kinema.runners.local.processes import ProcessesRunner
 from kinema.runners.local.worker_server import WorkerProcess
 from kinema.runners.serialization import serialize_error
 from kinema.testing import RunnerTests, random_walk, write_dcd, write_xtc
-from kinema.testing.children import all_ended, end_structure_walks, start_child
+from kinema.testing.programs.children import all_ended, end_structure_walks, start_child
 from kinema.testing.runner_work import Sealed, SealedCount, save_at_work
 
 pytestmark = pytest.mark.processes

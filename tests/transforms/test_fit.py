@@ -19,8 +19,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 import kinema as kn
 from kinema import transforms
 from kinema.errors import ArgumentError
-from kinema.testing.children import start_child
-from kinema.testing.commands import call_kinema
+from kinema.testing.programs.children import start_child
+from kinema.testing.programs.commands import call_kinema
 
 FITTED = "name CA"
 

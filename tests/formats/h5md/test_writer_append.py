@@ -19,7 +19,7 @@ import pytest
 import kinema as kn
 from kinema.formats.hdf5.journal import CommittedFile
 from kinema.testing import random_walk
-from kinema.testing.children import start_child
+from kinema.testing.programs.children import start_child
 
 N_ATOMS = 11
 CELL = np.diag([30.0, 31.0, 32.0]).astype(np.float32)

@@ -1,7 +1,7 @@
 """The command `kinema`, called in this process: for tests of what it says and makes.
 
 A process of its own costs a second; tests of signals, streams, `-P` and MPI need one:
-`kinema.testing.children.start_child`. tests/cli/test_starting.py starts each command in a new one.
+`kinema.testing.programs.children.start_child`. tests/cli/test_starting.py starts each command in a new one.
 """
 
 from __future__ import annotations

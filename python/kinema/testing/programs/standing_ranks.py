@@ -93,7 +93,7 @@ class StandingRanks:
                 os.mkfifo(path)
                 # for both directions, so that neither this nor the first answer waits for the other side
                 opened.append(os.open(path, os.O_RDWR))
-        program = f"from kinema.testing.standing_ranks import serve; serve({str(self._folder)!r})"
+        program = f"from kinema.testing.programs.standing_ranks import serve; serve({str(self._folder)!r})"
         words = [self._launcher, "-n", str(self._n_ranks), sys.executable, "-c", program]
         with open(self._folder / "said", "wb") as said:
             self._process = subprocess.Popen(
