@@ -80,3 +80,25 @@ def test_on_dask_and_processes(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
     exec(PROGRAM, names)
     for runner in ("threads", "processes", "dask"):
         assert names["values"](runner) == EXPECTED
+
+
+CONVERSIONS = """
+def notes_of_conversions(runner):
+    found = []
+    for target, strategy in (("o.dcd", "auto"), ("o.xtc", "auto"), ("o.h5md", "auto"), ("o.h5md", "subfiles")):
+        # so that the process that leads reads no frame but the first
+        made = kn.convert("dummy.trr", target, runner=runner, strategy=strategy, verify=False, overwrite=True)
+        found += [note.split(": ")[1] for note in made.notes if "is smaller than what is in it" in note]
+    return ", ".join(found)
+"""
+
+
+def test_notes_on_frames_that_workers_convert(folder: Path, mpi: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    names: dict[str, Any] = {"kn": kn}
+    exec(CONVERSIONS, names)
+    expected = ", ".join(["TRR frame 5"] * 4)
+    for runner in ("processes", "dask"):
+        assert names["notes_of_conversions"](runner) == expected
+    program = CONVERSIONS + "\nfound = notes_of_conversions('mpi')\nsay(found) if rank == 0 else None\n"
+    assert mpi.script(2, program, folder).splitlines()[-1] == expected
