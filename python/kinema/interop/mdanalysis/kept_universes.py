@@ -65,15 +65,15 @@ class KeptUniverses:
                 names |= {id(one): (path, int(reader.frame), what) for what, one in objects.items()}
         return _serialized(function, names)
 
-    def _file(self, universe: Universe) -> str | None:
+    def _file(self, universe: Any) -> str | None:
         """The file of a Universe as it is now; None for one that is sent with each analysis."""
         state = _state(universe)
         if state is None:
             return None
         known = self._files.get(id(universe))
         if known is not None:
-            same = known.universe() is universe and known.reader() is universe.trajectory
-            if same and known.state == state:
+            reader: Any = universe.trajectory
+            if known.universe() is universe and known.reader() is reader and known.state == state:
                 return known.path
         self._number += 1
         path = f"{self._folder.name}/universe-{self._number}"
@@ -90,7 +90,7 @@ def loaded(packed: bytes) -> Any:
     """The function of `KeptUniverses.serialized`, on a worker; Universes are at the frame where they were."""
     at: set[str] = set()
 
-    class Unpickler(pickle.Unpickler):
+    class NamedUnpickler(pickle.Unpickler):
         def persistent_load(self, name: tuple[str, int, str]) -> Any:
             path, frame, what = name
             universe = _universe(path)
@@ -101,7 +101,7 @@ def loaded(packed: bytes) -> Any:
             known = {"universe": universe, "trajectory": universe.trajectory, "ts": universe.trajectory.ts}
             return known[what]
 
-    return Unpickler(io.BytesIO(packed)).load()
+    return NamedUnpickler(io.BytesIO(packed)).load()
 
 
 # Universes of this process, the last used one last, with their readers and what they held when they were loaded
@@ -138,12 +138,12 @@ def _serialized(function: Callable[..., Any], names: dict[int, tuple[str, int, s
     # it takes longer to import than all else that a run on threads needs
     import cloudpickle
 
-    class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+    class NamingPickler(cloudpickle.Pickler):  # type: ignore[misc]
         def persistent_id(self, item: Any) -> tuple[str, int, str] | None:
             return names.get(id(item))
 
     buffer = io.BytesIO()
-    Pickler(buffer, protocol=pickle.HIGHEST_PROTOCOL).dump(function)
+    NamingPickler(buffer, protocol=pickle.HIGHEST_PROTOCOL).dump(function)
     return buffer.getvalue()
 
 
