@@ -327,11 +327,13 @@ def test_transforms_that_do_not_fit_the_reference_are_noted(protein, structures,
     assert rmsd.results.values.mean() == pytest.approx(1.515, abs=1e-3)
 
 
-def test_a_reference_of_other_atoms_that_stays_broken_is_noted(structures):
-    """Neither it nor the trajectory has bonds, and names of atoms are in no other order."""
+def test_a_reference_of_other_atoms_that_stays_broken_is_noted(broken_protein, structures):
+    """First by bonds that the trajectory states, then if neither has bonds."""
+    options = {"select": "protein and name CA", "reference": structures / "protein.gro"}
+    with pytest.warns(kn.Note, match=r"reference .*protein.gro: 1 molecule is broken .*frame 0; --pbc whole \("):
+        kn.analysis.RMSD(broken_protein, **options)
     frames = kn.open(datafiles.XTC, topology=datafiles.GRO, stored=False)
     changed = frames.with_transform(kn.transforms.whole("protein"))
-    options = {"select": "protein and name CA", "reference": structures / "protein.gro"}
     with pytest.warns(kn.Note, match="reference .*protein.gro: 1 molecule is broken .*--bonds guess"):
         kn.analysis.RMSD(changed, **options)
     guessed = frames.with_transform(kn.transforms.whole("protein", bonds="guess"))

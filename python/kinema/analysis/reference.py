@@ -219,7 +219,7 @@ class Reference:
         """The reference after the transforms, and which of its frames it is. Emits notes on those that are left out."""
         source = self._source
         made, frame = (source, self._frame) if isinstance(source, Trajectory) else (self._of_universe(source), 0)
-        if not self._transforms:
+        if self._is_own:
             return made, frame
         if self._same_atoms:
             bound = made.core.with_transforms([*made.core.transforms, *self._transforms])
