@@ -23,7 +23,7 @@ from kinema.errors import ArgumentError
 from kinema.notes import emit
 from kinema.selection.atoms import AtomChoice
 from kinema.selection.broken import broken_notes
-from kinema.transforms.base import Transform
+from kinema.transforms.base import Transform, names_by_words, words_of
 from kinema.transforms.first_passes.kinds import Rotations
 from kinema.transforms.first_passes.making import stations_of
 
@@ -74,6 +74,13 @@ class Superpose(Transform):
         if reference is not None:
             arguments |= {"reference": describe(reference), "match": describe(match), "tol_mass": describe(tol_mass)}
         return arguments if self._weights is None else arguments | {"weights": describe(self._weights)}
+
+    def for_other_atoms(self, bound: _core.Transform) -> Superpose | None:
+        """See `Transform`: superposed on the same positions as the frames."""
+        if not names_by_words(self._select) or self.sees_all_frames:
+            return None
+        positions, weights = bound.arguments["reference"], self._weights
+        return Superpose(words_of(self._select), self._mode, 0, positions, weights, "order", 0.0, {})
 
     def bind(self, trajectory: Trajectory) -> _core.Transform:
         selection = trajectory.select(self._select)

@@ -149,6 +149,8 @@ class ForkedWorker:
         """The server has forked it; `handle` is its pidfd."""
         self._pid, self._handle = pid, handle
         self._close = weakref.finalize(self, os.close, handle)
+        # at the end of the process others still end their workers, by this handle
+        self._close.atexit = False
         if self._killed:
             self._signal(signal.SIGKILL)
 

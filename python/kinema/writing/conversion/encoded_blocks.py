@@ -7,7 +7,7 @@ the bytes that threads of one process give it.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import field as made_with
 from itertools import pairwise
@@ -50,6 +50,7 @@ class MadeRun:
     cells, steps, times : (frames, ...) or None
     not_finite : the first row of the run with a position that is no number, or None
     seconds : of its phases
+    faults : what was odd about frames that the worker has read so far
     """
 
     n_frames: int
@@ -59,6 +60,7 @@ class MadeRun:
     times: NDArray[np.float64] | None
     not_finite: int | None
     seconds: Mapping[str, float]
+    faults: Sequence[_core.FrameFault] = ()
 
 
 def read_block(
@@ -123,9 +125,8 @@ class _MakeRuns:
         first, stop = run
         reads: list[_core.RunTimings] = []
         chosen = frames[first:stop]
-        arrays = read_block(
-            trajectory.get(), chosen, atoms, stored, workers=threads, memory=memory, timings=reads
-        )  # fmt: skip
+        core = trajectory.get()
+        arrays = read_block(core, chosen, atoms, stored, workers=threads, memory=memory, timings=reads)
         check_block(frames, stored, arrays["present"], first, name)
         fields: dict[str, Any] = {field: arrays[field] for field in stored.fields}
         positions = {field: fields[field] for field in stored.fields if field == "positions"}
@@ -143,6 +144,7 @@ class _MakeRuns:
             times_of(stored, arrays["times"]) if stored.times else None,
             not_finite,
             seconds,
+            core.frame_faults(),
         )
 
 
@@ -196,6 +198,7 @@ def write_from_workers(
     commits = _Commits(writer, encoders if encodes else None, run if in_runs else None, taken)
     by.runner.call_each(function, runs, CallValues(len(runs), None, commits.receive, ahead), workers=workers)
     commits.finish()
+    source.trajectory.core.add_frame_faults(sorted(commits.faults))
     return commits.seconds
 
 
@@ -241,6 +244,7 @@ class _Commits:
     run: int | None
     taken: Callable[[], None]
     seconds: dict[str, float] = made_with(default_factory=dict)
+    faults: set[_core.FrameFault] = made_with(default_factory=set)
     _waiting: dict[int, MadeRun] = made_with(default_factory=dict)
     _next: int = 0
     _held: list[MadeRun] = made_with(default_factory=list)
@@ -250,6 +254,7 @@ class _Commits:
         """Takes one, in any order."""
         for phase, value in made.seconds.items():
             self.seconds[phase] = self.seconds.get(phase, 0.0) + value
+        self.faults.update(made.faults)
         self._waiting[number] = made
         while (following := self._waiting.pop(self._next, None)) is not None:
             self._next += 1
