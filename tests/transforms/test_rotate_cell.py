@@ -90,7 +90,7 @@ def test_without_it_left_handed_cells_are_refused_and_others_turned_alone(tmp_pa
     path = source(tmp_path / "in.h5md")
     with (
         collected(),
-        pytest.raises(kn.UnsupportedFormatError, match="frame 2: .* right-handed"),
+        pytest.raises(kn.UnsupportedFormatError, match=r"frame 2: .* right-handed"),
     ):
         kn.convert(path, tmp_path / "a.nc")
     with collected():

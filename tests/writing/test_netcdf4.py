@@ -325,7 +325,7 @@ def test_cells_with_open_edges_are_kept_and_flat_ones_refused(tmp_path):
     with collected(), kn.Writer(tmp_path / "a.nc", 4, netcdf4=True) as out:
         out.write(random_walk(1, 4), cell=[[9.0, 9, 9]])
         out.write(random_walk(1, 4), cell=[wire])
-        with pytest.raises(kn.UnsupportedFormatError, match="a volume, or open edges of length 0, expected"):
+        with pytest.raises(kn.UnsupportedFormatError, match="expected a volume, or open edges of length 0"):
             out.write(random_walk(1, 4), cell=[[[9.0, 0, 0], [9.0, 0, 0], [0, 0, 9.0]]])
     found = kn.open(tmp_path / "a.nc", stored=False).read(fields=["positions"])
     np.testing.assert_array_equal(found["cells"], [np.diag([9.0, 9, 9]), wire])

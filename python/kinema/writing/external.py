@@ -234,6 +234,14 @@ class ExternalWriter(Writer):
             self._broken = True
             raise
 
+    def _leave_to_parent(self) -> None:
+        super()._leave_to_parent()
+        if self._text is not None:
+            # what is buffered here goes nowhere when this process ends
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self._text.fileno(), inheritable=False)
+            os.close(nowhere)
+
     @property
     def _keeps_taken(self) -> bool:
         return self._keep_partial and not self._broken

@@ -248,6 +248,11 @@ class Hdf5Writer(Writer):
             with suppress(FileNotFoundError):
                 os.unlink(self._new.temporary)
 
+    def _leave_to_parent(self) -> None:
+        super()._leave_to_parent()
+        # what HDF5 still holds is not written when this process ends
+        self._file.forget()
+
     def _span(self, name: str, n_frames: int) -> Any:
         """An event of the trace: calls of h5py, with what HDF5 does in them."""
         return span(name, "writer", self.path, frames=n_frames)

@@ -15,21 +15,22 @@ pub const SINGLE: f64 = 1e-6;
 /// # Errors
 /// `Unsupported`, with the cell.
 pub fn check_cell(given: &Cell, found: &Cell, share: f64) -> Result<()> {
-    let what = if !is_usable(given) {
-        "finite numbers within single precision and, along the axes, lengths that are not negative, expected".to_owned()
+    let (expected, hint) = if !is_usable(given) {
+        ("finite numbers within single precision and, along the axes, no negative lengths".to_owned(), "")
     } else if given == found {
         return Ok(());
     } else if is_mirrored_by_lengths(given) && !is_mirrored_by_lengths(found) {
-        "vectors that are right-handed, as lengths and angles would mirror them, expected; XTC, TRR, H5MD and HISTORY hold it"
-            .to_owned()
+        let hint =
+            ": lengths and angles would mirror it; XTC, TRR, H5MD and HISTORY hold it, and rotate_cell makes another";
+        ("right-handed vectors".to_owned(), hint)
     } else if found.iter().flatten().any(|value| value.is_nan()) {
-        "a volume, or open edges of length 0, expected".to_owned()
+        ("a volume, or open edges of length 0".to_owned(), "")
     } else if is_usable(found) && is_same_lattice(given, found, share) {
         return Ok(());
     } else {
-        format!("numbers that the file holds expected, it would be read as {found:?}")
+        (format!("numbers that the file holds, where these would be read as {found:?}"), "")
     };
-    Err(Error::new(ErrorKind::Unsupported, format!("cell of the frame: {what}, found {given:?}")))
+    Err(Error::new(ErrorKind::Unsupported, format!("cell of the frame, expected {expected}, found {given:?}{hint}")))
 }
 
 /// Whether edges have the same lengths and lie at the same angles; an edge without length has no angle.
@@ -149,7 +150,7 @@ mod tests {
             (CELL, NO_CELL, "would be read as"),
             (NO_CELL, CELL, "would be read as"),
             (times(1e300), times(1e300), "finite numbers"),
-            (negative, negative, "not negative"),
+            (negative, negative, "no negative"),
             (CELL, times(1e38), "would be read as"),
         ] {
             let error = check_cell(&given, &found, SINGLE).unwrap_err();
