@@ -218,6 +218,11 @@ def cells_of_lengths(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Cells (n, 3, 3), row vectors, of lengths and angles in degrees (n, 6), as NetCDF has them: edges of
     length 0 are zero, their angles count as 90; NaN for those of no cell."""
 
+def first_cell_not_kept(
+    given: NDArray[np.float64], found: NDArray[np.float64], share: float
+) -> tuple[int, str] | None:
+    """The first of the cells (n, 3, 3) that a file does not hold, if it is read as that of `found`, and what is wrong."""
+
 def mirrored_by_lengths(cells: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Which of the cells (n, 3, 3) lengths and angles would mirror (n,): left-handed ones that are not right-angled."""
 

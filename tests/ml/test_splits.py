@@ -147,6 +147,9 @@ def test_what_cannot_be_split(tmp_path: Path) -> None:
         split_by_time(data)
     with pytest.raises(errors.ArgumentError, match="fractions are numbers above 0"):
         split_by_time(data, {"train": 0})
+    with pytest.raises(errors.ArgumentError, match=r"sum to at most 1, found 1\.1"):
+        split_by_time(data, {"train": 0.8, "test": 0.3})
+    split_by_time(data, {"train": 0.7, "valid": 0.2, "test": 0.1}, blocks=5)
     with pytest.raises(errors.ArgumentError, match="nothing is left for"):
         split_by_time(samples(tmp_path, [20]), {"a": 0.9, "b": 0.1}, gap=30)
 
@@ -193,7 +196,7 @@ def test_a_split_refuses_another_data_set(tmp_path: Path, other: Any, named: str
 
 
 def test_a_split_of_frames_refuses_another_order_of_trajectories(tmp_path: Path) -> None:
-    split = split_by_time(frames(tmp_path, [40, 40]), {"train": 3, "test": 1}, blocks=4)
+    split = split_by_time(frames(tmp_path, [40, 40]), {"train": 0.75, "test": 0.25}, blocks=4)
     assert len(split.of(frames(tmp_path, [40, 40]), "test")) == len(split["test"])
     other = FrameDataset([kn.open(tmp_path / f"{i}.dcd", dt=2.0) for i in (1, 0)])
     with pytest.raises(errors.ArgumentError, match=r"file 1: expected .*0.dcd, found .*1.dcd"):

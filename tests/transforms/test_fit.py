@@ -19,6 +19,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 import kinema as kn
 from kinema import transforms
 from kinema.errors import ArgumentError
+from kinema.notes import collected
+from kinema.testing import random_walk
 from kinema.testing.programs.children import start_child
 from kinema.testing.programs.commands import call_kinema
 
@@ -258,3 +260,31 @@ def test_behind_center_values_are_those_of_two_steps(traj, tmp_path, fitted):
         # one that is between them is not handed the translation
         between = centered.with_transform(transforms.function(lambda frame: frame), transforms.superpose(atoms, **how))
         assert_array_equal(between.read(slice(0, 4)), in_steps.read(slice(0, 4)))
+
+
+@pytest.mark.parametrize(
+    ("select", "words"),
+    [
+        ([3], "one atom: any rotation fits"),
+        ([3, 5], "two atoms"),
+        ([0, 1, 2, 4], "4 atoms on a line"),
+        ([0, 3, 5], None),
+    ],
+)
+def test_a_fit_that_leaves_a_rotation_free_is_noted(tmp_path: Path, select: list[int], words: str | None) -> None:
+    positions = random_walk(5, 6)
+    # the first atoms lie on a line in each frame
+    for atom in (0, 1, 2, 4):
+        positions[:, atom] = positions[:, 0] + np.float32(1.5 * atom) * np.float32([1.0, 2.0, -1.0])
+    with collected(), kn.Writer(tmp_path / "a.h5md", 6) as out:
+        out.write(positions)
+    trajectory = kn.open(tmp_path / "a.h5md")
+    with collected() as noted:
+        trajectory.with_transform(kn.transforms.superpose(select))
+    with collected() as of_translation:
+        trajectory.with_transform(kn.transforms.superpose(select, mode="trans"))
+    rmsd = kn.analysis.RMSD(trajectory, select).run(runner="serial")
+    rmsf = kn.analysis.RMSF(trajectory, align="reference", align_select=select).run(runner="serial")
+    for notes in (noted, rmsd.notes, rmsf.notes):
+        assert [words in note for note in notes if "fits as well" in note] == ([] if words is None else [True])
+    assert not any("fits as well" in note for note in of_translation)

@@ -174,10 +174,14 @@ def split_by_time(
     """Blocks of consecutive samples of each trajectory to parts; samples nearer than `gap` to another part are in none.
 
     `gap` is in ps for a `FrameDataset`, in samples for others. A pair with a lag reaches from its first frame to its
-    second: neither is nearer than that to a frame of another part. ArgumentError where a trajectory has fewer samples
-    than `blocks`, for fewer blocks than parts, and where a part is left without samples.
+    second: neither is nearer than that to a frame of another part. ArgumentError for fractions that sum to more than 1,
+    where a trajectory has fewer samples than `blocks`, for fewer blocks than parts, and where a part is left without
+    samples.
     """
     shares = _shares(fractions)
+    total = sum(fractions.values())
+    if total > 1.0 + 1e-9:
+        raise ArgumentError(f"fractions of the samples sum to at most 1, found {total:g} of {dict(fractions)}")
     if not (math.isfinite(gap) and gap >= 0):
         raise ArgumentError(f"gap must be 0 or above, found {gap:g}")
     if blocks < len(shares):

@@ -17,7 +17,7 @@ from typing import Any
 
 from kinema import _core
 from kinema.cache.counts import add_counts
-from kinema.errors import says_enough
+from kinema.errors import note_worker, says_enough
 from kinema.progress import Report, report_slowest
 from kinema.resources import default_memory, worker_count
 from kinema.runners.base import PassRequest, PassResult, Runner
@@ -259,7 +259,7 @@ class _MapCalls:
             case WorkerFailure(packed, text):
                 error: BaseException = pickle.loads(packed)
                 part = f", {self.describe(worker.pieces[0])}" if worker.pieces else ""
-                error.add_note(f"on {worker}{part}:\n{text}")
+                note_worker(error, f"on {worker}{part}", text)
                 raise error
 
     def _order(self) -> None:
@@ -331,8 +331,7 @@ class _ProcessesPass:
                 self._merge(worker, message)
             case WorkerFailure(packed, text):
                 error: BaseException = pickle.loads(packed)
-                if not says_enough(error):
-                    error.add_note(f"{worker}:\n{text}")
+                note_worker(error, None if says_enough(error) else str(worker), text)
                 raise error
 
     def _order(self, worker: WorkerHandle) -> None:
