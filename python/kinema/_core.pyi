@@ -392,6 +392,8 @@ class Trajectory:
         """Adds what another process has found, as its `frame_faults` gives it."""
     def frame_notes(self, *, new: bool = False) -> list[str]:
         """What is odd about frames that were read; `new`: what was not asked for with `new` before."""
+    def compare_frames(self, frames: NDArray[np.uint64]) -> None:
+        """Compares stored steps and times of these frames with their headers; CorruptFileError where they differ."""
     def time_shift(self) -> float:
         """What time_offset or first_time add to all times, ps; 0 without them. Scans if that has not been done."""
     def times(self) -> NDArray[np.float64] | None:

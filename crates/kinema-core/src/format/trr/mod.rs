@@ -200,6 +200,14 @@ impl Decoder for TrrDecoder {
         scan::scan(source, &self.headers(), options, scan::PARALLEL_FROM)
     }
 
+    fn first_frame(&self) -> Option<u64> {
+        Some(self.headers().first())
+    }
+
+    fn compare_frame(&self, source: &dyn Source, table: &TableIndex, frame: u64, whole: bool) -> Result<()> {
+        scan::compare_frame(source, &self.headers(), table, frame, whole)
+    }
+
     fn supports_ranged_scan(&self) -> bool {
         true
     }
