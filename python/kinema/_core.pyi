@@ -636,6 +636,8 @@ class Commits:
     def __init__(self) -> None: ...
     def committed(self) -> tuple[int, int]:
         """Frames at the front of the file that are whole, and the byte behind them; on the disk after a sync that begins now."""
+    def head(self) -> int:
+        """Bytes before the first frame, which are written again with the number of frames."""
 
 class Encoder:
     """Frames of a trajectory as a file of a format; cells of three frames are read now."""
