@@ -284,6 +284,13 @@ pub trait Decoder: Send + Sync {
         true
     }
 
+    /// How many numbers in the first bytes of a frame stand for such that were never written, and how many there are: of
+    /// formats that fill files with them.
+    fn unwritten_numbers(&self, bytes: &[u8]) -> (usize, usize) {
+        let _ = bytes;
+        (0, 0)
+    }
+
     /// Whether all chunks that hold a frame have been given a place in the file.
     fn is_stored(&self, frame: u64) -> bool {
         let _ = frame;

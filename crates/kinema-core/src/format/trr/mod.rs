@@ -208,6 +208,14 @@ impl Decoder for TrrDecoder {
         scan::compare_frame(source, &self.headers(), table, frame, whole)
     }
 
+    /// The vectors of a frame that has a head and no more yet are zeros.
+    fn unwritten_numbers(&self, bytes: &[u8]) -> (usize, usize) {
+        let Ok(header) = FrameHeader::parse(bytes, 0, Some(self.header.n_atoms)) else { return (0, 0) };
+        let vectors = bytes.get(header.vectors_at() as usize..).unwrap_or_default();
+        let written = vectors.iter().any(|&byte| byte != 0);
+        (if written { 0 } else { vectors.len() / header.width() }, vectors.len() / header.width())
+    }
+
     fn supports_ranged_scan(&self) -> bool {
         true
     }
