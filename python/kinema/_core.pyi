@@ -397,6 +397,8 @@ class Trajectory:
         """Adds what another process has found, as its `frame_faults` gives it."""
     def frame_notes(self, *, new: bool = False) -> list[str]:
         """What is odd about frames that were read; `new`: what was not asked for with `new` before."""
+    def compare_frames(self, frames: NDArray[np.uint64]) -> None:
+        """Compares stored steps and times of these frames with their headers; CorruptFileError where they differ."""
     def time_shift(self) -> float:
         """What time_offset or first_time add to all times, ps; 0 without them. Scans if that has not been done."""
     def times(self) -> NDArray[np.float64] | None:
@@ -639,6 +641,8 @@ class Commits:
     def __init__(self) -> None: ...
     def committed(self) -> tuple[int, int]:
         """Frames at the front of the file that are whole, and the byte behind them; on the disk after a sync that begins now."""
+    def head(self) -> int:
+        """Bytes before the first frame, which are written again with the number of frames."""
 
 class Encoder:
     """Frames of a trajectory as a file of a format; cells of three frames are read now."""

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from kinema.errors import ArgumentError, Error, UnsupportedFormatError
 from kinema.formats.h5md.write.encoding import ChunkEncoder
 from kinema.formats.h5md.write.series import CountedRows
+from kinema.formats.hdf5.chunk_index import full_chunks
 from kinema.formats.hdf5.output import GrowingFile, NewFile, OutputPartFile, hdf5_errors
 from kinema.tracing.recording import span
 from kinema.writing.base import Writer, not_finite_note
@@ -195,6 +196,10 @@ class Hdf5Writer(Writer):
                     part.flush()
                 self._file.commit()
         self._n_flushed = self.n_frames
+
+    def settled(self) -> list[tuple[int, int]]:
+        """Bytes of the chunks in the file that hold all of their frames: no later write changes them."""
+        return [] if self._group is None else full_chunks(self._h5)
 
     def close(self, check: Callable[[str], object] | None = None) -> None:
         """Writes what is left and closes the file; a new one appears under its name now. Closing twice does nothing.

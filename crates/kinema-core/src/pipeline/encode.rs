@@ -159,7 +159,7 @@ pub fn encode(
 ) -> Result<Encoded> {
     let plan = RecordsPlan::new(trajectory, request, encoder, request.frames.len())?;
     let (begun, index) = begin(request, encoder, sink)?;
-    commits.begin(begun);
+    commits.begin(begun, encoder.head().len() as u64);
     progress.done.store(begun.frames, Ordering::Relaxed);
     let tasks = tasks(plan.scanned, &request.frames, begun.frames..request.frames.len(), plan.fields, plan.sizes.rows);
     let pool = Pool::new(tasks, progress);
@@ -211,7 +211,7 @@ pub fn encode_run(
     let plan = RecordsPlan::new(trajectory, request, encoder, end - run.frames.start)?;
     let begun = Committed { frames: run.frames.start, bytes: run.at };
     let commits = Commits::default();
-    commits.begin(begun);
+    commits.begin(begun, 0);
     let pool = Pool::new(tasks(plan.scanned, &request.frames, run.frames, plan.fields, plan.sizes.rows), progress);
     let start = Instant::now();
     let index_records = |records: &[u8], index: &mut TableBuilder| encoder.index(records, index);

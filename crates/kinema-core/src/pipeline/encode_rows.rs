@@ -109,7 +109,7 @@ impl<'a> Rows<'a> {
         let tasks: Vec<_> = starts.map(|row| first + row..first + (row + most).min(n_rows)).collect();
         let workers = workers.min(tasks.len());
         let commits = Commits::default();
-        commits.begin(Committed { frames: first, bytes: end });
+        commits.begin(Committed { frames: first, bytes: end }, 0);
         let index_records = |records: &[u8], index: &mut TableBuilder| encoder.index(records, index);
         let call = Call {
             rows: self,
