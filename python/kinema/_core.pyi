@@ -517,6 +517,17 @@ class FilePool:
     def take_opens(self) -> list[str]:
         """The files opened since the last call, where record_reads was asked for."""
 
+class UnchangedFiles:
+    """Files of a data set, as they were when it was made: `statuses` is (files, 9), a row of `file_status` of each."""
+
+    def __init__(self, paths: list[str], statuses: NDArray[np.uint64], pool: FilePool) -> None: ...
+    def check(self, files: NDArray[np.int64]) -> None:
+        """To be called after these files were read, by number: CorruptFileError for one that has changed since."""
+
+def file_status(path: str) -> list[int]:
+    """What a file is now, in nine numbers: inode, size, times, mode, owner, links. Waits for one that was changed within
+    the last 20 ms, so that any later change gives other numbers."""
+
 class RowsRead(TypedDict):
     useful: int  # bytes of the rows, each once
     read: int  # bytes asked of the files

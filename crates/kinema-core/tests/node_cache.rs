@@ -162,7 +162,7 @@ fn a_file_that_was_changed_is_not_read_from_old_blocks() {
     read(&*source, 0, BLOCK as usize);
     let error = source.read_exact_at(BLOCK, &mut [0; 8]).unwrap_err();
     assert_eq!((error.kind(), error.path()), (ErrorKind::Corrupt, Some(&*path)));
-    assert!(error.to_string().contains("replaced or cut while it was used"), "{error}");
+    assert!(error.to_string().contains("has changed since it was opened"), "{error}");
     assert_eq!(folder.blocks().len(), 1);
     settle(&path);
     assert!(read(&*cache.open(&path).unwrap(), 0, content.len()) == content);

@@ -158,10 +158,12 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<node_cache::PyPrefetch>()?;
     module.add_class::<rows::PyFilePool>()?;
     module.add_class::<rows::PyRows>()?;
+    module.add_class::<rows::PyUnchangedFiles>()?;
     module.add_function(wrap_pyfunction!(moments::column_moments, module)?)?;
     module.add_function(wrap_pyfunction!(moments::group_moments, module)?)?;
     module.add_function(wrap_pyfunction!(extended_xyz::extended_xyz, module)?)?;
     module.add_function(wrap_pyfunction!(rows::pread_rows, module)?)?;
+    module.add_function(wrap_pyfunction!(rows::file_status, module)?)?;
     module.add_class::<frame_transforms::PyFrameTransforms>()?;
     module.add_function(wrap_pyfunction!(frames::read_frames, module)?)?;
     module.add_function(wrap_pyfunction!(frames::plan_frames, module)?)?;

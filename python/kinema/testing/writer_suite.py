@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 import kinema as kn
 from kinema.notes import collected
+from kinema.testing.changes import GrowingFileTests
 from kinema.testing.synthetic import CellKind, random_cells, random_walk
 from kinema.testing.written import GivenFrames, lost_aspects, read_frames
 
@@ -27,7 +28,7 @@ class LoopEnded(Exception):
     """The loop of a test has ended."""
 
 
-class WriterTests:
+class WriterTests(GrowingFileTests):
     """Subclass with `suffix` and what the format holds."""
 
     #: of the files

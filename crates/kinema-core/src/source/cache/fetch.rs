@@ -16,7 +16,7 @@ use super::writer::{Job, Written};
 use super::{Check, Shared};
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::pool::locked;
-use crate::source::{Extent, FileStatus, Source};
+use crate::source::{Change, Extent, FileStatus, Source, changed};
 use crate::trace::activity::CACHE_FETCH;
 use crate::trace::{begin, finish};
 
@@ -53,20 +53,14 @@ impl SourceFile {
 
     /// That it is what it was when it was opened; whether it has only grown.
     fn check(&self) -> Result<bool> {
-        let now = self.source.status()?;
-        let then = &self.status;
-        match now {
-            Some(now) if then.is_unchanged(&now) => Ok(false),
-            Some(now) if now.inode == then.inode && now.size > then.size => Ok(true),
-            now => {
-                let expected = format!("the file of {} bytes that was opened before", then.size);
-                let found = match now {
-                    Some(now) if now.size != then.size => format!("{} bytes", now.size),
-                    _ => "another time of change".to_owned(),
-                };
-                let error = Error::corrupt("the file was replaced or cut while it was used", expected, found);
-                Err(Error::new(ErrorKind::Corrupt, error.what()).at_path(self.source.path()))
-            }
+        let Some(now) = self.source.status()? else { return Err(changed("it is no file").at_path(self.source.path())) };
+        if self.status.is_equal(&now) {
+            return Ok(false);
+        }
+        match self.status.change_to(&now, !self.source.path().exists()) {
+            Change::None => Ok(false),
+            Change::Grown => Ok(true),
+            Change::Changed(how) => Err(changed(&how).at_path(self.source.path())),
         }
     }
 }
