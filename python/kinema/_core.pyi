@@ -420,7 +420,7 @@ class Trajectory:
         lack a vector are NaN."""
 
 class NodeCache:
-    """Blocks of files, kept in a folder of this node for all its processes. limit, block: bytes. verify: "fetch", "always".
+    """Blocks of files, kept in a folder of this node for all its processes. limit, block: bytes. verify: "never", "first", "always".
     source_rate: bytes a second that all files give together, for tests and benchmarks. fuse: whether root may be on FUSE."""
 
     def __init__(
@@ -428,7 +428,7 @@ class NodeCache:
         root: str | PathLike[str],
         limit: int,
         block: int = 16777216,
-        verify: str = "fetch",
+        verify: str = "first",
         source_rate: int | None = None,
         fuse: bool = False,
     ) -> None: ...
@@ -482,6 +482,9 @@ class Prefetch:
     def failure(self) -> str | None:
         """What went wrong last; whoever reads the file gets the error too."""
     def stop(self) -> None: ...
+
+def take_node_cache_troubles() -> list[str]:
+    """What is to be told of all caches since the last call: damaged blocks, blocks that are not stored, and why."""
 
 def node_cache_counts() -> dict[str, int]:
     """Of this process by all objects, also those that are gone, as `NodeCache.counts`."""

@@ -36,7 +36,7 @@ impl Folder {
 
     fn options(&self) -> CacheOptions {
         let root = self.0.join("cache");
-        CacheOptions { root, limit: 64 << 20, block: BLOCK, verify: Verify::Fetch, fuse: false, source_rate: None }
+        CacheOptions { root, limit: 64 << 20, block: BLOCK, verify: Verify::First, fuse: false, source_rate: None }
     }
 
     fn cache(&self) -> NodeCache {
@@ -220,7 +220,7 @@ fn a_damaged_block_is_removed_and_fetched_again() {
         let place = &folder.blocks()[1];
         let file = OpenOptions::new().write(true).open(place).unwrap();
         damage(&file, file.metadata().unwrap().len());
-        let verify = if always { Verify::Always } else { Verify::Fetch };
+        let verify = if always { Verify::Always } else { Verify::First };
         let cache = NodeCache::open(CacheOptions { verify, ..folder.options() }).unwrap();
         let source = cache.open(&path).unwrap();
         assert!(read(&*source, 0, content.len()) == content, "{what}");

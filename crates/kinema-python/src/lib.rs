@@ -154,6 +154,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<trajectory::PyTrajectory>()?;
     module.add_class::<node_cache::PyNodeCache>()?;
     module.add_function(wrap_pyfunction!(node_cache::node_cache_counts, module)?)?;
+    module.add_function(wrap_pyfunction!(node_cache::take_node_cache_troubles, module)?)?;
     module.add_class::<node_cache::PyCachedFile>()?;
     module.add_class::<node_cache::PyPrefetch>()?;
     module.add_class::<rows::PyFilePool>()?;

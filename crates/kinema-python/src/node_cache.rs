@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use kinema_core::error::catch_panics;
 use kinema_core::named::Named;
 use kinema_core::peer::{BlockNodes, Key, Node};
-use kinema_core::source::cache::{CacheOptions, Counts, NodeCache, Nodes, Prefetch, Verify, counts_of_process};
+use kinema_core::source::cache::{CacheOptions, Counts, NodeCache, Nodes, Prefetch, Verify, counts_of_process, take_troubles};
 use kinema_core::source::{Extent, FileStatus, OpenSource, Source, Unchanged};
 use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
@@ -37,7 +37,7 @@ pub fn cached(inner: Arc<dyn OpenSource>, cache: Option<&PyNodeCache>) -> Arc<dy
 #[pymethods]
 impl PyNodeCache {
     #[new]
-    #[pyo3(signature = (root, limit, block=16 << 20, verify="fetch", source_rate=None, fuse=false))]
+    #[pyo3(signature = (root, limit, block=16 << 20, verify="first", source_rate=None, fuse=false))]
     fn new(
         py: Python<'_>,
         root: PathBuf,
@@ -231,6 +231,12 @@ impl Drop for PyPrefetch {
         // its thread takes Python's lock where blocks come by a transfer in Python
         Python::attach(|py| self.stop(py));
     }
+}
+
+/// What is to be told of all caches of this process since the last call.
+#[pyfunction]
+pub fn take_node_cache_troubles() -> Vec<String> {
+    take_troubles()
 }
 
 /// What this process has had of all caches, as `NodeCache.counts`.

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from kinema import _core
+from kinema.cache.counts import emit_troubles
 from kinema.cache.node_cache import NodeCache, NodeCacheChoice, node_cache_of
 from kinema.errors import ArgumentError, Error
 from kinema.formats.hdf5.stored_dataset import StoredDataset
@@ -173,6 +174,8 @@ class SampleDataset(Dataset):
         with opened.reading(numbers):
             for name in self._names:
                 self._fill(opened.arrays[name], name, numbers, batch, worker_count(workers))
+        if self._node_cache is not None:
+            emit_troubles()
         return transformed(batch, self._transform)
 
     def _fill(self, array: _OpenArray, name: str, numbers: NDArray[np.int64], batch: Batch, workers: int) -> None:

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use super::block::stored_bytes;
 use super::fetch::{Place, SourceFile};
+use super::space::For;
 use super::{NodeCache, named};
 use crate::error::{Error, ErrorKind, Result, catch_panics};
 use crate::source::pool::locked;
@@ -96,7 +97,11 @@ impl NodeCache {
             check()?;
             let (file, number) = &blocks[i];
             let bytes = file.extent(*number, block).len;
-            let place = if file.status.settled { self.0.get(file, *number, check)? } else { Place::Source };
+            let nodes = self.0.nodes().filter(|nodes| nodes.is_away(file.key.0, *number));
+            let place = match file.status.settled {
+                true => self.0.get_from(nodes.as_deref(), file, *number, For::Staging, check)?,
+                false => Place::Source,
+            };
             let mut filled = locked(&filled);
             filled.blocks += 1;
             filled.bytes += bytes;
