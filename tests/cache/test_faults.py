@@ -202,7 +202,7 @@ def test_a_full_disk_is_no_error_of_the_reader(tmp_path: Path, small_disk: Path)
     assert "No space left on device" in (cache.last_error or "")
     assert cache.stat()["blocks"] == 0
     # who fetches before a job is told that nothing of it is there
-    with pytest.raises(kn.FileIOError, match="nothing was stored in the node cache: .*No space left on device"):
+    with pytest.raises(kn.FileIOError, match=r"nothing was stored in the node cache: .*No space left on device"):
         NodeCache(root, "1 GiB", BLOCK).fill(path, workers=2)
     (small_disk / "others").unlink()
     with pytest.warns(kn.Note, match=r"\d+ blocks not in the node cache, .* themselves: .*No space left on device"):

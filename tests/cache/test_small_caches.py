@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import resource
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -135,34 +136,32 @@ def test_what_is_staged_is_stored_whatever_was_read(tmp_path: Path, path: Path) 
     assert (done["fetched_blocks"], done["not_stored"]) == (6, 0)
 
 
-def test_a_fill_that_stores_nothing_ends_with_the_reason(
-    tmp_path: Path, path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import resource
-
+def test_a_fill_that_stores_nothing_ends_with_the_reason(tmp_path: Path, path: Path, capsys: Any) -> None:
     root = tmp_path / "cache"
     NodeCache(root, "64 MiB", BLOCK)
     # no file may be as long as a block
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (BLOCK // 2, hard))
     try:
-        code = main(["cache", "fill", str(path), "--node-cache", str(root), "--block", str(BLOCK)])
-    except SystemExit as end:
-        code = int(end.code or 0)
+        with pytest.raises(SystemExit) as ended:
+            main(["cache", "fill", str(path), "--node-cache", str(root), "--block", str(BLOCK)])
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert code == 2
+    assert ended.value.code == 2
     said = capsys.readouterr().err
     assert f"{root}: nothing was stored in the node cache: a block could not be stored: File too large" in said
 
 
-def test_a_note_of_a_command_names_a_small_cache(tmp_path: Path) -> None:
-    x = np.random.default_rng(1).normal(size=(512, 512)).astype(np.float32)
+def test_a_data_set_notes_a_small_cache(tmp_path: Path) -> None:
+    x = np.random.default_rng(1).normal(size=(2048, 1024)).astype(np.float32)
     np.save(tmp_path / "x.npy", x)
     settle(tmp_path / "x.npy")
     cache = NodeCache(tmp_path / "cache", 4 * STORED, BLOCK)
     data = ml.SampleDataset(tmp_path / "x.npy", node_cache=cache, file_is_sample=False)
-    ids = np.random.default_rng(2).permutation(512)
-    with pytest.warns(kn.Note, match="the node cache is too small for what is read"):
-        for one in ids:
+
+    def read() -> None:
+        for one in np.random.default_rng(2).permutation(2048):
             data.read([one])
+
+    with pytest.warns(kn.Note, match="the node cache is too small for what is read"):
+        read()

@@ -43,7 +43,7 @@ def hdf5(**options: Any) -> Callable[[Path, Any], Any]:
 
 def h5md(path: Path, x: Any) -> None:
     steps = np.arange(len(x))
-    write_h5md(path, Synthetic(x, None, np.zeros((len(x), 3, 3), np.float32), steps, steps * 1.0))
+    write_h5md(path, Synthetic(x, None, np.zeros((len(x), 3, 3), np.float32), steps, steps.astype(np.float64)))
 
 
 ARCHIVES: dict[str, tuple[str, Callable[[Path, Any], Any]]] = {
@@ -129,9 +129,7 @@ CASES = {name: (of_archive, *how, samples) for name, how in ARCHIVES.items()} | 
 @pytest.mark.parametrize("cached", [False, True], ids=["plain", "cached"])
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("name", CASES)
-def test_a_file_that_is_changed_is_an_error_of_the_batch(
-    tmp_path: Path, name: str, change: str, cached: bool
-) -> None:
+def test_a_file_that_is_changed_is_an_error_of_the_batch(tmp_path: Path, name: str, change: str, cached: bool) -> None:
     dataset, suffix, write, values = CASES[name]
     ways = ["batches", "loader"] if cached else list(WAYS)
     for number, way in enumerate(ways):
@@ -145,7 +143,9 @@ def test_a_file_that_is_changed_is_an_error_of_the_batch(
         make(path, other, longer)
         # a process that opens a trajectory compares it with what the data set knows, by its content
         kinds = (errors.CorruptFileError, errors.TruncatedFileError)
-        with pytest.raises(kinds, match=f"has changed since it was opened.*: .*({said}|its content is another)") as caught:
+        with pytest.raises(
+            kinds, match=f"has changed since it was opened.*: .*({said}|its content is another)"
+        ) as caught:
             next(reading, None)
         assert caught.value.path == str(path)
 

@@ -111,8 +111,10 @@ class CacheCounts:
 
 @dataclass(frozen=True)
 class SentCounts:
-    """What a process has counted since it last sent some, and what is to be told of it; of which process, as one need not
-    send to itself."""
+    """What a process has counted since it last sent some, and what it has to tell.
+
+    It names the process, which does not add what it has sent to itself.
+    """
 
     process: str
     counts: CacheCounts

@@ -148,7 +148,9 @@ class ChangedFileTests:
         next(reading)
         make, said = CHANGES[change]
         make(path, other, longer)
-        with pytest.raises(kn.CorruptFileError, match=f"the file has changed since it was opened: .*({said})") as caught:
+        with pytest.raises(
+            kn.CorruptFileError, match=f"the file has changed since it was opened: .*({said})"
+        ) as caught:
             next(reading, None)
         assert caught.value.path == str(path)
 

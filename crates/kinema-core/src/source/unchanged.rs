@@ -155,7 +155,10 @@ mod tests {
     #[test]
     fn changes_of_content_are_errors_that_name_the_path_and_the_difference() {
         let in_place = said("place", false, |path| fs::write(path, b"ABCDEFGH").unwrap());
-        assert!(in_place.contains("file: the file has changed since it was opened: it was changed in place"), "{in_place}");
+        assert!(
+            in_place.contains("file: the file has changed since it was opened: it was changed in place"),
+            "{in_place}"
+        );
         let replaced = said("replaced", false, |path| {
             let other = path.with_extension("new");
             fs::write(&other, b"abcdefgh").unwrap();
@@ -189,7 +192,10 @@ mod tests {
 
     #[test]
     fn permissions_and_names_are_no_content() {
-        assert_eq!(said("mode", false, |path| fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap()), "");
+        assert_eq!(
+            said("mode", false, |path| fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap()),
+            ""
+        );
         assert_eq!(said("link", false, |path| fs::hard_link(path, path.with_extension("link")).unwrap()), "");
         assert_eq!(said("removed", false, |path| fs::remove_file(path).unwrap()), "");
         assert_eq!(said("moved", false, |path| fs::rename(path, path.with_extension("moved")).unwrap()), "");

@@ -72,7 +72,9 @@ impl TrajectoryFiles {
                 let place = atom_checkpoints::place(&part.path).ok_or_else(|| {
                     invalid("no folder for atom checkpoints, expected XDG_CACHE_HOME or HOME to be set")
                 })?;
-                let Some(checkpoints) = make(part, &**source, table, every, workers, progress)? else { return Ok(None) };
+                let Some(checkpoints) = make(part, &**source, table, every, workers, progress)? else {
+                    return Ok(None);
+                };
                 let note =
                     atom_checkpoints::save(&place, &checkpoints, &part.identity, part.format.info().name, write)?;
                 Ok(Some(MadeCheckpoints { path: place, number: checkpoints.number(), note }))

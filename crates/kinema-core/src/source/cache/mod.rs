@@ -72,7 +72,8 @@ pub enum Verify {
 
 impl Named for Verify {
     const OPTION: &'static str = "verify";
-    const ALL: &'static [(&'static str, Self)] = &[("never", Self::Never), ("first", Self::First), ("always", Self::Always)];
+    const ALL: &'static [(&'static str, Self)] =
+        &[("never", Self::Never), ("first", Self::First), ("always", Self::Always)];
 }
 
 /// Where a cache is, and how it is used.

@@ -283,6 +283,7 @@ impl Shared {
         let mut outcome = allocate(room.new.file(), bytes);
         if outcome.as_ref().is_err_and(is_full) && !self.keeps(whom, used) {
             // others fill the file system: the cache shrinks
+            self.note("blocks were removed for others: No space left on device".to_owned());
             used = self.free_to(used.saturating_sub(bytes.saturating_mul(2))).map_err(plain)?;
             outcome = allocate(room.new.file(), bytes);
         }

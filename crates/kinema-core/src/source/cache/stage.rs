@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use super::block::stored_bytes;
 use super::fetch::{Place, SourceFile};
+use super::key::BlockKey;
 use super::space::For;
 use super::{NodeCache, named};
 use crate::error::{Error, ErrorKind, Result, catch_panics};
@@ -26,7 +27,7 @@ pub struct Filled {
     pub fetched_blocks: u64,
     /// Their bytes.
     pub fetched_bytes: u64,
-    /// Blocks that could not be stored.
+    /// Blocks that are not in the cache, as they could not be stored, or stay.
     pub not_stored: u64,
 }
 
@@ -112,12 +113,17 @@ impl NodeCache {
                     self.0.count_advance();
                 }
                 Place::Block(found, false) => found.touch(),
-                Place::Source => filled.not_stored += 1,
+                Place::Source => {}
             }
             done.fetch_add(bytes, Ordering::Relaxed);
             Ok(())
         })?;
-        let filled = *locked(&filled);
+        // on a disk that is full, blocks may have been removed for others of these
+        let is_stored = |(file, number): &&(Arc<SourceFile>, u64)| {
+            self.0.root.block(BlockKey { file: file.key, number: *number }).exists()
+        };
+        let not_stored = (blocks.len() - blocks.iter().filter(is_stored).count()) as u64;
+        let filled = Filled { not_stored, ..*locked(&filled) };
         Ok(filled)
     }
 }

@@ -24,13 +24,17 @@ impl Trouble {
         let root = root.display();
         match self {
             Self::Damaged if n == 1 => {
-                format!("{root}: a damaged block of the node cache was removed; its bytes are read from the file: {first}")
+                format!(
+                    "{root}: a damaged block of the node cache was removed; its bytes are read from the file: {first}"
+                )
             }
             Self::Damaged => format!(
                 "{root}: {n} damaged blocks of the node cache were removed; their bytes are read from the files, the \
                  first: {first}"
             ),
-            Self::NotStored => format!("{root}: blocks are not stored, and are read from the files themselves: {first}"),
+            Self::NotStored => {
+                format!("{root}: blocks are not stored, and are read from the files themselves: {first}")
+            }
             Self::TooSmall => format!("{root}: {first}"),
         }
     }
