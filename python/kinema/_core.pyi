@@ -427,7 +427,7 @@ class Trajectory:
         lack a vector are NaN."""
 
 class NodeCache:
-    """Blocks of files, kept in a folder of this node for all its processes. limit, block: bytes. verify: "fetch", "always".
+    """Blocks of files, kept in a folder of this node for all its processes. limit, block: bytes. verify: "never", "first", "always".
     source_rate: bytes a second that all files give together, for tests and benchmarks. fuse: whether root may be on FUSE."""
 
     def __init__(
@@ -435,7 +435,7 @@ class NodeCache:
         root: str | PathLike[str],
         limit: int,
         block: int = 16777216,
-        verify: str = "fetch",
+        verify: str = "first",
         source_rate: int | None = None,
         fuse: bool = False,
     ) -> None: ...
@@ -490,6 +490,9 @@ class Prefetch:
         """What went wrong last; whoever reads the file gets the error too."""
     def stop(self) -> None: ...
 
+def take_node_cache_troubles() -> list[str]:
+    """What is to be told of all caches since the last call: damaged blocks, blocks that are not stored, and why."""
+
 def node_cache_counts() -> dict[str, int]:
     """Of this process by all objects, also those that are gone, as `NodeCache.counts`."""
 
@@ -523,6 +526,17 @@ class FilePool:
         """Path, offset and length of every read since the last call, where record_reads was asked for."""
     def take_opens(self) -> list[str]:
         """The files opened since the last call, where record_reads was asked for."""
+
+class UnchangedFiles:
+    """Files of a data set, as they were when it was made: `statuses` is (files, 9), a row of `file_status` of each."""
+
+    def __init__(self, paths: list[str], statuses: NDArray[np.uint64], pool: FilePool) -> None: ...
+    def check(self, files: NDArray[np.int64]) -> None:
+        """To be called after these files were read, by number: CorruptFileError for one that has changed since."""
+
+def file_status(path: str) -> list[int]:
+    """What a file is now, in nine numbers: inode, size, times, mode, owner, links. Waits for one that was changed within
+    the last 20 ms, so that any later change gives other numbers."""
 
 class RowsRead(TypedDict):
     useful: int  # bytes of the rows, each once

@@ -121,10 +121,26 @@ def test_a_file_that_was_changed_is_not_given_in_its_old_state(tmp_path: Path, s
         changed = source.read_bytes()[::-1]
         source.unlink()
         source.write_bytes(changed)
-        with pytest.raises(kn.CorruptFileError, match="was replaced"):
+        with pytest.raises(kn.CorruptFileError, match="has changed since it was opened"):
             opened.read_at(0, SIZE)
         assert everything(caches[1], source) == changed
         assert everything(caches[0], source) == changed
+
+
+def test_a_damaged_block_of_another_node_is_not_taken(tmp_path: Path, source: Path) -> None:
+    caches = [cache(tmp_path, "A"), cache(tmp_path, "B")]
+    with ExitStack() as stack:
+        shared(caches, tmp_path / "job", stack)
+        assert everything(caches[0], source) == source.read_bytes()
+        blocks = list((tmp_path / "A" / "kinema-cache-1" / "blocks").glob("*/*"))
+        for block in blocks:
+            data = bytearray(block.read_bytes())
+            data[100] ^= 1
+            block.write_bytes(data)
+        before = kn.cache.counts.counts_of_all()
+        assert everything(caches[1], source) == source.read_bytes()
+        since = kn.cache.counts.counts_of_all() - before
+        assert since.peer_failures > 0 and since.bytes_source > 0
 
 
 NODE = """

@@ -155,14 +155,17 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<trajectory::PyTrajectory>()?;
     module.add_class::<node_cache::PyNodeCache>()?;
     module.add_function(wrap_pyfunction!(node_cache::node_cache_counts, module)?)?;
+    module.add_function(wrap_pyfunction!(node_cache::take_node_cache_troubles, module)?)?;
     module.add_class::<node_cache::PyCachedFile>()?;
     module.add_class::<node_cache::PyPrefetch>()?;
     module.add_class::<rows::PyFilePool>()?;
     module.add_class::<rows::PyRows>()?;
+    module.add_class::<rows::PyUnchangedFiles>()?;
     module.add_function(wrap_pyfunction!(moments::column_moments, module)?)?;
     module.add_function(wrap_pyfunction!(moments::group_moments, module)?)?;
     module.add_function(wrap_pyfunction!(extended_xyz::extended_xyz, module)?)?;
     module.add_function(wrap_pyfunction!(rows::pread_rows, module)?)?;
+    module.add_function(wrap_pyfunction!(rows::file_status, module)?)?;
     module.add_class::<frame_transforms::PyFrameTransforms>()?;
     module.add_function(wrap_pyfunction!(frames::read_frames, module)?)?;
     module.add_function(wrap_pyfunction!(frames::plan_frames, module)?)?;

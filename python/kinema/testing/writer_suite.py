@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import kinema as kn
 from kinema.notes import collected
+from kinema.testing.changes import GrowingFileTests
 from kinema.testing.extremes import check_kept, extreme_frames
 from kinema.testing.synthetic import CellKind
 from kinema.testing.writer_case import HOWS, How, WriterCase
@@ -24,7 +25,7 @@ class LoopEnded(Exception):
     """The loop of a test has ended."""
 
 
-class WriterTests(WriterCase):
+class WriterTests(GrowingFileTests, WriterCase):
     """Subclass with `suffix` and what the format holds."""
 
     # -- values -------------------------------------------------------------------------------------------------

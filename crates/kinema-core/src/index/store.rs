@@ -17,7 +17,7 @@ use crate::source::{FileSource, FileStatus, Source, read_regular};
 
 const MAGIC: &[u8; 8] = b"KINEMAIX";
 /// Changes whenever the bytes or the meaning of the identity do. 2: inode and times, pieces of content. 3: sizes in words or bytes.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 /// Bytes of a stored index without its frames, and at most for each frame.
 const FIXED_BYTES: u64 = 59 + FileIdentity::LEN as u64;
 const MOST_BYTES_A_FRAME: u64 = 24;

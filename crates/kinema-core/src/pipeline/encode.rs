@@ -391,11 +391,12 @@ impl Call<'_> {
         for run in located.chunk_by(|a, b| a.0 == b.0) {
             let part = &scanned.parts[run[0].0];
             let mut meter = Meter::default();
-            let source = self.trajectory.source(run[0].0)?;
-            meter.opened(&part.path);
             let extent = |&(_, frame): &(usize, u64)| part.index.extent(frame);
             let place = |error: Error| error.in_format(part.format.info().name).at_path(&part.path);
-            room.gather.read(&*source, run.iter().map(extent)).map_err(place)?;
+            self.trajectory.read_of(run[0].0, |source| {
+                meter.opened(&part.path);
+                room.gather.read(&**source, run.iter().map(extent)).map_err(place)
+            })?;
             let (size, frames, before) = (room.gather.bytes_read, run.len() as u64, bytes.len());
             let offset = run.first().map_or(0, |one| extent(one).offset);
             meter.read(Work { file: Some(&part.path), offset, size, frames }, room.gather.reads);

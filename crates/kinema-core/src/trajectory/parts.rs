@@ -19,7 +19,7 @@ use crate::frame::Fields;
 use crate::index::identity::FileIdentity;
 use crate::index::store::{self, LoadOutcome, Stored};
 use crate::index::{Index, TableIndex};
-use crate::source::{FileStatus, Source};
+use crate::source::{FileStatus, Source, Unchanged};
 use crate::trace::activity::SCAN;
 
 impl TrajectoryFiles {
@@ -109,7 +109,7 @@ impl TrajectoryFiles {
                 (open_decoder(&*first, &self.options)?, earlier.or(status))
             }
         };
-        let source = self.multi_file(number, first, &*opened.1);
+        let source = self.multi_file(number, &first, &*opened.1).map_or(first, |multi| multi as Arc<dyn Source>);
         // `previous` is found where the index is loaded, unless it is known
         let previous = known.index(path, &*source).map_err(|error| error.at_path(path))?;
         let options = ScanOptions { previous, workers, ..*options };
@@ -165,6 +165,8 @@ impl TrajectoryFiles {
         let Found { index, identity, origin, index_path, index_note, wrong_index, truncation, damaged, extended } =
             found;
         let extended = extended || known.is_extended(&path);
+        let others = identity.others().iter().map(|other| Unchanged::since(Some(*other))).collect();
+        let unchanged = Arc::new((Unchanged::since(status), others));
         Ok(Part {
             path,
             format,
@@ -180,6 +182,7 @@ impl TrajectoryFiles {
             truncation,
             damaged,
             extended,
+            unchanged,
         })
     }
 

@@ -86,6 +86,7 @@ fn reading_is_counted_as_reading_and_decoding_as_decoding() {
         truncation: None,
         damaged: Vec::new(),
         extended: false,
+        unchanged: Arc::default(),
     };
     reader.buffers.wanted = (0..3).map(|row| Wanted { frame: u64::from(row), row }).collect();
     let source = SlowSource(MemorySource::new("slow", vec![0; 3 << 20]));
