@@ -132,9 +132,7 @@ def test_compositions_that_are_none(tmp_path: Path) -> None:
         tmp_path / "a.npz", x=np.zeros((4, 3)), z=np.array([[1, 8], [1, 0], [6, 200], [1, 1]]), one=np.full((4, 1), 6)
     )
     data = SampleDataset(tmp_path / "a.npz")
-    with pytest.raises(
-        errors.ArgumentError, match="z of sample 2, atom 2: expected an atomic number up to 118.* found 200"
-    ):
+    with pytest.raises(errors.ArgumentError, match=r"z of sample 2, atom 2: expected .* up to 118.* found 200"):
         split_by_composition(data, field="z")
     with pytest.raises(errors.ArgumentError, match=r"found x of shape \(3,\) and type float64"):
         split_by_composition(data, field="x")
@@ -189,7 +187,7 @@ def test_a_split_is_the_same_anywhere_and_is_read_back(tmp_path: Path) -> None:
     assert plain["kinema_split"] == 1 and plain["n_samples"] == 60
     ranges = [i for start, stop in plain["parts"]["test"] for i in range(start, stop)]
     assert ranges == split["test"].tolist() and len(json.dumps(plain["parts"])) < 100
-    with pytest.raises(errors.ArgumentError, match="the split is of 60 samples, the data set has 50"):
+    with pytest.raises(errors.ArgumentError, match="another data set: expected 6 files, found 5"):
         read.of(samples(tmp_path, [10] * 5), "train")
 
 

@@ -77,13 +77,13 @@ class DataSplit:
 
         A note says where they cannot be compared: for a split of an earlier version, or a data set of another class.
         """
+        now = None if self.data is None else DataIdentity.of(dataset)
+        if self.data is not None and now is not None and (difference := self.data.difference(now)):
+            raise ArgumentError(f"the split is of another data set: {difference}")
         if len(dataset) != self.n_samples:
             raise ArgumentError(f"the split is of {self.n_samples} samples, the data set has {len(dataset)}")
-        now = None if self.data is None else DataIdentity.of(dataset)
         if self.data is None or now is None:
             emit(["whether the split is of this data set cannot be compared: the number of samples alone is the same"])
-        elif difference := self.data.difference(now):
-            raise ArgumentError(f"the split is of another data set: {difference}")
         return Subset(dataset, self.parts[name])
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
