@@ -306,6 +306,8 @@ class SampleModel(RuleBasedStateMachine):
             return
         if not run.data.is_same(now):
             raise WrongSamples(f"a state of {run.data} was taken for {now}")
+        # with other arrays beside: that they are of the same samples is known from now on
+        run.data = now
         # the first rank has a batch whenever another one has
         is_over, *_ = [self.take(loader, steps) for loader in loaders]
         run.state = json.loads(json.dumps(loaders[0].state_dict()))
@@ -351,12 +353,12 @@ def _by_size(paths: Any) -> list[str]:
 
 
 def _from_the_beginning(self: Loader, state: dict[str, Any]) -> None:
-    found = self._state().taken_over(state, window_is_stated=False)
+    found = self._state().taken_over(state, ())
     self.order, self._resume, self._place = found.order, 0, 0
 
 
 def _with_a_batch_less(self: Loader, state: dict[str, Any]) -> None:
-    found = self._state().taken_over(state, window_is_stated=False)
+    found = self._state().taken_over(state, ())
     self.order = found.order
     # as if the place were counted in batches of this loader
     self._resume = self._place = -(-found.place // self._share.of_all_ranks) * self._share.of_all_ranks
@@ -376,7 +378,7 @@ FAULTS: dict[str, tuple[Any, str, Any]] = {
     "a split that is kept loses its identity": (DataIdentity, "to_json", lambda self: None),
     "a split is of any data": (DataIdentity, "difference", lambda self, now: None),
     "a state has no identity": (LoaderState, "_check_data", lambda self, data: None),
-    "the window of a state is not taken over": (Order, "with_window", lambda self, window: self),
+    "the window of a state is not taken over": (Order, "with_windows", lambda self, window, chunk: self),
     "a loop begins anew": (Loader, "load_state_dict", _from_the_beginning),
     "a place is counted in batches": (Loader, "load_state_dict", _with_a_batch_less),
     "a part of a part is taken for the part itself": (

@@ -268,7 +268,9 @@ def test_splits_and_states_are_of_the_arrays_that_were_read(tmp_path: Path, kept
     path = tmp_path / "a.npz"
     np.savez(path, a=np.arange(20.0), b=np.arange(20.0)[::-1], c=np.zeros(20))
     data = SampleDataset(path, fields=["a", "c"])
-    split, state = split_by_time(data, {"train": 3, "test": 1}), Loader(data, 4, tensors=False).state_dict()
+    # chunks of neighbours follow from the bytes of a sample
+    options: dict[str, Any] = {"order": "windowed", "tensors": False}
+    split, state = split_by_time(data, {"train": 3, "test": 1}), Loader(data, 4, **options).state_dict()
     if kept:
         split.save(tmp_path / "split.json")
         split, state = DataSplit.load(tmp_path / "split.json"), json.loads(json.dumps(state))
@@ -276,13 +278,15 @@ def test_splits_and_states_are_of_the_arrays_that_were_read(tmp_path: Path, kept
     for fields in (["c", "a"], ["a"], ["c", "b"], None):
         same = SampleDataset(path, fields=fields)
         assert len(split.of(same, "train")) == len(split["train"])
-        Loader(same, 4, tensors=False).load_state_dict(state)
+        loader = Loader(same, 4, **options)
+        loader.load_state_dict(state)
+        assert loader.state_dict()["order"] == state["order"]
     other = SampleDataset(path, fields="b")
     named = "another data set: the files are the same, the fields have no array in common: expected a, c, found b"
     with pytest.raises(errors.ArgumentError, match=f"the split is of {named}"):
         split.of(other, "train")
     with pytest.raises(errors.ArgumentError, match=f"the state is of {named}"):
-        Loader(other, 4, tensors=False).load_state_dict(state)
+        Loader(other, 4, **options).load_state_dict(state)
 
 
 def test_a_split_of_frames_refuses_another_order_of_trajectories(tmp_path: Path) -> None:

@@ -27,9 +27,10 @@ class Buffers:
         self._lock = threading.Lock()
 
     def take(self) -> Batch:
-        """A batch whose memory is free, or a new one."""
+        """A batch whose memory is free, or a new one: that which was used last is most likely in a cache."""
         with self._lock:
-            for place, batch in enumerate(self._kept):
+            for place in reversed(range(len(self._kept))):
+                batch = self._kept[place]
                 if not batch.is_referred_to():
                     # not by `remove`: batches without arrays are equal to each other
                     del self._kept[place]

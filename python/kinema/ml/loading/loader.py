@@ -141,7 +141,8 @@ class Loader:
             len(dataset), self.batch_size, self.rank, self.ranks, drop_last=bool(drop_last), pad=bool(pad)
         )
         self.order = self._made_order(order, seed, window, lanes)
-        self._window_is_stated = window is not None or isinstance(order, Order)
+        # of the order; else window and chunk follow from ranks, batches and arrays
+        self._stated = ("window", "chunk") if isinstance(order, Order) else () if window is None else ("window",)
         self.order.check_ranks(self.ranks)
         if pad is None:
             self._share.check_last()
@@ -205,11 +206,7 @@ class Loader:
         """(batch_size,) or fewer int64: samples of batch `number` of the current epoch, of this rank."""
         if not 0 <= number < len(self):
             raise ArgumentError(f"batch must be from 0 to {len(self) - 1}, found {number}")
-        return self._ids_at(number * self._share.of_all_ranks)
-
-    def _ids_at(self, place: int) -> NDArray[np.int64]:
-        """Samples of this rank in the batch of all ranks that begins at a place."""
-        return self.order.at(self._share.places(place))
+        return self.order.at(self._share.places(number * self._share.of_all_ranks))
 
     def gathers(self, epoch: int, begin: int = 0, rank: int | None = None) -> Iterator[tuple[Gather, int]]:
         """What is read of an epoch from a place on, with the bytes that it will have; by this rank, or by another."""
@@ -219,19 +216,22 @@ class Loader:
         return other._gathers_from(begin)
 
     def _gathers_from(self, begin: int) -> Iterator[tuple[Gather, int]]:
-        most, step, end = self._batches_of_a_gather, self._share.of_all_ranks, self._share.end(begin)
-        place = begin
-        while place < end:
-            first, window = place, self.order.window_of(place)
-            ids: list[NDArray[np.int64]] = []
-            while place < end and len(ids) < most and (place == first or self.order.window_of(place) == window):
-                own = self._ids_at(place)
-                if len(own):
-                    ids.append(own)
-                place += step
-            if ids:
-                gather = Gather(self.order.epoch, first, tuple(ids))
-                yield gather, gather.samples * max(1, self.dataset.sample_bytes)
+        most, first, window = self._batches_of_a_gather, begin, -1
+        ids: list[NDArray[np.int64]] = []
+        for place, own in self._share.batches(self.order, begin):
+            if ids and (len(ids) == most or self.order.window_of(place) != window):
+                yield self._gather(first, ids)
+                ids = []
+            if not ids:
+                first, window = place, self.order.window_of(place)
+            if len(own):
+                ids.append(own)
+        if ids:
+            yield self._gather(first, ids)
+
+    def _gather(self, first: int, ids: list[NDArray[np.int64]]) -> tuple[Gather, int]:
+        gather = Gather(self.order.epoch, first, tuple(ids))
+        return gather, gather.samples * max(1, self.dataset.sample_bytes)
 
     @property
     def _batches_of_a_gather(self) -> int:
@@ -317,11 +317,12 @@ class Loader:
 
         Behind the last batch of an epoch that loop is empty, and the one after it is the next epoch.
 
-        The window of an order by name is that of the state, unless `window` was given: it follows from the ranks.
+        Window and chunk of an order by name are those of the state: they follow from ranks, batches and arrays. A
+        `window` that was given has to be that of the state.
 
-        Raises ArgumentError where data set or order are others.
+        Raises ArgumentError if data set or order are others.
         """
-        found = self._state().taken_over(state, window_is_stated=self._window_is_stated)
+        found = self._state().taken_over(state, self._stated)
         self.order = found.order
         self._resume = self._place = found.place
 
