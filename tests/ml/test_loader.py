@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -304,7 +305,7 @@ def test_a_buffer_is_taken_by_one_reader() -> None:
 
 def test_all_buffers_go_round() -> None:
     asked: list[int] = []
-    buffers = Buffers(5, lambda size: asked.append(size) or np.empty(size, np.uint8))  # type: ignore[func-returns-value]
+    buffers = Buffers(5, partial(Batch, lambda size: asked.append(size) or np.empty(size, np.uint8)))
     ready: list[Batch] = []
     for number in range(40):
         batch = buffers.take().start(np.array([number]))

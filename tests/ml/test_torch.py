@@ -5,9 +5,11 @@ Run by `make test-ml`, which makes an environment with torch; in others this fil
 
 from __future__ import annotations
 
+import copy
 import os
 import socket
 import sys
+from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,8 @@ torch = pytest.importorskip("torch", reason="torch is not installed: make test-m
 
 from torch.utils.data import DataLoader, DistributedSampler  # noqa: E402
 
+from kinema.ml.loading import tensors as shared  # noqa: E402
+from kinema.ml.processes import OfProcess  # noqa: E402
 from kinema.ml.torch import OrderSampler, TensorBatch, collate  # noqa: E402
 
 N, WIDTH = 103, 5
@@ -97,6 +101,75 @@ def test_data_loader_without_more_words(path: Path, workers: int, method: str, b
     else:
         found = [one for batch in checked(loader) for one in batch]
     assert sorted(found) == list(range(N)) and found != list(range(N))
+
+
+def sent(batch: Any) -> Any:
+    """A batch as a worker sends it, received here."""
+    return ForkingPickler.loads(ForkingPickler.dumps(batch))
+
+
+@pytest.fixture
+def in_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `collate` asks torch is answered as in a worker process; its memory is new."""
+    monkeypatch.setattr("kinema.ml.torch.get_worker_info", lambda: "there is one")
+    monkeypatch.setattr(shared, "_BUFFERS", OfProcess(shared._new_buffers))
+
+
+@pytest.mark.usefixtures("in_a_worker")
+def test_memory_of_a_worker_is_read_into_again_when_nobody_refers_to_it(path: Path) -> None:
+    dataset = SampleDataset(path)
+
+    def place_of(batch: Any) -> int:
+        return int(batch["x"].data_ptr())
+
+    first = collate(dataset.__getitems__([1, 2]))
+    place = place_of(first)
+    received = sent(first)
+    del first
+    row = received["x"][1]
+    assert received.ids.tolist() == [1, 2] and row.data_ptr() != place
+    del received
+    # a part of a tensor is left
+    second = collate(dataset.__getitems__([3, 4]))
+    assert place_of(second) != place and row.tolist() == [2 + 0.5 * i for i in range(WIDTH)]
+    del row
+    third = collate(dataset.__getitems__([5, 6]))
+    assert place_of(third) == place and checked([second, third]) == [[3, 4], [5, 6]]
+
+
+@pytest.mark.usefixtures("in_a_worker")
+def test_what_a_worker_makes_of_a_batch_is_what_is_received(path: Path) -> None:
+    batch = collate(SampleDataset(path).__getitems__([7, 3, 5]))
+    batch["twice"] = 2 * batch["x"]
+    batch["part"] = batch["x"][1:]
+    batch["of another shape"] = batch["x"].T
+    batch["x"] += 1
+    for again in (sent(batch), copy.deepcopy(batch), sent(sent(batch))):
+        assert isinstance(again, TensorBatch) and again.ids.tolist() == [7, 3, 5] and list(again) == list(batch)
+        assert all(torch.equal(again[name], batch[name]) for name in batch)
+        assert again["x"][:, 0].tolist() == [8, 4, 6]
+    batch["x"] = batch["x"].to(torch.float32)
+    assert sent(batch)["x"].dtype == torch.float32
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_what_is_kept_of_workers_batches_stays_as_it_is(path: Path, method: str) -> None:
+    loader = DataLoader(
+        SampleDataset(path),
+        batch_size=4,
+        sampler=OrderSampler(Order(N, 3)),
+        collate_fn=collate,
+        num_workers=2,
+        multiprocessing_context=method,
+        persistent_workers=True,
+        timeout=120,
+    )
+    rows = [(int(batch.ids[0]), batch["x"][0]) for _ in range(4) for batch in loader]
+    del loader
+    for number, row in rows:
+        assert row.tolist() == [number + 0.5 * i for i in range(WIDTH)]
+    assert sorted({number for number, _ in rows}) == sorted(list(Order(N, 3))[::4])
 
 
 def test_default_collation_of_frames(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -66,7 +67,8 @@ class BatchReader:
             from kinema.ml.torch import Delivery
 
             self._to_torch = Delivery(device)
-        self._buffers = Buffers(kept, None if self._to_torch is None else self._to_torch.allocate)
+        allocate = None if self._to_torch is None else self._to_torch.allocate
+        self._buffers = Buffers(kept, partial(Batch, allocate))
 
     def read(self, gather: Gather) -> GatheredBatches:
         """The batches of a gather, one behind the other."""
