@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.util import find_spec
 from itertools import chain
 from typing import Any
@@ -25,6 +25,7 @@ from kinema.ml.loading.readahead import Readahead
 from kinema.ml.loading.shares import RankShare
 from kinema.ml.loading.state import LoaderState
 from kinema.ml.loading.times import LoaderTimes
+from kinema.ml.processes import OfProcess
 from kinema.ml.statistics.fingerprint import DataIdentity
 from kinema.ml.statistics.normalised import Normalised
 from kinema.ml.statistics.statistics import Statistics
@@ -154,6 +155,7 @@ class Loader:
         self._current: weakref.ref[_Batches] | None = None
         # what was read for the epoch behind one that has ended
         self._prepared: _Reads | None = None
+        self._reader = self._new_reader()
 
     # -- arguments ----------------------------------------------------------------------------------------------------
 
@@ -243,6 +245,16 @@ class Loader:
         return 1 if scattered else most
 
     @property
+    def _gather_bytes(self) -> int:
+        return self._batches_of_a_gather * self._batch_bytes
+
+    def _new_reader(self) -> OfProcess[BatchReader]:
+        """Of all loops, which use its buffers again: memory that is new takes longer than to read into it."""
+        kept = self._memory // self._gather_bytes
+        options = (self._workers, self._dtype, self._tensors, self._device, kept)
+        return OfProcess(partial(BatchReader, self.dataset, *options))
+
+    @property
     def _window_of_rank(self) -> int:
         """Samples of this rank in a window."""
         return self.order.window_samples // self.ranks
@@ -272,12 +284,12 @@ class Loader:
         return None
 
     def close(self) -> None:
-        """Ends the threads and the current loop, and frees what was read ahead. A loop behind it begins anew."""
+        """Ends the threads and the current loop, and frees all memory. The next loop starts from the beginning."""
         current = None if self._current is None else self._current()
         for one in (current, self._prepared):
             if one is not None:
                 one.close()
-        self._prepared = None
+        self._prepared, self._reader = None, self._new_reader()
 
     # -- epochs and states --------------------------------------------------------------------------------------------
 
@@ -386,24 +398,14 @@ class _Batches:
 
     def _started(self, begin: int) -> _Reads:
         loader = self._loader
-        gather = loader._batches_of_a_gather * loader._batch_bytes
-        kept = loader._memory // gather
+        reader = loader._reader.get()
         prefetch = prefetch_for(loader, self._epoch, begin, ahead=loader._memory, on=loader._next_epoch)
-        reader = BatchReader(
-            loader.dataset,
-            loader._workers,
-            loader._dtype,
-            loader._tensors,
-            loader._device,
-            kept,
-            None if prefetch is None else prefetch.passed,
-        )
         following = loader.gathers(self._epoch + 1) if loader._next_epoch else ()
         ahead = Readahead(
-            reader.read,
+            reader.read if prefetch is None else partial(reader.read, began=prefetch.passed),
             chain(loader.gathers(self._epoch, begin), following),
             # what is free to be read into, and no part of any batch
-            limit=loader._memory - gather,
+            limit=loader._memory - loader._gather_bytes,
             size=lambda gathered: gathered.batch.nbytes,
             threads=loader._readers,
         )

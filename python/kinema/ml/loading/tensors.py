@@ -1,15 +1,18 @@
-"""`TensorBatch`: tensors of a batch, over its memory; sent by a worker process of torch without a copy. Needs torch.
+"""`TensorBatch`: tensors of a batch, over its memory; worker processes of torch send it without a copy. Needs torch.
 
-A worker reads into memory that processes share and sends where the arrays lie. The process that receives them says by a
-byte in that memory when it refers to none of them any more; then the worker reads into it again. New shared memory for
-each batch would cost several times what reading does.
+A worker reads into memory that processes share, and sends where the arrays lie. The process that receives them says by
+a byte of that memory when nothing refers to them any more; then the worker reads into it again. New memory for each
+batch would take several times as long as to read it. Only for what torch sends between processes, on Linux: elsewhere,
+and for what was added to a batch, torch copies tensors as it does by itself.
 """
 
 from __future__ import annotations
 
+import mmap
 import os
 import weakref
 from collections.abc import Mapping
+from multiprocessing.reduction import ForkingPickler
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -17,14 +20,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from kinema.errors import WorkerError
 from kinema.ml.dataset import Batch
 from kinema.ml.loading.buffers import Buffers
 from kinema.ml.processes import OfProcess
 
-__all__ = ["SharedBatch", "TensorBatch", "shared_buffers", "tensors_of"]
+__all__ = ["TensorBatch", "shared_buffers", "tensors_of"]
 
 # batches whose shared memory is kept: those that are read, sent, and in use in the other process
 _KEPT = 32
+_FILES = "/proc/{}/fd"
 
 
 class TensorBatch(dict[str, Any]):
@@ -34,26 +39,18 @@ class TensorBatch(dict[str, Any]):
     # arrays in shared memory that tensors were made over
     _shared: Mapping[str, NDArray[Any]] = MappingProxyType({})
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        shared = {name: array for name, array in self._shared.items() if self._is_over(name, array)}
-        if not shared:
-            return super().__reduce_ex__(protocol)
-        return _received, (self.ids, {name: _sent(shared[name]) if name in shared else self[name] for name in self})
-
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_shared"}
 
-    def _is_over(self, name: str, array: NDArray[Any]) -> bool:
-        tensor = self.get(name)
-        return (
-            isinstance(tensor, torch.Tensor)
-            and tensor.device.type == "cpu"
-            and tensor.data_ptr() == array.__array_interface__["data"][0]
-            and tensor.dtype == torch.from_numpy(array).dtype
-            and tensor.shape == array.shape
-            and tensor.is_contiguous()
-            and not tensor.requires_grad
-        )
+    def sent(self) -> Any:
+        """How it is pickled for another process."""
+        shared = {name: array for name, array in self._shared.items() if _is_over(self.get(name), array)}
+        if not shared:
+            return self.__reduce_ex__(2)
+        return _received, (self.ids, {name: _place(shared[name]) if name in shared else self[name] for name in self})
+
+
+ForkingPickler.register(TensorBatch, TensorBatch.sent)
 
 
 def tensors_of(batch: Batch) -> TensorBatch:
@@ -62,82 +59,103 @@ def tensors_of(batch: Batch) -> TensorBatch:
     for name, array in batch.items():
         # texts and objects are no tensors, and stay as they are
         tensors[name] = torch.from_numpy(array) if array.dtype.kind in "fiubc" else array
-        if _whole(array) is not None and array.flags.c_contiguous and array.size:
+        if _memory(array) is not None and array.flags.c_contiguous and array.size:
             shared[name] = array
     tensors.ids, tensors._shared = batch.ids, shared
     return tensors
 
 
+def _is_over(tensor: Any, array: NDArray[Any]) -> bool:
+    """Whether a tensor is what was made of the array, and no other."""
+    return (
+        isinstance(tensor, torch.Tensor)
+        and tensor.data_ptr() == array.__array_interface__["data"][0]
+        and tensor.dtype == torch.from_numpy(array).dtype
+        and tensor.shape == array.shape
+        and tensor.is_contiguous()
+        and not tensor.requires_grad
+    )
+
+
 # -- the process that reads --------------------------------------------------------------------------------------------
 
 
+class _Memory(mmap.mmap):
+    """Memory that another process can open as a file of this one. Its last byte is 1 while another one refers to it."""
+
+    file: int
+
+    @classmethod
+    def of(cls, size: int) -> _Memory:
+        """New memory for so many bytes; its file is open as long as it is there."""
+        file = os.memfd_create("kinema-batch")
+        try:
+            os.ftruncate(file, size + 1)
+            made = cls(file, size + 1)
+        except BaseException:
+            os.close(file)
+            raise
+        made.file = file
+        weakref.finalize(made, os.close, file).atexit = False
+        return made
+
+    def buffer(self) -> NDArray[np.uint8]:
+        """All bytes but the last one."""
+        return np.frombuffer(self, np.uint8, count=len(self) - 1)
+
+
 class SharedBatch(Batch):
-    """A batch in memory that processes share: referred to also as long as a process that it was sent to does."""
+    """A batch in such memory: it is referred to also if only another process does."""
 
     __slots__ = ()
 
     def __init__(self) -> None:
-        super().__init__(_allocated)
+        super().__init__(lambda size: _Memory.of(size).buffer())
 
     def is_referred_to(self) -> bool:
         """See `Batch`."""
-        return super().is_referred_to() or any(_mark(buffer.base)[0] for buffer in self._buffers.values())
-
-
-def _allocated(size: int) -> NDArray[np.uint8]:
-    # the last byte is the mark
-    storage = torch.UntypedStorage._new_shared(size + 1)
-    buffer: NDArray[np.uint8] = _bytes(storage, 0, size)
-    return buffer
-
-
-def _bytes(storage: Any, begin: int, size: int) -> NDArray[np.uint8]:
-    """An array whose base is a tensor over the storage."""
-    array: NDArray[np.uint8] = torch.empty(0, dtype=torch.uint8).set_(storage, begin, (size,)).numpy()
-    return array
-
-
-def _mark(whole: Any) -> NDArray[np.uint8]:
-    """(1,) 1 while a process that the memory of a tensor was sent to refers to it, else 0."""
-    storage = whole.untyped_storage()
-    return _bytes(storage, storage.nbytes() - 1, 1)
+        memories = map(_memory, self._buffers.values())
+        return any(one is not None and one[-1] for one in memories) or super().is_referred_to()
 
 
 def _new_buffers() -> Buffers:
-    return Buffers(_KEPT, SharedBatch)
+    can_share = hasattr(os, "memfd_create") and os.path.isdir(_FILES.format("self"))
+    return Buffers(_KEPT, SharedBatch if can_share else Batch)
 
 
 _BUFFERS: OfProcess[Buffers] = OfProcess(_new_buffers)
 
 
 def shared_buffers() -> Buffers:
-    """Those that this process reads into."""
+    """Those that this process reads into; of memory of its own where processes cannot open each other's."""
     return _BUFFERS.get()
 
 
-class _Sent(NamedTuple):
-    """Where an array lies."""
+def _memory(array: NDArray[Any]) -> _Memory | None:
+    """The shared memory that an array lies in."""
+    buffer = array.base if isinstance(array.base, np.ndarray) else array
+    memory = getattr(buffer.base, "obj", None)
+    return memory if isinstance(memory, _Memory) else None
 
-    whole: Any
-    """A tensor of bytes over shared memory."""
+
+class _Place(NamedTuple):
+    """Where an array lies: a file of a process, its bytes, and the array in them."""
+
+    pid: int
+    file: int
+    size: int
     begin: int
     dtype: str
     shape: tuple[int, ...]
 
 
-def _whole(array: NDArray[Any]) -> Any:
-    """The tensor over shared memory that an array lies in; None for other memory."""
-    buffer = array.base if isinstance(array.base, np.ndarray) else array
-    whole = buffer.base
-    return whole if isinstance(whole, torch.Tensor) and whole.is_shared() else None
-
-
-def _sent(array: NDArray[Any]) -> _Sent:
-    """Marks the memory of an array: it is not read into until `_received` says so."""
-    whole = _whole(array)
-    _mark(whole)[0] = 1
-    begin = array.__array_interface__["data"][0] - whole.data_ptr()
-    return _Sent(whole, begin, array.dtype.str, array.shape)
+def _place(array: NDArray[Any]) -> _Place:
+    """Marks the memory of an array, which is not read into until `_give_back`."""
+    memory = _memory(array)
+    assert memory is not None
+    memory[-1] = 1
+    begin = array.__array_interface__["data"][0] - memory.buffer().__array_interface__["data"][0]
+    return _Place(os.getpid(), memory.file, len(memory), begin, array.dtype.str, array.shape)
 
 
 # -- the process that it is sent to ------------------------------------------------------------------------------------
@@ -148,21 +166,34 @@ def _received(ids: NDArray[np.int64], values: dict[str, Any]) -> TensorBatch:
     tensors = TensorBatch()
     tensors.ids = ids
     for name, value in values.items():
-        if not isinstance(value, _Sent):
+        if isinstance(value, _Place):
+            if value.file not in buffers:
+                buffers[value.file] = _opened(value)
+            dtype = np.dtype(value.dtype)
+            end = value.begin + int(np.prod(value.shape)) * dtype.itemsize
+            rows = buffers[value.file][value.begin : end]
+            tensors[name] = torch.from_numpy(rows.view(dtype).reshape(value.shape))
+        else:
             tensors[name] = value
-            continue
-        if id(value.whole) not in buffers:
-            buffers[id(value.whole)] = buffer = value.whole.numpy()
-            # when no tensor, and no array below one, refers to it any more
-            weakref.finalize(buffer, _give_back, _mark(value.whole), os.getpid()).atexit = False
-        dtype = np.dtype(value.dtype)
-        nbytes = int(np.prod(value.shape)) * dtype.itemsize
-        rows = buffers[id(value.whole)][value.begin : value.begin + nbytes]
-        tensors[name] = torch.from_numpy(rows.view(dtype).reshape(value.shape))
     return tensors
 
 
-def _give_back(mark: NDArray[np.uint8], pid: int) -> None:
+def _opened(place: _Place) -> NDArray[np.uint8]:
+    """The memory; its process is told when no tensor, and no array below one, refers to it any more."""
+    try:
+        file = os.open(f"{_FILES.format(place.pid)}/{place.file}", os.O_RDWR | os.O_CLOEXEC)
+    except OSError as error:
+        raise WorkerError(f"a batch cannot be had of process {place.pid}, which may have ended: {error}") from error
+    try:
+        memory = mmap.mmap(file, place.size)
+    finally:
+        os.close(file)
+    buffer = np.frombuffer(memory, np.uint8, count=place.size - 1)
+    weakref.finalize(buffer, _give_back, memory, os.getpid()).atexit = False
+    return buffer
+
+
+def _give_back(memory: mmap.mmap, pid: int) -> None:
     # a process that was forked has the same memory, and does not speak for its parent
     if os.getpid() == pid:
-        mark[0] = 0
+        memory[-1] = 0
