@@ -5,7 +5,8 @@
 Every loop gives all samples once, in random order, as batches of x (256, features) and y (256,) of float64: tensors if
 torch is installed, else arrays. All batches are looked at. Rates are the best of several tries, in which the loops take
 turns; each loop has run an epoch before, so that its workers are there. "cold": no page of the files is in the page
-cache. It prints what it measures beside the goals, and judges nothing; of packages that are missing it says so.
+cache. It prints what it measures beside the goals, and judges nothing; of packages that are missing it says so. All are
+there in the environment of `make test-ml` after `pip install lmdb webdataset "zarr>=3"` in it.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import os
+import pickle
 import socket
 import sys
 from multiprocessing.reduction import ForkingPickler
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kinema.errors import WorkerError
 from kinema.ml import FrameDataset, Loader, Order, SampleDataset
 from kinema.testing.children import start_child
 from kinema.testing.writers import write_dcd
@@ -108,6 +110,10 @@ def sent(batch: Any) -> Any:
     return ForkingPickler.loads(ForkingPickler.dumps(batch))
 
 
+def pickled(batch: Any) -> Any:
+    return pickle.loads(pickle.dumps(batch))
+
+
 @pytest.fixture
 def in_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     """What `collate` asks torch is answered as in a worker process; its memory is new."""
@@ -144,12 +150,38 @@ def test_what_a_worker_makes_of_a_batch_is_what_is_received(path: Path) -> None:
     batch["part"] = batch["x"][1:]
     batch["of another shape"] = batch["x"].T
     batch["x"] += 1
-    for again in (sent(batch), copy.deepcopy(batch), sent(sent(batch))):
+    for again in (sent(batch), sent(sent(batch)), copy.copy(batch), copy.deepcopy(batch), pickled(batch)):
         assert isinstance(again, TensorBatch) and again.ids.tolist() == [7, 3, 5] and list(again) == list(batch)
         assert all(torch.equal(again[name], batch[name]) for name in batch)
         assert again["x"][:, 0].tolist() == [8, 4, 6]
+    kept = pickle.dumps(batch)
     batch["x"] = batch["x"].to(torch.float32)
     assert sent(batch)["x"].dtype == torch.float32
+    # what is pickled for other purposes has its own values
+    place = sent(batch)["x"].data_ptr()
+    del batch, again
+    others = collate(SampleDataset(path).__getitems__([20, 21, 22]))
+    assert place != others["x"].data_ptr() and pickle.loads(kept)["x"][:, 0].tolist() == [8, 4, 6]
+
+
+@pytest.mark.usefixtures("in_a_worker")
+def test_a_forked_process_does_not_give_memory_back(path: Path) -> None:
+    dataset = SampleDataset(path)
+    place = (batch := collate(dataset.__getitems__([1, 2])))["x"].data_ptr()
+    received = sent(batch)
+    del batch
+    child = os.fork()
+    if child == 0:
+        del received
+        os._exit(0)
+    assert os.waitpid(child, 0) == (child, 0)
+    assert collate(dataset.__getitems__([3, 4]))["x"].data_ptr() != place and checked([received]) == [[1, 2]]
+
+
+def test_a_worker_that_has_ended_is_named() -> None:
+    place = shared._Place(os.getpid(), 1 << 20, 9, 0, "<f8", (1,))
+    with pytest.raises(WorkerError, match=f"a batch cannot be had of process {os.getpid()}, which may have ended"):
+        shared._received(np.array([0]), {"x": place})
 
 
 @pytest.mark.processes
