@@ -128,7 +128,8 @@ def test_memory_of_a_worker_is_read_into_again_when_nobody_refers_to_it(path: Pa
     def place_of(batch: Any) -> int:
         return int(batch["x"].data_ptr())
 
-    first = collate(dataset.__getitems__([1, 2]))
+    samples = dataset.__getitems__([1, 2])
+    first = collate(samples)
     place = place_of(first)
     received = sent(first)
     del first
@@ -141,6 +142,8 @@ def test_memory_of_a_worker_is_read_into_again_when_nobody_refers_to_it(path: Pa
     del row
     third = collate(dataset.__getitems__([5, 6]))
     assert place_of(third) == place and checked([second, third]) == [[3, 4], [5, 6]]
+    # memory of their own
+    assert samples[1]["x"][0] == 2 and samples.batch.ids.tolist() == [1, 2]
 
 
 @pytest.mark.usefixtures("in_a_worker")

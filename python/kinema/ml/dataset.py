@@ -136,7 +136,7 @@ def _batch(ids: NDArray[np.int64], arrays: dict[str, NDArray[Any]]) -> Batch:
 class SingleSamples(Sequence[dict[str, NDArray[Any]]]):
     """The samples of a batch one by one: what `dataset[i]` gives of each, over the memory of the batch.
 
-    They are read together when the first is asked for, so that a `collate_fn` says into which memory.
+    They are read together when the first is asked for; or by `read`, for a `collate_fn` that says into which memory.
     """
 
     def __init__(
@@ -148,21 +148,19 @@ class SingleSamples(Sequence[dict[str, NDArray[Any]]]):
         self._ids, self._read, self._sample = ids, read, sample
         self._batch: Batch | None = None
 
-    def read(self, out: Batch | None = None) -> Batch:
-        """The batch, which is read by the first call, into the memory of `out` if that is given. Raises as
-        `Dataset.read`."""
-        if self._batch is None:
-            self._batch = self._read(self._ids, out=out)
-        return self._batch
+    def read(self, out: Batch) -> Batch:
+        """The batch in the memory of `out`. Raises as `Dataset.read`."""
+        return self._read(self._ids, out=out)
 
     @property
     def batch(self) -> Batch:
-        """All of them."""
-        return self.read()
+        """All of them, in memory of their own."""
+        if self._batch is None:
+            self._batch = self._read(self._ids)
+        return self._batch
 
     def __getstate__(self) -> dict[str, Any]:
-        self.read()
-        return self.__dict__
+        return {**self.__dict__, "_batch": self.batch}
 
     @overload
     def __getitem__(self, index: int) -> dict[str, NDArray[Any]]: ...

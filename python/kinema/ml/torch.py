@@ -34,7 +34,7 @@ def collate(samples: SingleSamples | Batch) -> TensorBatch:
 
     A worker process reads into shared memory, which the tensors of the training process are over.
     """
-    if isinstance(samples, Batch) or get_worker_info() is None:
+    if not isinstance(samples, SingleSamples) or get_worker_info() is None:
         return tensors_of(batch_of(samples))
     buffers = shared_buffers()
     return tensors_of(buffers.give(samples.read(buffers.take())))

@@ -36,18 +36,20 @@ class TensorBatch(dict[str, Any]):
     """Tensors of several samples by name; `ids` are the samples, (n,) int64 of NumPy."""
 
     ids: NDArray[np.int64]
-    # arrays in shared memory that tensors were made over
-    _shared: Mapping[str, NDArray[Any]] = MappingProxyType({})
+    # tensors that were made over arrays in shared memory, and these
+    _shared: Mapping[str, tuple[Any, NDArray[Any]]] = MappingProxyType({})
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_shared"}
 
     def sent(self) -> Any:
         """How it is pickled for another process."""
-        shared = {name: array for name, array in self._shared.items() if _is_over(self.get(name), array)}
-        if not shared:
+        still = [
+            name for name, (made, array) in self._shared.items() if self.get(name) is made and _is_over(made, array)
+        ]
+        if not still:
             return self.__reduce_ex__(2)
-        return _received, (self.ids, {name: _place(shared[name]) if name in shared else self[name] for name in self})
+        return _received, (self.ids, {**self, **{name: _place(self._shared[name][1]) for name in still}})
 
 
 ForkingPickler.register(TensorBatch, TensorBatch.sent)
@@ -60,16 +62,15 @@ def tensors_of(batch: Batch) -> TensorBatch:
         # texts and objects are no tensors, and stay as they are
         tensors[name] = torch.from_numpy(array) if array.dtype.kind in "fiubc" else array
         if _memory(array) is not None and array.flags.c_contiguous and array.size:
-            shared[name] = array
+            shared[name] = tensors[name], array
     tensors.ids, tensors._shared = batch.ids, shared
     return tensors
 
 
 def _is_over(tensor: Any, array: NDArray[Any]) -> bool:
-    """Whether a tensor is what was made of the array, and no other."""
+    """Whether a tensor that was made over an array still is what it was, but for its values."""
     return (
-        isinstance(tensor, torch.Tensor)
-        and tensor.data_ptr() == array.__array_interface__["data"][0]
+        tensor.data_ptr() == array.__array_interface__["data"][0]
         and tensor.dtype == torch.from_numpy(array).dtype
         and tensor.shape == array.shape
         and tensor.is_contiguous()
