@@ -238,8 +238,14 @@ def of_plain_read(samples: Samples) -> Epoch:
 
 def of_map(samples: Samples) -> Epoch:
     """NumPy's memory map; what is taken of it by a list is a copy."""
-    x, y = (np.load(path, mmap_mode="r") for path in samples.npy)
-    return lambda: ((tensor(np.asarray(x[ids])), tensor(np.asarray(y[ids]))) for ids in samples.batches())
+
+    def epoch() -> Iterator[tuple[Any, Any]]:
+        # pages that are mapped stay in the page cache: no map outlives an epoch
+        x, y = (np.load(path, mmap_mode="r") for path in samples.npy)
+        for ids in samples.batches():
+            yield tensor(np.asarray(x[ids])), tensor(np.asarray(y[ids]))
+
+    return epoch
 
 
 def of_h5py(samples: Samples) -> Epoch:
@@ -281,16 +287,18 @@ def of_torch_and_h5py(samples: Samples) -> Epoch:
 
 def of_lmdb(samples: Samples, path: Path) -> Epoch:
     """Sample by sample into the arrays of a batch."""
-    environment = importlib.import_module("lmdb").open(str(path), readonly=True, lock=False, readahead=False)
+    lmdb = importlib.import_module("lmdb")
 
     def epoch() -> Iterator[tuple[Any, Any]]:
-        for ids in samples.batches():
-            x, y = np.empty((len(ids), samples.features)), np.empty(len(ids))
-            with environment.begin(buffers=True) as get:
-                for row, number in enumerate(ids.tolist()):
-                    value = np.frombuffer(get.get(number.to_bytes(8, "big")))
-                    x[row], y[row] = value[:-1], value[-1]
-            yield tensor(x), tensor(y)
+        # a map, too
+        with lmdb.open(str(path), readonly=True, lock=False, readahead=False) as environment:
+            for ids in samples.batches():
+                x, y = np.empty((len(ids), samples.features)), np.empty(len(ids))
+                with environment.begin(buffers=True) as get:
+                    for row, number in enumerate(ids.tolist()):
+                        value = np.frombuffer(get.get(number.to_bytes(8, "big")))
+                        x[row], y[row] = value[:-1], value[-1]
+                yield tensor(x), tensor(y)
 
     return epoch
 
@@ -352,7 +360,7 @@ def loops_of(samples: Samples) -> Iterator[Loop]:
     yield Loop("h5py, sorted list", layout, hdf5, of_h5py(samples))
     if is_there("lmdb"):
         path = samples.lmdb()
-        yield Loop("LMDB", "a sample a key", [path], of_lmdb(samples, path))
+        yield Loop("LMDB", "a sample a key", [path / "data.mdb"], of_lmdb(samples, path))
     if is_there("zarr", 3):
         path = samples.zarr()
         files = [one for one in path.rglob("*") if one.is_file()]

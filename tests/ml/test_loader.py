@@ -318,6 +318,25 @@ def test_all_buffers_go_round() -> None:
     assert len(asked) == 4
 
 
+def test_memory_serves_all_loops_until_the_loader_is_closed() -> None:
+    class Recording(Numbers):
+        def read(self, ids: Any, *, out: Batch | None = None, workers: int | None = None) -> Batch:
+            into.append(out)
+            return super().read(ids, out=out, workers=workers)
+
+    into: list[Batch | None] = []
+    dataset = Recording(200)
+    loader = loader_of(dataset, 10, memory=4 * 10 * dataset.sample_bytes, next_epoch=False)
+    for _ in range(6):
+        assert len(samples(loader)) == 20
+    first = {id(one) for one in into}
+    assert len(into) == 120 and len(first) <= 5
+    loader.close()
+    del into[:-1]
+    assert len(samples(loader)) == 20
+    assert id(into[0]) not in {id(one) for one in into[1:]}
+
+
 def test_dtype_and_times() -> None:
     loader = loader_of(Numbers(50), 8, dtype="float32")
     assert {batch["x"].dtype for batch in loader} == {np.dtype(np.float32)}

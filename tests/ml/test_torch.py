@@ -12,6 +12,7 @@ import socket
 import sys
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -117,7 +118,7 @@ def pickled(batch: Any) -> Any:
 @pytest.fixture
 def in_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     """What `collate` asks torch is answered as in a worker process; its memory is new."""
-    monkeypatch.setattr("kinema.ml.torch.get_worker_info", lambda: "there is one")
+    monkeypatch.setattr("kinema.ml.torch.get_worker_info", lambda: SimpleNamespace(num_workers=2))
     monkeypatch.setattr(shared, "_BUFFERS", OfProcess(shared._new_buffers))
 
 

@@ -148,9 +148,9 @@ class SingleSamples(Sequence[dict[str, NDArray[Any]]]):
         self._ids, self._read, self._sample = ids, read, sample
         self._batch: Batch | None = None
 
-    def read(self, out: Batch) -> Batch:
-        """The batch in the memory of `out`. Raises as `Dataset.read`."""
-        return self._read(self._ids, out=out)
+    def read(self, out: Batch, workers: int) -> Batch:
+        """The batch in the memory of `out`, by so many threads. Raises as `Dataset.read`."""
+        return self._read(self._ids, out=out, workers=workers)
 
     @property
     def batch(self) -> Batch:

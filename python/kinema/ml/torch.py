@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from kinema.errors import ArgumentError, missing_package
 from kinema.ml.dataset import Batch, SingleSamples, batch_of
 from kinema.ml.loading.order import Order
+from kinema.resources import worker_count
 
 try:
     import torch
@@ -32,12 +33,15 @@ __all__ = ["Delivery", "OrderSampler", "TensorBatch", "collate"]
 def collate(samples: SingleSamples | Batch) -> TensorBatch:
     """A `collate_fn` of torch's DataLoader for a data set of Kinema: tensors over the memory of the batch.
 
-    A worker process reads into shared memory, which the tensors of the training process are over.
+    A worker process reads into shared memory, which the tensors of the training process are over, by its share of the
+    cores.
     """
-    if not isinstance(samples, SingleSamples) or get_worker_info() is None:
+    worker = get_worker_info()
+    if not isinstance(samples, SingleSamples) or worker is None:
         return tensors_of(batch_of(samples))
     buffers = shared_buffers()
-    return tensors_of(buffers.give(samples.read(buffers.take())))
+    threads = max(1, worker_count(None) // worker.num_workers)
+    return tensors_of(buffers.give(samples.read(buffers.take(), threads)))
 
 
 class Delivery:
