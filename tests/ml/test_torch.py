@@ -6,6 +6,7 @@ Run by `make test-ml`, which makes an environment with torch; in others this fil
 from __future__ import annotations
 
 import copy
+import gc
 import os
 import pickle
 import socket
@@ -183,7 +184,7 @@ def test_a_forked_process_does_not_give_memory_back(path: Path) -> None:
 
 
 def test_a_worker_that_has_ended_is_named() -> None:
-    place = shared._Place(os.getpid(), 1 << 20, 9, 0, "<f8", (1,))
+    place = shared._Place(b"other", 3, os.getpid(), 1 << 20, 9, 0, "<f8", (1,))
     with pytest.raises(WorkerError, match=f"a batch cannot be had of process {os.getpid()}, which may have ended"):
         shared._received(np.array([0]), {"x": place})
 
@@ -201,8 +202,19 @@ def test_what_is_kept_of_workers_batches_stays_as_it_is(path: Path, method: str)
         persistent_workers=True,
         timeout=120,
     )
-    rows = [(int(batch.ids[0]), batch["x"][0]) for _ in range(4) for batch in loader]
+    rows, before = [], set(shared._IDLE.get())
+    for epoch in range(4):
+        for batch in loader:
+            if epoch < 3:
+                rows.append((int(batch.ids[0]), batch["x"][0]))
+            del batch
+    # memory of each worker that is mapped here and not in use
+    idle = shared._IDLE.get()
+    workers = set(idle) - before
+    assert len(workers) == 2 and 0 < max(len(idle[one]) for one in workers) <= 13
     del loader
+    gc.collect()
+    assert not workers & set(idle)
     for number, row in rows:
         assert row.tolist() == [number + 0.5 * i for i in range(WIDTH)]
     assert sorted({number for number, _ in rows}) == sorted(list(Order(N, 3))[::4])

@@ -9,9 +9,12 @@ and for what was added to a batch, torch copies tensors as it does by itself.
 from __future__ import annotations
 
 import mmap
+import multiprocessing
 import os
 import weakref
 from collections.abc import Mapping
+from functools import partial
+from itertools import count
 from multiprocessing.reduction import ForkingPickler
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -81,10 +84,16 @@ def _is_over(tensor: Any, array: NDArray[Any]) -> bool:
 # -- the process that reads --------------------------------------------------------------------------------------------
 
 
+# what no other process has had, unlike its number
+_PROCESS: OfProcess[bytes] = OfProcess(partial(os.urandom, 8))
+_NUMBERS = count()
+
+
 class _Memory(mmap.mmap):
     """Memory that another process can open as a file of this one. Its last byte is 1 while another one refers to it."""
 
     file: int
+    number: int
 
     @classmethod
     def of(cls, size: int) -> _Memory:
@@ -96,7 +105,7 @@ class _Memory(mmap.mmap):
         except BaseException:
             os.close(file)
             raise
-        made.file = file
+        made.file, made.number = file, next(_NUMBERS)
         weakref.finalize(made, os.close, file).atexit = False
         return made
 
@@ -140,8 +149,10 @@ def _memory(array: NDArray[Any]) -> _Memory | None:
 
 
 class _Place(NamedTuple):
-    """Where an array lies: a file of a process, its bytes, and the array in them."""
+    """Where an array lies: memory of a process, which is a file of it, and the array in that."""
 
+    process: bytes
+    number: int
     pid: int
     file: int
     size: int
@@ -156,7 +167,8 @@ def _place(array: NDArray[Any]) -> _Place:
     assert memory is not None
     memory[-1] = 1
     begin = array.__array_interface__["data"][0] - memory.buffer().__array_interface__["data"][0]
-    return _Place(os.getpid(), memory.file, len(memory), begin, array.dtype.str, array.shape)
+    where = (_PROCESS.get(), memory.number, os.getpid(), memory.file, len(memory))
+    return _Place(*where, begin, array.dtype.str, array.shape)
 
 
 # -- the process that it is sent to ------------------------------------------------------------------------------------
@@ -168,33 +180,60 @@ def _received(ids: NDArray[np.int64], values: dict[str, Any]) -> TensorBatch:
     tensors.ids = ids
     for name, value in values.items():
         if isinstance(value, _Place):
-            if value.file not in buffers:
-                buffers[value.file] = _opened(value)
+            if value.number not in buffers:
+                buffers[value.number] = _buffer(value)
             dtype = np.dtype(value.dtype)
             end = value.begin + int(np.prod(value.shape)) * dtype.itemsize
-            rows = buffers[value.file][value.begin : end]
+            rows = buffers[value.number][value.begin : end]
             tensors[name] = torch.from_numpy(rows.view(dtype).reshape(value.shape))
         else:
             tensors[name] = value
     return tensors
 
 
-def _opened(place: _Place) -> NDArray[np.uint8]:
+def _no_maps() -> dict[bytes, dict[int, mmap.mmap]]:
+    return {}
+
+
+# of worker processes of this one, by their numbers: memory that nothing refers to here. To map it anew for each batch
+# would take a third of the time that reading does
+_IDLE: OfProcess[dict[bytes, dict[int, mmap.mmap]]] = OfProcess(_no_maps)
+
+
+def _buffer(place: _Place) -> NDArray[np.uint8]:
     """The memory; its process is told when no tensor, and no array below one, refers to it any more."""
+    idle = _IDLE.get()
+    if place.process not in idle:
+        worker = next((one for one in multiprocessing.active_children() if one.pid == place.pid), None)
+        if worker is not None:
+            idle[place.process] = {}
+            # with the last reference to the process, as torch's loader has one
+            weakref.finalize(worker, idle.pop, place.process, None).atexit = False
+    memory = idle.get(place.process, {}).pop(place.number, None) or _mapped(place)
+    buffer = np.frombuffer(memory, np.uint8, count=place.size - 1)
+    weakref.finalize(buffer, _give_back, memory, place.process, place.number, os.getpid()).atexit = False
+    return buffer
+
+
+def _mapped(place: _Place) -> mmap.mmap:
     try:
         file = os.open(f"{_FILES.format(place.pid)}/{place.file}", os.O_RDWR | os.O_CLOEXEC)
     except OSError as error:
         raise WorkerError(f"a batch cannot be had of process {place.pid}, which may have ended: {error}") from error
     try:
-        memory = mmap.mmap(file, place.size)
+        return mmap.mmap(file, place.size)
     finally:
         os.close(file)
-    buffer = np.frombuffer(memory, np.uint8, count=place.size - 1)
-    weakref.finalize(buffer, _give_back, memory, os.getpid()).atexit = False
-    return buffer
 
 
-def _give_back(memory: mmap.mmap, pid: int) -> None:
+def _give_back(memory: mmap.mmap, process: bytes, number: int, pid: int) -> None:
     # a process that was forked has the same memory, and does not speak for its parent
-    if os.getpid() == pid:
-        memory[-1] = 0
+    if os.getpid() != pid:
+        return
+    idle = _IDLE.get().get(process)
+    if idle is not None:
+        idle[number] = memory
+        if len(idle) > _KEPT:
+            # the worker may have forgotten it
+            idle.pop(next(iter(idle)), None)
+    memory[-1] = 0
