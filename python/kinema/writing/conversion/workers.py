@@ -120,6 +120,11 @@ class _Runs:
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), self._content
 
+    @staticmethod
+    def describe(run: Run) -> str:
+        """See `Runner.map`."""
+        return f"frames {run[0]} to {run[1] - 1} of the output"
+
     def encoder(self) -> _core.Encoder:
         """Made by the first call."""
         with self._lock:
