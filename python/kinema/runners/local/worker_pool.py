@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import pickle
 import shutil
-import signal
 import subprocess
 import tempfile
 import threading
@@ -26,7 +25,7 @@ from typing import Self
 from kinema.errors import Error, InternalError, WorkerError, from_os
 from kinema.notes import emit
 from kinema.runners import stalls
-from kinema.runners.local.interpreter import start_interpreter
+from kinema.runners.local.interpreter import describe_end, start_interpreter
 from kinema.runners.local.worker import Begin, Message, PieceTimes, Progress, Ready
 from kinema.runners.local.worker_server import ForkedWorker, WorkerProcess, WorkerServer
 from kinema.runners.reduction import Leaves, describe_leaves
@@ -144,15 +143,7 @@ class WorkerHandle:
             code = self.process.wait(_PATIENCE)
         except subprocess.TimeoutExpired:
             return InternalError(f"{self} has closed its connection and does not end")
-        doing = self._doing()
-        if code >= 0:
-            return WorkerError(f"{self} ended {doing}, exit code {code}; what it wrote to stderr says why")
-        try:
-            name = signal.Signals(-code).name
-        except ValueError:
-            name = f"signal {-code}"
-        hint = "; systems kill when memory runs out: use fewer workers" if name == "SIGKILL" else ""
-        return WorkerError(f"{self} was ended by {name} {doing}{hint}")
+        return WorkerError(describe_end(str(self), self._doing(), code))
 
     def _doing(self) -> str:
         """In words: what it was doing last."""

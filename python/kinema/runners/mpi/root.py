@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
+from functools import partial
 
 from mpi4py import MPI
 
@@ -15,7 +16,7 @@ from kinema import _core
 from kinema.errors import InternalError
 from kinema.progress import Report, report_slowest
 from kinema.runners.base import Job
-from kinema.runners.mpi.communicator import Ranks, note_rank
+from kinema.runners.mpi.communicator import Ranks, answer_until, note_rank
 from kinema.runners.mpi.passes import (
     PASS_END,
     PAUSE,
@@ -27,10 +28,11 @@ from kinema.runners.mpi.passes import (
     RankDone,
     Stopped,
 )
+from kinema.runners.mpi.rank_stalls import RankStalls
 from kinema.runners.mpi.reading import RankReader
 from kinema.runners.mpi.row_windows import RowsOfPass
 from kinema.runners.mpi.session import RunSnapshot
-from kinema.runners.reduction import Reduction, insert_nodes
+from kinema.runners.reduction import Leaves, Reduction, describe_piece, insert_nodes
 
 __all__ = ["RootRank"]
 
@@ -47,6 +49,7 @@ class RootRank(PassRank):
     setup : Setup
     rows : RowsOfPass
     reader : RankReader
+    plan : Plan
     reduction : Reduction
         Its tree takes the nodes of this rank, and those that others send while the pass lasts.
     kernels : list of Kernel
@@ -61,6 +64,7 @@ class RootRank(PassRank):
         setup: PassSetup,
         rows: RowsOfPass,
         reader: RankReader,
+        plan: _core.Plan,
         reduction: Reduction,
         kernels: Sequence[_core.Kernel],
         progress: Report | None,
@@ -72,6 +76,7 @@ class RootRank(PassRank):
         self._progress = progress
         self._at_work = set(range(1, ranks.size))
         self._frames_of = [0] * ranks.size
+        self._stalls = RankStalls(ranks, partial(describe_piece, plan, setup.work_plan.frames))
         self._polled = 0.0
         # raised by others, or in showing and saving: not by this rank's pieces
         self._between: Exception | None = None
@@ -118,6 +123,9 @@ class RootRank(PassRank):
         self._tick(0, 0)
         return 0
 
+    def _begin_piece(self, piece: Leaves) -> None:
+        """Its own piece: nobody is told."""
+
     def _tick(self, done: int, total: int) -> None:
         try:
             self._receive_all()
@@ -132,6 +140,7 @@ class RootRank(PassRank):
 
     def _poll(self, running: int) -> None:
         self._polled = time.monotonic()
+        self._stalls.poll(self._at_work)
         self._reduction.poll()
         if self._progress is not None:
             self._frames_of[0] = self._frames + running
@@ -148,9 +157,11 @@ class RootRank(PassRank):
 
     def _handle(self, rank: int, message: object) -> None:
         match message:
-            case FramesDone(frames):
+            case FramesDone(frames) as report:
+                self._stalls.take(rank, report)
                 self._frames_of[rank] = frames
             case NewNodes(nodes, frames):
+                self._stalls.progressed(rank)
                 insert_nodes(self._reduction.tree, self._kernels, nodes)
                 self._frames_of[rank] = frames
             case RankDone(frames, failed):
@@ -164,13 +175,27 @@ class RootRank(PassRank):
     def _end_all(self, error: BaseException) -> None:
         """Ends the pass on all ranks, and receives what they have sent until then, which may be saved."""
         self._send_end(False)
+        try:
+            self._await_all(error)
+        except BaseException as stop:
+            # a signal, while ranks were waited for after an error
+            self._await_all(stop)
+            raise
+
+    def _await_all(self, error: BaseException) -> None:
+        """Until all ranks have ended their part, or do not answer after a signal."""
+        until = answer_until(error)
         while self._at_work:
+            if time.monotonic() > until:
+                self.ranks.silent = set(self._at_work)
+                return
             try:
                 self._receive_all()
             except Exception as another:
                 # of several errors the first is raised; the others are noted
                 if str(another) != str(error):
                     error.add_note(f"and then: {another}")
+            self._stalls.poll(self._at_work)
             time.sleep(PAUSE)
 
     def _send_end(self, well: bool) -> None:
