@@ -6,7 +6,7 @@ It polls for messages between pieces and ten times a second.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
 
@@ -14,6 +14,7 @@ from mpi4py import MPI
 
 from kinema import _core
 from kinema.errors import InternalError
+from kinema.notes import emit
 from kinema.progress import Report, report_slowest
 from kinema.runners.base import Job
 from kinema.runners.mpi.communicator import Ranks, answer_until, note_rank
@@ -28,14 +29,16 @@ from kinema.runners.mpi.passes import (
     RankDone,
     Stopped,
 )
-from kinema.runners.mpi.rank_stalls import RankStalls
 from kinema.runners.mpi.reading import RankReader
 from kinema.runners.mpi.row_windows import RowsOfPass
 from kinema.runners.mpi.session import RunSnapshot
 from kinema.runners.reduction import Leaves, Reduction, describe_piece, insert_nodes
+from kinema.runners.stalls import Stall
 
 __all__ = ["RootRank"]
 
+# seconds between two polls that count at most: this rank may have been stopped or at work itself
+_LONGEST_POLL = 1.0
 # seconds between two polls of the reduction, and two reports to the user
 _TICK = 0.1
 
@@ -76,7 +79,7 @@ class RootRank(PassRank):
         self._progress = progress
         self._at_work = set(range(1, ranks.size))
         self._frames_of = [0] * ranks.size
-        self._stalls = RankStalls(ranks, partial(describe_piece, plan, setup.work_plan.frames))
+        self._stalls = _RankStalls(ranks, partial(describe_piece, plan, setup.work_plan.frames))
         self._polled = 0.0
         # raised by others, or in showing and saving: not by this rank's pieces
         self._between: Exception | None = None
@@ -201,3 +204,48 @@ class RootRank(PassRank):
     def _send_end(self, well: bool) -> None:
         requests = [self.ranks.comm.isend(well, rank, tag=PASS_END) for rank in range(1, self.ranks.size)]
         MPI.Request.Waitall(requests)
+
+
+class _RankStalls:
+    """What ranks have reported last in a pass, and when.
+
+    Parameters
+    ----------
+    ranks : Ranks
+    describe : function
+        Words for leaves.
+    """
+
+    def __init__(self, ranks: Ranks, describe: Callable[[Leaves], str]) -> None:
+        self._node = ranks.name
+        self._describe = describe
+        self._stalls = [Stall() for _ in range(ranks.size)]
+        self._last: dict[int, FramesDone] = {}
+        self._polled = time.monotonic()
+
+    def take(self, rank: int, report: FramesDone) -> None:
+        """Takes a report; one of the same frames of the same piece is no progress."""
+        if report != self._last.get(rank):
+            self._last[rank] = report
+            self.progressed(rank)
+
+    def progressed(self, rank: int) -> None:
+        """The rank has sent something else."""
+        self._stalls[rank].progressed()
+
+    def poll(self, at_work: Iterable[int]) -> None:
+        """Notes ranks at work that have made no progress for long, each once until it makes some again."""
+        now = time.monotonic()
+        seconds, self._polled = min(now - self._polled, _LONGEST_POLL), now
+        for rank in sorted(at_work):
+            stall, report = self._stalls[rank], self._last.get(rank)
+            # processes of other machines cannot be looked at
+            pid = report.pid if report is not None and report.node == self._node else None
+            if not stall.is_due(seconds, pid):
+                continue
+            who, doing = f"rank {rank}", "before it had work"
+            if report is not None:
+                who += f" (process {report.pid} on {report.node})"
+                doing = f"while it had {self._describe(report.piece)}"
+            emit([f"{who} has made no progress for {stall.seconds:.0f} s {doing}; {stall.reason(pid)}"])
+            stall.noted()
