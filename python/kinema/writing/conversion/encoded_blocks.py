@@ -131,6 +131,11 @@ class _MakeRuns:
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), self._content
 
+    @staticmethod
+    def describe(run: tuple[int, int]) -> str:
+        """See `Runner.map`."""
+        return f"frames {run[0]} to {run[1] - 1} of the output"
+
     def __call__(self, run: tuple[int, int]) -> MadeRun:
         """The frames in rows `run` of the file."""
         trajectory, frames, atoms, stored, encoders, name, threads, memory = self._content
