@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 import kinema as kn
 from kinema.notes import collected
+from kinema.testing.changes import GrowingFileTests
 from kinema.testing.synthetic import CellKind, random_cells, random_walk
 from kinema.testing.written import GivenFrames, read_frames
 
@@ -22,7 +23,7 @@ How = Literal["frames", "blocks", "arrays", "mixed", "flushed"]
 HOWS: tuple[How, ...] = ("frames", "blocks", "arrays", "mixed", "flushed")
 
 
-class WriterCase:
+class WriterCase(GrowingFileTests):
     """What the tests of one writer need; subclass with `suffix` and what the format holds."""
 
     #: of the files

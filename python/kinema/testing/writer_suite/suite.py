@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 import kinema as kn
 from kinema.notes import collected
-from kinema.testing.changes import GrowingFileTests
-from kinema.testing.extremes import check_kept, extreme_frames
 from kinema.testing.synthetic import CellKind
-from kinema.testing.writer_case import HOWS, How, WriterCase
+from kinema.testing.writer_suite.case import HOWS, How, WriterCase
+from kinema.testing.writer_suite.extremes import check_kept, extreme_frames
 from kinema.testing.written import lost_aspects
 
 __all__ = ["WriterTests"]
@@ -25,7 +24,7 @@ class LoopEnded(Exception):
     """The loop of a test has ended."""
 
 
-class WriterTests(GrowingFileTests, WriterCase):
+class WriterTests(WriterCase):
     """Subclass with `suffix` and what the format holds."""
 
     # -- values -------------------------------------------------------------------------------------------------
