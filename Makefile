@@ -42,16 +42,8 @@ $(VENV)/.stamp-wheel: $(VENV)/.stamp-venv pyproject.toml tools/requirements.py
 	$(BIN)/python -m pip install --requirement $(VENV)/requirements-wheel.txt
 	touch $@
 
-# Two builds of the extension take turns in python/kinema: the one that users have, and the one of tests (profile
-# `checked`), which shares its crates with the Rust tests. Each removes the stamp of the other.
 $(VENV)/.stamp-build: $(VENV)/.stamp-packages $(RUST_SOURCES)
 	$(TIMED) extension $(BIN)/maturin develop --release --quiet
-	rm -f $(VENV)/.stamp-checked
-	touch $@
-
-$(VENV)/.stamp-checked: $(VENV)/.stamp-packages $(RUST_SOURCES)
-	$(TIMED) "extension for tests" $(BIN)/maturin develop --profile checked --quiet
-	rm -f $(VENV)/.stamp-build
 	touch $@
 
 demo: setup ## the papers' benchmark on this machine: MDAnalysis, Kinema, the hardware's limit
@@ -64,14 +56,14 @@ test: test-rust test-python ## all tests, Rust and Python
 
 # the ignored ones are those that need the data files of the installed package MDAnalysisTests
 test-rust: $(VENV)/.stamp-packages
-	$(TIMED) "build of the Rust tests" cargo test --profile checked --workspace --quiet --no-run
+	$(TIMED) "build of the Rust tests" cargo test --workspace --quiet --no-run
 	MDANALYSIS_TESTS_DATA=$$($(BIN)/python tools/test_data_folder.py) \
-		$(TIMED) "Rust tests" cargo test --profile checked --workspace --quiet -- --include-ignored
+		$(TIMED) "Rust tests" cargo test --workspace --quiet -- --include-ignored
 
 # three processes for two cores: tests that wait for children of their own leave half of the time of a core; whoever is
 # done takes tests of the others
 TEST_PROCESSES ?= $(shell $(PYTHON) -c 'import os; print((3 * os.cpu_count() + 1) // 2)')
-test-python: $(VENV)/.stamp-checked
+test-python: setup
 	$(TIMED) "Python tests" $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist worksteal --durations 20
 
 # Tests of these names alone, with so many kills in place of some twenty; their limits of time are for as many.
@@ -110,7 +102,7 @@ golden-fortran: ## golden values of formatted output, written anew by gfortran
 
 lint: $(VENV)/.stamp-packages ## formatting, clippy, ruff, mypy, layers, circles, names, error messages
 	cargo fmt --all --check
-	$(TIMED) clippy cargo clippy --profile checked --workspace --all-targets --quiet -- -D warnings
+	$(TIMED) clippy cargo clippy --workspace --all-targets --quiet -- -D warnings
 	$(BIN)/ruff check $(PYTHON_FOLDERS)
 	$(BIN)/ruff format --check $(PYTHON_FOLDERS)
 	$(TIMED) mypy $(BIN)/mypy
