@@ -26,6 +26,8 @@ from kinema.ml import Batch, SampleDataset
 TRIES = 12
 # of samples a second
 PREAD_GOAL, H5PY_GOAL = 0.8, 3.0
+# per cent of a batch, step 18
+COMPARED_GOAL = 1.0
 
 
 class Case:
@@ -159,7 +161,29 @@ def measure(case: Case, n: int) -> None:
             print(f"{ours} / h5py {how}: {ratio(ours, f'h5py contiguous, {how}')}, goal {H5PY_GOAL:g}")
     ours = "Kinema gzip, a sample a chunk, 1 thread"
     print(f"gzip, a sample a chunk / h5py: {ratio(ours, 'h5py gzip, a sample a chunk')}")
+    print(
+        f"comparing an open file with what was opened, after each batch of {case.batch}: "
+        f"{100 * compared(npy, case):.2f} % of the batch, goal {COMPARED_GOAL:g} %"
+    )
     print(hdf5.explain(case.batch))
+
+
+def compared(samples: SampleDataset, case: Case) -> float:
+    """Time of the look at an open file after a batch, as a share of the batch on one thread."""
+    files = samples._opened.get()._unchanged
+    ids, touched = np.random.default_rng(3).permutation(len(samples))[: case.batch], np.zeros(1, np.int64)
+    batch = samples.read(ids, workers=1)
+
+    def best(work: Callable[[], object], n: int) -> float:
+        tries = []
+        for _ in range(7):
+            began = time.perf_counter()
+            for _ in range(n):
+                work()
+            tries.append((time.perf_counter() - began) / n)
+        return min(tries)
+
+    return best(lambda: files.check(touched), 200) / best(lambda: samples.read(ids, out=batch, workers=1), 3)
 
 
 def main() -> None:

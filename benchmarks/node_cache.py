@@ -26,6 +26,7 @@ from cases import Goal
 from kinema import _core
 from kinema.cache import NodeCache
 from kinema.cache.counts import counts_of_all
+from kinema.cache.node_cache import VERIFY
 from kinema.ml import Loader, SampleDataset
 from kinema.ml.processes import file_pool, replace_pool
 
@@ -40,6 +41,7 @@ PUBLISHED = {"HDF5 on the parallel file system": 30.0, "node-local cache": 4.6}
 _WARM = Goal(0.9, at_least=True, source="step 13")
 _COLD = Goal(1.1, at_least=False, source="step 13")
 _SECOND = Goal(0.9, at_least=True, source="step 13")
+_VERIFIED = Goal(0.95, at_least=True, source="step 18")
 _ONCE = Goal(1.0, at_least=False, source="step 13")
 
 # what each of the cold processes does: all samples, from the place on where its turn begins
@@ -141,6 +143,30 @@ def warm_rows(path: Path, root: Path, samples: int) -> dict[str, float]:
     return {name: len(out) / seconds for name, seconds in best.items()}
 
 
+def verified_rows(path: Path, root: Path, samples: int) -> dict[str, float]:
+    """Bytes a second of rows at random by one thread, through warm caches that compare checksums never, when a piece is
+    read first (of the first epoch of a process, and of the next), and always."""
+    ids = np.random.default_rng(2).permutation(samples)
+    row = 8 * FEATURES
+    out = np.empty(len(ids) * row, np.uint8)
+    offset = path.stat().st_size - samples * row
+    NodeCache(root, block=16 << 20).fill(path, workers=2)
+    best: dict[str, float] = {}
+
+    def measure(name: str, cache: NodeCache) -> None:
+        began = time.perf_counter()
+        _core._pread_rows(str(path), offset, row, ids, out, cache.core)
+        best[name] = min(best.get(name, float("inf")), time.perf_counter() - began)
+
+    for _ in range(5):
+        never, first, always = (NodeCache(root, block=16 << 20, verify=verify) for verify in VERIFY)
+        measure("never", never)
+        measure("first, first epoch", first)
+        measure("first, next epoch", first)
+        measure("always", always)
+    return {name: len(out) / seconds for name, seconds in best.items()}
+
+
 def slow_epochs(path: Path, folder: Path, order: str) -> dict[str, float]:
     """Seconds of epochs: without a cache, the first and the second through it, and of a file on the local disk."""
     found: dict[str, float] = {}
@@ -234,6 +260,11 @@ def node_cache(bench: Any, samples: int = 2800, picture: Path | None = None) -> 
         for name, rate in rates.items():
             bench.record(case, "npy", name, figure=rate / 2**30, unit="GiB/s")
         bench.record_beside_goal(case, "npy", "warm/page cache", rates["warm cache"] / rates["page cache"], _WARM)
+        verified = verified_rows(path, folder / "node-warm", samples)
+        for name, rate in verified.items():
+            bench.record(f"{case}, verify", "npy", name, figure=rate / 2**30, unit="GiB/s")
+        ratio = verified["first, next epoch"] / verified["never"]
+        bench.record_beside_goal(case, "npy", "first, next epoch/never", ratio, _VERIFIED)
         shutil.rmtree(folder / "node-warm")
         drawn: dict[str, dict[str, float]] = {}
         for order in ("random", "windowed"):

@@ -218,6 +218,11 @@ def cells_of_lengths(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Cells (n, 3, 3), row vectors, of lengths and angles in degrees (n, 6), as NetCDF has them: edges of
     length 0 are zero, their angles count as 90; NaN for those of no cell."""
 
+def first_cell_not_kept(
+    given: NDArray[np.float64], found: NDArray[np.float64], share: float
+) -> tuple[int, str] | None:
+    """The first of the cells (n, 3, 3) that a file does not hold, if it is read as that of `found`, and what is wrong."""
+
 def mirrored_by_lengths(cells: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Which of the cells (n, 3, 3) lengths and angles would mirror (n,): left-handed ones that are not right-angled."""
 
@@ -392,6 +397,8 @@ class Trajectory:
         """Adds what another process has found, as its `frame_faults` gives it."""
     def frame_notes(self, *, new: bool = False) -> list[str]:
         """What is odd about frames that were read; `new`: what was not asked for with `new` before."""
+    def compare_frames(self, frames: NDArray[np.uint64]) -> None:
+        """Compares stored steps and times of these frames with their headers; CorruptFileError where they differ."""
     def time_shift(self) -> float:
         """What time_offset or first_time add to all times, ps; 0 without them. Scans if that has not been done."""
     def times(self) -> NDArray[np.float64] | None:
@@ -420,7 +427,7 @@ class Trajectory:
         lack a vector are NaN."""
 
 class NodeCache:
-    """Blocks of files, kept in a folder of this node for all its processes. limit, block: bytes. verify: "fetch", "always".
+    """Blocks of files, kept in a folder of this node for all its processes. limit, block: bytes. verify: "never", "first", "always".
     source_rate: bytes a second that all files give together, for tests and benchmarks. fuse: whether root may be on FUSE."""
 
     def __init__(
@@ -428,7 +435,7 @@ class NodeCache:
         root: str | PathLike[str],
         limit: int,
         block: int = 16777216,
-        verify: str = "fetch",
+        verify: str = "first",
         source_rate: int | None = None,
         fuse: bool = False,
     ) -> None: ...
@@ -483,6 +490,9 @@ class Prefetch:
         """What went wrong last; whoever reads the file gets the error too."""
     def stop(self) -> None: ...
 
+def take_node_cache_troubles() -> list[str]:
+    """What is to be told of all caches since the last call: damaged blocks, blocks that are not stored, and why."""
+
 def node_cache_counts() -> dict[str, int]:
     """Of this process by all objects, also those that are gone, as `NodeCache.counts`."""
 
@@ -516,6 +526,17 @@ class FilePool:
         """Path, offset and length of every read since the last call, where record_reads was asked for."""
     def take_opens(self) -> list[str]:
         """The files opened since the last call, where record_reads was asked for."""
+
+class UnchangedFiles:
+    """Files of a data set, as they were when it was made: `statuses` is (files, 9), a row of `file_status` of each."""
+
+    def __init__(self, paths: list[str], statuses: NDArray[np.uint64], pool: FilePool) -> None: ...
+    def check(self, files: NDArray[np.int64]) -> None:
+        """To be called after these files were read, by number: CorruptFileError for one that has changed since."""
+
+def file_status(path: str) -> list[int]:
+    """What a file is now, in nine numbers: inode, size, times, mode, owner, links. Waits for one that was changed within
+    the last 20 ms, so that any later change gives other numbers."""
 
 class RowsRead(TypedDict):
     useful: int  # bytes of the rows, each once
@@ -634,6 +655,8 @@ class Commits:
     def __init__(self) -> None: ...
     def committed(self) -> tuple[int, int]:
         """Frames at the front of the file that are whole, and the byte behind them; on the disk after a sync that begins now."""
+    def head(self) -> int:
+        """Bytes before the first frame, which are written again with the number of frames."""
 
 class Encoder:
     """Frames of a trajectory as a file of a format; cells of three frames are read now."""

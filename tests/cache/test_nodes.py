@@ -23,7 +23,7 @@ import kinema as kn
 from kinema.cache import NodeCache, NodeServer, SharedBlocks, torch_store
 from kinema.cache.node_files import NodeFiles
 from kinema.cache.signed import signed
-from kinema.testing.children import start_child
+from kinema.testing.programs.children import start_child
 
 pytestmark = pytest.mark.usefixtures("own_key")
 
@@ -121,10 +121,26 @@ def test_a_file_that_was_changed_is_not_given_in_its_old_state(tmp_path: Path, s
         changed = source.read_bytes()[::-1]
         source.unlink()
         source.write_bytes(changed)
-        with pytest.raises(kn.CorruptFileError, match="was replaced"):
+        with pytest.raises(kn.CorruptFileError, match="has changed since it was opened"):
             opened.read_at(0, SIZE)
         assert everything(caches[1], source) == changed
         assert everything(caches[0], source) == changed
+
+
+def test_a_damaged_block_of_another_node_is_not_taken(tmp_path: Path, source: Path) -> None:
+    caches = [cache(tmp_path, "A"), cache(tmp_path, "B")]
+    with ExitStack() as stack:
+        shared(caches, tmp_path / "job", stack)
+        assert everything(caches[0], source) == source.read_bytes()
+        blocks = list((tmp_path / "A" / "kinema-cache-1" / "blocks").glob("*/*"))
+        for block in blocks:
+            data = bytearray(block.read_bytes())
+            data[100] ^= 1
+            block.write_bytes(data)
+        before = kn.cache.counts.counts_of_all()
+        assert everything(caches[1], source) == source.read_bytes()
+        since = kn.cache.counts.counts_of_all() - before
+        assert since.peer_failures > 0 and since.bytes_source > 0
 
 
 NODE = """
@@ -305,7 +321,7 @@ else:
 
 @pytest.mark.processes
 def test_ranks_tell_each_other_where_their_nodes_are(tmp_path: Path, source: Path, mpi: object) -> None:
-    out = mpi.script(4, RANKS, tmp_path)  # type: ignore[attr-defined]
+    out = mpi.compute(4, RANKS, tmp_path)  # type: ignore[attr-defined]
     lines = [line.split() for line in out.splitlines() if line.startswith("rank")]
     assert sorted(line[1] for line in lines) == ["0", "1", "2", "3"]
     assert all(line[2:4] == ["2", "True"] for line in lines)

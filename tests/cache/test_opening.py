@@ -137,7 +137,7 @@ def test_a_limit_below_the_size_of_the_file(tmp_path: Path, counted: Any) -> Non
         assert small.stat()["bytes"] <= small.limit
 
 
-@pytest.mark.parametrize("verify", ["fetch", "always"])
+@pytest.mark.parametrize("verify", ["never", "first", "always"])
 def test_a_damaged_block_is_fetched_again(tmp_path: Path, counted: Any, verify: str) -> None:
     path = tmp_path / "a.dcd"
     write_dcd(path, random_walk(FRAMES, ATOMS))
@@ -147,7 +147,7 @@ def test_a_damaged_block_is_fetched_again(tmp_path: Path, counted: Any, verify: 
     data[1000] ^= 1
     blocks[0].write_bytes(data)
     cache = cache_in(tmp_path, verify=verify)
-    if verify == "always":
+    if verify != "never":
         counted()
         assert everything(path, node_cache=cache) == expected
         assert (found := counted()).corrupt == found.refetched == 1
@@ -343,7 +343,7 @@ def test_blocks_for_what_is_opened(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"verify": "sometimes"}, "verify must be 'fetch' or 'always', found 'sometimes'"),
+        ({"verify": "sometimes"}, "verify must be one of 'never', 'first', 'always', found 'sometimes'"),
         ({"limit": "many"}, "limit is a number of bytes"),
         ({"block": 0}, "block must be at least one byte"),
         ({"block": 1000}, "multiple of 65536 bytes"),
@@ -362,3 +362,11 @@ def test_a_folder_that_is_refused(tmp_path: Path) -> None:
         cache_in(tmp_path)
     with pytest.raises(kn.ArgumentError, match="node_cache is a folder or a"):
         kn.open(tmp_path / "a.dcd", node_cache=3)  # type: ignore[arg-type]
+
+
+def test_a_call_that_is_refused_leaves_no_cache_folder(tmp_path: Path) -> None:
+    for paths in ("none.xtc", ["none.xtc", "other.xtc"], "none*.xtc"):
+        given = [str(tmp_path / one) for one in ([paths] if isinstance(paths, str) else paths)]
+        with pytest.raises(kn.FileNotFound):
+            kn.open(given, node_cache=tmp_path / "cache")
+    assert list(tmp_path.iterdir()) == []

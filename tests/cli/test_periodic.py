@@ -11,8 +11,6 @@ from MDAnalysisTests import datafiles
 
 import kinema as kn
 
-pytestmark = pytest.mark.processes
-
 
 def test_a_broken_protein_is_noted_and_made_whole(run_kinema, files):
     words = ["rmsd", files.xtc, "-s", datafiles.TPR, "--select", "protein and name CA", "--json"]
@@ -38,6 +36,7 @@ def test_convert_gives_the_same_bytes_for_any_number_of_workers(run_kinema, file
     assert not any("broken" in note for note in json.loads(checked.stdout)["notes"])
 
 
+@pytest.mark.processes
 def test_jumps_are_counted_by_the_workers_of_the_command_and_as_asked(run_kinema, files, tmp_path):
     words = [
         "rgyr",

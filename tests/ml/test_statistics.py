@@ -131,7 +131,7 @@ def test_truncated_archives_are_errors(tmp_path: Path) -> None:
     data = SampleDataset(tmp_path / "a.npy", file_is_sample=False)
     with open(tmp_path / "a.npy", "r+b") as file:
         file.truncate(100_000)
-    with pytest.raises(errors.CorruptFileError, match=r"a\.npy: the file was changed"):
+    with pytest.raises(errors.CorruptFileError, match=r"a\.npy: the file has changed since it was opened"):
         statistics(data)
     with pytest.raises(errors.Error, match=r"a\.npy"):
         statistics(SampleDataset(tmp_path / "a.npy", file_is_sample=False))

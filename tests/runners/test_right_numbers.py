@@ -71,7 +71,7 @@ EXPECTED = f"{WHOLE} {WHOLE} 1.0000 [0, 1] frame 3, TRR frame 5"
 
 def test_on_two_ranks(folder: Path, mpi: Any) -> None:
     program = PROGRAM + "\nwith kn.runners.MPI() as mpi:\n    if mpi.is_root:\n        say(values(mpi))\n"
-    assert mpi.script(2, program, folder).splitlines()[-1] == EXPECTED
+    assert mpi.compute(2, program, folder).splitlines()[-1] == EXPECTED
 
 
 def test_on_dask_and_processes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,8 +8,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use kinema_core::error::catch_panics;
 use kinema_core::named::Named;
 use kinema_core::peer::{BlockNodes, Key, Node};
-use kinema_core::source::cache::{CacheOptions, Counts, NodeCache, Nodes, Prefetch, Verify, counts_of_process};
-use kinema_core::source::{Extent, OpenSource, Source};
+use kinema_core::source::cache::{
+    CacheOptions, Counts, NodeCache, Nodes, Prefetch, Verify, counts_of_process, take_troubles,
+};
+use kinema_core::source::{Extent, FileStatus, OpenSource, Source, Unchanged};
 use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
@@ -37,7 +39,7 @@ pub fn cached(inner: Arc<dyn OpenSource>, cache: Option<&PyNodeCache>) -> Arc<dy
 #[pymethods]
 impl PyNodeCache {
     #[new]
-    #[pyo3(signature = (root, limit, block=16 << 20, verify="fetch", source_rate=None, fuse=false))]
+    #[pyo3(signature = (root, limit, block=16 << 20, verify="first", source_rate=None, fuse=false))]
     fn new(
         py: Python<'_>,
         root: PathBuf,
@@ -184,8 +186,14 @@ impl PyNodeCache {
 
     /// A file through the cache.
     fn open(&self, py: Python<'_>, path: PathBuf) -> PyResult<PyCachedFile> {
-        let opened = py.detach(|| catch_panics(|| self.inner.open(&path)));
-        Ok(PyCachedFile { source: opened.map_err(|error| to_python(&error))? })
+        let opened = py.detach(|| {
+            catch_panics(|| {
+                let source = self.inner.open(&path)?;
+                let unchanged = Unchanged::since(FileStatus::settled_of(&*source)?);
+                Ok(PyCachedFile { source, unchanged })
+            })
+        });
+        opened.map_err(|error| to_python(&error))
     }
 }
 
@@ -227,6 +235,12 @@ impl Drop for PyPrefetch {
     }
 }
 
+/// What is to be told of all caches of this process since the last call.
+#[pyfunction]
+pub fn take_node_cache_troubles() -> Vec<String> {
+    take_troubles()
+}
+
 /// What this process has had of all caches, as `NodeCache.counts`.
 #[pyfunction]
 pub fn node_cache_counts(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
@@ -245,12 +259,23 @@ fn counts_dict<'py>(py: Python<'py>, counts: &Counts) -> PyResult<Bound<'py, PyD
 #[pyclass(name = "CachedFile", module = "kinema._core", frozen)]
 pub struct PyCachedFile {
     source: Arc<dyn Source>,
+    unchanged: Unchanged,
 }
 
 impl PyCachedFile {
     /// Bytes that are there from a position on, at most `len`.
     fn there(&self, offset: u64, len: usize) -> kinema_core::Result<usize> {
         Ok(self.source.len()?.saturating_sub(offset).min(len as u64) as usize)
+    }
+
+    /// Fills `bytes` from a file that is what it was when it was opened.
+    fn fill(&self, py: Python<'_>, offset: u64, bytes: &mut [u8]) -> PyResult<()> {
+        let read = || {
+            let read = self.source.read_exact_at(offset, bytes);
+            self.unchanged.check(&*self.source, &|| Ok(Some("it is another file to the cache; open it again")))?;
+            read
+        };
+        py.detach(|| catch_panics(read)).map_err(|error| to_python(&error))
     }
 }
 
@@ -270,10 +295,7 @@ impl PyCachedFile {
     /// Bytes from a position on; fewer than asked for at the end of the file.
     fn read_at<'py>(&self, py: Python<'py>, offset: u64, length: usize) -> PyResult<Bound<'py, PyBytes>> {
         let n = py.detach(|| self.there(offset, length)).map_err(|error| to_python(&error))?;
-        PyBytes::new_with(py, n, |bytes| {
-            let read = py.detach(|| catch_panics(|| self.source.read_exact_at(offset, bytes)));
-            read.map_err(|error| to_python(&error))
-        })
+        PyBytes::new_with(py, n, |bytes| self.fill(py, offset, bytes))
     }
 
     /// The same into a buffer; returns the number of bytes.
@@ -289,7 +311,6 @@ impl PyCachedFile {
         // SAFETY: the buffer is exported, writable, contiguous and at least so long for as long as `buffer` lives. Other
         // threads of Python that change it meanwhile get mixed bytes, as with any function that reads into a buffer
         let bytes = unsafe { std::slice::from_raw_parts_mut(buffer.buf_ptr().cast::<u8>(), n) };
-        let read = py.detach(|| catch_panics(|| self.source.read_exact_at(offset, bytes)));
-        read.map_err(|error| to_python(&error)).map(|()| n)
+        self.fill(py, offset, bytes).map(|()| n)
     }
 }

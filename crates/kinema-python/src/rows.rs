@@ -8,8 +8,8 @@ use kinema_core::container::hdf5::array::Array;
 use kinema_core::error::catch_panics;
 use kinema_core::pipeline::moments::NumberType;
 use kinema_core::pipeline::rows::{RowFile, RowStorage, Rows, RowsRead};
-use kinema_core::source::{FilePool, Files, OpenSource, ReadLog, Throttle, Throttled};
-use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1};
+use kinema_core::source::{FilePool, FileStatus, Files, OpenSource, ReadLog, Throttle, Throttled, UnchangedFiles};
+use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -69,6 +69,43 @@ impl PyFilePool {
         let log = self.log.as_ref().ok_or_else(|| invalid("opens are recorded only with record_reads=True"))?;
         Ok(log.take_opens().into_iter().map(PathBuf::into_os_string).collect())
     }
+}
+
+/// Files of a data set, as they were when it was made.
+#[pyclass(name = "UnchangedFiles", module = "kinema._core", frozen)]
+pub struct PyUnchangedFiles(UnchangedFiles);
+
+#[pymethods]
+impl PyUnchangedFiles {
+    /// `statuses`: of each file, as `file_status` gives it.
+    #[new]
+    fn new(paths: Vec<PathBuf>, statuses: PyReadonlyArray2<'_, u64>, pool: &PyFilePool) -> PyResult<Self> {
+        let words = statuses.as_array();
+        let rows = words.rows().into_iter().map(|row| row.iter().copied().collect::<Vec<u64>>().try_into());
+        let rows = rows.collect::<Result<Vec<[u64; FileStatus::WORDS]>, _>>();
+        match rows {
+            Ok(rows) if rows.len() == paths.len() => {
+                let statuses = rows.into_iter().map(FileStatus::from_words);
+                let sources = paths.iter().map(|path| pool.inner.source(path));
+                Ok(Self(UnchangedFiles::new(sources.zip(statuses))))
+            }
+            _ => Err(invalid(format!("statuses of {} files, expected a row of nine numbers of each", paths.len()))),
+        }
+    }
+
+    /// Of some of them by their numbers, after they were read: `CorruptFileError` for one that has changed.
+    fn check(&self, py: Python<'_>, files: PyReadonlyArray1<'_, i64>) -> PyResult<()> {
+        let files = numbers(&files)?;
+        let checked = py.detach(|| catch_panics(|| self.0.check(files.into_iter().map(|file| file as usize))));
+        checked.map_err(|error| to_python(&error))
+    }
+}
+
+/// What a file is now, in nine numbers; one that was changed within the last 20 ms is waited for.
+#[pyfunction]
+pub fn file_status(py: Python<'_>, path: PathBuf) -> PyResult<[u64; FileStatus::WORDS]> {
+    let status = py.detach(|| FileStatus::settled_of_path(&path)).map_err(|error| to_python(&error))?;
+    Ok(status.to_words())
 }
 
 /// Rows of equal size in many files.

@@ -29,7 +29,10 @@ from kinema.trajectory import Trajectory
 from kinema.trajectory.one_frame import OneFrame, cell_of
 from kinema.transforms.base import CENTERS, Transform
 
-__all__ = ["Reference"]
+__all__ = ["Reference", "note_free_rotation"]
+
+# singular values below this share of the largest are rounding of float32 positions
+_ON_A_LINE = 1e-5
 
 # positions in single precision as they are read, and in double
 _BYTES_OF_AN_ATOM = 36
@@ -305,6 +308,21 @@ class Reference:
                 f"reference {name} has {found} atoms, but the trajectory has {self._trajectory.n_atoms}; give the "
                 "same system, or a selection string and a reference with a topology"
             )
+
+
+def note_free_rotation(positions: NDArray[np.float64], weights: NDArray[np.float64] | None) -> None:
+    """Emits a note if a superposition on these positions (n, 3) leaves a rotation free: the one that frames get
+    is one of many that fit as well. Atoms of weight 0 do not count."""
+    counted = positions if weights is None else positions[weights > 0]
+    n, sizes = len(counted), np.zeros(3)
+    if n > 1:
+        apart = counted - counted.mean(axis=0)
+        sizes = np.sqrt(np.maximum(np.linalg.eigvalsh(apart.T @ apart), 0.0))
+    if n > 2 and sizes[1] > _ON_A_LINE * sizes[2]:
+        return
+    which = "one atom" if n == 1 else "two atoms" if n == 2 else f"{n} atoms on a line"
+    free = "any rotation" if n == 1 or not sizes.any() else "any rotation about the line through them"
+    emit([f"the superposition is on {which}: {free} fits as well, so that the orientation of frames is arbitrary"])
 
 
 def _files_of(reference: Any) -> tuple[str, ...]:

@@ -12,10 +12,11 @@ from collections.abc import Mapping
 from dataclasses import fields
 
 from kinema import _core
+from kinema.notes import emit
 from kinema.printable import counted
 from kinema.values import dataclass
 
-__all__ = ["CacheCounts", "SentCounts", "add_counts", "counts_of_all", "take_counts"]
+__all__ = ["CacheCounts", "SentCounts", "add_counts", "counts_of_all", "emit_troubles", "take_counts"]
 
 
 @dataclass(frozen=True)
@@ -110,10 +111,14 @@ class CacheCounts:
 
 @dataclass(frozen=True)
 class SentCounts:
-    """What a process has counted since it last sent some; of which process, as one need not send to itself."""
+    """What a process has counted since it last sent some, and what it has to tell.
+
+    It names the process, which does not add what it has sent to itself.
+    """
 
     process: str
     counts: CacheCounts
+    troubles: tuple[str, ...] = ()
 
 
 class _CountsOfProcess:
@@ -124,6 +129,7 @@ class _CountsOfProcess:
         self.lock = threading.Lock()
         self.sent = CacheCounts()
         self.of_others = CacheCounts()
+        self.troubles: list[str] = []
 
 
 _STATE = _CountsOfProcess()
@@ -153,7 +159,7 @@ def take_counts() -> SentCounts | None:
     with _STATE.lock:
         now = _own()
         since, _STATE.sent = now - _STATE.sent, now
-    return SentCounts(_STATE.token, since) if since else None
+    return SentCounts(_STATE.token, since, tuple(_core.take_node_cache_troubles())) if since else None
 
 
 def add_counts(sent: SentCounts | None) -> None:
@@ -161,3 +167,12 @@ def add_counts(sent: SentCounts | None) -> None:
     if sent is not None and sent.process != _STATE.token:
         with _STATE.lock:
             _STATE.of_others += sent.counts
+            _STATE.troubles += sent.troubles
+
+
+def emit_troubles() -> None:
+    """Gives notes on damaged blocks, and on blocks that are not stored, of this process and of all that worked for it,
+    since the last call."""
+    with _STATE.lock:
+        found, _STATE.troubles = _STATE.troubles + _core.take_node_cache_troubles(), []
+    emit(dict.fromkeys(found))

@@ -7,6 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from kinema import _core
+from kinema.cache.counts import emit_troubles
 from kinema.cache.node_cache import NodeCacheChoice, node_cache_of
 from kinema.errors import ArgumentError
 
@@ -66,6 +67,7 @@ class CachedFile(io.RawIOBase):
         file = self._opened()
         if number:
             file.readinto_at(self._position, view[:number])
+            emit_troubles()
             self._position += number
         return number
 
@@ -86,7 +88,9 @@ class CachedFile(io.RawIOBase):
         if size < 0 or offset < 0:
             raise ValueError(f"{self.name}: cannot read {size} bytes at {offset}")
         number = max(0, min(size, self.size - offset))
-        return bytes(file.read_at(offset, number)) if number else b""
+        data = bytes(file.read_at(offset, number)) if number else b""
+        emit_troubles()
+        return data
 
     def write(self, data: Any) -> int:
         """Not writable."""

@@ -8,11 +8,18 @@ from typing import Any
 
 from kinema import _core
 from kinema.cache.blocks import DEFAULT_BLOCK, chosen_block
-from kinema.cache.folder_limit import DEFAULT_LIMIT, store_limit, stored_limit
+from kinema.cache.folder_settings import (
+    DEFAULT_LIMIT,
+    LIMIT,
+    VERIFY_WHEN,
+    store_setting,
+    stored_limit,
+    stored_setting,
+)
 from kinema.cache.node_files import NodeFiles
 from kinema.cache.nodes import attach_nodes
 from kinema.choices import check_choice
-from kinema.errors import ArgumentError
+from kinema.errors import ArgumentError, FileIOError
 from kinema.files import check_regular, file_names
 from kinema.notes import emit
 from kinema.printable import counted
@@ -22,7 +29,9 @@ from kinema.resources import parse_memory, worker_count
 __all__ = ["AUTO", "NodeCache", "NodeCacheChoice", "cache_of", "node_cache_of"]
 
 AUTO = "auto"
-VERIFY = ("fetch", "always")
+VERIFY = ("never", "first", "always")
+# by its former name
+_FETCH = "fetch"
 
 
 class NodeCache:
@@ -52,8 +61,11 @@ class NodeCache:
         Bytes of a block: what is fetched at a time, a multiple of 64 KiB. "auto": `kinema.open` and data sets choose:
         as many whole frames, chunks or samples as 16 MiB hold. Blocks of another size are other blocks: who fills the
         cache before names the same.
-    verify : {"fetch", "always"}
-        Whether the checksum of a block is compared when it is fetched and first opened, or with every read.
+    verify : {"first", "always", "never"}, optional
+        When the checksums of a block, one for each 64 KiB, are compared: when a process first reads these 64 KiB, with
+        every read, or at neither. They are always compared when a block is fetched, and after the machine has started
+        again. A damaged block is fetched again, and noted. By default what was given last for this folder, or else
+        "first".
     fuse : bool
         Whether `root` may be on a FUSE file system, which can be another machine's: true where it is known to be local.
 
@@ -70,16 +82,24 @@ class NodeCache:
         root: str | os.PathLike[str],
         limit: int | str | None = None,
         block: int | str = DEFAULT_BLOCK,
-        verify: str = "fetch",
+        verify: str | None = None,
         *,
         fuse: bool = False,
         source_rate: int | str | None = None,
     ) -> None:
         known = stored_limit(root) if limit is None else None
-        self._set_up(root, DEFAULT_LIMIT if limit is None else limit, block, verify, fuse, source_rate, known)
+        if verify == _FETCH:
+            emit(['verify="fetch" of a node cache is called verify="never" now'])
+            verify = "never"
+        kept = stored_setting(root, VERIFY_WHEN) if verify is None else verify
+        # what is stored and is no word of ours is not ours
+        chosen = "first" if kept is None or (verify is None and kept not in VERIFY) else kept
+        self._set_up(root, DEFAULT_LIMIT if limit is None else limit, block, chosen, fuse, source_rate, known)
+        # whoever names the folder alone has the same
         if limit is not None:
-            # whoever names the folder alone has the same
-            store_limit(self._root, self._limit)
+            store_setting(self._root, LIMIT, str(self._limit))
+        if verify is not None:
+            store_setting(self._root, VERIFY_WHEN, verify)
 
     def _set_up(
         self,
@@ -159,7 +179,8 @@ class NodeCache:
 
         Returns numbers: files, their blocks and bytes, fetched_blocks and fetched_bytes, which were not there, and
         not_stored, blocks that could not be stored, which is noted. It can be stopped at any time: blocks that were
-        fetched stay. Raises as opening the files does, and ArgumentError where they do not fit into `limit` together.
+        fetched stay. Raises as opening the files does, ArgumentError where they do not fit into `limit` together, and
+        FileIOError if no block at all could be stored.
         """
         names = file_names(paths)
         for name in names:
@@ -174,6 +195,8 @@ class NodeCache:
             raise
         if done["not_stored"]:
             why = self._core.last_error or "they were changed just now, or nothing can be removed for them"
+            if done["not_stored"] == done["blocks"]:
+                raise FileIOError(f"{self._root}: nothing was stored in the node cache: {why}", path=self._root)
             left = counted(done["not_stored"], "block")
             emit([f"{self._root}: {left} not in the node cache, to be read from the files themselves: {why}"])
         return done

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn
 
+from kinema.cache.counts import emit_troubles
 from kinema.cli import exit_codes
 from kinema.cli.stopping import Terminated, stop_on_signals
 from kinema.cli.streams import give_up_stdout, prepare_streams, stdout_error
@@ -147,7 +148,11 @@ def _invoke(command: Command) -> int:
             group.make_context("kinema", words, obj=command) as context,
         ):
             leave_out_matplotlibrc()
-            group.invoke(context)
+            try:
+                group.invoke(context)
+            finally:
+                # what no reader has told
+                emit_troubles()
     except typer.Exit as end:
         command.print_node_cache()
         return int(end.exit_code)

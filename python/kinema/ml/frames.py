@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from kinema import _core
+from kinema.cache.counts import emit_troubles
 from kinema.cache.node_cache import NodeCache, NodeCacheChoice, node_cache_of
 from kinema.errors import ArgumentError
 from kinema.frame import VECTOR_FIELDS, float_name
@@ -314,6 +315,8 @@ class FrameDataset(Dataset):
             for name, labels in self._labels.items():
                 batch.put(name + suffix, labels[frames[part]])
         self._put_atoms(batch, system[:n], ptr[: n + 1])
+        if self._node_cache is not None:
+            emit_troubles()
         return transformed(batch, self._transform)
 
     def _frames_of(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from kinema import _core
+from kinema.cache.counts import emit_troubles
 from kinema.cache.node_cache import NodeCache, NodeCacheChoice, node_cache_of
-from kinema.errors import ArgumentError, CorruptFileError
+from kinema.errors import ArgumentError, Error
 from kinema.formats.hdf5.stored_dataset import StoredDataset
 from kinema.ml.archives.origin import SampleOrigin, origin_of
 from kinema.ml.archives.sample_files import SampleFiles
@@ -87,7 +89,7 @@ class SampleDataset(Dataset):
         first = files[0]
         self._names = tuple(one.name for one in first)
         self._paths = [os.path.abspath(path) for path in found.paths]
-        self._status = [_status(path) for path in self._paths]
+        self._statuses = found.statuses
         self._files = {name: [file[i] for file in files] for i, name in enumerate(self._names)}
         self._types = {one.name: _type(one, dtype) for one in first}
         rows = [file[0].rows for file in files]
@@ -169,9 +171,11 @@ class SampleDataset(Dataset):
         numbers = sample_numbers(ids, len(self))
         batch = (Batch() if out is None else out).start(numbers)
         opened = self._opened.get()
-        opened.check(numbers)
-        for name in self._names:
-            self._fill(opened.arrays[name], name, numbers, batch, worker_count(workers))
+        with opened.reading(numbers):
+            for name in self._names:
+                self._fill(opened.arrays[name], name, numbers, batch, worker_count(workers))
+        if self._node_cache is not None:
+            emit_troubles()
         return transformed(batch, self._transform)
 
     def _fill(self, array: _OpenArray, name: str, numbers: NDArray[np.int64], batch: Batch, workers: int) -> None:
@@ -200,8 +204,8 @@ class SampleDataset(Dataset):
         opened, stored = self._opened.get(), self._files[field][0].dtype
         if not stored.isnative or stored != self._types[field] or stored.kind not in "iuf" or stored.name == "float16":
             return None
-        opened.check(ids)
-        return opened.arrays[field].moments(ids, stored.name, self.chunk_samples, workers, progress)
+        with opened.reading(ids):
+            return opened.arrays[field].moments(ids, stored.name, self.chunk_samples, workers, progress)
 
     def plan(self, ids: ArrayLike) -> Reading:
         numbers = sample_numbers(ids, len(self))
@@ -232,7 +236,7 @@ class SampleDataset(Dataset):
         return super()._better_layout()
 
     def _open(self) -> _OpenSamples:
-        return _OpenSamples(self._paths, self._status, self._files, self._bounds, self._memory, self._node_cache)
+        return _OpenSamples(self._paths, self._statuses, self._files, self._bounds, self._memory, self._node_cache)
 
     def __repr__(self) -> str:
         arrays = ", ".join(f"{name} {self.shape(name)} {self._types[name]}" for name in self._names)
@@ -245,31 +249,28 @@ class _OpenSamples:
     def __init__(
         self,
         paths: list[str],
-        status: list[tuple[int, int, int]],
+        statuses: NDArray[np.uint64],
         files: Mapping[str, list[SampleFile]],
         bounds: NDArray[np.int64],
         memory: int,
         node_cache: NodeCache | None,
     ) -> None:
-        self._paths, self._status, self._bounds = paths, status, bounds
-        self._unchecked = np.ones(len(paths), bool)
+        self._bounds = bounds
         members, pool = DeflatedMembers(memory, node_cache), file_pool(node_cache)
         self.arrays = {name: _OpenArray(arrays, bounds, members, pool) for name, arrays in files.items()}
+        self._unchanged = _core.UnchangedFiles(paths, statuses, pool)
 
-    def check(self, numbers: NDArray[np.int64]) -> None:
-        """Raises CorruptFileError for files that are not what they were when their headers were read."""
-        if not self._unchecked.any():
-            return
+    @contextmanager
+    def reading(self, numbers: NDArray[np.int64]) -> Iterator[None]:
+        """Around the reads of a batch: raises CorruptFileError if a file of these samples is not what it was before its
+        header was read, also for a read that has failed, whose reason that is."""
         touched = np.unique(np.searchsorted(self._bounds, numbers, side="right") - 1)
-        for file in touched[self._unchecked[touched]]:
-            now = _status(self._paths[file])
-            if now != self._status[file]:
-                raise CorruptFileError(
-                    f"{self._paths[file]}: the file was changed after the data set was made, expected inode, size and "
-                    f"time {self._status[file]}, found {now}",
-                    path=self._paths[file],
-                )
-            self._unchecked[file] = False
+        try:
+            yield
+        except Error:
+            self._unchanged.check(touched)
+            raise
+        self._unchanged.check(touched)
 
 
 class _OpenArray:
@@ -373,8 +374,3 @@ def _unit(one: SampleFile) -> int:
     if isinstance(one.place, StoredDataset) and one.place.chunks is not None and len(one.place.sizes):
         return max(1, int(one.place.sizes.mean()))
     return one.row_bytes
-
-
-def _status(path: str) -> tuple[int, int, int]:
-    found = os.stat(path)
-    return found.st_ino, found.st_size, found.st_mtime_ns

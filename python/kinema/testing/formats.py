@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 import kinema as kn
 from kinema.frame import WORKING_MEMORY, frame_bytes
+from kinema.testing.changes import ChangedFileTests
 from kinema.testing.recording import open_recorded
 from kinema.testing.strategies import atom_choices, frame_choices, trajectories
 from kinema.testing.synthetic import Synthetic, random_walk
@@ -37,7 +38,7 @@ class Golden:
     tolerance: float = 0.0
 
 
-class FormatTests:
+class FormatTests(ChangedFileTests):
     """Subclass with `suffix`, `write`, and `golden_files`; change `index` for formats without arithmetic index."""
 
     #: of the files that `write` makes

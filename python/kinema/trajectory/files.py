@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
+from kinema.cache.counts import emit_troubles
 from kinema.errors import ArgumentError
 from kinema.following.patterns import GivenFiles
 from kinema.formats import h5md
@@ -144,8 +145,9 @@ class OpenedFiles:
         return (*notes_of(self.parts, self.gaps), *self._core.frame_notes())
 
     def note_frames(self) -> None:
-        """Emits what was found in frames that have been read, each once."""
+        """Emits what was found in frames that have been read, each once, and what a node cache has to tell."""
         emit(self._core.frame_notes(new=True))
+        emit_troubles()
 
     def refresh(self) -> int:
         """Scans for frames that were appended to the files since they were opened, and returns the number of frames.

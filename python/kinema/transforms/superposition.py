@@ -17,7 +17,7 @@ import numpy as np
 
 from kinema import _core
 from kinema.analysis.arguments import describe, weights_of
-from kinema.analysis.reference import Reference
+from kinema.analysis.reference import Reference, note_free_rotation
 from kinema.choices import check_choice
 from kinema.errors import ArgumentError
 from kinema.notes import emit
@@ -97,6 +97,8 @@ class Superpose(Transform):
             "reference": found.positions(selection),
             "weights": weights_of(self._weights, selection, trajectory),
         }
+        if self._mode == "rot+trans":
+            note_free_rotation(fitted["reference"], fitted["weights"])
         more: dict[str, Any] = {"mode": self._mode}
         if self.sees_all_frames:
             turns = stations_of(Rotations(of_reference, selection, fitted), self._options)

@@ -30,7 +30,8 @@ use crate::source::{CONTENT_PLACES, FileStatus, PIECE_BYTES, Source, sampled_con
 
 /// Frames whose heads are hashed.
 const FRAMES: u64 = 16;
-/// Bytes hashed of each of them: magic number, atom count, step, time and cell of an XTC frame.
+/// Bytes hashed of each of them: magic number, atom count, step, time and cell of an XTC frame. Of the first and the last
+/// frame it is a piece of content, in which there are coordinates.
 const HEAD_BYTES: u64 = 64;
 /// Words of the bytes in front of the statuses.
 const WORDS: usize = 8;
@@ -136,6 +137,19 @@ impl FileIdentity {
         Ok(matches!(self.by_content(&now), Match::SameContent))
     }
 
+    /// Whether the frames of the index are what they were, wherever they were sampled: of a file that is longer, whose head
+    /// and structure may say so. Of frames whose places are not known it is all content.
+    ///
+    /// # Errors
+    /// Those of the source.
+    pub fn has_same_frames(&self, source: &dyn Source, index: &Index) -> Result<bool> {
+        let last = index.n_frames().saturating_sub(1);
+        if index.n_frames() == 0 || (index.sample(0).len == 0 && index.sample(last).len == 0) {
+            return self.has_same_content(source, Some(index));
+        }
+        Ok(self.places > 0 && self.digests[3] == frames(source, self.size, index)?)
+    }
+
     /// What a file is whose identity was taken now, at as many places; other files that it names included.
     pub fn compare(&self, now: &Self) -> Match {
         if self.size != now.size {
@@ -235,18 +249,22 @@ fn content(source: &dyn Source, size: u64, index: Option<&Index>, places: u64) -
     Ok([head, tail, pieces, frames])
 }
 
-/// Heads of frames that differ in size; of frames in chunks pieces of chunks, which may lie in other files.
+/// Heads of frames that differ in size, of frames in chunks pieces of chunks, which may lie in other files; and a piece of
+/// the first and of the last frame.
 fn frames(source: &dyn Source, size: u64, index: &Index) -> Result<u64> {
-    let most = match index {
-        Index::Uniform(_) => return Ok(0),
-        Index::Table(_) => HEAD_BYTES.min(size),
-        Index::Chunked(_) => PIECE_BYTES,
+    let n = index.n_frames();
+    let (heads, most) = match index {
+        // they are as far apart as the head of the file says
+        Index::Uniform(_) => (0, 0),
+        Index::Table(_) => (n.min(FRAMES), HEAD_BYTES.min(size)),
+        Index::Chunked(_) => (n.min(FRAMES), PIECE_BYTES),
     };
+    let spread = (0..heads).map(|i| ((u128::from(i) * u128::from(n) / u128::from(heads)) as u64, most));
+    let ends = [0, n.saturating_sub(1)].into_iter().filter(|_| n > 0).map(|frame| (frame, PIECE_BYTES));
     let mut digest = Xxh3::new();
     let mut bytes = [0; PIECE_BYTES as usize];
-    let n = index.n_frames();
-    for i in 0..n.min(FRAMES) {
-        let extent = index.sample((u128::from(i) * u128::from(n) / u128::from(n.min(FRAMES))) as u64);
+    for (frame, most) in spread.chain(ends) {
+        let extent = index.sample(frame);
         let head = &mut bytes[..extent.len.min(most) as usize];
         source.read_exact_at(extent.offset, head)?;
         digest.update(head);

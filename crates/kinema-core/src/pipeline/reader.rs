@@ -15,7 +15,7 @@ use crate::frame::{BlockMut, Fields, Real, RowsMut, Scales, Units, VectorsMut};
 use crate::plan::BATCH_BYTES;
 use crate::selection::AtomSelection;
 use crate::source::{Extent, MAX_GAP, Source};
-use crate::trajectory::{Absent, FrameFault, Part, ReaderBuffers, Scanned, Trajectory, not_scanned};
+use crate::trajectory::{Absent, FrameFault, Part, ReaderBuffers, Scanned, Trajectory, check_stamp, not_scanned};
 
 /// Reads frames for one worker; its buffers are those of the last reader of the trajectory.
 pub struct Reader<'a> {
@@ -157,8 +157,17 @@ impl<'a> Reader<'a> {
 
     fn read_part(&mut self, run: &[(u32, Wanted)], out: &mut BlockMut<'_>) -> Result<()> {
         let number = run[0].0 as usize;
+        self.trajectory.read_of(number, |source| self.read_from(&**source, number, run, out))
+    }
+
+    fn read_from(
+        &mut self,
+        source: &dyn Source,
+        number: usize,
+        run: &[(u32, Wanted)],
+        out: &mut BlockMut<'_>,
+    ) -> Result<()> {
         let part = &self.scanned.parts[number];
-        let source = self.trajectory.source(number)?;
         self.meter().opened(&part.path);
         self.meter().reads_end_with_a_call(|| source.reads_end_with_a_call());
         self.request.scales = match self.units {
@@ -187,8 +196,9 @@ impl<'a> Reader<'a> {
             let (batch, later) = rest.split_at(frames);
             self.buffers.wanted.clear();
             self.buffers.wanted.extend(batch.iter().map(|(_, wanted)| *wanted));
-            self.read_batch(part, &*source, out)
-                .and_then(|()| self.settle_absent_in(number, part, &*source, out))
+            self.read_batch(part, source, out)
+                .and_then(|()| self.check_stamps(part, out))
+                .and_then(|()| self.settle_absent_in(number, part, source, out))
                 .map_err(|error| error.in_format(part.format.info().name).at_path(&part.path))?;
             self.settle_frames(number, part, out)?;
             if self.units != Units::Native && !self.scanned.has_stored_times() {
@@ -198,6 +208,14 @@ impl<'a> Reader<'a> {
                 }
             }
             rest = later;
+        }
+        Ok(())
+    }
+
+    /// Compares steps and times of the frames that were read with those by which they were chosen.
+    fn check_stamps(&self, part: &Part, out: &mut BlockMut<'_>) -> Result<()> {
+        for wanted in &self.buffers.wanted {
+            check_stamp(part, wanted.frame, out.stamp(wanted.row as usize)?, self.request.scales.time)?;
         }
         Ok(())
     }

@@ -14,6 +14,7 @@ mod recording;
 mod shared_number;
 mod status;
 mod throttled;
+mod unchanged;
 
 pub use ahead::ReadList;
 pub(crate) use content::{CONTENT_PLACES, PIECE_BYTES, sampled_bytes, sampled_content};
@@ -23,8 +24,9 @@ pub use multi::MultiFileSource;
 pub use open::{Files, OpenSource};
 pub use pool::FilePool;
 pub use recording::ReadLog;
-pub use status::FileStatus;
+pub use status::{Attributes, Change, FileStatus};
 pub use throttled::{Throttle, Throttled};
+pub use unchanged::{Unchanged, UnchangedFiles, changed};
 
 use std::io::IoSliceMut;
 use std::path::Path;
@@ -93,6 +95,11 @@ pub trait Source: Send + Sync {
     /// The operating system's error.
     fn status(&self) -> Result<Option<FileStatus>> {
         Ok(None)
+    }
+
+    /// Whether it is open now, so that its status can be had without opening it.
+    fn is_open(&self) -> bool {
+        true
     }
 
     /// Fills `buffer` from `offset`.

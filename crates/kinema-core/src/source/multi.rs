@@ -2,9 +2,11 @@
 //!
 //! Files are opened by the caller when a read touches them; `len` is that of the first.
 
+use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
+use super::pool::locked;
 use super::{Extent, FileStatus, Source};
 use crate::error::Result;
 
@@ -17,6 +19,8 @@ type Open = dyn Fn(u32) -> Result<Arc<dyn Source>> + Send + Sync;
 pub struct MultiFileSource {
     first: Arc<dyn Source>,
     other: Box<Open>,
+    /// The others that were read.
+    touched: Mutex<BTreeMap<u32, Arc<dyn Source>>>,
 }
 
 impl MultiFileSource {
@@ -27,7 +31,12 @@ impl MultiFileSource {
 
     /// The file itself, and how the others are opened, which count from 1.
     pub fn new(first: Arc<dyn Source>, other: Box<Open>) -> Self {
-        Self { first, other }
+        Self { first, other, touched: Mutex::default() }
+    }
+
+    /// The others that were read, by their numbers.
+    pub fn touched(&self) -> Vec<(u32, Arc<dyn Source>)> {
+        locked(&self.touched).iter().map(|(file, source)| (*file, source.clone())).collect()
     }
 
     /// The position of a byte of a file.
@@ -58,7 +67,11 @@ impl Source for MultiFileSource {
     fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         match ((offset >> FILE_SHIFT) as u32, offset & (Self::LARGEST - 1)) {
             (0, offset) => self.first.read_exact_at(offset, buffer),
-            (file, offset) => (self.other)(file)?.read_exact_at(offset, buffer),
+            (file, offset) => {
+                let source = (self.other)(file)?;
+                locked(&self.touched).entry(file).or_insert_with(|| source.clone());
+                source.read_exact_at(offset, buffer)
+            }
         }
     }
 }

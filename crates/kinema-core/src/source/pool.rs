@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
-use super::{Extent, FileStatus, OpenSource, Source};
-use crate::error::{Error, ErrorKind, Result};
+use super::{Change, Extent, FileStatus, OpenSource, Source, changed};
+use crate::error::Result;
 
 /// Open files, at most so many between reads; the one unused for longest is closed first.
 #[derive(Clone)]
@@ -125,14 +125,10 @@ impl PooledSource {
     /// That it is the file that was opened first: others have what is known of that one.
     fn check(&self, now: Option<FileStatus>) -> Result<()> {
         let first = *self.entry.first.get_or_init(|| now);
-        match first.zip(now) {
-            Some((first, now)) if now.inode != first.inode || now.size < first.size => {
-                let found = if now.inode == first.inode { format!("{} bytes", now.size) } else { "another".to_owned() };
-                let expected = format!("the file of {} bytes that was opened before", first.size);
-                let error = Error::corrupt("the file was replaced or cut while it was used", expected, found);
-                Err(Error::new(ErrorKind::Corrupt, error.what()).at_path(&self.entry.path))
-            }
-            _ => Ok(()),
+        match first.zip(now).map(|(first, now)| first.change_to(&now, false)) {
+            Some(Change::Changed(how)) => Err(changed(&how).at_path(&self.entry.path)),
+            // whether it has only grown is asked by who reads it
+            Some(Change::None | Change::Grown) | None => Ok(()),
         }
     }
 }
@@ -144,6 +140,10 @@ impl Source for PooledSource {
 
     fn len(&self) -> Result<u64> {
         self.get()?.len()
+    }
+
+    fn is_open(&self) -> bool {
+        locked(&self.entry.source).as_ref().is_some_and(|source| source.is_open())
     }
 
     fn status(&self) -> Result<Option<FileStatus>> {
@@ -188,6 +188,7 @@ impl Source for PooledSource {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::ErrorKind;
     use crate::source::ReadLog;
 
     fn files(name: &str, n: usize) -> Vec<PathBuf> {
@@ -235,7 +236,7 @@ mod tests {
         std::fs::rename(&other, &paths[0]).unwrap();
         let error = sources[0].read_exact_at(0, &mut byte).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt);
-        assert!(error.to_string().contains("was replaced or cut"), "{error}");
+        assert!(error.to_string().contains("has changed since it was opened"), "{error}");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What the file system says of a file without its content being read: inode, size, times of change.
 
+use std::cmp::Ordering;
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -14,6 +15,32 @@ const TICK: Duration = Duration::from_millis(20);
 const WHOLE_SECONDS: Duration = Duration::from_millis(2020);
 /// Bytes of [`FileStatus::to_bytes`].
 const LEN: usize = 40;
+/// Words of [`FileStatus::to_words`].
+const WORDS: usize = 9;
+
+/// What a file has beside content and times; a change of it sets the time of change as well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Attributes {
+    /// Kind and permissions.
+    pub mode: u32,
+    /// Number of the user that it belongs to.
+    pub user: u32,
+    /// Number of the group that it belongs to.
+    pub group: u32,
+    /// Number of its names (hard links).
+    pub links: u64,
+}
+
+/// What has become of a file between two looks at it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// Nothing, or its permissions, owner or number of names alone.
+    None,
+    /// It is longer.
+    Grown,
+    /// It is another file, shorter, or may have other content; how that is seen, in words.
+    Changed(String),
+}
 
 /// A file at a moment: which one it is, and when it was last changed.
 ///
@@ -31,11 +58,15 @@ pub struct FileStatus {
     pub changed: i64,
     /// Whether any later change has a later time, as the last one lay more than a tick of the clock back.
     pub settled: bool,
+    /// Permissions, owner and names; `None` of a status that was stored.
+    pub attributes: Option<Attributes>,
 }
 
 impl FileStatus {
     /// Bytes of [`FileStatus::to_bytes`].
     pub const LEN: usize = LEN;
+    /// Words of [`FileStatus::to_words`].
+    pub const WORDS: usize = WORDS;
 
     /// Of what the operating system has said just now.
     pub fn of(found: &Metadata) -> Self {
@@ -47,6 +78,12 @@ impl FileStatus {
             modified: nanoseconds(found.mtime(), found.mtime_nsec()),
             changed,
             settled: age(changed).is_some_and(|age| age > tick(changed)),
+            attributes: Some(Attributes {
+                mode: found.mode(),
+                user: found.uid(),
+                group: found.gid(),
+                links: found.nlink(),
+            }),
         }
     }
 
@@ -65,15 +102,31 @@ impl FileStatus {
     /// # Errors
     /// Those of [`Source::status`].
     pub fn settled_of(source: &dyn Source) -> Result<Option<Self>> {
-        let found = source.status()?;
-        match found {
-            Some(status) if !status.settled && tick(status.changed) == TICK => {
-                std::thread::sleep(age(status.changed).map_or(TICK, |age| TICK.saturating_sub(age)));
-                std::thread::sleep(Duration::from_millis(1));
-                source.status()
-            }
+        match source.status()? {
+            Some(status) if status.waits() => source.status(),
             found => Ok(found),
         }
+    }
+
+    /// The same of a file that is not opened.
+    ///
+    /// # Errors
+    /// As [`FileStatus::of_path`].
+    pub fn settled_of_path(path: &Path) -> Result<Self> {
+        match Self::of_path(path)? {
+            status if status.waits() => Self::of_path(path),
+            found => Ok(found),
+        }
+    }
+
+    /// Waits for the end of the tick of the last change, where that makes a status settled; whether it has.
+    fn waits(&self) -> bool {
+        let waits = !self.settled && tick(self.changed) == TICK;
+        if waits {
+            std::thread::sleep(age(self.changed).map_or(TICK, |age| TICK.saturating_sub(age)));
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        waits
     }
 
     /// Whether nothing was changed between the two moments, for certain.
@@ -91,7 +144,60 @@ impl FileStatus {
         (self.inode, self.size, self.modified, self.changed) == (now.inode, now.size, now.modified, now.changed)
     }
 
-    /// 40 bytes, little-endian.
+    /// What has become of the file until `now`, as far as its status says it.
+    ///
+    /// A new time of modification counts as new content. A new time of change alone does as well (content may have been
+    /// written and the other time restored), unless something explains it: permissions, owner or number of names that are
+    /// others too, or a new name (`moved`).
+    pub fn change_to(&self, now: &Self, moved: bool) -> Change {
+        if self.is_equal(now) {
+            return Change::None;
+        }
+        if self.inode != now.inode {
+            let (expected, found) = (self.inode, now.inode);
+            return Change::Changed(format!("another file has its name, expected inode {expected}, found {found}"));
+        }
+        match now.size.cmp(&self.size) {
+            Ordering::Less => {
+                let (expected, found) = (self.size, now.size);
+                return Change::Changed(format!("it is shorter, expected {expected} bytes, found {found}"));
+            }
+            Ordering::Greater => return Change::Grown,
+            Ordering::Equal => {}
+        }
+        let in_place = |what: &str, then: i64, now: i64| {
+            let (then, now) = (seconds(then), seconds(now));
+            Change::Changed(format!("it was changed in place, {what} (s since 1970), expected {then}, found {now}"))
+        };
+        if self.modified != now.modified {
+            return in_place("time of modification", self.modified, now.modified);
+        }
+        match (self.attributes, now.attributes) {
+            (Some(then), Some(now)) if then != now => Change::None,
+            _ if moved => Change::None,
+            _ => in_place("time of change", self.changed, now.changed),
+        }
+    }
+
+    /// All of it, for another process.
+    pub fn to_words(&self) -> [u64; WORDS] {
+        let Attributes { mode, user, group, links } =
+            self.attributes.unwrap_or(Attributes { mode: 0, user: 0, group: 0, links: 0 });
+        let (modified, changed) = (self.modified as u64, self.changed as u64);
+        let owner = u64::from(user) | u64::from(group) << 32;
+        let known = u64::from(self.attributes.is_some());
+        [self.inode, self.size, modified, changed, u64::from(self.settled), known, u64::from(mode), owner, links]
+    }
+
+    /// Back from [`FileStatus::to_words`].
+    pub fn from_words(words: [u64; WORDS]) -> Self {
+        let [inode, size, modified, changed, settled, known, mode, owner, links] = words;
+        let attributes = Attributes { mode: mode as u32, user: owner as u32, group: (owner >> 32) as u32, links };
+        let attributes = (known == 1).then_some(attributes);
+        Self { inode, size, modified: modified as i64, changed: changed as i64, settled: settled == 1, attributes }
+    }
+
+    /// 40 bytes, little-endian; of its attributes nothing.
     pub fn to_bytes(&self) -> [u8; LEN] {
         let words = [self.inode, self.size, self.modified as u64, self.changed as u64, u64::from(self.settled)];
         let mut bytes = [0; LEN];
@@ -106,8 +212,15 @@ impl FileStatus {
         let (words, _) = bytes.as_chunks::<8>();
         let words: Vec<u64> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
         let &[inode, size, modified, changed, settled @ 0..=1] = &words[..] else { return None };
-        Some(Self { inode, size, modified: modified as i64, changed: changed as i64, settled: settled == 1 })
+        let (modified, changed) = (modified as i64, changed as i64);
+        Some(Self { inode, size, modified, changed, settled: settled == 1, attributes: None })
     }
+}
+
+/// A time in seconds, with all its digits.
+fn seconds(time: i64) -> String {
+    let (sign, time) = (if time < 0 { "-" } else { "" }, time.unsigned_abs());
+    format!("{sign}{}.{:09}", time / 1_000_000_000, time % 1_000_000_000)
 }
 
 /// How long ago a time was by this machine's clock; `None` for one to come.
@@ -128,7 +241,8 @@ mod tests {
     use super::*;
 
     fn status(changed: i64, settled: bool) -> FileStatus {
-        FileStatus { inode: 7, size: 100, modified: -5, changed, settled }
+        let attributes = Some(Attributes { mode: 0o100_644, user: 1, group: 2, links: 1 });
+        FileStatus { inode: 7, size: 100, modified: -5, changed, settled, attributes }
     }
 
     #[test]
@@ -165,6 +279,31 @@ mod tests {
         wrong[32] = 2;
         assert!(FileStatus::from_bytes(wrong).is_none());
         assert!(status(i64::MAX, false).is_equal(&FileStatus::from_bytes(status(i64::MAX, false).to_bytes()).unwrap()));
+    }
+
+    #[test]
+    fn what_has_become_of_a_file() {
+        let then = status(1, true);
+        let attributes = then.attributes.map(|before| Attributes { links: 2, ..before });
+        let said = |now: FileStatus| match then.change_to(&now, false) {
+            Change::Changed(how) => how,
+            other => format!("{other:?}"),
+        };
+        assert_eq!(said(status(1, false)), "None");
+        assert_eq!(said(FileStatus { attributes, ..status(2, true) }), "None");
+        assert_eq!(said(FileStatus { size: 101, ..status(2, true) }), "Grown");
+        assert!(said(FileStatus { size: 99, ..status(2, true) }).contains("shorter, expected 100 bytes, found 99"));
+        assert!(said(FileStatus { inode: 8, ..status(2, true) }).contains("expected inode 7, found 8"));
+        let in_place = said(FileStatus { modified: 5, attributes, ..status(2, true) });
+        assert!(in_place.contains("expected -0.000000005, found 0.000000005"), "{in_place}");
+        // a time of modification that was restored, and nothing that explains the time of change
+        assert!(said(status(2, true)).contains("time of change (s since 1970), expected 0.000000001"));
+        assert!(said(FileStatus { attributes: None, ..status(2, true) }).contains("time of change"));
+        assert_eq!(then.change_to(&status(2, true), true), Change::None);
+        for one in [then, FileStatus { attributes: None, ..then }] {
+            let back = FileStatus::from_words(one.to_words());
+            assert!(back.is_equal(&one) && back.settled && back.attributes == one.attributes);
+        }
     }
 
     #[test]

@@ -67,18 +67,20 @@ impl TrajectoryFiles {
         };
         let mut made = Vec::with_capacity(scanned.parts.len());
         for (number, part) in scanned.parts.iter().enumerate() {
-            let source = self.source(number)?;
-            let one = || -> Result<Option<MadeCheckpoints>> {
+            let one = |source: &Arc<dyn Source>| -> Result<Option<MadeCheckpoints>> {
                 let Index::Table(table) = &part.index else { return Ok(None) };
                 let place = atom_checkpoints::place(&part.path).ok_or_else(|| {
                     invalid("no folder for atom checkpoints, expected XDG_CACHE_HOME or HOME to be set")
                 })?;
-                let Some(checkpoints) = make(part, &*source, table, every, workers, progress)? else { return Ok(None) };
+                let Some(checkpoints) = make(part, &**source, table, every, workers, progress)? else {
+                    return Ok(None);
+                };
                 let note =
                     atom_checkpoints::save(&place, &checkpoints, &part.identity, part.format.info().name, write)?;
                 Ok(Some(MadeCheckpoints { path: place, number: checkpoints.number(), note }))
             };
-            made.push(one().map_err(|error| error.in_format(part.format.info().name).at_path(&part.path))?);
+            let place = |error: Error| error.in_format(part.format.info().name).at_path(&part.path);
+            made.push(self.read_of(number, one).map_err(place)?);
         }
         Ok(made)
     }

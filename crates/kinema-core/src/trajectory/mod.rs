@@ -13,6 +13,7 @@ mod parts;
 mod ranged_scan;
 mod snapshot;
 mod stated;
+mod stored_index;
 mod threads;
 
 use std::collections::BTreeMap;
@@ -31,6 +32,8 @@ use self::ranged_scan::ScannedRanges;
 use self::snapshot::Unverified;
 use self::stated::PartTimes;
 pub use self::stated::StatedTimes;
+pub(crate) use self::stored_index::check_stamp;
+pub use self::stored_index::fault as stored_index_fault;
 pub(crate) use self::threads::{ReaderBuffers, Threads};
 use crate::clock::{Stopwatch, Work};
 use crate::error::{Error, ErrorKind, Result};
@@ -40,7 +43,7 @@ pub use crate::frame::StatedUnits;
 use crate::index::Index;
 use crate::index::identity::FileIdentity;
 use crate::named::Named;
-use crate::source::{FileStatus, MultiFileSource, Source, bytes_to_read};
+use crate::source::{FileSource, FileStatus, MultiFileSource, Source, Unchanged, bytes_to_read};
 use crate::trace::activity::HEADER;
 
 /// Origin of an index.
@@ -92,12 +95,16 @@ pub struct Part {
     pub index_path: Option<PathBuf>,
     /// Why a stored index was not used, or why it could not be stored.
     pub index_note: Option<String>,
+    /// How a stored index differs from the frames of this file, though it has its identity.
+    pub wrong_index: Option<String>,
     /// The incomplete last frame that was dropped.
     pub truncation: Option<Error>,
     /// Its frames that stand for damaged bytes, see [`format::Scan::damaged`].
     pub damaged: Vec<u64>,
     /// Whether it was seen, of a file that is being written, with zeros where nothing was written yet.
     pub extended: bool,
+    /// Whether it is still what it was before it was scanned, or first read of a snapshot; and the files that it names.
+    pub(crate) unchanged: Arc<(Unchanged, Vec<Unchanged>)>,
 }
 
 impl Part {
@@ -290,18 +297,57 @@ impl TrajectoryFiles {
         self.scanned.get()
     }
 
-    /// The open file of a part, opened if it is not.
+    /// The open file of a part, opened if it is not. What is read of it is for [`TrajectoryFiles::read_of`].
     ///
     /// # Errors
     /// As [`FileSource::open`].
     pub fn source(&self, part: usize) -> Result<Arc<dyn Source>> {
+        self.open_part(part).map(|(first, multi)| multi.map_or(first, |multi| multi as Arc<dyn Source>))
+    }
+
+    /// The open file of a part, and with those that it names where it names any.
+    fn open_part(&self, part: usize) -> Result<(Arc<dyn Source>, Option<Arc<MultiFileSource>>)> {
         let first = self.handles.get((part, 0), &self.paths[part])?;
-        let source = match self.scanned().and_then(|scanned| scanned.parts.get(part)) {
-            Some(scanned) => self.multi_file(part, first, &*scanned.decoder),
-            None => first,
+        let multi = self.scanned().and_then(|scanned| scanned.parts.get(part));
+        let multi = multi.and_then(|scanned| self.multi_file(part, &first, &*scanned.decoder));
+        self.verify_part(part, multi.as_deref().map_or(&*first, |multi| multi as &dyn Source))?;
+        Ok((first, multi))
+    }
+
+    /// What `read` makes of the open file of a part, if that is what it was when it was opened after that: the one way in
+    /// which frames are read. A change is the error where `read` has failed as well. Of files that are being written
+    /// whoever follows them notices.
+    ///
+    /// # Errors
+    /// Those of `read`, of [`TrajectoryFiles::source`], and of [`Unchanged::check`].
+    pub(crate) fn read_of<T>(&self, part: usize, read: impl FnOnce(&Arc<dyn Source>) -> Result<T>) -> Result<T> {
+        let (first, multi) = self.open_part(part)?;
+        let outcome = match &multi {
+            Some(multi) => read(&(multi.clone() as Arc<dyn Source>)),
+            None => read(&first),
         };
-        self.verify_part(part, &*source)?;
-        Ok(source)
+        let Some(scanned) = self.scanned().and_then(|scanned| scanned.parts.get(part)) else { return outcome };
+        if self.options.growing {
+            return outcome;
+        }
+        let place = |error: Error| error.in_format(scanned.format.info().name).at_path(&scanned.path);
+        let (unchanged, others) = &*scanned.unchanged;
+        let grown = || self.grown(part, scanned);
+        unchanged.check(&*first, &grown).map_err(place)?;
+        for (file, source) in multi.map(|multi| multi.touched()).unwrap_or_default() {
+            if let Some(other) = others.get((file as usize).wrapping_sub(1)) {
+                other.check(&*source, &grown)?;
+            }
+        }
+        outcome
+    }
+
+    /// Whether the frames of a part that has grown are what they were, as far as they are sampled; asked of the file itself.
+    fn grown(&self, number: usize, part: &Part) -> Result<Option<&'static str>> {
+        let file: Arc<dyn Source> = Arc::new(FileSource::open(&part.path)?);
+        let source = self.multi_file(number, &file, &*part.decoder).map_or(file, |multi| multi as Arc<dyn Source>);
+        let same = part.identity.has_same_frames(&*source, &part.index)?;
+        Ok((!same).then_some("its frames are others"))
     }
 
     /// Identity of a part when it was scanned, with its content sampled at so many places now: a file that was changed in
@@ -316,14 +362,15 @@ impl TrajectoryFiles {
         Ok(identity.map_err(|error| error.at_path(&scanned.path))?.naming(known.others().to_vec()))
     }
 
-    /// The file of a part with those that it names.
-    fn multi_file(&self, part: usize, first: Arc<dyn Source>, decoder: &dyn Decoder) -> Arc<dyn Source> {
+    /// The file of a part with those that it names; `None` where it names none.
+    fn multi_file(&self, part: usize, first: &Arc<dyn Source>, decoder: &dyn Decoder) -> Option<Arc<MultiFileSource>> {
         if decoder.other_files().is_empty() {
-            return first;
+            return None;
         }
         let paths = decoder.other_files().to_vec();
         let handles = self.handles.clone();
         let unverified = self.unverified.get(part).cloned();
+        let unchanged = self.scanned().and_then(|scanned| scanned.parts.get(part)).map(|part| part.unchanged.clone());
         let catalogue = self.options.catalogue.clone();
         let other = move |file: u32| {
             let number = (file as usize).wrapping_sub(1);
@@ -332,11 +379,12 @@ impl TrajectoryFiles {
             })?;
             let source = handles.get((part, file), path)?;
             if let Some(unverified) = &unverified {
-                unverified.check_other(number, &*source, catalogue.as_deref())?;
+                let unchanged = unchanged.as_deref().and_then(|(_, others)| others.get(number));
+                unverified.check_other(number, &*source, unchanged, catalogue.as_deref())?;
             }
             Ok(source)
         };
-        Arc::new(MultiFileSource::new(first, Box::new(other)))
+        Some(Arc::new(MultiFileSource::new(first.clone(), Box::new(other))))
     }
 }
 
@@ -344,11 +392,12 @@ pub(crate) fn not_scanned() -> Error {
     Error::new(ErrorKind::Internal, "the trajectory has not been scanned")
 }
 
-/// The status of a file before anything is read of it; one that may be stored settles first.
+/// The status of a file before anything is read of it; it settles first, so that any later change shows.
 fn status_before(source: &dyn Source, options: &OpenOptions) -> Result<Option<FileStatus>> {
     match options.index {
-        IndexPolicy::Memory => source.status(),
-        IndexPolicy::Auto | IndexPolicy::Rebuild => FileStatus::settled_of(source),
+        // who follows it looks again and again
+        IndexPolicy::Memory if options.growing => source.status(),
+        IndexPolicy::Memory | IndexPolicy::Auto | IndexPolicy::Rebuild => FileStatus::settled_of(source),
     }
 }
 

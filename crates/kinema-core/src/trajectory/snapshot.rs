@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::open_files::Handles;
+use super::stored_index;
 use super::{
     FrameFaults, IndexOrigin, OpenOptions, Part, Scanned, StatedUnits, Threads, TrajectoryFiles, not_scanned,
     open_decoder, scales_of,
@@ -15,7 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Decoder, Format, ScanOptions};
 use crate::index::identity::{FileIdentity, Match};
 use crate::index::{AtomCheckpoints, Index, store};
-use crate::source::{FileStatus, Source, ends_early};
+use crate::source::{FileStatus, Source, Unchanged, ends_early};
 
 const MAGIC: &[u8; 8] = b"KINEMAKO";
 
@@ -109,11 +110,23 @@ impl TrajectoryFiles {
         let Some(cells) = self.unverified.get(number).filter(|cells| cells.part.get().is_none()) else { return Ok(()) };
         let Some(part) = self.scanned().and_then(|scanned| scanned.parts.get(number)) else { return Ok(()) };
         let place = |error: Error| error.in_format(part.format.info().name).at_path(&part.path);
+        // what changes from here on is another than it was when it was compared
+        let status = source.status()?;
         let size = source.len()?;
         if let Match::Changed(how) = part.identity.check(source, Some(&part.index)).map_err(place)? {
             let kind = if size < part.size { ErrorKind::Truncated } else { ErrorKind::Corrupt };
             return Err(place(changed(kind, &how, self.options.catalogue.as_deref())));
         }
+        if let (Some(catalogue), Index::Table(table)) = (self.options.catalogue.as_deref(), &part.index) {
+            // who made the catalogue may be somebody else
+            let fault =
+                if table.end() == part.identity.size { None } else { Some("its frames end too early".to_owned()) };
+            let fault = fault.map_or_else(|| stored_index::fault(source, &*part.decoder, table), |how| Ok(Some(how)));
+            if let Some(how) = fault.map_err(place)? {
+                return Err(place(changed(ErrorKind::Corrupt, &how, Some(catalogue))));
+            }
+        }
+        part.unchanged.0.begin(status);
         // another thread may have verified it as well
         let _ = cells.part.set(());
         Ok(())
@@ -130,11 +143,8 @@ impl TrajectoryFiles {
             let Some(cells) = self.unverified.get(number) else { continue };
             for (other, path) in part.decoder.other_files().iter().enumerate() {
                 let file = u32::try_from(other + 1).unwrap_or(u32::MAX);
-                cells.check_other(
-                    other,
-                    &*self.handles.get((number, file), path)?,
-                    self.options.catalogue.as_deref(),
-                )?;
+                let source = self.handles.get((number, file), path)?;
+                cells.check_other(other, &*source, part.unchanged.1.get(other), self.options.catalogue.as_deref())?;
             }
         }
         Ok(())
@@ -169,11 +179,18 @@ impl Unverified {
     }
 
     /// Verifies a file that a part takes values from by its inode, size and times.
-    pub(super) fn check_other(&self, number: usize, source: &dyn Source, catalogue: Option<&Path>) -> Result<()> {
+    pub(super) fn check_other(
+        &self,
+        number: usize,
+        source: &dyn Source,
+        unchanged: Option<&Unchanged>,
+        catalogue: Option<&Path>,
+    ) -> Result<()> {
         let Some((then, cell)) = self.others.get(number).filter(|(_, cell)| cell.get().is_none()) else {
             return Ok(());
         };
-        if let Some(now) = source.status()? {
+        let now = source.status()?;
+        if let Some(now) = now {
             let place = |error: Error| error.at_path(source.path());
             if now.size < then.size {
                 let how = format!("it is shorter, expected {} bytes, found {}", then.size, now.size);
@@ -182,6 +199,9 @@ impl Unverified {
             if then.is_changed_in_place(&now) {
                 return Err(place(changed(ErrorKind::Corrupt, "it was changed in place", catalogue)));
             }
+        }
+        if let Some(unchanged) = unchanged {
+            unchanged.begin(now);
         }
         let _ = cell.set(());
         Ok(())
@@ -217,6 +237,7 @@ fn restored_part(
     };
     let scales = scales_of(format, &*decoder, units);
     let (path, size) = (path.to_path_buf(), source.size);
+    let others = identity.others().iter().map(|_| Unchanged::default()).collect();
     Ok(Part {
         path,
         format,
@@ -228,9 +249,11 @@ fn restored_part(
         origin,
         index_path: None,
         index_note: None,
+        wrong_index: None,
         truncation: None,
         damaged: Vec::new(),
         extended: false,
+        unchanged: Arc::new((Unchanged::default(), others)),
     })
 }
 

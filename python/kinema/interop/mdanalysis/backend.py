@@ -179,9 +179,14 @@ class _PartFunction:
             analysis = self.function(frames)
         except Exception as error:
             if len(frames):
-                error.add_note(f"in frames {frames[0, 1]} to {frames[-1, 1]}")
+                error.add_note(f"in {self.describe(frames)}")
             raise
         return _PartResults(analysis.frames, analysis.times, analysis.results, time.perf_counter() - began)
+
+    @staticmethod
+    def describe(frames: NDArray[np.int64]) -> str:
+        """See `Runner.map`."""
+        return f"frames {frames[0, 1]} to {frames[-1, 1]}" if len(frames) else "no frames"
 
 
 def _part_of(packed: bytes) -> _PartFunction:

@@ -10,6 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema import _core
 from kinema.errors import ArgumentError, CorruptFileError
 from kinema.files import file_names, is_hdf5, read_regular
 from kinema.following.patterns import GivenFiles
@@ -33,12 +37,15 @@ class SampleFiles:
     ----------
     paths : list of str
         In the order of the samples.
+    statuses : (files, 9) array
+        What each file was before its header was read (`_core.file_status`).
     arrays : list of lists of SampleFile
         Of each file, in the order of the names that were asked for.
     file_is_sample : bool
     """
 
     paths: list[str]
+    statuses: NDArray[np.uint64]
     arrays: list[list[SampleFile]]
     file_is_sample: bool
 
@@ -51,17 +58,21 @@ class SampleFiles:
         Raises as `SampleDataset`.
         """
         paths, folder = _paths_of(source, local)
+        statuses = [_core.file_status(paths[0])]
         first = arrays_of(paths[0], fields)
         names = [one.name for one in first]
         hint = _CHOOSE if fields is None else ""
-        found = [first, *(_arrays_of_another(path, names, hint) for path in paths[1:])]
+        found = [first]
+        for path in paths[1:]:
+            statuses.append(_core.file_status(path))
+            found.append(_arrays_of_another(path, names, hint))
         whole = bool(folder) if file_is_sample is None else file_is_sample
         if file_is_sample is None and folder is not None:
             _check_one_sample_each(folder, found)
         arrays = [as_samples(one, whole=whole) for one in found]
         for one in arrays:
             _check_alike(arrays[0], one, hint, whole=whole)
-        return cls(paths, arrays, whole)
+        return cls(paths, np.array(statuses, np.uint64), arrays, whole)
 
 
 def is_archive(path: str | os.PathLike[str]) -> bool:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.errors import MemoryLimitError
+from kinema.errors import MemoryLimitError, UnsupportedFormatError
 from kinema.formats.h5md.write.encoding import ChunkEncoder
 from kinema.frame import WORKING_MEMORY, frame_bytes
 from kinema.resources import LEAST_MEMORY, default_memory
@@ -27,7 +27,7 @@ from kinema.selection.frames import FrameSelection
 from kinema.snapshot import SentTrajectory, TrajectorySnapshot
 from kinema.writing.conversion.content import FileContent, check_block, times_of
 from kinema.writing.conversion.frames import SourceFrames
-from kinema.writing.frames import FrameArrays
+from kinema.writing.frames import FrameArrays, check_numbers_kept
 from kinema.writing.hdf5 import Hdf5Writer
 
 __all__ = ["MadeRun", "first_frame", "phase_seconds", "read_block", "write_from_workers"]
@@ -73,18 +73,30 @@ def read_block(
     memory: int,
     timings: list[_core.RunTimings],
 ) -> dict[str, NDArray[Any]]:
-    """Frames in the units and the type of the file, with what is present of each."""
-    return core.read(
-        frames,
-        atoms=atoms,
-        fields=stored.fields,
-        dtype=stored.dtype,
-        scales=stored.scales,
-        workers=workers,
-        memory=memory,
-        mark_absent=True,
-        timings=timings,
-    )
+    """Frames in the units and the type of the file, with what is present of each.
+
+    UnsupportedFormatError for numbers of float64 that are infinite in the type of the file.
+    """
+    options: dict[str, Any] = {
+        "atoms": atoms,
+        "fields": stored.fields,
+        "scales": stored.scales,
+        "workers": workers,
+        "memory": memory,
+        "mark_absent": True,
+    }
+    found = core.read(frames, dtype=stored.dtype, timings=timings, **options)
+    wide = {field for part in core.parts() for field in part["wide_fields"]} if stored.dtype == "float32" else set()
+    for field in wide & set(stored.fields):
+        for row in np.flatnonzero(np.isinf(found[field]).any(axis=(1, 2))).tolist():
+            # rare: whether it is infinite in the source
+            exact = core.read(frames[row : row + 1], dtype="float64", **options)[field]
+            try:
+                check_numbers_kept(field, exact, float(np.finfo(np.float32).max), first=frames[row])
+            except UnsupportedFormatError as error:
+                what = f"{stored.format}, source {error}"
+                raise UnsupportedFormatError(what, format=stored.format, frame=error.frame) from None
+    return found
 
 
 def phase_seconds(reads: list[_core.RunTimings]) -> dict[str, float]:
@@ -118,6 +130,11 @@ class _MakeRuns:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), self._content
+
+    @staticmethod
+    def describe(run: tuple[int, int]) -> str:
+        """See `Runner.map`."""
+        return f"frames {run[0]} to {run[1] - 1} of the output"
 
     def __call__(self, run: tuple[int, int]) -> MadeRun:
         """The frames in rows `run` of the file."""

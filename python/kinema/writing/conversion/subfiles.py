@@ -67,6 +67,11 @@ class _WritePart:
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), self._content
 
+    @staticmethod
+    def describe(part: tuple[int, int, int]) -> str:
+        """See `Runner.map`."""
+        return f"frames {part[1]} to {part[2] - 1} of the output"
+
     def __call__(self, part: tuple[int, int, int]) -> _MadePart:
         """Makes part `number` of the rows `start` to `stop`."""
         trajectory, frames, atoms, stored, given, names, name, n_atoms, threads = self._content

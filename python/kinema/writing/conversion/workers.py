@@ -130,6 +130,11 @@ class _Runs:
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), self._content
 
+    @staticmethod
+    def describe(run: Run) -> str:
+        """See `Runner.map`."""
+        return f"frames {run[0]} to {run[1] - 1} of the output"
+
     def made(self) -> tuple[_core.Trajectory, _core.Encoder]:
         """The trajectory and its encoder, made by the first call."""
         with self._lock:

@@ -82,9 +82,11 @@ fn reading_is_counted_as_reading_and_decoding_as_decoding() {
         origin: known.origin,
         index_path: None,
         index_note: None,
+        wrong_index: None,
         truncation: None,
         damaged: Vec::new(),
         extended: false,
+        unchanged: Arc::default(),
     };
     reader.buffers.wanted = (0..3).map(|row| Wanted { frame: u64::from(row), row }).collect();
     let source = SlowSource(MemorySource::new("slow", vec![0; 3 << 20]));

@@ -6,13 +6,15 @@ use std::fs::File;
 use std::io::IoSliceMut;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::Verify;
 use super::key::{BlockKey, FileKey};
+use super::verified::{Pieces, Verified};
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::{Extent, FileSource, Source};
 
@@ -63,6 +65,8 @@ pub(super) struct Block {
     file: FileSource,
     len: u64,
     sums: Box<[u64]>,
+    /// Pieces that this process has compared.
+    verified: Arc<Pieces>,
     /// When its use was noted last, s.
     touched: AtomicU64,
 }
@@ -93,16 +97,16 @@ impl Fixed {
 impl Block {
     /// Opens the file of a block; all but its bytes is checked, and these too if it was written before the machine's last
     /// start. `NotFound` where there is none, `Corrupt` where it is damaged.
-    pub(super) fn open(place: &Path, key: BlockKey) -> Result<Self> {
+    pub(super) fn open(place: &Path, key: BlockKey, verified: &Verified) -> Result<Self> {
         let file = FileSource::open(place)?;
-        let (block, boot_then) = Self::parse(file, key).map_err(|error| error.at_path(place))?;
+        let (block, boot_then) = Self::parse(file, key, verified).map_err(|error| error.at_path(place))?;
         if boot_then != boot() {
-            block.verify(0, block.len)?;
+            block.verify_new(0, block.len)?;
         }
         Ok(block)
     }
 
-    fn parse(file: FileSource, key: BlockKey) -> Result<(Self, u64)> {
+    fn parse(file: FileSource, key: BlockKey, verified: &Verified) -> Result<(Self, u64)> {
         let wrong = |what: String| Error::new(ErrorKind::Corrupt, format!("a damaged block: {what}"));
         let size = file.len()?;
         let Some(at) = size.checked_sub(FIXED as u64) else {
@@ -125,8 +129,12 @@ impl Block {
             return Err(wrong("the checksum of its end is another".to_owned()));
         }
         let (sums, _) = said.split_at(found.len.div_ceil(PIECE as u64) as usize * 8);
-        let sums = sums.as_chunks::<8>().0.iter().map(|sum| u64::from_le_bytes(*sum)).collect();
-        Ok((Self { key, file, len: found.len, sums, touched: AtomicU64::new(0) }, found.boot))
+        let sums: Box<[u64]> = sums.as_chunks::<8>().0.iter().map(|sum| u64::from_le_bytes(*sum)).collect();
+        let verified = match file.file().metadata() {
+            Ok(found) => verified.of(key, &found, sums.len()),
+            Err(error) => return Err(Error::io("cannot stat the file", &error)),
+        };
+        Ok((Self { key, file, len: found.len, sums, verified, touched: AtomicU64::new(0) }, found.boot))
     }
 
     /// Bytes of the source in it.
@@ -149,25 +157,43 @@ impl Block {
         }
     }
 
-    /// Fills `buffer`; by way of the checksums if it is to be verified.
-    pub(super) fn read(&self, at: u64, buffer: &mut [u8], verify: bool) -> Result<()> {
+    /// Fills `buffer` with bytes whose checksums are compared when `verify` says so.
+    pub(super) fn read(&self, at: u64, buffer: &mut [u8], verify: Verify) -> Result<()> {
         self.touch();
-        if !verify {
-            return self.file.read_exact_at(at, buffer);
+        if verify == Verify::Always {
+            let (first, end) = (at / PIECE as u64, (at + buffer.len() as u64).div_ceil(PIECE as u64));
+            let start = first * PIECE as u64;
+            let mut bytes = vec![0; ((end * PIECE as u64).min(self.len) - start) as usize];
+            self.read_verified(start, &mut bytes)?;
+            let within = (at - start) as usize;
+            buffer.copy_from_slice(&bytes[within..within + buffer.len()]);
+            return Ok(());
         }
-        let (first, end) = (at / PIECE as u64, (at + buffer.len() as u64).div_ceil(PIECE as u64));
-        let start = first * PIECE as u64;
-        let mut bytes = vec![0; ((end * PIECE as u64).min(self.len) - start) as usize];
-        self.read_verified(start, &mut bytes)?;
-        let within = (at - start) as usize;
-        buffer.copy_from_slice(&bytes[within..within + buffer.len()]);
-        Ok(())
+        self.file.read_exact_at(at, buffer)?;
+        if verify == Verify::Never {
+            return Ok(());
+        }
+        // pieces that were read whole are compared where they are now
+        let len = buffer.len() as u64;
+        let whole = at.next_multiple_of(PIECE as u64);
+        let first = (whole / PIECE as u64) as usize;
+        let inside = usize::try_from(whole - at).ok().and_then(|skipped| buffer.get(skipped..)).unwrap_or_default();
+        for (piece, bytes) in (first..).zip(inside.chunks(PIECE)) {
+            let is_whole = bytes.len() == PIECE || at + len == self.len;
+            if is_whole && !self.verified.has(piece) {
+                self.compare(piece, bytes)?;
+                self.verified.add(piece);
+            }
+        }
+        self.verify_new(at, len)
     }
 
-    /// The same into several buffers.
-    pub(super) fn read_scattered(&self, at: u64, buffers: &mut [IoSliceMut<'_>]) -> Result<()> {
+    /// The same into several buffers, without `Verify::Always`.
+    pub(super) fn read_scattered(&self, at: u64, buffers: &mut [IoSliceMut<'_>], verify: Verify) -> Result<()> {
         self.touch();
-        self.file.read_scattered_at(at, buffers)
+        let len = buffers.iter().map(|buffer| buffer.len() as u64).sum();
+        self.file.read_scattered_at(at, buffers)?;
+        if verify == Verify::Never { Ok(()) } else { self.verify_new(at, len) }
     }
 
     /// Begins to read into the page cache.
@@ -177,12 +203,22 @@ impl Block {
 
     /// Compares the checksums of all pieces that hold bytes of a run.
     pub(super) fn verify(&self, at: u64, len: u64) -> Result<()> {
-        let mut piece = vec![0; PIECE];
-        let mut start = at / PIECE as u64 * PIECE as u64;
-        while start < at + len {
-            let n = (self.len - start).min(PIECE as u64);
-            self.read_verified(start, &mut piece[..n as usize])?;
-            start += n;
+        self.verify_pieces(at, len, |_| true)
+    }
+
+    /// The same of pieces that this process has not compared yet.
+    fn verify_new(&self, at: u64, len: u64) -> Result<()> {
+        self.verify_pieces(at, len, |piece| !self.verified.has(piece))
+    }
+
+    fn verify_pieces(&self, at: u64, len: u64, wanted: impl Fn(usize) -> bool) -> Result<()> {
+        let mut bytes = Vec::new();
+        let (first, end) = (at / PIECE as u64, (at + len).div_ceil(PIECE as u64));
+        for piece in (first as usize..end as usize).filter(|&piece| wanted(piece)) {
+            let start = (piece * PIECE) as u64;
+            bytes.resize((self.len - start).min(PIECE as u64) as usize, 0);
+            self.read_verified(start, &mut bytes)?;
+            self.verified.add(piece);
         }
         Ok(())
     }
@@ -191,14 +227,21 @@ impl Block {
     fn read_verified(&self, start: u64, bytes: &mut [u8]) -> Result<()> {
         self.file.read_exact_at(start, bytes)?;
         let first = (start / PIECE as u64) as usize;
-        for (i, piece) in bytes.chunks(PIECE).enumerate() {
-            if self.sums.get(first + i) != Some(&xxh3_64(piece)) {
-                let at = start + (i * PIECE) as u64;
-                let what = "a damaged block: the checksum of 64 KiB of its bytes is another";
-                return Err(Error::new(ErrorKind::Corrupt, what).at_byte(at).at_path(self.file.path()));
-            }
+        (first..).zip(bytes.chunks(PIECE)).try_for_each(|(piece, bytes)| self.compare(piece, bytes))
+    }
+
+    /// That a piece has its checksum.
+    fn compare(&self, piece: usize, bytes: &[u8]) -> Result<()> {
+        if self.sums.get(piece) == Some(&xxh3_64(bytes)) {
+            return Ok(());
         }
-        Ok(())
+        let what = "a damaged block: the checksum of 64 KiB of its bytes is another";
+        Err(Error::new(ErrorKind::Corrupt, what).at_byte((piece * PIECE) as u64).at_path(self.file.path()))
+    }
+
+    /// Marks all pieces as compared: they were when the block was fetched.
+    pub(super) fn is_new(&self) {
+        (0..self.sums.len()).for_each(|piece| self.verified.add(piece));
     }
 }
 

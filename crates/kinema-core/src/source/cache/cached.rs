@@ -42,6 +42,7 @@ impl CachedSource {
                 Ok(()) => {
                     let counts = &self.shared.counts;
                     counts.add(Count::BytesRead, extent.len);
+                    self.shared.used(extent.len);
                     let activity = if fetched {
                         counts.add(Count::Misses, 1);
                         &CACHE_MISS
@@ -66,6 +67,7 @@ impl CachedSource {
         }
         counts.add(Count::Misses, 1);
         counts.add(Count::SourceReads, 1);
+        self.shared.read_around(bytes);
     }
 
     fn read_direct(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
@@ -116,7 +118,7 @@ impl Source for CachedSource {
         if !self.covers(offset, buffer.len() as u64) {
             return self.read_direct(offset, buffer);
         }
-        let verify = self.shared.options.verify == Verify::Always;
+        let verify = self.shared.options.verify;
         let (mut rest, mut at) = (buffer, offset);
         while !rest.is_empty() {
             let n = (self.block_bytes() - at % self.block_bytes()).min(rest.len() as u64) as usize;
@@ -133,12 +135,12 @@ impl Source for CachedSource {
     fn read_scattered_at(&self, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> Result<()> {
         let len: u64 = buffers.iter().map(|buffer| buffer.len() as u64).sum();
         let one = len > 0 && offset / self.block_bytes() == (offset + len - 1) / self.block_bytes();
-        if one && self.covers(offset, len) && self.shared.options.verify == Verify::Fetch {
+        if one && self.covers(offset, len) && self.shared.options.verify != Verify::Always {
             let extent = Extent { offset, len };
             // the list is used up by a read, and needed again if that fails
             let attempt = |block: &super::block::Block, within| {
                 let mut list: Vec<_> = buffers.iter_mut().map(|buffer| IoSliceMut::new(buffer)).collect();
-                block.read_scattered(within, &mut list)
+                block.read_scattered(within, &mut list, self.shared.options.verify)
             };
             if self.read_block(extent, attempt)? {
                 return Ok(());

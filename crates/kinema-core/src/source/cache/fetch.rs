@@ -11,12 +11,13 @@ use super::counts::Count;
 use super::key::{BlockKey, FileKey};
 use super::locks::Lock;
 use super::nodes::{Nodes, Origin};
-use super::space::Room;
+use super::space::{For, Room};
+use super::troubles::{self, Trouble};
 use super::writer::{Job, Written};
 use super::{Check, Shared};
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::pool::locked;
-use crate::source::{Extent, FileStatus, Source};
+use crate::source::{Change, Extent, FileStatus, Source, changed};
 use crate::trace::activity::CACHE_FETCH;
 use crate::trace::{begin, finish};
 
@@ -53,25 +54,19 @@ impl SourceFile {
 
     /// That it is what it was when it was opened; whether it has only grown.
     fn check(&self) -> Result<bool> {
-        let now = self.source.status()?;
-        let then = &self.status;
-        match now {
-            Some(now) if then.is_unchanged(&now) => Ok(false),
-            Some(now) if now.inode == then.inode && now.size > then.size => Ok(true),
-            now => {
-                let expected = format!("the file of {} bytes that was opened before", then.size);
-                let found = match now {
-                    Some(now) if now.size != then.size => format!("{} bytes", now.size),
-                    _ => "another time of change".to_owned(),
-                };
-                let error = Error::corrupt("the file was replaced or cut while it was used", expected, found);
-                Err(Error::new(ErrorKind::Corrupt, error.what()).at_path(self.source.path()))
-            }
+        let Some(now) = self.source.status()? else { return Err(changed("it is no file").at_path(self.source.path())) };
+        if self.status.is_equal(&now) {
+            return Ok(false);
+        }
+        match self.status.change_to(&now, !self.source.path().exists()) {
+            Change::None => Ok(false),
+            Change::Grown => Ok(true),
+            Change::Changed(how) => Err(changed(&how).at_path(self.source.path())),
         }
     }
 }
 
-fn seconds() -> u64 {
+pub(super) fn seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
@@ -82,7 +77,7 @@ impl Shared {
             return Some(block);
         }
         let place = self.root.block(key);
-        match Block::open(&place, key) {
+        match Block::open(&place, key, &self.verified) {
             Ok(block) => Some(self.keep(block)),
             Err(error) if error.kind() == ErrorKind::NotFound => None,
             Err(_) => {
@@ -97,11 +92,17 @@ impl Shared {
 
     /// Opens a block whose lock is held, so that nobody changes it; what is damaged is removed.
     fn open_locked(&self, key: BlockKey) -> Result<Option<Arc<Block>>> {
-        match Block::open(&self.root.block(key), key) {
+        match Block::open(&self.root.block(key), key, &self.verified) {
             Ok(block) => Ok(Some(self.keep(block))),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => self.discard(key, &error).map(|()| None),
+            Err(error) => self.discard_found(key, &error).map(|()| None),
         }
+    }
+
+    /// Removes a damaged block that was to be read, whose lock is held.
+    fn discard_found(&self, key: BlockKey, why: &Error) -> Result<()> {
+        troubles::add(&self.root.path, Trouble::Damaged, || why.to_string());
+        self.discard(key, why)
     }
 
     /// Removes a damaged block, whose lock is held.
@@ -124,7 +125,7 @@ impl Shared {
             let _lock = Lock::wait(&self.root.lock_of(block.key))?;
             let ours = block.file().metadata().map(|found| found.ino()).ok();
             let named = self.root.block(block.key).symlink_metadata().map(|found| found.ino()).ok();
-            if ours.is_some() && ours == named { self.discard(block.key, why) } else { Ok(()) }
+            if ours.is_some() && ours == named { self.discard_found(block.key, why) } else { Ok(()) }
         };
         if let Err(error) = discard() {
             self.note(error.to_string());
@@ -138,7 +139,7 @@ impl Shared {
     /// Those of `check`; those of the source; `Corrupt` where it is no longer what it was when it was opened.
     pub(super) fn get(&self, file: &SourceFile, number: u64, check: &Check<'_>) -> Result<Place> {
         let nodes = self.nodes().filter(|nodes| nodes.is_away(file.key.0, number));
-        self.get_from(nodes.as_deref(), file, number, check)
+        self.get_from(nodes.as_deref(), file, number, For::Readers, check)
     }
 
     /// The same, fetched from these nodes if there are any, else from the source.
@@ -147,38 +148,42 @@ impl Shared {
         nodes: Option<&dyn Nodes>,
         file: &SourceFile,
         number: u64,
+        whom: For,
         check: &Check<'_>,
     ) -> Result<Place> {
         let key = BlockKey { file: file.key, number };
         if let Some(block) = self.find(key) {
             return Ok(Place::Block(block, false));
         }
-        if self.full_until.load(Ordering::Relaxed) > seconds() {
+        if self.full_until.load(Ordering::Relaxed) > seconds() || (whom == For::Readers && self.reads_around()) {
             return Ok(Place::Source);
         }
         let locked_block = self.lock(key, nodes.is_some()).and_then(|lock| Ok((lock, self.open_locked(key)?)));
         let (_lock, found) = match locked_block {
             Ok(locked) => locked,
-            Err(error) => return Ok(self.not_stored(error.to_string())),
+            Err(error) => return Ok(self.not_stored(whom, error.to_string())),
         };
         if let Some(block) = found {
             return Ok(Place::Block(block, false));
         }
         // one that grows is not stored: what is behind its end is not of this key
-        let stored = if file.check()? { Stored::Grows } else { self.store(nodes, file, key, check)? };
+        let stored = if file.check()? { Stored::Grows } else { self.store(nodes, file, key, whom, check)? };
         match stored {
             Stored::Yes => {}
-            Stored::NoRoom(why) => return Ok(self.not_stored(why)),
+            Stored::NoRoom(why) => return Ok(self.not_stored(whom, why)),
             Stored::Later | Stored::Grows => return Ok(Place::Source),
         }
         if locked(&self.damaged).remove(&key) {
             self.counts.add(Count::Refetched, 1);
         }
         match self.open_locked(key) {
-            Ok(Some(block)) => Ok(Place::Block(block, true)),
+            Ok(Some(block)) => {
+                block.is_new();
+                Ok(Place::Block(block, true))
+            }
             // removed by another meanwhile, to make room
             Ok(None) => Ok(Place::Source),
-            Err(error) => Ok(self.not_stored(error.to_string())),
+            Err(error) => Ok(self.not_stored(whom, error.to_string())),
         }
     }
 
@@ -197,9 +202,13 @@ impl Shared {
         self.counts.add(Count::Prefetched, 1);
     }
 
-    fn not_stored(&self, why: String) -> Place {
+    fn not_stored(&self, whom: For, why: String) -> Place {
         self.counts.add(Count::Errors, 1);
         self.full_until.store(seconds() + PAUSE, Ordering::Relaxed);
+        if whom == For::Readers {
+            // whoever stages hears it from the call
+            troubles::add(&self.root.path, Trouble::NotStored, || why.clone());
+        }
         self.note(why);
         Place::Source
     }
@@ -211,11 +220,18 @@ impl Shared {
     }
 
     /// Copies a block from another node, else from the source, into a new file; its lock is held.
-    fn store(&self, nodes: Option<&dyn Nodes>, file: &SourceFile, key: BlockKey, check: &Check<'_>) -> Result<Stored> {
+    fn store(
+        &self,
+        nodes: Option<&dyn Nodes>,
+        file: &SourceFile,
+        key: BlockKey,
+        whom: For,
+        check: &Check<'_>,
+    ) -> Result<Stored> {
         let extent = file.extent(key.number, self.options.block);
         let no_room = |error: &std::io::Error| Ok(Stored::NoRoom(format!("a block could not be stored: {error}")));
         let start = begin();
-        let room = match self.room(stored_bytes(extent.len, &file.path)) {
+        let room = match self.room(stored_bytes(extent.len, &file.path), whom) {
             Ok(Some(room)) => room,
             Ok(None) => return Ok(Stored::Later),
             Err(error) => return no_room(&error),
@@ -237,6 +253,9 @@ impl Shared {
         }
         if let Some(claim) = claim {
             claim.stored(&self.root.block(key), extent.len, &sums);
+        }
+        if whom == For::Readers {
+            self.fetched(extent.len);
         }
         finish(start, &CACHE_FETCH, Some(file.source.path()), [extent.offset as i64, extent.len as i64, 0]);
         Ok(Stored::Yes)
@@ -320,7 +339,7 @@ enum Stored {
     Yes,
     /// Why not.
     NoRoom(String),
-    /// All of the limit is being written now.
+    /// All of the limit is being written now, or blocks are removed before they are used.
     Later,
     /// The file has grown meanwhile.
     Grows,

@@ -18,7 +18,9 @@ mod prefetch;
 mod root;
 mod space;
 mod stage;
+mod troubles;
 mod upkeep;
+mod verified;
 mod writer;
 
 use std::collections::{HashMap, HashSet};
@@ -33,8 +35,10 @@ use self::fetch::SourceFile;
 use self::key::{BlockKey, FileKey};
 use self::orders::Order;
 use self::root::Root;
+use self::verified::Verified;
 use self::writer::Writers;
 use super::pool::locked;
+use super::shared_number::SharedNumber;
 use super::{CONTENT_PLACES, FileStatus, Files, OpenSource, Source, Throttle, Throttled, sampled_bytes};
 use crate::error::{Error, ErrorKind, Result};
 use crate::named::Named;
@@ -44,6 +48,7 @@ pub use nodes::{Answer, Nodes, StoredBlock, WantedBlock};
 pub use prefetch::Prefetch;
 pub use root::check as check_folder;
 pub use stage::{Check, Filled};
+pub use troubles::take_troubles;
 pub use upkeep::{CacheStat, Damaged, FileStat};
 
 /// The limit must have room for so many blocks.
@@ -54,18 +59,21 @@ const LARGEST_BLOCK: u64 = 1 << 30;
 /// For the path and the key at the end of a block's file.
 const END_BYTES: u64 = 8 << 10;
 
-/// When checksums are compared.
+/// When checksums are compared, besides when a block is fetched, and when it was written before the machine's last start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verify {
-    /// When a block was fetched, and when it was written before the machine's last start.
-    Fetch,
+    /// At no other time.
+    Never,
+    /// Of a piece of 64 KiB when a process reads it first.
+    First,
     /// On every read, of the pieces of 64 KiB that it touches.
     Always,
 }
 
 impl Named for Verify {
     const OPTION: &'static str = "verify";
-    const ALL: &'static [(&'static str, Self)] = &[("fetch", Self::Fetch), ("always", Self::Always)];
+    const ALL: &'static [(&'static str, Self)] =
+        &[("never", Self::Never), ("first", Self::First), ("always", Self::Always)];
 }
 
 /// Where a cache is, and how it is used.
@@ -100,6 +108,13 @@ struct Shared {
     writers: Writers,
     /// Keys of files that were opened: as long as the status of one is the same, its content is not read again.
     keys: Mutex<HashMap<PathBuf, (FileStatus, FileKey)>>,
+    /// Pieces that were compared with their checksums.
+    verified: Verified,
+    /// Bytes that were fetched and that nobody has read, of all processes of the node: see [`Shared::is_wasteful`].
+    unused: SharedNumber,
+    /// Bytes of the cache when a block was last to be stored for which others would have been removed; and until when nobody
+    /// tries that again, s since 1970.
+    full: (AtomicU64, AtomicU64),
     /// Blocks that were removed because they were damaged, and not fetched again yet.
     damaged: Mutex<HashSet<BlockKey>>,
     /// Blocks are not stored before this time, s since 1970, as that has failed.
@@ -153,6 +168,7 @@ impl NodeCache {
         let throttle = |rate| Throttle::new(rate, &root.rate()).map(Arc::new);
         let throttle = options.source_rate.map(throttle).transpose()?;
         let (buffers, writers, keys, damaged, full_until, last_error, orders, nodes) = Default::default();
+        let (verified, full, unused) = (Verified::default(), Default::default(), SharedNumber::open(&root.unused())?);
         let (counts, descriptors) = (Counter::new(), Descriptors::new());
         let shared = Shared {
             options,
@@ -162,6 +178,9 @@ impl NodeCache {
             buffers,
             writers,
             keys,
+            verified,
+            unused,
+            full,
             damaged,
             full_until,
             last_error,

@@ -12,8 +12,8 @@ use super::block::{Block, PIECE};
 use super::counts::Count;
 use super::fetch::{Place, SourceFile};
 use super::key::BlockKey;
-use super::space::Room;
-use super::{NodeCache, Shared};
+use super::space::{For, Room};
+use super::{NodeCache, Shared, Verify};
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::{Extent, Files, Source};
 
@@ -121,7 +121,7 @@ impl Source for BlockSource {
     }
 
     fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        self.0.read(offset, buffer, true)
+        self.0.read(offset, buffer, Verify::Always)
     }
 }
 
@@ -142,7 +142,7 @@ impl NodeCache {
         if file.key.0 != wanted.file || wanted.block != self.0.options.block || !is_within {
             return Ok(None);
         }
-        match self.0.get_from(None, &file, wanted.number, &|| Ok(()))? {
+        match self.0.get_from(None, &file, wanted.number, For::Staging, &|| Ok(()))? {
             Place::Block(block, _) => Ok(Some(Arc::new(BlockSource(block, file.path.clone())))),
             Place::Source => Ok(None),
         }

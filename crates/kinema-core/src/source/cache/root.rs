@@ -102,6 +102,11 @@ impl Root {
         self.locks.join("rate")
     }
 
+    /// The number of bytes that were fetched and not read.
+    pub(super) fn unused(&self) -> PathBuf {
+        self.locks.join("unused")
+    }
+
     /// The lock of those who count and free bytes; the file holds the number of bytes.
     pub(super) fn space(&self) -> PathBuf {
         self.locks.join("space")

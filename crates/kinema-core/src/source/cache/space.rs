@@ -10,14 +10,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
-use super::Shared;
 use super::counts::Count;
+use super::fetch::seconds;
 use super::key::{BlockKey, FileKey};
 use super::locks::Lock;
+use super::troubles::{self, Trouble};
 use super::writer::NewFile;
+use super::{CacheOptions, Shared};
 use crate::error::{Error, Result};
 use crate::trace::activity::{CACHE_EVICT, PREAD64, PWRITE64};
 use crate::trace::{begin, finish, system_call};
+
+/// So many seconds later it is asked again whether there is room without removing blocks.
+const LOOK: u64 = 1;
 
 /// A new file of known length, which is the only one of its process until it is renamed.
 pub(super) struct Room<'a> {
@@ -63,6 +68,15 @@ impl Drop for Room<'_> {
             let _ = self.shared.give_back(self.bytes);
         }
     }
+}
+
+/// For whom a block is fetched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum For {
+    /// Those who read it now, or soon.
+    Readers,
+    /// Whoever asked for it to be there: it is stored, whatever is read.
+    Staging,
 }
 
 /// A block that may be removed.
@@ -197,13 +211,66 @@ impl Shared {
         Ok(removed)
     }
 
-    /// Reserves bytes, and makes a file of them; `None` where they cannot be had.
-    pub(super) fn room(&self, bytes: u64) -> std::result::Result<Option<Room<'_>>, std::io::Error> {
+    /// Notes bytes that were fetched for readers.
+    pub(super) fn fetched(&self, bytes: u64) {
+        self.unused.update(|unused| unused.saturating_add(bytes));
+    }
+
+    /// Notes bytes of blocks that readers were given: a fifth more than were fetched may be fetched.
+    pub(super) fn used(&self, bytes: u64) {
+        self.forget_unused(bytes.saturating_add(bytes / 5));
+    }
+
+    /// Notes bytes that were read past the cache: after many of them it is tried again.
+    pub(super) fn read_around(&self, bytes: u64) {
+        self.forget_unused(bytes / 16);
+    }
+
+    fn forget_unused(&self, bytes: u64) {
+        if self.unused.get() > 0 {
+            self.unused.update(|unused| unused.saturating_sub(bytes));
+        }
+    }
+
+    /// Whether so much was fetched and not read that blocks are removed before they are used: more than half of the bytes
+    /// in the cache. What is fetched ahead is half of the limit at most.
+    fn is_wasteful(&self, used: u64) -> bool {
+        self.unused.get() > used / 2
+    }
+
+    /// Whether a block that is not in the cache is read past it, as others would be removed for it before they are used.
+    pub(super) fn reads_around(&self) -> bool {
+        let (used, until) = &self.full;
+        until.load(Ordering::Relaxed) > seconds() && self.is_wasteful(used.load(Ordering::Relaxed))
+    }
+
+    /// Whether no block is to be removed for another, which is noted.
+    fn keeps(&self, whom: For, used: u64) -> bool {
+        let keeps = whom == For::Readers && self.is_wasteful(used);
+        if keeps {
+            let CacheOptions { limit, block, .. } = self.options;
+            self.full.0.store(used, Ordering::Relaxed);
+            self.full.1.store(seconds() + LOOK, Ordering::Relaxed);
+            troubles::add(&self.root.path, Trouble::TooSmall, || {
+                format!(
+                    "the node cache is too small for what is read: of {limit} bytes in blocks of {block}, blocks were \
+                     removed before they were used; what is not in it is read from the files themselves; raise limit=, \
+                     take smaller blocks (block=), or read in windows (order=\"windowed\")"
+                )
+            });
+        }
+        keeps
+    }
+
+    /// Reserves bytes, and makes a file of them; `None` where they cannot be had, or would be had by removing blocks that
+    /// are not used yet.
+    pub(super) fn room(&self, bytes: u64, whom: For) -> std::result::Result<Option<Room<'_>>, std::io::Error> {
         let plain = |error: Error| std::io::Error::other(error.to_string());
         let space = Lock::wait(&self.root.space()).map_err(plain)?;
         let limit = self.options.limit;
         let mut used = match read_number(&space, &self.root.space()) {
             Some(used) if used.saturating_add(bytes) <= limit => used,
+            Some(used) if self.keeps(whom, used) => return Ok(None),
             _ => self.free(bytes).map_err(plain)?,
         };
         if used.saturating_add(bytes) > limit {
@@ -214,8 +281,9 @@ impl Shared {
         let lock = Lock::of(file).map_err(plain)?.ok_or(std::io::ErrorKind::WouldBlock)?;
         let mut room = Room { shared: self, new: Arc::new(NewFile { lock, path }), bytes: 0, published: false };
         let mut outcome = allocate(room.new.file(), bytes);
-        if outcome.as_ref().is_err_and(is_full) {
+        if outcome.as_ref().is_err_and(is_full) && !self.keeps(whom, used) {
             // others fill the file system: the cache shrinks
+            self.note("blocks were removed for others: No space left on device".to_owned());
             used = self.free_to(used.saturating_sub(bytes.saturating_mul(2))).map_err(plain)?;
             outcome = allocate(room.new.file(), bytes);
         }

@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex};
 
 use super::block::stored_bytes;
 use super::fetch::{Place, SourceFile};
+use super::key::BlockKey;
+use super::space::For;
 use super::{NodeCache, named};
 use crate::error::{Error, ErrorKind, Result, catch_panics};
 use crate::source::pool::locked;
@@ -25,7 +27,7 @@ pub struct Filled {
     pub fetched_blocks: u64,
     /// Their bytes.
     pub fetched_bytes: u64,
-    /// Blocks that could not be stored.
+    /// Blocks that are not in the cache, as they could not be stored, or stay.
     pub not_stored: u64,
 }
 
@@ -96,7 +98,11 @@ impl NodeCache {
             check()?;
             let (file, number) = &blocks[i];
             let bytes = file.extent(*number, block).len;
-            let place = if file.status.settled { self.0.get(file, *number, check)? } else { Place::Source };
+            let nodes = self.0.nodes().filter(|nodes| nodes.is_away(file.key.0, *number));
+            let place = match file.status.settled {
+                true => self.0.get_from(nodes.as_deref(), file, *number, For::Staging, check)?,
+                false => Place::Source,
+            };
             let mut filled = locked(&filled);
             filled.blocks += 1;
             filled.bytes += bytes;
@@ -107,12 +113,17 @@ impl NodeCache {
                     self.0.count_advance();
                 }
                 Place::Block(found, false) => found.touch(),
-                Place::Source => filled.not_stored += 1,
+                Place::Source => {}
             }
             done.fetch_add(bytes, Ordering::Relaxed);
             Ok(())
         })?;
-        let filled = *locked(&filled);
+        // on a disk that is full, blocks may have been removed for others of these
+        let is_stored = |(file, number): &&(Arc<SourceFile>, u64)| {
+            self.0.root.block(BlockKey { file: file.key, number: *number }).exists()
+        };
+        let not_stored = (blocks.len() - blocks.iter().filter(is_stored).count()) as u64;
+        let filled = Filled { not_stored, ..*locked(&filled) };
         Ok(filled)
     }
 }

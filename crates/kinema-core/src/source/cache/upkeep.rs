@@ -132,7 +132,9 @@ impl NodeCache {
 impl Shared {
     /// What is wrong with a block, which is removed then; `None` for a whole one, and for one that is gone.
     fn verify(&self, stored: &Stored) -> Result<Option<String>> {
-        let check = |place: &Path| Block::open(place, stored.key).and_then(|block| block.verify(0, block.len()));
+        let check = |place: &Path| {
+            Block::open(place, stored.key, &self.verified).and_then(|block| block.verify(0, block.len()))
+        };
         let gone = |error: &Error| error.kind() == ErrorKind::NotFound;
         match check(&stored.path) {
             Ok(()) => return Ok(None),

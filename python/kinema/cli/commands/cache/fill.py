@@ -1,5 +1,6 @@
 """`kinema cache fill`: fetches whole files into a node cache. The work is `NodeCache.fill`."""
 
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -10,6 +11,14 @@ from kinema.cli.analysis_options import TrajectoryFiles, takes_groups
 from kinema.cli.command_line import Command
 from kinema.cli.commands.cache.folder import Folder
 from kinema.printable import counted
+
+
+class VerifyWhen(StrEnum):
+    """When checksums are compared."""
+
+    NEVER = "never"
+    FIRST = "first"
+    ALWAYS = "always"
 
 
 @takes_groups
@@ -36,6 +45,15 @@ def fill(
             help="Bytes of a block, those of the program that reads.",
         ),
     ] = DEFAULT_BLOCK,
+    verify: Annotated[
+        VerifyWhen | None,
+        typer.Option(
+            "--verify",
+            help="When programs that name the folder compare checksums: never, when a process first reads bytes, or "
+            "always; kept in the folder; first at first.",
+            show_default=False,
+        ),
+    ] = None,
     workers: options.Workers = None,
 ) -> None:
     """Fetch files before a job computes on them: each byte once, however many processes do so. What is there stays.
@@ -48,7 +66,7 @@ def fill(
 
     command: Command = context.obj
     began = time.perf_counter()
-    cache = NodeCache(folder, limit, block)
+    cache = NodeCache(folder, limit, block, None if verify is None else verify.value)
     done = cache.fill(named.paths, workers=workers, progress=False if command.quiet else None)
     seconds = time.perf_counter() - began
     command.print_result(

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from kinema.cache.folder_limit import INSIDE
+from kinema.cache.folder_settings import INSIDE
 from kinema.cache.node_cache import NodeCache
 from kinema.errors import ArgumentError
 
