@@ -310,6 +310,13 @@ def test_transforms_of_a_reference_are_those_of_a_first_frame(broken_protein, st
     assert unchanged.run(frames=[0]).results.values[0] > 0.5
 
 
+def test_each_transform_says_what_it_is_for_other_atoms():
+    """But for those that references never have."""
+    found = [getattr(kn.transforms, name) for name in kn.transforms.__all__]
+    classes = [one for one in found if isinstance(one, type) and one is not kn.transforms.Transform]
+    assert {one.name for one in classes if "for_other_atoms" not in vars(one)} == {"displacement", "nojump", "centers"}
+
+
 @pytest.mark.parametrize(
     ("transform", "why"),
     [

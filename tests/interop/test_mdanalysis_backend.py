@@ -243,6 +243,8 @@ def test_a_universe_is_sent_once(universe: MDAnalysis.Universe, monkeypatch: pyt
         group.masses = np.arange(1.0, 1.0 + len(group))
         np.testing.assert_array_equal(found(Gyration(group), "radii", **on_workers), found(Gyration(group), "radii"))
         assert sent == [universe, universe]
+        (file,) = os.listdir(backend._universes._folder.name)
+        assert file.startswith("universe-")
         universe.load_new(DCD, in_memory=True)
         universe.trajectory.coordinate_array[:] *= 2
         np.testing.assert_array_equal(found(Gyration(group), "radii", **on_workers), found(Gyration(group), "radii"))

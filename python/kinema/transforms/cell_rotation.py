@@ -30,6 +30,10 @@ class RotateCell(Transform):
     def arguments(self) -> Mapping[str, str]:
         return {}
 
+    def for_other_atoms(self, bound: _core.Transform) -> RotateCell:
+        """See `Transform`: it names no atoms."""
+        return self
+
     def bind(self, trajectory: Trajectory) -> _core.Transform:
         check_order(self.name, trajectory)
         return _core.Transform(self.name, trajectory.n_atoms, label=self.label)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import io
+import os
 import pickle
 import tempfile
 import weakref
@@ -26,6 +27,8 @@ __all__ = ["KeptUniverses"]
 
 # that a worker keeps at a time
 _MOST = 4
+# attributes of its own that each Universe has: others are the user's
+_OWN = {"atoms", "filename", "residues", "segments"}
 
 
 class _UniverseFile(NamedTuple):
@@ -75,6 +78,7 @@ class KeptUniverses:
             reader: Any = universe.trajectory
             if known.universe() is universe and known.reader() is reader and known.state == state:
                 return known.path
+        self._remove_others(id(universe))
         self._number += 1
         path = f"{self._folder.name}/universe-{self._number}"
         try:
@@ -84,6 +88,14 @@ class KeptUniverses:
             raise from_os("cannot store the Universe for worker processes", error, path) from None
         self._files[id(universe)] = _UniverseFile(weakref.ref(universe), weakref.ref(universe.trajectory), state, path)
         return path
+
+    def _remove_others(self, number: int) -> None:
+        """Removes files of Universes that are gone, and of the one that is stored anew."""
+        for key, one in list(self._files.items()):
+            if key == number or one.universe() is None:
+                del self._files[key]
+                _LOADED.pop(one.path, None)
+                os.remove(one.path)
 
 
 def loaded(packed: bytes) -> Any:
@@ -150,8 +162,10 @@ def _serialized(function: Callable[..., Any], names: dict[int, tuple[str, int, s
 def _state(universe: Universe) -> tuple[Any, ...] | None:
     """What a Universe holds besides the frame that it is at, to be compared in the same process.
 
-    None if readers may hold more than files have: arrays in memory, transformations, auxiliary data.
+    None if it may hold more than files have: arrays in memory, transformations, auxiliary data, the user's attributes.
     """
+    if any(not name.startswith("_") for name in vars(universe).keys() - _OWN):
+        return None
     reader = getattr(universe, "_trajectory", None)
     parts = [reader, *(getattr(reader, "readers", None) or [])]
     for one in parts:
