@@ -14,8 +14,7 @@ import pytest
 from kinema import errors
 from kinema.ml import FrameDataset, Loader, SampleDataset, statistics
 from kinema.testing import random_walk, write_dcd, write_h5md, write_trr, write_xtc
-from kinema.testing.changes import CHANGES, HARMLESS
-from kinema.testing.keepers import settle
+from kinema.testing.keepers import CHANGES, HARMLESS, settle
 from kinema.testing.synthetic import Synthetic
 
 N, FEATURES = 96, 37
@@ -132,6 +131,9 @@ CASES = {name: (of_archive, *how, samples) for name, how in ARCHIVES.items()} | 
 def test_a_file_that_is_changed_is_an_error_of_the_batch(tmp_path: Path, name: str, change: str, cached: bool) -> None:
     dataset, suffix, write, values = CASES[name]
     ways = ["batches", "loader"] if cached else list(WAYS)
+    if change == "touched" and dataset is of_frames:
+        # a process that opens so small a trajectory compares all of it with what the data set knows
+        ways = [way for way in ways if way not in ("first_batch", "normalising")]
     for number, way in enumerate(ways):
         folder = tmp_path / str(number)
         folder.mkdir()

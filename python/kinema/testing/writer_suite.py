@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 import kinema as kn
 from kinema.notes import collected
-from kinema.testing.changes import GrowingFileTests
+from kinema.testing.keepers import GrowingFileTests
 from kinema.testing.synthetic import CellKind, random_cells, random_walk
 from kinema.testing.written import GivenFrames, lost_aspects, read_frames
 
