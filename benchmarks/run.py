@@ -240,6 +240,7 @@ def figures(bench: Bench) -> None:
             _figure(bench, name, "molly", 1e9 * found["cpu"] / found["frames"] / n_atoms)
     found = bench.python("kinema-index", small, "", 0)
     _figure(bench, "XTC index", "kinema", 1e6 * found["cpu"] / found["frames"])
+    _stored_index(bench)
     _qcp(bench)
     _command(bench)
 
@@ -252,15 +253,29 @@ def _figure(bench: Bench, name: str, program: str, value: float) -> None:
     bench.record(name, "", program, figure=value, unit=unit, **extra)
 
 
+def _example(package: str, name: str, figure: str) -> list[str]:
+    """What a pattern finds in the output of a Rust example; if it finds nothing, that is printed."""
+    words = ["cargo", "run", "--release", "--quiet", "--package", package, "--example", name]
+    done = subprocess.run(words, cwd=HERE.parent, capture_output=True, text=True, check=False)
+    found = re.findall(figure, done.stdout)
+    if not found:
+        print(f"{name}: no figure, {(done.stderr or done.stdout).strip()[-200:]!r}")
+    return found
+
+
+def _stored_index(bench: Bench) -> None:
+    """The example prints milliseconds of loading an index, with a look at the frames of the file and without."""
+    found = _example("kinema-core", "index_speed", r"(?:compared|believed) ([\d.]+) ms")
+    if found:
+        compared, believed = map(float, found)
+        _figure(bench, "stored index of 10^6 frames, compared / believed", "kinema", compared / believed)
+
+
 def _qcp(bench: Bench) -> None:
     """The example prints nanoseconds for some numbers of atoms."""
-    words = ["cargo", "run", "--release", "--quiet", "--package", "kinema-analysis", "--example", "qcp_speed"]
-    done = subprocess.run(words, cwd=HERE.parent, capture_output=True, text=True, check=False)
-    found = re.findall(rf"\b{SELECTED} atoms.*?rmsd\s+([\d.]+) ns", done.stdout)
-    if not found:
-        print(f"QCP: no figure, {(done.stderr or done.stdout).strip()[-200:]!r}")
-        return
-    _figure(bench, "QCP of 214 atoms", "kinema", min(map(float, found)))
+    found = _example("kinema-analysis", "qcp_speed", rf"\b{SELECTED} atoms.*?rmsd\s+([\d.]+) ns")
+    if found:
+        _figure(bench, "QCP of 214 atoms", "kinema", min(map(float, found)))
 
 
 def _command(bench: Bench) -> None:

@@ -20,7 +20,8 @@ import pytest
 import kinema as kn
 from kinema import notes
 from kinema.testing import random_walk, write_dcd
-from kinema.testing.children import end_children, restore_sigint, start_child
+from kinema.testing.programs.children import end_children, restore_sigint, start_child
+from kinema.testing.programs.standing_ranks import StandingRanks
 
 # -- how tests end -----------------------------------------------------------------------------------------------------
 
@@ -158,10 +159,21 @@ def say(*words):
 """
 
 
+# MPICH: ranks that wait for others sleep, so that five of them do not fight for two cores
+SLEEPING = {"MPIR_CVAR_ENABLE_HEAVY_YIELD": "1"}
+
+
+# variables of the MPI libraries and of the linker, which are read when a process starts
+AT_START = ("MPIR_", "OMPI_", "LD_")
+
+
 class MPI:
-    """Starts MPI programs."""
+    """Starts MPI programs, and has ranks that stay."""
 
     begin = BEGIN
+
+    def __init__(self) -> None:
+        self._standing: dict[int, StandingRanks] = {}
 
     @staticmethod
     def of_mpich() -> bool:
@@ -174,7 +186,7 @@ class MPI:
     @staticmethod
     def environment(**more: str) -> dict[str, str]:
         package = str(Path(kn.__file__).parent.parent)
-        more = OPEN_MPI | more
+        more = OPEN_MPI | SLEEPING | more
         return {**os.environ, "PYTHONPATH": package, "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1", **more}
 
     def started(
@@ -212,8 +224,25 @@ class MPI:
             time.sleep(0.05)
         return False
 
+    def compute(self, n_ranks: int, text: str, folder: Path, **more: str) -> str:
+        """What ranks print that stay for other tests: for programs that compute values, and change no module.
+
+        Variables that take effect at a start give the program ranks of its own.
+        """
+        if any(name.startswith(AT_START) for name in more):
+            return self.script(n_ranks, text, folder, **more)
+        assert MPIEXEC is not None, "no mpiexec: pip install kinema[mpi-local]"
+        if n_ranks not in self._standing:
+            self._standing[n_ranks] = StandingRanks(n_ranks, MPIEXEC, self.environment())
+        return self._standing[n_ranks].run(BEGIN + text, folder, self.environment(**more))
+
+    def close(self) -> None:
+        """Ends the ranks that stay."""
+        for ranks in self._standing.values():
+            ranks.close()
+
     def script(self, n_ranks: int, text: str, folder: Path, **more: str) -> str:
-        """What the ranks of a script print."""
+        """What the ranks of a script print, which are started for it."""
         (folder / "script.py").write_text(BEGIN + text)
         code, out, err = self.ended(self.started(n_ranks, ["script.py"], folder, **more))
         assert code == 0, out + err
@@ -221,6 +250,8 @@ class MPI:
 
 
 @pytest.fixture(scope="session")
-def mpi() -> MPI:
-    """Starts MPI programs."""
-    return MPI()
+def mpi() -> Iterator[MPI]:
+    """Starts MPI programs, and has ranks that stay."""
+    found = MPI()
+    yield found
+    found.close()

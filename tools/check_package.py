@@ -88,6 +88,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("interop", "testing"),
     ("demo",),
     ("cli",),
+    # tests call the command
+    ("testing.programs",),
     ("__main__",),
 )
 

@@ -42,12 +42,12 @@ pub fn load(data: &[u8]) {
     let Some(stored) = stored else { return };
     let place = place();
     fs::write(&place, &stored).expect("the temporary folder is writable");
-    let loaded = store::load(std::slice::from_ref(&place), &source, name, n_atoms);
+    let loaded = store::load(std::slice::from_ref(&place), &source, name, n_atoms, &|_| Ok(None));
     fs::remove_file(&place).expect("it was written above");
     let size = file.len() as u64;
     match loaded.unwrap_or_else(|error| panic!("a wrong index is no error: {error}")) {
         LoadOutcome::Absent => panic!("it is there"),
-        LoadOutcome::Rejected(reason) => {
+        LoadOutcome::Rejected(reason) | LoadOutcome::Wrong(reason) => {
             assert!(!reason.is_empty());
             let is_honest = mode & (AS_IT_IS | OTHER_FRAMES) == 0 && changes.is_empty();
             assert!(!is_honest, "an honest index is rejected: {reason}");

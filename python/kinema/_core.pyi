@@ -218,6 +218,11 @@ def cells_of_lengths(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Cells (n, 3, 3), row vectors, of lengths and angles in degrees (n, 6), as NetCDF has them: edges of
     length 0 are zero, their angles count as 90; NaN for those of no cell."""
 
+def first_cell_not_kept(
+    given: NDArray[np.float64], found: NDArray[np.float64], share: float
+) -> tuple[int, str] | None:
+    """The first of the cells (n, 3, 3) that a file does not hold, if it is read as that of `found`, and what is wrong."""
+
 def mirrored_by_lengths(cells: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Which of the cells (n, 3, 3) lengths and angles would mirror (n,): left-handed ones that are not right-angled."""
 
@@ -392,6 +397,8 @@ class Trajectory:
         """Adds what another process has found, as its `frame_faults` gives it."""
     def frame_notes(self, *, new: bool = False) -> list[str]:
         """What is odd about frames that were read; `new`: what was not asked for with `new` before."""
+    def compare_frames(self, frames: NDArray[np.uint64]) -> None:
+        """Compares stored steps and times of these frames with their headers; CorruptFileError where they differ."""
     def time_shift(self) -> float:
         """What time_offset or first_time add to all times, ps; 0 without them. Scans if that has not been done."""
     def times(self) -> NDArray[np.float64] | None:
@@ -648,6 +655,8 @@ class Commits:
     def __init__(self) -> None: ...
     def committed(self) -> tuple[int, int]:
         """Frames at the front of the file that are whole, and the byte behind them; on the disk after a sync that begins now."""
+    def head(self) -> int:
+        """Bytes before the first frame, which are written again with the number of frames."""
 
 class Encoder:
     """Frames of a trajectory as a file of a format; cells of three frames are read now."""

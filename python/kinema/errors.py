@@ -25,7 +25,9 @@ __all__ = [
     "WorkerError",
     "make",
     "missing_package",
+    "note_worker",
     "says_enough",
+    "with_name",
 ]
 
 
@@ -188,6 +190,36 @@ def missing_package(
 def says_enough(error: BaseException) -> bool:
     """Whether its message is all that is needed: defects of Kinema, and what others raise, are found by tracebacks."""
     return isinstance(error, Error) and not isinstance(error, InternalError)
+
+
+class RemoteTraceback(Exception):
+    """The traceback of an error on a worker, as text: the cause of the same error here."""
+
+    def __str__(self) -> str:
+        return f"\n{self.args[0]}"
+
+
+def note_worker(error: BaseException, place: str | None, text: str) -> None:
+    """Adds to an error of a worker where that was, if `place` says it, and its traceback there, `text`.
+
+    The traceback is in the note for errors that are found by tracebacks; else it is the cause of the error, which is
+    shown with its own traceback alone.
+    """
+    if says_enough(error):
+        if place is not None:
+            error.add_note(place)
+        error.__cause__ = RemoteTraceback(text)
+    else:
+        error.add_note(f"{place or 'on a worker'}:\n{text}")
+
+
+def with_name(error: Error, path: str, name: str) -> Error:
+    """The same error of a file that is called `name`, and has the name `path` for the time being."""
+    message = str(error).replace(path, name)
+    made = type(error)(message, path=name, format=error.format, frame=error.frame, offset=error.offset)
+    for note in getattr(error, "__notes__", []):
+        made.add_note(note)
+    return made
 
 
 def _restore(

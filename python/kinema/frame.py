@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, Self
@@ -243,7 +244,12 @@ class Part:
     @classmethod
     def of(cls, info: Mapping[str, Any]) -> Self:
         """Of what the core says."""
-        return cls(**{field.name: info[field.name] for field in fields(cls)})
+        known = {field.name: info[field.name] for field in fields(cls)}
+        # a time that was never written is not a number
+        for name in ("first_time", "last_time"):
+            if known[name] is not None and math.isnan(known[name]):
+                known[name] = None
+        return cls(**known)
 
 
 @dataclass(frozen=True)

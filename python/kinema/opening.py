@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import glob
 import inspect
 import math
 import os
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, cast
 from kinema import _core
 from kinema.choices import EXTERNAL as EXTERNAL_FILES
 from kinema.choices import INDEX, ON_TRUNCATED, OVERLAP, check_choice, renamed
-from kinema.errors import ArgumentError, CorruptFileError, Error, UnsupportedFormatError
+from kinema.errors import ArgumentError, CorruptFileError, Error, FileNotFound, UnsupportedFormatError
 from kinema.files import file_names, is_hdf5
 from kinema.following.patterns import GivenFiles
 from kinema.formats import h5md
@@ -199,7 +200,7 @@ def open(
     if is_atom_group(paths):
         raise ArgumentError("open takes file names or a Universe, found an AtomGroup; pass it as select= instead")
     patterns = file_names(paths)
-    cache = None if node_cache is None else _chosen_cache(node_cache)
+    cache = None if node_cache is None else _chosen_cache(node_cache, patterns)
     files = GivenFiles(tuple(patterns), None if cache is None else cache.root)
     names = files.checked()
     for name in names[1:]:
@@ -316,9 +317,16 @@ def open(
     return Trajectory(core, known, hdf5=options, opening=opening, stated=stated, given=files)
 
 
-def _chosen_cache(choice: NodeCacheChoice) -> NodeCache | None:
+def _chosen_cache(choice: NodeCacheChoice, names: Sequence[str]) -> NodeCache | None:
+    """The cache, whose folder is made where it is missing; FileNotFound before that for a file that is nowhere."""
+    from kinema.cache.markers import marker_path
     from kinema.cache.node_cache import node_cache_of
 
+    for name in names if isinstance(choice, (str, os.PathLike)) else ():
+        if glob.has_magic(name) and not glob.glob(name):
+            GivenFiles((name,), None).checked()
+        elif not glob.has_magic(name) and not os.path.lexists(name) and not os.path.lexists(marker_path(name)):
+            raise FileNotFound(f"{name}: no such file; check the name", path=name)
     return node_cache_of(choice)
 
 

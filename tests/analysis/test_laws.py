@@ -25,7 +25,7 @@ from kinema.execution.following import follow
 from kinema.execution.results_file import ResultArray
 from kinema.notes import collected
 from kinema.testing.analyses import every_analysis, examples_of, option_words, write_peptide
-from kinema.testing.children import start_child
+from kinema.testing.programs.children import start_child
 from kinema.testing.runner_work import assert_same
 
 N_FRAMES = 3000
@@ -97,7 +97,7 @@ with collected():
 
 @pytest.mark.processes
 def test_together_on_ranks(mpi: Any, folder: Path, expected: list[Any]) -> None:
-    assert mpi.script(3, RANKS, folder) == f"the same: {len(expected)}\n"
+    assert mpi.compute(3, RANKS, folder) == f"the same: {len(expected)}\n"
 
 
 # -- checkpoints and files ---------------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """Atoms of reference structures: compared by masses, names or number, and what is noted on it; notes on masses."""
 
+import pickle
 import warnings
 
 import MDAnalysis
@@ -230,10 +231,111 @@ def test_a_reference_that_stays_broken_is_noted(broken_protein):
         kn.analysis.RMSD(broken_protein, select="protein and name CA", reference=datafiles.GRO).run()
 
 
-def test_transforms_that_do_not_fit_the_reference_are_noted(protein, tmp_path):
+@pytest.fixture(scope="module")
+def structures(tmp_path_factory):
+    """Adenylate kinase without its solvent, broken as in `datafiles.GRO`: all atoms, and these in another order."""
+    folder = tmp_path_factory.mktemp("structures")
     universe = MDAnalysis.Universe(datafiles.GRO)
-    universe.select_atoms("protein").write(tmp_path / "protein.gro")
+    protein = universe.select_atoms("protein")
+    protein.write(folder / "protein.gro")
+    # residues keep their order, so that CA atoms do: within each the last atom comes first
+    reordered = universe.atoms[np.concatenate([one.atoms.indices[::-1] for one in protein.residues])]
+    reordered.write(folder / "reordered.gro")
+    with kn.Writer(folder / "protein.trr", protein.n_atoms) as writer:
+        cell = MDAnalysis.lib.mdamath.triclinic_vectors(universe.dimensions)
+        writer.write(positions=protein.positions, cell=cell)
+    return folder
+
+
+OTHER_ATOMS = {
+    "protein": lambda folder: folder / "protein.gro",
+    "other order": lambda folder: folder / "reordered.gro",
+    "universe": lambda folder: MDAnalysis.Universe(folder / "protein.gro"),
+    "group": lambda folder: MDAnalysis.Universe(folder / "protein.gro").select_atoms("name CA"),
+    "trajectory": lambda folder: kn.open(folder / "protein.trr", topology=folder / "protein.gro", stored=False),
+    "whole trajectory": lambda folder: kn.open(
+        folder / "protein.trr", topology=MDAnalysis.Merge(MDAnalysis.Universe(datafiles.TPR).select_atoms("protein"))
+    ).with_transform(kn.transforms.whole()),
+}
+
+
+@pytest.mark.parametrize("kind", OTHER_ATOMS)
+def test_references_of_other_atoms_are_made_whole(protein, structures, kind):
+    select, reference = "protein and name CA", OTHER_ATOMS[kind](structures)
+    rmsd = kn.analysis.RMSD(protein, select=select, reference=reference).run()
+    assert rmsd.results.values.mean() == pytest.approx(1.515, abs=1e-3)
+    assert not [note for note in rmsd.notes if "broken" in note or "not applied" in note or "no bonds" in note]
+    rmsf = kn.analysis.RMSF(protein, select=select, align="reference", reference=reference).run()
+    fitted = protein.with_transform(kn.transforms.superpose(select, reference=reference))
+    flat = kn.analysis.RMSF(fitted, select=select).run()
+    np.testing.assert_allclose(flat.results.rmsf, rmsf.results.rmsf, atol=1e-4)
+    assert rmsf.results.rmsf.mean() < 1.1
+
+
+def test_a_pickled_trajectory_knows_its_transforms_for_references(protein, structures):
+    again = pickle.loads(pickle.dumps(protein))
+    rmsd = kn.analysis.RMSD(again, select="protein and name CA", reference=structures / "protein.gro").run()
+    assert rmsd.results.values.mean() == pytest.approx(1.515, abs=1e-3)
+
+
+STACKS = {
+    "center": [kn.transforms.whole(), kn.transforms.center("name CA", weights="mass")],
+    "wrap": [kn.transforms.whole(), kn.transforms.wrap("protein", compound="molecules")],
+    "cluster": [
+        kn.transforms.whole(),
+        kn.transforms.cluster("protein"),
+        kn.transforms.center("protein", point=[1, 2, 3]),
+    ],
+    "superpose": [kn.transforms.whole("protein"), kn.transforms.superpose("name CA", ref_frame=3)],
+    "function": [kn.transforms.whole(), kn.transforms.function(lambda frame: _move(frame), "protein")],
+}
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_transforms_of_a_reference_are_those_of_a_first_frame(broken_protein, structures, stack):
+    """Frame 0 without its solvent: what is done to the frame is done to it, so that nothing is between both."""
+    atoms = broken_protein.select("protein")
+    frame = broken_protein.read([0], atoms, fields=["positions"])
+    with kn.Writer(structures / f"{stack}.trr", atoms.n_atoms) as writer:
+        writer.write(positions=frame["positions"][0], cell=frame["cells"][0])
+    alone = MDAnalysis.Merge(MDAnalysis.Universe(datafiles.TPR).select_atoms("protein"))
+    reference = kn.open(structures / f"{stack}.trr", topology=alone, stored=False)
+    changed = broken_protein.with_transform(*STACKS[stack])
+    options = {"select": "protein and name CA", "superposition": False}
+    found = kn.analysis.RMSD(changed, reference=reference, **options).run(frames=[0])
+    assert found.results.values[0] == pytest.approx(0, abs=1e-4)
+    unchanged = kn.analysis.RMSD(
+        changed, reference=reference.read([0])[0][reference.select("name CA").indices], **options
+    )
+    assert unchanged.run(frames=[0]).results.values[0] > 0.5
+
+
+@pytest.mark.parametrize(
+    ("transform", "why"),
+    [
+        (kn.transforms.center([0, 1, 2]), "it names atoms by their numbers in the trajectory"),
+        (kn.transforms.wrap("resname NA+", compound="residues"), r"'resname NA\+' (selects|names) no atoms"),
+    ],
+)
+def test_transforms_that_do_not_fit_the_reference_are_noted(protein, structures, transform, why):
+    changed = protein.with_transform(transform)
     with pytest.warns(
-        kn.Note, match=r"not those of the trajectory, so that its transforms \(whole\(\)\) are not applied"
+        kn.Note, match=rf"{transform.name}\(.*\) is not applied to the reference .*protein.gro.*: .*{why}"
     ):
-        kn.analysis.RMSD(protein, select="protein and name CA", reference=tmp_path / "protein.gro").run()
+        rmsd = kn.analysis.RMSD(changed, select="protein and name CA", reference=structures / "protein.gro").run()
+    # made whole all the same
+    assert rmsd.results.values.mean() == pytest.approx(1.515, abs=1e-3)
+
+
+def test_a_reference_of_other_atoms_that_stays_broken_is_noted(broken_protein, structures):
+    """First by bonds that the trajectory states, then if neither has bonds."""
+    options = {"select": "protein and name CA", "reference": structures / "protein.gro"}
+    with pytest.warns(kn.Note, match=r"reference .*protein.gro: 1 molecule is broken .*frame 0; --pbc whole \("):
+        kn.analysis.RMSD(broken_protein, **options)
+    frames = kn.open(datafiles.XTC, topology=datafiles.GRO, stored=False)
+    changed = frames.with_transform(kn.transforms.whole("protein"))
+    with pytest.warns(kn.Note, match="reference .*protein.gro: 1 molecule is broken .*--bonds guess"):
+        kn.analysis.RMSD(changed, **options)
+    guessed = frames.with_transform(kn.transforms.whole("protein", bonds="guess"))
+    rmsd = kn.analysis.RMSD(guessed, **options).run()
+    assert rmsd.results.values.mean() == pytest.approx(1.515, abs=1e-3)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import kinema as kn
-from kinema.testing import random_walk
+from kinema.testing import random_walk, write_dcd
 from kinema.writing import output_file, tables
 
 
@@ -56,12 +56,46 @@ def test_csv(rmsd, tmp_path):
     rmsd.save(path)
     lines = path.read_text().splitlines()
     comments = [line for line in lines if line.startswith("#")]
-    assert comments[0] == f"# kinema {kn.__version__}"
+    assert lines[1] == comments[0] == f"# kinema {kn.__version__}"
     assert any("small.dcd" in line and "fingerprint" in line for line in comments)
     assert any(line.startswith("# selection: all (15 atoms)") for line in comments)
     rows = list(csv.reader(line for line in lines if not line.startswith("#")))
     assert rows[0] == ["frame", "time (ps)", "rmsd (angstrom)", "rmsd of 3 indices (angstrom)"]
     np.testing.assert_array_equal(np.array(rows[1:], dtype=float), as_text(rmsd.results.rmsd))
+    np.testing.assert_array_equal(np.loadtxt(path, delimiter=",", skiprows=1), as_text(rmsd.results.rmsd))
+    named = np.genfromtxt(path, names=True, delimiter=",")
+    assert named.dtype.names == ("frame", "time_ps", "rmsd_angstrom", "rmsd_of_3_indices_angstrom")
+    np.testing.assert_array_equal(named["rmsd_angstrom"], seven_digits(rmsd.results.rmsd[:, 2]))
+    # replaced, as it is ours; so is one of a version that wrote provenance first
+    rmsd.save(path)
+    path.write_text("\n".join([*comments, lines[0], *lines[len(comments) + 1 :]]))
+    rmsd.save(path)
+    assert path.read_text().splitlines()[0] == lines[0]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "dat"])
+def test_a_table_of_many_columns_is_replaced(tmp_path, suffix):
+    """Its names alone take more than is read of other files to know them."""
+    write_dcd(tmp_path / "wide.dcd", random_walk(2, 100))
+    distances = kn.analysis.Distances(kn.open(tmp_path / "wide.dcd"), ag1=range(60), ag2=range(60, 100), all_pairs=True)
+    distances.run().save(tmp_path / f"wide.{suffix}")
+    line = (tmp_path / f"wide.{suffix}").read_text().splitlines()[0]
+    assert len(line) > 1 << 14
+    # as if there were more of them
+    text = (tmp_path / f"wide.{suffix}").read_text()
+    (tmp_path / f"wide.{suffix}").write_text(line + 2**16 * " " + text[len(line) :])
+    distances.save(tmp_path / f"wide.{suffix}")
+    (tmp_path / f"wide.{suffix}").write_text(line + 2**16 * " ")
+    with pytest.raises(kn.ArgumentError, match="is no table, picture or report that kinema wrote"):
+        distances.save(tmp_path / f"wide.{suffix}")
+
+
+def test_csv_in_pandas(rmsd, tmp_path):
+    pandas = pytest.importorskip("pandas")
+    rmsd.save(tmp_path / "rmsd.csv")
+    table = pandas.read_csv(tmp_path / "rmsd.csv", comment="#")
+    assert list(table) == ["frame", "time (ps)", "rmsd (angstrom)", "rmsd of 3 indices (angstrom)"]
+    np.testing.assert_array_equal(table.to_numpy(), as_text(rmsd.results.rmsd))
 
 
 def test_xvg(rmsd, tmp_path):

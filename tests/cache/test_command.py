@@ -19,7 +19,7 @@ import kinema as kn
 from kinema.cache import NodeCache
 from kinema.cli import main
 from kinema.testing import random_walk, write_dcd, write_xtc
-from kinema.testing.children import start_child
+from kinema.testing.programs.children import start_child
 
 
 def ran(words: list[Any], capsys: Any, code: int = 0) -> tuple[str, str]:

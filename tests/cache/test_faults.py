@@ -18,8 +18,8 @@ import kinema as kn
 from kinema import _core
 from kinema.cache import NodeCache
 from kinema.testing import KeeperTests
-from kinema.testing.children import all_ended, end_children, start_child
 from kinema.testing.keepers import settle
+from kinema.testing.programs.children import all_ended, end_children, start_child
 
 BLOCK = 64 << 10
 LIMIT = 64 << 20
@@ -102,7 +102,9 @@ def test_a_fetcher_that_is_killed_at_random_bytes(
     content = _content(path, 30 * BLOCK + 1)
     n_kills, seed = kills(n_kills), random.randrange(1 << 32)
     print("seed", seed)
-    killer = "\nfrom kinema.testing.children import kill_at_random\nkill_at_random(run, seed, *eval(sys.argv[6]))"
+    killer = (
+        "\nfrom kinema.testing.programs.children import kill_at_random\nkill_at_random(run, seed, *eval(sys.argv[6]))"
+    )
     process = _start(READ + killer, path, root, limit, 60 << 20, seed, (n_kills, 0.06), seconds=max(200, 10 * n_kills))
     assert process.stdin is not None
     assert process.stdout is not None

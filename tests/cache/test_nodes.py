@@ -23,7 +23,7 @@ import kinema as kn
 from kinema.cache import NodeCache, NodeServer, SharedBlocks, torch_store
 from kinema.cache.node_files import NodeFiles
 from kinema.cache.signed import signed
-from kinema.testing.children import start_child
+from kinema.testing.programs.children import start_child
 
 pytestmark = pytest.mark.usefixtures("own_key")
 
@@ -321,7 +321,7 @@ else:
 
 @pytest.mark.processes
 def test_ranks_tell_each_other_where_their_nodes_are(tmp_path: Path, source: Path, mpi: object) -> None:
-    out = mpi.script(4, RANKS, tmp_path)  # type: ignore[attr-defined]
+    out = mpi.compute(4, RANKS, tmp_path)  # type: ignore[attr-defined]
     lines = [line.split() for line in out.splitlines() if line.startswith("rank")]
     assert sorted(line[1] for line in lines) == ["0", "1", "2", "3"]
     assert all(line[2:4] == ["2", "True"] for line in lines)

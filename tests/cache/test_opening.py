@@ -362,3 +362,11 @@ def test_a_folder_that_is_refused(tmp_path: Path) -> None:
         cache_in(tmp_path)
     with pytest.raises(kn.ArgumentError, match="node_cache is a folder or a"):
         kn.open(tmp_path / "a.dcd", node_cache=3)  # type: ignore[arg-type]
+
+
+def test_a_call_that_is_refused_leaves_no_cache_folder(tmp_path: Path) -> None:
+    for paths in ("none.xtc", ["none.xtc", "other.xtc"], "none*.xtc"):
+        given = [str(tmp_path / one) for one in ([paths] if isinstance(paths, str) else paths)]
+        with pytest.raises(kn.FileNotFound):
+            kn.open(given, node_cache=tmp_path / "cache")
+    assert list(tmp_path.iterdir()) == []

@@ -18,7 +18,7 @@ import kinema as kn
 from kinema.cache import await_ready, publish, published
 from kinema.cache.keys import key_file, user_key
 from kinema.testing import random_walk, write_dcd
-from kinema.testing.children import start_child
+from kinema.testing.programs.children import start_child
 
 pytestmark = pytest.mark.usefixtures("own_key")
 
@@ -252,7 +252,7 @@ PRODUCER = """
 import os, random, sys
 sys.path.insert(0, {package!r})
 from kinema.cache import publish
-from kinema.testing.children import kill_at_random
+from kinema.testing.programs.children import kill_at_random
 
 folder = {folder!r}
 

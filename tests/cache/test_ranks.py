@@ -145,7 +145,7 @@ say("closed", rank, read(0, 1000), counts_of_all().peer_failures)
 def test_ranks_get_blocks_one_sided_and_each_leaves_its_source_once(tmp_path: Path, mpi: object) -> None:
     size = 40 * (1 << 16) + 777
     (tmp_path / "source.bin").write_bytes(np.random.default_rng(3).bytes(size))
-    out = mpi.script(3, BLOCKS, tmp_path)  # type: ignore[attr-defined]
+    out = mpi.compute(3, BLOCKS, tmp_path)  # type: ignore[attr-defined]
     lines = sorted(line.split() for line in out.splitlines())
     first = [line[1:] for line in lines if line[0] == "first"]
     assert [line[:2] for line in first] == [["0", "True"], ["1", "True"], ["2", "True"]], out
@@ -274,7 +274,7 @@ say("ended", rank)
 @pytest.mark.processes
 def test_sources_ranks_and_checksums_that_fail_lead_to_the_source(tmp_path: Path, mpi: object) -> None:
     (tmp_path / "source.bin").write_bytes(np.random.default_rng(4).bytes(6 << 16))
-    out = mpi.script(3, FAULTS, tmp_path)  # type: ignore[attr-defined]
+    out = mpi.compute(3, FAULTS, tmp_path)  # type: ignore[attr-defined]
     lines = out.splitlines()
     block = 1 << 16
 

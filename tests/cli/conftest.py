@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +14,7 @@ import pytest
 from MDAnalysisTests import datafiles
 
 import kinema
+from kinema.testing.programs.commands import call_kinema
 
 Kinema = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -71,10 +72,5 @@ def environment() -> dict[str, str]:
 
 @pytest.fixture
 def run_kinema(environment: dict[str, str]) -> Kinema:
-    """Runs `kinema` with the words and gives the finished process."""
-
-    def run(*words: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "kinema", *map(str, words)]
-        return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=cwd, timeout=120)
-
-    return run
+    """Calls `kinema` with the words in this process and gives exit code, stdout and stderr."""
+    return functools.partial(call_kinema, environment=environment)

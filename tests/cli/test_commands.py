@@ -17,7 +17,7 @@ import pytest
 
 from kinema.cli import main
 from kinema.testing import random_walk, write_dcd, write_xtc
-from kinema.testing.children import start_child
+from kinema.testing.programs.children import start_child
 
 
 def succeeded(done: subprocess.CompletedProcess[str]) -> str:

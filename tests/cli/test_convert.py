@@ -15,9 +15,7 @@ import pytest
 
 import kinema as kn
 from kinema.notes import collected
-from kinema.testing.children import start_child
-
-pytestmark = pytest.mark.processes
+from kinema.testing.programs.children import start_child
 
 
 def test_a_file_of_another_format(files: Any, tmp_path: Path, run_kinema: Any) -> None:
@@ -178,6 +176,7 @@ def stopped(
     return process.wait(timeout=120), last[-1] if last else ""
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 @pytest.mark.parametrize("suffix", ["dcd", "xtc", "h5md"])
 def test_a_run_that_is_stopped_leaves_the_old_file(
@@ -191,6 +190,7 @@ def test_a_run_that_is_stopped_leaves_the_old_file(
     assert output.read_bytes() == b"before"
 
 
+@pytest.mark.processes
 def test_a_run_with_a_checkpoint_goes_on(
     files: Any, tmp_path: Path, environment: dict[str, str], run_kinema: Any
 ) -> None:
@@ -209,6 +209,7 @@ def test_a_run_with_a_checkpoint_goes_on(
     assert done.returncode == 2 and "name the file with --checkpoint" in done.stderr
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("suffix", ["dcd", "xtc", "h5md"])
 def test_a_run_that_is_killed_leaves_its_temporary_file_alone(
     files: Any, tmp_path: Path, environment: dict[str, str], run_kinema: Any, suffix: str

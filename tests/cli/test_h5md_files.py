@@ -1,8 +1,6 @@
 """The command line on H5MD files that bring their own topology, and on files that nothing can read."""
 
 import json
-import subprocess
-import sys
 
 import h5py
 import numpy as np
@@ -10,11 +8,11 @@ import pytest
 
 import kinema as kn
 from kinema.testing.h5md_files import CASES
+from kinema.testing.programs.commands import call_kinema
 
 
 def kinema(folder, *words):
-    command = [sys.executable, "-m", "kinema", *words]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
+    return call_kinema(*words, cwd=folder)
 
 
 @pytest.fixture

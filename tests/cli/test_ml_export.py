@@ -20,7 +20,7 @@ from MDAnalysisTests import datafiles
 import kinema as kn
 import kinema.ml
 from kinema.notes import collected
-from kinema.testing.children import start_child
+from kinema.testing.programs.children import start_child
 
 RunKinema = Callable[..., "subprocess.CompletedProcess[str]"]
 

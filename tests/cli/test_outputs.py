@@ -17,7 +17,7 @@ import pytest
 import kinema as kn
 from kinema.cli import main
 from kinema.testing import random_walk, write_dcd
-from kinema.testing.children import start_child
+from kinema.testing.programs.children import start_child
 
 
 @pytest.fixture
@@ -167,7 +167,7 @@ def test_what_is_ours_is_replaced_and_trajectories_on_request(
         Path(name).write_text("mine")
     with pytest.raises(SystemExit, match="0"):
         main([*analysis, "--force"])
-    assert Path("a.csv").read_text().startswith("# kinema")
+    assert "\n# kinema " in Path("a.csv").read_text()
     capsys.readouterr()
 
 
@@ -186,7 +186,7 @@ def test_a_job_is_forced_by_who_runs_it_alone(tmp_path: Path, monkeypatch: pytes
     assert "force" in capsys.readouterr().err
     with pytest.raises(SystemExit, match="0"):
         main(["run", "job.toml", "--force"])
-    assert Path("a.csv").read_text().startswith("# kinema")
+    assert "\n# kinema " in Path("a.csv").read_text()
 
 
 def test_an_output_that_is_an_input_is_refused_in_python(tmp_path: Path) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 
+import MDAnalysis
 import numpy as np
 import pytest
 from MDAnalysisTests import datafiles
 
 import kinema as kn
-
-pytestmark = pytest.mark.processes
 
 
 def test_a_broken_protein_is_noted_and_made_whole(run_kinema, files):
@@ -37,6 +36,7 @@ def test_convert_gives_the_same_bytes_for_any_number_of_workers(run_kinema, file
     assert not any("broken" in note for note in json.loads(checked.stdout)["notes"])
 
 
+@pytest.mark.processes
 def test_jumps_are_counted_by_the_workers_of_the_command_and_as_asked(run_kinema, files, tmp_path):
     words = [
         "rgyr",
@@ -220,6 +220,18 @@ def test_the_largest_molecule_is_known_of_bonds(run_kinema, files, tmp_path):
     assert "which molecule is the largest is known of bonds" in refused.stderr
     centred = run_kinema(*words, "--pbc", "mol", "--center", "--bonds", "guess")
     assert "it is the largest molecule, 3341 atoms from atom 1 on" in centred.stderr
+
+
+def test_references_are_made_whole_on_the_command_line(run_kinema, files, tmp_path):
+    """That of all atoms, and one of the protein alone, both broken; 22 angstrom where they are taken as they stand."""
+    MDAnalysis.Universe(datafiles.GRO).select_atoms("protein").write(tmp_path / "protein.gro")
+    words = ("-s", datafiles.TPR, "-f", files.xtc, "--select", "protein and name CA", "--pbc", "whole", "--json")
+    for reference in (datafiles.GRO, tmp_path / "protein.gro"):
+        rmsd = json.loads(run_kinema("rmsd", *words, "--reference", reference).stdout)
+        assert rmsd["mean"] == pytest.approx(1.515, abs=1e-3)
+        assert not [note for note in rmsd["notes"] if "match by masses" not in note]
+        rmsf = json.loads(run_kinema("rmsf", *words, "--align", "reference", "--reference", reference).stdout)
+        assert rmsf["mean"] < 1.1
 
 
 def test_frames_are_fitted_on_a_reference_structure(run_kinema, files, tmp_path):

@@ -14,8 +14,8 @@ import h5py
 import numpy as np
 import pytest
 
-from kinema.testing.children import start_child
 from kinema.testing.h5md_files.building import add_element, start_h5md
+from kinema.testing.programs.children import start_child
 
 pytestmark = pytest.mark.processes
 

@@ -499,7 +499,7 @@ def test_the_checkpoint_of_an_earlier_build_is_refused_by_its_version(traj: kn.T
     content = bytearray(path.read_bytes())
     content[8] = 3
     path.write_bytes(content)
-    with pytest.raises(kn.UnsupportedFormatError, match=r"byte 8: wrong version of a checkpoint, expected 5, found 3"):
+    with pytest.raises(kn.UnsupportedFormatError, match=r"byte 8: wrong version of a checkpoint, expected 6, found 3"):
         kn.analysis.RMSD(traj).run(checkpoint=path)
 
 

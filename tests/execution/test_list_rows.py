@@ -11,6 +11,8 @@ import pytest
 
 import kinema as kn
 from kinema import _core
+from kinema.errors import CorruptFileError
+from kinema.execution.checkpoint.counted import CountedBytes
 from kinema.execution.results_file import ResultDataset, ResultFile
 from kinema.testing import random_walk, write_dcd
 from kinema.testing.runner_work import N_FRAMES, analysis_named, walk_in
@@ -83,6 +85,36 @@ def test_rows_that_no_checkpoint_counts_on_are_ignored(tmp_path: Path) -> None:
     again.finish()
     check(tmp_path / "rows.h5")
     assert [one.name for one in tmp_path.iterdir()] == ["rows.h5"]
+
+
+def test_rows_of_leaves_that_count_are_digested(tmp_path: Path) -> None:
+    file = made(tmp_path / "rows.h5")
+    file.create()
+    file.protect()
+    for frames in (range(8, 10), range(2, 4), range(4, 8)):
+        file.write(frames.start // 2, [rows_of(frames)])
+    # leaf 1, and leaves 2 and 3; leaf 4 does not count
+    counted = file.counted([(0, 1), (1, 1)])
+    (beside,) = tmp_path.glob("rows.near-rows.part-*")
+    assert set(counted) == {file.part, str(beside)}
+    assert counted[str(beside)] == [(3 * 12, 7 * 12), (7 * 12, 12 * 12)]
+    digests = {name: CountedBytes().digests(name, runs) for name, runs in counted.items()}
+    for name, cells in digests.items():
+        kept = Path(name).read_bytes()
+        assert cells
+        for start, stop, _ in cells:
+            changed = bytearray(kept)
+            changed[(start + stop) // 2] ^= 1
+            Path(name).write_bytes(changed)
+            with pytest.raises(CorruptFileError, match="were changed since they were written"):
+                CountedBytes.check(name, cells)
+        Path(name).write_bytes(kept)
+    # what is written later changes nothing of it
+    file.write(0, [rows_of(range(2))])
+    for name, cells in digests.items():
+        CountedBytes.check(name, cells)
+    file.finish()
+    check(tmp_path / "rows.h5")
 
 
 def test_a_run_that_was_killed_while_it_finished_is_finished_again(

@@ -21,7 +21,7 @@ from kinema.execution.checkpoint import Checkpoint
 from kinema.execution.checkpoint.file import load
 from kinema.selection.frames import FrameSelection
 from kinema.testing import random_walk, write_dcd
-from kinema.testing.children import start_child
+from kinema.testing.programs.children import start_child
 
 N_FRAMES, N_ATOMS = 60, 12
 

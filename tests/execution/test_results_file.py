@@ -16,6 +16,7 @@ import pytest
 
 import kinema as kn
 from kinema.execution.checkpoint import Checkpoint
+from kinema.execution.checkpoint.file import load
 from kinema.execution.results_file import ResultArray, ResultFile, ResultTable
 from kinema.testing import random_walk, write_dcd
 
@@ -377,6 +378,25 @@ def test_a_file_that_is_not_that_of_the_checkpoint(traj: kn.Trajectory, out: Pat
     # nothing of that has cost what was done
     part.write_bytes(whole)
     assert kn.analysis.RMSD(traj).run(checkpoint=path, out=out).timings.frames_restored == N_FRAMES
+
+
+def test_a_file_that_was_changed_in_rows_that_count(traj: kn.Trajectory, out: Path, tmp_path: Path) -> None:
+    path = tmp_path / "run.ckpt"
+    _begun(traj, path, out)
+    part, kept, saved = _part(out), _part(out).read_bytes(), path.read_bytes()
+    content = load(str(path))
+    assert content is not None
+    digests = content.counted[part.name]
+    assert sum(stop - start for start, stop, _ in digests) >= N_FRAMES * 8
+    for start, stop, _ in digests:
+        changed = bytearray(kept)
+        changed[(start + stop) // 2] ^= 1
+        part.write_bytes(changed)
+        with pytest.raises(kn.CorruptFileError, match=rf"{part.name}: byte {start}: .* were changed since they were"):
+            kn.analysis.RMSD(traj).run(checkpoint=path, out=out)
+        assert part.read_bytes() == bytes(changed) and path.read_bytes() == saved
+    part.write_bytes(kept)
+    assert kn.analysis.RMSD(traj).run(checkpoint=path, out=out).timings.frames_restored > 0
 
 
 def test_a_kept_checkpoint_of_a_run_with_a_file(traj: kn.Trajectory, out: Path, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from tests.following.writers import Made, Program, Stage, appending, extending, 
 
 import kinema as kn
 from kinema.notes import collected
-from kinema.testing.children import start_child
+from kinema.testing.programs.children import start_child
 
 N_FRAMES = 30
 

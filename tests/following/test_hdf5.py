@@ -17,7 +17,7 @@ from kinema.errors import RewoundError
 from kinema.following import when_there
 from kinema.notes import collected
 from kinema.testing import random_walk
-from kinema.testing.children import start_child
+from kinema.testing.programs.children import start_child
 
 PROGRAM = Path(__file__).with_name("hdf5_program.py")
 N_FRAMES = 25

@@ -14,7 +14,7 @@ import kinema as kn
 from kinema.following import when_there
 from kinema.notes import collected
 from kinema.testing import random_walk
-from kinema.testing.children import start_child
+from kinema.testing.programs.children import start_child
 
 PROGRAM = Path(__file__).with_name("killed_program.py")
 N_FRAMES = 40

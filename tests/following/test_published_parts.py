@@ -18,7 +18,7 @@ from tests.following.writers import Program, Stage, Steps, make
 import kinema as kn
 from kinema.ml import FrameDataset
 from kinema.notes import collected
-from kinema.testing.children import start_child
+from kinema.testing.programs.children import start_child
 
 pytestmark = pytest.mark.processes
 

@@ -19,7 +19,7 @@ from kinema.cache.waiting import Watch
 from kinema.errors import FileNotFound
 from kinema.following import when_there
 from kinema.notes import collected
-from kinema.testing.children import start_child
+from kinema.testing.programs.children import start_child
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="inotify is of Linux")

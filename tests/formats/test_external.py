@@ -6,7 +6,6 @@ import pickle
 import shlex
 import shutil
 import signal
-import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -21,7 +20,8 @@ from kinema.formats.external import Describer, ExternalOptions
 from kinema.formats.external_frames import reader_class
 from kinema.notes import collected
 from kinema.testing import FormatTests, Golden, random_walk
-from kinema.testing.children import start_child
+from kinema.testing.programs.children import start_child
+from kinema.testing.programs.commands import call_kinema
 
 # file, MDAnalysis' format where the name does not say it, file that says how many atoms there are
 FILES = {
@@ -461,8 +461,7 @@ def test_listed_formats_are_those_of_mdanalysis():
 
 def test_check_and_info_of_files_without_times():
     assert not kn.check(data.XYZ).problems
-    words = [sys.executable, "-m", "kinema", "info", data.XYZ]
-    shown = subprocess.run(words, capture_output=True, text=True, timeout=120, check=True).stdout
+    shown = call_kinema("info", data.XYZ).stdout
     assert "10 frames of 1284 atoms\n" in shown.replace(",", "")
     assert "nan" not in shown
 

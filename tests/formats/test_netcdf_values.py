@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import kinema as kn
+from kinema.cli import main
 from kinema.notes import collected
 
 FORMS = ["NETCDF3_CLASSIC", "NETCDF3_64BIT_OFFSET", "NETCDF3_64BIT_DATA", "NETCDF4"]
@@ -96,6 +98,17 @@ def test_times_that_were_never_written_are_nan_and_noted(tmp_path: Path, form: s
     traj, found, notes = noted(made(tmp_path / "a.nc", form, one, kind=kind))
     assert_array_equal(traj.times, [0, 2, np.nan, np.nan])
     assert len(notes) == 1 and "frame 2" in notes[0]
+
+
+def test_info_of_a_file_without_times(capsys: pytest.CaptureFixture[str]) -> None:
+    """Absence is no number: JSON has no NaN."""
+    for more in ([], ["--json"]):
+        with pytest.raises(SystemExit, match="0"):
+            main(["info", str(DATA / "filltime.nc"), *more])
+    text, _, facts = capsys.readouterr().out.strip().rpartition("\n")
+    assert "times " not in text and "nan" not in text.replace("title", "")
+    found = json.loads(facts, parse_constant=pytest.fail)
+    assert (found["dt"], found["parts"][0]["first_time"], found["parts"][0]["last_time"]) == (None, None, None)
 
 
 def test_the_public_file_without_times() -> None:

@@ -23,11 +23,12 @@ from MDAnalysis.analysis.rms import RMSD, RMSF
 from MDAnalysisTests.datafiles import DCD, PSF
 
 import kinema as kn
-from kinema.interop.mdanalysis import Backend, KinemaReader
+from kinema.interop.mdanalysis import Backend, KinemaReader, kept_universes
 from kinema.interop.mdanalysis.backend import starting_note
 from kinema.resources import default_workers
 from kinema.runners.dask.runner import Dask
 from kinema.runners.local.processes import ProcessesRunner
+from kinema.runners.serialization import serialize
 
 pytestmark = pytest.mark.processes
 
@@ -205,6 +206,49 @@ def test_workers_of_a_block_stay_for_the_next_analysis(universe: MDAnalysis.Univ
     assert not psutil.wait_procs(processes, timeout=60)[1]
 
 
+class Doubling(Gyration):
+    """Changes the Universe that it is of."""
+
+    def _single_frame(self) -> None:
+        super()._single_frame()
+        self._group.masses = 2 * self._group.masses[::-1]
+
+
+@pytest.mark.parametrize("atoms", ["all", "name CA"])
+def test_a_universe_is_sent_once(universe: MDAnalysis.Universe, monkeypatch: pytest.MonkeyPatch, atoms: str) -> None:
+    sent: list[object] = []
+
+    def serialized(content: object) -> bytes:
+        sent.append(content)
+        return serialize(content)
+
+    monkeypatch.setattr(kept_universes, "serialize", serialized)
+    group = universe.select_atoms(atoms)
+
+    def found(analysis: AnalysisBase, name: str, **backend: Any) -> Any:
+        return analysis.run(stop=20, **backend).results[name]
+
+    with Backend("processes", 2) as backend:
+        on_workers = {"backend": backend, "unsupported_backend": True, "n_parts": 5}
+        for frame in (0, 7, 3):
+            universe.trajectory[frame]
+            expected = found(Departure(group), "far")
+            universe.trajectory[frame]
+            assert found(Departure(group), "far", **on_workers) == expected
+        np.testing.assert_array_equal(found(Gyration(group), "radii", **on_workers), found(Gyration(group), "radii"))
+        # each part has the Universe as it is here
+        found(Doubling(group), "radii", **on_workers)
+        np.testing.assert_array_equal(found(Gyration(group), "radii", **on_workers), found(Gyration(group), "radii"))
+        assert sent == [universe]
+        group.masses = np.arange(1.0, 1.0 + len(group))
+        np.testing.assert_array_equal(found(Gyration(group), "radii", **on_workers), found(Gyration(group), "radii"))
+        assert sent == [universe, universe]
+        universe.load_new(DCD, in_memory=True)
+        universe.trajectory.coordinate_array[:] *= 2
+        np.testing.assert_array_equal(found(Gyration(group), "radii", **on_workers), found(Gyration(group), "radii"))
+        assert sent == [universe, universe], "sent with each analysis, as its arrays may be changed"
+
+
 def test_a_start_that_takes_longer_than_the_work_is_noted() -> None:
     # 3 s in all, of which two workers computed 0.4 s each at a time
     note = starting_note(3.0, [0.2] * 4, 2)
@@ -251,12 +295,14 @@ def test_analyses_that_a_script_defines(tmp_path: Path) -> None:
         "    def _get_aggregator(self):\n"
         "        return ResultsGroup({'frames': ResultsGroup.flatten_sequence})\n"
         f"mine = Mine(MDAnalysis.Universe({PSF!r}, {DCD!r}).trajectory)\n"
-        "mine.run(backend=Backend('processes', 2, progress=False), unsupported_backend=True, n_parts=3)\n"
+        # its workers stay until the interpreter ends
+        "backend = Backend('processes', 2, progress=False)\n"
+        "mine.run(backend=backend, unsupported_backend=True, n_parts=3)\n"
         "print(mine.results.frames == list(range(98)))\n"
     )
     (tmp_path / "script.py").write_text(text)
     done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=120)
-    assert done.stdout == "True\n", done.stderr
+    assert done.stdout == "True\n" and "Traceback" not in done.stderr, done.stderr
 
 
 def test_analyses_that_cannot_be_split(universe: MDAnalysis.Universe) -> None:

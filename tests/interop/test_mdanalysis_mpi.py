@@ -190,7 +190,7 @@ compare("contiguous.h5md", dt=0.5, time_offset=3.0)
 compare(["first.h5md", "second.h5md"])
 say("equal")
 """
-    assert mpi.script(n_ranks, text, cases) == "equal\n" * n_ranks
+    assert mpi.compute(n_ranks, text, cases) == "equal\n" * n_ranks
 
 
 @with_mpi
@@ -225,7 +225,7 @@ except kn.ArgumentError as error:
     say(error)
 """
     expected = "compressed.h5md: the reader was closed; with driver='mpio' all ranks make a new one\n"
-    assert mpi.script(2, text, cases) == expected * 2
+    assert mpi.compute(2, text, cases) == expected * 2
 
 
 @with_mpi
@@ -247,7 +247,7 @@ if rank == 1:
     assert not through_mpio
 say("done")
 """
-    assert mpi.script(2, text, cases) == "done\n" * 2
+    assert mpi.compute(2, text, cases) == "done\n" * 2
 
 
 # a reader of the script itself is collected at its end, that of a Universe is in a circle of references
@@ -289,7 +289,7 @@ for names in ("md.dcd", ["md.h5md", "md.dcd"], "absent.h5md", "linked.h5md"):
         say(error)
 assert comm.allreduce(1) == comm.size
 """
-    lines = sorted(mpi.script(2, text, folder).splitlines())[::2]
+    lines = sorted(mpi.compute(2, text, folder).splitlines())[::2]
     assert lines[0].startswith("absent.h5md: no such file")
     assert lines[1].startswith(
         "linked.h5md: H5MD frame 0: positions (a virtual data set, or one of another file) cannot"
@@ -301,7 +301,7 @@ assert comm.allreduce(1) == comm.size
 def test_without_a_parallel_h5py_the_listing_says_so(mpi: Any, folder: Path) -> None:
     plain = PLAIN_H5PY if h5py.get_config().mpi else ""
     text = f"{BEGIN}{plain}try:\n    {LISTING}except kn.ArgumentError as error:\n    say(error)"
-    lines = mpi.script(2, text, folder).splitlines()
+    lines = mpi.compute(2, text, folder).splitlines()
     assert len(lines) == 2
     assert all("driver='mpio' needs an h5py that was built with MPI" in line for line in lines)
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import struct
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ import pytest
 import kinema as kn
 from kinema.notes import collected
 from kinema.testing import random_walk, write_dcd, write_trr, write_xtc
+from kinema.testing.programs.commands import call_kinema
 
 N_FRAMES, N_ATOMS = 40, 30
 DAMAGED = (7, 9, 31)
@@ -97,29 +96,19 @@ def test_salvage_copies_frames_byte_for_byte(path: Path, tmp_path: Path) -> None
 
 
 def test_the_command_line(path: Path, tmp_path: Path) -> None:
-    def kinema(*words: object) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "kinema", *map(str, words)],
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-            env={"PYTHONPATH": str(Path(kn.__file__).parent.parent), "HOME": str(tmp_path)},
-        )
-
     damage(path)
-    assert kinema("rmsd", "-f", path).returncode == 2
-    done = kinema("rmsd", "-f", path, "--skip-damaged", "--json")
+    assert call_kinema("rmsd", "-f", path).returncode == 2
+    done = call_kinema("rmsd", "-f", path, "--skip-damaged", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["frames_used"] == N_FRAMES - 3
     assert "note: 3 of 40 frames are damaged" in done.stderr
     out = tmp_path / f"saved{path.suffix}"
-    done = kinema("check", path, "--salvage", "-o", out)
+    done = call_kinema("check", path, "--salvage", "-o", out)
     assert done.returncode == 1, done.stderr
     assert "37 frames, 3 damaged frames left out" in done.stdout
     assert kn.open(out).n_frames == 37
-    assert kinema("check", path, "--salvage").returncode == 2
-    assert kinema("check", out).returncode in (0, 1)
+    assert call_kinema("check", path, "--salvage").returncode == 2
+    assert call_kinema("check", out).returncode in (0, 1)
 
 
 def test_salvage_of_another_format(tmp_path: Path) -> None:
@@ -149,9 +138,7 @@ def test_the_command_leaves_damaged_frames_out(tmp_path: Path) -> None:
     path = tmp_path / "a.xtc"
     write_xtc(path, random_walk(N_FRAMES, N_ATOMS))
     whole = damage(path)
-    words = [sys.executable, "-m", "kinema", "convert", str(path), "-o", str(tmp_path / "b.xtc"), "--skip-damaged"]
-    environment = {"PYTHONPATH": str(Path(kn.__file__).parent.parent), "HOME": str(tmp_path)}
-    done = subprocess.run(words, capture_output=True, text=True, timeout=120, env=environment)
+    done = call_kinema("convert", path, "-o", tmp_path / "b.xtc", "--skip-damaged")
     assert done.returncode == 0, done.stderr
     assert "37 frames" in done.stdout and "numbers 7, 9, 31" in done.stderr
     assert (tmp_path / "b.xtc").read_bytes() == whole

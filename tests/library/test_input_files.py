@@ -16,7 +16,7 @@ from kinema.files import open_regular, read_regular
 from kinema.selection.gromacs_index import read_groups
 from kinema.selection.topology import Topology
 from kinema.testing import random_walk, write_dcd, write_xtc
-from kinema.testing.children import start_child
+from kinema.testing.programs.children import start_child
 
 # each reads `bad`, which is no regular file; `traj` is a trajectory
 READERS = {

@@ -17,7 +17,7 @@ from kinema.cache import NodeCache
 from kinema.cache import open as open_through
 from kinema.cache.keys import key_file, user_key
 from kinema.stored.records import Record, RecordFolder
-from kinema.testing.children import start_child
+from kinema.testing.programs.children import start_child
 
 NOBODY = 65534
 AS_NOBODY = f"""

@@ -45,6 +45,7 @@ def of_fortran_records() -> Iterator[pytest.param]:
     for name, suffix, data, marker in (
         ("DCD", "dcd", dcd_bytes(POSITIONS, cell=CELLS), "<i"),
         ("DCD, big-endian", "dcd", dcd_bytes(POSITIONS, cell=CELLS, byte_order=">"), ">i"),
+        ("DCD of four dimensions", "dcd", dcd_bytes(POSITIONS, fourth=True), "<i"),
         ("HISTORY", "HISTORY", unformatted_bytes([POSITIONS, -POSITIONS], cells=CELLS), "<i"),
         ("HISTORY of 8-byte lengths", "HISTORY", unformatted_bytes([POSITIONS], marker="i8"), "<q"),
     ):
@@ -109,7 +110,9 @@ def test_counts_of_frames(tmp_path: Path, name: str, counted: int) -> None:
     # frames that a count leaves out may be those of a program that is writing; a DCD's own size says how many there are
     if counted < N_FRAMES or name == "DCD":
         assert report.ok, str(report)
-        (note,) = [note for note in report.notes if "header says" in note]
+        note, *lines = [note for note in report.notes if "header says" in note]
+        # that of HISTORY counts lines as well
+        assert len(lines) == (name == "HISTORY")
         assert f"header says {counted} frames" in note and "file holds" in note and str(N_FRAMES) in note
     else:
         assert [(problem.kind, problem.frame) for problem in report.problems] == [("truncated", N_FRAMES)]
@@ -118,6 +121,22 @@ def test_counts_of_frames(tmp_path: Path, name: str, counted: int) -> None:
     trajectory = kn.open(path, stored=False)
     trajectory.read()
     assert any(f"{counted} frames" in note for note in trajectory.notes)
+
+
+@pytest.mark.parametrize("lines", ["71", "", "x", "9" * 20])
+def test_counts_of_lines_of_history(tmp_path: Path, lines: str) -> None:
+    path = tmp_path / "HISTORY"
+    data = bytearray(history_bytes(POSITIONS))
+    n_lines, at = len(data) // RECORD, RECORD + 51
+    assert data[at : at + 21] == b"%21d" % n_lines
+    data[at : at + 21] = lines.rjust(21).encode()
+    path.write_bytes(data)
+    noted = f'header says {N_FRAMES} frames and "{lines}" lines, expected {n_lines} lines for so many frames'
+    report, trajectory = kn.check(path), kn.open(path, stored=False)
+    assert report.ok and len(trajectory.read()) == N_FRAMES
+    for notes in (report.notes, trajectory.notes):
+        # of programs that do not count there is nothing to compare
+        assert [note.endswith(noted) for note in notes if "lines" in note] == ([True] if lines else [])
 
 
 @pytest.mark.parametrize("where", ["head of the file", "head of a frame"])

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import pickle
 import struct
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,7 @@ from kinema.formats.h5md.units import scale_to_kinema
 from kinema.notes import collected
 from kinema.selection.frames import FrameSelection
 from kinema.selection.time_range import frames_between
+from kinema.testing.programs.commands import call_kinema
 
 ROOT = Path(__file__).resolve().parents[2]
 DCD = ROOT / "tests/data/golden/ca.dcd"
@@ -310,11 +309,6 @@ def test_what_cannot_be_meant_is_refused(options: dict[str, Any], words: str) ->
 # -- the command line -----------------------------------------------------------------------------------------------
 
 
-def kinema(*words: object) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-m", "kinema", *map(str, words)]
-    return subprocess.run(line, capture_output=True, text=True, timeout=120, check=False)
-
-
 def options_of(command: str) -> set[str]:
     import typer
 
@@ -365,25 +359,25 @@ def test_a_format_is_stated_in_python_and_in_commands(
 def test_commands_take_units_and_times(tmp_path: Path) -> None:
     path, output = xtc(tmp_path), tmp_path / "rgyr.csv"
     stated = ("--input-units", "length=angstrom,time=ns", "--t0", "5")
-    done = kinema("rgyr", "-f", path, "--weights", "none", *stated, "-o", output)
+    done = call_kinema("rgyr", "-f", path, "--weights", "none", *stated, "-o", output)
     assert done.returncode == 0, done.stderr
     lines = [line for line in output.read_text().splitlines() if not line.startswith("#")]
     rows = [float(line.split(",")[1]) for line in lines[1:]]
     assert "stated t0: 5 ps" in output.read_text()
     np.testing.assert_allclose(rows, 5.0 + 10_000.0 * np.arange(5))
-    info = json.loads(kinema("info", path, "--timestep", "2", "--json").stdout)
+    info = json.loads(call_kinema("info", path, "--timestep", "2", "--json").stdout)
     assert (info["dt"], info["stated"]) == (2.0, {"dt": "2 ps"})
     for words in (("--input-units", "length"), ("--timestep", "0"), ("--t0", "nan"), ("--input-units", "time=nm")):
-        done = kinema("info", path, *words)
+        done = call_kinema("info", path, *words)
         assert done.returncode == 2
         assert words[0] in done.stderr
     # the fifth frame is 4 ps after the first
-    assert kinema("check", path, "--timestep", "1e-3", "--t0", "-5").returncode == 0
+    assert call_kinema("check", path, "--timestep", "1e-3", "--t0", "-5").returncode == 0
     for command in ("index", "split", "join", "repack"):
         assert not {"--t0", "--timestep"} & options_of(command), "they leave the times of the files"
     for command in ("check", "index"):
-        assert kinema(command, path, "--input-units", "length=angstrom").returncode == 0
-    refused = kinema("info", path, "--group", "all")
+        assert call_kinema(command, path, "--input-units", "length=angstrom").returncode == 0
+    refused = call_kinema("info", path, "--group", "all")
     assert refused.returncode == 2
     assert "--particles" in refused.stderr
 
@@ -392,11 +386,11 @@ def test_info_shows_the_box_and_what_a_selection_costs(tmp_path: Path) -> None:
     datafiles = pytest.importorskip("MDAnalysisTests.datafiles")
     for topology, path in ((datafiles.PSF, datafiles.DCD), (datafiles.GRO, datafiles.XTC)):
         words = ("info", path, "-s", topology, "--select", "name CA")
-        done = kinema(*words)
+        done = call_kinema(*words)
         assert done.returncode == 0, done.stderr
         assert "selection name CA: 214 of" in done.stdout
         assert "box: " in done.stdout
-        facts = json.loads(kinema(*words, "--json").stdout)
+        facts = json.loads(call_kinema(*words, "--json").stdout)
         assert facts["selection"]["n_atoms"] == 214
         assert facts["selection"]["bytes_wanted"] == 12 * 214
         assert facts["selection"]["bytes_read"] > 0

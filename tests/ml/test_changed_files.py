@@ -14,7 +14,8 @@ import pytest
 from kinema import errors
 from kinema.ml import FrameDataset, Loader, SampleDataset, statistics
 from kinema.testing import random_walk, write_dcd, write_h5md, write_trr, write_xtc
-from kinema.testing.keepers import CHANGES, HARMLESS, settle
+from kinema.testing.changes import CHANGES, HARMLESS
+from kinema.testing.keepers import settle
 from kinema.testing.synthetic import Synthetic
 
 N, FEATURES = 96, 37

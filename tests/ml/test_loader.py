@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from kinema.errors import ArgumentError, CorruptFileError, MemoryLimitError
 from kinema.ml import Batch, Dataset, Order, SampleDataset, Subset
 from kinema.ml.loading.buffers import Buffers
 from kinema.notes import collected
-from kinema.testing.children import start_child
+from kinema.testing.programs.children import start_child
 
 sys.path.insert(0, str(Path(__file__).parent))
 from loader_cases import Numbers, loader_of, readahead_threads, samples, settled
@@ -304,7 +305,7 @@ def test_a_buffer_is_taken_by_one_reader() -> None:
 
 def test_all_buffers_go_round() -> None:
     asked: list[int] = []
-    buffers = Buffers(5, lambda size: asked.append(size) or np.empty(size, np.uint8))  # type: ignore[func-returns-value]
+    buffers = Buffers(5, partial(Batch, lambda size: asked.append(size) or np.empty(size, np.uint8)))
     ready: list[Batch] = []
     for number in range(40):
         batch = buffers.take().start(np.array([number]))
@@ -315,6 +316,25 @@ def test_all_buffers_go_round() -> None:
             # the loop has one, three are ready
             assert ready.pop(0)["x"][0, 0] == number - 3
     assert len(asked) == 4
+
+
+def test_memory_serves_all_loops_until_the_loader_is_closed() -> None:
+    class Recording(Numbers):
+        def read(self, ids: Any, *, out: Batch | None = None, workers: int | None = None) -> Batch:
+            into.append(out)
+            return super().read(ids, out=out, workers=workers)
+
+    into: list[Batch | None] = []
+    dataset = Recording(200)
+    loader = loader_of(dataset, 10, memory=4 * 10 * dataset.sample_bytes, next_epoch=False)
+    for _ in range(6):
+        assert len(samples(loader)) == 20
+    first = {id(one) for one in into}
+    assert len(into) == 120 and len(first) <= 5
+    loader.close()
+    del into[:-1]
+    assert len(samples(loader)) == 20
+    assert id(into[0]) not in {id(one) for one in into[1:]}
 
 
 def test_dtype_and_times() -> None:

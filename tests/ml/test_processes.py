@@ -15,7 +15,7 @@ import pytest
 import kinema as kn
 from kinema.ml import Dataset, FrameDataset, SampleDataset, Statistics, Subset
 from kinema.ml.statistics.normalised import Normalised
-from kinema.testing.children import start_child
+from kinema.testing.programs.children import start_child
 from kinema.testing.writers import write_dcd
 
 sys.path.insert(0, str(Path(__file__).parent))

@@ -12,7 +12,19 @@ import pytest
 
 import kinema as kn
 from kinema import errors
-from kinema.ml import DataSplit, FrameDataset, SampleDataset, Subset, split_by_time, split_by_trajectory, statistics
+from kinema.ml import (
+    DataSplit,
+    FrameDataset,
+    Loader,
+    SampleDataset,
+    Subset,
+    split_by_composition,
+    split_by_time,
+    split_by_trajectory,
+    statistics,
+)
+from kinema.ml.compositions import formula
+from kinema.selection.atom_table import Atoms
 from kinema.testing.writers import write_dcd
 
 PARTS = {"train": 0.6, "test": 0.2, "validation": 0.2}
@@ -76,6 +88,65 @@ def test_samples_of_an_archive_are_divided_by_the_files_that_it_was_made_of(tmp_
     assert sorted(np.concatenate([*split.parts.values()]).tolist()) == list(range(20))
 
 
+MOLECULES = [[8, 1, 1], [1, 8, 1], [6, 8, 0], [7, 7, 0], [1, 0, 8], [8, 6, 8], [1, 1, 0]]
+FORMULAS = ["H2O", "H2O", "CO", "N2", "HO", "CO2", "H2"]
+
+
+def test_samples_of_a_formula_go_to_one_part(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    kinds = random.integers(len(MOLECULES), size=200)
+    for file, own in enumerate(np.split(kinds, [80])):
+        np.savez(tmp_path / f"{file}.npz", x=random.random((len(own), 2)), z=np.array(MOLECULES, np.uint8)[own])
+    data = SampleDataset([tmp_path / "0.npz", tmp_path / "1.npz"], fields="x")
+    split = split_by_composition(data, {"train": 2, "test": 1}, field="z", seed=1)
+    of = {name: {FORMULAS[kind] for kind in kinds[ids]} for name, ids in split.parts.items()}
+    assert not of["train"] & of["test"] and of["train"] | of["test"] == set(FORMULAS)
+    assert sorted(np.concatenate([*split.parts.values()]).tolist()) == list(range(200))
+    assert abs(len(split["test"]) / 200 - 1 / 3) < 0.15
+    # which formula goes where does not depend on the order of the samples; numbers are those of the part
+    part = Subset(data, random.permutation(200)[:150])
+    again = split_by_composition(part, {"train": 2, "test": 1}, field="z", seed=1)
+    of = {name: {FORMULAS[kind] for kind in kinds[part.ids[ids]]} for name, ids in again.parts.items()}
+    assert not of["train"] & of["test"] and of["train"] | of["test"] == set(FORMULAS)
+    split.save(tmp_path / "split.json")
+    assert len(DataSplit.load(tmp_path / "split.json").of(data, "test")) == len(split["test"])
+
+
+def test_frames_of_a_formula_go_to_one_part(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    opened = []
+    for number, elements in enumerate(["OHH", "COO", "HOH", "NNO", "HHO"]):
+        write_dcd(tmp_path / f"{number}.dcd", random.random((6, 3, 3)).astype(np.float32))
+        opened.append(kn.open(tmp_path / f"{number}.dcd", dt=1.0, topology=Atoms(3, elements=list(elements))))
+    data = FrameDataset(opened, fields=["positions", "atomic_numbers"])
+    split = split_by_composition(data, {"train": 1, "test": 1})
+    of = {name: set((ids // 6).tolist()) for name, ids in split.parts.items()}
+    assert sorted(of["train"] | of["test"]) == [0, 1, 2, 3, 4] and of["train"] and of["test"]
+    assert {0, 2, 4} <= of["train"] or {0, 2, 4} <= of["test"]
+    with pytest.raises(errors.ArgumentError, match="which are not known here"):
+        split_by_composition(FrameDataset(opened), {"train": 1, "test": 1})
+
+
+def test_compositions_that_are_none(tmp_path: Path) -> None:
+    np.savez(
+        tmp_path / "a.npz", x=np.zeros((4, 3)), z=np.array([[1, 8], [1, 0], [6, 200], [1, 1]]), one=np.full((4, 1), 6)
+    )
+    data = SampleDataset(tmp_path / "a.npz")
+    with pytest.raises(errors.ArgumentError, match=r"z of sample 2, atom 2: expected .* up to 118.* found 200"):
+        split_by_composition(data, field="z")
+    with pytest.raises(errors.ArgumentError, match=r"found x of shape \(3,\) and type float64"):
+        split_by_composition(data, field="x")
+    with pytest.raises(errors.ArgumentError, match="1 formulas cannot be divided into 3 parts"):
+        split_by_composition(data, field="one")
+    with pytest.raises(errors.Error, match="atomic_numbers"):
+        split_by_composition(data)
+
+
+def test_formulas_are_written_as_hill_has_them() -> None:
+    for numbers, expected in (([1, 6, 1, 1, 17], "CH3Cl"), ([17, 1], "ClH"), ([0, 8, 6, 8], "CO2"), ([], "")):
+        assert formula(np.array(numbers, np.int64)) == expected
+
+
 @pytest.mark.parametrize("lag", [None, 6.0])
 @pytest.mark.parametrize("gap", [0.0, 5.0])
 @pytest.mark.parametrize("seed", range(3))
@@ -116,7 +187,7 @@ def test_a_split_is_the_same_anywhere_and_is_read_back(tmp_path: Path) -> None:
     assert plain["kinema_split"] == 1 and plain["n_samples"] == 60
     ranges = [i for start, stop in plain["parts"]["test"] for i in range(start, stop)]
     assert ranges == split["test"].tolist() and len(json.dumps(plain["parts"])) < 100
-    with pytest.raises(errors.ArgumentError, match="the split is of 60 samples, the data set has 50"):
+    with pytest.raises(errors.ArgumentError, match="another data set: expected 6 files, found 5"):
         read.of(samples(tmp_path, [10] * 5), "train")
 
 
@@ -147,6 +218,9 @@ def test_what_cannot_be_split(tmp_path: Path) -> None:
         split_by_time(data)
     with pytest.raises(errors.ArgumentError, match="fractions are numbers above 0"):
         split_by_time(data, {"train": 0})
+    with pytest.raises(errors.ArgumentError, match=r"sum to at most 1, found 1\.1"):
+        split_by_time(data, {"train": 0.8, "test": 0.3})
+    split_by_time(data, {"train": 0.7, "valid": 0.2, "test": 0.1}, blocks=5)
     with pytest.raises(errors.ArgumentError, match="nothing is left for"):
         split_by_time(samples(tmp_path, [20]), {"a": 0.9, "b": 0.1}, gap=30)
 
@@ -192,8 +266,34 @@ def test_a_split_refuses_another_data_set(tmp_path: Path, other: Any, named: str
             use()
 
 
+@pytest.mark.parametrize("kept", [False, True])
+def test_splits_and_states_are_of_the_arrays_that_were_read(tmp_path: Path, kept: bool) -> None:
+    path = tmp_path / "a.npz"
+    np.savez(path, a=np.arange(20.0), b=np.arange(20.0)[::-1], c=np.zeros(20))
+    data = SampleDataset(path, fields=["a", "c"])
+    # chunks of neighbours follow from the bytes of a sample
+    options: dict[str, Any] = {"order": "windowed", "tensors": False}
+    split, state = split_by_time(data, {"train": 3, "test": 1}), Loader(data, 4, **options).state_dict()
+    if kept:
+        split.save(tmp_path / "split.json")
+        split, state = DataSplit.load(tmp_path / "split.json"), json.loads(json.dumps(state))
+    # the same samples: one array of them less, or another beside
+    for fields in (["c", "a"], ["a"], ["c", "b"], None):
+        same = SampleDataset(path, fields=fields)
+        assert len(split.of(same, "train")) == len(split["train"])
+        loader = Loader(same, 4, **options)
+        loader.load_state_dict(state)
+        assert loader.state_dict()["order"] == state["order"]
+    other = SampleDataset(path, fields="b")
+    named = "another data set: the files are the same, the fields have no array in common: expected a, c, found b"
+    with pytest.raises(errors.ArgumentError, match=f"the split is of {named}"):
+        split.of(other, "train")
+    with pytest.raises(errors.ArgumentError, match=f"the state is of {named}"):
+        Loader(other, 4, **options).load_state_dict(state)
+
+
 def test_a_split_of_frames_refuses_another_order_of_trajectories(tmp_path: Path) -> None:
-    split = split_by_time(frames(tmp_path, [40, 40]), {"train": 3, "test": 1}, blocks=4)
+    split = split_by_time(frames(tmp_path, [40, 40]), {"train": 0.75, "test": 0.25}, blocks=4)
     assert len(split.of(frames(tmp_path, [40, 40]), "test")) == len(split["test"])
     other = FrameDataset([kn.open(tmp_path / f"{i}.dcd", dt=2.0) for i in (1, 0)])
     with pytest.raises(errors.ArgumentError, match=r"file 1: expected .*0.dcd, found .*1.dcd"):

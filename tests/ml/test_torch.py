@@ -5,23 +5,31 @@ Run by `make test-ml`, which makes an environment with torch; in others this fil
 
 from __future__ import annotations
 
+import copy
+import gc
 import os
+import pickle
 import socket
 import sys
+from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from kinema.errors import WorkerError
 from kinema.ml import FrameDataset, Loader, Order, SampleDataset
-from kinema.testing.children import start_child
+from kinema.testing.programs.children import start_child
 from kinema.testing.writers import write_dcd
 
 torch = pytest.importorskip("torch", reason="torch is not installed: make test-ml runs these tests")
 
 from torch.utils.data import DataLoader, DistributedSampler  # noqa: E402
 
+from kinema.ml.loading import tensors as shared  # noqa: E402
+from kinema.ml.processes import OfProcess  # noqa: E402
 from kinema.ml.torch import OrderSampler, TensorBatch, collate  # noqa: E402
 
 N, WIDTH = 103, 5
@@ -97,6 +105,119 @@ def test_data_loader_without_more_words(path: Path, workers: int, method: str, b
     else:
         found = [one for batch in checked(loader) for one in batch]
     assert sorted(found) == list(range(N)) and found != list(range(N))
+
+
+def sent(batch: Any) -> Any:
+    """A batch as a worker sends it, received here."""
+    return ForkingPickler.loads(ForkingPickler.dumps(batch))
+
+
+def pickled(batch: Any) -> Any:
+    return pickle.loads(pickle.dumps(batch))
+
+
+@pytest.fixture
+def in_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `collate` asks torch is answered as in a worker process; its memory is new."""
+    monkeypatch.setattr("kinema.ml.torch.get_worker_info", lambda: SimpleNamespace(num_workers=2))
+    monkeypatch.setattr(shared, "_BUFFERS", OfProcess(shared._new_buffers))
+
+
+@pytest.mark.usefixtures("in_a_worker")
+def test_memory_of_a_worker_is_read_into_again_when_nobody_refers_to_it(path: Path) -> None:
+    dataset = SampleDataset(path)
+
+    def place_of(batch: Any) -> int:
+        return int(batch["x"].data_ptr())
+
+    samples = dataset.__getitems__([1, 2])
+    first = collate(samples)
+    place = place_of(first)
+    received = sent(first)
+    del first
+    row = received["x"][1]
+    assert received.ids.tolist() == [1, 2] and row.data_ptr() != place
+    del received
+    # a part of a tensor is left
+    second = collate(dataset.__getitems__([3, 4]))
+    assert place_of(second) != place and row.tolist() == [2 + 0.5 * i for i in range(WIDTH)]
+    del row
+    third = collate(dataset.__getitems__([5, 6]))
+    assert place_of(third) == place and checked([second, third]) == [[3, 4], [5, 6]]
+    # memory of their own
+    assert samples[1]["x"][0] == 2 and samples.batch.ids.tolist() == [1, 2]
+
+
+@pytest.mark.usefixtures("in_a_worker")
+def test_what_a_worker_makes_of_a_batch_is_what_is_received(path: Path) -> None:
+    batch = collate(SampleDataset(path).__getitems__([7, 3, 5]))
+    batch["twice"] = 2 * batch["x"]
+    batch["part"] = batch["x"][1:]
+    batch["of another shape"] = batch["x"].T
+    batch["x"] += 1
+    for again in (sent(batch), sent(sent(batch)), copy.copy(batch), copy.deepcopy(batch), pickled(batch)):
+        assert isinstance(again, TensorBatch) and again.ids.tolist() == [7, 3, 5] and list(again) == list(batch)
+        assert all(torch.equal(again[name], batch[name]) for name in batch)
+        assert again["x"][:, 0].tolist() == [8, 4, 6]
+    kept = pickle.dumps(batch)
+    batch["x"] = batch["x"].to(torch.float32)
+    assert sent(batch)["x"].dtype == torch.float32
+    # what is pickled for other purposes has its own values
+    place = sent(batch)["x"].data_ptr()
+    del batch, again
+    others = collate(SampleDataset(path).__getitems__([20, 21, 22]))
+    assert place != others["x"].data_ptr() and pickle.loads(kept)["x"][:, 0].tolist() == [8, 4, 6]
+
+
+@pytest.mark.usefixtures("in_a_worker")
+def test_a_forked_process_does_not_give_memory_back(path: Path) -> None:
+    dataset = SampleDataset(path)
+    place = (batch := collate(dataset.__getitems__([1, 2])))["x"].data_ptr()
+    received = sent(batch)
+    del batch
+    child = os.fork()
+    if child == 0:
+        del received
+        os._exit(0)
+    assert os.waitpid(child, 0) == (child, 0)
+    assert collate(dataset.__getitems__([3, 4]))["x"].data_ptr() != place and checked([received]) == [[1, 2]]
+
+
+def test_a_worker_that_has_ended_is_named() -> None:
+    place = shared._Place(b"other", 3, os.getpid(), 1 << 20, 9, 0, "<f8", (1,))
+    with pytest.raises(WorkerError, match=f"a batch cannot be had of process {os.getpid()}, which may have ended"):
+        shared._received(np.array([0]), {"x": place})
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_what_is_kept_of_workers_batches_stays_as_it_is(path: Path, method: str) -> None:
+    loader = DataLoader(
+        SampleDataset(path),
+        batch_size=4,
+        sampler=OrderSampler(Order(N, 3)),
+        collate_fn=collate,
+        num_workers=2,
+        multiprocessing_context=method,
+        persistent_workers=True,
+        timeout=120,
+    )
+    rows, before = [], set(shared._IDLE.get())
+    for epoch in range(4):
+        for batch in loader:
+            if epoch < 3:
+                rows.append((int(batch.ids[0]), batch["x"][0]))
+            del batch
+    # memory of each worker that is mapped here and not in use
+    idle = shared._IDLE.get()
+    workers = set(idle) - before
+    assert len(workers) == 2 and 0 < max(len(idle[one]) for one in workers) <= 13
+    del loader
+    gc.collect()
+    assert not workers & set(idle)
+    for number, row in rows:
+        assert row.tolist() == [number + 0.5 * i for i in range(WIDTH)]
+    assert sorted({number for number, _ in rows}) == sorted(list(Order(N, 3))[::4])
 
 
 def test_default_collation_of_frames(tmp_path: Path) -> None:

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
 import shlex
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -30,6 +27,7 @@ from kinema.profile.stored import MOST_BLOCKS, report_as_dict
 from kinema.profile.stragglers import SlowFile
 from kinema.runners import PassTimings, Timings, WorkerTimings, choose_runner
 from kinema.testing import random_walk, synthetic, write_dcd, write_h5md, write_xtc
+from kinema.testing.programs.commands import call_kinema
 from kinema.timings import PHASES, TaskTimes, WorkerTaskTimes
 
 run_module = import_module("kinema.execution.run")
@@ -299,9 +297,7 @@ def run_as_printed(told: str) -> None:
     """The one command that the advice names."""
     (command,) = re.findall(r"`(kinema .*?)`", told)
     words = shlex.split(command)[1:]
-    subprocess.run(
-        [sys.executable, "-m", "kinema", *words], check=True, timeout=120, env=os.environ | {"PYTHONPATH": ROOT}
-    )
+    assert call_kinema(*words).returncode == 0
 
 
 def io_bound_report(path: Path) -> Report:

@@ -8,7 +8,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from kinema.profile.scaling import scaling_points
 from kinema.runners import PassTimings, Timings, WorkerTimings
 from kinema.studies import Design, files, run_design
 from kinema.testing import random_walk, write_dcd, write_xtc
+from kinema.testing.programs.commands import call_kinema
 
 
 def made_up(n_workers: int, seconds: float, *, frames: int = 100, runner: str = "mpi", **extra: object) -> Report:
@@ -434,10 +434,7 @@ def test_on_mpi_ranks_and_dask(walk: Path, tmp_path: Path) -> None:
 
 
 def kinema(*words: object, code: int = 0) -> subprocess.CompletedProcess[str]:
-    package = str(Path(kn.__file__).parent.parent)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([package, os.environ.get("PYTHONPATH", "")])}
-    command = [sys.executable, "-m", "kinema", *map(str, words)]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
+    done = call_kinema(*words)
     assert done.returncode == code, done.stdout + done.stderr
     return done
 
@@ -457,10 +454,7 @@ def test_report_commands(walk: Path, tmp_path: Path) -> None:
     labelled = kinema("report", *paths, "--label", "a=*one.json", "--label", "b=*two.json").stdout
     assert "threads, XTC, a: R_comp/IO" in labelled and "threads, XTC, b: R_comp/IO" in labelled
     for wrong in ("a=nothing.json", "a"):
-        done = subprocess.run(
-            [sys.executable, "-m", "kinema", "report", *paths, "--label", wrong], capture_output=True, timeout=60
-        )
-        assert done.returncode == 2
+        kinema("report", *paths, "--label", wrong, code=2)
     found = json.loads(kinema("report", *paths, "--json").stdout)
     assert [point["n_workers"] for point in found["threads, XTC"]["points"]] == [1, 2]
 

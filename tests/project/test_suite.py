@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 import kinema
-from kinema.testing.children import all_ended, end_children, start_child
+from kinema.testing.programs.children import all_ended, end_children, start_child
 
 TESTS = Path(__file__).parent.parent
 
@@ -61,7 +61,7 @@ def _unbounded(source: str) -> Iterator[int]:
 
 
 def test_whatever_tests_start_is_bounded() -> None:
-    # a process that is to run beside the test: `kinema.testing.children.start_child`
+    # a process that is to run beside the test: `kinema.testing.programs.children.start_child`
     unbounded = [
         f"{path.relative_to(TESTS)}:{line}"
         for path in sorted(TESTS.rglob("*.py"))
@@ -142,7 +142,6 @@ BESIDE = {
     "ProcessesRunner",
     "Backend",
     "mpi",
-    "run_kinema",
     "run_child",
     "cluster",
     "run_write_design",

@@ -32,6 +32,24 @@ documents = _documents()
 WITH_COMMANDS = ("README.md", "docs/tutorial.md", "docs/phrasebook.md", "docs/repair.md", "docs/convert.md")
 
 
+# Each note that these commands print. A new one must say what users can do, or what they should know.
+NOTES = (
+    r".*\.dcd: the header says 500 frames, the file holds 98",
+    r".*1\.xtc: 10 of 120 frames are those of a neighbouring part",
+    r"time goes back from 98 to 1 ps before frame 98",
+    r"the frame nearest to 1030 ps is frame 10, at 1000 ps",
+    r".*: nobody looked for broken molecules: .*; give a topology that has bonds with -s .*",
+    r"topology\.psf: there is no (phi of MET1 \(no C before it\)|psi of GLY214 \(no N after it\))",
+    r"match by masses: start\.pdb: masses of 214 atoms were guessed by MDAnalysis, type C",
+    r".*\.pdb: the topology has no elements; MDAnalysis has put words of its own there",
+    r".*: (positions|times) are rounded.*",
+    r".*\.nc: steps are not kept: AMBER's NetCDF convention has none, frames are counted from 0",
+    r".*\.dcd: (steps|times) are not kept, a DCD file has evenly spaced ones .*",
+    r".*: MDAnalysis' own reader does not read this file; --dialect mdanalysis makes one that it reads",
+    r"whole\.h5md: refers to part1\.h5md .*--external any alone; --copy makes a file that needs no other",
+)
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the files that the examples name."""
@@ -66,6 +84,8 @@ def test_there_are_examples() -> None:
 def test_lines_of_kinema(here: Path, line: Any) -> None:
     done = run_kinema(line.words, here)
     assert done.returncode == 0, done.stdout + done.stderr
+    notes = [line.removeprefix("note: ") for line in done.stderr.splitlines() if line.startswith("note: ")]
+    assert [note for note in notes if not any(re.fullmatch(known, note) for known in NOTES)] == []
     for option in ("-o", "--plot", "--topology-out"):
         for before, name in zip(line.words, line.words[1:], strict=False):
             if before == option:

@@ -106,7 +106,7 @@ with kn.runners.MPI() as mpi:
 
 @pytest.mark.processes
 def test_the_same_bits_on_ranks(folder: Path, mpi: Any) -> None:
-    out = mpi.script(3, f"NAMES = {FORMATS!r}\n{MPI}", folder)
+    out = mpi.compute(3, f"NAMES = {FORMATS!r}\n{MPI}", folder)
     lines = out.splitlines()
     assert len(lines) == len(FORMATS) * 4 * 4
     # one piece a rank, which is one block; three pieces a rank; one block for each of two threads

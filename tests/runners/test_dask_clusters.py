@@ -236,6 +236,8 @@ def test_one_who_listens_and_is_silent(stranger: socket.socket, monkeypatch: pyt
 
 def test_one_who_answers_in_another_language(stranger: socket.socket) -> None:
     def answer() -> None:
+        # the first one asks only whether anybody listens
+        stranger.accept()[0].close()
         connection, _ = stranger.accept()
         with connection:
             connection.sendall(b"HTTP/1.0 400 Bad Request\r\n\r\n" * 4)

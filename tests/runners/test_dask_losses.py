@@ -24,7 +24,7 @@ from kinema.runners.dask import runner as dask_runner
 from kinema.runners.dask.client import DaskWorkers
 from kinema.runners.dask.runner import Dask
 from kinema.testing import random_walk, write_dcd
-from kinema.testing.children import all_ended, end_structure_walks, start_child
+from kinema.testing.programs.children import all_ended, end_structure_walks, start_child
 from kinema.testing.runner_work import slow_corner
 from kinema.timings import TaskTimes
 
@@ -223,9 +223,12 @@ def test_no_worker_left(cluster: Any, held: Held, tmp_path: Path, monkeypatch: p
     kill = Once(
         lambda done: done > 0 and held.waits(_busy(cluster).pid) and _leaves_saved(path) > 0, _busy(cluster).kill
     )
-    with pytest.raises(kn.WorkerError, match="no Dask worker has been there for 1 s"):
+    with (
+        pytest.warns(kn.Note, match=r"no Dask worker is left, the last ones were lost while they had leaves \d+ to"),
+        pytest.raises(kn.WorkerError, match=r"been there for 3 s; .*lost while they had leaves \d+ to \d+ \(frames"),
+    ):
         held.analysis.run(
-            runner=Dask(str(cluster.file), patience=1.0), progress=kill, checkpoint=path, checkpoint_interval=0
+            runner=Dask(str(cluster.file), patience=3.0), progress=kill, checkpoint=path, checkpoint_interval=0
         )
     assert kill.done
     assert _leaves_saved(path) > 0
@@ -234,7 +237,10 @@ def test_no_worker_left(cluster: Any, held: Held, tmp_path: Path, monkeypatch: p
 def test_leaves_that_end_their_workers(cluster: Any, tmp_path: Path) -> None:
     write_dcd(tmp_path / "a.dcd", random_walk(2, 20))
     cluster.start(3, DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES="0")
-    with pytest.raises(kn.WorkerError, match=r"1 Dask workers were lost while they had leaves ([01]) to \1, .*memory"):
+    with pytest.raises(
+        kn.WorkerError,
+        match=r"1 Dask workers were lost while they had leaves ([01]) to \1 \(frames \1 to \1\), .*memory",
+    ):
         kn.analysis.from_function(_ends, kn.open(tmp_path / "a.dcd")).run(runner=Dask(str(cluster.file)))
 
 
@@ -244,6 +250,25 @@ def test_leaves_that_end_a_worker_again_and_again(cluster: Any, tmp_path: Path) 
     cluster.add(nanny=True)
     with pytest.raises(kn.WorkerError, match=r"4 Dask workers were lost while they had leaves ([01]) to \1.*memory"):
         kn.analysis.from_function(_ends, kn.open(tmp_path / "a.dcd")).run(runner=Dask(str(cluster.file)))
+
+
+@pytest.mark.parametrize("of", ["pass", "map"])
+def test_a_function_that_ends_all_workers_of_its_own_cluster(tmp_path: Path, of: str) -> None:
+    write_dcd(tmp_path / "a.dcd", random_walk(40, 20))
+    work = r"leaves 0 to \d+ \(frames 0 to \d+\)" if of == "pass" else "part 1 of 1"
+    # nobody waits for other workers
+    runner = Dask(patience=1000.0)
+
+    def run() -> None:
+        if of == "pass":
+            kn.analysis.from_function(_ends, kn.open(tmp_path / "a.dcd")).run(runner=runner, workers=1)
+        else:
+            runner.map(os._exit, [1], workers=1)
+
+    with pytest.raises(
+        kn.WorkerError, match=rf"the last of 1 Dask worker \(process \d+\) ended while they had {work}.*, exit code 1;"
+    ):
+        run()
 
 
 def test_a_lost_scheduler(cluster: Any, held: Held, tmp_path: Path) -> None:

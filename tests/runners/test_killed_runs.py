@@ -16,7 +16,7 @@ import pytest
 import kinema as kn
 from kinema.execution.checkpoint.file import load
 from kinema.testing import random_walk, write_dcd
-from kinema.testing.children import start_child
+from kinema.testing.programs.children import start_child
 
 pytestmark = pytest.mark.processes
 
@@ -62,7 +62,7 @@ def run():
 KILLER = (
     RUN
     + """
-from kinema.testing.children import kill_at_random
+from kinema.testing.programs.children import kill_at_random
 kill_at_random(run, int(sys.argv[5]), int(sys.argv[6]), float(sys.argv[7]))
 """
 )

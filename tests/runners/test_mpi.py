@@ -99,7 +99,7 @@ with kn.runners.MPI() as mpi:
 
 @pytest.mark.parametrize(("n_ranks", "more"), [(1, {}), (2, {}), (3, {}), (5, TWO_NODES)])
 def test_same_bits_in_every_way(mpi: Any, n_ranks: int, more: dict[str, str], folder: Path) -> None:
-    assert mpi.script(n_ranks, SAME, folder, **more) == "all the same\n"
+    assert mpi.compute(n_ranks, SAME, folder, **more) == "all the same\n"
 
 
 def test_large_partials_merge_on_the_way(mpi: Any, folder: Path) -> None:
@@ -155,12 +155,12 @@ for one in range(MPI.COMM_WORLD.Get_size()):
 
 
 def test_results_on_rank_0_or_on_all(mpi: Any, folder: Path) -> None:
-    lines = sorted(mpi.script(3, SPMD, folder, RESULTS="root").splitlines())
+    lines = sorted(mpi.compute(3, SPMD, folder, RESULTS="root").splitlines())
     assert lines[0] == "0 same True"
     assert len(lines) == 3
     assert all("the results are on rank 0" in line and "results='all'" in line for line in lines[1:])
     assert not (folder / "x.csv").exists()
-    lines = sorted(mpi.script(3, SPMD, folder, RESULTS="all").splitlines())
+    lines = sorted(mpi.compute(3, SPMD, folder, RESULTS="all").splitlines())
     assert lines == ["0 same True", "1 same True", "2 same True"]
 
 
@@ -170,7 +170,7 @@ rmsd = kn.analysis.RMSD(kn.open("a.dcd")).run(runner=kn.runners.MPI(results="all
 rmsd.run(runner=kn.runners.MPI(), stop=10)
 say(rank, rmsd.timings.frames, bool(rmsd.plan))
 """
-    lines = sorted(mpi.script(3, text, folder).splitlines())
+    lines = sorted(mpi.compute(3, text, folder).splitlines())
     assert lines == ["0 10 True", "1 0 False", "2 0 False"]
 
 
@@ -180,7 +180,7 @@ rmsd = kn.analysis.RMSD(kn.open("a.dcd")).run(runner="mpi")
 found = kn.runners.MPI(results="all").on_root(lambda: kn.analysis.RMSF(kn.open("a.dcd")).run(runner="serial").results)
 say("rmsf" in found)
 """
-    assert mpi.script(2, text, folder).split() == ["True", "True"]
+    assert mpi.compute(2, text, folder).split() == ["True", "True"]
 
 
 # -- opening once ----------------------------------------------------------------------------------------------------
@@ -260,7 +260,7 @@ with kn.runners.MPI() as mpi:
             expected = kn.analysis.RMSF(kn.open(name), align="average").run(runner="serial")
             assert found.results.rmsf.tobytes() == expected.results.rmsf.tobytes()
 """
-    lines = mpi.script(3, text, tmp_path).splitlines()
+    lines = mpi.compute(3, text, tmp_path).splitlines()
     # once with each of three runs, on each rank
     assert sorted(lines) == sorted(f"{rank} sent" for rank in range(3) for _ in range(3))
 
@@ -293,7 +293,7 @@ with kn.runners.MPI(schedule="static") as mpi:
         except kn.CorruptFileError as error:
             say(error, *error.__notes__)
 """
-    said = mpi.script(2, text, folder)
+    said = mpi.compute(2, text, folder)
     assert "a.dcd: DCD" in said
     assert "the file has changed since it was opened" in said
     assert "on rank 1" in said
@@ -376,7 +376,7 @@ assert len(rmsd.results.rmsd) == 400
 def test_an_exception_of_one_rank_is_raised_on_all(
     mpi: Any, n_ranks: int, more: dict[str, str], kept: str, folder: Path
 ) -> None:
-    out = mpi.script(n_ranks, FAILING.replace("KEPT", kept), folder, **more)
+    out = mpi.compute(n_ranks, FAILING.replace("KEPT", kept), folder, **more)
     lines = sorted(out.splitlines())
     assert lines == [f"{rank} {said} 1" for rank in range(n_ranks) for said in ("'mine'", "as was to be shown")]
 
@@ -389,7 +389,7 @@ for arguments in (dict(frames=[1000]), dict(workers=9)):
     except kn.Error as error:
         say(rank, type(error).__name__, error)
 """
-    lines = sorted(mpi.script(2, text, folder).splitlines())
+    lines = sorted(mpi.compute(2, text, folder).splitlines())
     assert len(lines) == 4
     assert [line.split()[:2] for line in lines] == [
         [rank, name] for rank in "01" for name in ("ArgumentError", "OutOfRangeError")
@@ -471,7 +471,7 @@ with kn.runners.MPI() as mpi:
 
 
 def test_packing_and_unpacking_count_as_messages(mpi: Any, folder: Path) -> None:
-    assert mpi.script(2, SEALED, folder) == "all told\n"
+    assert mpi.compute(2, SEALED, folder) == "all told\n"
 
 
 NUMBERS = """
@@ -500,7 +500,7 @@ def test_asking_for_a_number_counts_as_a_message(mpi: Any, folder: Path) -> None
 
 @pytest.mark.parametrize("victim", [0, 2])
 def test_a_rank_that_is_killed_ends_the_job_and_the_next_goes_on(mpi: Any, victim: int, folder: Path) -> None:
-    mpi.script(1, KEPT + ON_THREADS, folder)
+    mpi.compute(1, KEPT + ON_THREADS, folder)
     expected = _results(folder)
     for again in (ON_RANKS, ON_THREADS):
         (folder / "found.npz").unlink()
@@ -514,7 +514,7 @@ def test_a_rank_that_is_killed_ends_the_job_and_the_next_goes_on(mpi: Any, victi
         assert content is not None
         assert content.passes[0].nodes
         # with another number of ranks, or with threads
-        mpi.script(2 if again is ON_RANKS else 1, KEPT + again, folder)
+        mpi.compute(2 if again is ON_RANKS else 1, KEPT + again, folder)
         assert _results(folder) == expected
         assert not (folder / "run.ckpt").exists()
 
@@ -534,7 +534,7 @@ def test_signals_end_all_ranks_and_save_first(mpi: Any, number: signal.Signals, 
     assert content.passes[0].nodes
     for one in range(3):
         assert mpi.is_gone(int((folder / f"pid-{one}").read_text()))
-    mpi.script(3, KEPT + ON_RANKS, folder)
+    mpi.compute(3, KEPT + ON_RANKS, folder)
     found = _results(folder)
-    mpi.script(1, KEPT + ON_THREADS, folder)
+    mpi.compute(1, KEPT + ON_THREADS, folder)
     assert _results(folder) == found

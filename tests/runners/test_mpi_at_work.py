@@ -47,7 +47,7 @@ with kn.runners.MPI() as mpi:
 
 @pytest.mark.parametrize(("n_ranks", "more"), [(2, {}), (3, TWO_NODES)])
 def test_whoever_is_free_takes_what_is_left(mpi: Any, n_ranks: int, more: dict[str, str], folder: Path) -> None:
-    assert mpi.script(n_ranks, DYNAMIC, folder, **more) == "400\n"
+    assert mpi.compute(n_ranks, DYNAMIC, folder, **more) == "400\n"
 
 
 SERVED = """
@@ -89,7 +89,7 @@ with kn.runners.MPI(threads_per_worker=2, schedule="static", oversubscribe=1) as
 
 
 def test_threads_of_a_rank_work_at_the_same_time(mpi: Any, folder: Path) -> None:
-    assert mpi.script(2, THREADS, folder) == "True True\n"
+    assert mpi.compute(2, THREADS, folder) == "True True\n"
 
 
 # -- progress --------------------------------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ with kn.runners.MPI(schedule="static", oversubscribe=1) as mpi:
 
 
 def test_what_is_done_of_a_piece_is_saved(mpi: Any, tmp_path: Path) -> None:
-    assert mpi.script(2, KEPT, tmp_path) == "saved\n"
+    assert mpi.compute(2, KEPT, tmp_path) == "saved\n"
 
 
 KEPT_OF_OTHERS = """
@@ -172,7 +172,7 @@ with kn.runners.MPI(schedule="static", oversubscribe=1) as mpi:
 
 
 def test_what_other_ranks_have_done_is_saved(mpi: Any, folder: Path) -> None:
-    assert mpi.script(2, WAITING + KEPT_OF_OTHERS, folder) == "saved\n"
+    assert mpi.compute(2, WAITING + KEPT_OF_OTHERS, folder) == "saved\n"
 
 
 # -- failure ---------------------------------------------------------------------------------------------------------
@@ -211,7 +211,7 @@ for failing in (0, 1):
 
 
 def test_an_exception_of_one_rank_stops_the_others(mpi: Any, folder: Path) -> None:
-    assert mpi.script(3, STOPPING, folder) == "True\nTrue\n"
+    assert mpi.compute(3, STOPPING, folder) == "True\nTrue\n"
 
 
 def test_rounds_run_on_rank_0_alone(mpi: Any, folder: Path) -> None:
@@ -228,7 +228,7 @@ for wrong in (dict(gather="x"), dict(results="x"), dict(schedule="x"), dict(thre
     except kn.ArgumentError as error:
         say(error)
 """
-    out = mpi.script(1, text, folder)
+    out = mpi.compute(1, text, folder)
     assert "runs passes on rank 0, within" in out
     assert "gather must be 'collective' or 'one-sided', found 'x'" in out
     assert "results must be 'root', 'all' or 'spread', found 'x'" in out

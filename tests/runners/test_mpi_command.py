@@ -113,7 +113,7 @@ with kn.runners.MPI() as ranks:
     if ranks.is_root:
         say(run_json([sys.executable, "-m", "kinema", "rmsd", "-f", "a.dcd", "-j", "1", "--json"])["workers"])
 """
-    assert mpi.script(3, "import sys\n" + text, folder) == "1\n"
+    assert mpi.compute(3, "import sys\n" + text, folder) == "1\n"
 
 
 @pytest.mark.parametrize("rank", [0, 2])
@@ -138,7 +138,7 @@ def read():
 mpi = kn.runners.MPI(schedule="static", oversubscribe=1)
 say(read())
 """
-    assert mpi.script(3, text.replace("WHERE", str(rank)), folder).split() == ["1"] * 3
+    assert mpi.compute(3, text.replace("WHERE", str(rank)), folder).split() == ["1"] * 3
 
 
 def test_a_launcher_of_another_library_is_refused(mpi: Any, folder: Path) -> None:
@@ -181,12 +181,12 @@ def test_the_scripts_of_the_page_run(mpi: Any, tmp_path: Path) -> None:
     scripts = re.findall(r"```python\n(import .*?)```", page, flags=re.DOTALL)
     assert len(scripts) == 4
     expected = kn.analysis.RMSD(kn.open(DCD, PSF), select="name CA").run().results.rmsd
-    mpi.script(2, scripts[0], tmp_path)
+    mpi.compute(2, scripts[0], tmp_path)
     written = np.loadtxt((line for line in _values(tmp_path / "rmsd.csv")[1:]), delimiter=",")
     assert written[:, -1] == pytest.approx(expected[:, -1])
     # short, since Open MPI's mpiexec mixes lines of more than 4 KiB
     for script in scripts[1:]:
-        out = mpi.script(2, "import hashlib\n" + script + "\nsay(rank, hashlib.md5(values).hexdigest())", tmp_path)
+        out = mpi.compute(2, "import hashlib\n" + script + "\nsay(rank, hashlib.md5(values).hexdigest())", tmp_path)
         assert sorted(out.splitlines()) == [f"{rank} {hashlib.md5(expected).hexdigest()}" for rank in range(2)]
     command = next(line for line in page.splitlines() if line.startswith("mpiexec -n 96 kinema"))
     words = shlex.split(command)[4:]

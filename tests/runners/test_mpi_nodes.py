@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from kinema.testing import random_walk, write_xtc
-from kinema.testing.children import start_child
+from kinema.testing.programs.children import start_child
 
 pytestmark = pytest.mark.processes
 

@@ -67,7 +67,7 @@ say(rank)
 
 @pytest.mark.parametrize(("n_ranks", "more"), [(1, {}), (3, {}), (4, TWO_NODES)])
 def test_other_ranks_need_no_file(mpi: Any, n_ranks: int, more: dict[str, str], folder: Path) -> None:
-    assert sorted(mpi.script(n_ranks, NOT_THERE, folder, **more).split()) == [str(rank) for rank in range(n_ranks)]
+    assert sorted(mpi.compute(n_ranks, NOT_THERE, folder, **more).split()) == [str(rank) for rank in range(n_ranks)]
 
 
 COUNTED = """
@@ -154,7 +154,7 @@ def test_large_files_are_searched_by_all_ranks_by_default(mpi: Any, tmp_path: Pa
     write_xtc(tmp_path / "some.xtc", random_walk(2, 100_000))
     some = (tmp_path / "some.xtc").read_bytes()
     (tmp_path / "large.xtc").write_bytes(some * ((64 << 20) // len(some) + 1))
-    assert sorted(mpi.script(2, BY_DEFAULT, tmp_path).splitlines()) == ["0 searches True", "1 searches True"]
+    assert sorted(mpi.compute(2, BY_DEFAULT, tmp_path).splitlines()) == ["0 searches True", "1 searches True"]
 
 
 # -- failure ---------------------------------------------------------------------------------------------------------
@@ -190,7 +190,7 @@ assert mpi.open("md.dcd").n_frames == 98
 
 
 def test_errors_are_raised_on_all_ranks(mpi: Any, folder: Path) -> None:
-    lines = mpi.script(3, FAILING, folder).splitlines()
+    lines = mpi.compute(3, FAILING, folder).splitlines()
     said = ["FileNotFound", "FileNotFound", "ArgumentError", "True", "no room True"]
     for rank in range(3):
         assert [line.partition(" ")[2] for line in lines if line.startswith(f"{rank} ")] == said

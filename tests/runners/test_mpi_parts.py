@@ -83,7 +83,7 @@ ranks.free()
 
 @pytest.mark.parametrize("more", [{}, TWO_NODES])
 def test_every_number_goes_to_one_rank(mpi: Any, more: dict[str, str], tmp_path: Path) -> None:
-    assert mpi.script(3, COUNTING, tmp_path, **more) == "once each\n" * 2
+    assert mpi.compute(3, COUNTING, tmp_path, **more) == "once each\n" * 2
 
 
 ROWS = """
@@ -118,7 +118,7 @@ if rank == 0:
 
 @pytest.mark.parametrize(("n_ranks", "more"), [(1, {}), (3, {}), (4, TWO_NODES)])
 def test_any_rank_gets_what_any_has_put(mpi: Any, n_ranks: int, more: dict[str, str], tmp_path: Path) -> None:
-    assert mpi.script(n_ranks, ROWS, tmp_path, **more) == "as put\n"
+    assert mpi.compute(n_ranks, ROWS, tmp_path, **more) == "as put\n"
 
 
 def test_what_is_no_communicator_of_this_rank_is_refused(mpi: Any, tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ for comm in (part, 3):
     except kn.ArgumentError as error:
         say(rank, str(error).partition("found ")[2])
 """
-    assert sorted(mpi.script(2, text, tmp_path).splitlines()) == ["0 1", "0 3", "1 3", "1 MPI.COMM_NULL"]
+    assert sorted(mpi.compute(2, text, tmp_path).splitlines()) == ["0 1", "0 3", "1 3", "1 MPI.COMM_NULL"]
 
 
 def test_without_mpi4py_the_error_says_what_to_install(mpi: Any, tmp_path: Path) -> None:

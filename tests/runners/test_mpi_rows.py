@@ -84,7 +84,7 @@ if rank == 0:
 
 @pytest.mark.parametrize(("n_ranks", "more"), [(1, {}), (2, {}), (3, {}), (5, TWO_NODES)])
 def test_same_bits_as_serial(mpi: Any, n_ranks: int, more: dict[str, str], folder: Path) -> None:
-    assert mpi.script(n_ranks, BEGIN + SAME, folder, **more) == "all the same\n"
+    assert mpi.compute(n_ranks, BEGIN + SAME, folder, **more) == "all the same\n"
 
 
 NOBODY_WAITS = """
@@ -106,7 +106,7 @@ say(rank)
 
 
 def test_who_puts_rows_waits_for_nobody(mpi: Any, folder: Path) -> None:
-    assert sorted(mpi.script(3, BEGIN + NOBODY_WAITS, folder).split()) == ["0", "1", "2"]
+    assert sorted(mpi.compute(3, BEGIN + NOBODY_WAITS, folder).split()) == ["0", "1", "2"]
 
 
 TOLD = """
@@ -134,7 +134,7 @@ if rank == 0:
 
 
 def test_rank_0_sends_no_rows_to_all(mpi: Any, folder: Path) -> None:
-    short, few, long, many = map(int, mpi.script(1, TOLD, folder).split())
+    short, few, long, many = map(int, mpi.compute(1, TOLD, folder).split())
     row = 8 * (1 + 1 + 1)  # frame, time and value; the table is made of them where it is asked for
     # what is left is of both: timings of blocks
     assert (long - many) - (short - few) > 389 * row
@@ -184,7 +184,7 @@ if rank == size - 1:
 
 @pytest.mark.parametrize(("n_ranks", "more"), [(1, {}), (3, {}), (4, TWO_NODES)])
 def test_arrays_that_stay_spread(mpi: Any, n_ranks: int, more: dict[str, str], folder: Path) -> None:
-    lines = mpi.script(n_ranks, BEGIN + SPREAD, folder, **more).splitlines()
+    lines = mpi.compute(n_ranks, BEGIN + SPREAD, folder, **more).splitlines()
     assert lines[:2] == [f"OutOfRangeError: row {row} is out of range, the array has 400 rows" for row in (400, -401)]
     assert lines[2].startswith("ArgumentError: rows of a distributed array are a number or a slice")
     assert lines[3].startswith("ArgumentError: a distributed array cannot be pickled")
@@ -224,7 +224,7 @@ assert isinstance(found, np.ndarray) and len(found) == 400
 
 
 def test_in_a_block_and_in_a_function(mpi: Any, folder: Path) -> None:
-    lines = mpi.script(3, BEGIN + LED, folder).splitlines()
+    lines = mpi.compute(3, BEGIN + LED, folder).splitlines()
     assert "this array was freed; its rows are not there any more" in lines
     assert sorted(line for line in lines if line.endswith("True")) == ["0 True", "1 True", "2 True"]
     assert len(lines) == 4
@@ -244,7 +244,7 @@ say(rank)
 
 
 def test_rows_that_are_kept_go_to_rank_0(mpi: Any, folder: Path) -> None:
-    assert sorted(mpi.script(2, BEGIN + KEPT, folder).split()) == ["0", "1"]
+    assert sorted(mpi.compute(2, BEGIN + KEPT, folder).split()) == ["0", "1"]
 
 
 # -- failure ---------------------------------------------------------------------------------------------------------
@@ -280,7 +280,7 @@ except kn.ArgumentError as error:
 
 @pytest.mark.parametrize(("n_ranks", "more"), [(2, {}), (3, TWO_NODES)])
 def test_errors_are_raised_on_all_ranks(mpi: Any, n_ranks: int, more: dict[str, str], folder: Path) -> None:
-    lines = mpi.script(n_ranks, BEGIN + FAILING, folder, **more).splitlines()
+    lines = mpi.compute(n_ranks, BEGIN + FAILING, folder, **more).splitlines()
     for rank in range(n_ranks):
         mine = [line.partition(" ")[2] for line in lines if line.startswith(f"{rank} ")]
         assert len(mine) == 4, lines

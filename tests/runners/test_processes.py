@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import json
 import operator
 import os
 import pickle
@@ -12,9 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from multiprocessing import Pipe
@@ -26,47 +22,21 @@ import pytest
 
 import kinema as kn
 from kinema.analysis import Analysis
-from kinema.cli import main
-from kinema.notes import collected
 from kinema.runners import choose_runner
 from kinema.runners.local import processes, worker, worker_pool
 from kinema.runners.local.processes import ProcessesRunner
 from kinema.runners.local.worker_server import WorkerProcess
 from kinema.runners.serialization import serialize_error
 from kinema.testing import RunnerTests, random_walk, write_dcd, write_xtc
-from kinema.testing.children import all_ended, end_structure_walks, start_child
+from kinema.testing.programs.children import all_ended, start_child
 from kinema.testing.runner_work import Sealed, SealedCount, save_at_work
 
-pytestmark = pytest.mark.processes
-
-
-@pytest.fixture(autouse=True)
-def nothing_left(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The folder of temporary files; after every test it is empty and no process of ours is left."""
-    folder = tmp_path_factory.mktemp("temporary")
-    monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    before = set(psutil.Process().children(recursive=True))
-    yield folder
-    # a server of workers ends with its runner, which the traceback of an error may hold, or a thread that is ending
-    end_structure_walks()
-    until = time.monotonic() + 60
-    while set(psutil.Process().children(recursive=True)) - before and time.monotonic() < until:
-        gc.collect()
-        time.sleep(0.01)
-    assert set(psutil.Process().children(recursive=True)) <= before
-    assert list(folder.iterdir()) == []
+pytestmark = [pytest.mark.processes, pytest.mark.usefixtures("nothing_left")]
 
 
 class TestProcesses(RunnerTests):
     name = "processes"
     worker_counts = (None, 3)
-
-
-@pytest.fixture
-def rmsd(tmp_path: Path) -> Analysis:
-    path = tmp_path / "a.dcd"
-    write_dcd(path, random_walk(300, 20))
-    return kn.analysis.RMSD(kn.open(path))
 
 
 class Heard:
@@ -156,98 +126,6 @@ def test_a_worker_that_is_late_takes_part_in_the_next_round(tmp_path: Path, monk
         computations = [partial(Path(pipe).read_text), partial(Path(pipe).write_text, "both")]
         assert runner.map(operator.call, computations, workers=2) == ["both", 4]
         assert len(processes_started) == 2
-
-
-# -- workers that are stopped -----------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def stopped(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
-    """Processes that a test stops; they go on when they have been noted, or else after two minutes."""
-    monkeypatch.setattr(worker_pool, "_SILENT", 0.3)
-    found: list[int] = []
-    emit = worker_pool.emit
-
-    def resume() -> None:
-        for process in found:
-            os.kill(process, signal.SIGCONT)
-
-    def emit_and_resume(notes: list[str]) -> None:
-        # on a machine that is busy with something else, other workers may be silent for as long
-        of_stopped = [note for note in notes if "SIGCONT" in note]
-        if of_stopped:
-            emit(of_stopped)
-            resume()
-
-    monkeypatch.setattr(worker_pool, "emit", emit_and_resume)
-    unnoted = threading.Timer(120, resume)
-    unnoted.start()
-    yield found
-    unnoted.cancel()
-
-
-def _stop(process: WorkerProcess) -> None:
-    """Stops a process, and waits until it is."""
-    process.send_signal(signal.SIGSTOP)
-    until = time.monotonic() + 120
-    while psutil.Process(process.pid).status() != psutil.STATUS_STOPPED:
-        assert time.monotonic() < until, "the process does not stop"
-        time.sleep(0.001)
-
-
-@pytest.mark.parametrize("of", ["pass", "command", "map"])
-def test_a_worker_that_is_stopped_is_noted(
-    rmsd: Analysis, stopped: list[int], monkeypatch: pytest.MonkeyPatch, capsys: Any, of: str
-) -> None:
-    expected = rmsd.run(runner="serial").results.values
-    order = worker_pool.WorkerHandle.order
-
-    def order_and_stop(self: worker_pool.WorkerHandle, piece: tuple[int, int]) -> None:
-        if not stopped:
-            # before the piece is sent, so that it cannot be done
-            stopped.append(self.process.pid)
-            _stop(self.process)
-        order(self, piece)
-
-    monkeypatch.setattr(worker_pool.WorkerHandle, "order", order_and_stop)
-    if of == "pass":
-        with pytest.warns(kn.Note, match="SIGCONT"):
-            rmsd.run(runner="processes", workers=2)
-        assert rmsd.results.values.tobytes() == expected.tobytes()
-        notes: Sequence[str] = rmsd.notes
-    elif of == "command":
-        with pytest.raises(SystemExit, match="0"):
-            main(["rmsd", "-f", rmsd.trajectory.paths[0], "--runner", "processes", "-j", "2", "--json"])
-        notes = json.loads(capsys.readouterr().out)["notes"]
-    else:
-        with collected() as notes:
-            assert ProcessesRunner().map(abs, [-1, -2, -3], workers=2) == [1, 2, 3]
-    (note,) = [note for note in notes if "SIGCONT" in note]
-    piece = r"part \d of 3" if of == "map" else r"leaves \d+"
-    words = (
-        rf"worker \d \(process {stopped[0]}\) has not answered for \d+ s while it had {piece}.*; it is stopped, SIGCONT"
-    )
-    assert re.match(words, note), note
-
-
-def test_a_worker_that_is_stopped_within_a_message_is_noted(
-    stopped: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    receive = worker_pool.WorkerHandle.receive
-
-    def stop_and_receive(self: worker_pool.WorkerHandle) -> worker.Message:
-        if self.pieces and not stopped:
-            # what it sends is longer than what a socket holds
-            stopped.append(self.process.pid)
-            _stop(self.process)
-        return receive(self)
-
-    monkeypatch.setattr(worker_pool.WorkerHandle, "receive", stop_and_receive)
-    with collected() as notes:
-        (found,) = ProcessesRunner().map(bytes, [20_000_000], workers=1)
-    assert len(found) == 20_000_000
-    (note,) = notes
-    assert "SIGCONT" in note
 
 
 # -- workers that end ---------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import MDAnalysis
 import numpy as np
 import pytest
 from MDAnalysisTests import datafiles
@@ -25,10 +26,12 @@ def values(runner):
     traj = kn.open("adk.xtc", topology=datafiles.TPR)
     whole = traj.with_transform(kn.transforms.whole())
     whole_rmsd = kn.analysis.RMSD(whole, "protein and name CA", reference=datafiles.GRO)
+    alone_rmsd = kn.analysis.RMSD(whole, "protein and name CA", reference="protein.gro")
     broken = kn.analysis.RMSD(traj, "protein and name CA")
     slab = kn.analysis.Distances(kn.open("slab.trr"), [[0, 1]])
     damaged = kn.analysis.RadiusOfGyration(kn.open("damaged.xtc"), weights=None)
     whole_rmsd.run(runner=runner)
+    alone_rmsd.run(runner=runner)
     broken.run(runner=runner)
     slab.run(runner=runner)
     try:
@@ -36,11 +39,11 @@ def values(runner):
         error = "none"
     except kn.CorruptFileError as caught:
         error = f"frame {caught.frame}"
-    rmsd, distance = whole_rmsd.results.values.mean(), slab.results.values[0, 0]
+    rmsd, alone, distance = (one.results.values.mean() for one in (whole_rmsd, alone_rmsd, slab))
     noted = [sum("broken at the faces" in note for note in one.notes) for one in (whole_rmsd, broken)]
     dummy = kn.analysis.RadiusOfGyration(kn.open("dummy.trr"), weights=None).run(runner=runner)
     (cell,) = [note for note in dummy.notes if "is smaller than what is in it" in note]
-    return f"{rmsd:.4f} {distance:.4f} {noted} {error}, {cell.split(': ')[1]}"
+    return f"{rmsd:.4f} {alone:.4f} {distance:.4f} {noted} {error}, {cell.split(': ')[1]}"
 """
 
 
@@ -51,6 +54,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     content = bytearray(Path(datafiles.XTC).read_bytes())
     content[500_000:500_004] = b"\xff" * 4
     (folder / "damaged.xtc").write_bytes(content)
+    # broken, as the structure of all atoms is
+    MDAnalysis.Universe(datafiles.GRO).select_atoms("protein").write(folder / "protein.gro")
     with kn.Writer(folder / "slab.trr", 2) as slab:
         slab.write(positions=np.array([[0.5, 0, 0], [9.5, 0, 0]]), cell=np.diag([10.0, 10.0, 0.0]))
     cells = np.broadcast_to(np.eye(3) * 30.0, (60, 3, 3)).copy()
@@ -61,12 +66,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-EXPECTED = f"{WHOLE} 1.0000 [0, 1] frame 3, TRR frame 5"
+EXPECTED = f"{WHOLE} {WHOLE} 1.0000 [0, 1] frame 3, TRR frame 5"
 
 
 def test_on_two_ranks(folder: Path, mpi: Any) -> None:
     program = PROGRAM + "\nwith kn.runners.MPI() as mpi:\n    if mpi.is_root:\n        say(values(mpi))\n"
-    assert mpi.script(2, program, folder).splitlines()[-1] == EXPECTED
+    assert mpi.compute(2, program, folder).splitlines()[-1] == EXPECTED
 
 
 def test_on_dask_and_processes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,3 +80,25 @@ def test_on_dask_and_processes(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
     exec(PROGRAM, names)
     for runner in ("threads", "processes", "dask"):
         assert names["values"](runner) == EXPECTED
+
+
+CONVERSIONS = """
+def notes_of_conversions(runner):
+    found = []
+    for target, strategy in (("o.dcd", "auto"), ("o.xtc", "auto"), ("o.h5md", "auto"), ("o.h5md", "subfiles")):
+        # so that the process that leads reads no frame but the first
+        made = kn.convert("dummy.trr", target, runner=runner, strategy=strategy, verify=False, overwrite=True)
+        found += [note.split(": ")[1] for note in made.notes if "is smaller than what is in it" in note]
+    return ", ".join(found)
+"""
+
+
+def test_notes_on_frames_that_workers_convert(folder: Path, mpi: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    names: dict[str, Any] = {"kn": kn}
+    exec(CONVERSIONS, names)
+    expected = ", ".join(["TRR frame 5"] * 4)
+    for runner in ("processes", "dask"):
+        assert names["notes_of_conversions"](runner) == expected
+    program = CONVERSIONS + "\nfound = notes_of_conversions('mpi')\nsay(found) if rank == 0 else None\n"
+    assert mpi.script(2, program, folder).splitlines()[-1] == expected

@@ -18,7 +18,7 @@ import pytest
 import kinema as kn
 from kinema.runners.local import worker_server
 from kinema.runners.local.processes import ProcessesRunner
-from kinema.testing.children import all_ended, start_child
+from kinema.testing.programs.children import all_ended, start_child
 
 pytestmark = pytest.mark.processes
 

@@ -22,8 +22,8 @@ from kinema.selection import stored_topology, topology
 from kinema.selection.atom_table import Atoms
 from kinema.selection.topology import Topology
 from kinema.testing import KeeperTests, random_walk, write_dcd
-from kinema.testing.children import start_child
 from kinema.testing.keepers import settle
+from kinema.testing.programs.children import start_child
 
 N_RESIDUES = 1500
 

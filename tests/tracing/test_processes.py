@@ -16,7 +16,7 @@ import pytest
 import kinema as kn
 from kinema.runners.local.processes import ProcessesRunner
 from kinema.testing import random_walk, write_dcd
-from kinema.testing.children import start_child
+from kinema.testing.programs.children import start_child
 from kinema.testing.traces import all_events, events_of, of_file, spans
 from kinema.testing.traces import nanoseconds as sums
 

@@ -155,4 +155,4 @@ if rank == 0:
 
 @pytest.mark.processes
 def test_the_same_bits_on_ranks(mpi, tmp_path):
-    assert "same bits" in mpi.script(2, f"CA = {str(Path(CA).resolve())!r}\n{RANKS}", tmp_path)
+    assert "same bits" in mpi.compute(2, f"CA = {str(Path(CA).resolve())!r}\n{RANKS}", tmp_path)

@@ -20,7 +20,7 @@ from kinema import transforms
 from kinema.cli.analysis_options import remove_checkpoints_of_passes
 from kinema.execution.checkpoint import Checkpoint
 from kinema.execution.run import run
-from kinema.testing.children import start_child
+from kinema.testing.programs.children import start_child
 from kinema.transforms.first_passes.base import FirstPass
 from kinema.transforms.first_passes.kinds import EdgeSums, JumpCounts, Rotations
 from kinema.transforms.first_passes.making import stations_of

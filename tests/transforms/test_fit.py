@@ -6,7 +6,6 @@ import hashlib
 import os
 import pickle
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -20,7 +19,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 import kinema as kn
 from kinema import transforms
 from kinema.errors import ArgumentError
-from kinema.testing.children import start_child
+from kinema.notes import collected
+from kinema.testing import random_walk
+from kinema.testing.programs.children import start_child
+from kinema.testing.programs.commands import call_kinema
 
 FITTED = "name CA"
 
@@ -154,13 +156,13 @@ def test_what_is_not_finite_is_named(tmp_path):
 def test_the_command_line(traj, tmp_path):
     out = tmp_path / "out.dcd"
     files = [datafiles.DCD, "-s", datafiles.PSF]
-    command = [sys.executable, "-m", "kinema", "convert", *files, "--fit", "progressive", "--fit-group", FITTED]
-    subprocess.run([*command, "-o", str(out), "--quiet"], check=True, timeout=120, capture_output=True)
+    words = ["convert", *files, "--fit", "progressive", "--fit-group", FITTED, "-o", out, "--quiet"]
+    assert call_kinema(*words).returncode == 0
     assert_array_equal(
         kn.open(out).read(), traj.with_transform(transforms.superpose(FITTED, reference="previous")).read()
     )
-    command = [sys.executable, "-m", "kinema", "rgyr", *files, "--centers", "residues", "--select", "resname ALA"]
-    subprocess.run([*command, "-o", str(tmp_path / "r.csv"), "--quiet"], check=True, timeout=120, capture_output=True)
+    words = ["rgyr", *files, "--centers", "residues", "--select", "resname ALA", "-o", tmp_path / "r.csv", "--quiet"]
+    assert call_kinema(*words).returncode == 0
     of_centers = kn.analysis.RadiusOfGyration(traj.with_transform(transforms.centers()), "resname ALA").run()
     found = np.genfromtxt(tmp_path / "r.csv", delimiter=",", comments="#", skip_header=0)
     assert_allclose(found[~np.isnan(found).any(axis=1)][:, -1], of_centers.results.values[:, 0], rtol=1e-5)
@@ -196,7 +198,7 @@ found = kn.RMSF(moved).run(runner=kn.runners.MPI(results="all")).results.values
 assert (found == np.load("expected.npy")).all()
 say("the same")
 """
-    assert mpi.script(3, script, tmp_path) == "the same\n" * 3
+    assert mpi.compute(3, script, tmp_path) == "the same\n" * 3
 
 
 KILLED = f"""
@@ -258,3 +260,31 @@ def test_behind_center_values_are_those_of_two_steps(traj, tmp_path, fitted):
         # one that is between them is not handed the translation
         between = centered.with_transform(transforms.function(lambda frame: frame), transforms.superpose(atoms, **how))
         assert_array_equal(between.read(slice(0, 4)), in_steps.read(slice(0, 4)))
+
+
+@pytest.mark.parametrize(
+    ("select", "words"),
+    [
+        ([3], "one atom: any rotation fits"),
+        ([3, 5], "two atoms"),
+        ([0, 1, 2, 4], "4 atoms on a line"),
+        ([0, 3, 5], None),
+    ],
+)
+def test_a_fit_that_leaves_a_rotation_free_is_noted(tmp_path: Path, select: list[int], words: str | None) -> None:
+    positions = random_walk(5, 6)
+    # the first atoms lie on a line in each frame
+    for atom in (0, 1, 2, 4):
+        positions[:, atom] = positions[:, 0] + np.float32(1.5 * atom) * np.float32([1.0, 2.0, -1.0])
+    with collected(), kn.Writer(tmp_path / "a.h5md", 6) as out:
+        out.write(positions)
+    trajectory = kn.open(tmp_path / "a.h5md")
+    with collected() as noted:
+        trajectory.with_transform(kn.transforms.superpose(select))
+    with collected() as of_translation:
+        trajectory.with_transform(kn.transforms.superpose(select, mode="trans"))
+    rmsd = kn.analysis.RMSD(trajectory, select).run(runner="serial")
+    rmsf = kn.analysis.RMSF(trajectory, align="reference", align_select=select).run(runner="serial")
+    for notes in (noted, rmsd.notes, rmsf.notes):
+        assert [words in note for note in notes if "fits as well" in note] == ([] if words is None else [True])
+    assert not any("fits as well" in note for note in of_translation)

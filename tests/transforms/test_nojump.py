@@ -20,8 +20,8 @@ from kinema.execution.run import run
 from kinema.notes import collected
 from kinema.selection.atom_table import Atoms
 from kinema.selection.frames import FrameSelection
-from kinema.testing.children import start_child
 from kinema.testing.h5md_files import add_box, add_element, start_h5md
+from kinema.testing.programs.children import start_child
 from kinema.transforms.first_passes.kinds import JumpCounts
 from kinema.transforms.first_passes.making import stations_of
 from kinema.transforms.words import Asked
@@ -203,7 +203,7 @@ unwrapped = traj.with_transform(kn.transforms.nojump(runner="mpi"))
 assert (unwrapped.read([1500, 1999]) == np.load("expected.npy")).all()
 say("the same")
 """
-        assert mpi.script(3, script, tmp_path) == "the same\n" * 3
+        assert mpi.compute(3, script, tmp_path) == "the same\n" * 3
 
 
 KILLED = """

@@ -197,7 +197,7 @@ if rank == 0:
 @pytest.mark.parametrize("workers", [1, 2, 3, 7])
 def test_on_ranks(mpi: Any, folder: Path, tmp_path: Path, expected: dict[str, Any], workers: int) -> None:
     root = Path(__file__).parent.parent.parent
-    out = mpi.script(workers, f"ROOT, FOLDER = {str(root)!r}, {str(folder)!r}\n{RANKS}", tmp_path)
+    out = mpi.compute(workers, f"ROOT, FOLDER = {str(root)!r}, {str(folder)!r}\n{RANKS}", tmp_path)
     assert json.loads(out) == [expected] * workers
 
 

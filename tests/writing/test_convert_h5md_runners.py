@@ -86,7 +86,7 @@ for number, options in {[(number, STORED[number]) for number in storages]!r}:
             os.rename(f"{{number}}.h5md", f"{{strategy}}{{number}}.h5md")
     kn.convert({source!r}, f"subfiles{{number}}.h5md", runner="mpi", strategy="subfiles", verify="all", **options)
 """
-    mpi.script(n_ranks, text, tmp_path)
+    mpi.compute(n_ranks, text, tmp_path)
     for number in storages:
         expected = folder / f"{number}.h5md"
         for strategy in ("gather", "serial"):

@@ -180,7 +180,7 @@ def failed(mpi: Any, folder: Path, rank: int, how: str, words: list[str]) -> tup
     print(f"{how}, {' '.join(words)}: all ranks had ended {since}")
     pids = [int(one.read_text()) for one in folder.glob("pid-*")]
     assert len(pids) == 3 and all(mpi.is_gone(pid) for pid in pids)
-    assert len([line for line in err.splitlines() if line.startswith("kinema: ")]) == 1, err
+    assert len([line for line in err.splitlines() if line.startswith("kinema: ")]) == (process.returncode != 0), err
     return process.returncode, err
 
 
@@ -188,7 +188,13 @@ def failed(mpi: Any, folder: Path, rank: int, how: str, words: list[str]) -> tup
 @pytest.mark.parametrize("target", ["full.xtc", "full.dcd"])
 def test_a_disk_that_is_full_for_one_rank(mpi: Any, tmp_path: Path, target: str, strategy: str) -> None:
     write_dcd(tmp_path / "in.dcd", random_walk(4000, 200))
-    code, err = failed(mpi, tmp_path, 1, "limit", ["convert", "in.dcd", "-o", target, "--strategy", strategy])
+    words = ["convert", "in.dcd", "-o", target, "--strategy", strategy]
+    for _ in range(10):
+        code, err = failed(mpi, tmp_path, 1, "limit", words)
+        if code:
+            break
+        # work goes to whoever asks first: this rank had none that lies beyond its limit
+        (tmp_path / target).unlink()
     assert code == 2, err
     assert "cannot write the file" in err and "on rank 1" in err and "Traceback" not in err
     assert not list(tmp_path.glob("full*.*"))

@@ -18,7 +18,7 @@ import pytest
 import kinema as kn
 from kinema.notes import collected
 from kinema.testing import random_walk, write_dcd
-from kinema.testing.children import worker_processes
+from kinema.testing.programs.children import worker_processes
 
 sys.path.insert(0, str(Path(__file__).parent))
 from runner_cases import STRATEGIES, converted, digest, expected, make_sources

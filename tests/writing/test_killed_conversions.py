@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import kinema as kn
-from kinema.testing.children import start_child
+from kinema.testing.programs.children import start_child
 
 pytestmark = pytest.mark.processes
 
@@ -42,7 +42,7 @@ said = []
 KILLER = (
     RUN
     + """
-from kinema.testing.children import kill_at_random
+from kinema.testing.programs.children import kill_at_random
 kill_at_random(run, int(sys.argv[4]), int(sys.argv[5]), float(sys.argv[6]))
 """
 )

@@ -13,7 +13,8 @@ import kinema as kn
 from kinema.notes import collected
 from kinema.selection.atom_table import Atoms
 from kinema.testing import random_walk, read_frames, write_dl_poly_netcdf, write_netcdf
-from kinema.testing.children import start_child
+from kinema.testing.programs.children import start_child
+from kinema.testing.writer_suite.commits import RecordedCommits
 
 VECTORS = ("positions", "velocities", "forces")
 CONVENTIONS = ("amber", "dl_poly")
@@ -202,6 +203,78 @@ def test_atoms_of_dl_poly_are_written(tmp_path):
     assert kn.read_atoms(tmp_path / "b.nc").ids.tolist() == [1, 3]
 
 
+def pieces(begin, end):
+    """Arguments of `write` for frames whose values follow from their numbers."""
+    n = np.arange(begin, end)
+    return {
+        "positions": np.broadcast_to(n[:, None, None], (len(n), 5, 3)).astype(np.float32),
+        "velocities": np.broadcast_to(2 * n[:, None, None], (len(n), 5, 3)).astype(np.float32),
+        "cell": np.broadcast_to(9.0 + n[:, None], (len(n), 3)),
+        "step": n,
+        "time": n.astype(np.float64),
+    }
+
+
+def check_pieces(found):
+    n = np.arange(len(found))
+    np.testing.assert_array_equal(found.fields["positions"][:, 4, 1], n)
+    np.testing.assert_allclose(found.fields["velocities"][:, 4, 1], 2 * n, rtol=1e-6)
+    np.testing.assert_allclose(found.cells[:, 0, 0], 9.0 + n)
+    np.testing.assert_array_equal(found.times, n)
+
+
+@pytest.mark.parametrize("convention", CONVENTIONS)
+@pytest.mark.parametrize("options", [{}, {"compression": "gzip", "layout": (2, 5, 3)}], ids=["frames", "gzip"])
+def test_every_moment_at_which_a_process_may_be_killed(convention, options, tmp_path, monkeypatch):
+    path, killed = tmp_path / "grows.nc", tmp_path / "killed.nc"
+    commits = None
+    n = 0
+    with collected(), kn.Writer(path, 5, mode="a", netcdf4=True, convention=convention, **options) as out:
+        for batch in (3, 1, 2, 60, 1, 7):
+            out.write(**pieces(n, n + batch))
+            n += batch
+            # before the first flush there is no file of this name, and behind it one with frames
+            assert path.exists() == (commits is not None)
+            out.flush()
+            commits = commits or RecordedCommits(path, monkeypatch)
+            commits.flushed = out.n_flushed
+            check_pieces(read_frames(path))
+    monkeypatch.undo()
+    assert len(commits.changes) > 20
+    for at, (flushed, content) in enumerate(commits.moments()):
+        killed.write_bytes(content)
+        found = read_frames(killed)
+        assert flushed <= len(found), f"change {at}"
+        check_pieces(found)
+        if at % 7 == 0:
+            with collected(), kn.Writer(killed, mode="a") as out:
+                out.write(**pieces(len(found), len(found) + 3))
+            assert len(read_frames(killed)) == len(found) + 3
+            check_pieces(read_frames(killed))
+
+
+def test_an_exception_before_the_first_flush(tmp_path):
+    path = tmp_path / "a.nc"
+
+    def stopped():
+        with collected(), kn.Writer(path, 5, mode="a", netcdf4=True) as out:
+            out.write(**pieces(0, 4))
+            assert not path.exists()
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        stopped()
+    # what was taken is kept, as of other formats
+    check_pieces(read_frames(path))
+    assert len(read_frames(path)) == 4
+    path.unlink()
+    with collected():
+        out = kn.Writer(path, 5, mode="a", netcdf4=True)
+        out.write(**pieces(0, 4))
+        out.abort()
+    assert list(tmp_path.iterdir()) == []
+
+
 KILLED = """
 import os, signal, sys
 import numpy as np
@@ -252,7 +325,7 @@ def test_cells_with_open_edges_are_kept_and_flat_ones_refused(tmp_path):
     with collected(), kn.Writer(tmp_path / "a.nc", 4, netcdf4=True) as out:
         out.write(random_walk(1, 4), cell=[[9.0, 9, 9]])
         out.write(random_walk(1, 4), cell=[wire])
-        with pytest.raises(kn.UnsupportedFormatError, match="a cell with a volume"):
+        with pytest.raises(kn.UnsupportedFormatError, match="expected a volume, or open edges of length 0"):
             out.write(random_walk(1, 4), cell=[[[9.0, 0, 0], [9.0, 0, 0], [0, 0, 9.0]]])
     found = kn.open(tmp_path / "a.nc", stored=False).read(fields=["positions"])
     np.testing.assert_array_equal(found["cells"], [np.diag([9.0, 9, 9]), wire])

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import kinema as kn
-from kinema.testing.children import start_child
+from kinema.testing.programs.children import start_child
 from kinema.writing import output_file
 from kinema.writing.output_file import (
     OutputFile,

@@ -16,7 +16,7 @@ import pytest
 
 import kinema as kn
 from kinema.testing import random_walk, write_dcd
-from kinema.testing.children import start_child
+from kinema.testing.programs.children import start_child
 
 pytestmark = pytest.mark.processes
 

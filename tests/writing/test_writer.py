@@ -19,7 +19,7 @@ import kinema as kn
 from kinema.frame import Block
 from kinema.notes import collected
 from kinema.testing import random_walk, write_dcd
-from kinema.testing.children import start_child
+from kinema.testing.programs.children import start_child
 
 N_ATOMS = 40
 FORMATS = ("xtc", "dcd")

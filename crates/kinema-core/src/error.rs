@@ -132,6 +132,14 @@ impl Error {
         self
     }
 
+    /// Adds what to do at the end of the message.
+    #[must_use]
+    pub fn with_advice(mut self, advice: &str) -> Self {
+        self.0.what.push_str("; ");
+        self.0.what.push_str(advice);
+        self
+    }
+
     /// What has caused it, if that was kept.
     pub fn cause(&self) -> Option<&Cause> {
         self.0.cause.as_ref()

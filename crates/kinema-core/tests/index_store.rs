@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use common::{Random, folder};
 use kinema_core::index::identity::FileIdentity;
 use kinema_core::index::store::{LoadOutcome, load, places, save};
-use kinema_core::index::{Index, TableBuilder, UniformIndex};
+use kinema_core::index::{Index, TableBuilder, TableIndex, UniformIndex};
 use kinema_core::source::{Extent, FileSource, Source};
 use kinema_core::{Error, Result};
 
@@ -32,6 +32,10 @@ fn trajectory(path: &Path, wide: bool) -> (FileSource, Index, FileIdentity) {
     let index = Index::Table(builder.finish());
     let identity = identity(&source, &index);
     (source, index, identity)
+}
+
+fn agrees(_: &TableIndex) -> Result<Option<String>> {
+    Ok(None)
 }
 
 /// Of the content alone.
@@ -57,7 +61,7 @@ fn stored(name: &str, wide: bool) -> (PathBuf, FileSource, Index, [PathBuf; 1]) 
 }
 
 fn wrong(places: &[PathBuf], source: &dyn Source) -> String {
-    match load(places, source, "XTC", N_ATOMS).unwrap() {
+    match load(places, source, "XTC", N_ATOMS, &agrees).unwrap() {
         LoadOutcome::Rejected(reason) => reason,
         other => panic!("used: {other:?}"),
     }
@@ -69,7 +73,7 @@ fn a_grown_file_keeps_its_index_and_the_extended_one_equals_a_new_one() {
         let (folder, source, index, places) = stored("grown", wide);
         let path = folder.join("md.xtc");
         fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(&[7; 1600]).unwrap();
-        let LoadOutcome::Grew(Index::Table(known)) = load(&places, &source, "XTC", N_ATOMS).unwrap() else {
+        let LoadOutcome::Grew(Index::Table(known)) = load(&places, &source, "XTC", N_ATOMS, &agrees).unwrap() else {
             panic!("not taken for one that grew")
         };
         assert_eq!(Index::Table(known.clone()), index);
@@ -78,7 +82,7 @@ fn a_grown_file_keeps_its_index_and_the_extended_one_equals_a_new_one() {
         let extended = Index::Table(builder.finish());
         let identity = identity(&source, &extended);
         save(&places, &extended, &identity, "XTC", N_ATOMS, &write).unwrap();
-        match load(&places, &source, "XTC", N_ATOMS).unwrap() {
+        match load(&places, &source, "XTC", N_ATOMS, &agrees).unwrap() {
             LoadOutcome::Fits(found) => assert_eq!(found.index, extended),
             other => panic!("{other:?}"),
         }
@@ -103,7 +107,7 @@ fn other_content_of_the_same_size_is_noticed_at_both_ends_and_at_sampled_heads()
     fs::write(&path, &whole[..whole.len() - 4]).unwrap();
     assert!(wrong(&places, &source).contains("it is shorter"), "a shorter file");
     fs::write(&path, &whole).unwrap();
-    assert!(matches!(load(&places, &source, "XTC", N_ATOMS).unwrap(), LoadOutcome::Fits(..)));
+    assert!(matches!(load(&places, &source, "XTC", N_ATOMS, &agrees).unwrap(), LoadOutcome::Fits(..)));
     fs::remove_dir_all(folder).unwrap();
 }
 
@@ -141,11 +145,11 @@ fn a_wrong_index_beside_the_file_does_not_hide_a_good_one_in_the_cache() {
     let both = [beside[0].clone(), folder.join("cache-index")];
     fs::copy(&both[0], &both[1]).unwrap();
     fs::write(&both[0], b"nothing").unwrap();
-    match load(&both, &source, "XTC", N_ATOMS).unwrap() {
+    match load(&both, &source, "XTC", N_ATOMS, &agrees).unwrap() {
         LoadOutcome::Fits(found) => assert_eq!((found.index, &found.place), (index, &both[1])),
         other => panic!("{other:?}"),
     }
-    assert!(matches!(load(&[folder.join("absent")], &source, "XTC", N_ATOMS).unwrap(), LoadOutcome::Absent));
+    assert!(matches!(load(&[folder.join("absent")], &source, "XTC", N_ATOMS, &agrees).unwrap(), LoadOutcome::Absent));
     fs::remove_dir_all(folder).unwrap();
 }
 

@@ -196,7 +196,7 @@ impl PyEncoder {
             let (begun, index) = encode::begin(&request, &*self.encoder, &sink)?;
             Ok((begun, index, sink))
         })?;
-        commits.get().0.begin(begun);
+        commits.get().0.begin(begun, self.encoder.head().len() as u64);
         Ok(PyFileOfRuns {
             encoder: Arc::clone(&self.encoder),
             format: self.format.info().name,
@@ -362,6 +362,11 @@ impl PyCommits {
     fn committed(&self) -> (u64, u64) {
         let Committed { frames, bytes } = self.0.committed();
         (frames, bytes)
+    }
+
+    /// Bytes before the first frame.
+    fn head(&self) -> u64 {
+        self.0.head()
     }
 }
 

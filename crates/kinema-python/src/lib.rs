@@ -150,6 +150,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(netcdf::cells_of_lengths, module)?)?;
     module.add_function(wrap_pyfunction!(netcdf::lengths_of_cells, module)?)?;
     module.add_function(wrap_pyfunction!(netcdf::mirrored_by_lengths, module)?)?;
+    module.add_function(wrap_pyfunction!(netcdf::first_cell_not_kept, module)?)?;
     module.add_function(wrap_pyfunction!(atom_checkpoints::store_atom_checkpoints, module)?)?;
     module.add_class::<trajectory::PyTrajectory>()?;
     module.add_class::<node_cache::PyNodeCache>()?;

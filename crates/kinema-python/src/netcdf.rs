@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use kinema_core::Result;
 use kinema_core::format::Format;
 use kinema_core::format::netcdf::{Head, Netcdf, cell_of, lengths_and_degrees};
+use kinema_core::frame::kept::check_cell;
 use kinema_core::frame::{Cell, is_mirrored_by_lengths};
 use kinema_core::source::{Files, OpenSource};
 use numpy::ndarray::{Array2, Array3, ArrayView2};
@@ -47,6 +48,22 @@ pub fn cells_of_lengths<'py>(py: Python<'py>, values: PyReadonlyArray2<'py, f64>
 pub fn mirrored_by_lengths<'py>(py: Python<'py>, cells: PyReadonlyArray3<'py, f64>) -> Bound<'py, PyArray1<bool>> {
     let found: Vec<bool> = cells.as_array().outer_iter().map(|cell| is_mirrored_by_lengths(&cell_at(cell))).collect();
     found.into_pyarray(py)
+}
+
+/// The first of the cells (n, 3, 3) that a file does not hold, if it would be read as that of `found` with the same number, with
+/// what is wrong; lengths and cosines may differ by `share`. All in angstrom.
+#[pyfunction]
+pub fn first_cell_not_kept(
+    given: PyReadonlyArray3<'_, f64>,
+    found: PyReadonlyArray3<'_, f64>,
+    share: f64,
+) -> Option<(usize, String)> {
+    let (given, found) = (given.as_array(), found.as_array());
+    let mut pairs = given.outer_iter().zip(found.outer_iter()).enumerate();
+    pairs.find_map(|(row, (given, found))| {
+        let refused = check_cell(&cell_at(given), &cell_at(found), share).err()?;
+        Some((row, refused.what().to_owned()))
+    })
 }
 
 fn cell_at(cell: ArrayView2<'_, f64>) -> Cell {

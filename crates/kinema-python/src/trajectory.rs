@@ -402,7 +402,7 @@ impl PyTrajectory {
             row.set_item("hdf5", is_hdf5(part.format, &*part.decoder))?;
             row.set_item("variant", &header.variant)?;
             row.set_item("remarks", &header.remarks)?;
-            row.set_item("warnings", &header.warnings)?;
+            row.set_item("warnings", header.warnings.iter().chain(&part.wrong_index).collect::<Vec<_>>())?;
             row.set_item("assumptions", scanned.assumption(number).into_iter().collect::<Vec<_>>())?;
             row.set_item("size", part.size)?;
             row.set_item("fields", header.fields.names())?;
@@ -516,6 +516,12 @@ impl PyTrajectory {
             Some(format!("{}: {} frame {frame}: {what}", part.path.display(), part.format.info().name))
         });
         Ok(in_words.collect())
+    }
+
+    fn compare_frames(&self, py: Python<'_>, frames: PyReadonlyArray1<'_, u64>) -> PyResult<()> {
+        self.scanned(py)?;
+        let frames = frames.as_slice()?.to_vec();
+        py.detach(|| self.inner.compare_frames(&frames)).map_err(|error| to_python(&error))
     }
 
     fn time_shift(&self, py: Python<'_>) -> PyResult<f64> {

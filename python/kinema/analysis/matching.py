@@ -13,7 +13,7 @@ from kinema.selection.atom_table import Atoms
 from kinema.selection.topology import Topology
 from kinema.values import dataclass
 
-__all__ = ["AtomsOf", "compare_atoms"]
+__all__ = ["AtomsOf", "compare_atoms", "places_by_name"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +110,29 @@ def compare_atoms(own: AtomsOf, reference: AtomsOf, match: str, tol_mass: float)
         how = "by their names" if by_names else "not at all"
         notes.append(f"{int(unknown.sum())} atoms of the reference {reference.label} without mass were compared {how}")
     return notes
+
+
+def places_by_name(atoms: Atoms, among: Atoms) -> NDArray[np.int64] | None:
+    """For each of some atoms the place of the only one among others with its name and the number of its residue.
+
+    Names of residues may differ: each program has its own convention. None if names or numbers are not known, or if one
+    has no such atom or several.
+    """
+    keys = np.zeros(len(atoms) + len(among), np.int64)
+    for column in ("resids", "names"):
+        one, other = atoms.get(column), among.get(column)
+        if one is None or other is None:
+            return None
+        # numbers of pairs of the key so far and the column's value: they stay below the number of atoms
+        values = np.unique(np.concatenate([one, other]), return_inverse=True)[1]
+        keys = np.unique(keys * (values.max() + 1) + values, return_inverse=True)[1]
+    wanted, found = keys[: len(atoms)], keys[len(atoms) :]
+    how_often = np.bincount(found, minlength=keys.max() + 1)
+    if (how_often[wanted] != 1).any() or len(np.unique(wanted)) != len(wanted):
+        return None
+    place = np.zeros(keys.max() + 1, np.int64)
+    place[found] = np.arange(len(found))
+    return place[wanted]
 
 
 def _refuse(own: AtomsOf, reference: AtomsOf, differ: NDArray[np.bool_], match: str) -> None:

@@ -9,26 +9,30 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.analysis.matching import AtomsOf, compare_atoms
+from kinema.analysis.matching import AtomsOf, compare_atoms, places_by_name
 from kinema.choices import MATCH, check_choice
 from kinema.errors import ArgumentError, FileNotFound, MemoryLimitError, OutOfRangeError
 from kinema.notes import emit
 from kinema.opening import open
 from kinema.resources import default_memory
 from kinema.selection.atoms import Selection
-from kinema.selection.bonds import Bonds
+from kinema.selection.bonds import Bonds, states_bonds
 from kinema.selection.broken import MoleculeSearch, bonds_for_a_look
 from kinema.selection.topology import Topology, is_atom_group, is_universe
 from kinema.trajectory import Trajectory
-from kinema.transforms.base import CENTERS
+from kinema.trajectory.one_frame import OneFrame, cell_of
+from kinema.transforms.base import CENTERS, Transform
 
-__all__ = ["Reference"]
+__all__ = ["Reference", "note_free_rotation"]
+
+# singular values below this share of the largest are rounding of float32 positions
+_ON_A_LINE = 1e-5
 
 # positions in single precision as they are read, and in double
 _BYTES_OF_AN_ATOM = 36
@@ -91,16 +95,7 @@ class Reference:
         topology = None if reference.topology is None else self._trajectory.topology
         own = AtomsOf(selection.indices, topology, self._trajectory.topology_name or self._trajectory.paths[0])
         emit(compare_atoms(own, reference, self._match, self._tol_mass))
-        if self._transforms and not self._same_atoms:
-            labels = ", ".join(transform.label for transform in self._transforms)
-            emit(
-                [
-                    f"reference {reference.label}: its atoms are not those of the trajectory, so that its transforms "
-                    f"({labels}) are not applied to the reference; give a structure of all atoms of the trajectory, or "
-                    "one whose molecules are whole"
-                ]
-            )
-        self._note_broken(selection, reference.label)
+        self._note_broken(selection, reference)
 
     def positions(self, selection: Selection) -> NDArray[np.float64]:
         """(n, 3) float64 in angstrom for the atoms of `selection`, in its order.
@@ -111,14 +106,14 @@ class Reference:
         frame that takes more than half of the memory that this process may use.
         """
         source, indices = self._source, self._atoms(selection).indices
-        if isinstance(source, Trajectory):
-            _check_memory(source, len(indices))
-            # float32, so that the frame itself is at distance 0 from its reference
-            positions = self._transformed(source).read([self._frame], select=indices, dtype="float32", workers=1)[0]
-        elif isinstance(source, np.ndarray):
+        if isinstance(source, np.ndarray):
             positions = source[indices]
         else:
-            positions = self._frame_of(source.universe)["positions"][indices]
+            if isinstance(source, Trajectory):
+                _check_memory(source, len(indices))
+            structure, frame = self._structure
+            # float32, so that the frame itself is at distance 0 from its reference
+            positions = structure.read([frame], select=indices, dtype="float32", workers=1)[0]
         result = np.ascontiguousarray(positions, dtype=np.float64)
         bad = ~np.isfinite(result).all(axis=1)
         if bad.any():
@@ -222,17 +217,46 @@ class Reference:
         # residues are named by the convention of each program
         return own is None or found is None or np.array_equal(own[0], found[0])
 
-    def _transformed(self, source: Trajectory) -> Trajectory:
-        """A reference trajectory with the transforms of the trajectory."""
-        if not self._transforms or not self._same_atoms:
-            return source
-        return source.with_core(source.core.with_transforms([*source.core.transforms, *self._transforms]))
+    @cached_property
+    def _structure(self) -> tuple[Trajectory, int]:
+        """The reference after the transforms, and which of its frames it is. Emits notes on those that are left out."""
+        source = self._source
+        made, frame = (source, self._frame) if isinstance(source, Trajectory) else (self._of_universe(source), 0)
+        if self._is_own:
+            return made, frame
+        if self._same_atoms:
+            bound = made.core.with_transforms([*made.core.transforms, *self._transforms])
+            return made.with_core(bound), frame
+        made = self._with_bonds(made)
+        for transform, again in self._for_other_atoms():
+            try:
+                if again is None:
+                    raise ArgumentError("it names atoms by their numbers in the trajectory; name them by a selection")
+                made = made.with_transform(again)
+            except ArgumentError as error:
+                name = made.topology_name or made.paths[0]
+                emit([f"{transform.label} is not applied to the reference {name}, whose atoms are others: {error}"])
+        return made, frame
 
-    def _frame_of(self, universe: Any) -> dict[str, NDArray[Any]]:
-        """Positions, cell and periodic edges of a Universe at the reference frame, with the trajectory's transforms.
+    def _for_other_atoms(self) -> list[tuple[_core.Transform, Transform | None]]:
+        """Each of `_transforms`, and the same for the reference's atoms."""
+        own, wanted = self._trajectory, {one.identity for one in self._transforms}
+        pairs = zip(own.core.transforms, own.for_other_atoms, strict=True)
+        return [(bound, other) for bound, other in pairs if not bound.looks_back and bound.identity in wanted]
 
-        The Universe is left at the frame where it was.
-        """
+    def _with_bonds(self, structure: Trajectory) -> Trajectory:
+        """A reference without bonds with those of the trajectory, if all of its atoms are found there by name."""
+        own = self._trajectory
+        if own.topology is None or structure.topology is None or states_bonds(structure.atoms):
+            return structure
+        places = places_by_name(structure.atoms, own.atoms) if states_bonds(own.atoms) else None
+        if places is None:
+            return structure
+        return structure.with_topology(Topology(structure.atoms.replace(bonds=own.atoms[places].get("bonds"))))
+
+    def _of_universe(self, source: Any) -> Trajectory:
+        """A Universe, or that of a group, at the reference frame. The Universe is left at the frame where it was."""
+        universe = source.universe
         try:
             reader = universe.trajectory
         except AttributeError:
@@ -244,41 +268,39 @@ class Reference:
         before = reader.frame
         # the frame where it is keeps positions that the user has set by hand
         moves = self._frame % reader.n_frames != before
+        topology = self._topology or Topology(universe)
         try:
             ts = reader[self._frame] if moves else reader.ts
-            positions = np.array(universe.atoms.positions, dtype=np.float32, order="C")
-            box = ts.triclinic_dimensions
-            cell = np.zeros((3, 3)) if box is None else np.array(box, np.float64)
-            step, time = int(ts.data.get("step", ts.frame)), float(ts.data.get("time", np.nan))
+            x, y, z = (bool(edge.any()) for edge in cell_of(ts))
+            time = float(ts.data.get("time", np.nan))
+            frame = OneFrame.of_timestep(ts, (x, y, z), time=time, paths=(topology.name,))
         finally:
             if moves:
                 reader[before]
-        x, y, z = (bool(edge.any()) for edge in cell)
-        if self._transforms and self._same_atoms:
-            cell = _core.FrameTransforms(self._transforms, len(positions)).apply(
-                0, positions, None, None, cell, (x, y, z), step, time
-            )
-        return {"positions": positions, "cells": cell, "periodic": np.array([x, y, z])}
+        made = Trajectory(cast("_core.Trajectory", frame), topology)
+        made.is_one_frame = True
+        return made
 
-    def _note_broken(self, selection: Selection, label: str) -> None:
-        """A note if a molecule of the selection stays broken in the reference; bonds are those of the trajectory."""
-        own = self._trajectory
-        if not self._same_atoms or not own.n_frames:
-            return
-        bonds, guessed = bonds_for_a_look(own, selection, 0)
+    def _note_broken(self, selection: Selection, reference: AtomsOf) -> None:
+        """A note if a molecule of the selection stays broken in the reference.
+
+        Bonds are those of the trajectory if both have the same atoms, else those of the reference.
+        """
+        own, (structure, frame) = self._trajectory, self._structure
+        if self._same_atoms:
+            if not own.n_frames:
+                return
+            bonds, guessed = bonds_for_a_look(own, selection, 0)
+        else:
+            selection = structure.select(reference.indices)
+            bonds, guessed = bonds_for_a_look(structure, selection, frame)
         if not isinstance(bonds, Bonds):
             return
-        search, source = MoleculeSearch(own.n_atoms, bonds, selection), self._source
-        if isinstance(source, Trajectory):
-            read = self._transformed(source).read([self._frame], search.atoms, fields=["positions"], workers=1)
-            search.add(read["positions"], read["cells"], read["periodic"], np.array([self._frame]))
-        else:
-            frame = self._frame_of(source.universe)
-            positions = frame["positions"] if search.atoms is None else frame["positions"][search.atoms]
-            one = np.ascontiguousarray(positions)[None]
-            search.add(one, frame["cells"][None], frame["periodic"][None], np.array([self._frame]))
+        search = MoleculeSearch(structure.n_atoms, bonds, selection)
+        read = structure.read([frame], search.atoms, fields=["positions"], workers=1)
+        search.add(read["positions"], read["cells"], read["periodic"], np.array([self._frame]))
         if search.found is not None:
-            emit([f"reference {label}: {replace(search.found, guessed=guessed)}"])
+            emit([f"reference {reference.label}: {replace(search.found, guessed=guessed)}"])
 
     def _check_atoms(self, found: int, name: str) -> None:
         if found != self._trajectory.n_atoms:
@@ -286,6 +308,21 @@ class Reference:
                 f"reference {name} has {found} atoms, but the trajectory has {self._trajectory.n_atoms}; give the "
                 "same system, or a selection string and a reference with a topology"
             )
+
+
+def note_free_rotation(positions: NDArray[np.float64], weights: NDArray[np.float64] | None) -> None:
+    """Emits a note if a superposition on these positions (n, 3) leaves a rotation free: the one that frames get
+    is one of many that fit as well. Atoms of weight 0 do not count."""
+    counted = positions if weights is None else positions[weights > 0]
+    n, sizes = len(counted), np.zeros(3)
+    if n > 1:
+        apart = counted - counted.mean(axis=0)
+        sizes = np.sqrt(np.maximum(np.linalg.eigvalsh(apart.T @ apart), 0.0))
+    if n > 2 and sizes[1] > _ON_A_LINE * sizes[2]:
+        return
+    which = "one atom" if n == 1 else "two atoms" if n == 2 else f"{n} atoms on a line"
+    free = "any rotation" if n == 1 or not sizes.any() else "any rotation about the line through them"
+    emit([f"the superposition is on {which}: {free} fits as well, so that the orientation of frames is arbitrary"])
 
 
 def _files_of(reference: Any) -> tuple[str, ...]:

@@ -174,6 +174,10 @@ class RMSD(PerFrameAnalysis):
         groups = [self._arguments_of(*pair) for pair in zip(self.groups, self._group_weights, strict=True)]
         n_atoms = self.trajectory.n_atoms
         fit = "superpose" if self._superposition else "none"
+        if self._superposition:
+            from kinema.analysis.reference import note_free_rotation
+
+            note_free_rotation(reference, weights)
         return _core.Kernel("rmsd", n_atoms, atoms=atoms, reference=reference, weights=weights, groups=groups, fit=fit)
 
     def _columns(self) -> list[tuple[str, Quantity]]:

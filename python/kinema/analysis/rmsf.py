@@ -186,11 +186,14 @@ class RMSF(DeclaredAnalysis):
         return tuple(dict.fromkeys((*super().other_files, *self._reference.files)))
 
     def _passes(self, frames: FrameSelection) -> Passes:
+        from kinema.analysis.reference import note_free_rotation
+
         n_atoms = self.trajectory.n_atoms
         transforms: tuple[_core.Transform, ...] = ()
         if self._align is not None:
             atoms, weights = self.align_selection.indices, self._align_weights
             target = self._reference.positions(self.align_selection)
+            note_free_rotation(target, weights)
 
             def superposed(target: NDArray[np.float64]) -> tuple[_core.Transform]:
                 made = {"atoms": atoms, "reference": target, "weights": weights, "mode": "rot+trans"}

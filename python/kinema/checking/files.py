@@ -228,7 +228,8 @@ class _Judged:
     def add(self, name: str, stated: Mapping[str, Any], shift: dict[str, Any]) -> dict[str, Any]:
         """Opens a file and judges it; returns by what the times of the next are shifted."""
         try:
-            part = open(name, self.topology, **stated, **shift)
+            # what is stored of the frames may be wrong as well: they are found again, and stored
+            part = open(name, self.topology, index="rebuild" if stated["stored"] else "auto", **stated, **shift)
             part.scan(workers=self.workers, progress=self.progress, skip_damaged=True)
         except (CorruptFileError, TruncatedFileError, UnsupportedFormatError) as error:
             # a file of a known format is refused for one of its frames: they differ in atoms

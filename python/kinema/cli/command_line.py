@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shlex
 import sys
 from collections.abc import Callable
@@ -67,7 +68,7 @@ class Command:
             found = facts()
             if isinstance(found, dict):
                 found |= {"notes": self.notes} | self._node_cache_facts()
-            result = json.dumps(found)
+            result = json.dumps(_without_nan(found), allow_nan=False)
         elif not self.quiet:
             result = printable_lines(text())
         else:
@@ -105,6 +106,15 @@ class Command:
         """Prints on stderr what is going on, but for --quiet and --json."""
         if not (self.quiet or self.json):
             print(printable_lines(text), file=sys.stderr, flush=True)
+
+
+def _without_nan(found: Any) -> Any:
+    """What is no finite number becomes null: JSON has no other numbers, and programs refuse a file with NaN."""
+    if isinstance(found, dict):
+        return {name: _without_nan(value) for name, value in found.items()}
+    if isinstance(found, (list, tuple)):
+        return [_without_nan(value) for value in found]
+    return None if isinstance(found, float) and not math.isfinite(found) else found
 
 
 def _refuse_empty(words: list[str]) -> None:

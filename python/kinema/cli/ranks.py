@@ -34,7 +34,10 @@ def run_on_ranks(command: Command, launch: Launch, run: Callable[[Command], int]
             return exit_codes.DONE
         for number, handler in before.items():
             signal.signal(number, handler)
-        return run(replace(command, ranks=ranks))
+        code = run(replace(command, ranks=ranks))
+        if code in (exit_codes.INTERRUPTED, exit_codes.TERMINATED):
+            ranks.stop_code = code
+        return code
 
 
 def stopped_early(launch: Launch, code: int) -> int:

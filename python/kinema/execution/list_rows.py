@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -99,6 +99,28 @@ class ListRows:
         entries = np.zeros((-(-n_frames // self._leaf_frames), 2), np.int64)
         entries[0] = at, len(rows)
         self._file.put(self._path(_TABLE), first_leaf, entries)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a file of rows."""
+        return self._descriptor >= 0
+
+    @property
+    def part(self) -> str:
+        """The file of rows."""
+        return self._name
+
+    @staticmethod
+    def frames_of(column: str, leaf_frames: int) -> int | None:
+        """Frames of a row of a data set of the quantity while the run goes on; None for one that is made at its end."""
+        return {_TABLE: leaf_frames, _COUNTS: 1}.get(column)
+
+    def counted(self, leaves: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+        """First byte, and the byte after the last one, of the rows of runs of leaves."""
+        assert self._record is not None
+        table, size = self._file.stored(self._path(_TABLE)), self._record.itemsize
+        rows = [table[first:last] for first, last in leaves]
+        return sorted((int(at) * size, int(at + n) * size) for at, n in np.concatenate(rows) if n)
 
     def sync(self) -> None:
         """All rows that were written are on disk. OSError."""

@@ -141,8 +141,12 @@ class Persistence:
                 f"file of {file.path}, found {earlier}; remove the checkpoint to begin anew",
                 path=self._manager.path,
             )
+        self._manager.counted = file.counted
         if resume:
             file.resume(earlier or file.path)
+            for part in file.parts:
+                # one that is complete has the name of the output
+                self._manager.check_counted(part, earlier if part == file.path else None)
         else:
             if earlier is not None:
                 with suppress(FileNotFoundError):

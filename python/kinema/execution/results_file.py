@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -227,6 +227,36 @@ class ResultFile:
             self.put(dataset.name, first, values)
         self.put("time", first, times)
 
+    @property
+    def parts(self) -> list[str]:
+        """The file, and those with rows of quantities that have any number of rows a frame."""
+        rows = [one.part for one in self._lists.values() if one.is_open]
+        return [self.part if os.path.exists(self.part) else self.path, *rows]
+
+    def counted(self, nodes: Sequence[tuple[int, int]]) -> dict[str, list[tuple[int, int]]]:
+        """By file the first byte, and the byte after the last one, of runs of rows.
+
+        They are those of the leaves below nodes of the merge tree, which are given by level and index.
+        """
+        leaves = _joined((index << level, (index + 1) << level) for level, index in nodes)
+        found = {self.part: [run for name in self._places for run in self._runs_of(name, leaves)]}
+        for one in self._lists.values():
+            if one.is_open:
+                found[one.part] = one.counted(leaves)
+        return found
+
+    def _runs_of(self, name: str, leaves: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Bytes of the rows of a data set that belong to runs of leaves."""
+        quantity, _, column = name.partition("/")
+        per_row = self._lists[quantity].frames_of(column, self._leaf_frames) if column else 1
+        if per_row is None:
+            return []
+        place = self._places[name]
+        width = int(np.prod(place.shape[1:])) * place.dtype.itemsize
+        scaled = [(first * self._leaf_frames // per_row, last * self._leaf_frames // per_row) for first, last in leaves]
+        runs = [(first, min(last, place.shape[0])) for first, last in scaled]
+        return [(place.offset + first * width, place.offset + last * width) for first, last in runs if last > first]
+
     def sync(self) -> None:
         """All that was written is on disk."""
         try:
@@ -406,6 +436,17 @@ class ResultFile:
                 at += written
         except OSError as error:
             raise from_os("cannot write results", error, self.part) from None
+
+
+def _joined(runs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Neighbouring runs as one, ascending."""
+    joined: list[tuple[int, int]] = []
+    for first, last in sorted(runs):
+        if joined and joined[-1][1] == first:
+            joined[-1] = (joined[-1][0], last)
+        else:
+            joined.append((first, last))
+    return joined
 
 
 @dataclass(frozen=True)

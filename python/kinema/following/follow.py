@@ -12,7 +12,7 @@ from kinema.errors import ArgumentError, Error, RewoundError
 from kinema.following.appearing import TROUBLE, Status, is_of_beginning, status_of
 from kinema.following.options import checked_options
 from kinema.following.patterns import GivenFiles
-from kinema.following.remembered import RememberedFrames, atoms_at_origin
+from kinema.following.remembered import RememberedFrames, atoms_at_origin, is_blank
 from kinema.following.until import Until
 from kinema.frame import Block, Frame
 from kinema.notes import emit
@@ -81,6 +81,8 @@ class Following:
         self._doubted = False
         # whether there is no frame that could be given now
         self._all_given = False
+        # an HDF5 frame in which nothing is written, behind those that were given
+        self._blank: int | None = None
         self._trouble: tuple[Error, float] | None = None
         self._looked_at = False
         self._iterator: Generator[Any, None, None]
@@ -126,8 +128,7 @@ class Following:
                 if finished:
                     self._read_as_finished()
                 yield from self._new_frames(settled, finished=finished)
-                if self.ended is None:
-                    self._end(marker if finished else None)
+                self._end(marker if finished else None)
                 if self.ended is None:
                     watch.wait(self._patience())
         finally:
@@ -145,6 +146,13 @@ class Following:
         return max(0.0, most)
 
     def _end(self, marker: str | None) -> None:
+        """Ends it where that is due, unless a frame that was given was not all there."""
+        if self.ended is None:
+            self._end_of_files(marker)
+        if self.ended is not None and self._was_filled():
+            self.ended = None
+
+    def _end_of_files(self, marker: str | None) -> None:
         timed_out = self._timeout is not None and time.monotonic() - self._grown >= self._timeout
         if timed_out and self._trouble is not None:
             raise self._trouble[0]
@@ -158,6 +166,9 @@ class Following:
             self._note(f"{self._trajectory.paths[-1]}: {self.ended}; {self.n_frames} frames were given")
             for truncation in left:
                 self._note(f"{truncation} (left out)")
+            if self._blank is not None:
+                path, number = self._place(self._blank)
+                self._note(f"{path}: {self._trajectory.format} frame {number}: all atoms are at the origin (left out)")
 
     # -- the files ----------------------------------------------------------------------------------------------
 
@@ -256,6 +267,10 @@ class Following:
                     self._stale = True
                     return
                 n, reached = self._until.within(self.n_frames, block.times)
+                written = n if finished else self._n_written(block, n)
+                self._blank = self.n_frames + written if written < n else None
+                if written < n:
+                    reached, n = False, written
                 if n:
                     given = block if n == len(block) else _front(block, n)
                     self._given.add(given)
@@ -265,6 +280,8 @@ class Following:
                 if reached:
                     self.ended = f"{self._until} are there"
                     return
+                if self._blank is not None:
+                    break
             self._all_given = True
         except Error as error:
             self._troubled(error)
@@ -275,6 +292,26 @@ class Following:
     def _read(self, frame: int) -> Block:
         """A block of one frame, as frames are given."""
         return next(iter(self._trajectory.blocks(frames=range(frame, frame + 1), **self._reading)))
+
+    def _n_written(self, block: Block, n: int) -> int:
+        """How many of the first `n` frames of a block of an HDF5 file come before one in which nothing is written.
+
+        Chunks are given their place before they are filled, in whatever order. Bytes of other formats were looked at.
+        """
+        if not self._trajectory.core.hdf5:
+            return n
+        for row in range(n):
+            # transforms move what is at the origin
+            suspect = bool(self._trajectory.transforms) or is_blank(block, row)
+            if suspect and is_blank(self._read_stored(self.n_frames + row), 0):
+                return row
+        return n
+
+    def _read_stored(self, frame: int) -> Block:
+        """Positions of all atoms of a frame as the file has them: transforms see more than is asked for."""
+        stored = self._trajectory.with_core(self._trajectory.core.with_transforms([]))
+        reading = {**self._reading, "select": None, "fields": ("positions",)}
+        return next(iter(stored.blocks(frames=range(frame, frame + 1), **reading)))
 
     def _seems_empty(self, n_frames: int) -> bool:
         """Whether the last frame of an HDF5 file has atoms at the origin that are not there in the one before.
@@ -287,11 +324,8 @@ class Following:
         if not self._trajectory.transforms:
             before = self._given.last_atoms_at_origin if follows else 0
             return atoms_at_origin(self._read(n_frames - 1)) > before
-        # all atoms as the file has them: transforms move what is at the origin, and see more than is asked for
-        stored = self._trajectory.with_core(self._trajectory.core.with_transforms([]))
-        reading = {**self._reading, "select": None, "fields": ("positions",)}
         last, given = (
-            atoms_at_origin(next(iter(stored.blocks(frames=range(frame, frame + 1), **reading)))) if frame >= 0 else 0
+            atoms_at_origin(self._read_stored(frame)) if frame >= 0 else 0
             for frame in (n_frames - 1, self.n_frames - 1 if follows else -1)
         )
         return last > given
@@ -302,20 +336,31 @@ class Following:
         if not self.n_frames or self._checked:
             return False
         try:
-            if n_frames >= self.n_frames and self._given.is_last(self._read(self.n_frames - 1)):
+            # frames may be filled in any order: those that may not have been all there are looked at as well
+            first = self._given.first_filled(n_frames, self._read)
+            if first is None and n_frames >= self.n_frames and self._given.is_last(self._read(self.n_frames - 1)):
                 self._doubted, self._checked = False, True
                 return False
             if not self._doubted:
                 # once more after a while
                 self._doubted = True
                 return True
-            first = self._given.first_changed(n_frames, self._read)
+            if first is None:
+                first = self._given.first_changed(n_frames, self._read)
         except Error as error:
             self._troubled(error)
             self._stale = True
             return True
         self._rewound(first)
         return True
+
+    def _was_filled(self) -> bool:
+        """Whether a frame that was given was not all there; then it starts over, or RewoundError is raised."""
+        n_frames = min(self._trajectory.n_frames, self.n_frames)
+        first = self._given.first_filled(n_frames, self._read, every=True)
+        if first is not None:
+            self._rewound(first)
+        return first is not None
 
     def _rewound(self, first: int) -> None:
         n_frames, given = self._trajectory.n_frames, self.n_frames

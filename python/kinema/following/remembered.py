@@ -10,7 +10,10 @@ from numpy.typing import NDArray
 
 from kinema.frame import VECTOR_FIELDS, Block
 
-__all__ = ["RememberedFrames"]
+__all__ = ["RememberedFrames", "atoms_at_origin", "is_blank"]
+
+# frames, and bytes of them, that are looked at again whenever a file has changed
+_MOST, _MOST_BYTES = 64, 64 << 20
 
 
 class RememberedFrames:
@@ -22,6 +25,9 @@ class RememberedFrames:
     def __init__(self) -> None:
         self._sums: list[NDArray[np.uint64]] = []
         self._last = b""
+        # of each frame how much of it looks as if it was not written
+        self._zeros: list[NDArray[np.intp]] = []
+        self._frame_bytes = 1
         self.n = 0
         self.last_atoms_at_origin = 0
 
@@ -31,6 +37,11 @@ class RememberedFrames:
     def add(self, block: Block) -> None:
         """Frames that are going to be given, before anybody can change their arrays."""
         self._sums.append(_sums(block))
+        self._zeros.append(_zeros(block))
+        if not self.n:
+            # the time of the first frame may be 0
+            self._zeros[0][0] -= int(block.times[0] == 0)
+            self._frame_bytes = max(1, sum(values[0].nbytes for values in _vectors(block)))
         self._last = _digest(block, len(block) - 1)
         self.last_atoms_at_origin = atoms_at_origin(block)
         self.n += len(block)
@@ -38,6 +49,23 @@ class RememberedFrames:
     def is_last(self, block: Block) -> bool:
         """Whether a block of one frame is the one that was given last."""
         return _digest(block, 0) == self._last
+
+    def first_filled(self, n_frames: int, read: Callable[[int], Block], *, every: bool = False) -> int | None:
+        """The first frame that was given before all of it was written, and is another one now; None if there is none.
+
+        Looked at are frames that have more zeros, or more missing numbers, than others: the last ones, or `every` one.
+        `read` gives a block of the frame with a number below `n_frames`.
+        """
+        if not self._zeros:
+            return None
+        self._zeros, self._sums = [np.concatenate(self._zeros)], [np.concatenate(self._sums)]
+        zeros, sums = self._zeros[0][:n_frames], self._sums[0]
+        doubtful = np.flatnonzero(zeros > zeros.min(initial=np.iinfo(np.intp).max))
+        most = len(doubtful) if every else max(1, min(_MOST, _MOST_BYTES // self._frame_bytes))
+        for frame in doubtful[-most:].tolist():
+            if _sums(read(frame))[0] != sums[frame]:
+                return int(frame)
+        return None
 
     def first_changed(self, n_frames: int, read: Callable[[int], Block]) -> int:
         """The first frame that is not there, or is another one; the frames before it are taken to be what they were.
@@ -59,6 +87,13 @@ class RememberedFrames:
         self.__init__()  # type: ignore[misc]
 
 
+def is_blank(block: Block, row: int) -> bool:
+    """Whether all atoms of a frame, of which there are several, are at the very origin: nobody has written it."""
+    if block.positions is None or not block.present["positions"][row]:
+        return False
+    return len(block.positions[row]) > 1 and not block.positions[row].any()
+
+
 def atoms_at_origin(block: Block) -> int:
     """How many of the last atoms of the last frame lie at the very origin, as in a frame that is not filled."""
     if block.positions is None or not block.present["positions"][-1]:
@@ -70,6 +105,24 @@ def atoms_at_origin(block: Block) -> int:
 def _vectors(block: Block) -> list[NDArray[np.generic]]:
     named = [getattr(block, name) for name in VECTOR_FIELDS]
     return [values for values in (*named, block.cells) if values is not None]
+
+
+def _zeros(block: Block) -> NDArray[np.intp]:
+    """(frames,) how many vectors, times and cells look as if they were not written.
+
+    Of vectors those of which two numbers are exactly 0 or missing, or one and the same number of the next atom: formats
+    have vectors, or a plane for each of their numbers.
+    """
+    count = np.zeros(len(block), np.intp)
+    for name in VECTOR_FIELDS:
+        values = getattr(block, name)
+        if values is not None:
+            missing = (values == 0) | np.isnan(values)
+            count += (missing.sum(axis=2) >= 2).sum(axis=1) + (missing[:, 1:] & missing[:, :-1]).sum(axis=(1, 2))
+    count += (np.asarray(block.times) == 0) | np.isnan(block.times)
+    if block.cells is not None:
+        count += ~np.asarray(block.cells).any(axis=(1, 2))
+    return count
 
 
 def _sums(block: Block) -> NDArray[np.uint64]:

@@ -14,7 +14,7 @@ from kinema.ml.loading.loader import Loader
 from kinema.ml.loading.order import Order
 from kinema.ml.mdcath import MdcathTrajectory, mdcath
 from kinema.ml.samples import SampleDataset
-from kinema.ml.splits import DataSplit, split_by_time, split_by_trajectory
+from kinema.ml.splits import DataSplit, split_by_composition, split_by_time, split_by_trajectory
 from kinema.ml.statistics.measure import statistics
 from kinema.ml.statistics.statistics import Statistics
 
@@ -40,6 +40,7 @@ __all__ = [
     "make_catalogue",
     "mdcath",
     "plan_conversion",
+    "split_by_composition",
     "split_by_time",
     "split_by_trajectory",
     "statistics",

@@ -136,14 +136,31 @@ def _batch(ids: NDArray[np.int64], arrays: dict[str, NDArray[Any]]) -> Batch:
 class SingleSamples(Sequence[dict[str, NDArray[Any]]]):
     """The samples of a batch one by one: what `dataset[i]` gives of each, over the memory of the batch.
 
-    Attributes
-    ----------
-    batch : Batch
+    They are read together when the first is asked for; or by `read`, for a `collate_fn` that says into which memory.
     """
 
-    def __init__(self, batch: Batch, sample: Callable[[Batch, int], dict[str, NDArray[Any]]]) -> None:
-        self.batch = batch
-        self._sample = sample
+    def __init__(
+        self,
+        ids: NDArray[np.int64],
+        read: Callable[..., Batch],
+        sample: Callable[[Batch, int], dict[str, NDArray[Any]]],
+    ) -> None:
+        self._ids, self._read, self._sample = ids, read, sample
+        self._batch: Batch | None = None
+
+    def read(self, out: Batch, workers: int) -> Batch:
+        """The batch in the memory of `out`, by so many threads. Raises as `Dataset.read`."""
+        return self._read(self._ids, out=out, workers=workers)
+
+    @property
+    def batch(self) -> Batch:
+        """All of them, in memory of their own."""
+        if self._batch is None:
+            self._batch = self._read(self._ids)
+        return self._batch
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_batch": self.batch}
 
     @overload
     def __getitem__(self, index: int) -> dict[str, NDArray[Any]]: ...
@@ -151,14 +168,14 @@ class SingleSamples(Sequence[dict[str, NDArray[Any]]]):
     def __getitem__(self, index: slice) -> list[dict[str, NDArray[Any]]]: ...
     def __getitem__(self, index: int | slice) -> dict[str, NDArray[Any]] | list[dict[str, NDArray[Any]]]:
         if isinstance(index, slice):
-            return [self._sample(self.batch, place) for place in range(*index.indices(len(self)))]
+            return [self[place] for place in range(*index.indices(len(self)))]
         return self._sample(self.batch, sample_number(index, len(self)))
 
     def __len__(self) -> int:
-        return self.batch.n_samples
+        return len(self._ids)
 
     def __repr__(self) -> str:
-        return f"<SingleSamples of {self.batch!r}>"
+        return f"<SingleSamples: {len(self)}>"
 
 
 def batch_of(samples: SingleSamples | Batch) -> Batch:
@@ -292,8 +309,11 @@ class Dataset(ABC):
         return {name: row_of(name, array, place, batch.n_samples) for name, array in batch.items()}
 
     def __getitems__(self, ids: Sequence[int]) -> SingleSamples:
-        """The samples of a list of numbers, read at once, as torch's DataLoader asks for them."""
-        return SingleSamples(self.read(ids), self._sample)
+        """The samples of a list of numbers, as torch's DataLoader asks for them: read at once, when the first is used.
+
+        Raises OutOfRangeError and ArgumentError for such numbers.
+        """
+        return SingleSamples(sample_numbers(ids, len(self)), self.read, self._sample)
 
     @staticmethod
     def collate(samples: SingleSamples | Batch) -> Batch:

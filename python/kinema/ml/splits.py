@@ -1,12 +1,13 @@
 """Splits of a data set into parts for training, validation and tests, between which nothing leaks.
 
-A split is by whole trajectories (or groups of them), or by blocks of time with a gap between parts. It depends on the
-seed alone: parts are drawn by BLAKE2b of seed and number, so that any program, and any version of NumPy, draws them.
+A split is by whole trajectories (or groups of them), by compositions, or by blocks of time with a gap between parts. It
+depends on the seed alone: parts are drawn by BLAKE2b of seed and number, so that any program, and any version of NumPy,
+draws them.
 
 A split is stored as JSON:
 
     {"kinema_split": 1, "method": "trajectory", "seed": 0, "n_samples": 600, "settings": {...},
-     "data": {"fingerprint": "...", "samples": null, "files": [["a.npy", "..."], ...]},
+     "data": {"fingerprint": "...", "samples": null, "files": [["a.npz", "..."], ...], "fields": ["x"]},
      "parts": {"train": [[0, 200], [400, 600]], "test": [[200, 400]]}}
 
 where [a, b] are the samples from a up to, and without, b. "data" says which data set
@@ -29,6 +30,7 @@ from numpy.typing import NDArray
 
 from kinema.errors import ArgumentError, CorruptFileError
 from kinema.files import read_regular
+from kinema.ml.compositions import compositions
 from kinema.ml.dataset import Dataset, Subset
 from kinema.ml.samples import SampleDataset
 from kinema.ml.statistics.fingerprint import DataIdentity
@@ -36,7 +38,7 @@ from kinema.notes import emit
 from kinema.writing.output_checks import check_remade
 from kinema.writing.output_file import write_whole
 
-__all__ = ["DataSplit", "split_by_time", "split_by_trajectory"]
+__all__ = ["DataSplit", "split_by_composition", "split_by_time", "split_by_trajectory"]
 
 _VERSION = 1
 _LARGEST = 1 << 30
@@ -53,7 +55,7 @@ class DataSplit:
     ----------
     parts : samples by name, (n,) int64, ascending; no sample is in two
     n_samples : int, of the data set; those of gaps are in no part
-    method : "trajectory" or "time"
+    method : "trajectory", "composition" or "time"
     seed : int
     settings : what it was made with
     data : identity of the data set; None where it is not known, as in files of earlier versions
@@ -75,13 +77,13 @@ class DataSplit:
 
         A note says where they cannot be compared: for a split of an earlier version, or a data set of another class.
         """
+        now = None if self.data is None else DataIdentity.of(dataset)
+        if self.data is not None and now is not None and (difference := self.data.difference(now)):
+            raise ArgumentError(f"the split is of another data set: {difference}")
         if len(dataset) != self.n_samples:
             raise ArgumentError(f"the split is of {self.n_samples} samples, the data set has {len(dataset)}")
-        now = None if self.data is None else DataIdentity.of(dataset)
         if self.data is None or now is None:
             emit(["whether the split is of this data set cannot be compared: the number of samples alone is the same"])
-        elif difference := self.data.difference(now):
-            raise ArgumentError(f"the split is of another data set: {difference}")
         return Subset(dataset, self.parts[name])
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
@@ -146,21 +148,36 @@ def split_by_trajectory(
     keys = list(range(n)) if groups is None else list(groups)
     if len(keys) != n:
         raise ArgumentError(f"groups has one for each of {n} trajectories, found {len(keys)}")
-    members: dict[Hashable, list[int]] = {}
-    for number, key in enumerate(keys):
-        members.setdefault(key, []).append(number)
-    if len(members) < len(shares):
-        raise ArgumentError(
-            f"{len(members)} trajectories or groups cannot be divided into {len(shares)} parts; split by time instead"
-        )
-    sizes = {key: sum(len(samples[number]) for number in own) for key, own in members.items()}
-    drawn = [list(members)[at] for at in _drawn(len(members), seed)]
-    chosen = _assigned([sizes[key] for key in drawn], shares)
-    parts: dict[str, list[NDArray[np.int64]]] = {name: [] for name in shares}
-    for key, part in zip(drawn, chosen, strict=True):
-        parts[part] += [samples[number] for number in members[key]]
+    members: dict[Hashable, list[NDArray[np.int64]]] = {}
+    for key, own in zip(keys, samples, strict=True):
+        members.setdefault(key, []).append(own)
+    parts = _whole_groups(list(members.values()), shares, seed, "trajectories or groups", "split by time instead")
     settings = {"fractions": dict(fractions), "groups": None if groups is None else len(members)}
     return _split(parts, dataset, "trajectory", seed, settings)
+
+
+def split_by_composition(
+    dataset: Dataset,
+    fractions: Mapping[str, float] = FRACTIONS,
+    *,
+    field: str = "atomic_numbers",
+    seed: int = 0,
+) -> DataSplit:
+    """All samples of a formula to one part, so that the parts have about `fractions` of the samples.
+
+    Samples with the same atoms in any order, such as conformers and isomers, have the same formula. Atomic numbers of
+    frames are those of their trajectory; `field` is the array of archives that has them, (samples, atoms) whole
+    numbers, with 0 for no atom. It need not be among the fields of the data set.
+
+    Raises ArgumentError for fewer formulas than parts, for fractions that are not above 0, and if atomic numbers are
+    not known; as `SampleDataset` if the array is not there.
+    """
+    shares = _shares(fractions)
+    names, number = compositions(dataset, field)
+    ends = np.cumsum(np.bincount(number, minlength=len(names)))
+    members = [[own] for own in np.split(np.argsort(number, kind="stable"), ends[:-1])] if names else []
+    parts = _whole_groups(members, shares, seed, "formulas", "split otherwise")
+    return _split(parts, dataset, "composition", seed, {"fractions": dict(fractions), "formulas": len(names)})
 
 
 def split_by_time(
@@ -174,10 +191,14 @@ def split_by_time(
     """Blocks of consecutive samples of each trajectory to parts; samples nearer than `gap` to another part are in none.
 
     `gap` is in ps for a `FrameDataset`, in samples for others. A pair with a lag reaches from its first frame to its
-    second: neither is nearer than that to a frame of another part. ArgumentError where a trajectory has fewer samples
-    than `blocks`, for fewer blocks than parts, and where a part is left without samples.
+    second: neither is nearer than that to a frame of another part. ArgumentError for fractions that sum to more than 1,
+    where a trajectory has fewer samples than `blocks`, for fewer blocks than parts, and where a part is left without
+    samples.
     """
     shares = _shares(fractions)
+    total = sum(fractions.values())
+    if total > 1.0 + 1e-9:
+        raise ArgumentError(f"fractions of the samples sum to at most 1, found {total:g} of {dict(fractions)}")
     if not (math.isfinite(gap) and gap >= 0):
         raise ArgumentError(f"gap must be 0 or above, found {gap:g}")
     if blocks < len(shares):
@@ -235,6 +256,19 @@ def _shares(fractions: Mapping[str, float]) -> dict[str, float]:
         raise ArgumentError(f"fractions are numbers above 0 by the names of parts, found {dict(fractions)}")
     total = sum(shares.values())
     return {name: share / total for name, share in shares.items()}
+
+
+def _whole_groups(
+    groups: Sequence[list[NDArray[np.int64]]], shares: Mapping[str, float], seed: int, what: str, instead: str
+) -> dict[str, list[NDArray[np.int64]]]:
+    """Groups of samples to parts, drawn by the seed and their order; ArgumentError for fewer than parts."""
+    if len(groups) < len(shares):
+        raise ArgumentError(f"{len(groups)} {what} cannot be divided into {len(shares)} parts; {instead}")
+    drawn = [groups[at] for at in _drawn(len(groups), seed)]
+    parts: dict[str, list[NDArray[np.int64]]] = {name: [] for name in shares}
+    for group, part in zip(drawn, _assigned([sum(map(len, group)) for group in drawn], shares), strict=True):
+        parts[part] += group
+    return parts
 
 
 def _drawn(n: int, seed: int) -> list[int]:

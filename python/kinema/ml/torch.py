@@ -17,34 +17,31 @@ from numpy.typing import NDArray
 from kinema.errors import ArgumentError, missing_package
 from kinema.ml.dataset import Batch, SingleSamples, batch_of
 from kinema.ml.loading.order import Order
+from kinema.resources import worker_count
 
 try:
     import torch
-    from torch.utils.data import Sampler
+    from torch.utils.data import Sampler, get_worker_info
+
+    from kinema.ml.loading.tensors import TensorBatch, shared_buffers, tensors_of
 except ImportError as error:  # pragma: no cover - where torch is not installed
     raise missing_package("kinema.ml.torch", "torch", "ml", error) from error
 
 __all__ = ["Delivery", "OrderSampler", "TensorBatch", "collate"]
 
 
-class TensorBatch(dict[str, Any]):
-    """Tensors of several samples by name; `ids` are the samples, (n,) int64 of NumPy."""
-
-    ids: NDArray[np.int64]
-
-
 def collate(samples: SingleSamples | Batch) -> TensorBatch:
-    """A `collate_fn` of torch's DataLoader for a data set of Kinema: tensors over the memory of the batch."""
-    return _tensors(batch_of(samples))
+    """A `collate_fn` of torch's DataLoader for a data set of Kinema: tensors over the memory of the batch.
 
-
-def _tensors(batch: Batch) -> TensorBatch:
-    tensors = TensorBatch()
-    tensors.ids = batch.ids
-    for name, array in batch.items():
-        # texts and objects are no tensors, and stay as they are
-        tensors[name] = torch.from_numpy(array) if array.dtype.kind in "fiubc" else array
-    return tensors
+    A worker process reads into shared memory, which the tensors of the training process are over, by its share of the
+    cores.
+    """
+    worker = get_worker_info()
+    if not isinstance(samples, SingleSamples) or worker is None:
+        return tensors_of(batch_of(samples))
+    buffers = shared_buffers()
+    threads = max(1, worker_count(None) // worker.num_workers)
+    return tensors_of(buffers.give(samples.read(buffers.take(), threads)))
 
 
 class Delivery:
@@ -63,7 +60,7 @@ class Delivery:
 
     def tensors(self, batch: Batch) -> TensorBatch:
         """The batch on the device."""
-        here = _tensors(batch)
+        here = tensors_of(batch)
         if self._device is None or self._device.type == "cpu":
             return here
         there = TensorBatch()

@@ -191,6 +191,9 @@ class Runner(ABC):
         function that says `unpickled_once = True` is copied once for each worker, whose threads may call it at a time.
         By default the calls are made one after the other in this process.
 
+        A function may have a method `describe`, which gives the frames of a computation in words ("frames 0 to 63"),
+        for notes and errors about the worker that has it.
+
         `progress` is called with the number of a computation when it is done, from the calling thread. An exception of
         the function ends the call and is raised, with a note that names the computation.
 

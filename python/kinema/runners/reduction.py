@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from kinema import _core
 from kinema.errors import InternalError
 from kinema.progress import Report
+from kinema.selection.frames import FrameSelection
 from kinema.values import dataclass
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "Reduction",
     "SerializedNode",
     "describe_leaves",
+    "describe_piece",
     "frames_in",
     "insert_nodes",
     "serialize_nodes",
@@ -116,6 +118,12 @@ class Reduction:
 def describe_leaves(leaves: Leaves) -> str:
     """As in "leaves 0 to 7"."""
     return f"leaves {leaves[0]} to {leaves[1] - 1}"
+
+
+def describe_piece(plan: _core.Plan, frames: FrameSelection, leaves: Leaves) -> str:
+    """As in "leaves 0 to 7 (frames 100 to 227)", with numbers of the trajectory."""
+    first, last = (frames[number] for number in (plan.leaf(leaves[0])[0], plan.leaf(leaves[1] - 1)[1] - 1))
+    return f"{describe_leaves(leaves)} (frames {first} to {last})"
 
 
 def frames_in(plan: _core.Plan, leaves: Leaves) -> int:

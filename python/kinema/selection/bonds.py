@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kinema.selection.atoms import Selection
     from kinema.trajectory import Trajectory
 
-__all__ = ["GUESS", "WATERS", "Bonds", "bonds_near_by", "bonds_of", "first_atoms"]
+__all__ = ["GUESS", "WATERS", "Bonds", "bonds_near_by", "bonds_of", "first_atoms", "is_of_any_atoms", "states_bonds"]
 
 GUESS = "guess"
 # as MDAnalysis' selection "water" has them
@@ -89,6 +89,17 @@ def bonds_of(trajectory: Trajectory, bonds: Any = None) -> Bonds:
     if isinstance(bonds, (str, os.PathLike)):
         return _of_file(trajectory, os.fspath(bonds))
     return Bonds(_checked(bonds, trajectory.n_atoms), (), known=True)
+
+
+def states_bonds(table: Atoms) -> bool:
+    """Whether a topology states the bonds of its atoms, and not of some of them only, as PDB files do."""
+    stated = _stated(table)
+    return stated is not None and stated.known
+
+
+def is_of_any_atoms(bonds: Any) -> bool:
+    """Whether `bonds=` can be asked of any structure: those that it states, or those that are guessed in it."""
+    return bonds is None or (isinstance(bonds, str) and bonds == GUESS)
 
 
 def first_atoms(n_atoms: int, pairs: NDArray[np.uint32]) -> NDArray[np.uint32]:

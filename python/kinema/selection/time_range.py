@@ -81,6 +81,7 @@ def frames_between(
         wanted &= times >= begin - tolerance
     if end is not None:
         wanted &= times <= end + tolerance
+    _compare_borders(trajectory, wanted)
     chosen = np.flatnonzero(wanted)
     if chosen.size == 0:
         finite = times[np.isfinite(times)]
@@ -97,6 +98,14 @@ def frames_between(
         chosen = chosen[off <= tolerance[chosen] + tolerance[chosen[0]]]
         _note_on_spacing(trajectory, in_window, chosen, every)
     return FrameSelection.from_ascending(chosen)
+
+
+def _compare_borders(trajectory: Trajectory, wanted: NDArray[np.bool_]) -> None:
+    """Compares stored times with the frames on both sides of each end of the window: frames that are read are compared
+    when they are, and those that stored times leave out are not read."""
+    after = np.flatnonzero(np.diff(wanted)) + 1
+    borders = np.unique(np.concatenate([after - 1, after]))
+    trajectory.core.compare_frames(trajectory.frame_numbers[borders].astype(np.uint64))
 
 
 def _note_on_spacing(

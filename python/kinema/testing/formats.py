@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 import kinema as kn
 from kinema.frame import WORKING_MEMORY, frame_bytes
-from kinema.testing.keepers import ChangedFileTests
+from kinema.testing.changes import ChangedFileTests
 from kinema.testing.recording import open_recorded
 from kinema.testing.strategies import atom_choices, frame_choices, trajectories
 from kinema.testing.synthetic import Synthetic, random_walk

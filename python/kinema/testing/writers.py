@@ -51,10 +51,12 @@ def dcd_bytes(
     dt: float = 1.0,
     cell: tuple[float, float, float] | NDArray[np.float32] | None = None,
     byte_order: str = "<",
+    fourth: bool = False,
 ) -> bytes:
     """A DCD file of CHARMM's kind. `dt` in ps between frames.
 
     `cell`: the lengths of an orthorhombic box in angstrom, or (frames, 3, 3) row vectors, a along x, b in the xy plane.
+    `fourth`: with a plane of a fourth dimension.
 
     Source: the description of VMD's plug-in and CHARMM's documentation: Fortran records "CORD" with 20 integers, a
     title, the number of atoms; for each frame the cell as six float64 (A, gamma, B, beta, alpha, C) and x, y, z.
@@ -67,7 +69,7 @@ def dcd_bytes(
     control = [len(positions), first_step, stride, len(positions) * stride, 0, 0, 0, 0, 0]
     head = b"CORD" + struct.pack(byte_order + "9i", *control)
     head += struct.pack(byte_order + "f", dt / stride / AKMA)
-    head += struct.pack(byte_order + "10i", int(cell is not None), 0, 0, 0, 0, 0, 0, 0, 0, 24)
+    head += struct.pack(byte_order + "10i", int(cell is not None), int(fourth), 0, 0, 0, 0, 0, 0, 0, 24)
     title = struct.pack(byte_order + "i", 1) + b"MADE FOR A TEST".ljust(80)
     parts = [record(head), record(title), record(struct.pack(byte_order + "i", positions.shape[1]))]
     planes = positions.astype(byte_order + "f4")
@@ -75,7 +77,7 @@ def dcd_bytes(
         if cell is not None:
             a, b, c, alpha, beta, gamma = _lengths_and_angles(cell, number)
             parts.append(record(struct.pack(byte_order + "6d", a, gamma, b, beta, alpha, c)))
-        parts += [record(frame[:, axis].tobytes()) for axis in range(3)]
+        parts += [record(frame[:, axis].tobytes()) for axis in (0, 1, 2, *[0] * fourth)]
     return b"".join(parts)
 
 

@@ -30,6 +30,7 @@ from kinema.timings import Timings
 
 if TYPE_CHECKING:
     from kinema.stored.checksums import StoredChecksums
+    from kinema.transforms.base import Transform
 
 __all__ = ["OpenedFiles"]
 
@@ -61,6 +62,8 @@ class OpenedFiles:
         self._topology_fits = False
         #: what `selection.broken` found, by transforms and selection; shared by all views of the same files
         self.broken_molecules: dict[Any, Any] = {}
+        #: for each transform the same for a reference of other atoms, None for what names atoms by number
+        self.for_other_atoms: tuple[Transform | None, ...] = (None,) * len(core.transforms)
         #: whether it stands for a Universe of MDAnalysis at one of its frames: no other can be read
         self.is_one_frame = False
 
@@ -91,7 +94,8 @@ class OpenedFiles:
         """
         self.scan()
         snapshot, data = TrajectorySnapshot.of(self._core, absolute=True)
-        return _unpickled, (type(self), snapshot, data, self._topology, self._view, self._hdf5, self._stated)
+        others = self.for_other_atoms
+        return _unpickled, (type(self), snapshot, data, self._topology, self._view, self._hdf5, self._stated, others)
 
     # -- finding frames ------------------------------------------------------------------------------------------
 
@@ -231,6 +235,12 @@ class OpenedFiles:
         made._hdf5 = hdf5
         return made
 
+    def with_topology(self, topology: Topology) -> Self:
+        """The same frames with another topology, of the same number of atoms."""
+        made = self._with(self._core, self._view)
+        made._topology, made._topology_fits = topology, False
+        return made
+
     def of_all_frames(self) -> Self:
         """The trajectory that this is a view of."""
         return self._with(self._core, None)
@@ -240,6 +250,8 @@ class OpenedFiles:
         made = type(self)(core, self._topology, view, given=self._given, **own)
         made._topology_fits = self._topology_fits
         made.broken_molecules = self.broken_molecules
+        if len(core.transforms) == len(self.for_other_atoms):
+            made.for_other_atoms = self.for_other_atoms
         return made
 
     def _frames(self, choice: FrameChoice) -> FrameSelection:
@@ -273,5 +285,8 @@ def _unpickled(
     view: FrameSelection | None,
     hdf5: h5md.H5mdOptions | None,
     stated: Mapping[str, str],
+    for_other_atoms: tuple[Transform | None, ...],
 ) -> OpenedFiles:
-    return cls(snapshot.open(data), topology, view, hdf5=hdf5, stated=stated)
+    made = cls(snapshot.open(data), topology, view, hdf5=hdf5, stated=stated)
+    made.for_other_atoms = for_other_atoms
+    return made

@@ -54,9 +54,11 @@ class Trajectory(TrajectoryReading):
             check_not_last(transform.name, made)
             made = transform.prepared(made)
             bound, topology = transform.bind_with_topology(made)
+            others = (*made.for_other_atoms, None if bound.looks_back else transform.for_other_atoms(bound))
             made = made._with(made._core.with_transforms([*made._core.transforms, bound]), made._view)
+            made.for_other_atoms = others
             if topology is not None:
-                made._topology, made._topology_fits = topology, False
+                made = made.with_topology(topology)
         return made
 
     def follow(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kinema.transforms.base import Transform
 
 if TYPE_CHECKING:
+    from kinema.transforms.cell_rotation import RotateCell, rotate_cell
     from kinema.transforms.centering import Center, center
     from kinema.transforms.clustering import Cluster, cluster
     from kinema.transforms.displacements import Displacement, displacement
@@ -26,6 +27,7 @@ __all__ = [
     "FunctionTransform",
     "GroupCenters",
     "NoJump",
+    "RotateCell",
     "Superpose",
     "Transform",
     "Whole",
@@ -37,6 +39,7 @@ __all__ = [
     "fit",
     "function",
     "nojump",
+    "rotate_cell",
     "superpose",
     "whole",
     "wrap",
@@ -47,6 +50,7 @@ _MODULE_OF = {
     **dict.fromkeys(("Cluster", "cluster"), "kinema.transforms.clustering"),
     **dict.fromkeys(("Displacement", "displacement"), "kinema.transforms.displacements"),
     **dict.fromkeys(("GroupCenters", "centers"), "kinema.transforms.group_centers"),
+    **dict.fromkeys(("RotateCell", "rotate_cell"), "kinema.transforms.cell_rotation"),
     **dict.fromkeys(("NoJump", "nojump"), "kinema.transforms.unwrapping"),
     **dict.fromkeys(("Whole", "whole"), "kinema.transforms.whole_molecules"),
     **dict.fromkeys(("Wrap", "wrap"), "kinema.transforms.wrapping"),

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from kinema import _core
 from kinema.errors import ArgumentError
+from kinema.selection.atoms import Selection
 
 if TYPE_CHECKING:
     from kinema.selection.topology import Topology
     from kinema.trajectory import Trajectory
     from kinema.trajectory.files import OpenedFiles
 
-__all__ = ["CENTERS", "Transform", "check_not_last", "transforms_in_words"]
+__all__ = ["CENTERS", "Transform", "check_not_last", "names_by_words", "transforms_in_words", "words_of"]
 
 CENTERS = "centers"
 """The name of the transform that makes other positions than those of the atoms: the last of all."""
@@ -59,6 +60,13 @@ class Transform(ABC):
         It has the label of this one. Raises ArgumentError where it cannot be applied to the trajectory.
         """
 
+    def for_other_atoms(self, bound: _core.Transform) -> Transform | None:
+        """The same for a structure of other atoms, such as a reference; None if it names atoms by number.
+
+        `bound` is this transform of the trajectory. What is found of frames there is that for the structure as well.
+        """
+        return None
+
     def bind_with_topology(self, trajectory: Trajectory) -> tuple[_core.Transform, Topology | None]:
         """As `bind`, with the topology of the positions that it makes, where these are not those of the atoms."""
         return self.bind(trajectory), None
@@ -84,6 +92,16 @@ def transforms_in_words(trajectory: Trajectory) -> dict[str, str]:
     """The transforms of a trajectory as a parameter of provenance; empty without."""
     labels = trajectory.transforms
     return {"transforms": ", then ".join(labels)} if labels else {}
+
+
+def names_by_words(*selections: Any) -> bool:
+    """Whether selections can be applied to other atoms: None (all), texts, and what was selected by a text."""
+    return all(one is None or isinstance(words_of(one), str) for one in selections)
+
+
+def words_of(selection: Any) -> Any:
+    """The text that a selection was made by; others as they are."""
+    return selection.string if isinstance(selection, Selection) else selection
 
 
 def check_not_last(name: str, trajectory: OpenedFiles) -> None:

@@ -11,7 +11,7 @@ from kinema import _core
 from kinema.analysis.arguments import describe, weights_of
 from kinema.errors import ArgumentError
 from kinema.selection.atoms import AtomChoice
-from kinema.transforms.base import Transform
+from kinema.transforms.base import Transform, names_by_words, words_of
 from kinema.transforms.order import check_order
 
 if TYPE_CHECKING:
@@ -39,6 +39,10 @@ class Center(Transform):
         if self._weights is not None:
             arguments |= {"weights": describe(self._weights)}
         return arguments if self._point is None else arguments | {"point": describe(self._point)}
+
+    def for_other_atoms(self, bound: _core.Transform) -> Center | None:
+        """See `Transform`."""
+        return Center(words_of(self._select), self._weights, self._point) if names_by_words(self._select) else None
 
     def bind(self, trajectory: Trajectory) -> _core.Transform:
         check_order(self.name, trajectory)

@@ -11,7 +11,8 @@ from kinema import _core
 from kinema.analysis.arguments import describe
 from kinema.errors import ArgumentError
 from kinema.selection.atoms import AtomChoice
-from kinema.transforms.base import Transform
+from kinema.selection.bonds import is_of_any_atoms
+from kinema.transforms.base import Transform, names_by_words, words_of
 from kinema.transforms.order import check_order
 from kinema.transforms.wrapping import NO_GROUP, check_labels_unwrapped, labels_of, masses_of
 
@@ -35,6 +36,12 @@ class Cluster(Transform):
         if self._anchor is not None:
             arguments |= {"anchor": describe(self._anchor)}
         return arguments if self._bonds is None else arguments | {"bonds": describe(self._bonds)}
+
+    def for_other_atoms(self, bound: _core.Transform) -> Cluster | None:
+        """See `Transform`: molecules are those of the structure."""
+        if not names_by_words(self._select, self._anchor) or not is_of_any_atoms(self._bonds):
+            return None
+        return Cluster(words_of(self._select), words_of(self._anchor), self._bonds)
 
     def bind(self, trajectory: Trajectory) -> _core.Transform:
         check_order(self.name, trajectory)

@@ -16,7 +16,7 @@ from kinema.execution.checkpoint.code_identity import code_digest
 from kinema.frame import VECTOR_FIELDS, Frame
 from kinema.runners.serialization import serialize
 from kinema.selection.atoms import AtomChoice, Selection
-from kinema.transforms.base import Transform
+from kinema.transforms.base import Transform, names_by_words, words_of
 
 if TYPE_CHECKING:
     from kinema.trajectory import Trajectory
@@ -45,6 +45,12 @@ class FunctionTransform(Transform):
         if self._select is not None:
             given["select"] = repr(self._select) if isinstance(self._select, (str, Selection)) else "chosen by number"
         return given | ({} if self._fields == ("positions",) else {"fields": ", ".join(self._fields)})
+
+    def for_other_atoms(self, bound: _core.Transform) -> FunctionTransform | None:
+        """See `Transform`: the function is called with the atoms of the structure."""
+        if not names_by_words(self._select):
+            return None
+        return FunctionTransform(self._adapter.function, words_of(self._select), self._fields)
 
     def bind(self, trajectory: Trajectory) -> _core.Transform:
         selection = trajectory.select(self._select)

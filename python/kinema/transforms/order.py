@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ORDER", "check_order", "check_unwrapped_together"]
 
-ORDER = ("whole", "nojump", "displacement", "cluster", "center", "wrap", "superpose", "centers")
+ORDER = ("whole", "nojump", "displacement", "cluster", "center", "wrap", "superpose", "rotate_cell", "centers")
 """Names of transforms. Each undoes what a later one does, or needs what an earlier one has done."""
 _UNWRAPPING = ("nojump", "displacement")
 

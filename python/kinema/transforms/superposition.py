@@ -17,13 +17,13 @@ import numpy as np
 
 from kinema import _core
 from kinema.analysis.arguments import describe, weights_of
-from kinema.analysis.reference import Reference
+from kinema.analysis.reference import Reference, note_free_rotation
 from kinema.choices import check_choice
 from kinema.errors import ArgumentError
 from kinema.notes import emit
 from kinema.selection.atoms import AtomChoice
 from kinema.selection.broken import broken_notes
-from kinema.transforms.base import Transform
+from kinema.transforms.base import Transform, names_by_words, words_of
 from kinema.transforms.first_passes.kinds import Rotations
 from kinema.transforms.first_passes.making import stations_of
 
@@ -75,6 +75,13 @@ class Superpose(Transform):
             arguments |= {"reference": describe(reference), "match": describe(match), "tol_mass": describe(tol_mass)}
         return arguments if self._weights is None else arguments | {"weights": describe(self._weights)}
 
+    def for_other_atoms(self, bound: _core.Transform) -> Superpose | None:
+        """See `Transform`: superposed on the same positions as the frames."""
+        if not names_by_words(self._select) or self.sees_all_frames:
+            return None
+        positions, weights = bound.arguments["reference"], self._weights
+        return Superpose(words_of(self._select), self._mode, 0, positions, weights, "order", 0.0, {})
+
     def bind(self, trajectory: Trajectory) -> _core.Transform:
         selection = trajectory.select(self._select)
         selection.check_unique()
@@ -90,6 +97,8 @@ class Superpose(Transform):
             "reference": found.positions(selection),
             "weights": weights_of(self._weights, selection, trajectory),
         }
+        if self._mode == "rot+trans":
+            note_free_rotation(fitted["reference"], fitted["weights"])
         more: dict[str, Any] = {"mode": self._mode}
         if self.sees_all_frames:
             turns = stations_of(Rotations(of_reference, selection, fitted), self._options)

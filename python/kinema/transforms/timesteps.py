@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from kinema import _core
 from kinema.errors import ArgumentError
 from kinema.frame import VECTOR_FIELDS
-from kinema.selection.frames import FrameSelection
 from kinema.selection.topology import Topology
 from kinema.selection.universe import import_mdanalysis
 from kinema.trajectory import Trajectory
+from kinema.trajectory.one_frame import OneFrame, cell_of, has_vector
 from kinema.transforms.base import Transform
 
 __all__ = ["BoundTransform", "FrameOfFile", "bound_to", "changed", "universe_of_timestep"]
@@ -41,7 +41,7 @@ class FrameOfFile:
         """The cell of the time step, (3, 3) in angstrom."""
         now = ts.dimensions
         unchanged = np.array_equal(np.zeros(6) if now is None else now, self._dimensions)
-        return self._cell if unchanged else _cell_of(ts)
+        return self._cell if unchanged else cell_of(ts)
 
 
 class BoundTransform(Transform):
@@ -93,7 +93,9 @@ class BoundTransform(Transform):
         if self._applied is None:
             self._applied = _core.FrameTransforms([self.core], self.n_atoms)
         # copies: where a transform fails the time step stays as it was
-        vectors = {name: np.array(getattr(ts, name), np.float32, order="C") for name in VECTOR_FIELDS if _has(ts, name)}
+        vectors = {
+            name: np.array(getattr(ts, name), np.float32, order="C") for name in VECTOR_FIELDS if has_vector(ts, name)
+        }
         if "positions" not in vectors:
             raise ArgumentError(f"{self.label} changes positions, and frame {ts.frame} has none")
         self._applied.apply(
@@ -101,7 +103,7 @@ class BoundTransform(Transform):
             vectors["positions"],
             vectors.get("velocities"),
             vectors.get("forces"),
-            _cell_of(ts) if of_file is None else of_file.cell_of(ts),
+            cell_of(ts) if of_file is None else of_file.cell_of(ts),
             (True, True, True) if of_file is None else of_file.periodic,
             int(ts.data.get("step", ts.frame)),
             float(ts.time),
@@ -221,8 +223,17 @@ def _bound_to_frame(transform: Transform, universe: Any, ts: Any) -> BoundTransf
     _check_atoms_stay(transform)
     if transform.sees_all_frames:
         raise _looks_back(transform, reader)
-    frame = cast("_core.Trajectory", _CurrentFrame(transform.label, reader, ts, tuple(before)))
-    stands_in = Trajectory(frame, Topology(universe))
+    frame = OneFrame.of_timestep(
+        ts,
+        (True, True, True),
+        time=float(ts.time),
+        paths=_paths(reader),
+        number=int(ts.frame),
+        n_frames=int(reader.n_frames),
+        transforms=tuple(before),
+        label=transform.label,
+    )
+    stands_in = Trajectory(cast("_core.Trajectory", frame), Topology(universe))
     stands_in.is_one_frame = True
     core = transform.bind(stands_in)
     if core.looks_back:
@@ -246,65 +257,7 @@ def _looks_back(transform: Transform, reader: Any) -> ArgumentError:
     )
 
 
-class _CurrentFrame:
-    """In place of `_core.Trajectory`: a trajectory of which one frame is known, the one where a Universe is."""
-
-    format = "MDAnalysis"
-    index = "memory"
-    scanned = True
-    hdf5 = False
-
-    def __init__(self, label: str, reader: Any, ts: Any, transforms: tuple[_core.Transform, ...]) -> None:
-        self._label, self._ts = label, ts
-        self.n_atoms, self.n_frames, self.transforms = int(ts.n_atoms), int(reader.n_frames), transforms
-        self.paths = _paths(reader)
-        self.fields = [*(name for name in VECTOR_FIELDS if _has(ts, name)), "cell", "step", "time"]
-
-    def frame_notes(self, *, new: bool = False) -> list[str]:
-        """None: frames are read by MDAnalysis."""
-        return []
-
-    def read(
-        self,
-        frames: FrameSelection,
-        *,
-        atoms: NDArray[np.uint32] | None = None,
-        fields: Sequence[str] = ("positions",),
-        dtype: str = "float32",
-        **_: Any,
-    ) -> dict[str, NDArray[Any]]:
-        """As the core's, of the frame that is known; ArgumentError for another one."""
-        ts = self._ts
-        if frames.numbers().tolist() != [ts.frame]:
-            needed = ", ".join(map(str, frames.numbers()[:3]))
-            raise ArgumentError(
-                f"{self._label} is made of frame {needed}, and the universe is at frame {ts.frame}; go there "
-                f"(universe.trajectory[{needed}]) before transformations are added, or load the universe with "
-                "format=KinemaReader"
-            )
-        chosen = slice(None) if atoms is None else atoms
-        arrays: dict[str, NDArray[Any]] = {name: np.array(getattr(ts, name)[chosen], dtype)[None] for name in fields}
-        return arrays | {
-            "cells": _cell_of(ts)[None],
-            "periodic": np.ones((1, 3), bool),
-            "steps": np.array([ts.data.get("step", ts.frame)], np.int64),
-            "times": np.array([ts.time], np.float64),
-            "frames": frames.numbers(),
-            "present": np.ones(1, [(name, bool) for name in (*fields, "cells")]),
-        }
-
-
 def _paths(reader: Any) -> tuple[str, ...]:
     """The files of a reader, or what stands for them."""
     names = getattr(reader, "filenames", None)
     return tuple(str(name or "the universe") for name in ([reader.filename] if names is None else names))
-
-
-def _has(ts: Any, name: str) -> bool:
-    return bool(getattr(ts, f"has_{name}"))
-
-
-def _cell_of(ts: Any) -> NDArray[np.float64]:
-    """Box vectors as rows, (3, 3) in angstrom, of lengths and angles; zeros without a box."""
-    cell = ts.triclinic_dimensions
-    return np.zeros((3, 3)) if cell is None else np.array(cell, np.float64)

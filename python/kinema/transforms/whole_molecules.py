@@ -13,8 +13,8 @@ from kinema import _core
 from kinema.analysis.arguments import describe
 from kinema.notes import emit
 from kinema.selection.atoms import AtomChoice
-from kinema.selection.bonds import bonds_of
-from kinema.transforms.base import Transform
+from kinema.selection.bonds import bonds_of, is_of_any_atoms
+from kinema.transforms.base import Transform, names_by_words, words_of
 from kinema.transforms.order import check_order
 
 if TYPE_CHECKING:
@@ -35,6 +35,11 @@ class Whole(Transform):
     def arguments(self) -> Mapping[str, str]:
         arguments = {} if self._select is None else {"select": describe(self._select)}
         return arguments if self._bonds is None else arguments | {"bonds": describe(self._bonds)}
+
+    def for_other_atoms(self, bound: _core.Transform) -> Whole | None:
+        """See `Transform`: bonds are those of the structure, or guessed in it."""
+        by_words = names_by_words(self._select) and is_of_any_atoms(self._bonds)
+        return Whole(words_of(self._select), self._bonds) if by_words else None
 
     def bind(self, trajectory: Trajectory) -> _core.Transform:
         check_order(self.name, trajectory)

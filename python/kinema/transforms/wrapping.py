@@ -14,8 +14,8 @@ from kinema.choices import UNIT_CELLS, check_choice
 from kinema.errors import ArgumentError
 from kinema.notes import emit
 from kinema.selection.atoms import AtomChoice
-from kinema.selection.bonds import bonds_of, first_atoms
-from kinema.transforms.base import Transform
+from kinema.selection.bonds import bonds_of, first_atoms, is_of_any_atoms
+from kinema.transforms.base import Transform, names_by_words, words_of
 from kinema.transforms.order import check_order, check_unwrapped_together
 
 if TYPE_CHECKING:
@@ -48,6 +48,12 @@ class Wrap(Transform):
         if self._compound != "atoms":
             arguments |= {"weights": describe(self._weights)}
         return arguments if self._bonds is None else arguments | {"bonds": describe(self._bonds)}
+
+    def for_other_atoms(self, bound: _core.Transform) -> Wrap | None:
+        """See `Transform`: molecules are those of the structure."""
+        if not names_by_words(self._select) or not is_of_any_atoms(self._bonds):
+            return None
+        return Wrap(words_of(self._select), self._compound, self._ur, self._weights, self._bonds)
 
     def bind(self, trajectory: Trajectory) -> _core.Transform:
         check_order(self.name, trajectory)

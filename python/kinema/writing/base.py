@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, ClassVar, Literal, NoReturn, Self
+from weakref import WeakSet
 
 from numpy.typing import ArrayLike, DTypeLike
 
@@ -45,6 +46,8 @@ _OVER_RANKS = ("kinema.writing.parallel.writer", "ParallelWriter")
 OPTIONS_OF_RANKS = ("comm", "strategy", "hints", "order", "verify", "buffer_frames")
 """What it takes besides."""
 
+# those of this process, for its forks
+_WRITERS: WeakSet[Writer] = WeakSet()
 _CLASSES: dict[str, type[Writer]] = {}
 # other classes of a format, by the option that chooses each
 _VARIANTS: dict[str, dict[str, type[Writer]]] = {}
@@ -112,6 +115,8 @@ class Writer:
     # until all is well
     _closed = True
     _broken = False
+    # whether a fork has copied it into this process
+    _is_copy = False
 
     def __init_subclass__(cls, *, format: str = "", endings: Sequence[str] = (), variant: str = "") -> None:
         """A class that writes `format`; `endings` of file names where it is not one of the core's formats. With
@@ -167,6 +172,7 @@ class Writer:
         if mode == "a" and overwrite:
             raise ArgumentError("overwrite=True is for mode='w'; mode='a' keeps the frames that are there")
         self._mode = mode
+        _WRITERS.add(self)
 
     @classmethod
     def continues(cls, path: str | os.PathLike[str]) -> bool:
@@ -352,7 +358,14 @@ class Writer:
             self._not_finite_noted = True
             self._note([not_finite_note(before + first)])
 
+    def _leave_to_parent(self) -> None:
+        """In a process that was forked: the file is that of the parent, and stays as it is whatever happens here."""
+        self._is_copy = self._closed = True
+
     def _require_open(self) -> None:
+        if self._is_copy:
+            what = f"{self.path}: the writer is that of the process that was forked, which alone can use it"
+            raise ArgumentError(what, path=self.path)
         if self._closed:
             raise ArgumentError(f"{self.path}: the writer is closed", path=self.path)
         if self._broken:
@@ -366,6 +379,15 @@ class Writer:
 def not_finite_note(frame: int) -> str:
     """What is noted of the first frame whose positions are no numbers."""
     return f"frame {frame} has positions that are no numbers (NaN or infinite)"
+
+
+def _after_fork() -> None:
+    for writer in list(_WRITERS):
+        if not writer._closed:
+            writer._leave_to_parent()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 class RanksWriter(Writer):

@@ -22,20 +22,21 @@ from kinema.execution.checkpoint import Checkpoint, CheckpointChoice
 from kinema.formats.h5md.write.options import whole_number
 from kinema.frame import VECTOR_FIELDS
 from kinema.notes import collected, emit, of_several_files, returns_notes
-from kinema.printable import counted, printable, shortest
+from kinema.printable import counted, printable
 from kinema.progress import ProgressChoice
 from kinema.resources import parse_memory
 from kinema.runners import Runner, choose_runner
 from kinema.runners.workers import CallWorkers
 from kinema.selection.atoms import AtomChoice
-from kinema.selection.frames import FrameChoice, FrameSelection
+from kinema.selection.frames import FrameChoice
 from kinema.selection.readable import decode_frames
 from kinema.trajectory import Trajectory
 from kinema.transforms.base import transforms_in_words
+from kinema.transforms.cell_rotation import ROTATED, RotateCell
 from kinema.writing.conversion.append import append_frames, check_append
 from kinema.writing.conversion.blocks import write_blocks
 from kinema.writing.conversion.compare import Verification, check_verification
-from kinema.writing.conversion.frames import SourceFrames
+from kinema.writing.conversion.frames import SourceFrames, chosen_frames
 from kinema.writing.conversion.outputs import TEXTS, WrittenFile, in_blocks, numbered, own_options, target_format
 from kinema.writing.conversion.records import write_records
 from kinema.writing.conversion.structure import check_structure, write_structure
@@ -147,6 +148,7 @@ def convert(
     overwrite: bool = False,
     append: bool = False,
     verify: Verification = True,
+    rotate_cell: bool = False,
     checkpoint: CheckpointChoice = None,
     checkpoint_interval: float | None = None,
     skip_damaged: bool = False,
@@ -206,6 +208,9 @@ def convert(
         Add the frames to `out` if it is there, as `kinema.Writer` does with mode="a". They are not read back.
     verify : bool or "all"
         Read some frames back, or all, and compare them with the source, before a file gets its name.
+    rotate_cell : bool
+        Rotate each frame whose cell lengths and angles do not hold as it lies, with positions, velocities and forces:
+        `kinema.transforms.rotate_cell`, after all other transforms; noted.
     checkpoint : path or Checkpoint, optional
         A file that says how far the work is: after any end the same call goes on behind the frames that are written,
         and makes the same bytes (of H5MD: the same values). It is removed when the output is whole. For one file of any
@@ -267,8 +272,11 @@ def convert(
             raise ArgumentError(f"checkpoint= is not for {target} files in HDF5; leave it out")
         limit = 0 if memory is None else parse_memory(memory)
         trajectory = _opened(source, topology, opened)
+        if rotate_cell:
+            trajectory = trajectory.with_transform(RotateCell())
+            emit([f"{name}: {ROTATED}"])
         trajectory.scan(workers=on.threads, progress=progress, search=on.runner.find_frames, skip_damaged=skip_damaged)
-        chosen = _frames(trajectory, start, stop, step, frames, dump)
+        chosen = chosen_frames(trajectory, start, stop, step, frames, dump)
         if skip_damaged:
             decoded = decode_frames(trajectory.core, chosen, workers=on.threads, memory=limit, progress=progress)
             emit(decoded.notes())
@@ -381,35 +389,6 @@ def _opened(source: Any, topology: Any, opened: Mapping[str, Any]) -> Trajectory
             f"the trajectory is open already; give {given[0]}= to kn.open, or the names of the files here"
         )
     return source
-
-
-def _frames(
-    trajectory: Trajectory,
-    start: int | None,
-    stop: int | None,
-    step: int | None,
-    frames: FrameChoice,
-    dump: float | None,
-) -> FrameSelection:
-    """The frames in numbers of the whole trajectory; of `dump` the nearest, with a note where its time is another."""
-    if dump is None:
-        return trajectory.choose(start, stop, step, frames)
-    others = {"start": start, "stop": stop, "step": step, "frames": frames}
-    given = [name for name, value in others.items() if value is not None]
-    if given:
-        raise ArgumentError(f"dump= and {given[0]}= cannot be combined; give one of them")
-    if not isinstance(dump, (int, float, np.integer, np.floating)):
-        raise ArgumentError(f"dump= is a time in ps, found {dump!r}")
-    times = trajectory.times
-    if np.isnan(dump) or np.isnan(times).all():
-        what = (
-            "a time in ps, found nan" if np.isnan(dump) else f"times, and {trajectory.paths[0]} has none; give frames="
-        )
-        raise ArgumentError(f"dump= needs {what}")
-    nearest = int(np.nanargmin(np.abs(times - dump)))
-    if times[nearest] != dump:
-        emit([f"the frame nearest to {shortest(dump)} ps is frame {nearest}, at {shortest(float(times[nearest]))} ps"])
-    return trajectory.choose(frames=[nearest])
 
 
 def _atoms(

@@ -25,7 +25,7 @@ from kinema.selection.atom_table import Atoms
 from kinema.selection.topology import is_atom_group
 from kinema.selection.universe import import_mdanalysis, universe_of
 from kinema.writing.base import Writer
-from kinema.writing.frames import FrameArrays
+from kinema.writing.frames import FrameArrays, check_cells_kept
 from kinema.writing.output_checks import check_no_link, check_not_input, check_target, open_temporary
 from kinema.writing.output_file import OutputFile, publish
 
@@ -34,6 +34,8 @@ __all__ = ["AtomsAsText", "ExternalWriter", "GroWriter", "PdbWriter"]
 # what the columns of a coordinate hold, in the unit of the file
 _LOWEST, _HIGHEST = -999.9995, 9999.9995
 _LARGEST_VELOCITY = 999.99995
+# angstrom that the columns of an edge do not hold
+_LONGEST_EDGE = 99_999.9
 _ANGSTROM = {"PDB": 1.0, "GRO": 0.1}
 _NAME_WIDTHS = {"PDB": {"names": 4, "resnames": 4}, "GRO": {"names": 5, "resnames": 5}}
 _LARGEST_NUMBER = 99_999
@@ -232,6 +234,14 @@ class ExternalWriter(Writer):
             self._broken = True
             raise
 
+    def _leave_to_parent(self) -> None:
+        super()._leave_to_parent()
+        if self._text is not None:
+            # what is buffered here goes nowhere when this process ends
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self._text.fileno(), inheritable=False)
+            os.close(nowhere)
+
     @property
     def _keeps_taken(self) -> bool:
         return self._keep_partial and not self._broken
@@ -250,7 +260,7 @@ class ExternalWriter(Writer):
             raise from_os("cannot write", error, path=self.path) from None
 
     def _check(self, frames: FrameArrays) -> None:
-        """ArgumentError for what the columns cannot hold, UnsupportedFormatError for cells that they would mirror."""
+        """ArgumentError for what the columns cannot hold, UnsupportedFormatError for cells that are not given back."""
         positions = frames.fields.get("positions")
         if positions is None:
             raise ArgumentError(f"{self.path}: {self.format} frames need positions")
@@ -275,17 +285,26 @@ class ExternalWriter(Writer):
                         frame=self._n_frames + number,
                     )
         if frames.cells is not None:
-            mirrored = _core.mirrored_by_lengths(np.ascontiguousarray(frames.cells, np.float64))
-            if mirrored.any():
-                at = int(np.argmax(mirrored))
-                number, found = self._n_frames + at, frames.cells[at].tolist()
-                raise UnsupportedFormatError(
-                    f"{self.path}: {self.format} frame {number}: a cell whose vectors are right-handed, as lengths and "
-                    f"angles would mirror it, expected, found {found}",
-                    path=self.path,
-                    format=self.format,
-                    frame=number,
-                )
+            try:
+                check_cells_kept(frames.cells, self._cells_read_back(frames.cells), first=self._n_frames, share=1e-3)
+            except UnsupportedFormatError as error:
+                what = f"{self.path}: {self.format} {error}"
+                raise UnsupportedFormatError(what, path=self.path, format=self.format, frame=error.frame) from None
+
+    def _cells_read_back(self, cells: NDArray[Any]) -> NDArray[np.float64]:
+        """Of cells (frames, 3, 3) what a reader makes of their digits, NaN where that is none; those with open edges,
+        which are named as lost, as they are."""
+        lengths, angles = _lengths_and_angles(cells)
+        if self.format == "PDB":
+            lengths, angles = np.round(lengths, 3), np.round(angles, 2)
+            none = (lengths == 1.0).all(axis=1) & (angles == 90.0).all(axis=1)
+            found = np.where(none[:, None, None], np.nan, from_lengths_and_angles(lengths, angles))
+        else:
+            found = np.round(from_lengths_and_angles(lengths, angles), 4)
+        found[(lengths >= _LONGEST_EDGE).any(axis=1)] = np.nan
+        open_edges = _with_open_edges(cells)
+        found[open_edges] = cells[open_edges]
+        return found
 
     def _losses_of(self, frames: FrameArrays) -> list[str]:
         gro = self.format == "GRO"

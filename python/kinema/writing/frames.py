@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kinema.errors import ArgumentError
+from kinema import _core
+from kinema.errors import ArgumentError, UnsupportedFormatError
 from kinema.frame import VECTOR_FIELDS, Block, Frame
 
 __all__ = [
@@ -20,7 +21,11 @@ __all__ = [
     "EncodedRows",
     "FrameArrays",
     "LastStamps",
+    "check_cells_kept",
+    "check_numbers_kept",
     "check_rising",
+    "check_times_kept",
+    "counted_steps",
     "frame_arrays",
     "frames_of",
     "real_array",
@@ -184,7 +189,7 @@ class LastStamps:
         if not self._steps:
             return np.arange(n_frames, dtype=np.int64)
         stride = self._steps[-1] - self._steps[0] if len(self._steps) == 2 else 1
-        return self._steps[-1] + max(stride, 1) * np.arange(1, n_frames + 1, dtype=np.int64)
+        return counted_steps(self._steps[-1], max(stride, 1), n_frames)
 
     def times_of(self, given: NDArray[np.float64] | None, n_frames: int) -> NDArray[np.float64]:
         """Times of the next frames in ps, (n_frames,)."""
@@ -198,6 +203,60 @@ class LastStamps:
         """These frames were taken."""
         self._steps = [*self._steps, *steps[-2:].tolist()][-2:]
         self._times = [*self._times, *times[-2:].tolist()][-2:]
+
+
+def counted_steps(last: int, stride: int, n_frames: int) -> NDArray[np.int64]:
+    """Steps of the frames after the one with step `last`, (n_frames,); ArgumentError where int64 does not hold them."""
+    if last + stride * n_frames > np.iinfo(np.int64).max:
+        raise ArgumentError(f"step is needed: counted on by {stride} from {last}, steps are beyond the range of int64")
+    return np.array(range(last + stride, last + stride * n_frames + 1, stride), np.int64)
+
+
+def check_cells_kept(given: NDArray[Any], found: NDArray[Any], *, first: int, share: float = 1e-6) -> None:
+    """Raises UnsupportedFormatError for the first cell that a reader of the file would not give back.
+
+    Parameters
+    ----------
+    given : (frames, 3, 3), angstrom
+    found : (frames, 3, 3)
+        What a reader makes of what is written; NaN where that is no cell.
+    first : int
+        Number of the first frame.
+    share : float
+        By which lengths and cosines may be rounded.
+    """
+    wrong = _core.first_cell_not_kept(_doubles(given), _doubles(found), share)
+    if wrong is not None:
+        row, what = wrong
+        raise UnsupportedFormatError(f"frame {first + row}: {what}", frame=first + row)
+
+
+def check_times_kept(times: NDArray[np.float64], found: NDArray[Any], *, first: int) -> None:
+    """Raises UnsupportedFormatError for the first of times (frames,) that is finite, and infinite as it is written."""
+    lost = np.isfinite(times) & ~np.isfinite(found)
+    if lost.any():
+        row = int(np.argmax(lost))
+        what = f"time of the frame: a number of ps that the file holds expected, found {times[row]:g}"
+        raise UnsupportedFormatError(f"frame {first + row}: {what}", frame=first + row)
+
+
+def check_numbers_kept(name: str, values: NDArray[Any], largest: float, *, first: int) -> None:
+    """Raises UnsupportedFormatError for the first of vectors (frames, atoms, 3) that is finite and beyond `largest`."""
+    if not values.size or (values.max() <= largest and values.min() >= -largest):
+        return
+    for row, frame in enumerate(values):
+        beyond = np.isfinite(frame) & (np.abs(frame) > largest)
+        if beyond.any():
+            atom, axis = np.argwhere(beyond)[0].tolist()
+            raise UnsupportedFormatError(
+                f"frame {first + row}: {name} of atom {atom + 1} (counted from 1): numbers that the file holds, up to "
+                f"{largest:.7g}, expected, found {frame[atom, axis]:g}",
+                frame=first + row,
+            )
+
+
+def _doubles(cells: NDArray[Any]) -> NDArray[np.float64]:
+    return np.ascontiguousarray(cells, np.float64)
 
 
 def frames_of(

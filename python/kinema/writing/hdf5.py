@@ -14,9 +14,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import ArgumentError, Error
+from kinema.errors import ArgumentError, Error, UnsupportedFormatError
 from kinema.formats.h5md.write.encoding import ChunkEncoder
 from kinema.formats.h5md.write.series import CountedRows
+from kinema.formats.hdf5.chunk_index import full_chunks
 from kinema.formats.hdf5.output import GrowingFile, NewFile, OutputPartFile, hdf5_errors
 from kinema.tracing.recording import span
 from kinema.writing.base import Writer, not_finite_note
@@ -44,8 +45,9 @@ class FrameGroup(GrowingData, Protocol):
     def fields(self) -> Any:
         """Names of the fields, in their order."""
 
-    def check(self, frames: FrameArrays) -> None:
-        """Raises ArgumentError for frames that the file cannot take."""
+    def check(self, frames: FrameArrays, first: int) -> None:
+        """Raises ArgumentError for frames that the file cannot take, UnsupportedFormatError, without the path, for
+        those that a reader would not give back; `first` is the number of the first frame."""
 
     def losses_of(self, frames: FrameArrays) -> list[str]:
         """What of frames that `check` has passed is not kept."""
@@ -55,8 +57,11 @@ class FrameGroup(GrowingData, Protocol):
 
 
 class Hdf5Writer(Writer):
-    """What the writers of formats in HDF5 share. A new file is closed and gone on with as one that grows when it is
-    flushed first; its class sets `_file`, `_h5`, `_workers`, and `_group` where it opens a file."""
+    """What the writers of formats in HDF5 share; each sets `_file`, `_h5`, `_workers`, and `_group` if it opens a file.
+
+    A new file is closed by its first flush, and continued as one that grows. With mode="a" it gets its name then,
+    whole, with all frames so far.
+    """
 
     _file: NewFile | OutputPartFile | GrowingFile
     _h5: Any
@@ -78,9 +83,8 @@ class Hdf5Writer(Writer):
         frames = self._checked(frames)
         frames.check_present(frames.fields)
         self._begin(frames)
-        assert self._group is not None
-        self._group.check(frames)
-        if not isinstance(self._file, GrowingFile):
+        self._check(frames, self.n_frames)
+        if self._mode == "w":
             self._check_announced(self.n_frames + len(frames), complete=False)
         self._note_not_finite(frames, self.n_frames)
         self._lose(self._group.losses_of(frames))
@@ -103,9 +107,14 @@ class Hdf5Writer(Writer):
     def check_frames(self, frames: FrameArrays, *, ahead: int = 0) -> None:
         """Raises as `write` would for frames of which there may be no values, behind `ahead` others."""
         self._require_open()
-        self._group.check(self._checked(frames))
-        if not isinstance(self._file, GrowingFile):
+        self._check(self._checked(frames), self.n_frames + ahead)
+        if self._mode == "w":
             self._check_announced(self.n_frames + ahead + len(frames), complete=False)
+
+    def _check(self, frames: FrameArrays, first: int) -> None:
+        """As `FrameGroup.check`, with the path in each error."""
+        with self._named():
+            self._group.check(frames, first)
 
     def leave_fields(self, finish: Callable[[str, int], None] | None = None) -> None:
         """From here on rows of all fields are written by others, and counted here; `finish` is called with name and
@@ -175,6 +184,10 @@ class Hdf5Writer(Writer):
                     if self.n_frames:
                         self._file.flush()
                     return
+                if self._mode == "a":
+                    self._grow(self._file.finish)
+                    self._n_flushed = self.n_frames
+                    return
                 self._new = self._file
                 self._grow(self._file.keep)
             else:
@@ -183,6 +196,10 @@ class Hdf5Writer(Writer):
                     part.flush()
                 self._file.commit()
         self._n_flushed = self.n_frames
+
+    def settled(self) -> list[tuple[int, int]]:
+        """Bytes of the chunks in the file that hold all of their frames: no later write changes them."""
+        return [] if self._group is None else full_chunks(self._h5)
 
     def close(self, check: Callable[[str], object] | None = None) -> None:
         """Writes what is left and closes the file; a new one appears under its name now. Closing twice does nothing.
@@ -199,8 +216,9 @@ class Hdf5Writer(Writer):
                     f"{self.path}: an earlier error broke the writer; what was not flushed is lost", path=self.path
                 )
             self._begin(None)
-            if isinstance(self._file, GrowingFile):
+            if self._mode == "a" or isinstance(self._file, GrowingFile):
                 self.flush()
+                assert isinstance(self._file, GrowingFile)
                 self._file.finish()
             else:
                 assert isinstance(self._file, NewFile)
@@ -235,6 +253,11 @@ class Hdf5Writer(Writer):
             with suppress(FileNotFoundError):
                 os.unlink(self._new.temporary)
 
+    def _leave_to_parent(self) -> None:
+        super()._leave_to_parent()
+        # what HDF5 still holds is not written when this process ends
+        self._file.forget()
+
     def _span(self, name: str, n_frames: int) -> Any:
         """An event of the trace: calls of h5py, with what HDF5 does in them."""
         return span(name, "writer", self.path, frames=n_frames)
@@ -247,7 +270,8 @@ class Hdf5Writer(Writer):
         return frames
 
     def _check_first(self, first: FrameArrays | None) -> None:
-        """Raises ArgumentError where the first frame contradicts the options; nothing is created yet."""
+        """Raises ArgumentError where the first frame contradicts the options, UnsupportedFormatError, without the path,
+        where a reader would not give it back; nothing is created yet."""
 
     def _make_group(self, first: FrameArrays | None) -> FrameGroup:
         """Makes the data sets for frames such as `first`, in the new file."""
@@ -276,22 +300,23 @@ class Hdf5Writer(Writer):
 
     @property
     def _keeps_taken(self) -> bool:
-        return not self._broken and (isinstance(self._file, GrowingFile) or (self._keep_partial and self._can_grow))
+        grows = self._mode == "a" or isinstance(self._file, GrowingFile)
+        return not self._broken and (grows or self._keep_partial) and (grows or self._can_grow)
 
     def _begin(self, first: FrameArrays | None) -> None:
-        """Makes the data sets of frames, with what the first frame has; a file to append to gets its name then."""
+        """Makes the data sets of frames, with what the first frame has."""
         if self._group is not None:
             return
-        grows = self._mode == "a"
-        self._check_first(first)
+        with self._named():
+            self._check_first(first)
         with self._all_or_nothing():
             group = self._make_group(first)
-        if not grows:
+        if not isinstance(self._file, OutputPartFile):
             self._group = group
             return
+        # it has its name already
         with self._all_or_nothing():
             group.flush()
-            assert not isinstance(self._file, GrowingFile)  # one that grows has its group
             self._grow(self._file.finish)
 
     def _grow(self, close: Callable[[], str]) -> None:
@@ -299,6 +324,15 @@ class Hdf5Writer(Writer):
         for part in self._parts():
             part.flush()
         self._go_on_in(close())
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """Puts the path into errors about frames that a reader would not give back."""
+        try:
+            yield
+        except UnsupportedFormatError as error:
+            what = f"{self.path}: {self.format} {error}"
+            raise UnsupportedFormatError(what, path=self.path, format=self.format, frame=error.frame) from None
 
     @contextmanager
     def _all_or_nothing(self, unless: type[Error] | None = None) -> Iterator[None]:

@@ -21,7 +21,7 @@ from kinema.formats.hdf5.output import GrowingFile, NewFile, damaged_file_errors
 from kinema.formats.hdf5.storage import CHUNK_BYTES, Layout
 from kinema.formats.netcdf4.append import ExistingNetcdf
 from kinema.formats.netcdf4.conventions import convention_named
-from kinema.formats.netcdf4.write import FrameVariables, NetcdfOptions, create, label_losses, notes_of
+from kinema.formats.netcdf4.write import FrameVariables, NetcdfOptions, check_first, create, label_losses, notes_of
 from kinema.resources import worker_count
 from kinema.selection.atom_table import Atoms
 from kinema.writing.frames import FrameArrays
@@ -64,8 +64,8 @@ class Netcdf4Writer(Hdf5Writer, format="NetCDF", variant="netcdf4"):
     Raises
     ------
     ArgumentError, FileNotFound, FileAccessError, FileIOError
-        From each method as well. UnsupportedFormatError for files that cannot be appended to, and for cells without a
-        volume.
+        From each method as well. UnsupportedFormatError for files that cannot be appended to, and for frames that a
+        reader would not give back.
     """
 
     def __init__(
@@ -163,6 +163,8 @@ class Netcdf4Writer(Hdf5Writer, format="NetCDF", variant="netcdf4"):
         asked = self._options.fields
         if first is not None and asked is not None and set(asked) != set(first.fields):
             raise ArgumentError(f"the frame has {', '.join(first.fields)}, expected {', '.join(asked)}")
+        if first is not None:
+            check_first(self._options, first)
 
     def _make_group(self, first: FrameArrays | None) -> FrameVariables:
         return create(self._h5, self._options, first)

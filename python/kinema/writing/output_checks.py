@@ -29,9 +29,10 @@ __all__ = [
 _STREAMS = ("-", "/dev/stdout", "/dev/stderr")
 # bytes at the front of a file, and of a PDF at its end, by which it is known
 _FRONT = 1 << 16
+_LONGEST_LINE = 1 << 26
 _PNG, _PDF, _HDF5, _NUMPY, _PARQUET = b"\x89PNG\r\n\x1a\n", b"%PDF-", b"\x89HDF\r\n\x1a\n", b"\x93NUMPY", b"PAR1"
 # names of columns may come first
-_TABLE = re.compile(rb"(#[^\n]*\n)?(#|<!--) kinema \d")
+_TABLE = re.compile(rb"([^\n]*\n)?(#|<!--) kinema \d")
 _JSON = re.compile(rb'\s*\{\s*"(kinema\w*"\s*:|schema"\s*:\s*"kinema-)')
 _SVG = re.compile(rb"<dc:creator>\s*<cc:Agent>\s*<dc:title>kinema \d")
 _PDF_CREATOR = re.compile(rb"/Creator \(kinema \d")
@@ -95,6 +96,11 @@ def is_remade(path: str | os.PathLike[str]) -> bool:
             if front.startswith(_PDF):
                 file.seek(max(0, os.fstat(file.fileno()).st_size - _FRONT))
                 return _PDF_CREATOR.search(front + file.read(_FRONT)) is not None
+            if len(front) == _FRONT and b"\n" not in front and b"\0" not in front:
+                # names of many columns
+                file.seek(0)
+                file.readline(_LONGEST_LINE)
+                front = b"\n" + file.read(_FRONT)
     except OSError as error:
         raise from_os("cannot read what would be replaced", error, path=name) from None
     if front.startswith(_PNG):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.errors import ArgumentError, Error, FileIOError, TruncatedFileError, from_os
+from kinema.execution.checkpoint.counted import Run
 from kinema.execution.checkpoint.file import Checkpoint, IdentityItem, load
 from kinema.execution.checkpoint.identity_items import array, digest_of, item_of_frames, items_of_files, plain
 from kinema.execution.checkpoint.manager import CheckpointManager
@@ -239,6 +240,7 @@ class _ResumableFile:
         except OSError as error:
             raise from_os("cannot write", error, path=self.temporary) from None
         manager.before_save = self._sync
+        manager.counted = lambda _: {self.temporary: self._settled()}
 
     def _begun(self, name: str) -> tuple[OutputFile, str]:
         manager = self._manager
@@ -261,10 +263,17 @@ class _ResumableFile:
         part = self._manager.rows_file or name
         # an empty file of this process shows others that the output is being written
         output = OutputFile(name, alone=True, resumed=part)
-        if is_temporary_of(part, name):
-            return output, part
-        if self._restored.is_of(name):
-            return output, name  # the run was ended when nothing but its checkpoint was left to be removed
+        try:
+            if is_temporary_of(part, name):
+                self._manager.check_counted(part)
+                return output, part
+            if self._restored.is_of(name):
+                # the run was ended when nothing but its checkpoint was left to be removed
+                self._manager.check_counted(name, part)
+                return output, name
+        except BaseException:
+            output.discard()
+            raise
         output.discard()
         raise ArgumentError(
             f"{part}: not found beside {os.path.basename(name)}, but the checkpoint relies on the frames in it; bring "
@@ -310,7 +319,7 @@ class _ResumableFile:
     def close(self) -> None:
         """This call is done with the file."""
         os.close(self._descriptor)
-        self._manager.before_save = None
+        self._manager.before_save = self._manager.counted = None
         # nothing where it is kept: then it is the file itself
         self._output.discard()
         self._output.end()
@@ -318,6 +327,10 @@ class _ResumableFile:
     @property
     def _state(self) -> _State:
         """What is in the file."""
+        raise NotImplementedError
+
+    def _settled(self) -> Iterable[Run]:
+        """The bytes of what `_state` counts that no later write changes."""
         raise NotImplementedError
 
     def _sync(self) -> None:
@@ -365,6 +378,10 @@ class _ResumableRecords(_ResumableFile, RecordFile):
         """Whether what an earlier call has left was found again."""
         return self._commits.committed()[0] >= max(self.n_restored, 1)
 
+    def _settled(self) -> Iterable[Run]:
+        # the head has the number of frames, which is written last
+        return [(self._commits.head(), self._state.n_bytes)]
+
     @property
     def _state(self) -> _State:
         """What is in the file."""
@@ -392,12 +409,16 @@ class Growing(Protocol):
     def flush(self) -> None:
         """Brings what was taken into the file."""
 
+    def settled(self) -> list[Run]:
+        """The bytes of what `n_flushed` counts that no later write changes, but for few."""
+
 
 class BlockFile(_ResumableFile):
     """A file with a checkpoint whose frames a Writer commits: it is a file that grows, from its first frames on."""
 
     def __init__(self, name: str, manager: CheckpointManager) -> None:
         super().__init__(name, manager)
+        self._runs: list[Run] = []
         # the Writer while it is open
         self._writer: Growing | None = None
         self._n_committed = self.n_restored
@@ -455,9 +476,13 @@ class BlockFile(_ResumableFile):
             self._writer = None
             self._n_committed = writer.n_flushed
 
+    def _settled(self) -> Iterable[Run]:
+        return self._runs
+
     @property
     def _state(self) -> _State:
         if self._writer is not None:
             self._writer.flush()
             self._n_committed = self._writer.n_flushed
+            self._runs = self._writer.settled()
         return _State(self._n_committed, os.fstat(self._descriptor).st_size, self._inode)

@@ -139,7 +139,8 @@ def write_table(
     """Writes a table; the suffix decides how, or `format` ("csv", "xvg", "dat"). A stream without either gets "csv".
 
     ====== ==================================================================================================
-    .csv   comma-separated, provenance in lines that begin with #, then the columns' names
+    .csv   comma-separated; the first line has the columns' names, for pandas.read_csv(comment="#") and
+           numpy.genfromtxt(names=True, delimiter=","); then provenance in lines that begin with #
     .xvg   as GROMACS writes and Grace reads: # comments, @ labels, the column that the others depend on first
     .dat   columns between spaces; the first line has their names, for numpy.genfromtxt(names=True)
     .npy   (rows, columns) float64; names and provenance in a JSON file of the same name + ".json"
@@ -227,8 +228,9 @@ def _text(column: Column) -> list[str]:
 
 
 def _write_csv(file: IO[bytes], table: Table, provenance: Provenance) -> None:
-    lines = [f"# {line}" for line in provenance.lines()]
-    lines.append(",".join(_quoted(printable(column.label)) for column in table.columns))
+    # names first, where numpy.genfromtxt(names=True) takes them
+    lines = [",".join(_quoted(printable(column.label)) for column in table.columns)]
+    lines += [f"# {line}" for line in provenance.lines()]
     rows = zip(*(map(_quoted, _text(column)) for column in table.columns), strict=True)
     lines += [",".join(row) for row in rows]
     file.write(("\n".join(lines) + "\n").encode())

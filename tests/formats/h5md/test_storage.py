@@ -12,8 +12,8 @@ import pytest
 
 import kinema as kn
 from kinema.formats.h5md import H5mdOptions, describe
-from kinema.testing.children import start_child
 from kinema.testing.h5md_files import CASES, small_file, start_h5md, walk
+from kinema.testing.programs.children import start_child
 
 N_FRAMES, N = 7, 5
 BY_NAME = {case.name: case for case in CASES}

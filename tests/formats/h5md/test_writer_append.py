@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 
 import kinema as kn
-from kinema.formats.hdf5.journal import CommittedFile
 from kinema.testing import random_walk
-from kinema.testing.children import start_child
+from kinema.testing.programs.children import start_child
+from kinema.testing.writer_suite.commits import RecordedCommits
 
 N_ATOMS = 11
 CELL = np.diag([30.0, 31.0, 32.0]).astype(np.float32)
@@ -322,6 +322,9 @@ def test_two_writers_of_one_file(tmp_path: Path) -> None:
     path = tmp_path / "locked.h5md"
     with kn.Writer(path, N_ATOMS, mode="a") as out:
         write_frames(out, 0, 1)
+        with pytest.raises(kn.ArgumentError, match="is being written"):
+            kn.Writer(path, N_ATOMS, mode="a")
+        out.flush()
         with pytest.raises(kn.FileAccessError, match="another program has it open for writing"):
             kn.Writer.append(path)
         write_frames(out, 1, 2)
@@ -329,38 +332,6 @@ def test_two_writers_of_one_file(tmp_path: Path) -> None:
 
 
 # killed processes
-
-
-class Recorder:
-    """Keeps each write of a file in place, and how many frames had been reported as flushed at the time."""
-
-    def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.start = path.read_bytes()
-        self.changes: list[tuple[int, int, bytes | None]] = []
-        self.flushed = 0
-        write_at, ftruncate = CommittedFile._write_at, os.ftruncate
-
-        def recorded(file: CommittedFile, offset: int, view: memoryview) -> None:
-            self.changes.append((self.flushed, offset, bytes(view)))
-            write_at(file, offset, view)
-
-        def recorded_length(handle: int, length: int) -> None:
-            self.changes.append((self.flushed, length, None))
-            ftruncate(handle, length)
-
-        monkeypatch.setattr(CommittedFile, "_write_at", recorded)
-        monkeypatch.setattr(os, "ftruncate", recorded_length)
-
-    def moments(self) -> Any:
-        """The file after each single change, with the frames that were flushed by then."""
-        content = bytearray(self.start)
-        for flushed, offset, data in self.changes:
-            if data is None:
-                content = content[:offset] + bytes(max(0, offset - len(content)))
-            else:
-                content += bytes(max(0, offset + len(data) - len(content)))
-                content[offset : offset + len(data)] = data
-            yield flushed, bytes(content)
 
 
 MOMENTS = [pytest.param(options, False, id=name) for name, options in LAYOUTS.items()] + [
@@ -376,7 +347,7 @@ def test_every_moment_at_which_a_process_may_be_killed(
     path, killed = tmp_path / "grows.h5md", tmp_path / "killed.h5md"
     with kn.Writer(path, N_ATOMS, mode="w" if more else "a", **options) as out:
         write_frames(out, 0, 5)
-    recorder = Recorder(path, monkeypatch)
+    recorder = RecordedCommits(path, monkeypatch)
     recorder.flushed = 5
     n = 5
     # the index of chunks is split several times on the way: a node has 64 entries

@@ -18,7 +18,7 @@ import pytest
 
 import kinema as kn
 from kinema.testing import random_walk
-from kinema.testing.children import start_child
+from kinema.testing.programs.children import start_child
 
 Arrays = dict[str, Any]
 

@@ -19,7 +19,7 @@ import pytest
 
 import kinema as kn
 from kinema.ml import SampleDataset, convert
-from kinema.testing.children import start_child
+from kinema.testing.programs.children import start_child
 
 FILES, SAMPLES, FEATURES = 6, 500, 400
 KINDS = {"contiguous": {}, "chunks": {"layout": "samples:33"}, "compressed": {"compression": "lz4"}}
@@ -29,7 +29,7 @@ KILLER = """
 import os, sys
 import kinema.ml
 from kinema.ml.archives import plan
-from kinema.testing.children import kill_at_random
+from kinema.testing.programs.children import kill_at_random
 plan._BLOCK_BYTES = 100_000  # many places to be killed at
 plan._LEAST_BLOCK = 10_000
 folder, seed, n_kills, longest, options = sys.argv[1], *map(eval, sys.argv[2:6])

@@ -33,9 +33,9 @@ from kinema.testing import (
     write_trr,
     write_xtc,
 )
-from kinema.testing.children import start_child
 from kinema.testing.h5md_files import write_small_chunks
 from kinema.testing.keepers import settle
+from kinema.testing.programs.children import start_child
 
 
 def write_mdcath(path: Path, domain: str, n_atoms: int, frames: tuple[int, ...] = (5, 6)) -> None:

@@ -18,7 +18,7 @@ import pytest
 import kinema.ml
 from kinema import errors
 from kinema.notes import collected
-from kinema.testing.children import start_child
+from kinema.testing.programs.children import start_child
 
 sys.path.insert(0, str(Path(__file__).parent))
 from export_cases import energies, trajectory

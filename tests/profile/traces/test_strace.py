@@ -22,7 +22,7 @@ from kinema.profile import record, summarise
 from kinema.profile.traces import read_trace, recording
 from kinema.profile.traces.strace import OPTIONS, import_log
 from kinema.testing import random_walk, write_dcd
-from kinema.testing.children import start_child
+from kinema.testing.programs.children import start_child
 
 LOG = r"""
 100 1700000000.000000100 execve("/bin/a", ["a"], 0x7ffe /* 3 vars */) = 0 <0.000171807>

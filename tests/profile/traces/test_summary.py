@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import kinema as kn
 from kinema.profile import TraceSummary, side_by_side, summarise
 from kinema.profile.traces import read_trace
+from kinema.profile.traces.events import TraceEvents
 from kinema.profile.traces.intervals import union
 
 US = 1000
@@ -248,3 +249,23 @@ def test_a_summary_is_of_a_table_too(traces: Any) -> None:
     assert isinstance(summarise(trace), TraceSummary)
     assert trace.columns["start"].tolist() == sorted(trace.columns["start"].tolist())
     assert [trace.files[one] if one >= 0 else "" for one in trace.columns["file"]].count("/a") == 2
+
+
+def test_work_grows_as_events_and_functions_do(traces: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+    of = TraceEvents.of
+
+    def counted(trace: TraceEvents, **wanted: Any) -> Any:
+        # looks at each function once
+        calls.append(len(trace.functions))
+        return of(trace, **wanted)
+
+    monkeypatch.setattr(TraceEvents, "of", counted)
+    work = {}
+    for n in (20, 200):
+        calls.clear()
+        events = [traces.event("POSIX", f"call{i}", i * US, US, pid=i + 1) for i in range(n)]
+        found = summarise(traces.write(f"{n}.pfw", [*traces.head(files=[]), *events]))
+        assert (found.processes, len(found.functions), found.in_processes.posix_io) == (n, n, n * US)
+        work[n] = sum(calls)
+    assert work[200] == 10 * work[20]

@@ -95,7 +95,7 @@ for access in ("hdf5-mpio-independent", "hdf5-mpio-collective"):
 @pytest.mark.parametrize("kept", ["{}", "dict(checkpoint=f'{access}.ckpt', checkpoint_interval=0)"])
 @pytest.mark.parametrize("fails", [0, 1, 2])
 def test_an_exception_of_one_rank_is_raised_on_all(mpi: Any, fails: int, kept: str, folder: Path) -> None:
-    out = mpi.script(3, FAILING.replace("KEPT", kept), folder, FAILS=str(fails))
+    out = mpi.compute(3, FAILING.replace("KEPT", kept), folder, FAILS=str(fails))
     assert sorted(out.splitlines()) == sorted(f"{rank} as was to be shown True" for rank in (0, 1, 2) * 2)
 
 
@@ -124,7 +124,7 @@ def test_what_is_refused(mpi: Any, folder: Path) -> None:
     write_dcd(folder / "a.dcd", random_walk(10, N_ATOMS))
     write_h5md(folder / "b.h5md", synthetic(10, N_ATOMS))
     next(case for case in CASES if case.name == "image_cuboid").write(folder / "images.h5md")
-    lines = mpi.script(2, REFUSED, folder).splitlines()
+    lines = mpi.compute(2, REFUSED, folder).splitlines()
     expected = [
         "is for H5MD files, and this is a DCD file",
         "there are 2 ranks, asked for 9 workers",
@@ -155,7 +155,7 @@ with kn.runners.MPI() as mpi:
 
 
 def test_a_file_that_one_rank_does_not_see(mpi: Any, folder: Path) -> None:
-    lines = mpi.script(3, OPENING, folder).splitlines()
+    lines = mpi.compute(3, OPENING, folder).splitlines()
     assert len(lines) == 2
     said = "elsewhere/a.h5md: cannot read the HDF5 file: no such file"
     assert all(line.startswith(said) and "on rank 1" in line for line in lines)
@@ -199,7 +199,7 @@ def _results(folder: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize("access", ACCESSES)
 @pytest.mark.parametrize("victim", [None, 0, 2])
 def test_a_run_that_is_ended_goes_on(mpi: Any, access: str, victim: int | None, folder: Path) -> None:
-    mpi.script(1, KEPT + 'save(run("threads"))', folder)
+    mpi.compute(1, KEPT + 'save(run("threads"))', folder)
     expected = _results(folder)
     (folder / "found.npz").unlink()
     (folder / "script.py").write_text(mpi.begin + KEPT + ON_RANKS)
@@ -222,7 +222,7 @@ def test_a_run_that_is_ended_goes_on(mpi: Any, access: str, victim: int | None, 
     assert content is not None
     assert content.passes[0].nodes
     # with another number of ranks
-    mpi.script(2, KEPT + ON_RANKS, folder, ACCESS=access)
+    mpi.compute(2, KEPT + ON_RANKS, folder, ACCESS=access)
     assert _results(folder) == expected
     assert not (folder / "run.ckpt").exists()
 
@@ -252,7 +252,7 @@ with kn.runners.MPI() as mpi:
 
 @pytest.mark.parametrize("access", ACCESSES)
 def test_ctrl_c_while_others_read_on(mpi: Any, access: str, folder: Path) -> None:
-    assert mpi.script(3, STOPPED, folder, ACCESS=access).split() == ["stopped", str(N_FRAMES)]
+    assert mpi.compute(3, STOPPED, folder, ACCESS=access).split() == ["stopped", str(N_FRAMES)]
 
 
 def test_without_parallel_hdf5_the_error_says_where_to_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

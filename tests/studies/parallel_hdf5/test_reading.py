@@ -81,7 +81,7 @@ with kn.runners.MPI() as mpi:
 
 @pytest.mark.parametrize("n_ranks", [1, 2, 3])
 def test_the_same_bits_as_read_directly(mpi: Any, n_ranks: int, folder: Path) -> None:
-    out = mpi.script(n_ranks, f"NAMES = {list(LAYOUTS)!r}\n{SAME}", folder)
+    out = mpi.compute(n_ranks, f"NAMES = {list(LAYOUTS)!r}\n{SAME}", folder)
     assert out.splitlines() == [f"{name} as read directly" for name in LAYOUTS]
 
 
@@ -123,7 +123,7 @@ UNKNOWN = {"nbit", "user_block"}
 
 def test_every_conformance_file_is_read_alike_or_refused(mpi: Any, tmp_path: Path) -> None:
     (tmp_path / "functions.py").write_text(MODULE)
-    lines = mpi.script(2, CONFORMANCE, tmp_path).splitlines()
+    lines = mpi.compute(2, CONFORMANCE, tmp_path).splitlines()
     assert {line.split()[0] for line in lines} == {case.name for case in CASES}
     assert [line for line in lines if line.endswith(" other")] == []
     refused = {tuple(line.split()[:2]) for line in lines if " refused " in line}
@@ -171,7 +171,7 @@ with kn.runners.MPI() as mpi:
             say(sum(worker.bytes_read for worker in workers))
 """
     whole_frames = 100 * N_ATOMS * 12
-    assert mpi.script(2, text, folder).split() == [str(whole_frames)] * 2
+    assert mpi.compute(2, text, folder).split() == [str(whole_frames)] * 2
 
 
 # stands before the MPI library and counts how bytes are asked for
@@ -218,7 +218,7 @@ def test_ranks_read_together_or_each_by_itself_as_asked_for(mpi: Any, folder: Pa
     found = {}
     for access in ("hdf5-mpio-independent", "hdf5-mpio-collective"):
         script = f"ACCESS = {access!r}\n{READ}"
-        assert mpi.script(2, script, tmp_path, LD_PRELOAD=str(tmp_path / "counting.so")) == "done\n"
+        assert mpi.compute(2, script, tmp_path, LD_PRELOAD=str(tmp_path / "counting.so")) == "done\n"
         calls = [tuple(map(int, path.read_text().split())) for path in tmp_path.glob("calls-*")]
         found[access] = tuple(map(sum, zip(*calls, strict=True)))
         for path in tmp_path.glob("calls-*"):

@@ -20,7 +20,7 @@ from kinema.studies.sample_loading.findings import recommended
 from kinema.studies.sample_loading.layouts import take_samples, write_layout
 from kinema.studies.sample_loading.loops import Loop, Taken, loops_of
 from kinema.studies.sample_loading.measuring import LoopRow, measured
-from kinema.testing.children import start_child
+from kinema.testing.programs.children import start_child
 
 N, BATCH = 130, 16
 

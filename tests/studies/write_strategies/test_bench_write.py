@@ -243,7 +243,7 @@ def test_each_strategy_of_each_kind_of_file(mpi: Any, tmp_path: Path) -> None:
             }
         )  # fmt: skip
     (tmp_path / "cells.json").write_text(json.dumps(cells))
-    said = dict(line.split(" ", 1) for line in mpi.script(3, EACH, tmp_path).splitlines())
+    said = dict(line.split(" ", 1) for line in mpi.compute(3, EACH, tmp_path).splitlines())
     assert len(said) == len(settings)
     checks, written = FileChecks(system, "drop"), set()
     for number, one in enumerate(settings):
@@ -402,7 +402,7 @@ def test_pnetcdf_finds_our_file_valid_and_the_same(mpi: Any, tmp_path: Path) -> 
         "        out.write(own.positions, ids=own.ids, velocities=own.velocities, forces=own.forces, time=0.49,\n"
         "                  cell=system.box)\n"
     )
-    mpi.script(3, text, tmp_path)
+    mpi.compute(3, text, tmp_path)
     peer = run_bounded(
         program.words(2, str(tmp_path / "peer.nc"), tmp_path / "r.json", 5_000_000), mpi.environment(), 120.0
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,6 +20,8 @@ from numpy.typing import NDArray
 from rank_common import COMM, N_ATOMS, RANK, SIZE, exchange_by, on_root, raised, stamps, values_of
 
 import kinema as kn
+from kinema.writing.parallel import agreement
+from kinema.writing.parallel import writer as parallel_writer
 from kinema.writing.parallel.strategies import strategies_of
 
 PARALLEL_HDF5 = h5py.get_config().mpi
@@ -179,6 +182,32 @@ def left_block() -> None:
         print("left block")
 
 
+def left_for_good() -> None:
+    """The others get the error of a rank that is long gone when they call the writer again, each at another time."""
+    mine, last = np.arange(RANK, N_ATOMS, SIZE), SIZE - 1
+    parallel_writer._FAREWELL = agreement._LAST_WORD = 0.2
+    for size in (1, 100_000):
+        with_error: BaseException | None = None
+        try:
+            with kn.Writer(f"gone{size}.dcd", N_ATOMS, comm=COMM) as out:
+                out.write(values_of(0)[mine], ids=mine)
+                out.flush()
+                if last == RANK:
+                    raise ZeroDivisionError("of the simulation" + size * ".")
+                time.sleep(0.5 * RANK)
+                out.write(values_of(1)[mine], ids=mine)
+        except (ZeroDivisionError, kn.errors.CancelledError) as error:
+            # of a long text the first part is enough
+            assert size > agreement._SHORT or isinstance(error, ZeroDivisionError)
+            with_error = error
+        assert with_error is not None and "of the simulation" in str(with_error)
+    # the program's own communicator is as it was
+    with kn.Writer("next.dcd", N_ATOMS, comm=COMM) as out:
+        out.write(values_of(0)[mine], ids=mine)
+    if RANK == 0:
+        print("left for good", len(list(Path().glob("gone*.part-*"))))
+
+
 def disk_full() -> None:
     """The disk of one rank alone is full: the same error on all, naming the rank; what was flushed stays."""
     import resource
@@ -264,7 +293,7 @@ def verified() -> None:
         print("verified")
 
 
-PROGRAMS = (wrong_atoms, wrong_arguments, left_block, disk_full, verified)
+PROGRAMS = (wrong_atoms, wrong_arguments, left_block, left_for_good, disk_full, verified)
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")

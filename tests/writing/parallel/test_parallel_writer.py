@@ -48,6 +48,10 @@ def test_exceptions_in_the_block(mpi: Any, tmp_path: Path) -> None:
     assert run(mpi, 3, tmp_path, "failures", "left_block") == "left block\n"
 
 
+def test_a_rank_that_has_left_for_good(mpi: Any, tmp_path: Path) -> None:
+    assert run(mpi, 3, tmp_path, "failures", "left_for_good") == "left for good 2\n"
+
+
 @pytest.mark.parametrize("n_ranks", [2, 3])
 def test_disk_full_on_one_rank(mpi: Any, n_ranks: int, tmp_path: Path) -> None:
     assert run(mpi, n_ranks, tmp_path, "failures", "disk_full") == "disk full\n"

@@ -99,7 +99,7 @@ def test_restarts_of_one_process(tmp_path: Path) -> None:
 def test_examples_of_the_documents(mpi: Any, tmp_path: Path) -> None:
     blocks = re.findall(r"^```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
     assert blocks
-    said = mpi.script(3, "\n".join(blocks) + "\nsay(sorted(out.timings))", tmp_path)
+    said = mpi.compute(3, "\n".join(blocks) + "\nsay(sorted(out.timings))", tmp_path)
     assert said == f"{sorted(['sort', 'communicate', 'encode', 'write', 'sync', 'verify'])}\n" * 3
     assert kn.open(tmp_path / "run.dcd").n_frames == 10
     history = kn.open(tmp_path / "HISTORY")
@@ -112,7 +112,7 @@ def test_the_example_of_openmm(mpi: Any, tmp_path: Path) -> None:
     pytest.importorskip("openmm", reason="openmm is not installed: pip install openmm")
     (block,) = (one for one in re.findall(r"^```py\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE) if "openmm" in one)
     program = "\nif comm.rank == 0:\n    np.save('last.npy', [positions, velocities])\n"
-    mpi.script(3, block + program, tmp_path)
+    mpi.compute(3, block + program, tmp_path)
     trajectory = kn.open(tmp_path / "argon.trr", stored=False)
     assert (trajectory.n_frames, trajectory.n_atoms) == (5, 216)
     np.testing.assert_allclose(trajectory.times, [0.02, 0.04, 0.06, 0.08, 0.1], rtol=1e-6)

@@ -11,6 +11,7 @@ mod molecules;
 mod nearest;
 pub mod nojump;
 mod progressive;
+mod rotate_cell;
 mod shortest_tree;
 pub mod superpose;
 mod tracked;
@@ -62,6 +63,7 @@ pub static TRANSFORMS: &[TransformInfo] = &[
     cluster::TRANSFORM,
     displacement::TRANSFORM,
     nojump::TRANSFORM,
+    rotate_cell::TRANSFORM,
     superpose::TRANSFORM,
     whole::TRANSFORM,
     wrap::TRANSFORM,

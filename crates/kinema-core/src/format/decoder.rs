@@ -262,11 +262,33 @@ pub trait Decoder: Send + Sync {
     /// and what `progress` returns. An incomplete last frame is no error but `Scan::truncation`.
     fn scan(&self, source: &dyn Source, options: &ScanOptions<'_>) -> Result<Scan>;
 
+    /// Where the first frame begins, of formats whose frames are found by their headers; else `None`.
+    fn first_frame(&self) -> Option<u64> {
+        None
+    }
+
+    /// Compares length, step and time of a frame in an index with its header, where [`Decoder::first_frame`]. Of text, where
+    /// no header states the length, the lines are counted if `whole`.
+    ///
+    /// # Errors
+    /// `Corrupt` or `Truncated` with frame and byte if they differ; those of the source.
+    fn compare_frame(&self, source: &dyn Source, table: &TableIndex, frame: u64, whole: bool) -> Result<()> {
+        let _ = (source, table, frame, whole);
+        Ok(())
+    }
+
     /// Whether the bytes of a frame at byte `offset` of a file that is being written are all there, as far as they show it:
     /// its head is sound, what ends it has come. Zeros at its end are the caller's business.
     fn is_filled(&self, frame: u64, offset: u64, bytes: &[u8]) -> bool {
         let _ = (frame, offset, bytes);
         true
+    }
+
+    /// How many numbers in the first bytes of a frame stand for such that were never written, and how many there are: of
+    /// formats that fill files with them.
+    fn unwritten_numbers(&self, bytes: &[u8]) -> (usize, usize) {
+        let _ = bytes;
+        (0, 0)
     }
 
     /// Whether all chunks that hold a frame have been given a place in the file.

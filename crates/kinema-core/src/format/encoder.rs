@@ -7,7 +7,8 @@ use std::sync::Arc;
 use super::frame_layout::{FrameLayout, SomeAtoms, no_planes};
 use super::{AtomLabels, EncodeScratch};
 use crate::error::{Error, ErrorKind, Result};
-use crate::frame::{BlockView, Cell, Fields, Stamp};
+use crate::frame::kept::{SINGLE, check_cell, check_narrow_time};
+use crate::frame::{BlockView, Cell, Fields, NO_CELL, Stamp};
 use crate::index::TableBuilder;
 use crate::selection::AtomSelection;
 
@@ -222,17 +223,71 @@ pub trait Encoder: Send + Sync {
     /// The bytes before the first record, of a file without any.
     fn head(&self) -> Vec<u8>;
 
-    /// Appends the records of all rows to `out`; the first row is frame `first` of the file.
+    /// What a reader makes of what is written of a cell, both in the format's unit; [`crate::frame::NOT_A_CELL`] if that is none.
+    fn cell_read_back(&self, cell: &Cell) -> Cell;
+
+    /// Whether times are float32 in the file.
+    fn has_narrow_times(&self) -> bool;
+
+    /// The format's unit of length in angstrom.
+    fn length_unit(&self) -> f64 {
+        1.0
+    }
+
+    /// Refuses a frame whose cell or time a reader would not give back.
+    ///
+    /// # Errors
+    /// `Unsupported` with the frame.
+    fn check_stamp(&self, stamp: &Stamp, frame: u64) -> Result<()> {
+        let angstrom = |cell: &Cell| cell.map(|row| row.map(|value| value * self.length_unit()));
+        let cell = &stamp.cell;
+        let kept = if *cell == NO_CELL {
+            Ok(())
+        } else {
+            check_cell(&angstrom(cell), &angstrom(&self.cell_read_back(cell)), SINGLE)
+        };
+        let timed = |()| if self.has_narrow_times() { check_narrow_time(stamp.time) } else { Ok(()) };
+        kept.and_then(timed).map_err(|error| error.at_frame(frame))
+    }
+
+    /// Appends the records of all rows to `out`; the first row is frame `first` of the file. Of a frame that is refused, and of
+    /// those behind it, nothing that counts is appended.
     ///
     /// # Errors
     /// `Unsupported` with the number of the row's frame for values that the format does not hold.
-    fn encode(&self, rows: &BlockView<'_>, first: u64, scratch: &mut EncodeScratch, out: &mut Vec<u8>) -> Result<()>;
+    fn encode(&self, rows: &BlockView<'_>, first: u64, scratch: &mut EncodeScratch, out: &mut Vec<u8>) -> Result<()> {
+        for (stamp, frame) in rows.stamps.iter().zip(first..) {
+            self.check_stamp(stamp, frame)?;
+        }
+        self.push_records(rows, first, scratch, out)
+    }
+
+    /// What [`Encoder::encode`] does with frames whose stamps have passed.
+    ///
+    /// # Errors
+    /// Those of `encode`.
+    fn push_records(
+        &self,
+        rows: &BlockView<'_>,
+        first: u64,
+        scratch: &mut EncodeScratch,
+        out: &mut Vec<u8>,
+    ) -> Result<()>;
 
     /// The record of a frame but for its atoms, and where they lie; where [`super::FormatInfo::places_atoms`].
     ///
     /// # Errors
     /// `Unsupported` where atoms have no fixed places, and for stamps that the format does not hold, as of `encode`.
     fn frame_layout(&self, stamp: &Stamp, frame: u64) -> Result<FrameLayout> {
+        self.check_stamp(stamp, frame)?;
+        self.plane_layout(stamp, frame)
+    }
+
+    /// What [`Encoder::frame_layout`] does with a stamp that has passed.
+    ///
+    /// # Errors
+    /// Those of `frame_layout`.
+    fn plane_layout(&self, stamp: &Stamp, frame: u64) -> Result<FrameLayout> {
         let _ = (stamp, frame);
         Err(no_planes())
     }

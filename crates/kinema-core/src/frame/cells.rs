@@ -5,7 +5,6 @@
 //! of which no cell can be made.
 
 use super::{Cell, Fields, NO_CELL, Stamp};
-use crate::error::{Error, ErrorKind};
 
 /// The cell of a frame whose cell is not known, or cannot be used: [`super::Lattice::new`] refuses it.
 pub const NOT_A_CELL: Cell = [[f64::NAN; 3]; 3];
@@ -49,7 +48,7 @@ impl Stamp {
 }
 
 /// Whether all numbers are finite in single precision, in which positions are, and no length is negative.
-fn is_usable(cell: &Cell) -> bool {
+pub(super) fn is_usable(cell: &Cell) -> bool {
     let finite = cell.iter().flatten().all(|value| (*value as f32).is_finite());
     // of other cells signs are those of directions
     let is_diagonal = (0..3).all(|i| (0..3).all(|k| i == k || cell[i][k] == 0.0));
@@ -64,15 +63,6 @@ pub fn is_mirrored_by_lengths(cell: &Cell) -> bool {
     let normal = [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]];
     let is_perpendicular = dot(a, b) == 0.0 && dot(b, c) == 0.0 && dot(c, a) == 0.0;
     dot(&normal, c) < 0.0 && !is_perpendicular
-}
-
-/// What is wrong with such a cell, for a format that has lengths and angles alone.
-pub fn mirrored(cell: &Cell) -> Error {
-    let what = format!(
-        "a cell whose vectors are right-handed, as lengths and angles would mirror it, expected, found {cell:?}; XTC, TRR, \
-         H5MD and HISTORY hold it"
-    );
-    Error::new(ErrorKind::Unsupported, what)
 }
 
 /// Whether the first vector lies along x and the second in the xy plane: lengths and angles say no more.

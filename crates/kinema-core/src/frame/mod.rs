@@ -5,6 +5,7 @@
 mod atom_gather;
 mod block;
 mod cells;
+pub mod kept;
 pub mod lattice;
 mod real;
 mod rows;
@@ -14,7 +15,7 @@ use std::ops::{BitOr, Sub};
 
 pub use self::atom_gather::{AtomGather, GatherRoom};
 pub use self::block::{Block, BlockMut, BlockView};
-pub use self::cells::{NOT_A_CELL, is_lower, is_mirrored_by_lengths, mirrored};
+pub use self::cells::{NOT_A_CELL, is_lower, is_mirrored_by_lengths};
 pub use self::lattice::Lattice;
 pub use self::real::Real;
 pub use self::rows::{RowsMut, VectorsMut};

@@ -38,6 +38,8 @@ pub enum LoadOutcome {
     Absent,
     /// Something is stored that must not be used, and why.
     Rejected(String),
+    /// Something is stored with the identity of the file that is not of its frames, and how it differs.
+    Wrong(String),
 }
 
 /// A stored index that fits.
@@ -138,9 +140,18 @@ pub fn save_written(
 /// Loads an index that fits the file, best one that was stored of this very file. A wrong index is no error: it is rebuilt,
 /// and so is that of a file that was changed in place, whatever an index in another place says.
 ///
+/// Whoever made the index may have made its identity as well, so `fault` compares the index with the frames of the file: it
+/// says in words where they differ.
+///
 /// # Errors
 /// Only those of the source itself.
-pub fn load(places: &[PathBuf], source: &dyn Source, format: &str, n_atoms: u32) -> Result<LoadOutcome> {
+pub fn load(
+    places: &[PathBuf],
+    source: &dyn Source,
+    format: &str,
+    n_atoms: u32,
+    fault: &dyn Fn(&TableIndex) -> Result<Option<String>>,
+) -> Result<LoadOutcome> {
     let mut outcome = LoadOutcome::Absent;
     let (size, status) = (source.len()?, FileStatus::settled_of(source)?);
     let mut copied = None;
@@ -161,14 +172,23 @@ pub fn load(places: &[PathBuf], source: &dyn Source, format: &str, n_atoms: u32)
                 continue;
             }
         };
+        // an index of the file as it is, whose frames end before it does, is extended: they may be not all
+        let is_whole = stored.size == size && table.end() == size;
         let index = Index::Table(table);
-        match stored.check(source, Some(&index))? {
-            Match::Unchanged if stored.size == size => {
+        let matched = stored.check(source, Some(&index))?;
+        if let (Match::Unchanged | Match::SameContent, Index::Table(table)) = (&matched, &index)
+            && let Some(how) = fault(table)?
+        {
+            outcome = LoadOutcome::Wrong(format!("{} is not that of the file: {how}", printed(place)));
+            continue;
+        }
+        match matched {
+            Match::Unchanged if is_whole => {
                 let (place, identity) = (place.clone(), stored);
                 return Ok(LoadOutcome::Fits(Stored { index, place, identity, renew: false }));
             }
             Match::Unchanged => return Ok(LoadOutcome::Grew(index)),
-            Match::SameContent if stored.size == size => {
+            Match::SameContent if is_whole => {
                 let (place, identity) = (place.clone(), stored.found_in(status));
                 copied = copied.or(Some(LoadOutcome::Fits(Stored { index, place, identity, renew: true })));
             }
@@ -308,17 +328,21 @@ mod tests {
     use crate::source::MemorySource;
 
     fn example(wide: bool) -> (MemorySource, Index, FileIdentity) {
-        let bytes: Vec<u8> = (0..100_000_u32).map(|i| (i * 7 % 251) as u8).collect();
-        let source = MemorySource::new("md.xtc", bytes);
         let mut builder = TableBuilder::new(0);
         for frame in 0..100_i64 {
             let step = if wide { frame << 40 } else { frame };
             let len = 400 + if wide { 3 } else { 4 } * frame as u64;
             builder.push(len, step, frame as f64 * if wide { 0.1 } else { 0.5 }).unwrap();
         }
+        let bytes: Vec<u8> = (0..builder.end()).map(|i| (i * 7 % 251) as u8).collect();
+        let source = MemorySource::new("md.xtc", bytes);
         let index = Index::Table(builder.finish());
-        let identity = FileIdentity::of(&source, 100_000, None, Some(&index), 16).unwrap();
+        let identity = FileIdentity::of(&source, source.len().unwrap(), None, Some(&index), 16).unwrap();
         (source, index, identity)
+    }
+
+    fn agrees(_: &TableIndex) -> Result<Option<String>> {
+        Ok(None)
     }
 
     fn write(path: &Path, bytes: &[u8]) -> Result<Option<String>> {
@@ -338,12 +362,49 @@ mod tests {
             let folder = folder(&format!("round-{wide}"));
             let places = [folder.join(".md.xtc.kinema-index")];
             let (place, _) = save(&places, &index, &identity, "XTC", 9, &write).unwrap();
-            let LoadOutcome::Fits(found) = load(&places, &source, "XTC", 9).unwrap() else { panic!("not loaded") };
+            let LoadOutcome::Fits(found) = load(&places, &source, "XTC", 9, &agrees).unwrap() else {
+                panic!("not loaded")
+            };
             assert_eq!((found.index, found.place), (index.clone(), place));
-            assert!(matches!(load(&places, &source, "TRR", 9).unwrap(), LoadOutcome::Rejected(_)));
-            assert!(matches!(load(&places, &source, "XTC", 8).unwrap(), LoadOutcome::Rejected(_)));
+            assert!(matches!(load(&places, &source, "TRR", 9, &agrees).unwrap(), LoadOutcome::Rejected(_)));
+            assert!(matches!(load(&places, &source, "XTC", 8, &agrees).unwrap(), LoadOutcome::Rejected(_)));
             fs::remove_dir_all(folder).unwrap();
         }
+    }
+
+    #[test]
+    fn an_index_that_is_not_that_of_the_file_is_rejected_in_words() {
+        let (source, index, identity) = example(false);
+        let folder = folder("fault");
+        let places = [folder.join("index")];
+        save(&places, &index, &identity, "XTC", 9, &write).unwrap();
+        let differs = |_: &TableIndex| Ok(Some("frame 3: no magic number".to_owned()));
+        match load(&places, &source, "XTC", 9, &differs).unwrap() {
+            LoadOutcome::Wrong(how) => assert!(how.ends_with("is not that of the file: frame 3: no magic number")),
+            other => panic!("{other:?}"),
+        }
+        let fails = |_: &TableIndex| Err(Error::new(ErrorKind::Io, "no"));
+        assert_eq!(load(&places, &source, "XTC", 9, &fails).unwrap_err().kind(), ErrorKind::Io);
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn an_index_whose_frames_end_before_the_file_is_extended() {
+        let (source, index, identity) = example(false);
+        let Index::Table(table) = &index else { unreachable!() };
+        let folder = folder("early");
+        let places = [folder.join("index")];
+        let mut shorter = TableBuilder::extend(table.clone());
+        shorter.pop();
+        let shorter = Index::Table(shorter.finish());
+        save(&places, &shorter, &identity, "XTC", 9, &write).unwrap();
+        let loaded = load(&places, &source, "XTC", 9, &agrees).unwrap();
+        assert!(matches!(loaded, LoadOutcome::Rejected(_)), "heads of other frames");
+        let alike = FileIdentity::of(&source, source.len().unwrap(), None, Some(&shorter), 16).unwrap();
+        save(&places, &shorter, &alike, "XTC", 9, &write).unwrap();
+        let loaded = load(&places, &source, "XTC", 9, &agrees).unwrap();
+        assert!(matches!(loaded, LoadOutcome::Grew(found) if found == shorter));
+        fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]
@@ -352,17 +413,17 @@ mod tests {
         let folder = folder("grown");
         let places = [folder.join("index")];
         save(&places, &index, &identity, "XTC", 9, &write).unwrap();
-        let mut bytes = vec![0; 100_000];
+        let mut bytes = vec![0; source.len().unwrap() as usize];
         source.read_exact_at(0, &mut bytes).unwrap();
         let mut grown = bytes.clone();
         grown.extend_from_slice(&[1; 500]);
         let grown = MemorySource::new("md.xtc", grown);
-        assert!(matches!(load(&places, &grown, "XTC", 9).unwrap(), LoadOutcome::Grew(same) if same == index));
+        assert!(matches!(load(&places, &grown, "XTC", 9, &agrees).unwrap(), LoadOutcome::Grew(same) if same == index));
         bytes[10] ^= 1;
         let changed = MemorySource::new("md.xtc", bytes.clone());
-        assert!(matches!(load(&places, &changed, "XTC", 9).unwrap(), LoadOutcome::Rejected(_)));
-        let shorter = MemorySource::new("md.xtc", &bytes[..90_000]);
-        assert!(matches!(load(&places, &shorter, "XTC", 9).unwrap(), LoadOutcome::Rejected(_)));
+        assert!(matches!(load(&places, &changed, "XTC", 9, &agrees).unwrap(), LoadOutcome::Rejected(_)));
+        let shorter = MemorySource::new("md.xtc", &bytes[..bytes.len() - 10_000]);
+        assert!(matches!(load(&places, &shorter, "XTC", 9, &agrees).unwrap(), LoadOutcome::Rejected(_)));
         fs::remove_dir_all(folder).unwrap();
     }
 
@@ -391,7 +452,7 @@ mod tests {
         let places = [blocked.join("index"), folder.join("cache").join("index")];
         let (place, _) = save(&places, &index, &identity, "XTC", 9, &write).unwrap();
         assert_eq!(place, places[1]);
-        assert!(matches!(load(&places, &source, "XTC", 9).unwrap(), LoadOutcome::Fits(..)));
+        assert!(matches!(load(&places, &source, "XTC", 9, &agrees).unwrap(), LoadOutcome::Fits(..)));
         let error = save(&places[..1], &index, &identity, "XTC", 9, &write).unwrap_err();
         assert_eq!(error.path(), Some(&*places[0]));
         fs::remove_dir_all(folder).unwrap();

@@ -185,6 +185,24 @@ impl TableIndex {
         self.sizes.largest()
     }
 
+    /// The byte after the last frame.
+    pub fn end(&self) -> u64 {
+        self.n_frames().checked_sub(1).map_or(self.first, |last| self.extent(last).end())
+    }
+
+    /// Where the first frame begins.
+    pub fn first(&self) -> u64 {
+        self.first
+    }
+
+    /// The `n` longest frames, and the `n` shortest; all if there are fewer.
+    pub fn extremes(&self, n: usize) -> Vec<u64> {
+        match &self.sizes {
+            Sizes::Words(words) => extremes(words, n),
+            Sizes::Bytes(bytes) => extremes(bytes, n),
+        }
+    }
+
     /// Step of a frame.
     pub fn step(&self, frame: u64) -> i64 {
         match &self.steps {
@@ -202,6 +220,34 @@ impl TableIndex {
     }
 }
 
+/// Places of the `n` largest values, and of the `n` smallest.
+fn extremes<T: Copy + Ord>(values: &[T], n: usize) -> Vec<u64> {
+    let mut found = best(values, n, |one, other| one > other);
+    found.extend(best(values, n, |one, other| one < other));
+    found
+}
+
+/// Values that are compared at once: in few of so many there is one of the best.
+const RUN: usize = 1024;
+
+/// Places of `n` values that none of the others beats, the first of equal ones.
+fn best<T: Copy>(values: &[T], n: usize, beats: impl Fn(T, T) -> bool) -> Vec<u64> {
+    let mut places: Vec<usize> = Vec::with_capacity(n + 1);
+    for (run, values_of_run) in values.chunks(RUN).enumerate() {
+        let worst = if places.len() < n { None } else { places.last().map(|&last| values[last]) };
+        let first = values_of_run.iter().copied().reduce(|one, other| if beats(other, one) { other } else { one });
+        if worst.zip(first).is_some_and(|(worst, first)| !beats(first, worst)) {
+            continue;
+        }
+        for (i, &value) in values_of_run.iter().enumerate() {
+            let before = places.partition_point(|&at| !beats(value, values[at]));
+            places.insert(before, run * RUN + i);
+            places.truncate(n);
+        }
+    }
+    places.into_iter().map(|place| place as u64).collect()
+}
+
 /// Builds a [`TableIndex`] frame by frame, or goes on where an older one ends.
 #[derive(Debug, Clone)]
 pub struct TableBuilder {
@@ -217,7 +263,7 @@ impl TableBuilder {
 
     /// Goes on after the last frame of `table`, for a file that has grown.
     pub fn extend(table: TableIndex) -> Self {
-        let end = table.n_frames().checked_sub(1).map_or(table.first, |last| table.extent(last).end());
+        let end = table.end();
         // checkpoints are of all frames or of none
         Self { table: TableIndex { atom_checkpoints: None, ..table }, end }
     }
@@ -323,6 +369,25 @@ mod tests {
         joined.append(&table).expect("they meet");
         assert_eq!((joined.n_frames(), joined.end()), (503, at));
         assert!(joined.push(0, 0, 0.0).is_err());
+    }
+
+    #[test]
+    fn the_longest_and_the_shortest_frames_are_found() {
+        let mut builder = TableBuilder::new(0);
+        for len in [40, 44, 80, 44, 8, 48, 80] {
+            builder.push(len, 0, 0.0).expect("it has bytes");
+        }
+        let mut table = builder.finish();
+        for _ in 0..2 {
+            assert_eq!(table.extremes(0), [0_u64; 0]);
+            assert_eq!(table.extremes(1), [2, 4]);
+            assert_eq!(table.extremes(3), [2, 6, 5, 4, 0, 1]);
+            assert_eq!(table.extremes(9).len(), 14);
+            assert_eq!(best(&(0..5000).collect::<Vec<u32>>(), 2, |one, other| one > other), [4999, 4998]);
+            assert_eq!(best(&(0..5000).rev().collect::<Vec<u32>>(), 2, |one, other| one > other), [0, 1]);
+            // the same in words and in bytes
+            table.sizes = Sizes::Bytes((0..7).map(|frame| table.extent(frame).len).collect());
+        }
     }
 
     /// Found by the fuzz target `load_index`: the sum overflowed, and in a release build went on from zero.

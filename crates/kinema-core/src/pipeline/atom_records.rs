@@ -10,6 +10,7 @@ use super::encode_rows::Values;
 use super::resume::Committed;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{AtomLabels, AtomNumbers, Encoder, Format, FrameLayout, Making, Marker, SomeAtoms, no_planes};
+use crate::frame::kept::infinite;
 use crate::frame::{BlockView, Cell, Fields, NO_CELL, Scales, Stamp};
 use crate::sink::Sink;
 use crate::trajectory::Trajectory;
@@ -184,14 +185,23 @@ impl AtomRecords {
             let batch = first..(first + BATCH).min(rows.end);
             let range = 3 * batch.start..3 * batch.end;
             let chosen = Fields::VECTORS.into_iter().enumerate().filter(|(_, one)| self.fields().contains(*one));
-            for (i, _) in chosen {
+            for (i, field) in chosen {
                 let Some(values) = vectors[i] else { continue };
                 singles[i].clear();
                 doubles[i].clear();
-                if self.encoder.takes_doubles() {
+                let beyond = if self.encoder.takes_doubles() {
                     values.scale_doubles(range.clone(), factors[i], &mut doubles[i]);
+                    values.first_infinite(range.clone(), &doubles[i])
                 } else {
                     values.scale(range.clone(), factors[i], &mut singles[i]);
+                    values.first_infinite(range.clone(), &singles[i])
+                };
+                if let Some(at) = beyond {
+                    let atom = match numbers {
+                        AtomNumbers::From(first) => u64::from(first) + (batch.start + at / 3) as u64,
+                        AtomNumbers::Listed(all) => u64::from(all[batch.start + at / 3]),
+                    };
+                    return Err(infinite(field, atom).in_format(self.format()));
                 }
             }
             let within = batch.start - rows.start..batch.end - rows.start;

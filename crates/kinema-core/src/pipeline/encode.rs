@@ -9,6 +9,7 @@ use std::time::Instant;
 use crate::clock::{Meter, RunTimings, Stopwatch, Work, WorkerTiming, thread_cpu_time};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{EncodeScratch, Encoder, Format, Making, Placing, Record};
+use crate::frame::kept::{first_infinite, infinite};
 use crate::frame::{Block, BlockMut, Fields, NO_CELL, Scales, Stamp, Units, VectorsMut};
 use crate::index::{TableBuilder, TableIndex};
 use crate::pipeline::arrays::into_columns;
@@ -109,6 +110,12 @@ pub fn making(
     })
 }
 
+/// The vectors that are float64 in a part of a trajectory.
+fn wide_of(trajectory: &Trajectory) -> Fields {
+    let parts = trajectory.scanned().map(|scanned| &scanned.parts);
+    parts.into_iter().flatten().fold(Fields::NONE, |any, part| any | part.decoder.wide_fields())
+}
+
 /// What no file that is encoded says of a cell.
 const OPEN_LENGTHS: &str = "that edges with a length are open";
 
@@ -152,7 +159,7 @@ pub fn encode(
 ) -> Result<Encoded> {
     let plan = RecordsPlan::new(trajectory, request, encoder, request.frames.len())?;
     let (begun, index) = begin(request, encoder, sink)?;
-    commits.begin(begun);
+    commits.begin(begun, encoder.head().len() as u64);
     progress.done.store(begun.frames, Ordering::Relaxed);
     let tasks = tasks(plan.scanned, &request.frames, begun.frames..request.frames.len(), plan.fields, plan.sizes.rows);
     let pool = Pool::new(tasks, progress);
@@ -160,7 +167,8 @@ pub fn encode(
     let index_records = |records: &[u8], index: &mut TableBuilder| encoder.index(records, index);
     let window = Window::new(sink, commits, index, &index_records, plan.sizes.window);
     let fields = plan.fields;
-    let call = Call { trajectory, request, format, encoder, fields, start, pool: &pool, sink, window, commits, begun };
+    let (pool, wide) = (&pool, wide_of(trajectory));
+    let call = Call { trajectory, request, format, encoder, fields, wide, start, pool, sink, window, commits, begun };
     let workers = pool.run(&trajectory.threads, plan.sizes.workers, |_| call.work())?;
     let done = commits.committed();
     if done.frames != request.frames.len() {
@@ -203,13 +211,13 @@ pub fn encode_run(
     let plan = RecordsPlan::new(trajectory, request, encoder, end - run.frames.start)?;
     let begun = Committed { frames: run.frames.start, bytes: run.at };
     let commits = Commits::default();
-    commits.begin(begun);
+    commits.begin(begun, 0);
     let pool = Pool::new(tasks(plan.scanned, &request.frames, run.frames, plan.fields, plan.sizes.rows), progress);
     let start = Instant::now();
     let index_records = |records: &[u8], index: &mut TableBuilder| encoder.index(records, index);
     let window = Window::new(sink, &commits, TableBuilder::new(run.at), &index_records, plan.sizes.window);
-    let (fields, pool, commits) = (plan.fields, &pool, &commits);
-    let call = Call { trajectory, request, format, encoder, fields, start, pool, sink, window, commits, begun };
+    let (fields, wide, pool, commits) = (plan.fields, wide_of(trajectory), &pool, &commits);
+    let call = Call { trajectory, request, format, encoder, fields, wide, start, pool, sink, window, commits, begun };
     let workers = pool.run(&trajectory.threads, plan.sizes.workers, |_| call.work())?;
     let done = commits.committed();
     if done.frames != end {
@@ -286,6 +294,8 @@ struct Call<'a> {
     format: &'a dyn Format,
     encoder: &'a dyn Encoder,
     fields: Fields,
+    /// Vectors of the source that are float64 in a part of it.
+    wide: Fields,
     start: Instant,
     pool: &'a Pool<'a, Range<u64>>,
     sink: &'a dyn Sink,
@@ -404,7 +414,7 @@ impl Call<'_> {
     }
 
     fn read(&self, reader: &mut Reader<'_>, positions: Range<u64>, block: &mut Block) -> Result<()> {
-        let (atoms, fields) = (&self.request.atoms, self.fields);
+        let (atoms, fields, first) = (&self.request.atoms, self.fields, positions.start);
         let doubles = self.encoder.takes_doubles();
         block.reserve(doubles, (positions.end - positions.start) as usize, atoms.n_requested(), fields)?;
         block.reset_as(
@@ -415,8 +425,37 @@ impl Call<'_> {
         );
         let frames = std::mem::take(&mut block.frames);
         let read = reader.read(&frames, &mut BlockMut { n_selected: atoms.len(), ..block.as_mut() });
+        let read = read.and_then(|()| self.check_finite(reader, &frames, first, block));
         block.frames = frames;
         read
+    }
+
+    /// Refuses numbers of float64 that are infinite in float32, which the block has. Those that are infinite in the source are
+    /// told apart by reading their frame again.
+    fn check_finite(&self, reader: &mut Reader<'_>, frames: &[u64], first: u64, block: &Block) -> Result<()> {
+        if self.encoder.takes_doubles() || self.wide == Fields::NONE {
+            return Ok(());
+        }
+        let width = 3 * self.request.atoms.len();
+        for (field, values) in Fields::VECTORS.into_iter().zip([&block.positions, &block.velocities, &block.forces]) {
+            if !self.wide.contains(field) || !values.iter().fold(false, |any, value| any | value.is_infinite()) {
+                continue;
+            }
+            for (row, (&frame, narrow)) in frames.iter().zip(values.chunks_exact(width)).enumerate() {
+                if !narrow.iter().any(|value| value.is_infinite()) {
+                    continue;
+                }
+                let mut exact = Block::default();
+                exact.reset_as(true, [frame], self.request.atoms.len(), self.fields);
+                reader.read(&[frame], &mut exact.as_mut())?;
+                let number = Fields::VECTORS.into_iter().position(|one| one == field).unwrap_or_default();
+                if let Some(at) = first_infinite(exact.view().doubles[number], narrow) {
+                    let error = infinite(field, at as u64 / 3).at_frame(first + row as u64);
+                    return Err(error.in_format(self.format.info().name).at_path(self.sink.path()));
+                }
+            }
+        }
+        Ok(())
     }
 
     fn order_atoms(&self, block: &mut Block, room: &mut (Vec<[f32; 3]>, Vec<[f64; 3]>)) -> Result<()> {

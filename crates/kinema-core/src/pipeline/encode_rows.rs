@@ -9,7 +9,8 @@ use super::pool::{Pool, Progress};
 use crate::clock::{Stopwatch, Work};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{EncodeScratch, Encoder};
-use crate::frame::{BlockView, Real, Stamp};
+use crate::frame::kept::{first_infinite, infinite};
+use crate::frame::{BlockView, Fields, Real, Stamp};
 use crate::index::TableBuilder;
 use crate::pipeline::resume::{Commits, Committed};
 use crate::sink::Sink;
@@ -45,6 +46,14 @@ impl Values<'_> {
                 out.extend(values[range].iter().map(|&value| f64::from(f32::scaled_f32(value, factor))))
             }
             Self::F64(values) => out.extend(values[range].iter().map(|&value| value * factor)),
+        }
+    }
+
+    /// The first number of `range` that is finite, and infinite in `scaled`, which was made of it: its place in the range.
+    pub(super) fn first_infinite<S: Copy + Into<f64>>(&self, range: Range<usize>, scaled: &[S]) -> Option<usize> {
+        match self {
+            Self::F32(values) => first_infinite(&values[range], scaled),
+            Self::F64(values) => first_infinite(&values[range], scaled),
         }
     }
 
@@ -100,7 +109,7 @@ impl<'a> Rows<'a> {
         let tasks: Vec<_> = starts.map(|row| first + row..first + (row + most).min(n_rows)).collect();
         let workers = workers.min(tasks.len());
         let commits = Commits::default();
-        commits.begin(Committed { frames: first, bytes: end });
+        commits.begin(Committed { frames: first, bytes: end }, 0);
         let index_records = |records: &[u8], index: &mut TableBuilder| encoder.index(records, index);
         let call = Call {
             rows: self,
@@ -144,6 +153,8 @@ impl<'a> Rows<'a> {
             let row = (frame - self.first) as usize;
             let range = row * self.width..(row + 1) * self.width;
             let (mut vectors, mut doubles): ([&[f32]; 3], [&[f64]; 3]) = Default::default();
+            // field and place of a number that the file does not hold
+            let mut beyond = None;
             for (i, (single, double)) in room.singles.iter_mut().zip(&mut room.doubles).enumerate() {
                 let Some((values, factor)) = self.vectors[i] else { continue };
                 match (values, self.encoder.takes_doubles()) {
@@ -152,11 +163,13 @@ impl<'a> Rows<'a> {
                     (values, false) => {
                         single.clear();
                         values.scale(range.clone(), factor, single);
+                        beyond = beyond.or_else(|| values.first_infinite(range.clone(), single).map(|at| (i, at)));
                         vectors[i] = single;
                     }
                     (values, true) => {
                         double.clear();
                         values.scale_doubles(range.clone(), factor, double);
+                        beyond = beyond.or_else(|| values.first_infinite(range.clone(), double).map(|at| (i, at)));
                         doubles[i] = double;
                     }
                 }
@@ -172,7 +185,11 @@ impl<'a> Rows<'a> {
                 stamps: &self.stamps[row..=row],
             };
             let start = bytes.len();
-            if let Err(error) = self.encoder.encode(&view, frame, scratch, bytes) {
+            let encoded = match beyond {
+                None => self.encoder.encode(&view, frame, scratch, bytes),
+                Some((i, at)) => Err(infinite(Fields::VECTORS[i], at as u64 / 3).at_frame(frame)),
+            };
+            if let Err(error) = encoded {
                 bytes.truncate(start);
                 return (frame - first, Err(error));
             }

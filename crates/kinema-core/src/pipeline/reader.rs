@@ -15,7 +15,7 @@ use crate::frame::{BlockMut, Fields, Real, RowsMut, Scales, Units, VectorsMut};
 use crate::plan::BATCH_BYTES;
 use crate::selection::AtomSelection;
 use crate::source::{Extent, MAX_GAP, Source};
-use crate::trajectory::{Absent, FrameFault, Part, ReaderBuffers, Scanned, Trajectory, not_scanned};
+use crate::trajectory::{Absent, FrameFault, Part, ReaderBuffers, Scanned, Trajectory, check_stamp, not_scanned};
 
 /// Reads frames for one worker; its buffers are those of the last reader of the trajectory.
 pub struct Reader<'a> {
@@ -197,6 +197,7 @@ impl<'a> Reader<'a> {
             self.buffers.wanted.clear();
             self.buffers.wanted.extend(batch.iter().map(|(_, wanted)| *wanted));
             self.read_batch(part, source, out)
+                .and_then(|()| self.check_stamps(part, out))
                 .and_then(|()| self.settle_absent_in(number, part, source, out))
                 .map_err(|error| error.in_format(part.format.info().name).at_path(&part.path))?;
             self.settle_frames(number, part, out)?;
@@ -207,6 +208,14 @@ impl<'a> Reader<'a> {
                 }
             }
             rest = later;
+        }
+        Ok(())
+    }
+
+    /// Compares steps and times of the frames that were read with those by which they were chosen.
+    fn check_stamps(&self, part: &Part, out: &mut BlockMut<'_>) -> Result<()> {
+        for wanted in &self.buffers.wanted {
+            check_stamp(part, wanted.frame, out.stamp(wanted.row as usize)?, self.request.scales.time)?;
         }
         Ok(())
     }

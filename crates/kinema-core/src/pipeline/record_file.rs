@@ -15,6 +15,7 @@ use super::pool::Progress;
 use crate::clock::{Stopwatch, Work};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Encoder, Format, Making, Placing};
+use crate::frame::kept::infinite;
 use crate::frame::{Cell, Fields, NO_CELL, Scales, Stamp};
 use crate::index::{TableBuilder, TableIndex};
 use crate::sink::Sink;
@@ -196,7 +197,8 @@ impl RecordFile {
     /// Takes frames. Few are gathered; else they are encoded and added, or those before.
     ///
     /// # Errors
-    /// `InvalidArgument` for frames without what the file holds, of which nothing is taken. Of those before and of these:
+    /// `InvalidArgument` for frames without what the file holds, `Unsupported` for cells, times and numbers that a reader would
+    /// not give back: nothing is taken of these. Of those before and of these:
     /// `Unsupported`, `InvalidArgument` with the number of the frame where one cannot be encoded, then no frame from it on is
     /// taken; `Cancelled`; those of the sink.
     pub fn add(&mut self, given: &Given<'_>, progress: &Progress) -> Result<()> {
@@ -214,6 +216,7 @@ impl RecordFile {
             Stamp { cell: scaled_cell(&stamp.cell, length), present: present | cell, ..*stamp }
         };
         let stamps: Vec<Stamp> = given.stamps.iter().map(scaled).collect();
+        self.check_stamps(&stamps)?;
         let n_values = self.width() * stamps.len();
         let vectors_differ = self.gathered_stamps.last().is_some_and(|last| last.present - Fields::CELL != present);
         if vectors_differ || self.n_gathered() + n_values > self.most_gathered() {
@@ -224,18 +227,37 @@ impl RecordFile {
         }
         let no_memory = |_| Error::new(ErrorKind::MemoryLimit, "no memory for these frames");
         let takes_doubles = self.takes_doubles();
-        for ((singles, doubles), given) in self.gathered.iter_mut().zip(&mut self.gathered_doubles).zip(vectors) {
+        let (before, mut beyond) = (self.n_gathered(), None);
+        for (i, given) in vectors.into_iter().enumerate() {
             let Some((values, factor)) = given else { continue };
-            if takes_doubles {
+            let (singles, doubles) = (&mut self.gathered[i], &mut self.gathered_doubles[i]);
+            let first = if takes_doubles {
                 doubles.try_reserve(n_values).map_err(no_memory)?;
                 values.scale_doubles(0..n_values, factor, doubles);
+                values.first_infinite(0..n_values, &doubles[before..])
             } else {
                 singles.try_reserve(n_values).map_err(no_memory)?;
                 values.scale(0..n_values, factor, singles);
-            }
+                values.first_infinite(0..n_values, &singles[before..])
+            };
+            beyond = beyond.or(first.map(|at| (i, at)));
+        }
+        if let Some((i, at)) = beyond {
+            // nothing of them is taken
+            self.gathered.iter_mut().for_each(|values| values.truncate(before));
+            self.gathered_doubles.iter_mut().for_each(|values| values.truncate(before));
+            let (frame, atom) = (self.n_frames() + (at / self.width()) as u64, at % self.width() / 3);
+            return Err(self.place(infinite(Fields::VECTORS[i], atom as u64).at_frame(frame)));
         }
         self.gathered_stamps.extend(stamps);
         Ok(())
+    }
+
+    /// Refuses frames of which a reader would not give back cell or time, before any of them is taken.
+    fn check_stamps(&self, stamps: &[Stamp]) -> Result<()> {
+        let Some(encoder) = self.encoder.as_deref() else { return Ok(()) };
+        let mut numbered = stamps.iter().zip(self.n_frames()..);
+        numbered.try_for_each(|(stamp, frame)| encoder.check_stamp(stamp, frame)).map_err(|error| self.place(error))
     }
 
     /// Whether [`RecordFile::add`] would do no more than gather these frames.

@@ -27,6 +27,8 @@ pub struct Commits(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     committed: Committed,
+    /// Bytes before the first frame.
+    head: u64,
     /// Frames and bytes of runs that were written before those in front of them, by their first frame.
     ahead: BTreeMap<u64, Committed>,
 }
@@ -37,14 +39,19 @@ impl Commits {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).committed
     }
 
-    /// Begins behind these frames.
-    pub fn begin(&self, committed: Committed) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = State { committed, ahead: BTreeMap::new() };
+    /// Bytes before the first frame: of all that is committed these alone are written again, with the number of frames.
+    pub fn head(&self) -> u64 {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).head
+    }
+
+    /// Begins behind these frames, the first of which is behind a head of so many bytes.
+    pub fn begin(&self, committed: Committed, head: u64) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = State { committed, head, ahead: BTreeMap::new() };
     }
 
     /// The records of so many frames from `first` on were written.
     pub fn add(&self, first: u64, frames: u64, bytes: u64) {
-        let State { committed, ahead } = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let State { committed, ahead, .. } = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         ahead.insert(first, Committed { frames, bytes });
         while let Some(run) = ahead.remove(&committed.frames) {
             committed.frames += run.frames;
@@ -116,7 +123,8 @@ mod tests {
     #[test]
     fn runs_count_once_all_before_them_are_there() {
         let commits = Commits::default();
-        commits.begin(Committed { frames: 4, bytes: 100 });
+        commits.begin(Committed { frames: 4, bytes: 100 }, 20);
+        assert_eq!(commits.head(), 20);
         let after = |first, frames, bytes| {
             commits.add(first, frames, bytes);
             let Committed { frames, bytes } = commits.committed();

@@ -25,6 +25,8 @@ const LONGEST_VALUE: u64 = 32;
 const PAGE: u64 = 4096;
 /// Frames that are looked at one by one; of more the first that is not whole is searched by halving.
 const FEW_FRAMES: u64 = 64;
+/// Bytes of frames up to which the same holds; of frames with heads the last ones are looked at.
+const FEW_BYTES: u64 = 256 << 20;
 
 /// The parts of a trajectory as they were when it was opened before.
 #[derive(Default)]
@@ -153,18 +155,33 @@ fn is_unfilled(source: &dyn Source, at: u64) -> Result<bool> {
     Ok(bytes.iter().all(|&byte| byte == 0))
 }
 
-/// How many frames are whole: all that were known, and those behind them up to the first that is not.
+/// How many frames are whole: all that were known, and those behind them up to the first that is not. The head of a frame, or
+/// bytes behind it, do not prove it whole: files are filled in any order.
 fn whole_frames(decoder: &dyn Decoder, source: &dyn Source, index: &Index, known: u64, few: usize) -> Result<u64> {
-    let n = index.n_frames();
+    let n = match index {
+        Index::Uniform(_) => first_blank(decoder, source, index, known)?,
+        Index::Table(_) | Index::Chunked(_) => index.n_frames(),
+    };
     let is_whole = |frame: u64| match index {
         Index::Chunked(_) => is_stored(decoder, source, index, frame),
         Index::Uniform(_) | Index::Table(_) => is_filled(decoder, source, index, frame, few),
     };
+    let few_frames = match index {
+        Index::Uniform(uniform) => FEW_FRAMES.max(FEW_BYTES / uniform.stride.max(1)),
+        Index::Table(_) | Index::Chunked(_) => FEW_FRAMES,
+    };
     match index {
-        // each but the last is followed by the head of another
-        Index::Table(_) if n > known => Ok(if is_whole(n - 1)? { n } else { n - 1 }),
-        Index::Table(_) => Ok(n),
-        Index::Uniform(_) | Index::Chunked(_) if n.saturating_sub(known) <= FEW_FRAMES => {
+        // each but the last is followed by the head of another, and may be filled after it; of many the last ones are looked at
+        Index::Table(table) => {
+            let near = table.end().saturating_sub(FEW_BYTES);
+            for frame in known.min(n)..n {
+                if (frame + 1 == n || table.extent(frame).offset >= near) && !is_whole(frame)? {
+                    return Ok(frame);
+                }
+            }
+            Ok(n)
+        }
+        Index::Uniform(_) | Index::Chunked(_) if n.saturating_sub(known) <= few_frames => {
             for frame in known.min(n)..n {
                 if !is_whole(frame)? {
                     return Ok(frame);
@@ -209,27 +226,50 @@ fn is_stored(decoder: &dyn Decoder, source: &dyn Source, index: &Index, frame: u
 fn is_filled(decoder: &dyn Decoder, source: &dyn Source, index: &Index, frame: u64, few: usize) -> Result<bool> {
     let extent = index.extent(frame);
     let bytes = read(source, extent)?;
-    if !decoder.is_filled(frame, extent.offset, &bytes) {
+    if is_blank(decoder, &bytes) || !decoder.is_filled(frame, extent.offset, &bytes) {
         return Ok(false);
     }
-    let (zeros, pages) = (zeros_at_end(&bytes), zero_pages(extent.offset, &bytes));
-    if zeros <= few && pages == 0 {
+    let unwritten = |bytes: &[u8]| decoder.unwritten_numbers(bytes).0;
+    let (zeros, pages, numbers) = (zeros_at_end(&bytes), zero_pages(extent.offset, &bytes), unwritten(&bytes));
+    if zeros <= few && pages == 0 && numbers == 0 {
         return Ok(true);
     }
     // some have zeros at their end, as forces on virtual sites: then the frame before has them too
     if let Some(before) = frame.checked_sub(1).map(|before| index.extent(before)) {
         let former = read(source, before)?;
         let usual = zeros <= few.max(zeros_at_end(&former)) && pages <= zero_pages(before.offset, &former);
-        if usual {
+        if usual && numbers <= unwritten(&former) {
             return Ok(true);
         }
     }
     // or a later one has been begun
     if frame + 1 < index.n_frames() {
         let next = index.extent(frame + 1);
-        return Ok(read(source, next)?.iter().any(|&byte| byte != 0));
+        return Ok(!is_blank(decoder, &read(source, next)?));
     }
     Ok(false)
+}
+
+/// The first of the frames from `known` on of which nothing is written, however many are behind it; their number where
+/// there is none. A file may be made as long as it will be, with its count of frames, and filled in any order: such a frame
+/// is not taken for one of zeros whatever follows and however long it stays.
+fn first_blank(decoder: &dyn Decoder, source: &dyn Source, index: &Index, known: u64) -> Result<u64> {
+    let n = index.n_frames();
+    for frame in known.min(n)..n {
+        let extent = index.extent(frame);
+        // what is written of a frame is seen in its front, but where it is filled in another order
+        let front = Extent { len: extent.len.min(PAGE), ..extent };
+        if is_blank(decoder, &read(source, front)?) && is_blank(decoder, &read(source, extent)?) {
+            return Ok(frame);
+        }
+    }
+    Ok(n)
+}
+
+/// Whether bytes of a frame are zeros, or all of its numbers stand for such that were never written.
+fn is_blank(decoder: &dyn Decoder, bytes: &[u8]) -> bool {
+    let (unwritten, all) = decoder.unwritten_numbers(bytes);
+    bytes.iter().all(|&byte| byte == 0) || all > 0 && unwritten == all
 }
 
 fn read(source: &dyn Source, extent: Extent) -> Result<Vec<u8>> {

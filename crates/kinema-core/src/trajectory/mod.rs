@@ -13,6 +13,7 @@ mod parts;
 mod ranged_scan;
 mod snapshot;
 mod stated;
+mod stored_index;
 mod threads;
 
 use std::collections::BTreeMap;
@@ -31,6 +32,8 @@ use self::ranged_scan::ScannedRanges;
 use self::snapshot::Unverified;
 use self::stated::PartTimes;
 pub use self::stated::StatedTimes;
+pub(crate) use self::stored_index::check_stamp;
+pub use self::stored_index::fault as stored_index_fault;
 pub(crate) use self::threads::{ReaderBuffers, Threads};
 use crate::clock::{Stopwatch, Work};
 use crate::error::{Error, ErrorKind, Result};
@@ -92,6 +95,8 @@ pub struct Part {
     pub index_path: Option<PathBuf>,
     /// Why a stored index was not used, or why it could not be stored.
     pub index_note: Option<String>,
+    /// How a stored index differs from the frames of this file, though it has its identity.
+    pub wrong_index: Option<String>,
     /// The incomplete last frame that was dropped.
     pub truncation: Option<Error>,
     /// Its frames that stand for damaged bytes, see [`format::Scan::damaged`].

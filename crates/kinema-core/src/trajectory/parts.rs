@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError};
 
 use super::growing::{self, KnownParts};
+use super::stored_index;
 use super::{
     FrameFault, IndexOrigin, IndexPolicy, OnTruncated, Part, Scanned, TrajectoryFiles, open_decoder, scales_of,
     status_before,
@@ -142,9 +143,7 @@ impl TrajectoryFiles {
         let few_zeros = known.few_zeros(&path, self.options.settled);
         let file = File { number, path: &path, name, decoder: &*decoder, source, status, size, few_zeros };
         let loaded = match self.options.index {
-            IndexPolicy::Auto if options.previous.is_none() => {
-                store::load(&store::places(&path), source, name, n_atoms)?
-            }
+            IndexPolicy::Auto if options.previous.is_none() => stored_index::load(&path, source, &*decoder, name)?,
             IndexPolicy::Auto | IndexPolicy::Memory | IndexPolicy::Rebuild => LoadOutcome::Absent,
         };
         let found = match loaded {
@@ -157,13 +156,14 @@ impl TrajectoryFiles {
                 self.scanned_file(&file, ScanOptions { previous: Some(index), ..options }, ranges)?
             }
             LoadOutcome::Absent => self.scanned_file(&file, options, ranges)?,
-            LoadOutcome::Rejected(reason) => {
-                let found = self.scanned_file(&file, options, ranges)?;
-                let note = format!("the stored index was not used: {reason}");
-                Found { index_note: found.index_note.or(Some(note)), ..found }
+            LoadOutcome::Rejected(reason) => self.scanned_file(&file, options, ranges)?.without_stored(reason),
+            LoadOutcome::Wrong(reason) => {
+                let found = self.scanned_file(&file, options, ranges)?.without_stored(reason);
+                Found { wrong_index: found.index_note.clone(), ..found }
             }
         };
-        let Found { index, identity, origin, index_path, index_note, truncation, damaged, extended } = found;
+        let Found { index, identity, origin, index_path, index_note, wrong_index, truncation, damaged, extended } =
+            found;
         let extended = extended || known.is_extended(&path);
         let others = identity.others().iter().map(|other| Unchanged::since(Some(*other))).collect();
         let unchanged = Arc::new((Unchanged::since(status), others));
@@ -178,6 +178,7 @@ impl TrajectoryFiles {
             origin,
             index_path,
             index_note,
+            wrong_index,
             truncation,
             damaged,
             extended,
@@ -202,6 +203,7 @@ impl TrajectoryFiles {
             origin,
             index_path,
             index_note,
+            wrong_index: None,
             truncation: None,
             damaged: Vec::new(),
             extended: false,
@@ -250,7 +252,8 @@ impl TrajectoryFiles {
             self.faults.add(FrameFault::Unwritten(Fields::TIME), file.number, frame);
         }
         let (index, damaged) = (scan.index, scan.damaged);
-        Ok(Found { index, identity, origin, index_path, index_note, truncation, damaged, extended: unfilled })
+        let (wrong_index, extended) = (None, unfilled);
+        Ok(Found { index, identity, origin, index_path, index_note, wrong_index, truncation, damaged, extended })
     }
 
     /// Stores the index of the complete frames; of a file that ends in the middle of a frame as that of a shorter
@@ -313,9 +316,17 @@ struct Found {
     origin: IndexOrigin,
     index_path: Option<PathBuf>,
     index_note: Option<String>,
+    wrong_index: Option<String>,
     truncation: Option<Error>,
     damaged: Vec<u64>,
     extended: bool,
+}
+
+impl Found {
+    /// The same with why a stored index was not used.
+    fn without_stored(self, reason: String) -> Self {
+        Self { index_note: Some(format!("the stored index was not used: {reason}")), ..self }
+    }
 }
 
 fn with_place_of(error: Error, place: &Error) -> Error {

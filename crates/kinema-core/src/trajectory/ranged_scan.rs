@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::PoisonError;
 
+use super::stored_index;
 use super::{IndexPolicy, TrajectoryFiles, open_decoder};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::TableIndex;
@@ -29,15 +30,14 @@ impl TrajectoryFiles {
             if !decoder.supports_ranged_scan() {
                 continue;
             }
-            let n_atoms = decoder.header().n_atoms;
             let loaded = match self.options.index {
-                IndexPolicy::Auto => store::load(&store::places(path), &*source, format.info().name, n_atoms)?,
+                IndexPolicy::Auto => stored_index::load(path, &*source, &*decoder, format.info().name)?,
                 IndexPolicy::Memory | IndexPolicy::Rebuild => LoadOutcome::Absent,
             };
             let from = match &loaded {
                 LoadOutcome::Fits(..) => continue,
                 LoadOutcome::Grew(index) => index.end().unwrap_or(0),
-                LoadOutcome::Absent | LoadOutcome::Rejected(_) => 0,
+                LoadOutcome::Absent | LoadOutcome::Rejected(_) | LoadOutcome::Wrong(_) => 0,
             };
             // before anything is read of it, by whoever it is
             let status = FileStatus::settled_of(&*source)?;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::open_files::Handles;
+use super::stored_index;
 use super::{
     FrameFaults, IndexOrigin, OpenOptions, Part, Scanned, StatedUnits, Threads, TrajectoryFiles, not_scanned,
     open_decoder, scales_of,
@@ -115,6 +116,15 @@ impl TrajectoryFiles {
         if let Match::Changed(how) = part.identity.check(source, Some(&part.index)).map_err(place)? {
             let kind = if size < part.size { ErrorKind::Truncated } else { ErrorKind::Corrupt };
             return Err(place(changed(kind, &how, self.options.catalogue.as_deref())));
+        }
+        if let (Some(catalogue), Index::Table(table)) = (self.options.catalogue.as_deref(), &part.index) {
+            // who made the catalogue may be somebody else
+            let fault =
+                if table.end() == part.identity.size { None } else { Some("its frames end too early".to_owned()) };
+            let fault = fault.map_or_else(|| stored_index::fault(source, &*part.decoder, table), |how| Ok(Some(how)));
+            if let Some(how) = fault.map_err(place)? {
+                return Err(place(changed(ErrorKind::Corrupt, &how, Some(catalogue))));
+            }
         }
         part.unchanged.0.begin(status);
         // another thread may have verified it as well
@@ -239,6 +249,7 @@ fn restored_part(
         origin,
         index_path: None,
         index_note: None,
+        wrong_index: None,
         truncation: None,
         damaged: Vec::new(),
         extended: false,

@@ -166,6 +166,13 @@ def convert(
         ),
     ] = None,
     no_verify: Annotated[bool, typer.Option("--no-verify", help="Compare none.")] = False,
+    rotate_cell: Annotated[
+        bool,
+        typer.Option(
+            "--rotate-cell",
+            help="Rotate frames, with all vectors, so that lengths and angles hold their cells; left-handed ones, too.",
+        ),
+    ] = False,
     checkpoint: options.Checkpoint = None,
     checkpoint_interval: options.CheckpointInterval = None,
     force: options.Force = False,
@@ -232,6 +239,7 @@ def convert(
         overwrite=force,
         append=append,
         verify=False if no_verify else "all" if verify == "all" else True,
+        rotate_cell=rotate_cell,
         checkpoint=saved,
         skip_damaged=opened.skip_damaged,
         progress=progress,

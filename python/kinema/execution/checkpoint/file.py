@@ -9,6 +9,7 @@ When to save, and whether a file is of this run, is decided in `manager`. Layout
         "ROWS"   the file of results that the nodes rely on, its name relative to the folder of this one; may be missing
         "RND "   a pass: its items, JSON; the nodes that follow are its
         "NODE"   level, index, number of partials n (uint64 each), n lengths (uint64), the bytes of the partials
+        "DATA"   digests of bytes of the file of results that the nodes rely on, by name, JSON; may be missing
         "SIGN"   where a partial is pickled, which could run any code: the proof by the user's key (HMAC-SHA256 in
                  hexadecimal digits) of the checksums of all records before; without it nothing of the file is used
         "END "   nothing; the file is whole
@@ -20,7 +21,7 @@ import json
 import math
 import os
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
 from typing import IO, NamedTuple, TypeAlias
@@ -35,6 +36,7 @@ from kinema.errors import (
     UnsupportedFormatError,
     from_os,
 )
+from kinema.execution.checkpoint.counted import Digests, packed, unpacked
 from kinema.execution.checkpoint.values import is_pickled
 from kinema.files import open_regular
 from kinema.resources import physical_memory
@@ -55,8 +57,9 @@ __all__ = [
 DEFAULT_INTERVAL = 30.0
 
 _MAGIC = b"KINEMACK"
-# 3: leaves depend on the number of frames alone; 4: files by their FileIdentity; 5: no pickles without a proof
-_VERSION = 5
+# 3: leaves depend on the number of frames alone; 4: files by their FileIdentity; 5: no pickles without a proof;
+# 6: digests of what was written
+_VERSION = 6
 _START = struct.Struct("<8sQ")
 _HEAD = struct.Struct("<4sQ")
 _NODE = struct.Struct("<QQQ")
@@ -172,6 +175,7 @@ class Content:
     items: list[IdentityItem]
     passes: list[PassContent]
     rows: str | None = None
+    counted: dict[str, Digests] = field(default_factory=dict)
 
 
 class CheckpointWriter:
@@ -210,6 +214,10 @@ class CheckpointWriter:
         self._record(b"NODE", [_NODE.pack(level, index, len(partials)), lengths, *partials])
         self.n_nodes += 1
         self.is_pickled = self.is_pickled or any(map(is_pickled, partials))
+
+    def counted(self, digests: Mapping[str, Digests]) -> None:
+        """What the nodes rely on; behind all of them."""
+        self._record(b"DATA", [packed(digests)])
 
     def end(self) -> None:
         """Marks the file as whole; what `user_key` raises where it is to be signed and cannot be."""
@@ -304,6 +312,11 @@ class _RecordReader:
                 content.passes.append(PassContent(self._items(payload, at), at))
             elif tag == b"NODE" and content is not None and content.passes:
                 content.passes[-1].nodes.append(self._node(payload, at))
+            elif tag == b"DATA" and content is not None and content.passes:
+                try:
+                    content.counted = unpacked(payload)
+                except (ValueError, RecursionError):
+                    raise self._damaged(at, "a record is not what its tag says") from None
             elif tag == b"SIGN" and content is not None:
                 from hmac import compare_digest
 

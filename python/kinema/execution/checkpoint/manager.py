@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import IO, Protocol, TypeAlias
 
 from kinema.errors import ArgumentError, CorruptFileError, Error, FileIOError
+from kinema.execution.checkpoint.counted import CountedBytes, Run
 from kinema.execution.checkpoint.file import Checkpoint, CheckpointWriter, IdentityItem, Node, PassContent, load
 from kinema.execution.checkpoint.signals import save_on_signals
 from kinema.notes import emit
@@ -55,6 +56,8 @@ class CheckpointManager:
         Called before a file is renamed: what the saved nodes rely on is to be on disk then.
     rows_file : str or None
         The temporary file of results that the nodes rely on.
+    counted : function or None
+        Gives the runs of bytes that the saved nodes, by level and index, rely on, by the name of the file.
     is_running : bool
         Whether the run goes on from the file: whether it was found to be of this run, and whole.
 
@@ -71,6 +74,8 @@ class CheckpointManager:
     def __init__(self, checkpoint: Checkpoint, items: Sequence[IdentityItem]) -> None:
         self.path = checkpoint.name
         self.before_save: Callable[[], None] | None = None
+        self.counted: Callable[[list[tuple[int, int]]], Mapping[str, Iterable[Run]]] | None = None
+        self._counted_bytes = CountedBytes()
         self._checkpoint = checkpoint
         self._items = list(items)
         self._passes: list[PassContent] = []  # finished passes, and the current one without its nodes
@@ -89,6 +94,7 @@ class CheckpointManager:
             self._refuse(stored.items, self._items)
         self._stored = [] if stored is None else stored.passes
         self._worth_resuming = any(one.nodes for one in self._stored)
+        self._stored_digests = {} if stored is None else stored.counted
         folder = os.path.dirname(self.path)
         self.rows_file = None if stored is None or stored.rows is None else os.path.join(folder, stored.rows)
 
@@ -179,6 +185,13 @@ class CheckpointManager:
         else:
             self._checkpoint.remove()
 
+    def check_counted(self, path: str, name: str | None = None) -> None:
+        """Compares what is in a file with what was written when the checkpoint was saved, under this name.
+
+        CorruptFileError or TruncatedFileError where it differs.
+        """
+        CountedBytes.check(path, self._stored_digests.get(os.path.basename(name or path), []))
+
     def damaged(self, what: str) -> CorruptFileError:
         """The error for nodes that contradict each other or their kernels."""
         at = self._stored[len(self._passes) - 1].at
@@ -208,7 +221,17 @@ class CheckpointManager:
                 for node in one.nodes:
                     writer.node(*node)
             if tree is not None:
-                tree.serialize(writer.node)
+                nodes: list[tuple[int, int]] = []
+
+                def write_node(level: int, index: int, partials: list[bytes]) -> None:
+                    nodes.append((level, index))
+                    writer.node(level, index, partials)
+
+                tree.serialize(write_node)
+                if self.counted is not None and nodes:
+                    runs = self.counted(nodes).items()
+                    digests = {name: self._counted_bytes.digests(name, of) for name, of in runs}
+                    writer.counted({os.path.basename(name): of for name, of in digests.items()})
             writer.end()
             if self.before_save is not None:
                 self.before_save()

@@ -6,13 +6,26 @@ of type 1 (section III.A.1); the checksum is Bob Jenkins' lookup3.
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
-__all__ = ["TREE", "TREE_HEAD", "ChunkEntry", "chunk_entries", "lookup3", "node_head", "with_end_of_file"]
+__all__ = [
+    "TREE",
+    "TREE_HEAD",
+    "ChunkEntry",
+    "chunk_entries",
+    "full_chunks",
+    "lookup3",
+    "node_head",
+    "with_end_of_file",
+]
 
 TREE = b"TREE"
+# of a data set with many chunks so many are asked for: each takes a search through an index
+_MOST = 256
 # signature, type, level, entries used, both neighbours
 TREE_HEAD = 24
 # 2 K for HDF5's default, K = 32; a file with another K has it in an extension of the superblock
@@ -98,3 +111,35 @@ def lookup3(data: bytes) -> int:
     a = ((a ^ c) - rotated(c, 4)) & mask
     b = ((b ^ a) - rotated(a, 14)) & mask
     return ((c ^ b) - rotated(b, 24)) & mask
+
+
+def full_chunks(file: Any) -> list[tuple[int, int]]:
+    """First byte, and the byte after the last one, of chunks that hold all of their rows, in data sets that grow.
+
+    No row that is added later changes them. Of many chunks some that are evenly spread, the same ones again as the file
+    grows, and the last one. `file` is of h5py's.
+    """
+    found: list[tuple[int, int]] = []
+
+    def add(_: str, node: Any) -> None:
+        if getattr(node, "chunks", None) is not None and node.maxshape[0] is None:
+            found.extend(_full_chunks_of(node))
+
+    file.visititems(add)
+    return sorted(found)
+
+
+def _full_chunks_of(dataset: Any) -> Iterator[tuple[int, int]]:
+    lengths = dataset.chunks
+    across = [-(-n // length) for n, length in zip(dataset.shape[1:], lengths[1:], strict=True)]
+    n_full = dataset.shape[0] // lengths[0] * math.prod(across)
+    stride = 1 << max(0, -(-n_full // _MOST) - 1).bit_length()
+    for number in {*range(0, n_full, stride), max(0, n_full - 1)} if n_full else ():
+        place = []
+        for n in reversed(across):
+            number, at = divmod(number, n)
+            place.append(at)
+        first = [at * length for at, length in zip((number, *reversed(place)), lengths, strict=True)]
+        chunk = dataset.id.get_chunk_info_by_coord(tuple(first))
+        if chunk.byte_offset is not None:
+            yield int(chunk.byte_offset), int(chunk.byte_offset) + int(chunk.size)

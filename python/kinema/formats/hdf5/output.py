@@ -107,6 +107,10 @@ class NewFile:
         self._output.keep()
         return self.temporary
 
+    def forget(self) -> None:
+        """Nothing is written into the file from now on by this process."""
+        self._new.bytes.forget()
+
     def end(self) -> None:
         """Nobody writes any more into a file that `keep` has closed."""
         self._output.end()
@@ -144,6 +148,10 @@ class OutputPartFile:
         """Closes the file, and returns the name that it has. Raises as `check`."""
         self._new.close()
         return self.temporary
+
+    def forget(self) -> None:
+        """As `NewFile.forget`."""
+        self._new.bytes.forget()
 
     def discard(self) -> None:
         """Closes the file, which is not whole."""
@@ -189,6 +197,10 @@ class GrowingFile:
                 self._file.sync()
         finally:
             self.discard()
+
+    def forget(self) -> None:
+        """As `NewFile.forget`."""
+        self._file.discard()
 
     def discard(self) -> None:
         """Closes the file as it was last committed."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from kinema import _core
 from kinema._core import __version__
-from kinema.errors import ArgumentError, UnsupportedFormatError
+from kinema.errors import ArgumentError
 from kinema.formats.h5md.schema import GUESSED
 from kinema.formats.h5md.write.encoding import Preparation
 from kinema.formats.h5md.write.series import Series
@@ -21,9 +21,9 @@ from kinema.formats.netcdf4.atoms import NAMES, NUMBERS
 from kinema.formats.netcdf4.conventions import AMBER, ANGLES, LENGTHS, VECTORS, Convention
 from kinema.formats.netcdf4.structure import FILL, Structure
 from kinema.selection.atom_table import Atoms
-from kinema.writing.frames import FrameArrays, check_rising
+from kinema.writing.frames import FrameArrays, check_cells_kept, check_rising, check_times_kept, counted_steps
 
-__all__ = ["NOT_COUNTED", "FrameVariables", "NetcdfOptions", "create", "label_losses", "notes_of"]
+__all__ = ["NOT_COUNTED", "FrameVariables", "NetcdfOptions", "check_first", "create", "label_losses", "notes_of"]
 
 NOT_COUNTED = "steps are not kept: AMBER's NetCDF convention has none, frames are counted from 0"
 _TURNED = "cells are turned so that their first vector lies along x; positions are not"
@@ -68,8 +68,9 @@ class FrameVariables:
     last_step: int | None = None
     last_time: float | None = None
 
-    def check(self, frames: FrameArrays) -> None:
-        """Raises ArgumentError for frames that this file cannot take, UnsupportedFormatError for flat cells."""
+    def check(self, frames: FrameArrays, first: int) -> None:
+        """Raises ArgumentError for frames that this file cannot take, UnsupportedFormatError for those that a reader
+        would not give back; `first` is the number of the first frame."""
         for name in self.fields:
             if name not in frames.fields:
                 raise ArgumentError(f"{name} are missing, but the file has them for each frame")
@@ -78,17 +79,16 @@ class FrameVariables:
                 have = ", ".join(self.fields)
                 raise ArgumentError(f"the file has {have} but not {name}; give fields= with all of them when making it")
         has_cells = LENGTHS in self.others or "cell" in self.others
-        for name, there, values in (("cell", has_cells, frames.cells), ("time", "time" in self.others, frames.times)):
-            if values is not None and not there:
+        for name, there, given in (("cell", has_cells, frames.cells), ("time", "time" in self.others, frames.times)):
+            if given is not None and not there:
                 raise ArgumentError(f"{name} is given, but the file has none: the first frame had none")
-            if values is None and there:
+            if given is None and there:
                 raise ArgumentError(f"{name} is missing, but the file has one for each frame")
+        _check_kept(frames, self.convention, {name: one.preparation for name, one in self.fields.items()}, first)
         if frames.steps is not None and self.convention.has_steps:
             check_rising("step", frames.steps, self.last_step, strictly=True)
         if frames.times is not None:
             check_rising("time", frames.times, self._last_time_beside(frames.times), strictly=False)
-        if frames.cells is not None:
-            _check_cells(_as_cells(frames.cells), as_matrix="cell" in self.others)
 
     def _last_time_beside(self, times: NDArray[np.float64]) -> float | None:
         """`last_time`; the first of these times where the file, which rounds them, cannot tell the two apart."""
@@ -119,8 +119,7 @@ class FrameVariables:
         """Takes frames that `check` has passed; without steps they are counted on from the last."""
         steps = frames.steps
         if steps is None:
-            start = 0 if self.last_step is None else self.last_step + 1
-            steps = np.arange(start, start + len(frames), dtype=np.int64)
+            steps = counted_steps(-1 if self.last_step is None else self.last_step, 1, len(frames))
         values = self._values(frames, steps)
         for name, series in self.fields.items():
             series.extend(frames.fields[name])
@@ -165,19 +164,32 @@ class FrameVariables:
         return values
 
 
-def _check_cells(cells: NDArray[np.float64], *, as_matrix: bool) -> None:
-    """UnsupportedFormatError for cells of whose lengths and angles none or, without a matrix, another is made."""
-    flat = np.isnan(_core.cells_of_lengths(_core.lengths_of_cells(cells))).any(axis=(1, 2))
-    mirrored = np.zeros(len(cells), np.bool_) if as_matrix else _core.mirrored_by_lengths(cells)
-    for wrong, expected in (
-        (flat, "a cell with a volume, or with open edges of length 0"),
-        (mirrored, "a cell whose vectors are right-handed, as lengths and angles would mirror it"),
-    ):
-        if wrong.any():
-            row = int(np.argmax(wrong))
-            raise UnsupportedFormatError(
-                f"frame {row} of those given: {expected}, expected, found {cells[row].tolist()}", format="NetCDF"
-            )
+def check_first(options: NetcdfOptions, first: FrameArrays) -> None:
+    """Raises UnsupportedFormatError where a reader would not give back the first frames; nothing is created yet."""
+    _check_kept(first, options.convention, {name: _preparation(name, options) for name in first.fields}, 0)
+
+
+def _check_kept(
+    frames: FrameArrays, convention: Convention, preparations: Mapping[str, Preparation], first: int
+) -> None:
+    """Raises UnsupportedFormatError for numbers, times and cells that a reader would not give back."""
+    for name, values in frames.fields.items():
+        if isinstance(values, np.ndarray):  # announced rows were checked where they were encoded
+            preparations[name].check(values, name, first=first)
+    if frames.times is not None:
+        with np.errstate(over="ignore", under="ignore"):
+            stored = frames.times.astype(convention.times)
+        check_times_kept(frames.times, stored, first=first)
+    if frames.cells is not None:
+        cells = _as_cells(frames.cells)
+        by_vectors = convention.has_vectors_of_cells
+        found = cells if by_vectors else _core.cells_of_lengths(_core.lengths_of_cells(cells))
+        check_cells_kept(cells, found, first=first)
+
+
+def _preparation(name: str, options: NetcdfOptions) -> Preparation:
+    factor = 1.0 if options.native else 1.0 / options.convention.sizes[name]
+    return Preparation(options.dtype, factor=factor)
 
 
 def _as_cells(cells: NDArray[Any]) -> NDArray[np.float64]:
@@ -206,9 +218,7 @@ def create(root: Any, options: NetcdfOptions, first: FrameArrays | None) -> Fram
     for name in VECTORS:
         if name in names:
             make = partial(_make_field, file, name, options)
-            factor = 1.0 if options.native else 1.0 / convention.sizes[name]
-            preparation = Preparation(options.dtype, factor=factor)
-            fields[name] = Series(make(), preparation=preparation, workers=options.workers, make=make)
+            fields[name] = Series(make(), preparation=_preparation(name, options), workers=options.workers, make=make)
     others = {
         name: Series(file.add_variable(name, dimensions, series_storage(np.dtype(kind), item), unit))
         for name, (kind, dimensions, item, unit) in _other_variables(convention, has_cells, has_times).items()

@@ -9,7 +9,7 @@ import sys
 import time
 import weakref
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -18,6 +18,7 @@ import numpy as np
 from MDAnalysis.analysis.backends import BackendBase
 from numpy.typing import NDArray
 
+from kinema.interop.mdanalysis.kept_universes import KeptUniverses, loaded
 from kinema.notes import emit
 from kinema.progress import ProgressChoice, reporting
 from kinema.runners import Runner, choose_runner
@@ -59,8 +60,9 @@ class Backend(BackendBase):  # type: ignore[misc]
 
     A backend begins to import MDAnalysis for its workers when it is made: make it before the Universe is loaded, and
     use it again. Until workers are ready this process computes parts itself, where there are more than two a worker.
-    Processes stay for the next analysis until the backend is no longer used, those of a runner that was given as an
-    object until the end of a block. If starting takes longer than the work, that is noted once.
+    Processes stay for the next analysis until the backend is no longer used, and keep the Universe; those of a runner
+    that was given as an object stay until the end of a block. If starting takes longer than the work, that is noted
+    once.
 
     >>> with Backend("processes") as backend:
     ...     for group in groups:
@@ -77,7 +79,8 @@ class Backend(BackendBase):  # type: ignore[misc]
         self._session = ExitStack()
         # processes of one's own stay from run to run; they end with this object or with the interpreter
         self._kept = ExitStack() if isinstance(runner, str) and isinstance(self.runner, ProcessesRunner) else None
-        self._has_kept = self._noted = False
+        self._universes: KeptUniverses | None = None
+        self._noted = False
         if self._kept is not None:
             weakref.finalize(self, self._kept.close)
         super().__init__(n_workers=self.runner.concurrency(n_workers))
@@ -100,14 +103,14 @@ class Backend(BackendBase):  # type: ignore[misc]
         assert isinstance(self.runner, ProcessesRunner)
         if not self.runner.fits():
             self._end_kept()
-        if not self._has_kept:
+        if self._universes is None:
+            self._universes = self._kept.enter_context(closing(KeptUniverses()))
             self._kept.enter_context(self.runner.session())
-            self._has_kept = True
 
     def _end_kept(self) -> None:
         if self._kept is not None:
             self._kept.close()
-            self._has_kept = False
+            self._universes = None
 
     def apply(self, func: Callable[[NDArray[np.int64]], Any], computations: Sequence[NDArray[np.int64]]) -> list[Any]:
         """What MDAnalysis calls: `func` of each part, which is an array of (frames, 2) positions and numbers."""
@@ -123,7 +126,8 @@ class Backend(BackendBase):  # type: ignore[misc]
                 if report is not None:
                     report(done, sum(sizes))
 
-            parts = self.runner.map(_PartFunction(func), list(computations), workers=self.n_workers, progress=count)
+            function = _PartFunction(func, self._universes)
+            parts = self.runner.map(function, list(computations), workers=self.n_workers, progress=count)
         note = starting_note(time.perf_counter() - began, [part.seconds for part in parts], self.n_workers)
         if note is not None and not self._noted and self.runner.name != "serial":
             self._noted = True
@@ -159,8 +163,14 @@ class _PartFunction:
     # as MDAnalysis' own serial backend does
     may_run_in_caller = True
 
-    def __init__(self, function: Callable[[NDArray[np.int64]], Any]) -> None:
+    def __init__(self, function: Callable[[NDArray[np.int64]], Any], universes: KeptUniverses | None = None) -> None:
         self.function = function
+        self._universes = universes
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # workers that stay keep Universes; others are sent them with the function
+        kept = self._universes
+        return (_PartFunction, (self.function,)) if kept is None else (_part_of, (kept.serialized(self.function),))
 
     def __call__(self, frames: NDArray[np.int64]) -> _PartResults:
         """Computes the part."""
@@ -169,6 +179,15 @@ class _PartFunction:
             analysis = self.function(frames)
         except Exception as error:
             if len(frames):
-                error.add_note(f"in frames {frames[0, 1]} to {frames[-1, 1]}")
+                error.add_note(f"in {self.describe(frames)}")
             raise
         return _PartResults(analysis.frames, analysis.times, analysis.results, time.perf_counter() - began)
+
+    @staticmethod
+    def describe(frames: NDArray[np.int64]) -> str:
+        """See `Runner.map`."""
+        return f"frames {frames[0, 1]} to {frames[-1, 1]}" if len(frames) else "no frames"
+
+
+def _part_of(packed: bytes) -> _PartFunction:
+    return _PartFunction(loaded(packed))

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from kinema.errors import Error, UnsupportedFormatError
 from kinema.formats.h5md.write.series import Series
+from kinema.formats.hdf5.chunk_index import full_chunks
 from kinema.formats.hdf5.output import GrowingFile, NewFile, OutputPart, OutputPartFile, hdf5_errors
 from kinema.formats.hdf5.storage import Storage, create_dataset, write_dataset
 from kinema.ml.archives.layout import ArrayLayout
@@ -99,6 +100,18 @@ class PlacedArchive(_Archive):
         """What `n_frames` counts is in the file."""
         self.n_flushed = self.n_frames
 
+    def settled(self) -> list[tuple[int, int]]:
+        """Bytes of the samples that `n_flushed` counts."""
+        runs = []
+        for one in self._files.values():
+            place: Any = one.place
+            if isinstance(place, tuple):
+                runs.append((place[0], place[0] + self.n_flushed * one.row_bytes))
+                continue
+            length = place.chunks[0] * one.row_bytes
+            runs += [(int(at), int(at) + length) for at in place.addresses[: self.n_flushed // place.chunks[0]]]
+        return runs
+
     def write(self, name: str, first: int, rows: NDArray[np.uint8]) -> None:
         """Puts rows of an array, (n, bytes of a sample), into their places."""
         one = self._files[name]
@@ -164,6 +177,10 @@ class GrowingArchive(_Archive):
                     series.flush()
                 self._file.commit()
             self.n_flushed = self.n_frames
+
+    def settled(self) -> list[tuple[int, int]]:
+        """Bytes of the chunks in the file that hold all of their samples."""
+        return full_chunks(self._file.h5)
 
     def close(self, *, whole: bool) -> None:
         """As `_Archive.close`. A file that grows keeps what was taken."""

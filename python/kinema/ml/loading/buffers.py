@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Callable
 
 import numpy as np
 
-from kinema.ml.dataset import Allocate, Batch
+from kinema.ml.dataset import Batch
 
 __all__ = ["Buffers", "rows_of"]
 
@@ -18,23 +19,26 @@ _MOST_KEPT = 256
 class Buffers:
     """Batches to be read into: `kept` of them, which are those that are read, ready or in use at a time.
 
+    `make` makes new ones.
+
     A batch that a loop, a tensor or a view still refers to is never overwritten: what is kept for longer costs memory.
     """
 
-    def __init__(self, kept: int, allocate: Allocate | None = None) -> None:
-        self._allocate = allocate
+    def __init__(self, kept: int, make: Callable[[], Batch] = Batch) -> None:
+        self._make = make
         self._kept: deque[Batch] = deque(maxlen=min(kept, _MOST_KEPT))
         self._lock = threading.Lock()
 
     def take(self) -> Batch:
-        """A batch whose memory is free, or a new one."""
+        """A batch whose memory is free, or a new one: that which was used last is most likely in a cache."""
         with self._lock:
-            for place, batch in enumerate(self._kept):
+            for place in reversed(range(len(self._kept))):
+                batch = self._kept[place]
                 if not batch.is_referred_to():
                     # not by `remove`: batches without arrays are equal to each other
                     del self._kept[place]
                     return batch
-        return Batch(self._allocate)
+        return self._make()
 
     def give(self, batch: Batch) -> Batch:
         """Keeps the memory of a batch; what the caller goes on with refers to it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -45,10 +46,7 @@ class GatheredBatches:
 
 
 class BatchReader:
-    """How the threads of a loop read: into which buffers, as which types, with errors that name the samples.
-
-    `began` is called with each gather before it is read.
-    """
+    """How the threads of a loader read: into which buffers, as which types, with errors that name the samples."""
 
     def __init__(
         self,
@@ -58,21 +56,21 @@ class BatchReader:
         tensors: bool,
         device: Any,
         kept: int,
-        began: Callable[[Gather], None] | None = None,
     ) -> None:
-        self._dataset, self._workers, self._dtype, self._began = dataset, workers, dtype, began
+        self._dataset, self._workers, self._dtype = dataset, workers, dtype
         self._to_torch = None
         if tensors:
             from kinema.ml.torch import Delivery
 
             self._to_torch = Delivery(device)
-        self._buffers = Buffers(kept, None if self._to_torch is None else self._to_torch.allocate)
+        allocate = None if self._to_torch is None else self._to_torch.allocate
+        self._buffers = Buffers(kept, partial(Batch, allocate))
 
-    def read(self, gather: Gather) -> GatheredBatches:
-        """The batches of a gather, one behind the other."""
+    def read(self, gather: Gather, began: Callable[[Gather], None] | None = None) -> GatheredBatches:
+        """The batches of a gather, one behind the other. `began` is called with it before it is read."""
         ids = np.concatenate(gather.ids)
-        if self._began is not None:
-            self._began(gather)
+        if began is not None:
+            began(gather)
         try:
             batch = self._dataset.read(ids, out=self._buffers.take(), workers=self._workers)
         except BaseException as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.util import find_spec
 from itertools import chain
 from typing import Any
@@ -25,6 +25,7 @@ from kinema.ml.loading.readahead import Readahead
 from kinema.ml.loading.shares import RankShare
 from kinema.ml.loading.state import LoaderState
 from kinema.ml.loading.times import LoaderTimes
+from kinema.ml.processes import OfProcess
 from kinema.ml.statistics.fingerprint import DataIdentity
 from kinema.ml.statistics.normalised import Normalised
 from kinema.ml.statistics.statistics import Statistics
@@ -141,7 +142,8 @@ class Loader:
             len(dataset), self.batch_size, self.rank, self.ranks, drop_last=bool(drop_last), pad=bool(pad)
         )
         self.order = self._made_order(order, seed, window, lanes)
-        self._window_is_stated = window is not None or isinstance(order, Order)
+        # of the order; else window and chunk follow from ranks, batches and arrays
+        self._stated = ("window", "chunk") if isinstance(order, Order) else () if window is None else ("window",)
         self.order.check_ranks(self.ranks)
         if pad is None:
             self._share.check_last()
@@ -153,6 +155,7 @@ class Loader:
         self._current: weakref.ref[_Batches] | None = None
         # what was read for the epoch behind one that has ended
         self._prepared: _Reads | None = None
+        self._reader = self._new_reader()
 
     # -- arguments ----------------------------------------------------------------------------------------------------
 
@@ -205,11 +208,7 @@ class Loader:
         """(batch_size,) or fewer int64: samples of batch `number` of the current epoch, of this rank."""
         if not 0 <= number < len(self):
             raise ArgumentError(f"batch must be from 0 to {len(self) - 1}, found {number}")
-        return self._ids_at(number * self._share.of_all_ranks)
-
-    def _ids_at(self, place: int) -> NDArray[np.int64]:
-        """Samples of this rank in the batch of all ranks that begins at a place."""
-        return self.order.at(self._share.places(place))
+        return self.order.at(self._share.places(number * self._share.of_all_ranks))
 
     def gathers(self, epoch: int, begin: int = 0, rank: int | None = None) -> Iterator[tuple[Gather, int]]:
         """What is read of an epoch from a place on, with the bytes that it will have; by this rank, or by another."""
@@ -219,19 +218,22 @@ class Loader:
         return other._gathers_from(begin)
 
     def _gathers_from(self, begin: int) -> Iterator[tuple[Gather, int]]:
-        most, step, end = self._batches_of_a_gather, self._share.of_all_ranks, self._share.end(begin)
-        place = begin
-        while place < end:
-            first, window = place, self.order.window_of(place)
-            ids: list[NDArray[np.int64]] = []
-            while place < end and len(ids) < most and (place == first or self.order.window_of(place) == window):
-                own = self._ids_at(place)
-                if len(own):
-                    ids.append(own)
-                place += step
-            if ids:
-                gather = Gather(self.order.epoch, first, tuple(ids))
-                yield gather, gather.samples * max(1, self.dataset.sample_bytes)
+        most, first, window = self._batches_of_a_gather, begin, -1
+        ids: list[NDArray[np.int64]] = []
+        for place, own in self._share.batches(self.order, begin):
+            if ids and (len(ids) == most or self.order.window_of(place) != window):
+                yield self._gather(first, ids)
+                ids = []
+            if not ids:
+                first, window = place, self.order.window_of(place)
+            if len(own):
+                ids.append(own)
+        if ids:
+            yield self._gather(first, ids)
+
+    def _gather(self, first: int, ids: list[NDArray[np.int64]]) -> tuple[Gather, int]:
+        gather = Gather(self.order.epoch, first, tuple(ids))
+        return gather, gather.samples * max(1, self.dataset.sample_bytes)
 
     @property
     def _batches_of_a_gather(self) -> int:
@@ -241,6 +243,16 @@ class Loader:
         # of samples that can be read alone less than a window is scattered rows, as a batch is
         scattered = self.dataset.chunk_samples == 1 and most * self.batch_size < self._window_of_rank
         return 1 if scattered else most
+
+    @property
+    def _gather_bytes(self) -> int:
+        return self._batches_of_a_gather * self._batch_bytes
+
+    def _new_reader(self) -> OfProcess[BatchReader]:
+        """Of all loops, which use its buffers again: memory that is new takes longer than to read into it."""
+        kept = self._memory // self._gather_bytes
+        options = (self._workers, self._dtype, self._tensors, self._device, kept)
+        return OfProcess(partial(BatchReader, self.dataset, *options))
 
     @property
     def _window_of_rank(self) -> int:
@@ -272,12 +284,12 @@ class Loader:
         return None
 
     def close(self) -> None:
-        """Ends the threads and the current loop, and frees what was read ahead. A loop behind it begins anew."""
+        """Ends the threads and the current loop, and frees all memory. The next loop starts from the beginning."""
         current = None if self._current is None else self._current()
         for one in (current, self._prepared):
             if one is not None:
                 one.close()
-        self._prepared = None
+        self._prepared, self._reader = None, self._new_reader()
 
     # -- epochs and states --------------------------------------------------------------------------------------------
 
@@ -317,11 +329,12 @@ class Loader:
 
         Behind the last batch of an epoch that loop is empty, and the one after it is the next epoch.
 
-        The window of an order by name is that of the state, unless `window` was given: it follows from the ranks.
+        Window and chunk of an order by name are those of the state: they follow from ranks, batches and arrays. A
+        `window` that was given has to be that of the state.
 
-        Raises ArgumentError where data set or order are others.
+        Raises ArgumentError if data set or order are others.
         """
-        found = self._state().taken_over(state, window_is_stated=self._window_is_stated)
+        found = self._state().taken_over(state, self._stated)
         self.order = found.order
         self._resume = self._place = found.place
 
@@ -385,24 +398,14 @@ class _Batches:
 
     def _started(self, begin: int) -> _Reads:
         loader = self._loader
-        gather = loader._batches_of_a_gather * loader._batch_bytes
-        kept = loader._memory // gather
+        reader = loader._reader.get()
         prefetch = prefetch_for(loader, self._epoch, begin, ahead=loader._memory, on=loader._next_epoch)
-        reader = BatchReader(
-            loader.dataset,
-            loader._workers,
-            loader._dtype,
-            loader._tensors,
-            loader._device,
-            kept,
-            None if prefetch is None else prefetch.passed,
-        )
         following = loader.gathers(self._epoch + 1) if loader._next_epoch else ()
         ahead = Readahead(
-            reader.read,
+            reader.read if prefetch is None else partial(reader.read, began=prefetch.passed),
             chain(loader.gathers(self._epoch, begin), following),
             # what is free to be read into, and no part of any batch
-            limit=loader._memory - gather,
+            limit=loader._memory - loader._gather_bytes,
             size=lambda gathered: gathered.batch.nbytes,
             threads=loader._readers,
         )

@@ -126,9 +126,11 @@ class Order:
         """The order of another epoch, as an object of its own."""
         return Order(self.n, self.seed, epoch, self.window, self.lanes, self.shuffle, self.chunk, self.bounds)
 
-    def with_window(self, window: int) -> Order:
-        """The order of the same epoch with another window, as an object of its own."""
-        return Order(self.n, self.seed, self.epoch, window, self.lanes, self.shuffle, self.chunk, self.bounds)
+    def with_windows(self, window: int | None = None, chunk: int | None = None) -> Order:
+        """The order of the same epoch with another window or chunk, as an object of its own."""
+        window = self.window if window is None else window
+        chunk = self.chunk if chunk is None else chunk
+        return Order(self.n, self.seed, self.epoch, window, self.lanes, self.shuffle, chunk, self.bounds)
 
     @property
     def is_windowed(self) -> bool:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinema.errors import ArgumentError
+from kinema.ml.loading.order import Order
 
 __all__ = ["RankShare"]
+
+# samples of an order that are computed together: of a batch alone each would cost several times as much
+_AT_A_TIME = 1 << 12
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,18 @@ class RankShare:
             stop += -(stop - place) % self.ranks
         own = np.arange(place + (self.rank - place) % self.ranks, stop, self.ranks, dtype=np.int64)
         return own % self.samples
+
+    def batches(self, order: Order, begin: int) -> Iterator[tuple[int, NDArray[np.int64]]]:
+        """Each batch of all ranks from place `begin` on: its place, and the samples of this rank, which may be none."""
+        step, end = self.of_all_ranks, self.end(begin)
+        several = step * max(1, _AT_A_TIME // self.batch_size)
+        for start in range(begin, end, several):
+            places = range(start, min(start + several, end), step)
+            own = [self.places(place) for place in places]
+            samples, row = order.at(np.concatenate(own)), 0
+            for place, one in zip(places, own, strict=True):
+                yield place, samples[row : row + len(one)]
+                row += len(one)
 
     def has_more(self, place: int) -> bool:
         """Whether this rank has a batch from `place` on."""

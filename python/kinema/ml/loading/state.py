@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,11 +39,11 @@ class LoaderState:
             "data": None if self.data is None else self.data.to_json(),
         }
 
-    def taken_over(self, state: Mapping[str, Any], *, window_is_stated: bool) -> LoaderState:
+    def taken_over(self, state: Mapping[str, Any], stated: Collection[str]) -> LoaderState:
         """The state that `to_dict` gave, for the loader whose state this is.
 
-        The window of the order is that of the state, unless this loader's user has stated another. ArgumentError where
-        data set or order are others.
+        Window and chunk of the order are those of the state, but for what this loader's user has `stated`.
+        ArgumentError if data set or order are others.
         """
         try:
             stored, epoch, place = dict(state["order"]), int(state["epoch"]), int(state["place"])
@@ -52,8 +52,8 @@ class LoaderState:
             raise ArgumentError(f"this is no state of a Loader: {state!r}") from None
         self._check_data(data)
         order = self.order
-        if not window_is_stated and order.is_windowed and stored.get("window") is not None:
-            order = order.with_window(stored["window"])
+        if order.is_windowed and stored.get("window") is not None:
+            order = order.with_windows(**{name: stored.get(name) for name in {"window", "chunk"} - set(stated)})
         own = order.state()
         if stored != own:
             names = [name for name in own if stored.get(name) != own[name]]

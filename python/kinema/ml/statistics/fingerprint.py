@@ -59,11 +59,14 @@ class DataIdentity:
     samples : str or None
         Those of a `Subset`, as `samples_fingerprint` gives it; None for a whole data set.
     files : pairs of path and content, in their order
+    fields : tuple of str or None
+        Arrays of archives, whose rows are the samples; None for frames, which are the same whatever is read of them.
     """
 
     fingerprint: str
     samples: str | None
     files: tuple[tuple[str, str], ...]
+    fields: tuple[str, ...] | None
 
     @classmethod
     def of(cls, dataset: Dataset) -> DataIdentity | None:
@@ -75,24 +78,34 @@ class DataIdentity:
         contents = _contents(whole.paths)
         files = tuple(zip(map(os.fspath, whole.paths), contents, strict=True))
         samples = samples_fingerprint(ids) if is_part else None
-        return cls(_fingerprint(whole, contents, values=False), samples, files)
+        fields = whole.fields if isinstance(whole, SampleDataset) else None
+        return cls(_fingerprint(whole, contents, values=False), samples, files, fields)
 
     @classmethod
     def from_json(cls, content: Any) -> DataIdentity:
         """ValueError, KeyError or TypeError for what `to_json` has not made."""
         files = tuple((path, found) for path, found in content["files"])
         samples = content["samples"]
-        texts = [content["fingerprint"], *(text for file in files for text in file)]
-        if not all(isinstance(text, str) for text in [*texts, samples or ""]):
+        fields = None if content["fields"] is None else tuple(content["fields"])
+        texts = [content["fingerprint"], samples or "", *(text for file in files for text in file), *(fields or ())]
+        if not all(isinstance(text, str) for text in texts):
             raise ValueError("the identity of the data is no text")
-        return cls(content["fingerprint"], samples, files)
+        return cls(content["fingerprint"], samples, files, fields)
 
     def to_json(self) -> dict[str, Any]:
         """What `from_json` takes."""
-        return {"fingerprint": self.fingerprint, "samples": self.samples, "files": [list(file) for file in self.files]}
+        return {
+            "fingerprint": self.fingerprint,
+            "samples": self.samples,
+            "files": [list(file) for file in self.files],
+            "fields": None if self.fields is None else list(self.fields),
+        }
 
     def difference(self, now: DataIdentity) -> str | None:
-        """What differs first in `now`; None where it is the same data."""
+        """What differs first in `now`; None if it is the same data.
+
+        Data sets of some of the same arrays have the same samples; those without an array in common need not.
+        """
         pairs = zip(self.files, now.files, strict=False)
         for number, ((path, content), (path_now, content_now)) in enumerate(pairs):
             if content != content_now:
@@ -102,6 +115,9 @@ class DataIdentity:
             return f"expected {len(self.files)} files, found {len(now.files)}"
         if self.fingerprint != now.fingerprint:
             return "the files are the same, the samples that are made of them differ"
+        if self.fields is not None and now.fields is not None and not set(self.fields) & set(now.fields):
+            expected, found = ", ".join(self.fields), ", ".join(now.fields)
+            return f"the files are the same, the fields have no array in common: expected {expected}, found {found}"
         if self.samples != now.samples:
             return "the files are the same, it is another part of their samples"
         return None

@@ -31,6 +31,8 @@ class Spans:
 
     def common(self, other: Spans) -> int:
         """How long both go on, ns."""
+        if len(self.begins) == 0 or len(other.begins) == 0:
+            return 0
         return int((other._until(self.ends) - other._until(self.begins)).sum())
 
     def without(self, other: Spans) -> int:

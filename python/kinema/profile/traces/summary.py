@@ -48,6 +48,11 @@ __all__ = ["SCHEMA", "TimeSplit", "TraceSummary", "summarise"]
 # the first of the plain values, by which a file of them is known
 SCHEMA = "kinema-trace-summary"
 
+_IO = (APPLICATION, POSIX)
+# kinds that are told apart when time is split
+_SPLIT = ((APPLICATION,), (POSIX,), _IO, (COMPUTE,), (WAIT,))
+_Doing = Mapping[tuple[str, ...], NDArray[np.bool_]]
+
 # points of time in pictures
 _MOMENTS = 120
 
@@ -193,7 +198,8 @@ def summarise(
     spans = {kind: union(begins[some], ends[some]) for kind in KINDS for some in (trace.of(kind=kind),)}
     first, last = int(begins.min()), int(ends.max())
     edges = np.linspace(first, max(last, first + _MOMENTS), _MOMENTS + 1).astype(np.int64)
-    doing_io, computing = trace.of(kind=(APPLICATION, POSIX)), trace.of(kind=COMPUTE)
+    doing = {kinds: trace.of(kind=kinds) for kinds in _SPLIT}
+    doing_io, computing = doing[_IO], doing[(COMPUTE,)]
     functions = columns["function"]
     counts = np.bincount(functions, minlength=len(trace.functions))
     return TraceSummary(
@@ -211,8 +217,8 @@ def summarise(
             kind: int(sum(n for n, one in zip(counts, trace.functions, strict=True) if one.kind == kind))
             for kind in KINDS
         },
-        job=_split(trace, np.ones(len(trace), dtype=bool)),
-        in_processes=_of_each_process(trace),
+        job=_split(trace, doing, np.ones(len(trace), dtype=bool)),
+        in_processes=_of_each_process(trace, doing),
         functions=functions_of(trace),
         operations=operations_of(trace),
         transfers=transfers_of(trace),
@@ -239,22 +245,22 @@ def _label_of(trace: TraceEvents) -> str:
     return os.path.basename(os.path.dirname(os.path.abspath(trace.paths[0]))) or "trace"
 
 
-def _of_each_process(trace: TraceEvents) -> TimeSplit:
+def _of_each_process(trace: TraceEvents, doing: _Doing) -> TimeSplit:
     """Unions within each process, added up."""
     order = np.argsort(trace.columns["process"], kind="stable")
     numbers = trace.columns["process"][order]
     bounds = np.flatnonzero(np.concatenate([[True], numbers[1:] != numbers[:-1], [True]]))
-    splits = [_split(trace, order[begin:end]) for begin, end in pairwise(bounds)]
-    return TimeSplit(*(sum(values) for values in zip(*(asdict(one).values() for one in splits), strict=True)))
+    splits = [_split(trace, doing, order[begin:end]) for begin, end in pairwise(bounds)]
+    return TimeSplit(*(sum(values) for values in zip(*(vars(one).values() for one in splits), strict=True)))
 
 
-def _split(trace: TraceEvents, chosen: NDArray[Any]) -> TimeSplit:
-    functions = trace.columns["function"][chosen]
+def _split(trace: TraceEvents, doing: _Doing, chosen: NDArray[Any]) -> TimeSplit:
+    """What time went to of the `chosen` events; `doing` says of all events, for some kinds, which are of them."""
     begins = trace.columns["start"][chosen]
     ends = begins + trace.columns["duration"][chosen]
 
     def spans_of(*kinds: str) -> Spans:
-        wanted = np.array([one.kind in kinds for one in trace.functions])[functions]
+        wanted = doing[kinds][chosen]
         return union(begins[wanted], ends[wanted])
 
     application, posix, io = spans_of(APPLICATION), spans_of(POSIX), spans_of(APPLICATION, POSIX)

@@ -179,6 +179,9 @@ def _in_ns(row: Any, *times: str) -> dict[str, Any]:
 
 def distribution(values: NDArray[Any]) -> Distribution:
     """Of at least one number; percentiles lie between neighbours in proportion."""
+    if len(values) == 1:
+        (one,) = values.tolist()
+        return Distribution(*[float(one)] * 7)
     least, q1, median, q3, p99, most = np.percentile(values, [0, 25, 50, 75, 99, 100])
     return Distribution(
         float(least), float(q1), float(median), float(q3), float(values.mean()), float(p99), float(most)

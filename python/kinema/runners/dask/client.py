@@ -11,16 +11,18 @@ import contextlib
 import json
 import logging
 import os
+import socket
+import subprocess
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import dask
 from dask.utils import parse_timedelta
 from distributed import Client, default_client
-from distributed.comm import connect, resolve_address
+from distributed.comm import connect, parse_address, parse_host_port, resolve_address
 from distributed.security import Security
 from distributed.utils import LoopRunner
 
@@ -44,6 +46,8 @@ _QUESTION = "(__import__('kinema').__version__, __import__('socket').gethostname
 
 # seconds that a scheduler has for Dask's handshake, once the connection stands
 _HANDSHAKE = 10.0
+# seconds in which a machine refuses a connection to a port that nothing listens on
+_REFUSAL = 2.0
 _MOST_BYTES = 16 << 20
 _NO_SCHEDULER = "what is there does not answer as a scheduler of Dask; is this the address of its dashboard?"
 
@@ -68,8 +72,8 @@ def current_client() -> Client | None:
 def client_of(cluster: str) -> Client:
     """A client of the scheduler at an address or of a scheduler file.
 
-    ArgumentError for what names none; WorkerError for a scheduler that does not answer in the time that Dask allows
-    (distributed.comm.timeouts.connect).
+    ArgumentError for what names none; WorkerError for a port that nothing listens on, at once, and for a scheduler that
+    does not answer in the time that Dask allows (distributed.comm.timeouts.connect).
     """
     address = cluster if "://" in cluster else _address_in(cluster)
     try:
@@ -78,6 +82,7 @@ def client_of(cluster: str) -> Client:
     except (OSError, ValueError) as error:
         raise ArgumentError(f"{cluster}: no address of a Dask scheduler (tcp://host:port): {error}") from None
     try:
+        _check_not_refused(address)
         LoopRunner().run_sync(_probe, address)
         return Client(address, set_as_default=False)
     except TimeoutError:
@@ -124,6 +129,19 @@ async def _probe(address: str) -> None:
     timeout = parse_timedelta(dask.config.get("distributed.comm.timeouts.connect")) + _HANDSHAKE
     comm = await asyncio.wait_for(connect(address, **Security().get_connection_args("client")), timeout)
     await comm.close()
+
+
+def _check_not_refused(address: str) -> None:
+    """ConnectionRefusedError for a port that nothing listens on, which Dask itself would try for half a minute."""
+    scheme, location = parse_address(address)
+    if scheme not in ("tcp", "tls"):
+        return
+    try:
+        socket.create_connection(parse_host_port(location), _REFUSAL).close()
+    except ConnectionRefusedError:
+        raise
+    except OSError:
+        return  # Dask's own connection says what is wrong
 
 
 def _address_in(name: str) -> str:
@@ -189,6 +207,8 @@ class DaskWorkers:
         Threads of a task.
     label : str
         Name of the cluster in messages.
+    processes : sequence of Popen
+        Those of a cluster of the run's own.
     """
 
     client: Client
@@ -197,6 +217,7 @@ class DaskWorkers:
     hosts: dict[str, str]
     threads: int
     label: str
+    processes: Sequence[subprocess.Popen[bytes]] = ()
 
     @property
     def size(self) -> int:

@@ -12,6 +12,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from kinema import _core
@@ -22,7 +23,7 @@ from kinema.resources import LEAST_MEMORY, worker_count
 from kinema.runners.base import PassRequest, PassResult, Runner
 from kinema.runners.calls import CalledFunction, CallValues, InOrder, Received, unpacked_value
 from kinema.runners.local.worker import WorkerSetup
-from kinema.runners.reduction import Leaves, Reduction, describe_leaves, insert_nodes
+from kinema.runners.reduction import Leaves, Reduction, describe_piece, insert_nodes
 from kinema.runners.scheduler import SchedulePolicy, Scheduler
 from kinema.runners.serialization import serialize
 from kinema.runners.worker_timer import WorkerTimer, pass_timings
@@ -169,10 +170,11 @@ class Dask(Runner):
                     dask_workers.addresses,
                     self._patience,
                     lasting_results=[files],
+                    processes=dask_workers.processes,
                 ) as submitter:
                     in_progress = FramesInProgress(client, prefix)
                     one = _DaskPass(
-                        plan, request.kernels, reduction, piece_scheduler, dask_workers, submitter, in_progress, began
+                        plan, request, reduction, piece_scheduler, dask_workers, submitter, in_progress, began
                     )
                     one.run(request.progress, work_plan.schedule == "static")
             except BaseException:
@@ -256,6 +258,7 @@ class Dask(Runner):
                 CalledFunction.of(function, self._threads),
                 dask_workers.addresses,
                 self._patience,
+                processes=dask_workers.processes,
             ) as submitter,
         ):
             yield dask_workers, submitter
@@ -266,8 +269,9 @@ class Dask(Runner):
         cluster = current_client() if self._cluster is None else self._cluster
         with self._in_session() as session:
             if cluster is None:
-                own = session.own_client(worker_count(wanted))
-                yield find_workers(own, None, self._threads, "Dask cluster of this run's own", self._patience)
+                own = session.own_cluster(worker_count(wanted))
+                found = find_workers(own.client, None, self._threads, "Dask cluster of this run's own", self._patience)
+                yield replace(found, processes=own.processes)
                 return
             client = cluster if isinstance(cluster, Client) else session.client_of(cluster)
             check_running(client)
@@ -286,11 +290,11 @@ class _Session:
     client: Client | None = None
     files: tuple[object, SharedResult] | None = None
 
-    def own_client(self, workers: int) -> Client:
-        """Client of the cluster of the run itself, which is started for the first pass."""
+    def own_cluster(self, workers: int) -> OwnCluster:
+        """The cluster of the run itself, which is started for the first pass."""
         if self.own is None or self.own[0] != workers:
             self.own = workers, self.stack.enter_context(OwnCluster(workers))
-        return self.own[1].client
+        return self.own[1]
 
     def client_of(self, cluster: str) -> Client:
         """A client that is connected to the scheduler at an address; raises what `connection` raises."""
@@ -314,7 +318,7 @@ class _DaskPass:
     def __init__(
         self,
         plan: _core.Plan,
-        kernels: Sequence[_core.Kernel],
+        request: PassRequest,
         reduction: Reduction,
         piece_scheduler: Scheduler,
         workers: DaskWorkers,
@@ -323,7 +327,8 @@ class _DaskPass:
         began: float,
     ) -> None:
         self._plan = plan
-        self._kernels = kernels
+        self._kernels = request.kernels
+        self._describe = partial(describe_piece, plan, request.frames)
         self._reduction = reduction
         self._piece_scheduler = piece_scheduler
         self._workers = workers
@@ -371,17 +376,17 @@ class _DaskPass:
         if not self._workers.limited:
             size = max(size, len(self._submitter.threads))
         while len(self._submitter) < size * _AHEAD and (piece := self._piece_scheduler.take(0)) is not None:
-            self._submitter.submit(piece, describe_leaves(piece))
+            self._submitter.submit(piece, self._describe(piece))
 
     def _fill_each(self) -> None:
         """Submits all pieces at once, each to the worker of its share; to others only if that worker is lost."""
         for number, (address, _) in enumerate(self._slots):
             while (piece := self._piece_scheduler.take(number)) is not None:
-                self._submitter.submit(piece, describe_leaves(piece), [address])
+                self._submitter.submit(piece, self._describe(piece), [address])
 
     def _take(self, piece: Leaves, result: PieceResult | TaskFailure) -> None:
         if isinstance(result, TaskFailure):
-            raise task_error(result, f"at {describe_leaves(piece)}")
+            raise task_error(result, f"at {self._describe(piece)}")
         size = insert_nodes(self._reduction.tree, self._kernels, result.nodes)
         add_counts(result.counts)
         measured = result.timings

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import queue
+import subprocess
 import time
 import uuid
 from collections.abc import Callable, Sequence
@@ -20,11 +21,16 @@ import dask
 from distributed import Client, Future, KilledWorker
 
 from kinema.errors import WorkerError
+from kinema.notes import emit
+from kinema.printable import counted
+from kinema.runners.local.interpreter import describe_end
 
 __all__ = ["SharedResult", "TaskSubmitter"]
 
 # seconds between polls of the cluster's workers
 _POLL_SECONDS = 1.0
+# tasks that an error names
+_NAMED = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +81,8 @@ class TaskSubmitter:
     shared : object
     lasting_results : sequence of SharedResult
         What tasks share beyond this context.
+    processes : sequence of Popen
+        The workers of a cluster of the run's own: if all have ended, nobody waits for others.
     addresses : list of str or None
         Workers to be used as long as any of them is left; None: all, also those that join later.
     patience : float
@@ -96,6 +104,7 @@ class TaskSubmitter:
         patience: float,
         *,
         lasting_results: Sequence[SharedResult] = (),
+        processes: Sequence[subprocess.Popen[bytes]] = (),
     ) -> None:
         self.threads: dict[str, int] = {}
         self._client = client
@@ -104,6 +113,7 @@ class TaskSubmitter:
         self._shared = [*lasting_results, SharedResult(shared)]
         self._addresses = None if addresses is None else list(addresses)
         self._patience = patience
+        self._processes = processes
         self._pending: dict[str, _Task] = {}
         # keys of completed tasks with their results, or what Dask raised instead
         self._results: queue.SimpleQueue[tuple[str, Any, Exception | None]] = queue.SimpleQueue()
@@ -208,7 +218,11 @@ class TaskSubmitter:
         return results
 
     def _poll_cluster(self) -> None:
-        """Updates `threads`; WorkerError after `patience` seconds without workers, and for a lost scheduler."""
+        """Updates `threads`; WorkerError after `patience` seconds without workers, and for a lost scheduler.
+
+        That no worker is left is noted at once, with what the last ones had.
+        """
+        had_workers = bool(self.threads)
         try:
             self.threads = self._client.nthreads()
         except OSError:
@@ -216,10 +230,29 @@ class TaskSubmitter:
         self._polled_at = time.monotonic()
         if self.threads:
             self._workers_at = self._polled_at
-        elif self._polled_at - self._workers_at > self._patience:
+            return
+        codes = [process.poll() for process in self._processes]
+        if codes and None not in codes:
+            last = f"the last of {counted(len(codes), 'Dask worker')} (process {self._processes[-1].pid})"
+            raise WorkerError(describe_end(last, self._lost_work(), codes[-1] or 0))
+        if self._polled_at - self._workers_at > self._patience:
             raise WorkerError(
-                f"no Dask worker has been there for {self._patience:.0f} s; the scheduler is {self._address()}"
+                f"no Dask worker has been there for {self._patience:.0f} s; the scheduler is {self._address()}; the "
+                f"last ones were lost {self._lost_work()}"
             )
+        if had_workers:
+            left = f"no Dask worker is left, the last ones were lost {self._lost_work()}"
+            emit([f"{left}; waiting {self._patience:.0f} s for others"])
+
+    def _lost_work(self) -> str:
+        """In words: the tasks that workers had when they were lost, those that have lost the most workers first."""
+        try:
+            keys = self._client.run_on_scheduler(_suspicious_tasks, prefix=self._prefix)
+        except OSError:
+            raise self._connection_lost() from None
+        named = [self._pending[key].description for key in keys if key in self._pending]
+        more = f" and {counted(len(named) - _NAMED, 'more task')}" if len(named) > _NAMED else ""
+        return f"while they had {', '.join(named[:_NAMED])}{more}" if named else "while they had no task"
 
     def _connection_lost(self) -> WorkerError:
         return WorkerError(
@@ -230,6 +263,12 @@ class TaskSubmitter:
     def _address(self) -> str:
         scheduler = self._client.scheduler
         return "that was" if scheduler is None else str(scheduler.address)
+
+
+def _suspicious_tasks(prefix: str, dask_scheduler: Any) -> list[str]:
+    """Keys of tasks whose workers were lost, those that have lost the most first; called on the scheduler."""
+    found = [task for key, task in dask_scheduler.tasks.items() if str(key).startswith(prefix) and task.suspicious]
+    return [str(task.key) for task in sorted(found, key=lambda task: -task.suspicious)]
 
 
 def _identity(content: Any) -> Any:

@@ -27,7 +27,7 @@ from kinema.errors import (
     FileAccessError,
     FileNotFound,
     InternalError,
-    says_enough,
+    note_worker,
 )
 from kinema.runners.base import Job
 from kinema.runners.calls import CalledFunction
@@ -274,6 +274,5 @@ def _task_failure(error: BaseException, address: str) -> TaskFailure:
 def task_error(failed: TaskFailure, description: str) -> BaseException:
     """The exception of a task, with a note of worker and piece; for exceptions not of Kinema with the traceback."""
     error: BaseException = pickle.loads(failed.error)
-    note = f"on worker {failed.worker}, {description}"
-    error.add_note(note if says_enough(error) else f"{note}:\n{failed.text}")
+    note_worker(error, f"on worker {failed.worker}, {description}", failed.text)
     return error

@@ -9,7 +9,7 @@ import sys
 
 from kinema.errors import ArgumentError, from_os
 
-__all__ = ["JOB_SIGNALS", "ignore_job_signals", "module_command", "start_interpreter"]
+__all__ = ["JOB_SIGNALS", "describe_end", "ignore_job_signals", "module_command", "start_interpreter"]
 
 # signals of Ctrl-C and of batch systems, which every process of a job receives; the parent alone acts on them
 JOB_SIGNALS = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGUSR1})
@@ -53,6 +53,18 @@ def start_interpreter(code: str, descriptor: int, name: str, *, quiet: bool = Fa
         raise from_os(f"cannot start {name}", error, sys.executable) from None
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def describe_end(who: str, doing: str, code: int) -> str:
+    """In words: how a process has ended, by its exit code as of `subprocess`, and what that says of the cause."""
+    if code >= 0:
+        return f"{who} ended {doing}, exit code {code}; what it wrote to stderr says why"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = f"signal {-code}"
+    hint = "; systems kill when memory runs out: use fewer workers" if name == "SIGKILL" else ""
+    return f"{who} was ended by {name} {doing}{hint}"
 
 
 def ignore_job_signals() -> None:

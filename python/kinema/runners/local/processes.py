@@ -12,12 +12,13 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from functools import partial
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from kinema import _core
 from kinema.cache.counts import add_counts
-from kinema.errors import says_enough
+from kinema.errors import note_worker, says_enough
 from kinema.progress import Report, report_slowest
 from kinema.resources import default_memory, worker_count
 from kinema.runners.base import PassRequest, PassResult, Runner
@@ -35,7 +36,7 @@ from kinema.runners.local.worker import (
 )
 from kinema.runners.local.worker_pool import WorkerHandle, WorkerPool
 from kinema.runners.local.worker_server import start_server
-from kinema.runners.reduction import Leaves, Reduction, frames_in, insert_nodes
+from kinema.runners.reduction import Leaves, Reduction, describe_piece, frames_in, insert_nodes
 from kinema.runners.scheduler import SchedulePolicy, Scheduler, WorkPlan
 from kinema.runners.serialization import serialize
 from kinema.runners.worker_timer import pass_timings
@@ -46,7 +47,7 @@ __all__ = ["ProcessesRunner"]
 _PIECES_AHEAD = 2
 # seconds between reports of progress
 _TICK = 0.1
-# seconds between two polls that count as silence of a worker at most
+# seconds between two polls that count at most as time without progress
 _LONGEST_POLL = 1.0
 
 
@@ -108,7 +109,8 @@ class ProcessesRunner(Runner):
             threads=self._threads,
             memory=request.memory or default_memory(),
         )
-        with self._pool() as pool, pool.pass_workers(work_plan.workers) as used_workers:
+        describe = partial(describe_piece, plan, request.frames)
+        with self._pool() as pool, pool.pass_workers(work_plan.workers, describe) as used_workers:
             store_files(request.trajectory, used_workers.folder)
             WorkerSetup(request.jobs, work_plan, began).store(used_workers.folder)
             used_workers.begin()
@@ -178,7 +180,7 @@ class ProcessesRunner(Runner):
         if not computations:
             return
         used = min(self._wanted(workers), len(computations))
-        mapping = _MapCalls(values)
+        mapping = _MapCalls(values, function, computations)
         with self._pool() as pool, pool.pass_workers(used, mapping.describe) as used_workers:
             calls = Calls(CalledFunction.of(function, self._threads), [serialize(one) for one in computations])
             calls.store(used_workers.folder)
@@ -193,26 +195,30 @@ def _describe(work_plan: WorkPlan) -> str:
     return f"each worker is a process with {threads}, {work_plan.workers} of them, {work_plan.schedule} schedule"
 
 
-def _note_silence(workers: Sequence[WorkerHandle], polled: float, *, if_stopped: bool = False) -> float:
-    """Adds the time since `polled` to the silence of workers, see `WorkerHandle.note_silence`; returns the time now."""
+def _note_stalls(workers: Sequence[WorkerHandle], polled: float, *, reports: bool = True) -> float:
+    """Counts the time since `polled` for workers without progress, see `WorkerHandle.note_stall`; the time now."""
     now = time.monotonic()
     for worker in workers:
         # this process may have been stopped itself meanwhile
-        worker.note_silence(min(now - polled, _LONGEST_POLL), if_stopped=if_stopped)
+        worker.note_stall(min(now - polled, _LONGEST_POLL), reports=reports)
     return now
 
 
 class _MapCalls:
     """Assigns the arguments of a function to workers, one at a time."""
 
-    def __init__(self, values: CallValues) -> None:
+    def __init__(self, values: CallValues, function: Callable[[Any], Any], computations: Sequence[Any]) -> None:
         self._values = values
+        self._computations = computations
+        self._in_words: Callable[[Any], str] | None = getattr(function, "describe", None)
         self._next = 0
         self._idle: deque[WorkerHandle] = deque()
 
     def describe(self, numbers: Leaves) -> str:
-        """What a worker has, for errors."""
-        return f"part {numbers[0] + 1} of {self._values.total}"
+        """The first computation that a worker has."""
+        first = numbers[0]
+        frames = "" if self._in_words is None else f" ({self._in_words(self._computations[first])})"
+        return f"part {first + 1} of {self._values.total}{frames}"
 
     def help(self, handles: list[WorkerHandle], calls: Calls) -> None:
         """Computes in this process until a worker is ready; workers have their first computations before."""
@@ -228,7 +234,7 @@ class _MapCalls:
             try:
                 (value,) = calls.values(number, number + 1)
             except BaseException as error:
-                error.add_note(f"in this process, {self.describe((number, number + 1))}")
+                error.add_note(f"in this process, part {number + 1} of {self._values.total}")
                 raise
             self._values.take(number, unpacked_value(value))
 
@@ -240,7 +246,7 @@ class _MapCalls:
             for connection in wait(list(workers), timeout=_TICK):
                 assert isinstance(connection, Connection)  # wait returns some of its arguments
                 self._take(workers[connection])
-            polled = _note_silence(handles, polled, if_stopped=True)
+            polled = _note_stalls(handles, polled, reports=False)
 
     def _take(self, worker: WorkerHandle) -> None:
         match worker.receive():
@@ -258,8 +264,8 @@ class _MapCalls:
                 self._order()
             case WorkerFailure(packed, text):
                 error: BaseException = pickle.loads(packed)
-                part = f", {self.describe(worker.pieces[0])}" if worker.pieces else ""
-                error.add_note(f"on {worker}{part}:\n{text}")
+                part = f", part {worker.pieces[0][0] + 1} of {self._values.total}" if worker.pieces else ""
+                note_worker(error, f"on {worker}{part}", text)
                 raise error
 
     def _order(self) -> None:
@@ -303,7 +309,7 @@ class _ProcessesPass:
                 assert isinstance(connection, Connection)  # wait returns some of its arguments
                 self._take(workers[connection])
             if time.monotonic() - polled >= _TICK:
-                polled = _note_silence(self._workers, polled)
+                polled = _note_stalls(self._workers, polled)
                 self._reduction.poll()
                 if progress is not None:
                     running = sum(worker.running for worker in self._workers)
@@ -331,8 +337,7 @@ class _ProcessesPass:
                 self._merge(worker, message)
             case WorkerFailure(packed, text):
                 error: BaseException = pickle.loads(packed)
-                if not says_enough(error):
-                    error.add_note(f"{worker}:\n{text}")
+                note_worker(error, None if says_enough(error) else str(worker), text)
                 raise error
 
     def _order(self, worker: WorkerHandle) -> None:

@@ -13,9 +13,12 @@ import io
 import os
 import pickle
 import selectors
+import shutil
+import signal
 import socket
 import subprocess
 import sys
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -24,6 +27,8 @@ __all__ = ["MOST_BYTES", "Fork", "Forked", "Preload", "WorkerEnded", "main"]
 MOST_BYTES = 1 << 17
 """Of a message."""
 _WORKER = "kinema.runners.local.worker"
+# seconds that workers have to end by themselves after their parent; those that are stopped cannot
+_PATIENCE = 1.0
 
 
 @dataclass(frozen=True)
@@ -85,16 +90,17 @@ class _Server:
         self._selector.register(parent, selectors.EVENT_READ)
         self._parent = parent
         self._workers: dict[int, int] = {}  # process numbers, by their pidfd
+        self._folders: dict[int, str] = {}  # of these processes, by their pidfd
 
     def serve(self) -> None:
         """Until the parent ends or closes its end; in a worker until that ends."""
         while True:
             for key, _ in self._selector.select():
-                if key.fd == self._parent:
-                    return
                 if key.fd in self._workers:
                     self._reap(key.fd)
-                elif not self._take():
+                # a parent that ends closes its files a moment before
+                elif key.fd == self._parent or not self._take():
+                    self._end_workers()
                     return
 
     def _take(self) -> bool:
@@ -119,7 +125,7 @@ class _Server:
         pid = self._forked(folder, descriptors) if _threads() == 1 else _started(folder, descriptors)
         # before it is waited for, so that the number is its own
         handle = os.pidfd_open(pid)
-        self._workers[handle] = pid
+        self._workers[handle], self._folders[handle] = pid, folder
         self._selector.register(handle, selectors.EVENT_READ)
         for one in descriptors:
             os.close(one)
@@ -153,8 +159,26 @@ class _Server:
         for handle in self._workers:
             os.close(handle)
 
+    def _end_workers(self) -> None:
+        """Ends the workers of a parent that has ended, and removes their folder if none of them did."""
+        self._selector.unregister(self._parent)
+        self._selector.unregister(self._connection)
+        folders = set(self._folders.values())
+        until = time.monotonic() + _PATIENCE
+        while self._workers:
+            for key, _ in self._selector.select(max(0.0, until - time.monotonic())):
+                self._reap(key.fd)
+            if time.monotonic() >= until:
+                # a stopped process as well ends by this
+                for handle in self._workers:
+                    signal.pidfd_send_signal(handle, signal.SIGKILL)
+                until += _PATIENCE
+        for folder in folders:
+            shutil.rmtree(folder, ignore_errors=True)
+
     def _reap(self, handle: int) -> None:
         pid = self._workers.pop(handle)
+        del self._folders[handle]
         self._selector.unregister(handle)
         os.close(handle)
         _, status = os.waitpid(pid, 0)

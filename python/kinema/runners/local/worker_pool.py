@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import pickle
 import shutil
-import signal
 import subprocess
 import tempfile
 import threading
@@ -20,24 +19,23 @@ from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from dataclasses import dataclass
 from multiprocessing import Pipe
-from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from kinema.errors import Error, InternalError, WorkerError, from_os
 from kinema.notes import emit
-from kinema.runners.local.interpreter import start_interpreter
-from kinema.runners.local.worker import Begin, Message, PieceTimes, Ready
+from kinema.runners import stalls
+from kinema.runners.local.interpreter import describe_end, start_interpreter
+from kinema.runners.local.worker import Begin, Message, PieceTimes, Progress, Ready
 from kinema.runners.local.worker_server import ForkedWorker, WorkerProcess, WorkerServer
 from kinema.runners.reduction import Leaves, describe_leaves
+from kinema.runners.stalls import Stall
 from kinema.runners.worker_timer import WorkerTimer
 
 __all__ = ["PassWorkers", "WorkerHandle", "WorkerPool"]
 
 # seconds until a killed process is given up: it may hang in a call to a file server that does not answer
 _PATIENCE = 10.0
-# seconds without a message from a worker that has work, until that is noted
-_SILENT = 30.0
 
 # words for the pieces from the first number to that before the last
 DescribePiece = Callable[[Leaves], str]
@@ -60,8 +58,7 @@ class WorkerHandle:
         self.worker_timer = WorkerTimer(number, threads)
         self.pieces: deque[Leaves] = deque()  # assigned and not done
         self.running = 0  # frames done of the first of them
-        self._silent = 0.0  # seconds that it has work and sends nothing
-        self._noted = False
+        self._stall = Stall()
         self.frames = 0  # of the pieces that are done
 
     def begin(self, folder: str, describe: DescribePiece) -> None:
@@ -96,7 +93,7 @@ class WorkerHandle:
         """The next message; WorkerError where the process is dead."""
         began = time.monotonic()
         # this thread waits for the rest of a message that has begun, also where the process is stopped by then
-        watch = threading.Timer(_SILENT, copy_context().run, (self._note, _SILENT))
+        watch = threading.Timer(stalls.NO_PROGRESS, copy_context().run, (self._note, stalls.NO_PROGRESS))
         watch.daemon = True
         watch.start()
         try:
@@ -105,33 +102,30 @@ class WorkerHandle:
             raise self.died() from None
         finally:
             watch.cancel()
-        self._silent, self._noted = 0.0, False
         # to send it took as long as to receive it; before that it waited for this process
         took = time.monotonic() - began
         self.worker_timer.communicate += took
         if self.worker_timer.waited is not None:
             self.worker_timer.waited -= took
         message: Message = pickle.loads(packed)
+        if not isinstance(message, Progress) or message.frames != self.running:
+            self._stall.progressed()
         return message
 
-    def note_silence(self, seconds: float, *, if_stopped: bool = False) -> None:
-        """Counts seconds without a message, and notes once that the process does not answer, until it does again.
+    def note_stall(self, seconds: float, *, reports: bool = True) -> None:
+        """Counts seconds without progress of its work, and notes once that there is none, until there is some again.
 
-        `if_stopped`: only where the process is stopped, for workers that send nothing while they compute.
+        `reports`: whether it reports what it has done of a piece. If not, it is noted if it uses no CPU time.
         """
-        self._silent += seconds
-        if self._silent < _SILENT or self._noted or not (self.pieces or self.worker_timer.start is None):
-            return
-        self._noted = self._note(self._silent, if_stopped=if_stopped)
+        if not self.pieces and self.worker_timer.start is not None:
+            self._stall.progressed()
+        elif self._stall.is_due(seconds, self._pid, reports=reports):
+            self._note(self._stall.seconds)
+            self._stall.noted()
 
-    def _note(self, seconds: float, *, if_stopped: bool = False) -> bool:
-        """Notes that the process has not answered, and returns whether it did; `if_stopped` as of `note_silence`."""
-        stopped = self._pid is not None and _is_stopped(self._pid)
-        if if_stopped and not stopped:
-            return False
-        hint = "it is stopped, SIGCONT continues it" if stopped else "see whether it still runs"
-        emit([f"{self} has not answered for {seconds:.0f} s {self._doing()}; {hint}"])
-        return True
+    def _note(self, seconds: float) -> None:
+        """Notes that it has made no progress for so long."""
+        emit([f"{self} has made no progress for {seconds:.0f} s {self._doing()}; {self._stall.reason(self._pid)}"])
 
     def kill(self) -> None:
         """Ends the process, whatever it does; does not wait."""
@@ -149,15 +143,7 @@ class WorkerHandle:
             code = self.process.wait(_PATIENCE)
         except subprocess.TimeoutExpired:
             return InternalError(f"{self} has closed its connection and does not end")
-        doing = self._doing()
-        if code >= 0:
-            return WorkerError(f"{self} ended {doing}, exit code {code}; what it wrote to stderr says why")
-        try:
-            name = signal.Signals(-code).name
-        except ValueError:
-            name = f"signal {-code}"
-        hint = "; systems kill when memory runs out: use fewer workers" if name == "SIGKILL" else ""
-        return WorkerError(f"{self} was ended by {name} {doing}{hint}")
+        return WorkerError(describe_end(str(self), self._doing(), code))
 
     def _doing(self) -> str:
         """In words: what it was doing last."""
@@ -269,15 +255,6 @@ def start_worker(descriptor: int, folder: str, server: WorkerServer | None) -> W
             return server.start(descriptor, folder)
     call = f"from kinema.runners.local.worker import main; main({descriptor}, {folder!r}, {os.getpid()})"
     return start_interpreter(call, descriptor, "a worker process")
-
-
-def _is_stopped(pid: int) -> bool:
-    """Whether a process is stopped, as by SIGSTOP; False on systems without /proc."""
-    try:
-        # the name of the program, in brackets, may hold anything
-        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0] in ("T", "t")
-    except (OSError, IndexError):
-        return False
 
 
 def _no_folder(error: OSError) -> Error:

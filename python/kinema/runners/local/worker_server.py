@@ -25,6 +25,7 @@ from typing import Any, Protocol
 from kinema.errors import Error
 from kinema.runners.local.interpreter import start_interpreter
 from kinema.runners.local.server_process import MOST_BYTES, Fork, Forked, Preload, WorkerEnded
+from kinema.runners.stalls import activity
 
 __all__ = ["ForkedWorker", "WorkerProcess", "WorkerServer", "start_server"]
 
@@ -110,6 +111,11 @@ class WorkerServer:
         """How it has ended, as `subprocess.Popen.returncode`; subprocess.TimeoutExpired where it has not."""
         return self._process.wait(_PATIENCE)
 
+    def is_stopped(self) -> bool:
+        """Whether its process is stopped, as by SIGSTOP."""
+        found = activity(self._process.pid)
+        return found is not None and found.stopped
+
     def _send(self, message: Preload | Fork, *descriptors: int) -> None:
         socket.send_fds(self._connection, [pickle.dumps(message)], descriptors)
 
@@ -149,6 +155,8 @@ class ForkedWorker:
         """The server has forked it; `handle` is its pidfd."""
         self._pid, self._handle = pid, handle
         self._close = weakref.finalize(self, os.close, handle)
+        # at the end of the process others still end their workers, by this handle
+        self._close.atexit = False
         if self._killed:
             self._signal(signal.SIGKILL)
 
@@ -182,10 +190,9 @@ class ForkedWorker:
 
     def wait(self, timeout: float) -> int:
         """See `WorkerProcess`."""
-        if not self._wait_for(lambda: self.returncode is not None, timeout):
+        if not self._wait_for(lambda: self.returncode is not None or self._has_been_killed(), timeout):
             raise subprocess.TimeoutExpired("a worker process", timeout)
-        assert self.returncode is not None
-        return self.returncode
+        return -signal.SIGKILL if self.returncode is None else self.returncode
 
     def send_signal(self, number: int) -> None:
         """See `WorkerProcess`."""
@@ -197,6 +204,14 @@ class ForkedWorker:
         self._killed = True
         if self._pid is not None:
             self._signal(signal.SIGKILL)
+
+    def _has_been_killed(self) -> bool:
+        """Whether `kill` has ended it, or will before it begins; the server may be stopped and does not say so."""
+        if not self._killed:
+            return False
+        if self._handle is not None:
+            return _is_readable(self._handle)
+        return self._server is not None and self._server.is_stopped()
 
     def _signal(self, number: int) -> None:
         if self._handle is not None and self.returncode is None:

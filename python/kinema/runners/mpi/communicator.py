@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import pickle
+import signal
+import sys
+import threading
+import time
 import traceback
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +21,20 @@ from kinema.runners.mpi.launcher import launched
 from kinema.runners.mpi.shared_counter import Counter
 from kinema.runners.serialization import serialize_error
 
-__all__ = ["Ranks", "RemoteError", "check_communicator", "check_size", "note_rank", "sleep_between"]
+__all__ = [
+    "ANSWER",
+    "Ranks",
+    "RemoteError",
+    "answer_until",
+    "check_communicator",
+    "check_size",
+    "note_rank",
+    "signal_code",
+    "sleep_between",
+]
+
+ANSWER = 2.5
+"""Seconds that other ranks have to answer after a signal, before all of them are ended."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +89,9 @@ class Ranks:
     leaders : communicator or None
         The first rank of each node; MPI's null on the others.
     counter : Counter
+    silent : set of int or None
+        Ranks that have not answered after a signal, so that nothing collective is possible any more; empty where nobody
+        knows which these are. None: all answer.
     """
 
     def __init__(self, comm: MPI.Intracomm) -> None:
@@ -84,6 +105,8 @@ class Ranks:
         self.leaders = self.comm.Split(0 if first else MPI.UNDEFINED, self.rank)
         self.counter = Counter(self.comm, node)
         self.name = MPI.Get_processor_name()
+        self.silent: set[int] | None = None
+        self._last_call: threading.Timer | None = None
 
     @property
     def is_root(self) -> bool:
@@ -95,13 +118,51 @@ class Ranks:
         packed = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL) if self.is_root else b""
         return pickle.loads(broadcast_bytes(self.comm, packed))
 
+    def arrive(self) -> None:
+        """Returns when all ranks have called it. For use before MPI's own collective calls, which hear no signal while
+        they wait for a rank that is stopped.
+        """
+        sleep_between(self.comm.Ibarrier())
+
+    def end_by(self, code: int, *, at_once: bool = True) -> None:
+        """On rank 0, which a signal has ended: ends all ranks with this exit code if they do not free this in time.
+
+        `at_once`: without waiting, if some have not answered before.
+        """
+        if at_once and self.silent is not None:
+            self._abort(code)
+        elif self.size > 1 and self._last_call is None:
+            self._last_call = threading.Timer(ANSWER, self._abort, [code])
+            self._last_call.daemon = True
+            self._last_call.start()
+
+    def _abort(self, code: int) -> None:
+        """Ends all ranks, also those that are stopped."""
+        which = ", ".join(f"rank {rank}" for rank in sorted(self.silent or ())) or "a rank"
+        print(f"kinema: {which} does not answer, all ranks are ended", file=sys.stderr, flush=True)
+        self.comm.Abort(code)
+
     def free(self) -> None:
         """Frees everything; collective."""
         self.counter.free()
         if self.leaders != MPI.COMM_NULL:
             self.leaders.Free()
         self.node.Free()
+        if self._last_call is not None:
+            self._last_call.cancel()
         self.comm.Free()
+
+
+def answer_until(error: BaseException) -> float:
+    """Until when, of `time.monotonic`, other ranks may end their work: for some seconds after a signal; without limit
+    after an error, as the program may continue.
+    """
+    return math.inf if isinstance(error, Exception) else time.monotonic() + ANSWER
+
+
+def signal_code(error: BaseException) -> int:
+    """The exit code of a program that this has ended, as of shells."""
+    return 128 + (signal.SIGINT if isinstance(error, KeyboardInterrupt) else signal.SIGTERM)
 
 
 def check_communicator(comm: object) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from kinema import _core
 from kinema.cache.counts import add_counts, take_counts
-from kinema.runners.mpi.communicator import Ranks, RemoteError
+from kinema.runners.mpi.communicator import Ranks, RemoteError, answer_until, sleep_between
 
 __all__ = ["FindFrames", "find_frames", "search"]
 
@@ -60,8 +60,9 @@ def search(ranks: Ranks, command: FindFrames, trajectory: _core.Trajectory | Non
         # also of rank 0: the others wait for it in gather
         tables = RemoteError.of(error, ranks.rank)
         if ranks.is_root:
-            ranks.comm.gather((tables, None), 0)
+            _join_gathering(ranks, error, tables)
             raise
+    ranks.arrive()
     gathered = ranks.comm.gather((tables, take_counts()), 0) or []
     found = []
     for one, counts in gathered:
@@ -70,6 +71,14 @@ def search(ranks: Ranks, command: FindFrames, trajectory: _core.Trajectory | Non
             raise one.unwrap()
         found.append(one)
     return found
+
+
+def _join_gathering(ranks: Ranks, error: BaseException, tables: RemoteError) -> None:
+    """Rank 0, which has failed, takes part in what the others wait for; after a signal if they come in time."""
+    if sleep_between(ranks.comm.Ibarrier(), answer_until(error)):
+        ranks.comm.gather((tables, None), 0)
+    else:
+        ranks.silent = set()
 
 
 def _cut(todo: Sequence[Range], n_ranks: int) -> list[Range]:

@@ -5,6 +5,7 @@ What rank 0 does besides is in `root`, the collective end of a pass in `reductio
 
 from __future__ import annotations
 
+import os
 import pickle
 import time
 from abc import ABC, abstractmethod
@@ -15,6 +16,7 @@ from mpi4py import MPI
 
 from kinema import _core
 from kinema.errors import Error
+from kinema.runners import stalls
 from kinema.runners.base import Job, Rows
 from kinema.runners.mpi.communicator import Ranks, RemoteError
 from kinema.runners.mpi.reading import RankReader
@@ -45,6 +47,8 @@ TO_ROOT, PASS_END = 1, 2
 PAUSE = 0.0005
 # seconds between two reports of frames to rank 0
 _REPORT = 0.25
+# the same where no progress is shown, as a share of the seconds after which its absence is noted
+_REPORTS = 0.2
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,9 +92,12 @@ class PassSetup:
 
 @dataclass(frozen=True)
 class FramesDone:
-    """Message to rank 0: the frames that a rank has done in this pass."""
+    """Message to rank 0: the frames that a rank has done in this pass, the leaves that it has, its process and node."""
 
     frames: int
+    piece: Leaves
+    pid: int
+    node: str
 
 
 @dataclass(frozen=True)
@@ -152,6 +159,7 @@ class PassRank(ABC):
         self.worker_timer.start = self.seconds()
         piece_scheduler = self.setup.work_plan.piece_scheduler(plan.partition(trajectory))
         for first, stop in self._pieces(piece_scheduler):
+            self._begin_piece((first, stop))
             while first < stop:
                 until = stop
                 if not self.setup.work_plan.loads:
@@ -189,6 +197,10 @@ class PassRank(ABC):
             yield pieces[number]
 
     @abstractmethod
+    def _begin_piece(self, piece: Leaves) -> None:
+        """Called before a piece is run."""
+
+    @abstractmethod
     def _take(self, nodes: list[_core.Node]) -> int:
         """Handles the nodes of a piece; their size in bytes where that is known, else 0."""
 
@@ -214,6 +226,7 @@ class WorkerRank(PassRank):
         self.kernels: list[_core.Kernel] = []
         self._sending: list[MPI.Request] = []
         self._end: bool | None = None
+        self._piece: Leaves = (0, 0)
         self._reported = 0.0
 
     @property
@@ -258,6 +271,10 @@ class WorkerRank(PassRank):
             self.tree = _core.MergeTree(plan.n_leaves, self.kernels)
         self.run_pieces(trajectory, plan, jobs)
 
+    def _begin_piece(self, piece: Leaves) -> None:
+        self._piece = piece
+        self._report(0)
+
     def _take(self, nodes: list[_core.Node]) -> int:
         size = 0
         if self.tree is None:
@@ -270,11 +287,15 @@ class WorkerRank(PassRank):
         return size
 
     def _tick(self, done: int, total: int) -> None:
-        now = time.monotonic()
-        if self.setup.reported and now - self._reported >= _REPORT:
-            self._reported = now
-            self._send(FramesDone(self._frames + done))
+        # also where nobody is shown progress: rank 0 notes that there is none
+        interval = _REPORT if self.setup.reported else _REPORTS * stalls.NO_PROGRESS
+        if time.monotonic() - self._reported >= interval:
+            self._report(done)
         self._check_stopped()
+
+    def _report(self, done: int) -> None:
+        self._reported = time.monotonic()
+        self._send(FramesDone(self._frames + done, self._piece, os.getpid(), self.ranks.name))
 
     def _check_stopped(self) -> None:
         self._poll()

@@ -90,4 +90,6 @@ def reading(
     try:
         yield reader
     finally:
-        reader.close()
+        # it waits for all ranks that take part
+        if ranks.silent is None:
+            reader.close()

@@ -44,6 +44,8 @@ def finish_pass(
     worker_timer = at_work.worker_timer
     failed: BaseException | None = None
     rows: dict[int, _core.KernelResults] = {}
+    with worker_timer.counting("waited"):
+        ranks.arrive()
     try:
         if not setup.streamed:
             _gather_nodes(ranks, setup.tree_from, setup.work_plan.n_leaves, kernels, own, into, worker_timer)

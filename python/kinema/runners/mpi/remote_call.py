@@ -8,6 +8,7 @@ then all end.
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 import time
@@ -23,7 +24,7 @@ from numpy.typing import NDArray
 
 from kinema.cache.counts import add_counts, take_counts
 from kinema.runners.calls import CalledFunction, CallValues, Received, unpacked_value
-from kinema.runners.mpi.communicator import Ranks, RemoteError, note_rank, sleep_between
+from kinema.runners.mpi.communicator import Ranks, RemoteError, answer_until, note_rank, sleep_between
 
 __all__ = ["OrderedWriting", "RemoteCall", "call_on_ranks", "serve_call", "serve_writing", "write_on_ranks"]
 
@@ -32,6 +33,8 @@ _TAG, _SIZES, _BYTES = 32_001, 32_002, 32_003
 _LARGEST_MESSAGE = 1 << 30
 # seconds between two polls for messages
 _TICK = 0.001
+# seconds for which a window may last after a signal
+_WINDOW = 2.0
 # values of a rank that rank 0 has not received; with so many it waits
 _UNRECEIVED = 2
 
@@ -75,9 +78,9 @@ def call_on_ranks(ranks: Ranks, command: RemoteCall, values: CallValues) -> None
     try:
         with ranks.counter.serving():
             root.run()
-    except BaseException:
+    except BaseException as error:
         # the others end after their current argument
-        root.end()
+        root.end(error)
         raise
 
 
@@ -88,7 +91,7 @@ class _CallRoot:
         self._ranks = ranks
         self._command = command
         self._values = values
-        self._working = ranks.size - 1
+        self._working = set(range(1, ranks.size))
 
     def run(self) -> None:
         while (number := _next(self._ranks, self._command)) is not None:
@@ -98,11 +101,23 @@ class _CallRoot:
             self._receive()
             time.sleep(_TICK)
 
-    def end(self) -> None:
-        """Stops the others and receives what they have sent."""
+    def end(self, error: BaseException) -> None:
+        """Stops the others and receives what they have sent; after a signal not from those that do not answer."""
         _exhaust(self._ranks, self._command)
+        try:
+            self._await_others(error)
+        except BaseException as stop:
+            # a signal, while ranks were waited for after an error
+            self._await_others(stop)
+            raise
+
+    def _await_others(self, error: BaseException) -> None:
+        until = answer_until(error)
         with self._ranks.counter.serving():
             while self._working:
+                if time.monotonic() > until:
+                    self._ranks.silent = set(self._working)
+                    return
                 if self._message() is False:
                     time.sleep(_TICK)
 
@@ -115,9 +130,11 @@ class _CallRoot:
         """The next message: number and value, None from a rank that has ended; False where there is none."""
         if not self._ranks.comm.iprobe(MPI.ANY_SOURCE, _TAG):
             return False
-        message: tuple[int, bytes | RemoteError] | None = self._ranks.comm.recv(source=MPI.ANY_SOURCE, tag=_TAG)
+        status = MPI.Status()
+        message: tuple[int, bytes | RemoteError] | None
+        message = self._ranks.comm.recv(source=MPI.ANY_SOURCE, tag=_TAG, status=status)
         if message is None:
-            self._working -= 1
+            self._working.discard(status.Get_source())
         return message
 
     def _take(self, number: int, answer: bytes | RemoteError) -> None:
@@ -169,7 +186,7 @@ def serve_writing(ranks: Ranks, command: OrderedWriting) -> None:
 def write_on_ranks(ranks: Ranks, command: OrderedWriting, received: Received) -> None:
     """On rank 0: returns when all is in the file; raises what goes wrong on any rank."""
     ranks.broadcast(command)
-    with _signals_deferred() as raise_signal:
+    with _signals_deferred(ranks) as raise_signal:
         writing = _Writing(ranks, command, received, raise_signal)
         writing.run()
     if writing.own_error is not None:
@@ -220,6 +237,7 @@ class _Writing:
                 with self._noting_errors():
                     self._function.close()
         own = None if self.own_error is None else RemoteError.of(self.own_error, self._ranks.rank)
+        self._ranks.arrive()
         gathered = self._ranks.comm.gather((own, take_counts())) or []
         for _, counts in gathered:
             add_counts(counts)
@@ -315,13 +333,15 @@ class _Writing:
 
 
 @contextmanager
-def _signals_deferred() -> Iterator[Any]:
+def _signals_deferred(ranks: Ranks) -> Iterator[Any]:
     """Signals that end the call are noted within the block: other ranks wait for this one in the middle of a window.
 
-    The function that it gives calls the handler of the one that came.
+    The function that it gives calls the handler of the one that came. If the window does not end in time, as a rank in
+    it is stopped, the handler is called all the same, and all ranks are ended if that does not help.
     """
     came: list[tuple[int, FrameType | None]] = []
     before: dict[int, Any] = {}
+    waiting: list[threading.Timer] = []
 
     def raise_signal() -> None:
         while came:
@@ -329,12 +349,28 @@ def _signals_deferred() -> Iterator[Any]:
             if callable(before[number]):
                 before[number](number, frame)
 
+    def came_again(number: int) -> None:
+        ranks.silent = set()
+        ranks.end_by(128 + number, at_once=False)
+        os.kill(os.getpid(), number)
+
+    def defer(number: int, frame: FrameType | None) -> None:
+        came.append((number, frame))
+        if ranks.silent is not None:
+            raise_signal()
+        elif not waiting and ranks.size > 1:
+            waiting.append(threading.Timer(_WINDOW, came_again, [number]))
+            waiting[0].daemon = True
+            waiting[0].start()
+
     if threading.current_thread() is threading.main_thread():
         for one in (signal.SIGINT, signal.SIGTERM):
             before[one] = signal.getsignal(one)
-            signal.signal(one, lambda *which: came.append(which))
+            signal.signal(one, defer)
     try:
         yield raise_signal
     finally:
+        for timer in waiting:
+            timer.cancel()
         for number, handler in before.items():
             signal.signal(number, handler)

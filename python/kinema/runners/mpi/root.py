@@ -6,16 +6,18 @@ It polls for messages between pieces and ten times a second.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext, suppress
+from functools import partial
 
 from mpi4py import MPI
 
 from kinema import _core
 from kinema.errors import InternalError
+from kinema.notes import emit
 from kinema.progress import Report, report_slowest
 from kinema.runners.base import Job
-from kinema.runners.mpi.communicator import Ranks, note_rank
+from kinema.runners.mpi.communicator import Ranks, answer_until, note_rank
 from kinema.runners.mpi.passes import (
     PASS_END,
     PAUSE,
@@ -30,10 +32,13 @@ from kinema.runners.mpi.passes import (
 from kinema.runners.mpi.reading import RankReader
 from kinema.runners.mpi.row_windows import RowsOfPass
 from kinema.runners.mpi.session import RunSnapshot
-from kinema.runners.reduction import Reduction, insert_nodes
+from kinema.runners.reduction import Leaves, Reduction, describe_piece, insert_nodes
+from kinema.runners.stalls import Stall
 
 __all__ = ["RootRank"]
 
+# seconds between two polls that count at most: this rank may have been stopped or at work itself
+_LONGEST_POLL = 1.0
 # seconds between two polls of the reduction, and two reports to the user
 _TICK = 0.1
 
@@ -47,6 +52,7 @@ class RootRank(PassRank):
     setup : Setup
     rows : RowsOfPass
     reader : RankReader
+    plan : Plan
     reduction : Reduction
         Its tree takes the nodes of this rank, and those that others send while the pass lasts.
     kernels : list of Kernel
@@ -61,6 +67,7 @@ class RootRank(PassRank):
         setup: PassSetup,
         rows: RowsOfPass,
         reader: RankReader,
+        plan: _core.Plan,
         reduction: Reduction,
         kernels: Sequence[_core.Kernel],
         progress: Report | None,
@@ -72,6 +79,7 @@ class RootRank(PassRank):
         self._progress = progress
         self._at_work = set(range(1, ranks.size))
         self._frames_of = [0] * ranks.size
+        self._stalls = _RankStalls(ranks, partial(describe_piece, plan, setup.work_plan.frames))
         self._polled = 0.0
         # raised by others, or in showing and saving: not by this rank's pieces
         self._between: Exception | None = None
@@ -118,6 +126,9 @@ class RootRank(PassRank):
         self._tick(0, 0)
         return 0
 
+    def _begin_piece(self, piece: Leaves) -> None:
+        """Its own piece: nobody is told."""
+
     def _tick(self, done: int, total: int) -> None:
         try:
             self._receive_all()
@@ -132,6 +143,7 @@ class RootRank(PassRank):
 
     def _poll(self, running: int) -> None:
         self._polled = time.monotonic()
+        self._stalls.poll(self._at_work)
         self._reduction.poll()
         if self._progress is not None:
             self._frames_of[0] = self._frames + running
@@ -148,9 +160,11 @@ class RootRank(PassRank):
 
     def _handle(self, rank: int, message: object) -> None:
         match message:
-            case FramesDone(frames):
+            case FramesDone(frames) as report:
+                self._stalls.take(rank, report)
                 self._frames_of[rank] = frames
             case NewNodes(nodes, frames):
+                self._stalls.progressed(rank)
                 insert_nodes(self._reduction.tree, self._kernels, nodes)
                 self._frames_of[rank] = frames
             case RankDone(frames, failed):
@@ -164,15 +178,74 @@ class RootRank(PassRank):
     def _end_all(self, error: BaseException) -> None:
         """Ends the pass on all ranks, and receives what they have sent until then, which may be saved."""
         self._send_end(False)
+        try:
+            self._await_all(error)
+        except BaseException as stop:
+            # a signal, while ranks were waited for after an error
+            self._await_all(stop)
+            raise
+
+    def _await_all(self, error: BaseException) -> None:
+        """Until all ranks have ended their part, or do not answer after a signal."""
+        until = answer_until(error)
         while self._at_work:
+            if time.monotonic() > until:
+                self.ranks.silent = set(self._at_work)
+                return
             try:
                 self._receive_all()
             except Exception as another:
                 # of several errors the first is raised; the others are noted
                 if str(another) != str(error):
                     error.add_note(f"and then: {another}")
+            self._stalls.poll(self._at_work)
             time.sleep(PAUSE)
 
     def _send_end(self, well: bool) -> None:
         requests = [self.ranks.comm.isend(well, rank, tag=PASS_END) for rank in range(1, self.ranks.size)]
         MPI.Request.Waitall(requests)
+
+
+class _RankStalls:
+    """What ranks have reported last in a pass, and when.
+
+    Parameters
+    ----------
+    ranks : Ranks
+    describe : function
+        Words for leaves.
+    """
+
+    def __init__(self, ranks: Ranks, describe: Callable[[Leaves], str]) -> None:
+        self._node = ranks.name
+        self._describe = describe
+        self._stalls = [Stall() for _ in range(ranks.size)]
+        self._last: dict[int, FramesDone] = {}
+        self._polled = time.monotonic()
+
+    def take(self, rank: int, report: FramesDone) -> None:
+        """Takes a report; one of the same frames of the same piece is no progress."""
+        if report != self._last.get(rank):
+            self._last[rank] = report
+            self.progressed(rank)
+
+    def progressed(self, rank: int) -> None:
+        """The rank has sent something else."""
+        self._stalls[rank].progressed()
+
+    def poll(self, at_work: Iterable[int]) -> None:
+        """Notes ranks at work that have made no progress for long, each once until it makes some again."""
+        now = time.monotonic()
+        seconds, self._polled = min(now - self._polled, _LONGEST_POLL), now
+        for rank in sorted(at_work):
+            stall, report = self._stalls[rank], self._last.get(rank)
+            # processes of other machines cannot be looked at
+            pid = report.pid if report is not None and report.node == self._node else None
+            if not stall.is_due(seconds, pid):
+                continue
+            who, doing = f"rank {rank}", "before it had work"
+            if report is not None:
+                who += f" (process {report.pid} on {report.node})"
+                doing = f"while it had {self._describe(report.piece)}"
+            emit([f"{who} has made no progress for {stall.seconds:.0f} s {doing}; {stall.reason(pid)}"])
+            stall.noted()

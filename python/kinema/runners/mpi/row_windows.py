@@ -52,7 +52,7 @@ class RowsOfPass:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for job in self._jobs.values():
-            if job.array is not None and not self._retained:
+            if job.array is not None and not self._retained and self._session.silent is None:
                 job.array.free_here()
 
     def put(self, plan: _core.Plan, kernels: Sequence[_core.Kernel], nodes: Sequence[_core.Node]) -> list[_core.Node]:

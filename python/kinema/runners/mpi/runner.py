@@ -39,7 +39,7 @@ except ImportError as missing:
         "for the MPI of the site, 'kinema[mpi-local]' for one of its own"
     ) from None
 
-from kinema.runners.mpi.communicator import RemoteError, check_communicator, check_size
+from kinema.runners.mpi.communicator import RemoteError, check_communicator, check_size, signal_code
 from kinema.runners.mpi.global_array import FreeRows, GlobalArray, pack_arrays, unpack_arrays
 from kinema.runners.mpi.indexing import SMALLEST, FindFrames, find_frames, search
 from kinema.runners.mpi.opening import OpenedTrajectory, broadcast_opened, receive_opened
@@ -145,6 +145,9 @@ class MPIRunner(Runner):
         self._opened: Trajectory | None = None
         self._tree_from = _TREE_FROM
         self._index_from = SMALLEST
+        self.stop_code: int | None = None
+        """On rank 0: the exit code of a program that a signal has ended within the block. If other ranks do not answer
+        when the block is left, all ranks are ended with it."""
         check_size()
 
     def configured(self, **options: Any) -> MPIRunner:
@@ -182,8 +185,17 @@ class MPIRunner(Runner):
         if ranks is None:
             raise InternalError("an MPI runner is left that was not entered")
         if ranks.is_root:
+            self._limit_end(ranks, error)
             ranks.broadcast(Shutdown())
         ranks.free()
+
+    def _limit_end(self, ranks: MPISession, error: BaseException | None) -> None:
+        """Called on rank 0 before the session ends: after a signal other ranks have some seconds for it."""
+        code = self.stop_code
+        if error is not None and not isinstance(error, Exception):
+            code = signal_code(error)
+        if code is not None or ranks.silent is not None:
+            ranks.end_by(1 if code is None else code)
 
     def on_root(self, work: Callable[[], T]) -> T | None:
         """Calls `work` on rank 0, while the others serve the passes that it runs; collective.
@@ -241,6 +253,7 @@ class MPIRunner(Runner):
             value = work()
             packed, used = pack_arrays(None if self._results == "root" else value)
         except BaseException as error:
+            self._limit_end(ranks, error)
             ranks.broadcast(RunEnded(error=RemoteError.of(error, 0)))
             raise
         retained = used if self._results == "spread" else frozenset()
@@ -362,7 +375,7 @@ class MPIRunner(Runner):
         with RowsOfPass(ranks, request.frames, setup.rows) as put:
             snapshot = ranks.snapshot_of_pass(files, request.run, data)
             with reading(ranks, method, work_plan.workers, request.trajectory) as reader:
-                root = RootRank(ranks, setup, put, reader, reduction, kernels, request.progress, began)
+                root = RootRank(ranks, setup, put, reader, plan, reduction, kernels, request.progress, began)
                 root.run(snapshot, request.jobs)
             timers, rows = finish_pass(ranks, setup, put, kernels, None, reduction.tree, root)
         timings = pass_timings(timers, root.seconds(), plan.n_frames, reduction.restored)

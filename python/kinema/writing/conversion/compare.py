@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core, opening
-from kinema.errors import ArgumentError, CorruptFileError, MemoryLimitError
+from kinema.errors import ArgumentError, CorruptFileError, Error, MemoryLimitError, with_name
 from kinema.frame import WORKING_MEMORY, frame_bytes
 from kinema.notes import collected
 from kinema.progress import ProgressChoice, reporting
@@ -104,6 +104,17 @@ def compare(
     """
     if verify is False:
         return 0
+    try:
+        return _compare(copy, path, verify, workers=workers, memory=memory, progress=progress)
+    except Error as error:
+        if error.path == path != copy.name:
+            raise with_name(error, path, copy.name) from None
+        raise
+
+
+def _compare(
+    copy: ComparedFile, path: str, verify: Verification, *, workers: int, memory: int, progress: ProgressChoice
+) -> int:
     source = copy.source
     with collected():
         written = opening.open(path, stored=False)

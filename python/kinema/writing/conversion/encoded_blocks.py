@@ -7,7 +7,7 @@ the bytes that threads of one process give it.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import field as made_with
 from itertools import pairwise
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.errors import MemoryLimitError
+from kinema.errors import MemoryLimitError, UnsupportedFormatError
 from kinema.formats.h5md.write.encoding import ChunkEncoder
 from kinema.frame import WORKING_MEMORY, frame_bytes
 from kinema.resources import LEAST_MEMORY, default_memory
@@ -27,7 +27,7 @@ from kinema.selection.frames import FrameSelection
 from kinema.snapshot import SentTrajectory, TrajectorySnapshot
 from kinema.writing.conversion.content import FileContent, check_block, times_of
 from kinema.writing.conversion.frames import SourceFrames
-from kinema.writing.frames import FrameArrays
+from kinema.writing.frames import FrameArrays, check_numbers_kept
 from kinema.writing.hdf5 import Hdf5Writer
 
 __all__ = ["MadeRun", "first_frame", "phase_seconds", "read_block", "write_from_workers"]
@@ -50,6 +50,7 @@ class MadeRun:
     cells, steps, times : (frames, ...) or None
     not_finite : the first row of the run with a position that is no number, or None
     seconds : of its phases
+    faults : what was odd about frames that the worker has read so far
     """
 
     n_frames: int
@@ -59,6 +60,7 @@ class MadeRun:
     times: NDArray[np.float64] | None
     not_finite: int | None
     seconds: Mapping[str, float]
+    faults: Sequence[_core.FrameFault] = ()
 
 
 def read_block(
@@ -71,18 +73,30 @@ def read_block(
     memory: int,
     timings: list[_core.RunTimings],
 ) -> dict[str, NDArray[Any]]:
-    """Frames in the units and the type of the file, with what is present of each."""
-    return core.read(
-        frames,
-        atoms=atoms,
-        fields=stored.fields,
-        dtype=stored.dtype,
-        scales=stored.scales,
-        workers=workers,
-        memory=memory,
-        mark_absent=True,
-        timings=timings,
-    )
+    """Frames in the units and the type of the file, with what is present of each.
+
+    UnsupportedFormatError for numbers of float64 that are infinite in the type of the file.
+    """
+    options: dict[str, Any] = {
+        "atoms": atoms,
+        "fields": stored.fields,
+        "scales": stored.scales,
+        "workers": workers,
+        "memory": memory,
+        "mark_absent": True,
+    }
+    found = core.read(frames, dtype=stored.dtype, timings=timings, **options)
+    wide = {field for part in core.parts() for field in part["wide_fields"]} if stored.dtype == "float32" else set()
+    for field in wide & set(stored.fields):
+        for row in np.flatnonzero(np.isinf(found[field]).any(axis=(1, 2))).tolist():
+            # rare: whether it is infinite in the source
+            exact = core.read(frames[row : row + 1], dtype="float64", **options)[field]
+            try:
+                check_numbers_kept(field, exact, float(np.finfo(np.float32).max), first=frames[row])
+            except UnsupportedFormatError as error:
+                what = f"{stored.format}, source {error}"
+                raise UnsupportedFormatError(what, format=stored.format, frame=error.frame) from None
+    return found
 
 
 def phase_seconds(reads: list[_core.RunTimings]) -> dict[str, float]:
@@ -117,15 +131,19 @@ class _MakeRuns:
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), self._content
 
+    @staticmethod
+    def describe(run: tuple[int, int]) -> str:
+        """See `Runner.map`."""
+        return f"frames {run[0]} to {run[1] - 1} of the output"
+
     def __call__(self, run: tuple[int, int]) -> MadeRun:
         """The frames in rows `run` of the file."""
         trajectory, frames, atoms, stored, encoders, name, threads, memory = self._content
         first, stop = run
         reads: list[_core.RunTimings] = []
         chosen = frames[first:stop]
-        arrays = read_block(
-            trajectory.get(), chosen, atoms, stored, workers=threads, memory=memory, timings=reads
-        )  # fmt: skip
+        core = trajectory.get()
+        arrays = read_block(core, chosen, atoms, stored, workers=threads, memory=memory, timings=reads)
         check_block(frames, stored, arrays["present"], first, name)
         fields: dict[str, Any] = {field: arrays[field] for field in stored.fields}
         positions = {field: fields[field] for field in stored.fields if field == "positions"}
@@ -143,6 +161,7 @@ class _MakeRuns:
             times_of(stored, arrays["times"]) if stored.times else None,
             not_finite,
             seconds,
+            core.frame_faults(),
         )
 
 
@@ -196,6 +215,7 @@ def write_from_workers(
     commits = _Commits(writer, encoders if encodes else None, run if in_runs else None, taken)
     by.runner.call_each(function, runs, CallValues(len(runs), None, commits.receive, ahead), workers=workers)
     commits.finish()
+    source.trajectory.core.add_frame_faults(sorted(commits.faults))
     return commits.seconds
 
 
@@ -241,6 +261,7 @@ class _Commits:
     run: int | None
     taken: Callable[[], None]
     seconds: dict[str, float] = made_with(default_factory=dict)
+    faults: set[_core.FrameFault] = made_with(default_factory=set)
     _waiting: dict[int, MadeRun] = made_with(default_factory=dict)
     _next: int = 0
     _held: list[MadeRun] = made_with(default_factory=list)
@@ -250,6 +271,7 @@ class _Commits:
         """Takes one, in any order."""
         for phase, value in made.seconds.items():
             self.seconds[phase] = self.seconds.get(phase, 0.0) + value
+        self.faults.update(made.faults)
         self._waiting[number] = made
         while (following := self._waiting.pop(self._next, None)) is not None:
             self._next += 1

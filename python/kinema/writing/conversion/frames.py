@@ -7,12 +7,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from kinema.errors import ArgumentError
 from kinema.formats.dlpoly import of_own_atoms
+from kinema.notes import emit
+from kinema.printable import shortest
 from kinema.selection.atom_table import Atoms
-from kinema.selection.frames import FrameSelection
+from kinema.selection.frames import FrameChoice, FrameSelection
 from kinema.trajectory import Trajectory
 
-__all__ = ["SourceFrames"]
+__all__ = ["SourceFrames", "chosen_frames"]
 
 # fields that every frame has, and steps and times that the index has, in these formats
 _REGULAR = ("XTC", "DCD", "NetCDF", "DL_POLY HISTORY", "DL_POLY CONFIG")
@@ -103,3 +106,32 @@ class SourceFrames:
     def may_lack_fields(self) -> bool:
         """Whether a field that the trajectory has may not be there in every frame."""
         return any(part["hdf5"] or part["format"] not in _REGULAR for part in self.trajectory.core.parts())
+
+
+def chosen_frames(
+    trajectory: Trajectory,
+    start: int | None,
+    stop: int | None,
+    step: int | None,
+    frames: FrameChoice,
+    dump: float | None,
+) -> FrameSelection:
+    """The frames in numbers of the whole trajectory; of `dump` the nearest, with a note where its time is another."""
+    if dump is None:
+        return trajectory.choose(start, stop, step, frames)
+    others = {"start": start, "stop": stop, "step": step, "frames": frames}
+    given = [name for name, value in others.items() if value is not None]
+    if given:
+        raise ArgumentError(f"dump= and {given[0]}= cannot be combined; give one of them")
+    if not isinstance(dump, (int, float, np.integer, np.floating)):
+        raise ArgumentError(f"dump= is a time in ps, found {dump!r}")
+    times = trajectory.times
+    if np.isnan(dump) or np.isnan(times).all():
+        what = (
+            "a time in ps, found nan" if np.isnan(dump) else f"times, and {trajectory.paths[0]} has none; give frames="
+        )
+        raise ArgumentError(f"dump= needs {what}")
+    nearest = int(np.nanargmin(np.abs(times - dump)))
+    if times[nearest] != dump:
+        emit([f"the frame nearest to {shortest(dump)} ps is frame {nearest}, at {shortest(float(times[nearest]))} ps"])
+    return trajectory.choose(frames=[nearest])

@@ -68,7 +68,7 @@ def write_records(
                 how = partial(encoder.write, workers=on.threads, memory=memory)
             else:
                 recipe = EncoderRecipe.of(source, encoder_arguments(source, format, options))
-                how = partial(write_on_workers, encoder, recipe, on, memory=memory)
+                how = partial(write_on_workers, source.trajectory.core, encoder, recipe, on, memory=memory)
             written = output.write(how, progress=report)
         seconds = time.perf_counter() - began
         try:

@@ -6,13 +6,14 @@ Steps, times, cells and atoms are in the file on top, which the process that lea
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kinema import _core
 from kinema.formats.h5md.write.virtual_fields import SubfileNames, VirtualPart, make_fields_virtual
 from kinema.frame import WORKING_MEMORY, frame_bytes
 from kinema.runners.workers import CallWorkers
@@ -33,13 +34,15 @@ _OF_ALL = ("atoms", "provenance", "n_frames")
 
 @dataclass(frozen=True, eq=False)
 class _MadePart:
-    """What a worker says of its file: stamps of its frames, the first that is not finite, seconds of phases."""
+    """What a worker says of its file: stamps of its frames, the first that is not finite, seconds of phases, and what
+    was odd about frames that it has read so far."""
 
     cells: NDArray[Any] | None
     steps: NDArray[np.int64] | None
     times: NDArray[np.float64] | None
     not_finite: int | None
     seconds: Mapping[str, float]
+    faults: Sequence[_core.FrameFault]
 
 
 class _WritePart:
@@ -63,6 +66,11 @@ class _WritePart:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), self._content
+
+    @staticmethod
+    def describe(part: tuple[int, int, int]) -> str:
+        """See `Runner.map`."""
+        return f"frames {part[1]} to {part[2] - 1} of the output"
 
     def __call__(self, part: tuple[int, int, int]) -> _MadePart:
         """Makes part `number` of the rows `start` to `stop`."""
@@ -92,7 +100,8 @@ class _WritePart:
                 for column, values in stamps.items():
                     columns[column] += [] if values is None else [values]
         joined = {name: np.concatenate(values) if values else None for name, values in columns.items()}
-        return _MadePart(joined["cell"], joined["step"], joined["time"], not_finite, phase_seconds(reads))
+        faults = trajectory.get().frame_faults()
+        return _MadePart(joined["cell"], joined["step"], joined["time"], not_finite, phase_seconds(reads), faults)
 
 
 @dataclass(frozen=True)
@@ -141,6 +150,7 @@ def write_subfiles(
             writer.leave_fields()
             by.runner.map(function, parts, workers=by.n_workers, receive=receive)
             _count_frames(writer, stored, parts, made)
+            source.trajectory.core.add_frame_faults(sorted({fault for one in made.values() for fault in one.faults}))
             virtual = [
                 VirtualPart(names.relative(number), start, stop - start, [(0, source.n_atoms)])
                 for number, start, stop in parts

@@ -10,10 +10,10 @@ import os
 import threading
 import time
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,9 +57,10 @@ class EncoderRecipe:
         # workers may have working folders of their own
         return cls(*TrajectorySnapshot.of(source.trajectory.core, absolute=True), arguments)
 
-    def encoder(self) -> _core.Encoder:
-        """Opens the trajectory without touching a file, and reads cells of three frames."""
-        return _core.Encoder(self.snapshot.open(self.data), **self.arguments)
+    def made(self) -> tuple[_core.Trajectory, _core.Encoder]:
+        """The trajectory, for which no file is touched, and its encoder, which reads cells of three frames."""
+        trajectory = self.snapshot.open(self.data)
+        return trajectory, _core.Encoder(trajectory, **self.arguments)
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,15 @@ class _SharedFile:
                 placer.close()
 
 
+class _RunNote(NamedTuple):
+    """What a worker says of a run: what the index says of records that differ in size, seconds of phases, and what was
+    odd about frames that the worker has read so far."""
+
+    run_index: _core.RunIndex | None
+    phases: Mapping[str, float]
+    faults: Sequence[_core.FrameFault]
+
+
 class _Runs:
     """Runs of frames on a worker, which is sent this once and makes one encoder."""
 
@@ -115,36 +125,43 @@ class _Runs:
         self._recipe, self._file = recipe, file
         self._limits = {"workers": threads, "memory": memory}
         self._lock = threading.Lock()
-        self._encoder: _core.Encoder | None = None
+        self._made: tuple[_core.Trajectory, _core.Encoder] | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), self._content
 
-    def encoder(self) -> _core.Encoder:
-        """Made by the first call."""
+    @staticmethod
+    def describe(run: Run) -> str:
+        """See `Runner.map`."""
+        return f"frames {run[0]} to {run[1] - 1} of the output"
+
+    def made(self) -> tuple[_core.Trajectory, _core.Encoder]:
+        """The trajectory and its encoder, made by the first call."""
         with self._lock:
-            if self._encoder is None:
-                self._encoder = self._recipe.encoder()
-            return self._encoder
+            if self._made is None:
+                self._made = self._recipe.made()
+            return self._made
 
 
 class _WriteRuns(_Runs):
     """Writes records of one size where they belong."""
 
-    def __call__(self, run: Run) -> dict[str, float]:
-        """Seconds of phases."""
+    def __call__(self, run: Run) -> _RunNote:
+        """Writes a run."""
         self._file.check()
-        file = self._file
-        return self.encoder().write_run(file.path, file.name, *run, **self._limits, sync=file.is_far)
+        file, (trajectory, encoder) = self._file, self.made()
+        phases = encoder.write_run(file.path, file.name, *run, **self._limits, sync=file.is_far)
+        return _RunNote(None, phases, trajectory.frame_faults())
 
 
 class _EncodeRuns(_Runs):
-    """Gives the bytes of records, with what the index says of them and seconds of phases (`InOrder`)."""
+    """Gives the bytes of records, and a note on them (`InOrder`)."""
 
-    def __call__(self, run: Run) -> tuple[NDArray[np.uint8], tuple[_core.RunIndex | None, dict[str, float]]]:
+    def __call__(self, run: Run) -> tuple[NDArray[np.uint8], _RunNote]:
         """Encodes a run."""
-        made = self.encoder().encode_run(self._file.name, *run, **self._limits)
-        return made["bytes"], (made["index"], made["phases"])
+        trajectory, encoder = self.made()
+        made = encoder.encode_run(self._file.name, *run, **self._limits)
+        return made["bytes"], _RunNote(made["index"], made["phases"], trajectory.frame_faults())
 
     def place(self, offset: int, data: Any) -> None:
         """See `InOrder`."""
@@ -193,6 +210,7 @@ class _EncodeThroughMpi(_EncodeRuns):
 
 
 def write_on_workers(
+    trajectory: _core.Trajectory,
     encoder: _core.Encoder,
     recipe: EncoderRecipe,
     on: CallWorkers,
@@ -204,7 +222,7 @@ def write_on_workers(
     commits: _core.Commits | None = None,
     resumed: tuple[int, int] | None = None,
 ) -> _core.Written:
-    """As `Encoder.write`, on the workers of a runner. Raises as that, and as `Runner.map`."""
+    """As `Encoder.write` of frames of `trajectory`, on the workers of a runner. Raises as that, and as `Runner.map`."""
     began = time.perf_counter()
     strategy, hints = on.chosen(encoder.format)
     limits = _limits(encoder, on, memory, direct=strategy == "direct" and encoder.record_bytes is not None)
@@ -232,6 +250,7 @@ def write_on_workers(
             gathered=strategy == "serial",
             workers=limits.workers,
         )
+    trajectory.add_frame_faults(sorted(taken.faults))
     n_bytes, index = file.finish()
     wall = time.perf_counter() - began
     return {"bytes": n_bytes, "workers": limits.workers, "wall": wall, "phases": taken.phases, "index": index}
@@ -243,23 +262,25 @@ class _TakenRuns:
     def __init__(self, file: _core.FileOfRuns, runs: list[Run], total: int, done: int, progress: Report | None) -> None:
         self._file, self._runs, self._total, self._done, self._progress = file, runs, total, done, progress
         self.record = 0
+        self.faults: set[_core.FrameFault] = set()
         self.phases: dict[str, float] = dict.fromkeys(("open", "io", "decode", "encode", "write", "wait"), 0.0)
         self._report()
 
-    def written(self, number: int, phases: Mapping[str, float]) -> None:
+    def written(self, number: int, note: _RunNote) -> None:
         """One of records of one size."""
         start, stop = self._runs[number]
         self._file.add(start, stop, (stop - start) * self.record)
-        self._count(number, phases)
+        self._count(number, note)
 
-    def placed(self, number: int, size: int, note: tuple[_core.RunIndex | None, Mapping[str, float]]) -> None:
+    def placed(self, number: int, size: int, note: _RunNote) -> None:
         """The next one."""
-        self._file.add(*self._runs[number], size, note[0])
-        self._count(number, note[1])
+        self._file.add(*self._runs[number], size, note.run_index)
+        self._count(number, note)
 
-    def _count(self, number: int, phases: Mapping[str, float]) -> None:
-        for name, seconds in phases.items():
+    def _count(self, number: int, note: _RunNote) -> None:
+        for name, seconds in note.phases.items():
             self.phases[name] += seconds
+        self.faults.update(note.faults)
         self._done += self._runs[number][1] - self._runs[number][0]
         self._report()
 

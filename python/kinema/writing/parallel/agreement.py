@@ -16,7 +16,7 @@ import numpy as np
 from mpi4py import MPI
 from numpy.typing import NDArray
 
-from kinema.errors import ArgumentError
+from kinema.errors import ArgumentError, CancelledError
 from kinema.runners.mpi.communicator import RemoteError, broadcast_bytes
 
 __all__ = ["Agreement", "WriterTimings", "wait_for"]
@@ -30,8 +30,14 @@ _AWAKE = 0.02
 _TESTS = 64
 # seconds of a sleep; more would delay the many small calls of a frame
 _SHORTEST, _LONGEST = 0.00002, 0.0003
-# of ranks of which others do not know that they have left
-_ABANDONED: list[tuple[MPI.Request, NDArray[np.int64], NDArray[np.int64]]] = []
+# what MPI may still use: of ranks that have left, and of those that have waited for them
+_ABANDONED: list[tuple[MPI.Request, Any]] = []
+# tag of the message of a rank that leaves
+_LEFT = 32_010
+# bytes of it at the most: MPI delivers a short one without further help of the rank that has sent it
+_SHORT = 4096
+# seconds for which a call waits for a rank that says that it leaves, as it may still take part
+_LAST_WORD = 1.0
 
 
 class WriterTimings(dict[str, float]):
@@ -61,6 +67,10 @@ class Agreement:
     def __init__(self, comm: MPI.Intracomm, timings: WriterTimings) -> None:
         self.comm, self.timings = comm, timings
         self.rank, self.size = comm.Get_rank(), comm.Get_size()
+        # when a rank was heard to leave, and its error
+        self._left: tuple[float, RemoteError] | None = None
+        self.is_broken = False
+        """Whether a rank has left without the others: `comm` is of no use any more."""
 
     @property
     def is_root(self) -> bool:
@@ -68,11 +78,41 @@ class Agreement:
         return self.rank == 0
 
     def gathered(self, row: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The rows (n,) of all ranks, (ranks, n)."""
-        rows = np.empty((self.size, len(row)), np.int64)
+        """The rows (n,) of all ranks, (ranks, n); raises the error of a rank that has left before it took part."""
+        rows, row = np.empty((self.size, len(row)), np.int64), np.ascontiguousarray(row)
         with self.timings.of("communicate"):
-            wait_for(self.comm.Iallgather(np.ascontiguousarray(row), rows))
+            request = self.comm.Iallgather(row, rows)
+            try:
+                wait_for(request, meanwhile=self._hear_left)
+            except BaseException:
+                _ABANDONED.append((request, (row, rows)))
+                raise
         return rows
+
+    def leave(self, error: BaseException) -> None:
+        """Tells the other ranks that this one leaves; not collective. They hear it in their next call, however late."""
+        sent = RemoteError.of(error, self.rank)
+        if len(pickle.dumps(sent)) > _SHORT:
+            # without its traceback
+            what = str(error)[: _SHORT // 4]
+            sent = RemoteError.of(
+                CancelledError(f"rank {self.rank} has left: {type(error).__name__}: {what}"), self.rank
+            )
+        for rank in range(self.size):
+            if rank != self.rank:
+                _ABANDONED.append((self.comm.isend(sent, rank, tag=_LEFT), sent))
+
+    def _hear_left(self) -> None:
+        """Raises the error of a rank that has left, if it does not take part in this call any more."""
+        if self._left is None:
+            message = self.comm.improbe(MPI.ANY_SOURCE, _LEFT)
+            if message is None:
+                return
+            self._left = time.monotonic(), message.recv()
+        since, error = self._left
+        if time.monotonic() - since > _LAST_WORD:
+            self.is_broken = True
+            raise error.unwrap() from None
 
     def gathered_within(self, seconds: float, row: NDArray[np.int64]) -> NDArray[np.int64] | None:
         """The same; None where not all ranks have called it within so many seconds: then the
@@ -81,8 +121,8 @@ class Agreement:
         request = self.comm.Iallgather(row, rows)
         while not request.Test():
             if time.monotonic() > until:
-                # MPI may still use them
-                _ABANDONED.append((request, row, rows))
+                _ABANDONED.append((request, (row, rows)))
+                self.is_broken = True
                 return None
             time.sleep(0.001)
         return rows
@@ -147,8 +187,11 @@ class Agreement:
             return broadcast_bytes(self.comm, packed, root)
 
 
-def wait_for(request: MPI.Request, awake: float = _AWAKE) -> None:
-    """Waits for a request: gives way to other processes for `awake` seconds, then sleeps between tests."""
+def wait_for(request: MPI.Request, awake: float = _AWAKE, meanwhile: Callable[[], None] = lambda: None) -> None:
+    """Waits for a request: gives way to other processes for `awake` seconds, then sleeps between tests.
+
+    `meanwhile` is called after each sleep; what it raises ends the wait.
+    """
     until = time.monotonic() + awake
     while not request.Test():
         if time.monotonic() > until:
@@ -160,6 +203,7 @@ def wait_for(request: MPI.Request, awake: float = _AWAKE) -> None:
     while True:
         time.sleep(pause)
         pause = min(2 * pause, _LONGEST)
+        meanwhile()
         for _ in range(_TESTS):
             if request.Test():
                 return

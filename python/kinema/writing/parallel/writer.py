@@ -34,7 +34,7 @@ MOST_BUFFERED = 1024
 _WRITE, _FLUSH, _CLOSE, _LEAVE, _OBSERVABLE = 1, 2, 3, 4, 5
 _WORDS = {_WRITE: "write", _FLUSH: "flush", _CLOSE: "close", _LEAVE: "left its block", _OBSERVABLE: "an observable"}
 # seconds for which a rank that an exception has ended waits until the others know of it
-_FAREWELL = 5.0
+_FAREWELL = 2.0
 
 
 class ParallelWriter(RanksWriter):
@@ -311,7 +311,10 @@ class ParallelWriter(RanksWriter):
         rows = self._ranks.gathered(self._announced(doing, error, row))
         failed = rows[:, 1] != 0
         if failed.any():
-            self._ranks.fail(int(np.argmax(failed)), error)
+            first = int(np.argmax(failed))
+            # whoever leaves takes part in no further call
+            self._ranks.is_broken = bool((rows[:, 0] == _LEAVE).any())
+            self._ranks.fail(first, error)
         different = rows[:, 0] != rows[0, 0]
         if different.any():
             rank = int(np.argmax(different))
@@ -332,8 +335,9 @@ class ParallelWriter(RanksWriter):
 
     def _leave(self, error: BaseException) -> bool:
         """Announces that an exception has ended this rank; whether it has ended all of them."""
-        if self._closed:
+        if self._closed or self._ranks.is_broken:
             return False
+        self._ranks.leave(error)
         rows = self._ranks.gathered_within(_FAREWELL, self._announced(_LEAVE, error, None))
         if rows is None:
             return False

@@ -36,7 +36,7 @@ def test_same_as_threads(mpi: Any, tmp_path: Path) -> None:
     make_sources(tmp_path)
     (tmp_path / "known.pickle").write_bytes(pickle.dumps(edited(tmp_path, "threads", workers=2)))
     for n_ranks in (2, 3):
-        assert mpi.script(n_ranks, EDITS.replace("HERE", repr(str(Path(__file__).parent))), tmp_path) == "same\n"
+        assert mpi.compute(n_ranks, EDITS.replace("HERE", repr(str(Path(__file__).parent))), tmp_path) == "same\n"
     assert not [found for found in tmp_path.rglob("*") if ".part-" in found.name]
     for words in (
         ["repack", "in.h5md", "new.h5md", "--compress", "zstd"],

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import kinema as kn
-from kinema.testing.children import worker_processes
+from kinema.testing.programs.children import worker_processes
 
 sys.path.insert(0, str(Path(__file__).parent))
 from edit_cases import assert_same, edited, make_sources

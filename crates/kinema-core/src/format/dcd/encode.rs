@@ -10,7 +10,7 @@ use crate::format::frame_layout::vectors_of;
 use crate::format::{
     AtomPlane, EncodeScratch, Encoder, FrameLayout, Making, Marker, Placing, Record, SomeAtoms, first_lost,
 };
-use crate::frame::{BlockView, Cell, Fields, NO_CELL, Stamp, is_lower, is_mirrored_by_lengths, mirrored};
+use crate::frame::{BlockView, Cell, Fields, NO_CELL, NOT_A_CELL, Stamp, is_lower};
 use crate::selection::AtomSelection;
 
 /// CHARMM's version in the header: with 24, cells are lengths and cosines, as NAMD writes them.
@@ -163,12 +163,9 @@ impl DcdEncoder {
     }
 
     fn cell(&self, stored: &Cell, frame: u64) -> Result<[f64; 6]> {
-        if self.cells != CellKind::Matrix && is_mirrored_by_lengths(stored) {
-            return Err(mirrored(stored).at_frame(frame));
-        }
         let numbers = match self.cells {
             _ if *stored == NO_CELL => return Ok([0.0; 6]),
-            CellKind::Matrix => [stored[0][0], stored[0][1], stored[1][1], stored[0][2], stored[1][2], stored[2][2]],
+            CellKind::Matrix => matrix_of(stored),
             CellKind::None | CellKind::Lengths | CellKind::Turned => lengths_and_cosines(stored),
         };
         let found = cell::cell(numbers, self.version).filter(|found| *found != NO_CELL);
@@ -221,7 +218,20 @@ impl Encoder for DcdEncoder {
         head
     }
 
-    fn encode(&self, rows: &BlockView<'_>, first: u64, _: &mut EncodeScratch, out: &mut Vec<u8>) -> Result<()> {
+    fn cell_read_back(&self, cell: &Cell) -> Cell {
+        let numbers = match self.cells {
+            CellKind::Matrix => matrix_of(cell),
+            CellKind::None | CellKind::Lengths | CellKind::Turned => numbers_of(cells::lengths_and_cosines(cell)),
+        };
+        cell::cell(numbers, self.version).unwrap_or(NOT_A_CELL)
+    }
+
+    fn has_narrow_times(&self) -> bool {
+        // they follow from steps
+        false
+    }
+
+    fn push_records(&self, rows: &BlockView<'_>, first: u64, _: &mut EncodeScratch, out: &mut Vec<u8>) -> Result<()> {
         let width = 3 * rows.n_selected;
         let values = self.values(rows);
         if rows.n_selected != self.n_atoms as usize || values.len() != width * rows.rows() {
@@ -242,7 +252,7 @@ impl Encoder for DcdEncoder {
         Ok(())
     }
 
-    fn frame_layout(&self, stamp: &Stamp, frame: u64) -> Result<FrameLayout> {
+    fn plane_layout(&self, stamp: &Stamp, frame: u64) -> Result<FrameLayout> {
         let mut piece = Vec::new();
         self.push_cell(&stamp.cell, frame, &mut piece)?;
         let plane = 4 * u64::from(self.n_atoms);
@@ -352,6 +362,16 @@ fn cell_kind(making: &Making) -> CellKind {
     }
 }
 
+/// The upper triangle of a symmetric matrix, as a file has it.
+fn matrix_of(cell: &Cell) -> [f64; 6] {
+    [cell[0][0], cell[0][1], cell[1][1], cell[0][2], cell[1][2], cell[2][2]]
+}
+
+/// Lengths and cosines in the order of a file.
+fn numbers_of(([a, b, c], [alpha, beta, gamma]): ([f64; 3], [f64; 3])) -> [f64; 6] {
+    [a, gamma, b, beta, alpha, c]
+}
+
 fn nearly_equal(a: &Cell, b: &Cell) -> bool {
     let edge = b.iter().flatten().fold(0.0_f64, |most, value| most.max(value.abs()));
     a.iter().flatten().zip(b.iter().flatten()).all(|(a, b)| (a - b).abs() <= CELL_ROUNDING * edge)
@@ -360,10 +380,11 @@ fn nearly_equal(a: &Cell, b: &Cell) -> bool {
 /// `A, cos gamma, B, cos beta, cos alpha, C` of which reading gives the cell back, to the last bit where there are such
 /// numbers within two steps of those that are computed.
 fn lengths_and_cosines(cell: &Cell) -> [f64; 6] {
-    let ([a, b, c], [alpha, beta, gamma]) = cells::lengths_and_cosines(cell);
+    let made = cells::lengths_and_cosines(cell);
+    let ([a, b, c], [alpha, beta, gamma]) = made;
     let exact =
         |numbers: &[f64; 6], row: usize| cell::cell(*numbers, VERSION).is_some_and(|found| found[row] == cell[row]);
-    let numbers = [a, gamma, b, beta, alpha, c];
+    let numbers = numbers_of(made);
     if exact(&numbers, 1) && exact(&numbers, 2) {
         return numbers;
     }

@@ -311,13 +311,12 @@ impl DcdHeader {
 
     /// Bytes of a frame in which `n` atoms are stored.
     pub fn frame_len(&self, n: u64) -> u64 {
-        let planes = if self.four_dimensional { 4 } else { 3 };
-        self.cell_len() + planes * self.layout.record_len(4 * n)
+        self.cell_len() + self.n_planes() as u64 * self.layout.record_len(4 * n)
     }
 
-    /// Bytes at the end of a frame that are never needed: the fourth plane.
-    pub fn skipped_len(&self, frame: u64) -> u64 {
-        if self.four_dimensional { self.layout.record_len(4 * self.stored_atoms(frame)) } else { 0 }
+    /// Planes of a frame.
+    pub fn n_planes(&self) -> usize {
+        if self.four_dimensional { 4 } else { 3 }
     }
 
     /// Bytes of the cell record.

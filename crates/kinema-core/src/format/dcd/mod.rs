@@ -1,7 +1,7 @@
 //! DCD (CHARMM, NAMD, X-PLOR, OpenMM, LAMMPS): Fortran records, one plane a coordinate; indexed by arithmetic.
 //!
 //! Reads every variant: both byte orders, 4- and 8-byte record lengths, cells of all conventions, fixed atoms,
-//! velocities, a fourth dimension (skipped). Facts: CHARMM's `dynio` and the headers that the programs write.
+//! velocities, a fourth dimension (its plane is passed over). Facts: CHARMM's `dynio` and the headers that the programs write.
 
 mod cell;
 mod encode;
@@ -167,8 +167,7 @@ impl Decoder for DcdDecoder {
     /// All records have their lengths before and behind them.
     fn is_filled(&self, frame: u64, _: u64, bytes: &[u8]) -> bool {
         let layout = self.dcd.layout;
-        let end = bytes.len() as u64 - self.dcd.skipped_len(frame).min(bytes.len() as u64);
-        let (mut at, mut whole) = (0, true);
+        let (end, mut at, mut whole) = (bytes.len() as u64, 0, true);
         let cell = self.dcd.cell_len();
         let plane = 4 * self.dcd.stored_atoms(frame);
         while whole && at < end {
@@ -186,12 +185,11 @@ impl Decoder for DcdDecoder {
         let marker = self.dcd.layout.marker_len();
         let plane = self.dcd.layout.record_len(4 * u64::from(n_atoms));
         for (i, one) in wanted.iter().enumerate() {
-            let mut frame = index.extent(one.frame);
+            let frame = index.extent(one.frame);
             if one.frame >= index.n_frames() || frame.len != self.dcd.frame_len(self.dcd.stored_atoms(one.frame)) {
                 let what = format!("the index does not fit the file at frame {}", one.frame);
                 return Err(Error::new(ErrorKind::Internal, what));
             }
-            frame.len -= self.dcd.skipped_len(one.frame);
             let i = i as u32;
             let mut push = |part: u32, atoms: std::ops::Range<u32>, extent: Extent| {
                 segments.push(Segment { wanted: i..i + 1, atoms, part, extent, whole: extent });
@@ -401,19 +399,21 @@ impl<'a> FrameBytes<'a> {
         Ok(())
     }
 
-    /// Checks the record lengths of a whole frame; its x, y and z planes.
+    /// Checks the record lengths of a whole frame, of a fourth plane as well; its x, y and z planes.
     fn planes(&self) -> Result<[&'a [[u8; 4]]; 3]> {
         let dcd = &self.decoder.dcd;
         let payload = 4 * dcd.stored_atoms(self.frame);
         let marker = dcd.layout.marker_len();
-        let mut planes: [&[[u8; 4]]; 3] = [&[]; 3];
-        for (axis, (plane, name)) in planes.iter_mut().zip(["x plane", "y plane", "z plane"]).enumerate() {
+        let mut planes: [&[[u8; 4]]; 4] = [&[]; 4];
+        let names = ["x plane", "y plane", "z plane", "fourth plane"];
+        for (axis, (plane, name)) in planes[..dcd.n_planes()].iter_mut().zip(names).enumerate() {
             let at = dcd.cell_len() + axis as u64 * dcd.layout.record_len(payload);
             self.check(at, payload, name)?;
             self.check(at + marker + payload, payload, name)?;
             let data = (at + marker) as usize..(at + marker + payload) as usize;
             *plane = self.bytes.get(data).unwrap_or_default().as_chunks::<4>().0;
         }
-        Ok(planes)
+        let [x, y, z, _] = planes;
+        Ok([x, y, z])
     }
 }

@@ -150,7 +150,8 @@ impl Times {
         } else if known < n_frames {
             losses.push(format!("{lost}: {} of {n_frames} frames have none in the source", times.len() - known));
         } else if self.error > tolerance {
-            losses.push(format!("{lost}: they differ by up to {} ps", self.error));
+            // with the digits that it has
+            losses.push(format!("{lost}: they differ by up to {} ps", self.error as f32));
         } else if self.error > 0.0 {
             let error = self.error;
             losses.push(format!("times are rounded by up to {error:.2e} ps: the time step of a DCD file is a float32"));

@@ -103,11 +103,12 @@ pub(super) fn holds_cell(cell: &Cell) -> bool {
     cell.iter().flatten().all(|&value| holds(value, 10))
 }
 
+/// What a reader makes of the records of a cell.
+pub(super) fn cell_in_columns(cell: &Cell) -> Cell {
+    cell.map(|vector| vector.map(|value| (value * 1e10).round() / 1e10))
+}
+
 pub(super) fn put_cell(out: &mut Vec<u8>, cell: &Cell) -> Result<()> {
-    if *cell != NO_CELL && cell.iter().flatten().all(|value| value.abs() < 1e-10) {
-        let what = format!("a cell that 10 decimals hold as none: {cell:?}");
-        return Err(Error::new(ErrorKind::Unsupported, what));
-    }
     for vector in cell {
         let start = out.len();
         for &value in vector {

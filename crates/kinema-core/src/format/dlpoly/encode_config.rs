@@ -1,14 +1,14 @@
 //! CONFIG encoder: one frame, in records of one width as DL_POLY_4 writes them.
 
 use super::encode::{
-    AtomLines, CELLS, Kind, NO_TIME, WIDTH, check_rows, checked, end_record, holds_cell, imcon_of, layout_of, levels,
-    note_digits, put_atoms, put_cell, put_title, takes_doubles,
+    AtomLines, CELLS, Kind, NO_TIME, WIDTH, cell_in_columns, check_rows, checked, end_record, holds_cell, imcon_of,
+    layout_of, levels, note_digits, put_atoms, put_cell, put_title, takes_doubles,
 };
 use crate::container::text::fortran::{put_e, put_i};
 use crate::container::text::parse_f64;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{AtomNumbers, EncodeScratch, Encoder, FrameLayout, Making, Placing, SomeAtoms, first_lost};
-use crate::frame::{BlockView, Fields, NO_CELL, Stamp};
+use crate::frame::{BlockView, Cell, Fields, NO_CELL, Stamp};
 
 /// A loss.
 const TIMES: &str = "times are rounded to 8 digits";
@@ -89,7 +89,11 @@ impl ConfigEncoder {
         put_i(out, self.levels as i64 - 1, 10);
         put_i(out, imcon_of(&stamp.cell), 10);
         checked(out, "a number of atoms", |out| put_i(out, i64::from(self.n_atoms), 10))?;
-        checked(out, "a step", |out| put_i(out, stamp.step, 10))?;
+        // words that are read as they come: the number of atoms ends where the columns of the step begin
+        checked(out, "a step", |out| {
+            out.push(b' ');
+            put_i(out, stamp.step, 9);
+        })?;
         // the time step is not known here
         put_e(out, 0.0, 16, 7);
         checked(out, "a time", |out| put_e(out, stamp.time, 16, 7))?;
@@ -126,7 +130,15 @@ impl Encoder for ConfigEncoder {
         Vec::new()
     }
 
-    fn encode(&self, rows: &BlockView<'_>, first: u64, _: &mut EncodeScratch, out: &mut Vec<u8>) -> Result<()> {
+    fn cell_read_back(&self, cell: &Cell) -> Cell {
+        cell_in_columns(cell)
+    }
+
+    fn has_narrow_times(&self) -> bool {
+        false
+    }
+
+    fn push_records(&self, rows: &BlockView<'_>, first: u64, _: &mut EncodeScratch, out: &mut Vec<u8>) -> Result<()> {
         check_rows(rows, self.n_atoms)?;
         for ((row, stamp), frame) in rows.stamps.iter().enumerate().zip(first..) {
             self.put_head(stamp, frame, out)
@@ -136,7 +148,7 @@ impl Encoder for ConfigEncoder {
         Ok(())
     }
 
-    fn frame_layout(&self, stamp: &Stamp, frame: u64) -> Result<FrameLayout> {
+    fn plane_layout(&self, stamp: &Stamp, frame: u64) -> Result<FrameLayout> {
         let mut head = Vec::new();
         self.put_head(stamp, frame, &mut head).map_err(|error| error.at_frame(frame))?;
         Ok(layout_of(head, self.n_atoms, self.levels))

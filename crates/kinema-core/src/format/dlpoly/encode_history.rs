@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::encode::{
-    AtomLines, CELLS, Kind, NO_TIME, SLAB, WIDTH, check_rows, checked, end_record, holds, holds_cell, imcon_of,
-    imcon_of_all, layout_of, levels, note_digits, put_atoms, put_cell, put_title, takes_doubles,
+    AtomLines, CELLS, Kind, NO_TIME, SLAB, WIDTH, cell_in_columns, check_rows, checked, end_record, holds, holds_cell,
+    imcon_of, imcon_of_all, layout_of, levels, note_digits, put_atoms, put_cell, put_title, takes_doubles,
 };
 use super::history::NAME;
 use super::layout::{FRAME_RECORDS, HEAD_RECORDS, Layout};
@@ -16,7 +16,7 @@ use crate::format::{
     AtomLabels, AtomNumbers, EncodeScratch, Encoder, FrameLayout, Making, Marker, Placing, Record, SomeAtoms,
     first_lost,
 };
-use crate::frame::{BlockView, Fields, Stamp};
+use crate::frame::{BlockView, Cell, Fields, Stamp};
 use crate::selection::AtomSelection;
 use crate::source::Source;
 
@@ -199,7 +199,15 @@ impl Encoder for HistoryEncoder {
         out
     }
 
-    fn encode(&self, rows: &BlockView<'_>, first: u64, _: &mut EncodeScratch, out: &mut Vec<u8>) -> Result<()> {
+    fn cell_read_back(&self, cell: &Cell) -> Cell {
+        cell_in_columns(cell)
+    }
+
+    fn has_narrow_times(&self) -> bool {
+        false
+    }
+
+    fn push_records(&self, rows: &BlockView<'_>, first: u64, _: &mut EncodeScratch, out: &mut Vec<u8>) -> Result<()> {
         check_rows(rows, self.n_atoms)?;
         out.reserve(rows.rows() * self.record_len() as usize);
         for (row, stamp) in rows.stamps.iter().enumerate() {
@@ -210,7 +218,7 @@ impl Encoder for HistoryEncoder {
         Ok(())
     }
 
-    fn frame_layout(&self, stamp: &Stamp, frame: u64) -> Result<FrameLayout> {
+    fn plane_layout(&self, stamp: &Stamp, frame: u64) -> Result<FrameLayout> {
         let mut head = Vec::new();
         self.put_timestep(stamp, &mut head).map_err(|error| error.at_frame(frame))?;
         Ok(layout_of(head, self.n_atoms, self.levels))

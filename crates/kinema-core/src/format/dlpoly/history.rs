@@ -135,6 +135,7 @@ impl HistoryDecoder {
             let counted = layout.frames;
             warnings.push(format!("header says {counted} frames, file holds {there}: those behind are not committed"));
         }
+        warnings.extend(layout.miscounted());
         let (mut sorted, mut displaced) = (true, false);
         for frame in [Some(0), there.checked_sub(1)].into_iter().flatten().filter(|&frame| frame < there) {
             let block = &layout.block;

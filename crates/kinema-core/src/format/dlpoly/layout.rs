@@ -19,6 +19,8 @@ pub(super) struct Layout {
     pub imcon: i64,
     /// Frames by the second record; 0 in files of programs that do not count them.
     pub frames: u64,
+    /// Records of the file by the second record, as it is written there; nothing in files of programs that do not count.
+    records: String,
     pub heads: FrameHeads,
     pub block: AtomBlock,
 }
@@ -85,11 +87,33 @@ impl Layout {
         })?;
         let frames =
             u64::try_from(frames).map_err(|_| Error::corrupt("number of frames", "0 or more", frames).at_byte(at))?;
+        let records = column(lines.record(head, 1, 0)?, if compressed { 24..34 } else { 51..72 });
+        let records = String::from_utf8_lossy(records).into_owned();
         let levels = if compressed { 1 } else { keytrj as usize + 1 };
         let title = String::from_utf8_lossy(title.trim_ascii_end()).into_owned();
         let first = HEAD_RECORDS * lines.width();
         let heads = FrameHeads::of(head.get(first..first + lines.text).unwrap_or_default());
-        Ok(Self { title, keytrj, imcon, frames, heads, block: AtomBlock { lines, n_atoms, levels, compressed } })
+        Ok(Self {
+            title,
+            keytrj,
+            imcon,
+            frames,
+            records,
+            heads,
+            block: AtomBlock { lines, n_atoms, levels, compressed },
+        })
+    }
+
+    /// What to report if the numbers of frames and records in the second record do not fit each other.
+    pub fn miscounted(&self) -> Option<String> {
+        let width = self.block.lines.width() as u64;
+        let expected = (HEAD_RECORDS as u64).saturating_add(self.frames.saturating_mul(self.stride() / width));
+        let uncounted = self.frames == 0 || self.records.is_empty();
+        let fits = uncounted || self.records.parse() == Ok(expected);
+        (!fits).then(|| {
+            let Self { frames, records, .. } = self;
+            format!("header says {frames} frames and {records:?} lines, expected {expected} lines for so many frames")
+        })
     }
 
     /// Bytes before the first frame.

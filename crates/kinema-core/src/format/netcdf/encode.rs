@@ -6,7 +6,7 @@ use crate::container::netcdf3::{Attribute, Dimension, Header, Kind, Value, Varia
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::frame_layout::vectors_of;
 use crate::format::{AtomPlane, EncodeScratch, Encoder, FrameLayout, Making, Marker, Placing, SomeAtoms, first_lost};
-use crate::frame::{BlockView, Cell, Fields, NO_CELL, Stamp, StatedUnits, is_lower, is_mirrored_by_lengths, mirrored};
+use crate::frame::{BlockView, Cell, Fields, NO_CELL, Stamp, StatedUnits, is_lower};
 
 /// A variable of CDF-2 has fewer bytes in a record.
 const MOST_BYTES: u64 = (1 << 32) - 4;
@@ -191,21 +191,13 @@ impl NetcdfEncoder {
     }
 
     fn cell(&self, cell: &Cell, frame: u64) -> Result<([f64; 3], [f64; 3])> {
-        if is_mirrored_by_lengths(cell) {
-            return Err(mirrored(cell).at_frame(frame));
-        }
         if !self.turned && !is_lower(cell) {
             let expected =
                 "a cell whose first vector lies along x and the second in the xy plane, as in the other frames";
             let what = format!("a cell that lengths and angles do not hold, expected {expected}, found {cell:?}");
             return Err(Error::new(ErrorKind::Unsupported, what).at_frame(frame));
         }
-        let (lengths, degrees) = lengths_and_degrees(cell);
-        if cell_of(lengths, degrees).as_flattened().iter().any(|value| value.is_nan()) {
-            let what = format!("a cell with a volume, or with open edges of length 0, expected, found {cell:?}");
-            return Err(Error::new(ErrorKind::Unsupported, what).at_frame(frame));
-        }
-        Ok((lengths, degrees))
+        Ok(lengths_and_degrees(cell))
     }
 }
 
@@ -237,7 +229,16 @@ impl Encoder for NetcdfEncoder {
         bytes
     }
 
-    fn encode(&self, rows: &BlockView<'_>, first: u64, _: &mut EncodeScratch, out: &mut Vec<u8>) -> Result<()> {
+    fn cell_read_back(&self, cell: &Cell) -> Cell {
+        let (lengths, degrees) = lengths_and_degrees(cell);
+        cell_of(lengths, degrees)
+    }
+
+    fn has_narrow_times(&self) -> bool {
+        self.has_times == Some(true)
+    }
+
+    fn push_records(&self, rows: &BlockView<'_>, first: u64, _: &mut EncodeScratch, out: &mut Vec<u8>) -> Result<()> {
         let width = 3 * rows.n_selected;
         let values = [rows.positions, rows.velocities, rows.forces];
         let sound = self.vectors().all(|(number, _)| values[number].len() == width * rows.rows());
@@ -257,7 +258,7 @@ impl Encoder for NetcdfEncoder {
         Ok(())
     }
 
-    fn frame_layout(&self, stamp: &Stamp, frame: u64) -> Result<FrameLayout> {
+    fn plane_layout(&self, stamp: &Stamp, frame: u64) -> Result<FrameLayout> {
         let (mut time, mut cell) = (Vec::new(), Vec::new());
         self.push_time(stamp.time, &mut time);
         self.push_cell(&stamp.cell, frame, &mut cell)?;

@@ -315,6 +315,22 @@ impl Decoder for NetcdfDecoder {
         Ok(Scan { index: Index::Uniform(index), truncation, damaged: Vec::new(), without_time })
     }
 
+    fn unwritten_numbers(&self, bytes: &[u8]) -> (usize, usize) {
+        let (mut unwritten, mut zeros, mut all) = (0, 0, 0);
+        for column in self.layout.vectors.iter().flatten() {
+            let width = column.width() as usize;
+            let start = bytes.len().min((column.begin - self.layout.first) as usize);
+            let end = bytes.len().min(start.saturating_add(3 * width * self.layout.n_atoms as usize));
+            for bytes in bytes[start..end].chunks_exact(width) {
+                all += 1;
+                unwritten += usize::from(written(bytes, 0, column).1);
+                zeros += usize::from(bytes.iter().all(|&byte| byte == 0));
+            }
+        }
+        // a part of it may be zeros, and a time may stand before them
+        (if unwritten + zeros == all { all } else { unwritten }, all)
+    }
+
     fn segments(&self, index: &Index, wanted: &[Wanted], request: &Request, segments: &mut Vec<Segment>) -> Result<()> {
         let runs = request.atoms.runs((MAX_GAP / 12) as u32);
         for (i, one) in wanted.iter().enumerate() {

@@ -14,7 +14,10 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Index, TableBuilder, TableIndex};
 use crate::source::Source;
 
+mod compare;
 mod resync;
+
+pub(super) use compare::compare_frame;
 
 /// Why a header could not be had; byte numbers count from the start of the frame.
 #[derive(Debug, Clone)]

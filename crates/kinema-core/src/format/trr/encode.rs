@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use super::NAME;
 use super::header::{FrameHeader, LONGEST_HEADER};
+use super::{INFO, NAME};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::encoder::{index_frames, narrow_stamp_losses, wide_stamp_losses};
 use crate::format::scan::HeaderFault;
@@ -137,7 +137,19 @@ impl Encoder for TrrEncoder {
         Vec::new()
     }
 
-    fn encode(&self, rows: &BlockView<'_>, first: u64, _: &mut EncodeScratch, out: &mut Vec<u8>) -> Result<()> {
+    fn cell_read_back(&self, cell: &Cell) -> Cell {
+        if self.double { *cell } else { cell.map(|row| row.map(|value| f64::from(value as f32))) }
+    }
+
+    fn has_narrow_times(&self) -> bool {
+        !self.double
+    }
+
+    fn length_unit(&self) -> f64 {
+        INFO.scales.length
+    }
+
+    fn push_records(&self, rows: &BlockView<'_>, first: u64, _: &mut EncodeScratch, out: &mut Vec<u8>) -> Result<()> {
         self.check_atoms(rows.n_selected)?;
         let width = 3 * rows.n_selected;
         for (row, stamp) in rows.stamps.iter().enumerate() {
@@ -151,7 +163,7 @@ impl Encoder for TrrEncoder {
         Ok(())
     }
 
-    fn frame_layout(&self, stamp: &Stamp, frame: u64) -> Result<FrameLayout> {
+    fn plane_layout(&self, stamp: &Stamp, frame: u64) -> Result<FrameLayout> {
         let header = self.frame_header(stamp, frame)?;
         let mut head = Vec::new();
         header.push(&mut head);

@@ -200,6 +200,22 @@ impl Decoder for TrrDecoder {
         scan::scan(source, &self.headers(), options, scan::PARALLEL_FROM)
     }
 
+    fn first_frame(&self) -> Option<u64> {
+        Some(self.headers().first())
+    }
+
+    fn compare_frame(&self, source: &dyn Source, table: &TableIndex, frame: u64, whole: bool) -> Result<()> {
+        scan::compare_frame(source, &self.headers(), table, frame, whole)
+    }
+
+    /// The vectors of a frame that has a head and no more yet are zeros.
+    fn unwritten_numbers(&self, bytes: &[u8]) -> (usize, usize) {
+        let Ok(header) = FrameHeader::parse(bytes, 0, Some(self.header.n_atoms)) else { return (0, 0) };
+        let vectors = bytes.get(header.vectors_at() as usize..).unwrap_or_default();
+        let written = vectors.iter().any(|&byte| byte != 0);
+        (if written { 0 } else { vectors.len() / header.width() }, vectors.len() / header.width())
+    }
+
     fn supports_ranged_scan(&self) -> bool {
         true
     }

@@ -25,7 +25,7 @@ use self::faults::fault;
 use self::header::{FrameHeader, LONGEST_HEADER, MAGIC_CLASSIC, MAGIC_LONG, PLAIN_HEADER, Packing};
 use self::radix::FullCoordinate;
 use self::scan::XtcHeaders;
-use super::scan::{HeaderFault, ends_early};
+use super::scan::{FrameHeaders, HeaderFault, ends_early};
 use super::{Decoded, Decoder, Encoder, Format, FormatInfo, Header, Making};
 use super::{Request, Scan, ScanOptions, Scratch, Segment, Wanted};
 use std::ops::Range;
@@ -143,6 +143,14 @@ impl Decoder for XtcDecoder {
         let Ok(header) = FrameHeader::parse(bytes, offset, Some(self.header.n_atoms)) else { return false };
         let Some(stream) = bytes.get(header.len()..) else { return false };
         header.packing.is_none_or(|packing| stream_bytes(&header, offset, stream) == Some(packing.n_bytes))
+    }
+
+    fn first_frame(&self) -> Option<u64> {
+        Some(self.headers().first())
+    }
+
+    fn compare_frame(&self, source: &dyn Source, table: &TableIndex, frame: u64, whole: bool) -> Result<()> {
+        super::scan::compare_frame(source, &self.headers(), table, frame, whole)
     }
 
     fn supports_ranged_scan(&self) -> bool {

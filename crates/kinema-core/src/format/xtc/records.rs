@@ -1,13 +1,14 @@
 //! XTC encoder: records made of positions, or of the records of another XTC file without rounding.
 
-use super::NAME;
 use super::encode::{
     FrameToEncode, IntegersToEncode, MAX_CLASSIC_ATOMS, decode_integers, encode, encode_integers, is_whole_frame,
 };
 use super::header::{FrameHeader, LONGEST_HEADER, MAGIC_LONG, MAX_PLAIN_ATOMS, TIME};
+use super::{INFO, NAME};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::encoder::{index_frames, narrow_stamp_losses};
 use crate::format::{EncodeScratch, Encoder, Making, Placing, Record};
+use crate::frame::kept::check_narrow_time;
 use crate::frame::{BlockView, Cell, Fields, Stamp};
 use crate::index::{Index, TableBuilder};
 use crate::selection::AtomSelection;
@@ -113,7 +114,25 @@ impl Encoder for XtcEncoder {
         Vec::new()
     }
 
-    fn encode(&self, rows: &BlockView<'_>, first: u64, scratch: &mut EncodeScratch, out: &mut Vec<u8>) -> Result<()> {
+    fn cell_read_back(&self, cell: &Cell) -> Cell {
+        narrow(cell).map(|row| row.map(f64::from))
+    }
+
+    fn has_narrow_times(&self) -> bool {
+        true
+    }
+
+    fn length_unit(&self) -> f64 {
+        INFO.scales.length
+    }
+
+    fn push_records(
+        &self,
+        rows: &BlockView<'_>,
+        first: u64,
+        scratch: &mut EncodeScratch,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
         self.check_atoms(rows.n_selected)?;
         for (row, stamp) in rows.stamps.iter().enumerate() {
             let frame = FrameToEncode {
@@ -141,6 +160,7 @@ impl Encoder for XtcEncoder {
         out: &mut Vec<u8>,
     ) -> Result<()> {
         let place = |error: Error| error.at_frame(record.frame).in_format(NAME);
+        check_narrow_time(record.time.unwrap_or_default()).map_err(place)?;
         if atoms.indices().is_none() && atoms.columns().is_none() {
             is_whole_frame(record.bytes, record.offset, self.n_atoms).map_err(place)?;
             let start = out.len();

@@ -82,6 +82,7 @@ fn reading_is_counted_as_reading_and_decoding_as_decoding() {
         origin: known.origin,
         index_path: None,
         index_note: None,
+        wrong_index: None,
         truncation: None,
         damaged: Vec::new(),
         extended: false,

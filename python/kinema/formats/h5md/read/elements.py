@@ -145,7 +145,8 @@ def _regular(opened: H5mdFile, axis: Any, name: str, n_rows: int) -> tuple[NDArr
     start = 0 if offset is None or offset.size != 1 else offset.reshape(-1)[0].item()
     if n_rows > 1 and not stride > 0:
         raise opened.corrupt(f"{axis.name} is the interval between rows, expected more than zero, found {stride}")
-    if name == "step" and max(abs(start), abs(start + stride * n_rows)) >= 2**63:
+    last = start + stride * (max(n_rows, 1) - 1)
+    if name == "step" and not (-(2**63) <= start <= last < 2**63 and stride < 2**63):
         raise opened.corrupt(f"{axis.name} makes steps that no 64-bit integer holds")
     count = np.arange(n_rows, dtype=np.int64)
     if name == "step" and float(stride).is_integer() and float(start).is_integer():

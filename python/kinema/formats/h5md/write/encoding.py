@@ -22,7 +22,7 @@ from kinema.formats.hdf5.filters import encodable_again, encoded_by_core, filter
 from kinema.formats.hdf5.library_encoder import encode_by_library
 from kinema.formats.hdf5.rounding import Rounding
 from kinema.formats.hdf5.storage import Storage, create_dataset
-from kinema.writing.frames import EncodedChunk, EncodedRows
+from kinema.writing.frames import EncodedChunk, EncodedRows, check_numbers_kept
 
 __all__ = ["ChunkEncoder", "Preparation"]
 
@@ -49,8 +49,13 @@ class Preparation:
         same = dtype == self.dtype and dtype.isnative
         return same and self.unit_size == 1.0 and self.factor == 1.0 and self.rounding is None
 
-    def check(self, values: NDArray[Any]) -> None:
-        """Raises ArgumentError where storing as `dtype` alone exceeds the bound that was asked for."""
+    def check(self, values: NDArray[Any], name: str = "values", *, first: int = 0) -> None:
+        """Raises ArgumentError where storing as `dtype` alone exceeds the bound that was asked for, and
+        UnsupportedFormatError for numbers that `dtype` does not hold; `first` is the number of the first row."""
+        largest = float(np.finfo(self.dtype).max) if self.dtype.kind == "f" else np.inf
+        largest *= self.unit_size if self.factor == 1.0 else 1.0 / self.factor
+        if values.dtype.kind == "f" and largest < float(np.finfo(values.dtype).max):
+            check_numbers_kept(name, values, largest, first=first)
         if self.rounding is None or not self._narrows(values) or not values.size:
             return
         largest = max(np.nanmax(values), -np.nanmin(values)) / self.unit_size
@@ -139,7 +144,7 @@ class ChunkEncoder:
         end = max(stop - stop % rows, begin)
         if self.storage.chunks is None:
             begin = end = stop
-        self.preparation.check(values)
+        self.preparation.check(values, first=first)
         chunks: list[EncodedChunk] = []
         if begin < end:
             whole = self.prepared(values[begin - first : end - first])

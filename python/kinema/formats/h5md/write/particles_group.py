@@ -17,7 +17,13 @@ from kinema.formats.h5md.write.options import Bound, FileOptions
 from kinema.formats.h5md.write.series import CountedRows, Series
 from kinema.formats.h5md.write.steps import StepAxis
 from kinema.formats.hdf5.storage import Storage, create_dataset, series_storage, write_dataset
-from kinema.writing.frames import FrameArrays, check_rising
+from kinema.writing.frames import (
+    FrameArrays,
+    check_cells_kept,
+    check_rising,
+    check_times_kept,
+    counted_steps,
+)
 
 __all__ = ["TrajectoryGroup"]
 
@@ -50,7 +56,8 @@ class TrajectoryGroup:
 
     @staticmethod
     def check_first(options: FileOptions, first: FrameArrays | None) -> None:
-        """Raises ArgumentError where the first frame contradicts the options; nothing is created yet."""
+        """Raises ArgumentError if the first frame contradicts the options, UnsupportedFormatError if a reader would not
+        give it back; nothing is created yet."""
         if first is not None and options.fields is not None and set(options.fields) != set(first.fields):
             raise ArgumentError(f"the frame has {', '.join(first.fields)}, expected {', '.join(options.fields)}")
         if options.bound is not None and "positions" not in _names(options, first):
@@ -59,7 +66,10 @@ class TrajectoryGroup:
         if options.boundary is not None and "periodic" in options.boundary and not has_cell:
             raise ArgumentError("boundary is periodic, but no cell is given; give cell= or boundary='none'")
         for name, values in {} if first is None else first.fields.items():
-            _preparation(name, options).check(values)
+            if isinstance(values, np.ndarray):
+                _preparation(name, options).check(values, name)
+        if first is not None:
+            _check_kept(first, _edges_preparation(first.cells, options), options.units.divisor("times"), 0)
 
     @classmethod
     def create(
@@ -85,12 +95,9 @@ class TrajectoryGroup:
             cells = options.cell[None]
         if isinstance(cells, np.ndarray) and "edges" not in box:
             elements.append(box.create_group("edges"))
-            narrow = cells.dtype.kind == "f" and cells.dtype.itemsize <= 4
-            kind = np.dtype("<f4" if narrow else "<f8")
-            make_edges = partial(_make_edges, elements[-1], kind, options)
-            edges = Series(
-                make_edges(), preparation=Preparation(kind, options.units.divisor("positions")), make=make_edges
-            )
+            preparation = _edges_preparation(cells, options)
+            make_edges = partial(_make_edges, elements[-1], preparation.dtype, options)
+            edges = Series(make_edges(), preparation=preparation, make=make_edges)
         dialect, units = options.dialect, options.units
         axis = StepAxis(
             elements,
@@ -114,8 +121,11 @@ class TrajectoryGroup:
             has = None if self.fixed_cell is None else self.fixed_cell.tolist()
             raise ArgumentError(f"cannot append with cell={cell.tolist()}, the file has {has}")
 
-    def check(self, frames: FrameArrays) -> None:
-        """Raises ArgumentError for frames that this group cannot take: other fields, no cell, a step too low, ..."""
+    def check(self, frames: FrameArrays, first: int) -> None:
+        """Raises ArgumentError for frames that this group cannot take: other fields, no cell, a step too low, ...
+
+        UnsupportedFormatError for those that a reader would not give back; `first` is the number of the first frame.
+        """
         for name in self.fields:
             if name not in frames.fields:
                 raise ArgumentError(f"{name} are missing, but the file has them for each frame")
@@ -124,8 +134,9 @@ class TrajectoryGroup:
                 have = ", ".join(self.fields)
                 raise ArgumentError(f"the file has {have} but not {name}; give fields= with all of them when making it")
             if isinstance(values, np.ndarray):  # announced rows were checked where they were encoded
-                self.fields[name].preparation.check(values)
+                self.fields[name].preparation.check(values, name, first=first)
         self._check_cells(frames.cells)
+        _check_kept(frames, None if self.edges is None else self.edges.preparation, self.axis.time_size, first)
         if frames.times is not None and not self.axis.with_times:
             raise ArgumentError("time is given, but the file has none: the first frame had none")
         if frames.times is None and self.axis.with_times:
@@ -163,8 +174,7 @@ class TrajectoryGroup:
             self.edges.extend(cells)
         steps = frames.steps
         if steps is None:
-            start = 0 if self.last_step is None else self.last_step + 1
-            steps = np.arange(start, start + n, dtype=np.int64)
+            steps = counted_steps(-1 if self.last_step is None else self.last_step, 1, n)
         self.axis.extend(steps, frames.times)
         self.last_step = int(steps[-1])
         self.last_time = None if frames.times is None else float(frames.times[-1])
@@ -207,6 +217,21 @@ def _names(options: FileOptions, first: FrameArrays | None) -> tuple[str, ...]:
 def _preparation(name: str, options: FileOptions) -> Preparation:
     bound = options.bound if name == "positions" else None
     return Preparation(options.dtype, options.units.divisor(name), None if bound is None else bound.rounding)
+
+
+def _edges_preparation(cells: NDArray[Any] | None, options: FileOptions) -> Preparation:
+    narrow = cells is not None and cells.dtype.kind == "f" and cells.dtype.itemsize <= 4
+    return Preparation(np.dtype("<f4" if narrow else "<f8"), options.units.divisor("positions"))
+
+
+def _check_kept(frames: FrameArrays, edges: Preparation | None, time_size: float, first: int) -> None:
+    """Raises UnsupportedFormatError for cells and times that a reader would not give back."""
+    with np.errstate(over="ignore", under="ignore"):
+        if frames.cells is not None and edges is not None:
+            stored = (frames.cells / edges.unit_size).astype(edges.dtype)
+            check_cells_kept(frames.cells, stored.astype(np.float64) * edges.unit_size, first=first)
+        if frames.times is not None:
+            check_times_kept(frames.times, frames.times / time_size, first=first)
 
 
 def _with_length(cell: NDArray[Any]) -> NDArray[np.bool_]:

@@ -95,7 +95,7 @@ class StepAxis:
     ) -> None:
         """`time_size`: the file's unit of time in ps; `mark_time` gives a data set of times its unit."""
         self._elements, self._mark_time = elements, mark_time
-        self.with_times, self._time_size = with_times, time_size
+        self.with_times, self.time_size = with_times, time_size
         self._stride: Stride | None = None
         self.rows = 0
         self._head: tuple[list[NDArray[np.int64]], list[NDArray[np.float64]]] = ([], [])
@@ -113,8 +113,8 @@ class StepAxis:
 
     def extend(self, steps: NDArray[np.int64], times: NDArray[np.float64] | None) -> None:
         """Takes steps (n,) and times (n,) in ps, None without times."""
-        if times is not None and self._time_size != 1.0:
-            times = times / self._time_size
+        if times is not None and self.time_size != 1.0:
+            times = times / self.time_size
         if self._steps is None and not self._follows(steps, times):
             self._make_data_sets()
         if self._steps is not None:

@@ -17,7 +17,7 @@ use crate::container::text::lines::without_end;
 use crate::container::text::{Words, is_blank, parse_i64, parse_three};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::lines::{TextFrames, TextHead, TextHeads};
-use crate::format::scan;
+use crate::format::scan::{self, FrameHeaders};
 use crate::format::{Decoded, Decoder, Header, Request, Scan, ScanOptions, Scratch, Segment, Wanted};
 use crate::frame::{BlockMut, Fields};
 use crate::index::{Index, TableIndex};
@@ -231,6 +231,14 @@ impl Decoder for ClassicDecoder {
 
     fn scan(&self, source: &dyn Source, options: &ScanOptions<'_>) -> Result<Scan> {
         scan::scan(source, &self.heads(), options, scan::PARALLEL_FROM)
+    }
+
+    fn first_frame(&self) -> Option<u64> {
+        Some(self.heads().first())
+    }
+
+    fn compare_frame(&self, source: &dyn Source, table: &TableIndex, frame: u64, whole: bool) -> Result<()> {
+        scan::compare_frame(source, &self.heads(), table, frame, whole)
     }
 
     fn supports_ranged_scan(&self) -> bool {

@@ -1,0 +1,120 @@
+"""Digests of the bytes of a file that a checkpoint counts: no run continues in a file that was changed since.
+
+Only bytes that no later write changes are digested, as a run may continue after its checkpoint was saved. They are cut
+into cells on a grid: of up to 64 MiB all are read, of more every second, fourth, ... cell, and always the last one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import blake2b
+from typing import TypeAlias
+
+from kinema.errors import CorruptFileError, TruncatedFileError, from_os
+
+__all__ = ["CountedBytes", "Digests", "Run", "packed", "unpacked"]
+
+_CELL = 1 << 20
+_MOST_CELLS = 64
+_DIGEST = 8
+
+Run: TypeAlias = tuple[int, int]
+"""First byte of a run that does not change any more, and the byte after it."""
+Digests: TypeAlias = list[tuple[int, int, str]]
+"""First byte, the byte after the last one, digest in hexadecimal digits."""
+
+
+class CountedBytes:
+    """Digests of runs of a file; what has been read once is not read again."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, Run], str] = {}
+
+    def digests(self, path: str, runs: Iterable[Run]) -> Digests:
+        """Of chosen cells of the runs. Raises as `open`, and TruncatedFileError for a file that ends before."""
+        cells = _chosen(runs)
+        chosen = set(cells)
+        self._known = {key: digest for key, digest in self._known.items() if key[0] != path or key[1] in chosen}
+        todo = [cell for cell in cells if (path, cell) not in self._known]
+        for cell, digest in zip(todo, _read(path, todo), strict=True):
+            self._known[path, cell] = digest
+        return [(*cell, self._known[path, cell]) for cell in cells]
+
+    @staticmethod
+    def check(path: str, counted: Sequence[tuple[int, int, str]]) -> None:
+        """Compares the bytes of a file with digests.
+
+        Raises CorruptFileError or TruncatedFileError with the first bytes that differ, and as `open`.
+        """
+        for (start, stop, expected), found in zip(counted, _read(path, [one[:2] for one in counted]), strict=True):
+            if expected != found:
+                raise CorruptFileError(
+                    f"{path}: byte {start}: bytes {start} to {stop - 1}, which the checkpoint counts, were changed "
+                    f"since they were written, expected digest {expected}, found {found}; bring the file back as it "
+                    "was, or remove the checkpoint to begin anew",
+                    path=path,
+                    offset=start,
+                )
+
+
+def packed(counted: Mapping[str, Digests]) -> bytes:
+    """Digests by the names of files, to be stored."""
+    return json.dumps(counted).encode()
+
+
+def unpacked(stored: bytes) -> dict[str, Digests]:
+    """Back from `packed`; ValueError for other bytes."""
+    found = json.loads(stored)
+    if not isinstance(found, dict):
+        raise ValueError("these are no digests")
+    try:
+        digests = {str(name): [(int(a), int(b), str(digest)) for a, b, digest in of] for name, of in found.items()}
+    except TypeError as error:
+        raise ValueError(str(error)) from None
+    if any(not 0 <= start < stop <= start + _CELL for of in digests.values() for start, stop, _ in of):
+        raise ValueError("these are no bytes of a file")
+    return digests
+
+
+def _chosen(runs: Iterable[Run]) -> list[Run]:
+    """Cells of the runs: at most so many, and the last one."""
+    cells = [
+        (max(start, at), min(stop, at + _CELL))
+        for start, stop in runs
+        for at in range(start - start % _CELL, stop, _CELL)
+    ]
+    # a power of two: the same cells are chosen again as the file grows
+    stride = 1 << max(0, -(-len(cells) // _MOST_CELLS) - 1).bit_length()
+    chosen = cells[::stride]
+    return chosen if not cells or chosen[-1] == cells[-1] else [*chosen, cells[-1]]
+
+
+def _read(path: str, cells: Sequence[Run]) -> Iterable[str]:
+    """Digests of cells, one after the other."""
+    if not cells:
+        return
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise from_os("cannot read what was written", error, path=path) from None
+    try:
+        for start, stop in cells:
+            digest, at = blake2b(digest_size=_DIGEST), start
+            while at < stop:
+                data = os.pread(descriptor, stop - at, at)
+                if not data:
+                    raise TruncatedFileError(
+                        f"{path}: byte {at}: the file is shorter than what was written of it, expected at least "
+                        f"{stop} bytes, found {at}",
+                        path=path,
+                        offset=at,
+                    )
+                digest.update(data)
+                at += len(data)
+            yield digest.hexdigest()
+    except OSError as error:
+        raise from_os("cannot read what was written", error, path=path) from None
+    finally:
+        os.close(descriptor)

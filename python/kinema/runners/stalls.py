@@ -1,0 +1,87 @@
+"""`Stall`: how long a worker that has work has made no progress, and when that is to be noted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kinema.values import dataclass
+
+__all__ = ["Activity", "Stall", "activity"]
+
+# seconds without progress of a worker that has work, until that is noted
+NO_PROGRESS = 10.0
+# share of these between two looks at its process
+_LOOK = 0.1
+# share of these for which it must have used no CPU time to be called idle
+_IDLE = 0.5
+
+
+@dataclass(frozen=True)
+class Activity:
+    """What a process does: whether it is stopped, as by SIGSTOP, and the CPU time that it has used, in clock ticks."""
+
+    stopped: bool
+    ticks: int
+
+
+def activity(pid: int | None) -> Activity | None:
+    """Of a process of this machine; None if it has ended, and on systems without /proc."""
+    try:
+        # the name of the program, in brackets, may hold anything
+        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+        return Activity(fields[0] in ("T", "t"), int(fields[11]) + int(fields[12]))
+    except (OSError, IndexError, ValueError):
+        return None
+
+
+class Stall:
+    """The time for which one worker has made no progress although it had work.
+
+    Attributes
+    ----------
+    seconds : float
+    """
+
+    def __init__(self) -> None:
+        self.progressed()
+
+    def progressed(self) -> None:
+        """It has made progress, or has no work: the time counts from zero."""
+        self.seconds = self._idle = self._unlooked = 0.0
+        self._noted = False
+        self._last: Activity | None = None
+
+    def is_due(self, seconds: float, pid: int | None = None, *, reports: bool = True) -> bool:
+        """Adds seconds without a report of progress; whether a note is due.
+
+        Parameters
+        ----------
+        seconds : float
+        pid : int, optional
+            Its process, if that is one of this machine.
+        reports : bool
+            Whether it reports progress at all. If not, using CPU time is progress.
+        """
+        self.seconds += seconds
+        self._unlooked += seconds
+        if self._unlooked >= _LOOK * NO_PROGRESS:
+            now = activity(pid)
+            is_idle = now is not None and self._last is not None and now.ticks == self._last.ticks
+            if not (reports or is_idle):
+                self.progressed()
+            self._idle = self._idle + self._unlooked if is_idle else 0.0
+            self._last, self._unlooked = now, 0.0
+        return not self._noted and self.seconds >= NO_PROGRESS
+
+    def noted(self) -> None:
+        """The note has been given; the next is due if there was progress meanwhile."""
+        self._noted = True
+
+    def reason(self, pid: int | None) -> str:
+        """In words: what its process does instead."""
+        now = activity(pid)
+        if now is not None and now.stopped:
+            return "it is stopped, SIGCONT continues it"
+        if self._idle >= _IDLE * NO_PROGRESS:
+            return "it uses no CPU time: it waits for something, such as a lock or the storage"
+        return "see whether it still runs"

@@ -1,0 +1,1 @@
+"""Programs that tests run: `kinema` in their own process, child processes, ranks of MPI that stay."""
