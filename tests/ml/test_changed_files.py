@@ -132,6 +132,9 @@ CASES = {name: (of_archive, *how, samples) for name, how in ARCHIVES.items()} | 
 def test_a_file_that_is_changed_is_an_error_of_the_batch(tmp_path: Path, name: str, change: str, cached: bool) -> None:
     dataset, suffix, write, values = CASES[name]
     ways = ["batches", "loader"] if cached else list(WAYS)
+    if change == "touched" and dataset is of_frames:
+        # a process that opens so small a trajectory compares all of it with what the data set knows
+        ways = [way for way in ways if way not in ("first_batch", "normalising")]
     for number, way in enumerate(ways):
         folder = tmp_path / str(number)
         folder.mkdir()

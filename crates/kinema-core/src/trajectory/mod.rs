@@ -188,6 +188,9 @@ impl Scanned {
     }
 }
 
+/// The open file of a part, and the same with the files that it names where it names any.
+type OpenPart = (Arc<dyn Source>, Option<Arc<MultiFileSource>>);
+
 /// The files of a trajectory, opened: what all handles on them share.
 pub struct TrajectoryFiles {
     paths: Vec<PathBuf>,
@@ -305,8 +308,7 @@ impl TrajectoryFiles {
         self.open_part(part).map(|(first, multi)| multi.map_or(first, |multi| multi as Arc<dyn Source>))
     }
 
-    /// The open file of a part, and with those that it names where it names any.
-    fn open_part(&self, part: usize) -> Result<(Arc<dyn Source>, Option<Arc<MultiFileSource>>)> {
+    fn open_part(&self, part: usize) -> Result<OpenPart> {
         let first = self.handles.get((part, 0), &self.paths[part])?;
         let multi = self.scanned().and_then(|scanned| scanned.parts.get(part));
         let multi = multi.and_then(|scanned| self.multi_file(part, &first, &*scanned.decoder));
