@@ -1,12 +1,13 @@
 """Loops over samples: Kinema's loaders beside NumPy, h5py, LMDB, WebDataset and zarr, in one run, warm and cold.
 
-    python benchmarks/ml_peers.py [--samples 4096] [--features 8691] [--tries 3] [--folder FOLDER]
+    python benchmarks/ml_peers.py [--samples 4096] [--features 8691] [--tries 5] [--folder FOLDER]
 
 Every loop gives all samples once, in random order, as batches of x (256, features) and y (256,) of float64: tensors if
-torch is installed, else arrays. All batches are looked at. Rates are the best of several tries, in which the loops take
-turns; each loop has run an epoch before, so that its workers are there. "cold": no page of the files is in the page
-cache. It prints what it measures beside the goals, and judges nothing; of packages that are missing it says so. All are
-there in the environment of `make test-ml` after `pip install lmdb webdataset "zarr>=3"` in it.
+torch is installed, else arrays. All batches are looked at. Rates, and ratios of rates of one try, are medians of
+several tries, in which the loops take turns; each loop has run an epoch before, so that its workers are there. "cold":
+no page of the files is in the page cache. It prints what it measures beside the goals, and judges nothing; of packages
+that are missing it says so. All are there in the environment of `make test-ml` after `pip install lmdb webdataset
+"zarr>=3"` in it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import io
 import mmap
 import multiprocessing
 import os
+import statistics
 import tarfile
 import tempfile
 import time
@@ -44,7 +46,7 @@ Epoch = Callable[[], Iterator[tuple[Any, Any]]]
 
 READ, LOADER, ARRAYS = "dataset.read, one reader", "Loader", "Loader, arrays of NumPy"
 TORCH, PROCESSES = f"DataLoader, {WORKERS} workers", f"{WORKERS} processes without torch"
-PLAIN, MAPPED = "plain read, in order", "NumPy, memory map"
+PLAIN, ROWS, MAPPED = "plain read, in order", "plain reads, row by row", "NumPy, memory map"
 
 
 @dataclass
@@ -58,7 +60,8 @@ class Loop:
     """Gives x and y of all samples."""
     counts: bool = True
     """Whether these are the samples; else bytes alone."""
-    rates: dict[str, float] = field(default_factory=dict)
+    rates: dict[str, list[float]] = field(default_factory=lambda: {"warm": [], "cold": []})
+    """Of each try."""
     cpu: float = float("inf")
     """Milliseconds of this process for each batch, warm."""
 
@@ -236,6 +239,22 @@ def of_plain_read(samples: Samples) -> Epoch:
     return epoch
 
 
+def of_plain_rows(samples: Samples) -> Epoch:
+    """Each row of x by one read, those of a batch in the order of the file."""
+    with h5py.File(samples.hdf5) as file:
+        begin = file["x"].id.get_offset()
+    out = np.empty((BATCH, samples.features))
+
+    def epoch() -> Iterator[tuple[Any, Any]]:
+        with samples.hdf5.open("rb", buffering=0) as file:
+            for ids in samples.batches():
+                for row, number in enumerate(np.sort(ids).tolist()):
+                    os.preadv(file.fileno(), [out[row]], begin + number * out[row].nbytes)
+                yield len(ids), None
+
+    return epoch
+
+
 def of_map(samples: Samples) -> Epoch:
     """NumPy's memory map; what is taken of it by a list is a copy."""
 
@@ -264,7 +283,8 @@ class H5pySamples:
     """A data set of torch that opens the file in each worker, as most write it."""
 
     def __init__(self, path: Path, n: int) -> None:
-        self.path, self.n, self.file = path, n, None
+        self.path, self.n = path, n
+        self.file: Any = None
 
     def __len__(self) -> int:
         return self.n
@@ -356,6 +376,7 @@ def loops_of(samples: Samples) -> Iterator[Loop]:
     if has_torch:
         yield Loop(LOADER, layout, hdf5, of_loader(samples, True))
     yield Loop(PLAIN, layout, hdf5, of_plain_read(samples), counts=False)
+    yield Loop(ROWS, layout, hdf5, of_plain_rows(samples), counts=False)
     yield Loop(MAPPED, "two .npy", samples.npy, of_map(samples))
     yield Loop("h5py, sorted list", layout, hdf5, of_h5py(samples))
     if is_there("lmdb"):
@@ -391,9 +412,14 @@ def measure(samples: Samples, loops: list[Loop], tries: int) -> None:
             for loop in loops:
                 for_all_files(loop.paths, prepare)
                 rate, cpu = rate_of(loop, samples.n)
-                loop.rates[how] = max(loop.rates.get(how, 0.0), rate)
+                loop.rates[how].append(rate)
                 if how == "warm":
                     loop.cpu = min(loop.cpu, 1e3 * cpu * BATCH / samples.n)
+
+
+def ratio(one: Loop, other: Loop, how: str) -> float:
+    """Of the rates of the same try, the median."""
+    return statistics.median(a / b for a, b in zip(one.rates[how], other.rates[how], strict=True))
 
 
 def report(loops: list[Loop], sample_bytes: int) -> None:
@@ -403,22 +429,22 @@ def report(loops: list[Loop], sample_bytes: int) -> None:
     print(f"{'program':32} {'layout':18} {'warm, samples/s':>16} {'GB/s':>6} {'cold':>9} {'GB/s':>6}", end="")
     print("  Loader / this, warm  cold   CPU ms a batch, of this process")
     for loop in loops:
-        warm, cold = loop.rates["warm"], loop.rates["cold"]
+        warm, cold = (statistics.median(loop.rates[how]) for how in ("warm", "cold"))
         print(
             f"{loop.program:32} {loop.layout:18} {warm:16,.0f} {warm * sample_bytes / 1e9:6.2f} {cold:9,.0f} "
-            f"{cold * sample_bytes / 1e9:6.2f} {ours.rates['warm'] / warm:21.2f} {ours.rates['cold'] / cold:5.2f} "
+            f"{cold * sample_bytes / 1e9:6.2f} {ratio(ours, loop, 'warm'):21.2f} {ratio(ours, loop, 'cold'):5.2f} "
             f"{loop.cpu:8.2f}"
         )
     goals = [
         (ours.program, READ, "warm", 0.9),
         (ours.program, MAPPED, "warm", 1.0),
+        (ours.program, ROWS, "cold", 0.9),
         (ours.program, PLAIN, "cold", 0.9),
         (TORCH, PROCESSES, "warm", 0.9),
     ]
     for one, other, how, goal in goals:
         if one in by_name:
-            ratio = by_name[one].rates[how] / by_name[other].rates[how]
-            print(f"{one} / {other}, {how}: {ratio:.2f}, goal {goal:g}")
+            print(f"{one} / {other}, {how}: {ratio(by_name[one], by_name[other], how):.2f}, goal {goal:g}")
 
 
 def main() -> None:
@@ -426,7 +452,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--samples", type=int, default=4096)
     parser.add_argument("--features", type=int, default=8691)
-    parser.add_argument("--tries", type=int, default=3)
+    parser.add_argument("--tries", type=int, default=5)
     parser.add_argument("--folder", type=Path, help="where a folder for the files is made, and removed")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:

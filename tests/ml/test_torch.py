@@ -184,7 +184,7 @@ def test_a_forked_process_does_not_give_memory_back(path: Path) -> None:
 
 
 def test_a_worker_that_has_ended_is_named() -> None:
-    place = shared._Place(b"other", 3, os.getpid(), 1 << 20, 9, 0, "<f8", (1,))
+    place = shared._LentArray(b"other", 3, os.getpid(), 1 << 20, 9, 0, "<f8", (1,))
     with pytest.raises(WorkerError, match=f"a batch cannot be had of process {os.getpid()}, which may have ended"):
         shared._received(np.array([0]), {"x": place})
 

@@ -114,7 +114,7 @@ class _Memory(mmap.mmap):
         return np.frombuffer(self, np.uint8, count=len(self) - 1)
 
 
-class SharedBatch(Batch):
+class LentBatch(Batch):
     """A batch in such memory: it is referred to also if only another process does."""
 
     __slots__ = ()
@@ -130,7 +130,7 @@ class SharedBatch(Batch):
 
 def _new_buffers() -> Buffers:
     can_share = hasattr(os, "memfd_create") and os.path.isdir(_FILES.format("self"))
-    return Buffers(_KEPT, SharedBatch if can_share else Batch)
+    return Buffers(_KEPT, LentBatch if can_share else Batch)
 
 
 _BUFFERS: OfProcess[Buffers] = OfProcess(_new_buffers)
@@ -148,7 +148,7 @@ def _memory(array: NDArray[Any]) -> _Memory | None:
     return memory if isinstance(memory, _Memory) else None
 
 
-class _Place(NamedTuple):
+class _LentArray(NamedTuple):
     """Where an array lies: memory of a process, which is a file of it, and the array in that."""
 
     process: bytes
@@ -161,14 +161,14 @@ class _Place(NamedTuple):
     shape: tuple[int, ...]
 
 
-def _place(array: NDArray[Any]) -> _Place:
+def _place(array: NDArray[Any]) -> _LentArray:
     """Marks the memory of an array, which is not read into until `_give_back`."""
     memory = _memory(array)
     assert memory is not None
     memory[-1] = 1
     begin = array.__array_interface__["data"][0] - memory.buffer().__array_interface__["data"][0]
     where = (_PROCESS.get(), memory.number, os.getpid(), memory.file, len(memory))
-    return _Place(*where, begin, array.dtype.str, array.shape)
+    return _LentArray(*where, begin, array.dtype.str, array.shape)
 
 
 # -- the process that it is sent to ------------------------------------------------------------------------------------
@@ -179,7 +179,7 @@ def _received(ids: NDArray[np.int64], values: dict[str, Any]) -> TensorBatch:
     tensors = TensorBatch()
     tensors.ids = ids
     for name, value in values.items():
-        if isinstance(value, _Place):
+        if isinstance(value, _LentArray):
             if value.number not in buffers:
                 buffers[value.number] = _buffer(value)
             dtype = np.dtype(value.dtype)
@@ -200,7 +200,7 @@ def _no_maps() -> dict[bytes, dict[int, mmap.mmap]]:
 _IDLE: OfProcess[dict[bytes, dict[int, mmap.mmap]]] = OfProcess(_no_maps)
 
 
-def _buffer(place: _Place) -> NDArray[np.uint8]:
+def _buffer(place: _LentArray) -> NDArray[np.uint8]:
     """The memory; its process is told when no tensor, and no array below one, refers to it any more."""
     idle = _IDLE.get()
     if place.process not in idle:
@@ -215,7 +215,7 @@ def _buffer(place: _Place) -> NDArray[np.uint8]:
     return buffer
 
 
-def _mapped(place: _Place) -> mmap.mmap:
+def _mapped(place: _LentArray) -> mmap.mmap:
     try:
         file = os.open(f"{_FILES.format(place.pid)}/{place.file}", os.O_RDWR | os.O_CLOEXEC)
     except OSError as error:
