@@ -152,6 +152,33 @@ def test_frames_that_nobody_writes_are_left_out_with_a_note(
     assert any("NetCDF frame 5, byte" in note and "not written yet" in note for note in noted), noted
 
 
+def test_a_count_that_is_ahead_of_many_frames(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So many that they were once searched for the first that is not there, and not looked at one by one."""
+    made = make(tmp_path, "md.nc", 97)
+    program = Program(tmp_path / "md.nc")
+    program.put(0, made.data[: made.ends[23]])
+    program.cut(made.ends[-1])
+    Stage(monkeypatch, iter(()), random.Random(1))
+    frames = list(kn.open(program.path, stored=False).follow(timeout=500.0))
+    check(frames, made)
+    assert len(frames) == 24
+
+
+@pytest.mark.parametrize("way", [backwards, several_writers])
+def test_results_are_those_of_the_finished_file(
+    way: Callable[[Program, Made, random.Random], Steps], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = make(tmp_path, "md.nc", N_FRAMES)
+    expected = kn.analysis.RadiusOfGyration(kn.open(tmp_path / "made-1-12-0/md.nc"), weights=None).run()
+    program = Program(tmp_path / "md.nc")
+    program.put(0, made.data[: made.ends[0]])
+    program.cut(made.ends[-1])
+    Stage(monkeypatch, way(program, made, random.Random(4)), random.Random(5))
+    rgyr = kn.analysis.RadiusOfGyration(kn.open(program.path, stored=False), weights=None)
+    rgyr.follow(timeout=5.0, on_rewind="restart")
+    np.testing.assert_array_equal(rgyr.results.values, expected.results.values)
+
+
 def test_frames_of_fill_values_are_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """NetCDF fills a file that becomes longer with a number of its own, unless it is told not to."""
     made = make(tmp_path, "md.nc", N_FRAMES)

@@ -119,9 +119,7 @@ impl TrajectoryFiles {
         }
         if let (Some(catalogue), Index::Table(table)) = (self.options.catalogue.as_deref(), &part.index) {
             // who made the catalogue may be somebody else
-            let fault =
-                if table.end() == part.identity.size { None } else { Some("its frames end too early".to_owned()) };
-            let fault = fault.map_or_else(|| stored_index::fault(source, &*part.decoder, table), |how| Ok(Some(how)));
+            let fault = stored_index::fault_of_whole(source, &*part.decoder, table, part.identity.size);
             if let Some(how) = fault.map_err(place)? {
                 return Err(place(changed(ErrorKind::Corrupt, &how, Some(catalogue))));
             }

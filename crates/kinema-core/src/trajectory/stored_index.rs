@@ -10,7 +10,7 @@ use std::path::Path;
 
 use super::{IndexOrigin, Part, TrajectoryFiles, not_scanned};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::Decoder;
+use crate::format::{Decoder, ScanOptions};
 use crate::frame::Stamp;
 use crate::index::store::{self, LoadOutcome};
 use crate::index::{Index, TableIndex};
@@ -52,6 +52,28 @@ pub fn fault(source: &dyn Source, decoder: &dyn Decoder, table: &TableIndex) -> 
         }
     }
     Ok(None)
+}
+
+/// As [`fault`], of a file of which nobody looks for further frames: the index has all that it had with so many bytes.
+///
+/// # Errors
+/// Those of the source, and of scanning the bytes behind the last frame.
+pub(super) fn fault_of_whole(
+    source: &dyn Source,
+    decoder: &dyn Decoder,
+    table: &TableIndex,
+    size: u64,
+) -> Result<Option<String>> {
+    let fault = fault(source, decoder, table)?;
+    // a file that has grown since has more frames
+    if fault.is_some() || table.end() == size || source.len()? != size {
+        return Ok(fault);
+    }
+    let previous = Some(Index::Table(table.clone()));
+    let options = ScanOptions { previous, workers: 1, progress: &|_| Ok(()), skip_damaged: false };
+    let found = decoder.scan(source, &options)?.index.n_frames();
+    let left_out = || format!("it leaves out the last frames, expected {found}, found {}", table.n_frames());
+    Ok((found > table.n_frames()).then(left_out))
 }
 
 /// The first of `n` frames, the last, and others between.
@@ -112,8 +134,8 @@ fn advised(part: &Part, error: Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::Format;
     use crate::format::xtc::Xtc;
-    use crate::format::{Format, ScanOptions};
     use crate::index::TableBuilder;
     use crate::source::{MemorySource, ReadLog};
 
@@ -167,6 +189,26 @@ mod tests {
         changed(&|forged| forged[199].2 += 1.0);
         changed(&|forged| forged.iter_mut().for_each(|frame| frame.2 += 1e-3));
         changed(&|forged| (forged[0].0, forged[1].0) = (forged[0].0 - 4, forged[1].0 + 4));
+    }
+
+    #[test]
+    fn an_index_that_is_not_extended_has_the_last_frames() {
+        let bytes = MIXED.repeat(5);
+        for cut in [0, 9] {
+            let source = MemorySource::new("md.xtc", &bytes[..bytes.len() - cut]);
+            let size = source.len().expect("in memory");
+            let decoder = Xtc.open(&source).expect("it is XTC");
+            let frames = honest(&source, &*decoder);
+            assert_eq!(frames.len(), if cut > 0 { 19 } else { 20 });
+            let found = |frames: &Frames, size: u64| {
+                fault_of_whole(&source, &*decoder, &table(0, frames), size).expect("readable")
+            };
+            // the incomplete last frame is none
+            assert_eq!(found(&frames, size), None);
+            let left_out = found(&frames[..16].to_vec(), size).expect("frames are left out");
+            assert!(left_out.contains("leaves out the last frames"), "{left_out}");
+            assert_eq!(found(&frames[..16].to_vec(), size - 100), None, "the file has grown");
+        }
     }
 
     #[test]

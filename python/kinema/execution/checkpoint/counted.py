@@ -17,7 +17,7 @@ from kinema.errors import CorruptFileError, TruncatedFileError, from_os
 __all__ = ["CountedBytes", "Digests", "Run", "packed", "unpacked"]
 
 _CELL = 1 << 20
-_MOST_CELLS = 64
+_MOST_BYTES, _MOST_CELLS = 64 << 20, 1024
 _DIGEST = 8
 
 Run: TypeAlias = tuple[int, int]
@@ -79,14 +79,16 @@ def unpacked(stored: bytes) -> dict[str, Digests]:
 
 
 def _chosen(runs: Iterable[Run]) -> list[Run]:
-    """Cells of the runs: at most so many, and the last one."""
+    """Cells of the runs: at most so many, of so many bytes, and the last one."""
     cells = [
         (max(start, at), min(stop, at + _CELL))
         for start, stop in runs
+        if start < stop
         for at in range(start - start % _CELL, stop, _CELL)
     ]
     # a power of two: the same cells are chosen again as the file grows
-    stride = 1 << max(0, -(-len(cells) // _MOST_CELLS) - 1).bit_length()
+    too_many = max(-(-len(cells) // _MOST_CELLS), -(-sum(stop - start for start, stop in cells) // _MOST_BYTES))
+    stride = 1 << max(0, too_many - 1).bit_length()
     chosen = cells[::stride]
     return chosen if not cells or chosen[-1] == cells[-1] else [*chosen, cells[-1]]
 
