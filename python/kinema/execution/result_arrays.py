@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -191,8 +191,11 @@ def columns_of(array: Any, places: int | list[int]) -> Any:
     return array[:, places]
 
 
-def opened(path: str, mode: str) -> Any:
-    """A file of h5py's, which is imported when it is needed."""
+def opened(path: str, mode: Literal["r", "r+", "w"]) -> Any:
+    """A file of h5py's, which is imported when it is needed, to be used as a context.
+
+    OSError when one that was written is closed, and something of it is not on the disk.
+    """
     import h5py
 
     if mode != "w" and os.path.exists(path):
@@ -203,9 +206,11 @@ def opened(path: str, mode: str) -> Any:
     if mode == "r":
         # as anybody opens it: a file that is open twice in one process must be opened alike
         return h5py.File(path, mode)
+    from kinema.formats.hdf5.output import written_in_place
+
     # the layout of HDF5 1.8: attributes of any length, and no mark in the file that it is open, which a process that is
     # killed would leave; no lock, which network file systems may not have
-    return h5py.File(path, mode, libver=("v108", "v108"), locking=False)
+    return written_in_place(path, mode)
 
 
 def from_h5py(doing: str, error: OSError, path: str) -> Error:

@@ -155,7 +155,7 @@ class ResultFile:
                 self.make(file, "frames", (self._n_frames,), np.dtype("<i8"), {})
                 self.make(file, "time", (self._n_frames,), np.dtype("<f8"), {"unit": "ps"})
         except OSError as error:
-            raise from_h5py("cannot write results", error, self.part) from None
+            raise from_h5py("cannot write results", error, self.path) from None
         self._open()
         first = 0
         for some in self._frames.split(_CHUNK_BYTES // 8):
@@ -264,7 +264,7 @@ class ResultFile:
                 one.sync()
             os.fsync(self._descriptor)
         except OSError as error:
-            raise from_os("cannot write results", error, self.part) from None
+            raise from_os("cannot write results", error, self.path) from None
 
     def finish(self) -> None:
         """Marks the file as complete and gives it its name."""
@@ -291,7 +291,7 @@ class ResultFile:
         except OSError as error:
             if isinstance(error, Error):
                 raise
-            raise from_h5py("cannot write results", error, self.part) from None
+            raise from_h5py("cannot write results", error, self.path) from None
         finally:
             self.close()
 
@@ -399,7 +399,7 @@ class ResultFile:
             with opened(self.part, "r+") as file:
                 self.make(file, dataset.name, shape, values.dtype, attributes)
         except OSError as error:
-            raise from_h5py("cannot write results", error, self.part) from None
+            raise from_h5py("cannot write results", error, self.path) from None
         self.sync()
 
     def make(
@@ -435,7 +435,7 @@ class ResultFile:
                 data = data[written:]
                 at += written
         except OSError as error:
-            raise from_os("cannot write results", error, self.part) from None
+            raise from_os("cannot write results", error, self.path) from None
 
 
 def _joined(runs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -126,11 +126,13 @@ class FileForHdf5(io.RawIOBase):
 
 
 class NewBytes(FileForHdf5):
-    """A file that HDF5 makes. The kernel writes it to the storage meanwhile, so that the sync at its end waits less."""
+    """A file that HDF5 makes, or one of our own that it changes in place. The kernel writes it to the storage meanwhile,
+    so that the sync at its end waits less."""
 
-    def __init__(self, name: str) -> None:
-        """OSError if the file cannot be made."""
-        super().__init__(os.open(name, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666))
+    def __init__(self, name: str, *, new: bool = True) -> None:
+        """OSError if the file cannot be made, or opened."""
+        flags = os.O_CREAT | os.O_TRUNC if new else 0
+        super().__init__(os.open(name, os.O_RDWR | os.O_CLOEXEC | flags, 0o666))
         self._waiting = 0
 
     def forget(self) -> None:

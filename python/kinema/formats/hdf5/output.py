@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import h5py
 
@@ -23,6 +23,7 @@ __all__ = [
     "OutputPartFile",
     "damaged_file_errors",
     "hdf5_errors",
+    "written_in_place",
 ]
 
 # HDF5's format of version 1.8: the one that H5MD recommends, and the latest whose files a killed process leaves
@@ -205,6 +206,34 @@ class GrowingFile:
     def discard(self) -> None:
         """Closes the file as it was last committed."""
         self._discard()
+
+
+@contextmanager
+def written_in_place(path: str, mode: Literal["w", "r+"]) -> Iterator[Any]:
+    """A file of our own, open as an h5py file: a new one, or one whose structure is added to.
+
+    HDF5 sees no error of the system, after which it would keep objects that it has freed: OSError when the file is
+    closed if something of what was written is not in it.
+    """
+    content = NewBytes(path, new=mode == "w")
+    try:
+        h5 = h5py.File(content, mode, libver=LIBVER)
+        try:
+            yield h5
+        except BaseException:
+            content.forget()
+            # what HDF5 reads again may not be there
+            with suppress(OSError, RuntimeError):
+                h5.close()
+            raise
+        h5.close()
+        content.check()
+    except RuntimeError:
+        # of what HDF5 has read again of bytes that are not there
+        content.check()
+        raise
+    finally:
+        content.close()
 
 
 @contextmanager

@@ -155,12 +155,10 @@ class SamplesH5(ArrayFormat):
                 row += batch.n_samples
 
     def _make_structure(self, path: str, rows: int) -> None:
-        import h5py
-
-        from kinema.formats.hdf5.output import LIBVER, hdf5_errors
+        from kinema.formats.hdf5.output import hdf5_errors, written_in_place
         from kinema.formats.hdf5.storage import Storage, create_dataset
 
-        with hdf5_errors(path), h5py.File(path, "w", libver=LIBVER, locking=False) as file:
+        with hdf5_errors(path), written_in_place(path, "w") as file:
             for array in self.arrays:
                 folder, _, name = array.name.rpartition("/")
                 parent = file.require_group(folder) if folder else file
