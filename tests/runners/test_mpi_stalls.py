@@ -132,6 +132,21 @@ def test_a_signal_ends_ranks_that_are_stopped(
     assert not (folder / "a.xtc").exists()
 
 
+def test_nothing_is_asked_of_ranks_that_did_not_answer(mpi: Any, folder: Path) -> None:
+    work = """
+        try:
+            mpi.map(part, range(8))
+        except KeyboardInterrupt:
+            try:
+                mpi.map(part, range(8))
+            except kn.WorkerError as error:
+                say(error)"""
+    (folder / "script.py").write_text(mpi.begin + BEGIN + SIGNALLED.format(name="SIGINT", work=work, handled=False))
+    found, out, err = mpi.ended(mpi.started(2, ["script.py"], folder))
+    assert found != 0
+    assert out.startswith("rank 1 did not answer after a signal"), out + err
+
+
 def test_what_is_done_is_saved_although_a_rank_is_stopped(mpi: Any, folder: Path) -> None:
     work = PASS.format(', checkpoint="run.ckpt", checkpoint_interval=1000')
     text = mpi.begin + BEGIN + SIGNALLED.format(name="SIGTERM", work=work, handled=False)

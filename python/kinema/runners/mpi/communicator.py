@@ -16,7 +16,7 @@ import numpy as np
 from mpi4py import MPI
 
 from kinema.cache.mpi.progress import sleep_between
-from kinema.errors import ArgumentError, CancelledError, says_enough
+from kinema.errors import ArgumentError, CancelledError, WorkerError, says_enough
 from kinema.runners.mpi.launcher import launched
 from kinema.runners.mpi.shared_counter import Counter
 from kinema.runners.serialization import serialize_error
@@ -114,7 +114,14 @@ class Ranks:
         return self.rank == 0
 
     def broadcast(self, message: Any = None) -> Any:
-        """The message of rank 0 on all ranks; collective. Waiting sleeps between tests."""
+        """The message of rank 0 on all ranks; collective. Waiting sleeps between tests.
+
+        WorkerError on rank 0 if some did not answer after a signal: what they still send is of another call.
+        """
+        if self.silent is not None:
+            raise WorkerError(
+                f"{self._silent_ranks()} did not answer after a signal; this MPI runner is of no use any more"
+            )
         packed = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL) if self.is_root else b""
         return pickle.loads(broadcast_bytes(self.comm, packed))
 
@@ -138,9 +145,11 @@ class Ranks:
 
     def _abort(self, code: int) -> None:
         """Ends all ranks, also those that are stopped."""
-        which = ", ".join(f"rank {rank}" for rank in sorted(self.silent or ())) or "a rank"
-        print(f"kinema: {which} does not answer, all ranks are ended", file=sys.stderr, flush=True)
+        print(f"kinema: {self._silent_ranks()} does not answer, all ranks are ended", file=sys.stderr, flush=True)
         self.comm.Abort(code)
+
+    def _silent_ranks(self) -> str:
+        return ", ".join(f"rank {rank}" for rank in sorted(self.silent or ())) or "a rank"
 
     def free(self) -> None:
         """Frees everything; collective."""

@@ -10,7 +10,7 @@ import pickle
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 from mpi4py import MPI
@@ -78,7 +78,14 @@ class Agreement:
         return self.rank == 0
 
     def gathered(self, row: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The rows (n,) of all ranks, (ranks, n); raises the error of a rank that has left before it took part."""
+        """The rows (n,) of all ranks, (ranks, n)."""
+        rows = np.empty((self.size, len(row)), np.int64)
+        with self.timings.of("communicate"):
+            wait_for(self.comm.Iallgather(np.ascontiguousarray(row), rows))
+        return rows
+
+    def announced(self, row: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The same, at the start of a call; raises the error of a rank that has left and makes no call any more."""
         rows, row = np.empty((self.size, len(row)), np.int64), np.ascontiguousarray(row)
         with self.timings.of("communicate"):
             request = self.comm.Iallgather(row, rows)
@@ -113,6 +120,17 @@ class Agreement:
         if time.monotonic() - since > _LAST_WORD:
             self.is_broken = True
             raise error.unwrap() from None
+
+    def fail_with_left(self, rank: int) -> NoReturn:
+        """Raises the error of a rank that has left; not collective, as some ranks may have given up before."""
+        self.is_broken = True
+        while self._left is None:
+            message = self.comm.improbe(rank, _LEFT)
+            if message is None:
+                time.sleep(_LONGEST)
+            else:
+                self._left = time.monotonic(), message.recv()
+        raise self._left[1].unwrap() from None
 
     def gathered_within(self, seconds: float, row: NDArray[np.int64]) -> NDArray[np.int64] | None:
         """The same; None where not all ranks have called it within so many seconds: then the

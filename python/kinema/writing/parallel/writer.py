@@ -308,13 +308,12 @@ class ParallelWriter(RanksWriter):
         self, doing: int, error: BaseException | None, row: NDArray[np.int64] | None = None
     ) -> NDArray[np.int64]:
         """What all ranks announce at the start of a call, (ranks, COLUMNS); raises what one of them has raised."""
-        rows = self._ranks.gathered(self._announced(doing, error, row))
-        failed = rows[:, 1] != 0
+        rows = self._ranks.announced(self._announced(doing, error, row))
+        left, failed = rows[:, 0] == _LEAVE, rows[:, 1] != 0
+        if left.any():
+            self._ranks.fail_with_left(int(np.argmax(left)))
         if failed.any():
-            first = int(np.argmax(failed))
-            # whoever leaves takes part in no further call
-            self._ranks.is_broken = bool((rows[:, 0] == _LEAVE).any())
-            self._ranks.fail(first, error)
+            self._ranks.fail(int(np.argmax(failed)), error)
         different = rows[:, 0] != rows[0, 0]
         if different.any():
             rank = int(np.argmax(different))
@@ -341,13 +340,7 @@ class ParallelWriter(RanksWriter):
         rows = self._ranks.gathered_within(_FAREWELL, self._announced(_LEAVE, error, None))
         if rows is None:
             return False
-        if (rows[:, 0] == _LEAVE).all():
-            return True
-        try:
-            self._ranks.fail(int(np.argmax(rows[:, 1] != 0)), error)
-        except BaseException:
-            return False
-        return False
+        return bool((rows[:, 0] == _LEAVE).all())
 
     def _calling(self, call: Callable[[RankFile], None]) -> None:
         """Calls what all ranks call, and takes what they know of the file then."""
