@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Literal
 
 import h5py
 import numpy as np
@@ -108,7 +109,7 @@ def check(frames: list[kn.Frame], made: Made) -> None:
 def test_a_file_that_is_as_long_as_it_will_be(
     name: str,
     way: Callable[[Program, Made, random.Random], Steps],
-    on_rewind: str,
+    on_rewind: Literal["error", "restart"],
     seed: int,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -199,7 +200,8 @@ def test_data_sets_of_h5md_that_are_filled_in_any_order(tmp_path: Path, monkeypa
         place = file["particles/trajectory/position/value"].id.get_offset()
         row = file["particles/trajectory/position/value"][0].nbytes
     data = path.read_bytes()
-    for seed, on_rewind in ((1, "error"), (2, "restart"), (3, "restart")):
+    ways: tuple[tuple[int, Literal["error", "restart"]], ...] = ((1, "error"), (2, "restart"), (3, "restart"))
+    for seed, on_rewind in ways:
         rng = random.Random(seed)
         program = Program(path)
         program.put(place + row, bytes((N_FRAMES - 1) * row))
