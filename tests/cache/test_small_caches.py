@@ -122,7 +122,8 @@ def test_a_loader_with_a_cache_that_is_too_small(tmp_path: Path, order: str, cou
         seen = [batch.ids.copy() for batch in loader if (batch["samples"] == x[batch.ids]).all()]
         assert sorted(np.concatenate(seen).tolist()) == list(range(2048))
     found = counted()
-    assert found.bytes_source <= MOST * found.bytes_read, found
+    # and once what fills the cache
+    assert found.bytes_source <= MOST * found.bytes_read + cache.limit, found
 
 
 def test_what_is_staged_is_stored_whatever_was_read(tmp_path: Path, path: Path) -> None:
