@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 import kinema as kn
 from kinema.notes import collected
-from kinema.testing.extremes import check_kept, extreme_frames
 from kinema.testing.synthetic import CellKind
-from kinema.testing.writer_case import HOWS, How, WriterCase
+from kinema.testing.writer_tests.case import HOWS, How, WriterCase
+from kinema.testing.writer_tests.extremes import check_kept, extreme_frames
 from kinema.testing.written import lost_aspects
 
 __all__ = ["WriterTests"]
