@@ -85,7 +85,7 @@ class Superpose(Transform):
         found = Reference(of_reference, ref_frame, None if follows else reference, match, tol_mass)
         found.check(selection)
         emit(broken_notes(trajectory, selection, trajectory.choose()))
-        fitted = {
+        fitted: dict[str, Any] = {
             "atoms": selection.indices,
             "reference": found.positions(selection),
             "weights": weights_of(self._weights, selection, trajectory),
