@@ -14,7 +14,7 @@ from kinema.notes import collected
 from kinema.selection.atom_table import Atoms
 from kinema.testing import random_walk, read_frames, write_dl_poly_netcdf, write_netcdf
 from kinema.testing.programs.children import start_child
-from kinema.testing.writer_suite.commits import RecordedCommits
+from kinema.testing.writer_tests.commits import RecordedCommits
 
 VECTORS = ("positions", "velocities", "forces")
 CONVENTIONS = ("amber", "dl_poly")

@@ -11,7 +11,7 @@ from kinema.testing.recording import RecordedTrajectory, open_recorded
 from kinema.testing.runners import RunnerTests
 from kinema.testing.strategies import atom_choices, atom_tables, frame_choices, trajectories
 from kinema.testing.synthetic import Synthetic, random_cells, random_walk, synthetic
-from kinema.testing.writer_suite import WriterTests
+from kinema.testing.writer_tests.suite import WriterTests
 from kinema.testing.writers import (
     dcd_bytes,
     write_dcd,

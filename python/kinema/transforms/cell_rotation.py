@@ -12,13 +12,7 @@ from kinema.transforms.order import check_order
 if TYPE_CHECKING:
     from kinema.trajectory import Trajectory
 
-__all__ = ["ROTATED", "RotateCell", "rotate_cell"]
-
-ROTATED = (
-    "frames whose cell has not its first edge along x and its second in the xy plane are rotated, with positions, "
-    "velocities and forces; of left-handed cells the third edge is reversed, which gives the same lattice"
-)
-"""What is noted where frames are written so."""
+__all__ = ["RotateCell", "rotate_cell"]
 
 
 class RotateCell(Transform):

@@ -32,11 +32,10 @@ from kinema.selection.frames import FrameChoice
 from kinema.selection.readable import decode_frames
 from kinema.trajectory import Trajectory
 from kinema.transforms.base import transforms_in_words
-from kinema.transforms.cell_rotation import ROTATED, RotateCell
 from kinema.writing.conversion.append import append_frames, check_append
 from kinema.writing.conversion.blocks import write_blocks
 from kinema.writing.conversion.compare import Verification, check_verification
-from kinema.writing.conversion.frames import SourceFrames, chosen_frames
+from kinema.writing.conversion.frames import SourceFrames, chosen_frames, rotated
 from kinema.writing.conversion.outputs import TEXTS, WrittenFile, in_blocks, numbered, own_options, target_format
 from kinema.writing.conversion.records import write_records
 from kinema.writing.conversion.structure import check_structure, write_structure
@@ -273,8 +272,7 @@ def convert(
         limit = 0 if memory is None else parse_memory(memory)
         trajectory = _opened(source, topology, opened)
         if rotate_cell:
-            trajectory = trajectory.with_transform(RotateCell())
-            emit([f"{name}: {ROTATED}"])
+            trajectory = rotated(trajectory, name)
         trajectory.scan(workers=on.threads, progress=progress, search=on.runner.find_frames, skip_damaged=skip_damaged)
         chosen = chosen_frames(trajectory, start, stop, step, frames, dump)
         if skip_damaged:

@@ -19,7 +19,7 @@ import pytest
 import kinema as kn
 from kinema.testing import random_walk
 from kinema.testing.programs.children import start_child
-from kinema.testing.writer_suite.commits import RecordedCommits
+from kinema.testing.writer_tests.commits import RecordedCommits
 
 N_ATOMS = 11
 CELL = np.diag([30.0, 31.0, 32.0]).astype(np.float32)

@@ -1,5 +1,4 @@
-"""A disk that is full from some byte on, and writes that fail: an error of ours for each HDF5 output, and a process that
-works on."""
+"""Full disks, and writes that fail: an error of ours for each HDF5 output, and a process that works on."""
 
 from __future__ import annotations
 

@@ -126,8 +126,10 @@ class FileForHdf5(io.RawIOBase):
 
 
 class NewBytes(FileForHdf5):
-    """A file that HDF5 makes, or one of our own that it changes in place. The kernel writes it to the storage meanwhile,
-    so that the sync at its end waits less."""
+    """A file that HDF5 makes, or one of our own that it changes in place.
+
+    The kernel writes it to the storage meanwhile, so that the sync at its end waits less.
+    """
 
     def __init__(self, name: str, *, new: bool = True) -> None:
         """OSError if the file cannot be made, or opened."""

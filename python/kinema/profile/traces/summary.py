@@ -50,7 +50,7 @@ SCHEMA = "kinema-trace-summary"
 
 _IO = (APPLICATION, POSIX)
 # kinds that are told apart when time is split
-_SPLIT = ((APPLICATION,), (POSIX,), _IO, (COMPUTE,), (WAIT,))
+_SPLIT: tuple[tuple[str, ...], ...] = ((APPLICATION,), (POSIX,), _IO, (COMPUTE,), (WAIT,))
 _Doing = Mapping[tuple[str, ...], NDArray[np.bool_]]
 
 # points of time in pictures
@@ -198,7 +198,7 @@ def summarise(
     spans = {kind: union(begins[some], ends[some]) for kind in KINDS for some in (trace.of(kind=kind),)}
     first, last = int(begins.min()), int(ends.max())
     edges = np.linspace(first, max(last, first + _MOMENTS), _MOMENTS + 1).astype(np.int64)
-    doing = {kinds: trace.of(kind=kinds) for kinds in _SPLIT}
+    doing: _Doing = {kinds: trace.of(kind=kinds) for kinds in _SPLIT}
     doing_io, computing = doing[_IO], doing[(COMPUTE,)]
     functions = columns["function"]
     counts = np.bincount(functions, minlength=len(trace.functions))

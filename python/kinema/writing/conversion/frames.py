@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from kinema import _core
 from kinema.errors import ArgumentError
 from kinema.formats.dlpoly import of_own_atoms
 from kinema.notes import emit
@@ -15,7 +16,7 @@ from kinema.selection.atom_table import Atoms
 from kinema.selection.frames import FrameChoice, FrameSelection
 from kinema.trajectory import Trajectory
 
-__all__ = ["SourceFrames", "chosen_frames"]
+__all__ = ["SourceFrames", "chosen_frames", "rotated"]
 
 # fields that every frame has, and steps and times that the index has, in these formats
 _REGULAR = ("XTC", "DCD", "NetCDF", "DL_POLY HISTORY", "DL_POLY CONFIG")
@@ -106,6 +107,19 @@ class SourceFrames:
     def may_lack_fields(self) -> bool:
         """Whether a field that the trajectory has may not be there in every frame."""
         return any(part["hdf5"] or part["format"] not in _REGULAR for part in self.trajectory.core.parts())
+
+
+def rotated(trajectory: Trajectory, name: str) -> Trajectory:
+    """The trajectory with the transform `rotate_cell` after its own; notes that the file `name` is written so."""
+    transform = _core.Transform("rotate_cell", trajectory.n_atoms, label="rotate_cell()")
+    emit(
+        [
+            f"{name}: frames whose cell has not its first edge along x and its second in the xy plane are rotated, "
+            "with positions, velocities and forces; of left-handed cells the third edge is reversed, which gives the "
+            "same lattice"
+        ]
+    )
+    return trajectory.with_core(trajectory.core.with_transforms([*trajectory.core.transforms, transform]))
 
 
 def chosen_frames(

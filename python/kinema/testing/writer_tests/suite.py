@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import kinema as kn
 from kinema.notes import collected
 from kinema.testing.synthetic import CellKind
-from kinema.testing.writer_suite.case import HOWS, How, WriterCase
-from kinema.testing.writer_suite.extremes import check_kept, extreme_frames
+from kinema.testing.writer_tests.case import HOWS, How, WriterCase
+from kinema.testing.writer_tests.extremes import check_kept, extreme_frames
 from kinema.testing.written import lost_aspects
 
 __all__ = ["WriterTests"]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from kinema.testing.written import GivenFrames
 
 if TYPE_CHECKING:
-    from kinema.testing.writer_suite.case import WriterCase
+    from kinema.testing.writer_tests.case import WriterCase
 
 __all__ = ["check_kept", "extreme_frames"]
 
