@@ -31,7 +31,12 @@ from kinema.testing import RunnerTests, random_walk, write_dcd, write_xtc
 from kinema.testing.programs.children import all_ended, start_child
 from kinema.testing.runner_work import Sealed, SealedCount, save_at_work
 
-pytestmark = [pytest.mark.processes, pytest.mark.usefixtures("nothing_left")]
+pytestmark = pytest.mark.processes
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left(nothing_left: Path) -> None:
+    """After every test."""
 
 
 class TestProcesses(RunnerTests):

@@ -30,7 +30,6 @@ from kinema.runners.stalls import Activity, Stall
 from kinema.testing import random_walk, write_dcd
 from kinema.testing.programs.children import all_ended, start_child
 
-processes = pytest.mark.processes
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
 # seconds after which something that is waited for does not come any more
@@ -115,7 +114,7 @@ def _stop(process: WorkerProcess) -> None:
         time.sleep(0.001)
 
 
-@processes
+@pytest.mark.processes
 @pytest.mark.parametrize("of", ["pass", "command", "map"])
 def test_a_worker_that_is_stopped_is_noted(
     rmsd: Analysis, resuming: Resuming, monkeypatch: pytest.MonkeyPatch, capsys: Any, of: str
@@ -154,7 +153,7 @@ def test_a_worker_that_is_stopped_is_noted(
     assert re.match(words, note), note
 
 
-@processes
+@pytest.mark.processes
 def test_a_worker_that_is_stopped_within_a_message_is_noted(
     resuming: Resuming, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -189,7 +188,7 @@ def pipe(tmp_path: Path, resuming: Resuming) -> Path:
     return path
 
 
-@processes
+@pytest.mark.processes
 def test_a_function_that_hangs_is_noted_with_its_frames(tmp_path: Path, pipe: Path, resuming: Resuming) -> None:
     write_dcd(tmp_path / "a.dcd", random_walk(64, 3))
 
@@ -223,7 +222,7 @@ class _Reads:
         return "no frames" if path is None else "frames 3 to 5"
 
 
-@processes
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("function", "words"), [(Path.read_text, "part 2 of 2;"), (_Reads(), r"part 2 of 2 \(frames 3 to 5\);")]
 )
@@ -272,7 +271,7 @@ COMMAND = (
 CALL = 'kn.analysis.RMSD(kn.open({!r})).run(runner="processes", workers=2)'
 
 
-@processes
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("run", "whom", "name", "code"),
     [

@@ -22,6 +22,7 @@ os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="kinema-attack-cache-")
 from attack import cells, commands, faults, indices, kills, stopped  # noqa: F401
 from attack.children import preload
 from attack.trials import ATTACKS, Row, run_trials, table
+from kinema.testing.children import restore_sigint
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -34,6 +35,8 @@ def main(words: Sequence[str] | None = None) -> int:
     asked = parser.parse_args(words)
     seed = random.SystemRandom().randrange(1 << 31) if asked.seed is None else asked.seed
     print("seed", seed, flush=True)
+    # ignored in what a shell starts in the background, and then by the commands that are to hear it
+    restore_sigint()
     preload()
     rows: list[Row] = []
     for name, one in ATTACKS.items():

@@ -25,7 +25,6 @@ FORMATS: tuple[tuple[str, dict[str, Any], float], ...] = (
     ("nc", {}, 1e-4),
     ("nc", {"netcdf4": True}, 1e-4),
     ("h5md", {}, 1e-4),
-    ("h5md", {"layout": "contiguous"}, 1e-4),
     ("history", {}, 1e-4),
 )
 N_ATOMS = 23
@@ -101,10 +100,9 @@ class Work:
 
     def go_on(self) -> None:
         """Continues what is left with mode="a", as its user would, to the last frame."""
-        path = self.left()
+        path, n_frames = self.left(), self.check()
         if path is not None and path != self.path:
             path.rename(self.path)
-        n_frames = self.check()
         if not n_frames:
             self.path.unlink(missing_ok=True)
         called(self.write, n_frames, "a").checked()
