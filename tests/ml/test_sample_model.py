@@ -254,7 +254,7 @@ class SampleModel(RuleBasedStateMachine):
     @precondition(lambda self: self.split is None)
     @rule(by_time=st.booleans(), is_kept=st.booleans(), seed=st.integers(0, 3))
     def make_a_split(self, by_time: bool, is_kept: bool, seed: int) -> None:
-        shares = {"train": 2, "test": 1}
+        shares = {"train": 0.6, "test": 0.4}
         if by_time and self.part == "whole":
             made = split_by_time(self.made(), shares, seed=seed, blocks=2)
         else:

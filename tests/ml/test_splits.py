@@ -273,7 +273,7 @@ def test_splits_and_states_are_of_the_arrays_that_were_read(tmp_path: Path, kept
     data = SampleDataset(path, fields=["a", "c"])
     # chunks of neighbours follow from the bytes of a sample
     options: dict[str, Any] = {"order": "windowed", "tensors": False}
-    split, state = split_by_time(data, {"train": 3, "test": 1}), Loader(data, 4, **options).state_dict()
+    split, state = split_by_time(data, {"train": 0.75, "test": 0.25}), Loader(data, 4, **options).state_dict()
     if kept:
         split.save(tmp_path / "split.json")
         split, state = DataSplit.load(tmp_path / "split.json"), json.loads(json.dumps(state))
