@@ -29,9 +29,6 @@ from kinema.ml.loading.state import LoaderState
 from kinema.ml.statistics import fingerprint
 from kinema.ml.statistics.fingerprint import DataIdentity
 
-# whether a data set that was read before its files changed has to have its old samples, or an error
-WHILE_OPEN = False
-
 # arrays of the files that are read
 CHOICES = (("a",), ("b",), ("a", "b"))
 # parts of n samples, of which several have the same number of them
@@ -229,7 +226,6 @@ class SampleModel(RuleBasedStateMachine):
 
     # -- what was opened before ----------------------------------------------------------------------------------------
 
-    @precondition(lambda self: WHILE_OPEN)
     @rule()
     def open_a_data_set(self) -> None:
         self.opened = self.made(), self.data()
