@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import multiprocessing
 import os
 import pickle
 import socket
@@ -173,14 +174,13 @@ def test_what_a_worker_makes_of_a_batch_is_what_is_received(path: Path) -> None:
 def test_a_forked_process_does_not_give_memory_back(path: Path) -> None:
     dataset = SampleDataset(path)
     place = (batch := collate(dataset.__getitems__([1, 2])))["x"].data_ptr()
-    received = sent(batch)
+    received = [sent(batch)]
     del batch
-    child = os.fork()
-    if child == 0:
-        del received
-        os._exit(0)
-    assert os.waitpid(child, 0) == (child, 0)
-    assert collate(dataset.__getitems__([3, 4]))["x"].data_ptr() != place and checked([received]) == [[1, 2]]
+    child = multiprocessing.get_context("fork").Process(target=received.clear)
+    child.start()
+    child.join(60)
+    assert child.exitcode == 0
+    assert collate(dataset.__getitems__([3, 4]))["x"].data_ptr() != place and checked(received) == [[1, 2]]
 
 
 def test_a_worker_that_has_ended_is_named() -> None:

@@ -22,7 +22,7 @@ os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="kinema-attack-cache-")
 from attack import cells, commands, faults, indices, kills, stopped  # noqa: F401
 from attack.children import preload
 from attack.trials import ATTACKS, Row, run_trials, table
-from kinema.testing.children import restore_sigint
+from kinema.testing.programs.children import restore_sigint
 
 
 def main(words: Sequence[str] | None = None) -> int:
