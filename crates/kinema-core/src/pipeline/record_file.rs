@@ -4,10 +4,12 @@
 //! down and synced before the count in the header says so. Names of files are the caller's: see `docs/write.md`.
 
 mod encoded;
+mod given;
 
 use std::sync::Arc;
 
 pub use self::encoded::EncodedFrame;
+pub use self::given::Given;
 use super::append::Existing;
 pub use super::encode_rows::Values;
 use super::encode_rows::{Rows, TASK_BYTES};
@@ -26,28 +28,6 @@ use crate::trajectory::{Threads, Trajectory};
 const TASKS_A_WORKER: usize = 2;
 /// Bytes of frames that are gathered at most, unless one has more.
 const GATHERED_BYTES: usize = 64 << 20;
-/// Frames as the caller has them: angstrom and ps.
-#[derive(Debug, Clone, Default)]
-pub struct Given<'a> {
-    /// Positions, velocities, forces, where the frames have them.
-    pub vectors: [Option<Values<'a>>; 3],
-    /// Cells, steps and times, one a frame.
-    pub stamps: Vec<Stamp>,
-}
-
-impl Given<'_> {
-    /// The vectors that the frames have, and those of them in float64.
-    fn fields(&self) -> (Fields, Fields) {
-        let mut found = (Fields::NONE, Fields::NONE);
-        for (field, values) in Fields::VECTORS.into_iter().zip(self.vectors) {
-            if let Some(values) = values {
-                found.0 = found.0 | field;
-                found.1 = found.1 | if matches!(values, Values::F64(_)) { field } else { Fields::NONE };
-            }
-        }
-        found
-    }
-}
 
 /// What can be done with the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
