@@ -533,14 +533,19 @@ fn a_frame_without_the_field_is_an_error_that_names_the_choices() {
     };
     let mut file = SIGNATURE.to_vec();
     let (description, _) = layout.write(&mut Random(1), &mut file);
-    let described = described(2, 4, field(description, false, Some(vec![0, -2, 2, 3]), 1.0));
-    let trajectory = open(folder.join("a.h5md"), &file, described, None).unwrap();
+    let again = field(description.clone(), false, Some(vec![0, -2, 2, 3]), 1.0);
+    let first = described(2, 4, field(description, false, Some(vec![0, -2, 2, 3]), 1.0));
+    let trajectory = open(folder.join("a.h5md"), &file, first, None).unwrap();
     assert!(read(&trajectory, &[0, 3], &[0, 1], None).is_ok());
     let error = read(&trajectory, &[0, 1], &[0, 1], None).err().unwrap();
     assert_eq!((error.kind(), error.frame()), (ErrorKind::InvalidArgument, Some(1)));
     assert!(error.to_string().contains("absent=\"nan\""), "{error}");
-    // a chunk beyond the end of a file that was cut
-    std::fs::write(folder.join("a.h5md"), &file[..file.len() - 10]).unwrap();
+    // a file that is cut while it is open, and a chunk beyond the end of one that was cut before
+    let cut = &file[..file.len() - 10];
+    std::fs::write(folder.join("a.h5md"), cut).unwrap();
+    let error = read(&trajectory, &[3], &[0, 1], None).err().unwrap();
+    assert!(error.kind() == ErrorKind::Corrupt && error.to_string().contains("it is shorter"), "{error}");
+    let trajectory = open(folder.join("b.h5md"), cut, described(2, 4, again), None).unwrap();
     let error = read(&trajectory, &[3], &[0, 1], None).err().unwrap();
     assert_eq!((error.kind(), error.frame()), (ErrorKind::Truncated, Some(3)));
     std::fs::remove_dir_all(folder).unwrap();
