@@ -99,10 +99,12 @@ class Stored:
         return self.first + int(self.sizes[:frame].sum())
 
     def sent_for(self, trajectory: Path, beside: Path) -> Stored:
-        """The same with a digest of the heads of its own frames, as whoever sends it with a copy makes it."""
+        """The same with a digest of its own frames, as whoever sends it with a copy makes it."""
         data, n = trajectory.read_bytes(), len(self.sizes)
-        starts = [self.at(i * n // min(n, 16)) for i in range(min(n, 16))]
-        beside.write_bytes(b"".join(data[at : at + 64] for at in starts))
+        # heads of some frames, then a piece of the first and of the last
+        pieces = [(i * n // min(n, 16), 64) for i in range(min(n, 16))] + [(0, 4096), (n - 1, 4096)] * (n > 0)
+        sampled = [(self.at(frame), min(most, int(self.sizes[frame]))) for frame, most in pieces]
+        beside.write_bytes(b"".join(data[at : at + length] for at, length in sampled))
         digest = _core.file_checksum(str(beside))[1].to_bytes(8, "little")
         beside.unlink()
         # size, places, digests of both ends, pieces and frames, other files; then without a status

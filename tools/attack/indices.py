@@ -120,12 +120,13 @@ def _read(path: Path, stored: bool, window: list[float] | None) -> tuple[int, by
     """Frames, and the bytes of all of their values."""
     warnings.simplefilter("ignore")
     trajectory = kn.open(path, stored=stored)
-    frames = None if window is None else kn.frames_between(trajectory, begin=window[0], end=window[1])
     try:
+        frames = None if window is None else kn.frames_between(trajectory, begin=window[0], end=window[1])
         chosen = trajectory.choose(frames=frames)
-    except kn.ArgumentError as error:
-        if "no frames" not in str(error):
+    except (kn.ArgumentError, kn.OutOfRangeError) as error:
+        if "no frame" not in str(error):
             raise
+        # a window without frames
         return 0, b""
     found = [trajectory[number] for number in chosen]
     return len(found), repr([(one.time, one.step, one.positions.tobytes()) for one in found]).encode()

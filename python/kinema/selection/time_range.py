@@ -77,12 +77,10 @@ def frames_between(
             ]
         )
     tolerance = _RELATIVE_ERROR * np.maximum(np.abs(times, where=wanted, out=np.zeros_like(times)), 1.0)
-    if begin is not None:
-        wanted &= times >= begin - tolerance
-    if end is not None:
-        wanted &= times <= end + tolerance
-    _compare_borders(trajectory, wanted)
-    chosen = np.flatnonzero(wanted)
+    early = np.zeros(len(times), bool) if begin is None else times < begin - tolerance
+    late = np.zeros(len(times), bool) if end is None else times > end + tolerance
+    _compare_borders(trajectory, late.astype(np.int8) - early)
+    chosen = np.flatnonzero(wanted & ~early & ~late)
     if chosen.size == 0:
         finite = times[np.isfinite(times)]
         there = (
@@ -100,11 +98,16 @@ def frames_between(
     return FrameSelection.from_ascending(chosen)
 
 
-def _compare_borders(trajectory: Trajectory, wanted: NDArray[np.bool_]) -> None:
-    """Compares stored times with the frames on both sides of each end of the window: frames that are read are compared
-    when they are, and those that stored times leave out are not read."""
-    after = np.flatnonzero(np.diff(wanted)) + 1
-    borders = np.unique(np.concatenate([after - 1, after]))
+def _compare_borders(trajectory: Trajectory, sides: NDArray[np.int8]) -> None:
+    """Compares stored times with the first frame, the last, and those on both sides of each end of the window.
+
+    `sides`: -1 before the window, 0 in it, 1 after it. Frames that are read are compared when they are; those that
+    stored times leave out are not read, all of them if the window is empty.
+    """
+    if len(sides) == 0:
+        return
+    after = np.flatnonzero(np.diff(sides)) + 1
+    borders = np.unique(np.concatenate([after - 1, after, [0, len(sides) - 1]]))
     trajectory.core.compare_frames(trajectory.frame_numbers[borders].astype(np.uint64))
 
 
