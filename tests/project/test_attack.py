@@ -58,7 +58,8 @@ def _printed(script: str) -> str:
 
 
 def test_a_trial_of_each_attack_holds() -> None:
-    said = _printed('sys.exit(program.main(["--seed", "6", "--trials", "1"]))')
+    # with this seed an injected fault once left frames without cells
+    said = _printed('sys.exit(program.main(["--seed", "5", "--trials", "1"]))')
     rows = re.findall(r"^\| `(.+)` \| (\d+) \| (\d+) \| (.+) \| \d+ \|$", said, re.MULTILINE)
     assert {name for name, *_ in rows} >= PLANTED.keys()
     for _, trials, held, broken in rows:
