@@ -320,7 +320,7 @@ class Trajectory:
         catalogue: str | None = None,  # that the snapshot is kept in, for errors
         node_cache: NodeCache | None = None,  # what files are read through; not with a pool, which has its own
         growing: bool = False,  # the files are being written: what may still be filled is no damage; nothing is stored
-        settled: bool = False,  # they have stood still for long: few zeros at the end of a frame are numbers
+        settled: bool = False,  # they stand still: few zeros at the end of a frame are numbers, nobody waits for their times
         previous: Trajectory | None = None,  # of some of the files as they were: their frames are known; growing
         transforms: Sequence[Transform] = (),  # what is done to each frame that is read
     ) -> None: ...

@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import fields as dataclass_fields
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, cast
 
@@ -37,12 +38,14 @@ from kinema.writing.output_file import write_index
 if TYPE_CHECKING:
     from kinema.cache.node_cache import NodeCache, NodeCacheChoice
 
-__all__ = ["open", "read_atoms", "topology_of"]
+__all__ = ["open", "open_written", "read_atoms", "topology_of"]
 
 P = ParamSpec("P")
 
 # of the options of HDF5 files those that mean something, or nothing, for every format
 _OF_ALL_FORMATS = ("units", "axis", "absent")
+# whether `open_written` opens
+_WRITTEN_HERE: ContextVar[bool] = ContextVar("_WRITTEN_HERE", default=False)
 # transformations of MDAnalysis -> what does the same
 _INSTEAD = {
     "unwrap": "kinema.transforms.whole(...)",
@@ -273,6 +276,7 @@ def open(
             describe=describe,
             external=Describer(others),
             write_index=write_index if stored else None,
+            settled=_WRITTEN_HERE.get(),
             node_cache=None if cache is None else cache.core,
         )
     opening = {"trajectory": time.perf_counter() - began}
@@ -315,6 +319,18 @@ def open(
     own = h5md.atoms_source(names[0], options) if known is None else None
     known = known if own is None else Topology(own)
     return Trajectory(core, known, hdf5=options, opening=opening, stated=stated, given=files)
+
+
+def open_written(path: str) -> Trajectory:
+    """A file that this process has written and that nobody changes, of which nothing is stored.
+
+    Other files are waited for until a later change would show in their times, 20 ms after the last one.
+    """
+    token = _WRITTEN_HERE.set(True)
+    try:
+        return open(path, stored=False)
+    finally:
+        _WRITTEN_HERE.reset(token)
 
 
 def _chosen_cache(choice: NodeCacheChoice, names: Sequence[str]) -> NodeCache | None:

@@ -397,8 +397,8 @@ pub(crate) fn not_scanned() -> Error {
 /// The status of a file before anything is read of it; it settles first, so that any later change shows.
 fn status_before(source: &dyn Source, options: &OpenOptions) -> Result<Option<FileStatus>> {
     match options.index {
-        // who follows it looks again and again
-        IndexPolicy::Memory if options.growing => source.status(),
+        // who follows it looks again and again, and nobody changes one that stands still
+        IndexPolicy::Memory if options.growing || options.settled => source.status(),
         IndexPolicy::Memory | IndexPolicy::Auto | IndexPolicy::Rebuild => FileStatus::settled_of(source),
     }
 }

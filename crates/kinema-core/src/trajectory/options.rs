@@ -85,7 +85,7 @@ pub struct OpenOptions {
     pub catalogue: Option<PathBuf>,
     /// Whether the files are being written: bytes that may still be filled are no damage, and nothing is stored of them.
     pub growing: bool,
-    /// Whether they have stood still for long, though they may be written again.
+    /// Whether they stand still, as those do that were not changed for long, though they may be written again.
     pub settled: bool,
 }
 

@@ -117,7 +117,7 @@ def _compare(
 ) -> int:
     source = copy.source
     with collected():
-        written = opening.open(path, stored=False)
+        written = opening.open_written(path)
         written.scan()
     _check_number(copy, "frames", len(source), written.n_frames)
     _check_number(copy, "atoms", source.n_atoms, written.n_atoms)
