@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import glob
 import inspect
 import math
 import os
@@ -339,9 +338,10 @@ def _chosen_cache(choice: NodeCacheChoice, names: Sequence[str]) -> NodeCache | 
     from kinema.cache.node_cache import node_cache_of
 
     for name in names if isinstance(choice, (str, os.PathLike)) else ():
-        if glob.has_magic(name) and not glob.glob(name):
-            GivenFiles((name,), None).checked()
-        elif not glob.has_magic(name) and not os.path.lexists(name) and not os.path.lexists(marker_path(name)):
+        files = GivenFiles((name,))
+        if files.patterns and not files.names():
+            files.checked()
+        elif not files.patterns and not os.path.lexists(name) and not os.path.lexists(marker_path(name)):
             raise FileNotFound(f"{name}: no such file; check the name", path=name)
     return node_cache_of(choice)
 

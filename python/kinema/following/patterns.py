@@ -14,7 +14,7 @@ from kinema.values import dataclass
 __all__ = ["GivenFiles"]
 
 # what lies beside a trajectory without being a part of it: temporary files, indices, markers
-_BESIDE = re.compile(r"(^\.)|(\.part-[^/]*-k[^/]*)|(\.(ready|end|kinema-index)$)")
+_BESIDE = re.compile(r"(^\.)|(\.part-[\w.-]+-k?[0-9a-f]{8}-\d+)|(\.(ready|end|kinema-index)$)")
 # a published file is fetched within so many seconds, and as many as its bytes take at so many a second
 _FETCHED_WITHIN = 30.0
 _LEAST_RATE = 10e6
