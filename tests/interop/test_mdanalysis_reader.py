@@ -298,11 +298,15 @@ def test_an_error_is_never_the_end_of_the_trajectory(tmp_path: Path) -> None:
     """MDAnalysis' base class ends a loop at any OSError or EOFError, of which Kinema's are some."""
     path = tmp_path / "damaged.xtc"
     write_xtc(path, random_walk(60, 40))
-    reader = KinemaReader(path, stored=False)
     content = bytearray(path.read_bytes())
-    middle = kn.open(path, stored=False).core.parts()[0]["size"] * 40 // 60
+    middle = len(content) * 40 // 60
+    # of a frame, so that its head is right
     content[middle : middle + 400] = bytes(400)
+    reader = KinemaReader(path, stored=False)
     path.write_bytes(content)
+    with pytest.raises(kn.CorruptFileError, match="has changed since it was opened"):
+        [ts.frame for ts in reader]
+    reader = KinemaReader(path, stored=False)
     seen = []
     with pytest.raises(kn.CorruptFileError) as caught:
         seen.extend(ts.frame for ts in reader)

@@ -109,6 +109,10 @@ class Subfiles(Hdf5File):
         part = self._part
         with self.agreement.timings.of("sync"):
             self._together(lambda: None if part is None else part.flush())
+        if part is not None:
+            assert isinstance(part, H5mdWriter)
+            # it has its name from the first flush on
+            self._place = place_of_fields(part)
 
     def found(self) -> Error | None:
         """As `SerialFile.found`, in the file of another rank."""
@@ -243,7 +247,5 @@ class Subfiles(Hdf5File):
         with self.agreement.timings.of("write"):
             part.write(**vectors, cell=frame.cell, step=frame.step, time=frame.time)
         if self._verification is not None:
-            assert isinstance(part, H5mdWriter)
-            self._place = place_of_fields(part)
             for name, values in vectors.items():
                 self._verification.add(name, row, [self.encoders[name].prepared(values)])
