@@ -69,6 +69,7 @@ class Agreement:
         self.rank, self.size = comm.Get_rank(), comm.Get_size()
         # when a rank was heard to leave, and its error
         self._left: tuple[float, RemoteError] | None = None
+        self._heard: set[int] = set()
         self.is_broken = False
         """Whether a rank has left without the others: `comm` is of no use any more."""
 
@@ -109,27 +110,38 @@ class Agreement:
             if rank != self.rank:
                 _ABANDONED.append((self.comm.isend(sent, rank, tag=_LEFT), sent))
 
+    def hear_all(self) -> None:
+        """Receives what all other ranks have sent who leave, when all have: MPI keeps nothing that nobody takes."""
+        for rank in set(range(self.size)) - {self.rank} - self._heard:
+            self.comm.recv(source=rank, tag=_LEFT)
+        self._heard.update(range(self.size))
+
     def _hear_left(self) -> None:
         """Raises the error of a rank that has left, if it does not take part in this call any more."""
-        if self._left is None:
-            message = self.comm.improbe(MPI.ANY_SOURCE, _LEFT)
-            if message is None:
-                return
-            self._left = time.monotonic(), message.recv()
+        if self._left is None and not self._hear(MPI.ANY_SOURCE):
+            return
+        assert self._left is not None
         since, error = self._left
         if time.monotonic() - since > _LAST_WORD:
             self.is_broken = True
             raise error.unwrap() from None
 
+    def _hear(self, rank: int) -> bool:
+        """Takes the message of a rank that leaves, if there is one."""
+        status = MPI.Status()
+        message = self.comm.improbe(rank, _LEFT, status)
+        if message is None:
+            return False
+        self._left = time.monotonic(), message.recv()
+        self._heard.add(status.Get_source())
+        return True
+
     def fail_with_left(self, rank: int) -> NoReturn:
         """Raises the error of a rank that has left; not collective, as some ranks may have given up before."""
         self.is_broken = True
-        while self._left is None:
-            message = self.comm.improbe(rank, _LEFT)
-            if message is None:
-                time.sleep(_LONGEST)
-            else:
-                self._left = time.monotonic(), message.recv()
+        while self._left is None and not self._hear(rank):
+            time.sleep(_LONGEST)
+        assert self._left is not None
         raise self._left[1].unwrap() from None
 
     def gathered_within(self, seconds: float, row: NDArray[np.int64]) -> NDArray[np.int64] | None:

@@ -338,9 +338,10 @@ class ParallelWriter(RanksWriter):
             return False
         self._ranks.leave(error)
         rows = self._ranks.gathered_within(_FAREWELL, self._announced(_LEAVE, error, None))
-        if rows is None:
+        if rows is None or not (rows[:, 0] == _LEAVE).all():
             return False
-        return bool((rows[:, 0] == _LEAVE).all())
+        self._ranks.hear_all()
+        return True
 
     def _calling(self, call: Callable[[RankFile], None]) -> None:
         """Calls what all ranks call, and takes what they know of the file then."""
