@@ -299,9 +299,11 @@ def test_an_error_is_never_the_end_of_the_trajectory(tmp_path: Path) -> None:
     path = tmp_path / "damaged.xtc"
     write_xtc(path, random_walk(60, 40))
     content = bytearray(path.read_bytes())
-    middle = len(content) * 40 // 60
-    # of a frame, so that its head is right
-    content[middle : middle + 400] = bytes(400)
+    whole = kn.open(path, stored=False)
+    whole.scan()
+    offsets, _ = whole.core.extents(0)
+    # of frame 40 without its head
+    content[int(offsets[40]) + 92 : int(offsets[41])] = bytes(int(offsets[41] - offsets[40]) - 92)
     reader = KinemaReader(path, stored=False)
     path.write_bytes(content)
     with pytest.raises(kn.CorruptFileError, match="has changed since it was opened"):
