@@ -104,9 +104,13 @@ class StandingRanks:
         """The tracebacks of ranks that failed; the ranks are ended if some do not answer."""
         assert self._process is not None and self._folder is not None
         until, waiting, failures = time.monotonic() + _SECONDS, list(self._answers), []
+        # not select(), which takes no descriptor beyond 1023
+        poll = select.poll()
+        for one in waiting:
+            poll.register(one, select.POLLIN)
         while waiting:
-            ready, _, _ = select.select(waiting, [], [], 0.2)
-            for one in ready:
+            for one, _ in poll.poll(200):
+                poll.unregister(one)
                 waiting.remove(one)
                 with open(one, closefd=False, encoding="utf-8") as lines:
                     failure = json.loads(lines.readline())
