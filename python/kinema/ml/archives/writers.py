@@ -101,15 +101,15 @@ class PlacedArchive(_Archive):
         self.n_flushed = self.n_frames
 
     def settled(self) -> list[tuple[int, int]]:
-        """Bytes of the samples that `n_flushed` counts."""
+        """Bytes of the samples that `n_frames` counts: they are in the file, if not yet on the storage."""
         runs = []
         for one in self._files.values():
             place: Any = one.place
             if isinstance(place, tuple):
-                runs.append((place[0], place[0] + self.n_flushed * one.row_bytes))
+                runs.append((place[0], place[0] + self.n_frames * one.row_bytes))
                 continue
             length = place.chunks[0] * one.row_bytes
-            runs += [(int(at), int(at) + length) for at in place.addresses[: self.n_flushed // place.chunks[0]]]
+            runs += [(int(at), int(at) + length) for at in place.addresses[: self.n_frames // place.chunks[0]]]
         return runs
 
     def write(self, name: str, first: int, rows: NDArray[np.uint8]) -> None:
