@@ -364,8 +364,7 @@ class Writer:
 
     def _require_open(self) -> None:
         if self._is_copy:
-            what = f"{self.path}: the writer is that of the process that was forked, which alone can use it"
-            raise ArgumentError(what, path=self.path)
+            raise ArgumentError(f"{self.path}: the writer is that of the process that was forked", path=self.path)
         if self._closed:
             raise ArgumentError(f"{self.path}: the writer is closed", path=self.path)
         if self._broken:
@@ -382,9 +381,8 @@ def not_finite_note(frame: int) -> str:
 
 
 def _after_fork() -> None:
-    for writer in list(_WRITERS):
-        if not writer._closed:
-            writer._leave_to_parent()
+    for writer in [one for one in _WRITERS if not one._closed]:
+        writer._leave_to_parent()
 
 
 os.register_at_fork(after_in_child=_after_fork)
