@@ -271,7 +271,8 @@ class ExternalWriter(Writer):
         for name, values, unit, lowest, highest in limits:
             for number, frame in enumerate(values):
                 # as MDAnalysis does, which compares float32
-                scaled = (np.asarray(frame, np.float32) * np.float32(unit)).astype(np.float64)
+                with np.errstate(over="ignore"):
+                    scaled = (np.asarray(frame, np.float32) * np.float32(unit)).astype(np.float64)
                 # also what is no number
                 wrong = ~((scaled > lowest) & (scaled < highest))
                 if wrong.any():
