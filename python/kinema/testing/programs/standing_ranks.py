@@ -28,6 +28,8 @@ from kinema import notes
 
 __all__ = ["StandingRanks"]
 
+# what a class has besides functions
+_METHODS = (classmethod, staticmethod, property)
 # until all ranks have answered; and, after one has failed, until the others have: they may wait for it in vain
 _SECONDS, _AFTER_A_FAILURE = 180.0, 10.0
 
@@ -187,6 +189,6 @@ def _definitions() -> dict[str, Any]:
             if callable(value):
                 found[f"{module.__name__}.{name}"] = value
             if isinstance(value, type) and value.__module__ == module.__name__:
-                members = [(key, member) for key, member in vars(value).items() if callable(member)]
+                members = [(key, one) for key, one in vars(value).items() if callable(one) or isinstance(one, _METHODS)]
                 found.update((f"{module.__name__}.{name}.{key}", member) for key, member in members)
     return found
