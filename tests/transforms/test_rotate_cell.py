@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +12,7 @@ from numpy.typing import NDArray
 import kinema as kn
 from kinema.notes import collected
 from kinema.testing import read_frames
+from kinema.testing.programs.commands import call_kinema
 
 TRICLINIC = np.array([[30.0, 0.0, 0.0], [5.0, 28.0, 0.0], [4.0, 7.0, 30.0]])
 CELLS = np.array(
@@ -111,14 +110,7 @@ def test_it_is_the_last_of_the_transforms(tmp_path: Path) -> None:
 
 def test_on_the_command_line(tmp_path: Path) -> None:
     source(tmp_path / "in.h5md")
-    done = subprocess.run(
-        [sys.executable, "-m", "kinema", "convert", "in.h5md", "-o", "a.nc", "--rotate-cell", "--json"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = call_kinema("convert", "in.h5md", "-o", "a.nc", "--rotate-cell", "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "are rotated" in done.stderr
     assert json.loads(done.stdout)["n_frames"] == len(CELLS)

@@ -20,6 +20,15 @@ from kinema.testing.written import lost_aspects
 __all__ = ["WriterTests"]
 
 
+# each example writes its file anew, so that all can use one folder
+_ANY_FRAMES = settings(
+    max_examples=40,
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.differing_executors],
+)
+
+
 class LoopEnded(Exception):
     """The loop of a test has ended."""
 
@@ -95,13 +104,7 @@ class WriterTests(WriterCase):
         with pytest.raises(kn.ArgumentError, match="cell"):
             self.write(path, given)
 
-    # each example writes its file anew, so that all can use one folder
-    @settings(
-        max_examples=40,
-        deadline=None,
-        database=None,
-        suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.differing_executors],
-    )
+    @_ANY_FRAMES
     @given(data=st.data())
     def test_what_is_accepted_is_read_back(self, tmp_path: Path, data: st.DataObject) -> None:
         names = data.draw(st.sampled_from(self._choices()))
@@ -119,13 +122,7 @@ class WriterTests(WriterCase):
             return
         check_kept(given, self.read(path, "float64"), lost_aspects(path, out.losses), self)
 
-    # each example writes its file anew, so that all can use one folder
-    @settings(
-        max_examples=40,
-        deadline=None,
-        database=None,
-        suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.differing_executors],
-    )
+    @_ANY_FRAMES
     @given(data=st.data())
     def test_whatever_differs_is_named(self, tmp_path: Path, data: st.DataObject) -> None:
         given = self._drawn(data)
