@@ -12,8 +12,8 @@ import os
 import pickle
 import tempfile
 import weakref
-import zlib
 from collections.abc import Callable
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -178,6 +178,8 @@ def _state(universe: Universe) -> tuple[Any, ...] | None:
     return (*tables, *attributes)
 
 
-def _digest(values: Any) -> int:
-    """Of the values of an attribute: numbers, or objects that are known by where they are; lists of tuples of bonds."""
-    return zlib.crc32(values.tobytes()) if isinstance(values, np.ndarray) else hash(tuple(values))
+def _digest(values: Any) -> bytes | int:
+    """Of the values of an attribute: numbers, texts, or tuples of bonds."""
+    if isinstance(values, np.ndarray) and values.dtype != object:
+        return blake2b(values.tobytes(), digest_size=16).digest()
+    return hash(tuple(values.tolist() if isinstance(values, np.ndarray) else values))
