@@ -491,7 +491,7 @@ class Prefetch:
     def stop(self) -> None: ...
 
 def take_node_cache_troubles() -> list[str]:
-    """What is to be told of all caches since the last call: damaged blocks, blocks that are not stored, and why."""
+    """What is to be reported of all caches since the last call: damaged blocks, blocks that are not stored, and why."""
 
 def node_cache_counts() -> dict[str, int]:
     """Of this process by all objects, also those that are gone, as `NodeCache.counts`."""

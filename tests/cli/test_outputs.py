@@ -352,7 +352,7 @@ def test_messages_do_not_contradict_each_other(tmp_path: Path) -> None:
     assert any("the same call goes on from there" in note for note in stopped.value.__notes__)
     (part,) = tmp_path.glob("rows.part-*.h5")
     part.rename(tmp_path / "away")
-    with pytest.raises(kn.ArgumentError, match="bring it back, or remove the checkpoint to begin anew") as caught:
+    with pytest.raises(kn.ArgumentError, match="bring it back, or remove the checkpoint to start again") as caught:
         kn.analysis.RMSD(traj).run(checkpoint=kept, out=out)
     assert not any("goes on" in note for note in getattr(caught.value, "__notes__", []))
     (tmp_path / "away").rename(part)

@@ -131,7 +131,7 @@ def test_counts_of_lines_of_history(tmp_path: Path, lines: str) -> None:
     assert data[at : at + 21] == b"%21d" % n_lines
     data[at : at + 21] = lines.rjust(21).encode()
     path.write_bytes(data)
-    noted = f'header says {N_FRAMES} frames and "{lines}" lines, expected {n_lines} lines for so many frames'
+    noted = f'header says {N_FRAMES} frames and "{lines}" lines, expected {n_lines} lines for these frames'
     report, trajectory = kn.check(path), kn.open(path, stored=False)
     assert report.ok and len(trajectory.read()) == N_FRAMES
     for notes in (report.notes, trajectory.notes):

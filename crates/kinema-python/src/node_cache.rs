@@ -235,7 +235,7 @@ impl Drop for PyPrefetch {
     }
 }
 
-/// What is to be told of all caches of this process since the last call.
+/// What is to be reported of all caches of this process since the last call.
 #[pyfunction]
 pub fn take_node_cache_troubles() -> Vec<String> {
     take_troubles()

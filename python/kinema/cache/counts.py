@@ -111,7 +111,7 @@ class CacheCounts:
 
 @dataclass(frozen=True)
 class SentCounts:
-    """What a process has counted since it last sent some, and what it has to tell.
+    """What a process has counted since it last sent some, and what it has to report.
 
     It names the process, which does not add what it has sent to itself.
     """

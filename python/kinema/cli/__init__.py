@@ -151,7 +151,7 @@ def _invoke(command: Command) -> int:
             try:
                 group.invoke(context)
             finally:
-                # what no reader has told
+                # what no reader has reported
                 emit_troubles()
     except typer.Exit as end:
         command.print_node_cache()

@@ -112,7 +112,7 @@ class ListRows:
 
     @staticmethod
     def frames_of(column: str, leaf_frames: int) -> int | None:
-        """Frames of a row of a data set of the quantity while the run goes on; None for one that is made at its end."""
+        """Frames of a row of a data set of the quantity during the run; None for one that is made at its end."""
         return {_TABLE: leaf_frames, _COUNTS: 1}.get(column)
 
     def counted(self, leaves: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

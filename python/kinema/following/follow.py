@@ -81,7 +81,7 @@ class Following:
         self._doubted = False
         # whether there is no frame that could be given now
         self._all_given = False
-        # an HDF5 frame in which nothing is written, behind those that were given
+        # an HDF5 frame in which nothing is written, after those that were given
         self._blank: int | None = None
         self._trouble: tuple[Error, float] | None = None
         self._looked_at = False

@@ -51,7 +51,7 @@ class RememberedFrames:
         return _digest(block, 0) == self._last
 
     def first_filled(self, n_frames: int, read: Callable[[int], Block], *, every: bool = False) -> int | None:
-        """The first frame that was given before all of it was written, and is another one now; None if there is none.
+        """The first frame that was given before all of it was written, and has changed since; None if there is none.
 
         Looked at are frames that have more zeros, or more missing numbers, than others: the last ones, or `every` one.
         `read` gives a block of the frame with a number below `n_frames`.

@@ -145,7 +145,7 @@ class OpenedFiles:
         return (*notes_of(self.parts, self.gaps), *self._core.frame_notes())
 
     def note_frames(self) -> None:
-        """Emits what was found in frames that have been read, each once, and what a node cache has to tell."""
+        """Emits what was found in frames that have been read, each once, and what a node cache has to report."""
         emit(self._core.frame_notes(new=True))
         emit_troubles()
 

@@ -277,7 +277,7 @@ class _ResumableFile:
         output.discard()
         raise ArgumentError(
             f"{part}: not found beside {os.path.basename(name)}, but the checkpoint relies on the frames in it; bring "
-            "it back, or remove the checkpoint to begin anew",
+            "it back, or remove the checkpoint to start again",
             path=part,
         )
 

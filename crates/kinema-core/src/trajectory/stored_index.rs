@@ -128,7 +128,7 @@ fn advised(part: &Part, error: Error) -> Error {
     if error.kind() != ErrorKind::Corrupt || !matches!(part.origin, IndexOrigin::Stored | IndexOrigin::Extended) {
         return error;
     }
-    error.with_advice("the stored index is wrong: make it anew with kinema index --rebuild")
+    error.with_advice("the stored index is wrong: rebuild it with kinema index --rebuild")
 }
 
 #[cfg(test)]

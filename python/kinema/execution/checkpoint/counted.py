@@ -53,7 +53,7 @@ class CountedBytes:
                 raise CorruptFileError(
                     f"{path}: byte {start}: bytes {start} to {stop - 1}, which the checkpoint counts, were changed "
                     f"since they were written, expected digest {expected}, found {found}; bring the file back as it "
-                    "was, or remove the checkpoint to begin anew",
+                    "was, or remove the checkpoint to start again",
                     path=path,
                     offset=start,
                 )

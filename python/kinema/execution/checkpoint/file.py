@@ -216,7 +216,7 @@ class CheckpointWriter:
         self.is_pickled = self.is_pickled or any(map(is_pickled, partials))
 
     def counted(self, digests: Mapping[str, Digests]) -> None:
-        """What the nodes rely on; behind all of them."""
+        """What the nodes rely on; after all of them."""
         self._record(b"DATA", [packed(digests)])
 
     def end(self) -> None:

@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 TREE = b"TREE"
-# of a data set with many chunks so many are asked for: each takes a search through an index
+# chunks that are asked for, of a data set with many: each takes a search through an index
 _MOST = 256
 # signature, type, level, entries used, both neighbours
 TREE_HEAD = 24

@@ -1,7 +1,7 @@
 """`KeptUniverses`: Universes that worker processes keep from one analysis to the next, so that they are sent once.
 
 Each is in a file of a folder of the process that calls. Code that is sent to workers names the file in place of the
-Universe, its reader and its time step. A Universe that was changed, here or by an analysis on a worker, is sent anew.
+Universe, its reader and its time step. A Universe that was changed, here or by an analysis on a worker, is sent again.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class KeptUniverses:
         return path
 
     def _remove_others(self, number: int) -> None:
-        """Removes files of Universes that are gone, and of the one that is stored anew."""
+        """Removes files of Universes that are gone, and of the one that is stored again."""
         for key, one in list(self._files.items()):
             if key == number or one.universe() is None:
                 del self._files[key]
@@ -108,7 +108,7 @@ def loaded(packed: bytes) -> Any:
             universe = _universe(path)
             if path not in at:
                 at.add(path)
-                # an analysis before has left it elsewhere
+                # the analysis before has left it at another frame
                 universe.trajectory[frame]
             known = {"universe": universe, "trajectory": universe.trajectory, "ts": universe.trajectory.ts}
             return known[what]

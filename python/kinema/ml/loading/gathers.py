@@ -67,7 +67,7 @@ class BatchReader:
         self._buffers = Buffers(kept, partial(Batch, allocate))
 
     def read(self, gather: Gather, began: Callable[[Gather], None] | None = None) -> GatheredBatches:
-        """The batches of a gather, one behind the other. `began` is called with it before it is read."""
+        """The batches of a gather, one after the other. `began` is called with it before it is read."""
         ids = np.concatenate(gather.ids)
         if began is not None:
             began(gather)

@@ -90,7 +90,7 @@ _NUMBERS = count()
 
 
 class _Memory(mmap.mmap):
-    """Memory that another process can open as a file of this one. Its last byte is 1 while another one refers to it."""
+    """Memory that another process can open as a file of this one. Its last byte is 1 while that refers to it."""
 
     file: int
     number: int
@@ -195,7 +195,7 @@ def _no_maps() -> dict[bytes, dict[int, mmap.mmap]]:
     return {}
 
 
-# of worker processes of this one, by their numbers: memory that nothing refers to here. To map it anew for each batch
+# of worker processes of this one, by their numbers: memory that nothing refers to here. To map it for each batch
 # would take a third of the time that reading does
 _IDLE: OfProcess[dict[bytes, dict[int, mmap.mmap]]] = OfProcess(_no_maps)
 

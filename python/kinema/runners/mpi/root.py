@@ -127,7 +127,7 @@ class RootRank(PassRank):
         return 0
 
     def _begin_piece(self, piece: Leaves) -> None:
-        """Its own piece: nobody is told."""
+        """Its own piece: no message is sent."""
 
     def _tick(self, done: int, total: int) -> None:
         try:

@@ -112,7 +112,7 @@ impl Layout {
         let fits = uncounted || self.records.parse() == Ok(expected);
         (!fits).then(|| {
             let Self { frames, records, .. } = self;
-            format!("header says {frames} frames and {records:?} lines, expected {expected} lines for so many frames")
+            format!("header says {frames} frames and {records:?} lines, expected {expected} lines for these frames")
         })
     }
 

@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::trace::activity::{CACHE_EVICT, PREAD64, PWRITE64};
 use crate::trace::{begin, finish, system_call};
 
-/// So many seconds later it is asked again whether there is room without removing blocks.
+/// Seconds until it is asked again whether there is room without removing blocks.
 const LOOK: u64 = 1;
 
 /// A new file of known length, which is the only one of its process until it is renamed.

@@ -1,6 +1,6 @@
 //! What whoever uses a cache must know although each read gave the right bytes: damaged blocks, blocks that are not stored.
 //!
-//! Told to whoever asks next; of several alike their number and the first.
+//! Whoever asks next gets it; of several alike their number and the first.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::sync::Mutex;
 
 use crate::source::pool::locked;
 
-/// Kinds of trouble, in the order in which they are told.
+/// Kinds of trouble, in the order in which they are reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Trouble {
     /// A damaged block was removed, and its bytes were fetched again.
@@ -20,7 +20,7 @@ pub(super) enum Trouble {
 }
 
 impl Trouble {
-    fn told(self, root: &Path, n: u64, first: &str) -> String {
+    fn in_words(self, root: &Path, n: u64, first: &str) -> String {
         let root = root.display();
         match self {
             Self::Damaged if n == 1 => {
@@ -40,8 +40,8 @@ impl Trouble {
     }
 }
 
-/// Troubles of this process by folder and kind: how many nobody was told of yet, the first of these, and whether somebody
-/// was told of others before.
+/// Troubles of this process by folder and kind: how many were not reported yet, the first of these, and whether others
+/// were reported before.
 static TROUBLES: Mutex<BTreeMap<(PathBuf, Trouble), Known>> = Mutex::new(BTreeMap::new());
 
 #[derive(Debug, Default)]
@@ -51,7 +51,7 @@ struct Known {
     is_told: bool,
 }
 
-/// Damaged blocks are told of each time, others once in a process.
+/// Damaged blocks are reported each time, others once in a process.
 pub(super) fn add(root: &Path, trouble: Trouble, what: impl FnOnce() -> String) {
     let mut troubles = locked(&TROUBLES);
     let known = troubles.entry((root.to_path_buf(), trouble)).or_default();
@@ -64,13 +64,13 @@ pub(super) fn add(root: &Path, trouble: Trouble, what: impl FnOnce() -> String) 
     known.n += 1;
 }
 
-/// What this process must tell of all caches since the last call, in words.
+/// What this process must report of all caches since the last call, in words.
 pub fn take_troubles() -> Vec<String> {
     let mut troubles = locked(&TROUBLES);
     let news = troubles.iter_mut().filter(|(_, known)| known.n > 0);
-    let told = news.map(|((root, trouble), known)| {
+    let reported = news.map(|((root, trouble), known)| {
         known.is_told = true;
-        trouble.told(root, std::mem::take(&mut known.n), &known.first)
+        trouble.in_words(root, std::mem::take(&mut known.n), &known.first)
     });
-    told.collect()
+    reported.collect()
 }
