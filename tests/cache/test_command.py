@@ -157,6 +157,8 @@ def test_bad_input(words: list[str], said: str, path: Path, node: Path, capsys: 
     words = [{"PATH": str(path), "NODE": str(node), "FOLDER": str(path.parent)}.get(word, word) for word in words]
     out, err = ran(words, capsys, code=2)
     assert os.listdir(path.parent) == [path.name]
+    # no folder is made for what is not there
+    assert not node.exists() or "--limit" in words
     assert out == "" and said in err and "defect" not in err
     assert len(err.splitlines()) == 1
 

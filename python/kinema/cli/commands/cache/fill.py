@@ -63,9 +63,13 @@ def fill(
     import time
 
     from kinema.cache import NodeCache
+    from kinema.files import check_regular
 
     command: Command = context.obj
     began = time.perf_counter()
+    # no folder is made for files that are not there
+    for name in named.paths:
+        check_regular(name, "file")
     cache = NodeCache(folder, limit, block, None if verify is None else verify.value)
     done = cache.fill(named.paths, workers=workers, progress=False if command.quiet else None)
     seconds = time.perf_counter() - began
