@@ -358,3 +358,10 @@ def test_messages_do_not_contradict_each_other(tmp_path: Path) -> None:
     (tmp_path / "away").rename(part)
     assert kn.analysis.RMSD(traj).run(checkpoint=kept, out=out).timings.frames_restored == 90
     assert np.asarray(kn.analysis.RMSD(traj).run().results.rmsd).shape == (90, 3)
+
+
+def test_results_of_an_experiment_need_a_folder(files: Any, tmp_path: Path, run_kinema: Any) -> None:
+    (tmp_path / "r.csv").write_text("a file")
+    done = run_kinema("scaling", "-f", files.dcd, "-o", tmp_path / "r.csv")
+    assert done.returncode == 2 and "r.csv: is a file, expected a folder" in done.stderr
+    assert (tmp_path / "r.csv").read_text() == "a file"

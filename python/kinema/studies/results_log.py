@@ -37,6 +37,8 @@ class ResultsLog:
         """
         self._place = place
         self._path = place / "results.jsonl"
+        if place.exists() and not place.is_dir():
+            raise ArgumentError(f"{place}: is a file, expected a folder for results.jsonl and what belongs to it")
         self._lines: list[bytes] = []
         if not overwrite and self._path.exists() and self._path.stat().st_size > 0:
             raise ArgumentError(

@@ -10,6 +10,7 @@ from kinema.cli.analysis_options import StatedTimes, takes_groups
 from kinema.cli.command_line import Command
 from kinema.cli.commands.ml.export import SplitPart
 from kinema.cli.periodic.inputs import Inputs
+from kinema.printable import counted
 
 
 @takes_groups
@@ -71,7 +72,7 @@ def statistics(
         progress=False if command.quiet else None,
     )
     done.save(output, overwrite=force)
-    command.print_result(lambda: _facts(output, done), lambda: done)
+    command.print_result(lambda: _facts(output, done), lambda: f"{output}: {_in_words(done)}")
 
 
 def _of_archives(
@@ -129,6 +130,12 @@ def _of_trajectories(
         wanted = [*wanted, "atomic_numbers"]
     tables = None if not labels else [str(path) for path in labels]
     return kinema.ml.FrameDataset(trajectories, select, wanted, labels=tables)
+
+
+def _in_words(done: Any) -> str:
+    of = "" if done.part is None else f" of part {done.part!r}"
+    names = [*done.arrays, *done.species, *([] if done.energy is None else [done.energy.name])]
+    return f"statistics of {counted(done.n_samples, 'sample')}{of}: {', '.join(names)}"
 
 
 def _facts(output: Path, done: Any) -> dict[str, Any]:
