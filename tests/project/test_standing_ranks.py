@@ -28,8 +28,13 @@ def test_programs_leave_nothing_to_the_next(mpi: Any, tmp_path: Path) -> None:
         ("sys.exit(3)\n", "the program ended with 3"),
         ("os._exit(0) if rank else None\n", "of 2 did not answer"),
         ("import kinema.notes\nkinema.notes.emit = print\n", "the program changes kinema.notes.emit"),
+        # the ranks have not imported this module before
+        (
+            "from kinema.testing import changes\ndef other(): pass\nchanges.other = other\n",
+            "the program changes kinema.testing.changes.other",
+        ),
     ],
-    ids=["error", "error of one", "exit", "lost", "changed"],
+    ids=["error", "error of one", "exit", "lost", "changed", "changed where imported"],
 )
 def test_a_program_that_fails_says_why_and_the_next_runs(mpi: Any, tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(AssertionError) as error:

@@ -260,7 +260,7 @@ with kn.runners.MPI() as mpi:
             expected = kn.analysis.RMSF(kn.open(name), align="average").run(runner="serial")
             assert found.results.rmsf.tobytes() == expected.results.rmsf.tobytes()
 """
-    lines = mpi.compute(3, text, tmp_path).splitlines()
+    lines = mpi.script(3, text, tmp_path).splitlines()
     # once with each of three runs, on each rank
     assert sorted(lines) == sorted(f"{rank} sent" for rank in range(3) for _ in range(3))
 

@@ -216,7 +216,7 @@ class ListRows:
         except FileNotFoundError:
             raise ArgumentError(
                 f"{self._name}: not found, but the checkpoint relies on rows in it; bring it back, or remove the "
-                "checkpoint to begin anew",
+                "checkpoint to start again",
                 path=self._name,
             ) from None
         except OSError as error:

@@ -138,7 +138,7 @@ class Persistence:
         if earlier is not None and os.path.lexists(earlier) and not is_temporary_of(earlier, file.path):
             raise CorruptFileError(
                 f"{self._manager.path}: the checkpoint names another file as that of its results, expected a temporary "
-                f"file of {file.path}, found {earlier}; remove the checkpoint to begin anew",
+                f"file of {file.path}, found {earlier}; remove the checkpoint to start again",
                 path=self._manager.path,
             )
         self._manager.counted = file.counted

@@ -187,7 +187,7 @@ class ResultFile:
         if not os.path.exists(name):
             raise ArgumentError(
                 f"{name}: not found, but the checkpoint relies on rows in it; bring it back, or remove the checkpoint "
-                "to begin anew",
+                "to start again",
                 path=name,
             )
         try:
@@ -195,7 +195,7 @@ class ResultFile:
                 if file.attrs.get("format") != _FORMAT or file.attrs.get("run") != self._run:
                     raise ArgumentError(
                         f"{name}: the results are of another run than the checkpoint, expected run {self._run}, "
-                        f"found {file.attrs.get('run')}; remove both to begin anew",
+                        f"found {file.attrs.get('run')}; remove both to start again",
                         path=name,
                     )
                 for dataset in ("frames", "time", *(one.name for one in self._datasets)):

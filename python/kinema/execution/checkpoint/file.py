@@ -67,7 +67,7 @@ _DIGEST = 32
 _PURPOSE = "checkpoint"
 # words about a run take some KiB; nodes hold results and may have any size
 _MOST_ITEMS_BYTES = 64 << 20
-_ADVICE = "remove it to begin anew"
+_ADVICE = "remove it to start again"
 # what an exact value begins with that is a `FileIdentity`
 _FILE = "FileIdentity "
 

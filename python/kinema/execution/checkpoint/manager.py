@@ -195,7 +195,7 @@ class CheckpointManager:
     def damaged(self, what: str) -> CorruptFileError:
         """The error for nodes that contradict each other or their kernels."""
         at = self._stored[len(self._passes) - 1].at
-        message = f"{self.path}: byte {at}: the checkpoint is damaged: {what}; remove it to begin anew"
+        message = f"{self.path}: byte {at}: the checkpoint is damaged: {what}; remove it to start again"
         return CorruptFileError(message, path=self.path, offset=at)
 
     def _request(self) -> None:
@@ -267,7 +267,7 @@ class CheckpointManager:
         if difference is not None:
             raise ArgumentError(
                 f"{self.path}: the checkpoint is of another run: {difference}; run as before to go on, or remove the "
-                "file to begin anew",
+                "file to start again",
                 path=self.path,
             )
 

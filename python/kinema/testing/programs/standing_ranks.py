@@ -174,10 +174,12 @@ def _failure(request: dict[str, Any]) -> str:
                 del sys.modules[name]
         gc.collect()
     now = _definitions()
-    changed = [name for name, value in defined.items() if now.get(name) is not value]
+    changed = {name for name, value in defined.items() if now.get(name) is not value}
+    # those too in modules that the program itself has imported
+    changed |= {name for name, value in now.items() if getattr(value, "__module__", None) == "__main__"}
     if changed:
         # the next program would run with it
-        return f"the program changes {', '.join(changed)}: it needs ranks of its own\n"
+        return f"the program changes {', '.join(sorted(changed))}: it needs ranks of its own\n"
     return ""
 
 
