@@ -433,7 +433,7 @@ OnRewind = Annotated[
     typer.Option(
         "--on-rewind",
         **one_of(ON_REWIND),
-        help="With --follow: where frames that were used are written anew, stop with an error or start again as well.",
+        help="With --follow: if frames that were used are written again, stop with an error or start again.",
         rich_help_panel=_FOLLOWING,
     ),
 ]
