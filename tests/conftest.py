@@ -16,12 +16,19 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from hypothesis import settings
 
-import kinema as kn
-from kinema import notes
-from kinema.testing import random_walk, write_dcd
-from kinema.testing.programs.children import end_children, restore_sigint, start_child
-from kinema.testing.programs.standing_ranks import StandingRanks
+# Few examples, the same in each run, so that a red run is red again; `make test-long` asks for many.
+settings.register_profile("few", deadline=None, database=None, derandomize=True, max_examples=50)
+settings.register_profile("many", deadline=None, database=None, max_examples=1000)
+# before the suites of kinema.testing, which take over what is set when they are imported
+settings.load_profile("many" if "KINEMA_TEST_KILLS" in os.environ else "few")
+
+import kinema as kn  # noqa: E402
+from kinema import notes  # noqa: E402
+from kinema.testing import random_walk, write_dcd  # noqa: E402
+from kinema.testing.programs.children import end_children, restore_sigint, start_child  # noqa: E402
+from kinema.testing.programs.standing_ranks import StandingRanks  # noqa: E402
 
 # -- how tests end -----------------------------------------------------------------------------------------------------
 
@@ -126,10 +133,10 @@ def small(tmp_path: Path) -> kn.Trajectory:
 
 
 @pytest.fixture(scope="session")
-def kills() -> Callable[[int], int]:
-    """How often a test that kills at random moments does so, from the usual number: more in `make test-long`."""
+def kills() -> Callable[..., int]:
+    """How often a test that kills at random moments does so: 4 times unless it says fewer; more in `make test-long`."""
     wanted = int(os.environ.get("KINEMA_TEST_KILLS", "0"))
-    return lambda usual: max(usual, wanted)
+    return lambda fewer=4: max(fewer, wanted)
 
 
 # -- MPI programs ------------------------------------------------------------------------------------------------------

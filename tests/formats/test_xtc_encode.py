@@ -6,7 +6,7 @@ import chemfiles
 import MDAnalysisTests
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from MDAnalysis.lib.formats.libmdaxdr import XTCFile
 
@@ -59,7 +59,6 @@ def test_thousands_of_random_frames_have_the_bytes_of_libmdaxdr(tmp_path):
     assert compared > 2800
 
 
-@settings(max_examples=300, deadline=None)
 @given(
     st.lists(st.tuples(*[st.integers(-(2**19), 2**19)] * 3), min_size=10, max_size=60),
     st.sampled_from([1.0, 10.0, 1000.0, 4096.0]),

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import kinema as kn
@@ -50,7 +50,6 @@ choices = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
 @given(choices, st.integers(1, 9))
 def test_choices_are_those_of_numpy(choice, size):
     resolved = resolve(choice, 20)
@@ -63,7 +62,6 @@ def test_choices_are_those_of_numpy(choice, size):
     assert all(len(piece) <= size for piece in pieces)
 
 
-@settings(max_examples=200, deadline=None)
 @given(choices, st.data())
 def test_views_compose(choice, data):
     outer = resolve(choice, 20)

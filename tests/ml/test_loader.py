@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kinema.errors import ArgumentError, CorruptFileError, MemoryLimitError
@@ -40,7 +40,6 @@ from loader_cases import Numbers, loader_of, readahead_threads, samples, settled
     readers=st.sampled_from([1, 3]),
     seed=st.integers(0, 99),
 )
-@settings(deadline=None, max_examples=40)
 def test_each_sample_once_and_the_same_batches_on_any_number_of_ranks(
     n: int, of_all: int, ranks: int, windowed: bool, chunk: int, drop_last: bool, pad: bool, readers: int, seed: int
 ) -> None:
@@ -75,7 +74,6 @@ def test_each_sample_once_and_the_same_batches_on_any_number_of_ranks(
     killed=st.integers(0, 40),
     batch_factor=st.sampled_from([1, 2]),
 )
-@settings(deadline=None, max_examples=40)
 def test_a_run_that_is_killed_and_resumed_on_other_ranks(
     n: int, of_all: int, before: int, after: int, windowed: bool, killed: int, batch_factor: int
 ) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kinema.errors import ArgumentError, OutOfRangeError
@@ -67,7 +67,6 @@ def orders(draw: st.DrawFn) -> Order:
 
 
 @given(orders(), st.data())
-@settings(deadline=None, max_examples=200)
 def test_each_sample_once_at_any_place(order: Order, data: st.DataObject) -> None:
     everything = order.positions(0, len(order))
     assert sorted(everything.tolist()) == list(range(len(order)))

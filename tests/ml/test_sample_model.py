@@ -41,10 +41,6 @@ PARTS: dict[str, Callable[[int], range]] = {
 # ranks from 1 to 5 divide them
 LANES = 60
 SETTINGS = settings(
-    deadline=None,
-    derandomize=True,
-    database=None,
-    max_examples=50,
     stateful_step_count=15,
     suppress_health_check=list(HealthCheck),
 )

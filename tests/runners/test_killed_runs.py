@@ -103,19 +103,18 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize(
-    ("runner", "where", "n_kills", "longest"),
-    [("threads", "memory", 25, 0.5), ("threads", "out", 25, 0.5), ("processes", "memory", 6, 1.5)],
+    ("runner", "where", "longest"),
+    [("threads", "memory", 0.5), ("threads", "out", 0.5), ("processes", "memory", 1.5)],
 )
 def test_killed_at_random_moments(
     folder: Path,
     expected: dict[str, bytes],
-    kills: Callable[[int], int],
+    kills: Callable[..., int],
     runner: str,
     where: str,
-    n_kills: int,
     longest: float,
 ) -> None:
-    n_kills = kills(n_kills)
+    n_kills = kills()
     seed = random.randrange(1 << 32)
     print("seed", seed)
     out = str(folder / "rows.h5") if where == "out" else ""

@@ -4,7 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import kinema as kn
@@ -127,7 +127,6 @@ def test_order_and_repeats(water):
             water[key]
 
 
-@settings(max_examples=200, deadline=None)
 @given(atoms=atom_tables(unique_ids=False), data=st.data())
 def test_a_choice_of_a_choice_is_a_choice(atoms, data):
     number = st.integers(0, atoms.n_atoms - 1)
@@ -142,7 +141,6 @@ def test_a_choice_of_a_choice_is_a_choice(atoms, data):
     assert pickle.loads(pickle.dumps(atoms)) == atoms
 
 
-@settings(max_examples=100, deadline=None)
 @given(atoms=atom_tables(unique_ids=False), data=st.data())
 def test_tuples_join_the_atoms_that_they_did(atoms, data):
     rows = np.array(data.draw(st.lists(st.integers(0, atoms.n_atoms - 1), min_size=1, unique=True)))
@@ -206,7 +204,6 @@ def test_guessed_columns_are_known_and_noted(adk_dcd):
     assert kn.read_atoms(adk_dcd.topology).mass_notes() == []
 
 
-@settings(max_examples=100, deadline=None)
 @given(atoms=atom_tables(unique_ids=False))
 def test_a_universe_of_a_table_is_that_table(atoms):
     """But for what MDAnalysis holds by residue: there one of an atom that differs from the residue's first is lost."""

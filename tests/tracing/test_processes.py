@@ -140,7 +140,7 @@ while True:
 
 @pytest.mark.parametrize("compress", ["0", "1"])
 def test_a_process_that_is_killed_leaves_whole_lines(
-    tmp_path: Path, environment: dict[str, str], kills: Callable[[int], int], compress: str
+    tmp_path: Path, environment: dict[str, str], kills: Callable[..., int], compress: str
 ) -> None:
     path = tmp_path / "a.dcd"
     write_dcd(path, random_walk(50, 30))

@@ -261,14 +261,14 @@ with kn.runners.MPI() as mpi:
 
 @pytest.mark.parametrize(("target", "strategies"), [("k.xtc", ("direct", "mpiio")), ("k.dcd", ("direct", "serial"))])
 def test_killed_at_random_moments(
-    mpi: Any, tmp_path: Path, kills: Callable[[int], int], target: str, strategies: tuple[str, ...]
+    mpi: Any, tmp_path: Path, kills: Callable[..., int], target: str, strategies: tuple[str, ...]
 ) -> None:
     write_dcd(tmp_path / "in.dcd", random_walk(6000, 100))
     converted(tmp_path, "in.dcd", f"whole{target[1:]}")
     moments = random.Random(seed := random.randrange(1 << 32))
     print("seed", seed)
     killed = 0
-    for number in range(kills(5)):
+    for number in range(kills()):
         for name in ("at-work", "finished", *(f"pid-{rank}" for rank in range(5))):
             (tmp_path / name).unlink(missing_ok=True)
         n_ranks = moments.choice([2, 3])

@@ -54,8 +54,8 @@ def _started(script: str, conversion: Any, *words: object, seconds: float = 200)
     return start_child([str(word) for word in command], env=environment, stdin=subprocess.PIPE, seconds=seconds)
 
 
-def test_killed_at_random_moments(conversion: Any, kills: Callable[[int], int]) -> None:
-    expected, n_kills, seed = conversion.whole(), kills(20), random.randrange(1 << 32)
+def test_killed_at_random_moments(conversion: Any, kills: Callable[..., int]) -> None:
+    expected, n_kills, seed = conversion.whole(), kills(), random.randrange(1 << 32)
     print("seed", seed)
     process = _started(KILLER, conversion, seed, n_kills, 0.5, seconds=max(200, 10 * n_kills))
     assert process.stdin is not None and process.stdout is not None and process.stderr is not None

@@ -115,7 +115,6 @@ class FormatTests(ChangedFileTests):
     # each example writes its file anew, so that all can use one folder; each subclass runs the test by itself, and no
     # failing example is stored for another
     @settings(
-        max_examples=60,
         deadline=None,
         database=None,
         suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.differing_executors],

@@ -292,7 +292,7 @@ def written(path, atoms, **options):
     return path
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     atoms=atom_tables(),
     options=st.sampled_from([{}, {"mode": "a"}, {"dialect": "mdanalysis"}, {"creator": "a simulation"}]),

@@ -394,13 +394,13 @@ with kn.Writer(path, n_atoms, mode="a", compression=compression, layout=(2, n_at
 @pytest.mark.processes
 @pytest.mark.parametrize("compression", ["", "gzip"])
 @pytest.mark.parametrize("during_flush", [False, True], ids=["anywhere", "during a flush"])
-def test_killed_processes(tmp_path: Path, kills: Callable[[int], int], compression: str, during_flush: bool) -> None:
+def test_killed_processes(tmp_path: Path, kills: Callable[..., int], compression: str, during_flush: bool) -> None:
     path = tmp_path / "killed.h5md"
     n_atoms, chance = 200, random.Random(f"{compression} {during_flush}")
     package = str(Path(kn.__file__).parent.parent)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([package, os.environ.get("PYTHONPATH", "")])}
     frames = 0
-    for _ in range(kills(6)):
+    for _ in range(kills()):
         command = [sys.executable, "-c", WORKER, str(path), compression, str(n_atoms), str(chance.choice([1, 3, 8]))]
         worker = start_child(command, env=environment, stderr=None)
         assert worker.stdout is not None

@@ -9,7 +9,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
@@ -35,7 +35,6 @@ def exactly_within(before: np.ndarray[Any, Any], after: np.ndarray[Any, Any], bo
 )
 @example(np.array([0.00390625, 8388607.5, 8388608.5, -16777217.0], np.float32), 2.0**-8)
 @example(np.array([np.finfo(np.float32).max, np.finfo(np.float32).smallest_subnormal], np.float32), 1e-20)
-@settings(max_examples=400, deadline=None)
 def test_no_value_moves_by_more_than_the_bound(values: np.ndarray[Any, Any], bound: float) -> None:
     rounding = rounding_within(bound)
     rounded = values.copy()
@@ -47,7 +46,6 @@ def test_no_value_moves_by_more_than_the_bound(values: np.ndarray[Any, Any], bou
 
 
 @given(arrays.arrays(np.float64, 20, elements=st.floats(-1e6, 1e6)), st.floats(1e-6, 1e3))
-@settings(max_examples=200, deadline=None)
 def test_float64_stored_as_float32(values: np.ndarray[Any, Any], bound: float) -> None:
     preparation = Preparation(np.dtype("<f4"), 1.0, rounding_within(bound))
     out = np.empty(20, "<f4")

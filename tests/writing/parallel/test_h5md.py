@@ -94,18 +94,18 @@ def killed(mpi: Any, folder: Path, words: list[str], wait: float) -> int:
     return max(said)
 
 
-def test_killed_at_random_moments(mpi: Any, kills: Callable[[int], int], tmp_path: Path) -> None:
+def test_killed_at_random_moments(mpi: Any, kills: Callable[..., int], tmp_path: Path) -> None:
     """All ranks of a run that goes on with a file are killed: the frames that were flushed are there."""
     path, moments, flushed = tmp_path / "grows.h5md", random.Random(os.urandom(8)), 0
-    for _ in range(kills(4)):
+    for _ in range(kills()):
         said = killed(mpi, tmp_path, [path.name, "zstd"], moments.uniform(0.0, 0.3))
         flushed = frames_of(path, said, flushed)
 
 
-def test_subfiles_of_killed_ranks(mpi: Any, kills: Callable[[int], int], tmp_path: Path) -> None:
+def test_subfiles_of_killed_ranks(mpi: Any, kills: Callable[..., int], tmp_path: Path) -> None:
     """What is left has the frames that were flushed: under its temporary name, which its user changes, or its own."""
     path, moments, flushed = tmp_path / "grows.h5md", random.Random(os.urandom(8)), 0
-    for number in range(kills(4)):
+    for number in range(kills()):
         if number % 4 == 0:
             path.unlink(missing_ok=True)
         mode = "a" if path.exists() or number % 8 == 4 else "w"
@@ -133,15 +133,15 @@ def test_a_rank_that_fails_within_a_collective_call(mpi: Any, tmp_path: Path) ->
 
 
 @PARALLEL_HDF5
-def test_killed_while_they_write_through_mpiio(mpi: Any, kills: Callable[[int], int], tmp_path: Path) -> None:
+def test_killed_while_they_write_through_mpiio(mpi: Any, kills: Callable[..., int], tmp_path: Path) -> None:
     path, moments, flushed = tmp_path / "grows.h5md", random.Random(os.urandom(8)), 0
-    for _ in range(kills(4)):
+    for _ in range(kills()):
         said = killed(mpi, tmp_path, [path.name, "none", "mpiio"], moments.uniform(0.0, 0.3))
         flushed = frames_of(path, said, flushed)
 
 
 @pytest.mark.parametrize("place", ["exchange", "encode", "commit", "announce", "flush"])
-def test_one_rank_ends_within_a_call(mpi: Any, kills: Callable[[int], int], tmp_path: Path, place: str) -> None:
+def test_one_rank_ends_within_a_call(mpi: Any, kills: Callable[..., int], tmp_path: Path, place: str) -> None:
     """What was flushed is there, whichever rank of "gather" ends, and where; and the others end with it."""
     path, moments, flushed = tmp_path / "grows.h5md", random.Random(os.urandom(8)), 0
     for _ in range(kills(1)):

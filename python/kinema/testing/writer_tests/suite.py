@@ -22,7 +22,6 @@ __all__ = ["WriterTests"]
 
 # each example writes its file anew, so that all can use one folder
 _ANY_FRAMES = settings(
-    max_examples=40,
     deadline=None,
     database=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.differing_executors],
