@@ -18,12 +18,12 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 TIMED := tools/timed.sh
 
 .DEFAULT_GOAL := help
-.PHONY: attack fuzz fuzz-long golden-fortran help setup demo demo-follow test test-long test-rust test-python test-hdf5-mpi test-ml lint format bench wheel sdist clean
+.PHONY: attack bytecode fuzz fuzz-long golden-fortran help setup demo demo-follow test test-long test-rust test-python test-hdf5-mpi test-ml lint format bench same-bits wheel sdist clean
 
 help: ## what there is to make
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | awk -F'\t' '{printf "make %-15s %s\n", $$1, $$2}'
 
-setup: $(VENV)/.stamp-build ## virtual environment, dependencies and a release build of the Rust core, in .venv
+setup: $(VENV)/.stamp-release ## virtual environment, dependencies and a release build of the Rust core, in .venv
 
 # Each stamp is made when its step has succeeded, so that a step is done once and again only when its inputs change.
 $(VENV)/.stamp-venv:
@@ -42,8 +42,16 @@ $(VENV)/.stamp-wheel: $(VENV)/.stamp-venv pyproject.toml tools/requirements.py
 	$(BIN)/python -m pip install --requirement $(VENV)/requirements-wheel.txt
 	touch $@
 
-$(VENV)/.stamp-build: $(VENV)/.stamp-packages $(RUST_SOURCES)
-	$(TIMED) extension $(BIN)/maturin develop --release --quiet
+# Two builds of the extension: `release` for users and benchmarks, `checked` for tests, which shares its objects with the
+# Rust tests. Both are installed in one place, so that each stamp takes away the other's.
+$(VENV)/.stamp-release: $(VENV)/.stamp-packages $(RUST_SOURCES)
+	rm -f $(VENV)/.stamp-checked
+	$(TIMED) "release build of the extension" $(BIN)/maturin develop --release --quiet
+	touch $@
+
+$(VENV)/.stamp-checked: $(VENV)/.stamp-packages $(RUST_SOURCES)
+	rm -f $(VENV)/.stamp-release
+	$(TIMED) "checked build of the extension" $(BIN)/maturin develop --profile checked --quiet
 	touch $@
 
 demo: setup ## the papers' benchmark on this machine: MDAnalysis, Kinema, the hardware's limit
@@ -54,23 +62,36 @@ demo-follow: setup ## a simulation runs, an analysis follows it, and its picture
 
 test: test-rust test-python ## all tests, Rust and Python
 
+CARGO_TEST := cargo test --workspace --profile checked --quiet
 # the ignored ones are those that need the data files of the installed package MDAnalysisTests
 test-rust: $(VENV)/.stamp-packages
-	$(TIMED) "build of the Rust tests" cargo test --workspace --quiet --no-run
-	MDANALYSIS_TESTS_DATA=$$($(BIN)/python tools/test_data_folder.py) \
-		$(TIMED) "Rust tests" cargo test --workspace --quiet -- --include-ignored
+	$(TIMED) "build of the Rust tests" $(CARGO_TEST) --no-run
+	MDANALYSIS_TESTS_DATA=$$($(BIN)/python tools/test_data_folder.py) $(TIMED) "Rust tests" $(CARGO_TEST) -- --include-ignored
 
 # three processes for two cores: tests that wait for children of their own leave half of the time of a core; whoever is
 # done takes tests of the others
 TEST_PROCESSES ?= $(shell $(PYTHON) -c 'import os; print((3 * os.cpu_count() + 1) // 2)')
-test-python: setup
+test-python: $(VENV)/.stamp-checked bytecode
 	$(TIMED) "Python tests" $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist worksteal --durations 20
 
-# Tests of these names alone, with so many kills in place of some twenty; their limits of time are for as many.
+# A child process that compiles the package again, because nobody may store bytecode, takes twice as long to start.
+unexport PYTHONDONTWRITEBYTECODE
+bytecode: $(VENV)/.stamp-packages
+	$(BIN)/python -m compileall -q -j 0 python/kinema
+
+# Kills at random moments: so many of each kind in place of some; their limits of time are for as many.
 KILLS ?= 200
-test-long: setup ## the tests that kill at random moments, 200 times each, and a tenth of `make attack`; KILLS=1000
-	KINEMA_TEST_KILLS=$(KILLS) $(BIN)/python -m pytest -n logical --dist worksteal -o timeout=3600 -k "killed_at_random or killed_processes or given_once or earlier_checkpoint"
+test-long: same-bits bytecode ## Python tests on the release build, 200 kills of each kind, a tenth of `make attack`; KILLS=1000
+	KINEMA_TEST_KILLS=$(KILLS) $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist worksteal -o timeout=3600
 	PYTHONPATH=python:tools $(BIN)/python -m attack --share 0.1
+
+# the release build comes last and stays
+same-bits: ## values and files of the tests' build and of the release build, compared to the bit
+	$(MAKE) $(VENV)/.stamp-checked
+	$(BIN)/python -W ignore tools/value_digests.py > $(VENV)/digests-checked
+	$(MAKE) $(VENV)/.stamp-release
+	$(BIN)/python -W ignore tools/value_digests.py > $(VENV)/digests-release
+	cmp $(VENV)/digests-checked $(VENV)/digests-release
 
 # Kills, full disks, injected faults (they need strace), stopped workers, forged indices, odd cells, wrong command lines;
 # it prints a seed for whatever is broken, by which that is tried again: ATTACK='--only "forged indices" --seed 7 --trials 1'
@@ -102,7 +123,7 @@ golden-fortran: ## golden values of formatted output, written anew by gfortran
 
 lint: $(VENV)/.stamp-packages ## formatting, clippy, ruff, mypy, layers, circles, names, error messages
 	cargo fmt --all --check
-	$(TIMED) clippy cargo clippy --workspace --all-targets --quiet -- -D warnings
+	$(TIMED) clippy cargo clippy --workspace --all-targets --profile checked --quiet -- -D warnings
 	$(BIN)/ruff check $(PYTHON_FOLDERS)
 	$(BIN)/ruff format --check $(PYTHON_FOLDERS)
 	$(TIMED) mypy $(BIN)/mypy
@@ -147,6 +168,6 @@ sdist: $(VENV)/.stamp-wheel ## the source distribution, in dist/, and a trial of
 
 clean: ## remove what was built; the virtual environment and the demo's data stay
 	cargo clean
-	rm -rf dist benchmarks/molly/target .pytest_cache .mypy_cache .ruff_cache .hypothesis $(VENV)/.stamp-build
+	rm -rf dist benchmarks/molly/target .pytest_cache .mypy_cache .ruff_cache .hypothesis $(VENV)/.stamp-release $(VENV)/.stamp-checked
 	find python -name '*.so' -delete
 	find $(PYTHON_FOLDERS) -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -504,12 +504,14 @@ def test_the_checkpoint_of_an_earlier_build_is_refused_by_its_version(traj: kn.T
 
 
 def test_two_runs_with_one_checkpoint(traj: kn.Trajectory, path: Path) -> None:
-    def meddle(done: int, _total: int) -> None:
-        if done:
+    def meddle(frame: kn.Frame) -> float:
+        # after it was saved, before it is saved again
+        if path.exists():
             path.write_bytes(b"of another run")
+        return _slowly(frame)
 
     with pytest.raises(kn.FileIOError, match="was changed by somebody else"):
-        kn.analysis.from_function(_slowly, traj).run(checkpoint=path, checkpoint_interval=0, workers=1, progress=meddle)
+        kn.analysis.from_function(meddle, traj).run(checkpoint=path, checkpoint_interval=0, workers=1)
     assert path.read_bytes() == b"of another run"
 
 

@@ -26,7 +26,6 @@ class Netcdf4Tests(FormatTests):
     suffix = ".nc"
     index = "structure"
     reads_cut_files = False
-    cut_every = 37
     # the library stores each small variable in a chunk of its own
     frames_lie_alone = False
 

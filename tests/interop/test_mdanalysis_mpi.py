@@ -289,7 +289,7 @@ for names in ("md.dcd", ["md.h5md", "md.dcd"], "absent.h5md", "linked.h5md"):
         say(error)
 assert comm.allreduce(1) == comm.size
 """
-    lines = sorted(mpi.compute(2, text, folder).splitlines())[::2]
+    lines = sorted(mpi.script(2, text, folder).splitlines())[::2]
     assert lines[0].startswith("absent.h5md: no such file")
     assert lines[1].startswith(
         "linked.h5md: H5MD frame 0: positions (a virtual data set, or one of another file) cannot"
@@ -301,7 +301,7 @@ assert comm.allreduce(1) == comm.size
 def test_without_a_parallel_h5py_the_listing_says_so(mpi: Any, folder: Path) -> None:
     plain = PLAIN_H5PY if h5py.get_config().mpi else ""
     text = f"{BEGIN}{plain}try:\n    {LISTING}except kn.ArgumentError as error:\n    say(error)"
-    lines = mpi.compute(2, text, folder).splitlines()
+    lines = mpi.script(2, text, folder).splitlines()
     assert len(lines) == 2
     assert all("driver='mpio' needs an h5py that was built with MPI" in line for line in lines)
 

@@ -155,7 +155,7 @@ def test_large_files_are_searched_by_all_ranks_by_default(mpi: Any, tmp_path: Pa
     write_xtc(tmp_path / "some.xtc", random_walk(2, 100_000))
     some = (tmp_path / "some.xtc").read_bytes()
     (tmp_path / "large.xtc").write_bytes(some * ((64 << 20) // len(some) + 1))
-    assert sorted(mpi.compute(2, BY_DEFAULT, tmp_path).splitlines()) == ["0 searches True", "1 searches True"]
+    assert sorted(mpi.script(2, BY_DEFAULT, tmp_path).splitlines()) == ["0 searches True", "1 searches True"]
 
 
 # -- failure ---------------------------------------------------------------------------------------------------------

@@ -106,7 +106,7 @@ say(rank)
 
 
 def test_who_puts_rows_waits_for_nobody(mpi: Any, folder: Path) -> None:
-    assert sorted(mpi.compute(3, BEGIN + NOBODY_WAITS, folder).split()) == ["0", "1", "2"]
+    assert sorted(mpi.script(3, BEGIN + NOBODY_WAITS, folder).split()) == ["0", "1", "2"]
 
 
 TOLD = """
@@ -134,7 +134,7 @@ if rank == 0:
 
 
 def test_rank_0_sends_no_rows_to_all(mpi: Any, folder: Path) -> None:
-    short, few, long, many = map(int, mpi.compute(1, TOLD, folder).split())
+    short, few, long, many = map(int, mpi.script(1, TOLD, folder).split())
     row = 8 * (1 + 1 + 1)  # frame, time and value; the table is made of them where it is asked for
     # what is left is of both: timings of blocks
     assert (long - many) - (short - few) > 389 * row

@@ -53,8 +53,6 @@ class FormatTests(ChangedFileTests):
     reads_bytes = True
     #: whether each frame says which fields it has
     may_lack_fields = False
-    #: bytes between the lengths at which a file is cut: 1 but for formats that take long to open
-    cut_every = 1
     #: angstrom by which positions of a file may differ from those written, which are rounded to 0.01
     tolerance = 1e-5
     #: share of their value by which velocities of a file may differ from those written
@@ -336,7 +334,7 @@ class FormatTests(ChangedFileTests):
     # -- damage -------------------------------------------------------------------------------------------------
 
     @pytest.mark.parametrize("on_truncated", ["error", "drop"])
-    def test_truncation_at_every_byte(self, tmp_path: Path, on_truncated: str) -> None:
+    def test_truncation(self, tmp_path: Path, on_truncated: str) -> None:
         if not self.reads_bytes:
             pytest.skip("another library reads the file, and says what is complete")
         _positions, traj = self._made(tmp_path, 3)
@@ -344,8 +342,8 @@ class FormatTests(ChangedFileTests):
         data = (tmp_path / f"made{self.suffix}").read_bytes()
         path = tmp_path / f"cut{self.suffix}"
         path.write_bytes(data)
-        dropped = 0
-        for length in reversed(range(0, len(data), self.cut_every)):
+        dropped, lengths = 0, self._lengths(traj, len(data))
+        for length in lengths:
             os.truncate(path, length)
             try:
                 found = kn.open(path, on_truncated=on_truncated, stored=False).read(workers=1)
@@ -357,12 +355,12 @@ class FormatTests(ChangedFileTests):
                 np.testing.assert_array_equal(found, whole[: len(found)])
                 dropped += 1
         if on_truncated == "drop" and self.reads_cut_files:
-            assert dropped > len(data) // 2
+            assert dropped > len(lengths) // 3
 
     def test_bit_flips(self, tmp_path: Path) -> None:
         self._made(tmp_path, 3)
         source, path = tmp_path / f"made{self.suffix}", tmp_path / f"flipped{self.suffix}"
-        for seed in range(400):
+        for seed in range(3 * settings.default.max_examples):
             # some file systems flush a file that is written over
             path.unlink(missing_ok=True)
             path.write_bytes(self._flipped(source, seed))
@@ -384,6 +382,15 @@ class FormatTests(ChangedFileTests):
                 kn.open(path, stored=False).read()
 
     # -- inside -------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _lengths(traj: Any, size: int) -> list[int]:
+        """Lengths of a file that is cut, from the longest: around the ends of frames, and any; all in a long run."""
+        places = [traj.core.locate(frame) for frame in range(traj.n_frames)] if hasattr(traj.core, "locate") else []
+        ends = {0, size, *(at for _, _, offset, length in places for at in (offset, offset + length))}
+        around = {at + shift for at in ends for shift in range(-8, 9)}
+        drawn = np.random.default_rng(0).choice(size, min(size, 3 * settings.default.max_examples), replace=False)
+        return sorted((around | set(drawn.tolist())) & set(range(size)), reverse=True)
 
     def _made(self, folder: Path, n_frames: int, stored: bool = False) -> tuple[NDArray[np.float32], Any]:
         positions = random_walk(n_frames, self.n_atoms)

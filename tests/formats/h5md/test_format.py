@@ -18,8 +18,6 @@ class H5mdTests(FormatTests):
     suffix = ".h5md"
     index = "structure"
     reads_cut_files = False
-    # libhdf5 takes its time; one layout is cut at every byte
-    cut_every = 17
     tolerance = 0.0
     storage: ClassVar[dict] = {}
 
@@ -44,7 +42,7 @@ class H5mdTests(FormatTests):
 
 
 class TestContiguous(H5mdTests):
-    cut_every = 7
+    """As the class says."""
 
 
 class TestFrameByFrame(H5mdTests):

@@ -1,0 +1,71 @@
+"""Digests of what the built extension computes from real trajectories: the same for each build, to the bit.
+
+They cover positions as they are read, the results of every kernel, plain and with superposed frames, and files as they
+are written. `make same-bits` compares those of the two builds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from MDAnalysisTests import datafiles
+
+import kinema as kn
+from kinema import _core
+from kinema.selection.frames import FrameSelection
+
+FILES = [datafiles.DCD, datafiles.XTC, datafiles.TRR, datafiles.NCDF, datafiles.H5MD_xvf]
+WRITTEN = ["xtc", "trr", "dcd", "nc"]
+# of a trajectory of water: a kernel needs no more to show a difference
+MOST_ATOMS = 2000
+
+
+def digest(*parts: bytes) -> str:
+    """Of bytes, in their order."""
+    return hashlib.sha256(b"".join(parts)).hexdigest()[:16]
+
+
+def of_kernels(path: str) -> list[str]:
+    """Lines for all kernels on the first atoms of a trajectory."""
+    trajectory = kn.open(path, stored=False).core
+    n_atoms = trajectory.n_atoms
+    atoms = np.arange(min(n_atoms, MOST_ATOMS), dtype=np.uint32)
+    reference = np.asarray(next(iter(kn.open(path, stored=False))).positions, dtype=np.float64)
+    superpose = _core.Transform("superpose", n_atoms, atoms=atoms, reference=reference[atoms])
+    lines = []
+    for name in [kernel["name"] for kernel in _core.kernels()]:
+        for number, given in enumerate(_core.kernel_examples(name, n_atoms, reference)):
+            for stack in ((), (superpose,)):
+                jobs = [(_core.Kernel(name, n_atoms, **given), stack)]
+                try:
+                    plan = _core.Plan(trajectory, FrameSelection(range(trajectory.n_frames)), jobs, workers=2)
+                    ((_, _, (partial,)),), _ = _core.run_leaves(trajectory, plan, jobs, 0, plan.n_leaves)
+                    values = partial.finish()
+                    found = digest(*(key.encode() + values[key].tobytes() for key in sorted(values)))
+                except kn.Error as error:
+                    # a kernel that needs a cell
+                    found = f"refused: {error}"
+                lines.append(f"{name} {number} {'superposed' if stack else 'plain'} {found}")
+    return lines
+
+
+def main() -> None:
+    """Prints a line for each digest."""
+    for path in FILES:
+        name = Path(path).name
+        trajectory = kn.open(path, stored=False)
+        print(name, "positions", digest(*(np.ascontiguousarray(frame.positions).tobytes() for frame in trajectory)))
+        for line in of_kernels(path):
+            print(name, line)
+        with tempfile.TemporaryDirectory() as folder:
+            for kind in WRITTEN:
+                out = Path(folder, f"out.{kind}")
+                kn.convert(trajectory, out, verify=False)
+                print(name, kind, digest(out.read_bytes()))
+
+
+if __name__ == "__main__":
+    main()
