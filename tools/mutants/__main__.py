@@ -13,21 +13,31 @@ import argparse
 import csv
 import os
 import queue
+import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 
+from mutants.hunt import (
+    BY_TIME,
+    CAUGHT,
+    DOES_NOT_APPLY,
+    DOES_NOT_BUILD,
+    NOT_YET,
+    SURVIVED,
+    Fault,
+    Outcome,
+    alone,
+    together,
+)
 from mutants.modules import FOLDER, LANGUAGES, Module, modules
-from mutants.running import BY_TIME, CAUGHT, DOES_NOT_APPLY, DOES_NOT_BUILD, SURVIVED, Outcome, run_tests
-from mutants.tree import DoesNotApply, Tree
+from mutants.tree import Tree
 
 RESULTS = FOLDER / "results.csv"
-# a run of tests takes at most this multiple of what it takes without a fault, and this many seconds more
-SLOWER, MORE_SECONDS = 3, 60
+OUTCOMES = (CAUGHT, BY_TIME, SURVIVED, NOT_YET, DOES_NOT_BUILD, DOES_NOT_APPLY)
 
 
 @dataclass(frozen=True)
@@ -45,69 +55,82 @@ def main(words: Sequence[str] | None = None) -> int:
     """The exit code."""
     parser = argparse.ArgumentParser(prog="mutants", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--only", action="append", default=[], help="a language, a module, the start of a patch's name")
-    parser.add_argument("--outcome", action="append", default=[], help="those with this outcome in the results")
+    parser.add_argument("--outcome", action="append", choices=OUTCOMES, help="those with this outcome in the results")
     parser.add_argument("--jobs", type=int, default=1, help="copies of the tree in which faults are tried")
-    parser.add_argument("--clean-limit", type=float, help="skip the run without a fault; the limit in seconds instead")
+    parser.add_argument("--half", choices=["alone", "together"], help="only one half of the work")
     asked = parser.parse_args(words)
+    # so that what has been started is ended as well
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     before = {row.patch: row for row in read_results()}
-    chosen = [
-        (module, patch)
-        for language in LANGUAGES
-        for module in modules(language)
-        for patch in sorted((FOLDER / language).glob(f"{module.name}-*.patch"))
-        if _is_asked(module, patch, asked.only)
-        and (not asked.outcome or (patch.stem in before and before[patch.stem].outcome in asked.outcome))
-    ]
+    chosen = _chosen(before, asked.only, asked.outcome)
     trees: queue.Queue[Tree] = queue.Queue()
-    for number in range(asked.jobs):
-        trees.put(Tree(f"tree-{number}"))
-    limits = _limits({module.name: module for module, _ in chosen}, trees, asked.clean_limit)
+    for _ in range(asked.jobs):
+        trees.put(Tree())
     rows = dict(before)
     with ThreadPoolExecutor(asked.jobs) as threads:
-        for row in threads.map(lambda one: _try(*one, trees, limits[one[0].name], before), chosen):
-            rows[row.patch] = row
-            write_results(rows.values())
-            print(f"{row.outcome:15} {row.seconds:4d} s  {row.patch}  {row.by}", flush=True)
-    now = [rows[patch.stem] for _, patch in chosen]
+        if asked.half != "together":
+            for found in threads.map(lambda one: _alone(*one, trees), chosen):
+                _record(found, rows)
+        if asked.half != "alone":
+            waiting = [
+                (module, [fault for of, fault in chosen if of == module and rows[fault.name].outcome == NOT_YET])
+                for module in (module for language in LANGUAGES for module in modules(language))
+            ]
+            for found in threads.map(lambda one: _together(*one, trees), waiting):
+                _record(found, rows)
+    now = [rows[fault.name] for _, fault in chosen]
     print(table(now))
     return _verdict(now, before)
 
 
-def _is_asked(module: Module, patch: Path, only: Sequence[str]) -> bool:
-    return not only or any(word in (module.language, module.name) or patch.name.startswith(word) for word in only)
+def _chosen(
+    before: dict[str, Row], only: Sequence[str], outcomes: Collection[str] | None
+) -> list[tuple[Module, Fault]]:
+    """Patches that were asked for."""
+    chosen: list[tuple[Module, Fault]] = []
+    for module in (module for language in LANGUAGES for module in modules(language)):
+        for path in sorted((FOLDER / module.language).glob(f"{module.name}-*.patch")):
+            known = before.get(path.stem)
+            if outcomes and (known is None or known.outcome not in outcomes):
+                continue
+            if not only or any(word in (module.language, module.name) or path.name.startswith(word) for word in only):
+                seen_by = known.by if known and known.outcome in (CAUGHT, BY_TIME) else ""
+                chosen.append((module, Fault(path.stem, path.read_text(encoding="utf-8"), seen_by)))
+    return chosen
 
 
-def _limits(those: dict[str, Module], trees: queue.Queue[Tree], given: float | None) -> dict[str, float]:
-    """Seconds for the tests of each module, by a run without a fault: what fails then sees no fault."""
-    if given is not None:
-        return dict.fromkeys(those, given)
-    limits: dict[str, float] = {}
-    for name, module in those.items():
-        began = time.monotonic()
-        tree = trees.get()
-        clean = run_tests(module, tree, 3600.0)
-        trees.put(tree)
-        seconds = time.monotonic() - began
-        if clean.outcome != SURVIVED:
-            raise SystemExit(f"{name}: without a fault {clean.by} fails")
-        print(f"without a fault {seconds:4.0f} s  {name}", flush=True)
-        limits[name] = SLOWER * seconds + MORE_SECONDS
-    return limits
-
-
-def _try(module: Module, patch: Path, trees: queue.Queue[Tree], limit: float, before: dict[str, Row]) -> Row:
-    """Plants one fault and runs the tests."""
+def _alone(module: Module, fault: Fault, trees: queue.Queue[Tree]) -> list[Row]:
     tree = trees.get()
     began = time.monotonic()
-    first = before[patch.stem].by if patch.stem in before else ""
     try:
-        with tree.planted(patch.read_text(encoding="utf-8")):
-            outcome = run_tests(module, tree, limit, first)
-    except DoesNotApply as error:
-        outcome = Outcome(DOES_NOT_APPLY, str(error))
+        outcome = alone(module, fault, tree)
     finally:
         trees.put(tree)
-    return Row(patch.stem, module.name, outcome.outcome, outcome.by, round(time.monotonic() - began))
+    return _rows(module, {fault.name: outcome}, began)
+
+
+def _together(module: Module, faults: Sequence[Fault], trees: queue.Queue[Tree]) -> list[Row]:
+    tree = trees.get()
+    began = time.monotonic()
+    try:
+        outcomes = together(module, faults, tree)
+    finally:
+        trees.put(tree)
+    return _rows(module, outcomes, began)
+
+
+def _rows(module: Module, outcomes: dict[str, Outcome], began: float) -> list[Row]:
+    """Of faults that were tried together each takes its part of the time."""
+    seconds = round((time.monotonic() - began) / max(1, len(outcomes)))
+    return [Row(name, module.name, found.outcome, found.by, seconds) for name, found in outcomes.items()]
+
+
+def _record(found: Sequence[Row], rows: dict[str, Row]) -> None:
+    for row in found:
+        rows[row.patch] = row
+        print(f"{row.outcome:15} {row.seconds:4d} s  {row.patch}  {row.by}", flush=True)
+    # another run may have written others meanwhile
+    write_results({row.patch: row for row in [*read_results(), *found]}.values())
 
 
 def read_results() -> list[Row]:
@@ -118,7 +141,7 @@ def read_results() -> list[Row]:
         return [Row(**{**line, "seconds": int(line["seconds"])}) for line in csv.DictReader(file)]
 
 
-def write_results(rows: Sequence[Row]) -> None:
+def write_results(rows: Collection[Row]) -> None:
     """One line a patch, in the order of their names."""
     part = RESULTS.with_suffix(".part")
     with part.open("w", newline="", encoding="utf-8") as file:
@@ -131,18 +154,16 @@ def write_results(rows: Sequence[Row]) -> None:
 
 def table(rows: Sequence[Row]) -> str:
     """Counts of each module, and the survivors."""
-    outcomes = (CAUGHT, BY_TIME, SURVIVED, DOES_NOT_BUILD, DOES_NOT_APPLY)
     names = list(dict.fromkeys(row.module for row in rows))
-    lines = ["", f"{'module':14}{'patches':>9}" + "".join(f"{name:>16}" for name in outcomes) + f"{'share caught':>14}"]
+    lines = ["", f"{'module':12}{'patches':>9}" + "".join(f"{name:>16}" for name in OUTCOMES) + f"{'share caught':>14}"]
     for name in [*names, "all"]:
         of_module = [row for row in rows if name in (row.module, "all")]
         count = Counter(row.outcome for row in of_module)
-        tried = count[CAUGHT] + count[BY_TIME] + count[SURVIVED]
-        share = f"{(count[CAUGHT] + count[BY_TIME]) / tried:.1%}" if tried else "-"
-        lines.append(
-            f"{name:14}{len(of_module):9d}" + "".join(f"{count[outcome]:16d}" for outcome in outcomes) + f"{share:>14}"
-        )
-    survivors = [row.patch for row in rows if row.outcome == SURVIVED]
+        seen = count[CAUGHT] + count[BY_TIME]
+        tried = seen + count[SURVIVED] + count[NOT_YET]
+        counts = "".join(f"{count[outcome]:16d}" for outcome in OUTCOMES)
+        lines.append(f"{name:12}{len(of_module):9d}{counts}{f'{seen / tried:.1%}' if tried else '-':>14}")
+    survivors = [row.patch for row in rows if row.outcome in (SURVIVED, NOT_YET)]
     return "\n".join([*lines, "", "survivors:", *(f"  {patch}" for patch in survivors)])
 
 

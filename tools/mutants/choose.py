@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import re
 import subprocess
 import sys
 from collections import defaultdict
@@ -98,7 +99,7 @@ def _rust(module: Module) -> list[Fault]:
         capture_output=True,
         text=True,
     )
-    tree = Tree("choosing")
+    tree = Tree()
     found: list[Fault] = []
     for one in json.loads(listed.stdout):
         diff = _with_names(one["diff"], one["file"])
@@ -114,14 +115,24 @@ def _built(tree: Tree, diff: str) -> str | None:
     return diff if done.returncode == 0 else None
 
 
+OPERATORS = {
+    **dict.fromkeys(("==", "!=", "<", "<=", ">", ">="), "comparison"),
+    **dict.fromkeys(("+", "-", "*", "/", "%", "+=", "-=", "*=", "/=", "%="), "arithmetic"),
+    **dict.fromkeys(("&", "|", "^", "<<", ">>", "&=", "|=", "^=", "<<=", ">>="), "bits"),
+    **dict.fromkeys(("&&", "||"), "and-or"),
+}
+
+
 def _kind(mutant: dict[str, str]) -> str:
-    """cargo-mutants names a genre, such as FnValue or BinaryOperator."""
-    return "".join(f"-{letter.lower()}" if letter.isupper() else letter for letter in mutant["genre"]).lstrip("-")
+    """By the operator, or by what cargo-mutants calls the genre: FnValue is fn-value."""
+    named = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", mutant["genre"]).lower()
+    return OPERATORS.get(mutant["replacement"], named)
 
 
 def _with_names(diff: str, path: str) -> str:
     """The diff with the two names that git expects; cargo-mutants gives the mutant a name in words."""
     lines = diff.splitlines(keepends=True)
+    lines = [line.replace(" /* ~ changed by cargo-mutants ~ */", "") for line in lines]
     start = next(at for at, line in enumerate(lines) if line.startswith("@@"))
     return "".join([f"--- a/{path}\n", f"+++ b/{path}\n", *lines[start:]])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -20,24 +20,23 @@ class Module:
     name, language : str
     files : list of str
         Files and folders that faults are planted in.
-    tests : list of str
-        Files and folders of tests for pytest, those first that take little time.
-    cargo : list of str
-        Of Rust: the tests for `cargo test`, in this order; then come `tests`, with an extension that is built for it.
+    alone, together : list of str
+        Tests that each fault meets by itself, and those that the survivors of these meet all at once: files and folders
+        for pytest, the words after `cargo test` for cargo.
+    python : list of str
+        Of Rust: tests for pytest that come last, with an extension that has the faults.
     """
 
     name: str
     language: str
     files: list[str]
-    tests: list[str]
-    cargo: list[str]
+    alone: list[str]
+    together: list[str]
+    python: list[str] = field(default_factory=list)
 
 
 def modules(language: str) -> list[Module]:
     """Those of one language."""
     with (FOLDER / "tests.toml").open("rb") as file:
         table = tomllib.load(file)
-    return [
-        Module(name, language, entry["files"], entry["tests"], entry.get("cargo", []))
-        for name, entry in table[language].items()
-    ]
+    return [Module(name, language, **entry) for name, entry in table[language].items()]

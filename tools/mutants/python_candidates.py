@@ -37,8 +37,8 @@ def _named(*names: str) -> list[Callable[[], Operator]]:
     return [get_operator(f"core/{name}") for name in names]
 
 
-# One kind of faults is chosen as often as another. Of the 200 operators of cosmic-ray, those whose mutants run: whatever
-# test runs the line catches `a ** b` for `a + b`, which says nothing about the tests.
+# One kind of faults is chosen as often as another. Of the 200 operators of cosmic-ray, those whose mutants run: any
+# test of the line catches `a ** b` for `a + b`, which says nothing about the tests.
 KINDS: dict[str, list[Callable[[], Operator]]] = {
     "comparison": _named(
         *(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from mutants.modules import ROOT
 
@@ -19,11 +21,14 @@ class DoesNotApply(Exception):
 
 
 class Tree:
-    """The files that git knows of, as they are now, with the extension that was built for them."""
+    """The files that git knows of, as they are now, with the extension that was built for them.
 
-    def __init__(self, name: str) -> None:
-        self.folder = ROOT / "target" / "mutants" / name
-        self.built = self.folder.with_name(f"{name}-build")
+    The first copy that no other program uses. It is kept: cargo builds what has changed since.
+    """
+
+    def __init__(self) -> None:
+        self.folder, self._lock = _first_free(ROOT / "target" / "mutants")
+        self.built = self.folder.with_name(f"{self.folder.name}-build")
         wanted = {Path(name) for name in _listed() if (ROOT / name).is_file()}
         if (ROOT / EXTENSION).exists():
             wanted.add(Path(EXTENSION))
@@ -96,6 +101,20 @@ class Tree:
             if done.returncode == 0:
                 return
         raise DoesNotApply((done.stderr or done.stdout).strip().splitlines()[-1])
+
+
+def _first_free(folder: Path) -> tuple[Path, IO[str]]:
+    """The folder of a copy, and its lock file, which is to stay open."""
+    folder.mkdir(parents=True, exist_ok=True)
+    number = 0
+    while True:
+        lock = (folder / f"tree-{number}.lock").open("w")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return folder / f"tree-{number}", lock
+        except BlockingIOError:
+            lock.close()
+            number += 1
 
 
 def changed_file(diff: str) -> str:
