@@ -23,8 +23,8 @@ class Module:
     alone, together : list of str
         Tests that each fault meets by itself, and those that the survivors of these meet all at once: files and folders
         for pytest, the words after `cargo test` for cargo.
-    python : list of str
-        Of Rust: tests for pytest that come last, with an extension that has the faults.
+    python_alone, python_together : list of str
+        Of Rust: tests for pytest that come after those of cargo, with an extension that has the faults.
     """
 
     name: str
@@ -32,7 +32,8 @@ class Module:
     files: list[str]
     alone: list[str]
     together: list[str]
-    python: list[str] = field(default_factory=list)
+    python_alone: list[str] = field(default_factory=list)
+    python_together: list[str] = field(default_factory=list)
 
 
 def modules(language: str) -> list[Module]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -57,9 +58,10 @@ def steps_of(module: Module) -> tuple[list[Step], list[Step]]:
     """Those for each fault alone, and for survivors together."""
     if module.language == "python":
         return [Pytest(tuple(module.alone))], [Pytest(tuple(module.together))]
-    alone: list[Step] = [Cargo(words) for words in module.alone]
-    together: list[Step] = [Cargo(words) for words in module.together]
-    return alone, [*together, Pytest(tuple(module.python), built=True)]
+    return (
+        [*map(Cargo, module.alone), Pytest(tuple(module.python_alone), built=True)],
+        [*map(Cargo, module.together), Pytest(tuple(module.python_together), built=True)],
+    )
 
 
 @dataclass(frozen=True)
@@ -73,10 +75,10 @@ class Pytest:
         words = ["--stepwise", "-o", f"cache_dir={folder / 'cache'}", *(f"--deselect={name}" for name in without)]
         with ExitStack() as stack:
             if self.built:
-                built = cargo(["build", "--package", "kinema-python"], tree)
-                if built.code != 0:
-                    return Failure("", built.last_line, built=False)
-                stack.enter_context(tree.extension(tree.built / "debug" / "lib_core.so"))
+                extension = _built_extension(tree)
+                if isinstance(extension, Failure):
+                    return extension
+                stack.enter_context(tree.extension(extension))
             ended = _pytest([*words, *self.tests], tree)
         if ended.code == 0:
             return None
@@ -124,6 +126,17 @@ def _failed(output: str) -> str:
             return found.group(1)
     begun = re.findall(r"^(tests/\S+\.py::.*?)(?: (?:[A-Z]{5,})\b.*)?$", output, re.MULTILINE)
     return begun[-1].strip() if begun else ""
+
+
+def _built_extension(tree: Tree) -> Path | Failure:
+    """Built once for each state of the Rust files: a fault meets several tests."""
+    made = tree.extensions / f"{tree.rust_state()}.so"
+    if not made.exists():
+        built = cargo(["build", "--package", "kinema-python"], tree)
+        if built.code != 0:
+            return Failure("", built.last_line, built=False)
+        shutil.copyfile(tree.built / "debug" / "libkinema_python.so", made)
+    return made
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import shutil
 import subprocess
@@ -29,6 +30,9 @@ class Tree:
     def __init__(self) -> None:
         self.folder, self._lock = _first_free(ROOT / "target" / "mutants")
         self.built = self.folder.with_name(f"{self.folder.name}-build")
+        self.extensions = self.folder.with_name(f"{self.folder.name}-extensions")
+        shutil.rmtree(self.extensions, ignore_errors=True)
+        self.extensions.mkdir()
         wanted = {Path(name) for name in _listed() if (ROOT / name).is_file()}
         if (ROOT / EXTENSION).exists():
             wanted.add(Path(EXTENSION))
@@ -47,6 +51,13 @@ class Tree:
             shutil.copyfile(here, there)
             shutil.copymode(here, there)
             _forget_compiled(there)
+
+    def rust_state(self) -> str:
+        """A digest of the Rust files with the faults that are planted."""
+        digest = hashlib.sha256()
+        for path in sorted(self.folder.glob("crates/**/*.rs")):
+            digest.update(path.read_bytes())
+        return digest.hexdigest()
 
     def environment(self) -> dict[str, str]:
         """In which Python imports this tree and cargo builds into a folder of its own, in parts."""
