@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mutants.modules import Module
-from mutants.steps import Failure, Step, may_fail_by_chance, steps_of
+from mutants.steps import Failure, Step, steps_of
 from mutants.tree import DoesNotApply, Tree
 
 CAUGHT, BY_TIME, SURVIVED = "caught", "caught by time", "survived"
@@ -60,12 +60,9 @@ def _first(step: Step, fault: Fault, tree: Tree, folder: Path) -> Outcome | None
     while True:
         with tree.planted(fault.diff):
             failure = step.first_failure(tree, folder, without)
-            by_chance = (
-                failure is not None
-                and may_fail_by_chance(tree, failure.test)
-                and not failure.hung
-                and not step.fails(tree, failure.test)
-            )
+            # a test must fail twice: one that fails by chance has seen nothing
+            is_named = failure is not None and failure.built and failure.test and not failure.hung
+            by_chance = is_named and not step.fails(tree, failure.test)
         if failure is None:
             return None
         if not failure.built or not failure.test or (not by_chance and step.is_sound(tree, failure.test)):

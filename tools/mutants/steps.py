@@ -49,7 +49,7 @@ class Step(Protocol):
         """Whether one test fails by itself."""
 
     def is_sound(self, tree: Tree, test: str) -> bool:
-        """Whether a test passes in a tree without a fault. One that may fail by chance must fail twice with it."""
+        """Whether a test passes in a tree without a fault."""
 
     def has(self, test: str) -> bool:
         """Whether a test is one of these."""
@@ -108,12 +108,6 @@ class Pytest:
 @cache
 def _passes(tree: Tree, test: str) -> bool:
     return _pytest(["-p", "no:cacheprovider", test], tree).code == 0
-
-
-def may_fail_by_chance(tree: Tree, test: str) -> bool:
-    """Whether a test is of a file with tests of processes, which fail at times if the machine is busy."""
-    path = tree.folder / test.split("::")[0]
-    return path.suffix == ".py" and "processes" in path.read_text(encoding="utf-8")
 
 
 def _pytest(words: list[str], tree: Tree) -> Ended:
