@@ -18,7 +18,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 TIMED := tools/timed.sh
 
 .DEFAULT_GOAL := help
-.PHONY: attack bytecode fuzz fuzz-long golden-fortran help setup demo demo-follow test test-long test-rust test-python test-hdf5-mpi test-ml lint format bench same-bits wheel sdist clean
+.PHONY: attack bytecode fuzz fuzz-long golden-fortran help mutants setup demo demo-follow test test-long test-rust test-python test-hdf5-mpi test-ml lint format bench same-bits wheel sdist clean
 
 help: ## what there is to make
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | awk -F'\t' '{printf "make %-15s %s\n", $$1, $$2}'
@@ -97,6 +97,10 @@ same-bits: ## values and files of the tests' build and of the release build, com
 # it prints a seed for whatever is broken, by which that is tried again: ATTACK='--only "forged indices" --seed 7 --trials 1'
 attack: setup ## attacks with random seeds on what docs/trust.md promises, at most 20 minutes; ATTACK="--share 0.1"
 	PYTHONPATH=python:tools $(BIN)/python -m attack $(ATTACK)
+
+# Faults that are kept as patches in tests/mutants, one at a time, in a copy of the tree; those of Rust are built, each.
+mutants: setup ## plant faults and see whether the tests catch them, some hours; MUTANTS="--only plan --jobs 2"
+	PYTHONPATH=tools $(BIN)/python -m mutants $(MUTANTS)
 
 # Of its own, with Debian's Open MPI and an h5py that is built on its HDF5; the Rust half is that of .venv.
 HDF5_MPI := .venv-hdf5-mpi

@@ -154,6 +154,15 @@ def test_damaged_values_are_errors_and_take_no_memory() -> None:
             from_bytes(data)
 
 
+def test_arrays_are_of_plain_types() -> None:
+    data = to_bytes(np.array([1.0]))
+    assert from_bytes(data) == 1.0
+    # objects, bytes without a meaning, and types that are lists of types
+    for name in (b"|O8", b"<V8", b"f,f"):
+        with pytest.raises(ValueError, match="there is no array of '"):
+            from_bytes(data.replace(b"<f8", name))
+
+
 # -- checkpoints ------------------------------------------------------------------------------------------------------
 
 

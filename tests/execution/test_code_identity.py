@@ -214,3 +214,16 @@ def test_state_counts_whatever_holds_it() -> None:
     digests = [with_state(state) for state in states]
     assert len(set(digests)) == len(states)
     assert digests == [with_state(state) for state in states]
+
+
+def test_state_that_holds_itself_counts_with_the_place_where_it_does() -> None:
+    def digest(place: int) -> str:
+        whole: list[Any] = []
+        part: list[Any] = [0]
+        whole.append(part)
+        part[0] = (whole, part)[place]
+        return code_digest(lambda frame: whole, "nested")
+
+    digests = [digest(place) for place in (0, 1, 0, 1)]
+    assert digests[:2] == digests[2:]
+    assert digests[0] != digests[1]

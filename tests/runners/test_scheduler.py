@@ -327,6 +327,10 @@ def test_names_and_numbers_are_checked() -> None:
     assert (usual.schedule("frame"), usual.oversubscribe("frame")) == ("dynamic", DEFAULT_PIECES)
     # what is loaded is loaded once
     assert (usual.schedule("in-memory"), usual.oversubscribe("in-memory")) == ("static", 1)
+    # nobody reads ahead of the others
+    assert usual.schedule("hdf5-mpio-collective") == "static"
+    with pytest.raises(ArgumentError, match=r"'hdf5-mpio-collective' .* 'dynamic' gains nothing"):
+        told.schedule("hdf5-mpio-collective")
     with pytest.raises(ArgumentError, match="'dynamic' or 'static', found 'guided'"):
         SchedulePolicy("guided", None)
     for wrong in (0, -1, True, 1.5):

@@ -18,10 +18,12 @@ from kinema.testing.programs.children import start_child
 from kinema.writing import output_file
 from kinema.writing.output_file import (
     OutputFile,
+    machine,
     remove_leftovers,
     reservations,
     reserve,
     temporary_folder,
+    whole_folder,
     write_index,
     write_whole,
 )
@@ -216,6 +218,34 @@ def test_a_temporary_folder_is_removed(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError):
         fail()
     assert names(tmp_path) == []
+
+
+def test_a_run_that_continues_keeps_its_file_and_removes_those_of_others(tmp_path: Path) -> None:
+    host, boot = machine()
+    # of no process: their numbers end at 4,194,304
+    earlier, own, later = (tmp_path / f"out.part-{host}-{boot}-{pid}.csv" for pid in (5_000_000, 5_000_001, 5_000_002))
+    for path in (earlier, own, later):
+        path.touch()
+    remove_leftovers(tmp_path / "out.csv", but=str(own))
+    assert names(tmp_path) == [own.name]
+
+
+def test_a_folder_that_is_there_is_replaced(tmp_path: Path) -> None:
+    for text in ("first", "second"):
+        with whole_folder(tmp_path / "out") as folder:
+            (Path(folder) / text).touch()
+        assert names(tmp_path) == ["out"]
+        assert names(tmp_path / "out") == [text]
+
+    def fail() -> None:
+        with whole_folder(tmp_path / "out") as folder:
+            (Path(folder) / "third").touch()
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert names(tmp_path) == ["out"]
+    assert names(tmp_path / "out") == ["second"]
 
 
 def test_indices_have_the_temporary_names_of_outputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -396,6 +396,19 @@ def test_topology_given_singly(tmp_path: Path) -> None:
         assert h5[h5["connectivity/bonds"].attrs["particles_group"]] == group
 
 
+def test_species_are_numbers_or_names(tmp_path: Path) -> None:
+    def written(species: Any) -> Any:
+        path = tmp_path / "species.h5md"
+        with h5py.File(write(path, {"positions": random_walk(1, 3)}, species=species, overwrite=True)) as h5:
+            stored = h5["particles/trajectory/species"]
+            names = {value: name for name, value in (h5py.check_enum_dtype(stored.dtype) or {}).items()}
+            return [names.get(value, value) for value in stored[:].tolist()]
+
+    assert written([6, 1, 8]) == [6, 1, 8]
+    assert written(["C", "H", "O"]) == ["C", "H", "O"]
+    assert written(np.array(["C", "H", "O"], dtype=object)) == ["C", "H", "O"]
+
+
 def test_topology_from_mdanalysis(tmp_path: Path, adk_dcd: Any) -> None:
     import MDAnalysis
 

@@ -285,6 +285,21 @@ def test_files_of_other_kinds(tmp_path: Path) -> None:
         kn.Writer.append(other)
 
 
+def test_one_of_several_groups_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "two.h5md"
+    with kn.Writer(path, N_ATOMS, mode="a") as out:
+        write_frames(out, 0, 2)
+    with h5py.File(path, "r+", libver=("v108", "v108")) as h5:
+        h5.copy("particles/trajectory", "particles/other")
+    before = path.read_bytes()
+    with pytest.raises(kn.ArgumentError, match="several groups, give particles= one of other, trajectory"):
+        kn.Writer.append(path)
+    assert path.read_bytes() == before
+    with kn.Writer(path, mode="a", particles="trajectory") as out:
+        write_frames(out, 2, 3)
+    assert whole_frames(path) == 3
+
+
 def test_structures_that_cannot_be_continued(tmp_path: Path) -> None:
     def changed(change: Any) -> Path:
         path = tmp_path / "changed.h5md"
@@ -298,6 +313,9 @@ def test_structures_that_cannot_be_continued(tmp_path: Path) -> None:
         del group["velocity/step"]
         group["velocity/step"] = np.arange(3)
 
+    def no_values(group: Any) -> None:
+        del group["velocity/value"]
+
     def another_element(group: Any) -> None:
         group["image/value"] = np.zeros((3, 4, 3), np.int32)
 
@@ -306,6 +324,7 @@ def test_structures_that_cannot_be_continued(tmp_path: Path) -> None:
 
     for change, message in (
         (steps_of_its_own, "velocity has steps of its own"),
+        (no_values, "velocity does not depend on time"),
         (another_element, "image depends on time"),
         (unknown_unit, "unit 'furlong'"),
     ):
