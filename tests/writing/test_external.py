@@ -19,7 +19,7 @@ POSITIONS = random_walk(4, 12)
 CELL = np.array([[30.0, 0, 0], [5, 28, 0], [3, 2, 25]])
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def atoms() -> kn.Atoms:
     return kn.Atoms.from_mdanalysis(MDAnalysis.Universe(data.GRO).atoms[:12])
 

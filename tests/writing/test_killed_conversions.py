@@ -27,7 +27,7 @@ import kinema as kn
 folder, suffix = sys.argv[1:3]
 
 def run():
-    kn.convert([folder + "/in.xtc"] * 200, folder + "/made/a." + suffix, overlap="all", select=range(39_000, 40_000),
+    kn.convert([folder + "/in.xtc"] * 200, folder + "/made/a." + suffix, overlap="all", select=range(19_000, 20_000),
                checkpoint=folder + "/made/a.ckpt", checkpoint_interval=0, workers=2, progress=progress,
                overwrite=True)  # a call that was killed at its very end has made the file and removed the checkpoint
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 from collections.abc import Mapping
 from dataclasses import replace
@@ -349,5 +350,6 @@ class TestGroWriter(WriterTests):
         )
 
 
+@functools.cache
 def _atoms() -> kn.Atoms:
     return kn.Atoms.from_mdanalysis(MDAnalysis.Universe(data.GRO).atoms[:12])
