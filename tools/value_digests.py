@@ -41,7 +41,7 @@ def of_kernels(path: str) -> list[str]:
             for stack in ((), (superpose,)):
                 jobs = [(_core.Kernel(name, n_atoms, **given), stack)]
                 try:
-                    plan = _core.Plan(trajectory, FrameSelection(range(trajectory.n_frames)), jobs, workers=2)
+                    plan = _core.Plan(trajectory, FrameSelection(range(trajectory.n_frames)), jobs, workers=1)
                     ((_, _, (partial,)),), _ = _core.run_leaves(trajectory, plan, jobs, 0, plan.n_leaves)
                     values = partial.finish()
                     found = digest(*(key.encode() + values[key].tobytes() for key in sorted(values)))
