@@ -27,6 +27,7 @@ settings.load_profile("many" if "KINEMA_TEST_KILLS" in os.environ else "few")
 import kinema as kn  # noqa: E402
 from kinema import notes  # noqa: E402
 from kinema.testing import random_walk, write_dcd  # noqa: E402
+from kinema.testing.amounts import wanted_kills  # noqa: E402
 from kinema.testing.programs.children import end_children, restore_sigint, start_child  # noqa: E402
 from kinema.testing.programs.standing_ranks import StandingRanks  # noqa: E402
 
@@ -135,8 +136,7 @@ def small(tmp_path: Path) -> kn.Trajectory:
 @pytest.fixture(scope="session")
 def kills() -> Callable[..., int]:
     """How often a test that kills at random moments does so: 4 times unless it says fewer; more in `make test-long`."""
-    wanted = int(os.environ.get("KINEMA_TEST_KILLS", "0"))
-    return lambda fewer=4: max(fewer, wanted)
+    return lambda fewer=4: wanted_kills(fewer)
 
 
 # -- MPI programs ------------------------------------------------------------------------------------------------------

@@ -20,12 +20,13 @@ import kinema as kn
 from kinema.following import follow
 from kinema.notes import collected
 from kinema.testing import random_walk
+from kinema.testing.amounts import wanted_kills
 
 N_ATOMS = 24
 CELL = np.array([[60.0, 0, 0], [5.0, 61.0, 0], [2.0, -3.0, 62.0]])
 BYTE_FORMATS = ("md.xtc", "md.trr", "md.dcd", "md.nc", "md.history")
 # schedules of each kind; more in `make test-long`
-SEEDS = range(max(3, int(os.environ.get("KINEMA_TEST_KILLS", "0")) // 4))
+SEEDS = range(max(3, wanted_kills(0) // 4))
 # fields of the files, where they have more than positions
 FIELDS = {"md.trr": ("positions", "velocities"), "md.history": ("positions", "velocities")}
 
