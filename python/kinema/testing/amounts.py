@@ -28,8 +28,8 @@ def each(*axes: Sequence[Any]) -> list[tuple[Any, ...]]:
 def pairs(*axes: Sequence[Any]) -> list[tuple[Any, ...]]:
     """Rows in which each pair of values of any two axes occurs; all rows of the product in a long run.
 
-    The rows depend on the lengths of the axes alone, so that names of tests stay the same. Each row is the one that adds
-    most pairs (a greedy covering array of strength 2).
+    The rows depend on the lengths of the axes alone, so that names of tests stay the same. Each row is the one that
+    adds most pairs (a greedy covering array of strength 2).
     """
     everything = list(itertools.product(*map(range, map(len, axes))))
     if LONG:
