@@ -18,7 +18,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 TIMED := tools/timed.sh
 
 .DEFAULT_GOAL := help
-.PHONY: attack bytecode fuzz fuzz-long golden-fortran help mutants setup demo demo-follow test test-long test-rust test-python test-hdf5-mpi test-ml lint format bench same-bits wheel sdist clean
+.PHONY: attack bytecode fuzz fuzz-long golden-fortran help mutants setup demo demo-follow test test-fast test-long test-rust test-python test-hdf5-mpi test-ml lint format bench same-bits wheel sdist clean
 
 help: ## what there is to make
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | awk -F'\t' '{printf "make %-15s %s\n", $$1, $$2}'
@@ -68,11 +68,15 @@ test-rust: $(VENV)/.stamp-packages
 	$(TIMED) "build of the Rust tests" $(CARGO_TEST) --no-run
 	MDANALYSIS_TESTS_DATA=$$($(BIN)/python tools/test_data_folder.py) $(TIMED) "Rust tests" $(CARGO_TEST) -- --include-ignored
 
-# three processes for two cores: tests that wait for children of their own leave half of the time of a core; whoever is
-# done takes tests of the others
-TEST_PROCESSES ?= $(shell $(PYTHON) -c 'import os; print((3 * os.cpu_count() + 1) // 2)')
+# Two lanes (kinema.testing.programs.lanes): one process for the tests that wait for processes of their own, and one for each core.
+TEST_PROCESSES ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count() + 1)')
+PYTEST := $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadscope --durations 0 --durations-min 10
 test-python: $(VENV)/.stamp-checked bytecode
-	$(TIMED) "Python tests" $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist worksteal --durations 20
+	$(TIMED) "Python tests" $(PYTEST)
+
+test-fast: $(VENV)/.stamp-checked bytecode ## Rust unit tests, and the tests in process of what changed since the branch main
+	$(CARGO_TEST) --lib
+	folders=$$($(PYTHON) tools/changed_tests.py) && $(PYTEST) -m "not processes" $$folders
 
 # A child process that compiles the package again, because nobody may store bytecode, takes twice as long to start.
 unexport PYTHONDONTWRITEBYTECODE
@@ -82,7 +86,7 @@ bytecode: $(VENV)/.stamp-packages
 # Kills at random moments: so many of each kind in place of some; their limits of time are for as many.
 KILLS ?= 200
 test-long: same-bits bytecode ## Python tests on the release build, 200 kills of each kind, a tenth of `make attack`; KILLS=1000
-	KINEMA_TEST_KILLS=$(KILLS) $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist worksteal -o timeout=3600
+	KINEMA_TEST_KILLS=$(KILLS) $(PYTEST) -o timeout=3600
 	PYTHONPATH=python:tools $(BIN)/python -m attack --share 0.1
 
 # the release build comes last and stays
@@ -135,6 +139,7 @@ lint: $(VENV)/.stamp-packages ## formatting, clippy, ruff, mypy, layers, circles
 	$(BIN)/python tools/check_package.py
 	$(BIN)/python tools/third_party_licences.py --check
 	$(BIN)/python tools/check_error_messages.py
+	$(BIN)/python tools/check_slow_tests.py
 
 format: $(VENV)/.stamp-packages ## bring all code into its form
 	cargo fmt --all

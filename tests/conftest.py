@@ -11,9 +11,10 @@ import shutil
 import subprocess
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import settings
@@ -33,8 +34,6 @@ from kinema.testing.programs.standing_ranks import StandingRanks  # noqa: E402
 
 # -- how tests end -----------------------------------------------------------------------------------------------------
 
-# times that a test of processes is tried again: when the system lets these run is not in the test's hands
-RERUNS = 2
 # a test with its fixtures, in multiples of `timeout` of pyproject.toml
 HANGS = 2
 
@@ -49,11 +48,28 @@ def pytest_configure(config: pytest.Config) -> None:
 STDERR = pytest.StashKey[int]()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What is marked `processes` is tried again where it fails, and listed; all else fails at its first failure."""
-    for item in items:
-        if item.get_closest_marker("processes"):
-            item.add_marker(pytest.mark.flaky(reruns=RERUNS))
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Tests of processes have a lane of their own, so that none takes the core of another at the wrong moment."""
+    from kinema.testing.programs.lanes import Lanes
+
+    return Lanes(config, log)
+
+
+# seconds of a test, with its fixtures, from which on `tools/check_slow_tests.py` wants a reason
+SLOW = 30.0
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Keeps which tests were slow, for `make lint`."""
+    seconds: dict[str, float] = defaultdict(float)
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if hasattr(report, "duration"):
+                seconds[report.nodeid] += report.duration
+    # there is none with -p no:cacheprovider
+    if cache := getattr(config, "cache", None):
+        cache.set("kinema/slow", {name: round(took, 1) for name, took in seconds.items() if took > SLOW})
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -1,4 +1,4 @@
-"""What holds for all tests: they run in the background as well, what they start is bounded, which are tried again."""
+"""What holds for all tests: they run in the background as well, what they start is bounded, they have two lanes."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import pytest
 
 import kinema
 from kinema.testing.programs.children import all_ended, end_children, start_child
+from kinema.testing.programs.lanes import marked
 
 TESTS = Path(__file__).parent.parent
 
@@ -70,33 +71,28 @@ def test_whatever_tests_start_is_bounded() -> None:
     assert unbounded == []
 
 
-# -- which tests are tried again ---------------------------------------------------------------------------------------
+# -- lanes -------------------------------------------------------------------------------------------------------------
 
-TRIED = """
+LANES = """
 import os, signal, time
 import pytest
 
 tries = []
 
 @pytest.mark.processes
-def test_passes_the_second_time(tmp_path):
-    tries.append(tmp_path)
-    # with fixtures of its own
-    assert not list(tmp_path.iterdir())
-    (tmp_path / "left").touch()
-    assert len(tries) == 2
+@pytest.mark.parametrize("number", range(6))
+def test_runs_in_the_lane_of_processes(number):
+    pass
 
 @pytest.mark.processes
-def test_fails_whenever_it_is_tried():
-    assert False
+def test_is_tried_once():
+    tries.append(1)
+    assert len(tries) == 2
 
 @pytest.mark.processes
 @pytest.mark.timeout(1)
 def test_hangs():
     time.sleep(1000)
-
-def test_fails():
-    assert False
 
 def test_hears_no_signal():
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])
@@ -107,10 +103,12 @@ def test_passes():
 """
 
 
-def test_tests_of_processes_are_tried_again_and_no_others(tmp_path: Path) -> None:
-    (tmp_path / "test_tried.py").write_text(TRIED)
-    words = [sys.executable, "-m", "pytest", "-c", str(TESTS.parent / "pyproject.toml"), "--rootdir", str(tmp_path)]
-    words += ["-p", "conftest", "-p", "no:cacheprovider", "-o", "timeout=4", "-n", "2", "--dist", "worksteal"]
+def test_lanes_and_how_failures_and_hangs_end(tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        (tmp_path / f"test_{name}.py").write_text(LANES)
+    words = [sys.executable, "-m", "pytest", "-v", "-c", str(TESTS.parent / "pyproject.toml")]
+    words += ["--rootdir", str(tmp_path), "-p", "conftest", "-p", "no:cacheprovider", "-o", "timeout=4"]
+    words += ["-n", "2", "--dist", "loadscope"]
     paths = os.pathsep.join([str(Path(kinema.__file__).parents[1]), str(TESTS)])
     environment = {**os.environ, "PYTHONPATH": paths}
     # of a run that is itself a worker of one
@@ -120,17 +118,15 @@ def test_tests_of_processes_are_tried_again_and_no_others(tmp_path: Path) -> Non
         [*words, str(tmp_path)], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240
     )
     assert done.returncode == 1, done.stdout + done.stderr
-    said = Counter(re.findall(r"^(RERUN|FAILED) \S*::(test_\w+)", done.stdout, flags=re.MULTILINE))
-    retried = [one for one in said.elements() if one[0] == "RERUN"]
-    assert sorted(name for _, name in retried) == [
-        *["test_fails_whenever_it_is_tried"] * 2, *["test_hangs"] * 2, "test_passes_the_second_time",
-    ]  # fmt: skip
-    failed = {name for word, name in said if word == "FAILED"}
-    assert failed == {"test_fails_whenever_it_is_tried", "test_hangs", "test_fails", "test_hears_no_signal"}
-    assert re.search(r"4 failed, 2 passed, 5 rerun", done.stdout), done.stdout
+    workers = re.findall(r"^\[(gw\d)\].* PASSED \S*runs_in_the_lane", done.stdout, flags=re.MULTILINE)
+    assert len(workers) == 12
+    assert len(set(workers)) == 1
+    failed = Counter(re.findall(r"^FAILED \S*::(test_\w+)", done.stdout, flags=re.MULTILINE))
+    assert failed == dict.fromkeys(["test_is_tried_once", "test_hangs", "test_hears_no_signal"], 2)
+    assert "6 failed, 14 passed" in done.stdout
     # where it hung: in the one case from Python, in the other from outside of it
     assert "Timeout (>1.0s) from pytest-timeout" in done.stdout
-    assert 'test_tried.py", line' in done.stderr
+    assert 'test_one.py", line' in done.stderr
 
 
 # what starts processes that run beside the test
@@ -150,16 +146,6 @@ BESIDE = {
 BESIDE_NAMES = {"dask", "processes", "bench-write", "torchdata.stateful_dataloader"}
 
 
-def _marked(tree: ast.Module) -> Iterator[ast.AST]:
-    """What is marked `processes`: functions, or the whole module."""
-    for node in tree.body:
-        decorators = getattr(node, "decorator_list", [])
-        if any(ast.unparse(one) == "pytest.mark.processes" for one in decorators):
-            yield node
-        elif isinstance(node, ast.Assign) and ast.unparse(node) == "pytestmark = pytest.mark.processes":
-            yield tree
-
-
 def _names(node: ast.AST) -> set[str]:
     """Names that are used in it, and its arguments."""
     names = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
@@ -172,14 +158,14 @@ def _helpers(tree: ast.Module) -> set[str]:
     return {node.name for node in functions if _names(node) & BESIDE}
 
 
-def test_what_is_tried_again_starts_processes() -> None:
+def test_what_is_marked_starts_processes() -> None:
     for path in sorted(TESTS.rglob("test_*.py")):
         text = path.read_text()
         tree = ast.parse(text)
         assert path == Path(__file__) or "mark.flaky" not in text, path
-        marked = list(_marked(tree))
-        assert path == Path(__file__) or len(marked) == text.count("pytest.mark.processes"), path
-        for node in marked:
+        here = list(marked(tree))
+        assert path == Path(__file__) or len(here) == text.count("pytest.mark.processes"), path
+        for node in here:
             words = {
                 one.value for one in ast.walk(node) if isinstance(one, ast.Constant) and isinstance(one.value, str)
             }

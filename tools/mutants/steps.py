@@ -25,7 +25,7 @@ RUN_SECONDS = 3600
 CARGO_SECONDS = 120
 PYTEST = [
     *(sys.executable, "-m", "pytest", "-v", "-rfE", "--tb=no", "--no-header", "--import-mode=importlib"),
-    *("-p", "no:rerunfailures", "-o", "addopts=", "-o", f"timeout={TEST_SECONDS}"),
+    *("-o", "addopts=", "-o", f"timeout={TEST_SECONDS}"),
 ]
 
 
