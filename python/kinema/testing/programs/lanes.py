@@ -22,7 +22,7 @@ class Lanes(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
         return "processes" if names & {"", function.partition("[")[0].partition("::")[0]} else module
 
     def schedule(self) -> None:
-        """As its base, but a worker in place of a lost one gets two units too: it runs a test when it knows the next."""
+        """As its base, but a worker in place of a lost one gets two units: it runs a test when it knows the next."""
         super().schedule()
         for node in self.nodes:
             self._reschedule(node)
