@@ -17,7 +17,7 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -69,14 +69,16 @@ def main(words: Sequence[str] | None = None) -> int:
     rows = dict(before)
     with ThreadPoolExecutor(asked.jobs) as threads:
         if asked.half != "together":
-            for found in threads.map(lambda one: _alone(*one, trees), chosen):
+            for found in threads.map(
+                lambda one: _tried(one[0], lambda tree: {one[1].name: alone(*one, tree)}, trees), chosen
+            ):
                 _record(found, rows)
         if asked.half != "alone":
             waiting = [
                 (module, [fault for of, fault in chosen if of == module and rows[fault.name].outcome == NOT_YET])
                 for module in (module for language in LANGUAGES for module in modules(language))
             ]
-            for found in threads.map(lambda one: _together(*one, trees), waiting):
+            for found in threads.map(lambda one: _tried(one[0], lambda tree: together(*one, tree), trees), waiting):
                 _record(found, rows)
     now = [rows[fault.name] for _, fault in chosen]
     print(table(now))
@@ -99,28 +101,14 @@ def _chosen(
     return chosen
 
 
-def _alone(module: Module, fault: Fault, trees: queue.Queue[Tree]) -> list[Row]:
+def _tried(module: Module, work: Callable[[Tree], dict[str, Outcome]], trees: queue.Queue[Tree]) -> list[Row]:
+    """What the work finds in a free tree; of faults that were tried together each takes its part of the time."""
     tree = trees.get()
     began = time.monotonic()
     try:
-        outcome = alone(module, fault, tree)
+        outcomes = work(tree)
     finally:
         trees.put(tree)
-    return _rows(module, {fault.name: outcome}, began)
-
-
-def _together(module: Module, faults: Sequence[Fault], trees: queue.Queue[Tree]) -> list[Row]:
-    tree = trees.get()
-    began = time.monotonic()
-    try:
-        outcomes = together(module, faults, tree)
-    finally:
-        trees.put(tree)
-    return _rows(module, outcomes, began)
-
-
-def _rows(module: Module, outcomes: dict[str, Outcome], began: float) -> list[Row]:
-    """Of faults that were tried together each takes its part of the time."""
     seconds = round((time.monotonic() - began) / max(1, len(outcomes)))
     return [Row(name, module.name, found.outcome, found.by, seconds) for name, found in outcomes.items()]
 
