@@ -1,4 +1,4 @@
-"""What the ranks of the tests of H5MD run: `mpiexec -n 3 python h5md_ranks.py NAME [words]`.
+"""What the ranks of the tests of H5MD run: by `test_h5md.py` on ranks that stay, or with its name as a program.
 
 Each program writes into the current folder, checks, and prints one line on rank 0 when all is well.
 """
@@ -27,7 +27,9 @@ from kinema.writing.parallel.hdf5 import gathered, mpiio
 
 COMM = MPI.COMM_WORLD
 RANK, SIZE = COMM.Get_rank(), COMM.Get_size()
-N_ATOMS, N_FRAMES = 300, 17
+N_ATOMS, N_FRAMES = 300, 13
+# frames of files that are verified, of which the frame 7 is damaged
+VERIFIED = 10
 CELL = np.array([[60.0, 0, 0], [5.0, 61.0, 0], [2.0, -3.0, 62.0]])
 STORED: list[dict[str, Any]] = [
     {},
@@ -295,15 +297,28 @@ def subfiles_growth() -> None:
         print("growth")
 
 
-def verified(*nodes: str) -> None:
+def verified(every: str, *nodes: str) -> None:
     """Values that change between a rank that writes them and the file are found, with the frame and that rank.
 
-    `nodes`: that of each rank, in place of the one where it is.
+    `every`: "every" for all cases, "one" for one of each; `nodes`: that of each rank, in place of the one where
+    it is.
     """
+    found = verification.nodes_of
     if nodes:
         verification.nodes_of = lambda agreement: np.array(list(map(int, nodes)))
-    mine = np.arange(RANK, N_ATOMS, SIZE)
-    contiguous = {"layout": "contiguous", "n_frames": N_FRAMES}
+    try:
+        for number, (strategy, options) in enumerate(verified_cases(every=every == "every")):
+            for damaged in (None, 7):
+                verify(f"{strategy}{number}-{damaged}.h5md", strategy, damaged, nodes, options)
+    finally:
+        verification.nodes_of = found
+    if RANK == 0:
+        print("verified")
+
+
+def verified_cases(*, every: bool) -> list[tuple[str, dict[str, Any]]]:
+    """Strategies with options; or one of each strategy."""
+    contiguous = {"layout": "contiguous", "n_frames": VERIFIED}
     chunks = {"layout": (2, 100, 3), "compression": "gzip", "max_error": 0.01, "dtype": "float64"}
     cases: list[tuple[str, dict[str, Any]]] = [
         ("gather", {"layout": (2, 300, 3)}),
@@ -316,36 +331,38 @@ def verified(*nodes: str) -> None:
     ]
     if h5py.get_config().mpi:
         cases += [("mpiio", {"layout": (2, 300, 3)}), ("mpiio", chunks), ("mpiio-collective", {})]
-    for number, (strategy, options) in enumerate(cases):
-        for damaged in (None, 7):
-            path = f"{strategy}{number}-{damaged}.h5md"
-            out = kn.Writer(path, N_ATOMS, comm=COMM, strategy=strategy, verify=True, **options)
-            if damaged is not None:
-                damage(out, damaged)
-            for frame in range(N_FRAMES):
-                out.write(values_of(frame)[mine], ids=mine, step=frame)
-                if frame == 4:
-                    out.flush()
-                    words = [note for note in out.notes if "verified: " in note]
-                    assert len(words) == 1 and words[0].endswith(how(nodes)), out.notes
-                    assert out.timings["verify"] > 0  # type: ignore[attr-defined]
-            if damaged is None:
-                out.close()
-                trajectory = kn.open(path, stored=False)
-                assert trajectory.n_frames == N_FRAMES
-                np.testing.assert_allclose(trajectory[7].positions, values_of(7), atol=0.011)
-                COMM.barrier()
-                continue
-            error = raised(kn.Error, out.close)
-            assert isinstance(error, kn.errors.CorruptFileError), error
-            assert error.frame == damaged and "is not as it was written" in str(error), error
-            writer = {"gather": damaged // 2 % SIZE, "serial": 0}.get(strategy, SIZE - 1)
-            assert f" of rank {writer}, " in str(error) or f" rank {writer} wrote" in str(error), error
-            out.abort()
-            assert not os.path.exists(path)
-            COMM.barrier()
-    if RANK == 0:
-        print("verified")
+    return cases if every else list(dict(cases).items())
+
+
+def verify(path: str, strategy: str, damaged: int | None, nodes: tuple[str, ...], options: dict[str, Any]) -> None:
+    """A file that is verified, in which a frame is damaged or none."""
+    # tens of atoms together, as of domains: HDF5 has a mapping for each piece of the files of "subfiles"
+    mine = np.arange(N_ATOMS)[np.arange(N_ATOMS) // 10 % SIZE == RANK]
+    out = kn.Writer(path, N_ATOMS, comm=COMM, strategy=strategy, verify=True, **options)
+    if damaged is not None:
+        damage(out, damaged)
+    for frame in range(VERIFIED):
+        out.write(values_of(frame)[mine], ids=mine, step=frame)
+        if frame == 4:
+            out.flush()
+            words = [note for note in out.notes if "verified: " in note]
+            assert len(words) == 1 and words[0].endswith(how(nodes)), out.notes
+            assert out.timings["verify"] > 0  # type: ignore[attr-defined]
+    if damaged is None:
+        out.close()
+        trajectory = kn.open(path, stored=False)
+        assert trajectory.n_frames == VERIFIED
+        np.testing.assert_allclose(trajectory[7].positions, values_of(7), atol=0.011)
+        COMM.barrier()
+        return
+    error = raised(kn.Error, out.close)
+    assert isinstance(error, kn.errors.CorruptFileError), error
+    assert error.frame == damaged and "is not as it was written" in str(error), error
+    writer = {"gather": damaged // 2 % SIZE, "serial": 0}.get(strategy, SIZE - 1)
+    assert f" of rank {writer}, " in str(error) or f" rank {writer} wrote" in str(error), error
+    out.abort()
+    assert not os.path.exists(path)
+    COMM.barrier()
 
 
 def how(nodes: tuple[str, ...]) -> str:

@@ -1,6 +1,7 @@
-"""Programs of ranks on files that grow: `mpiexec -n 3 python rank_growth.py NAME [words]`.
+"""Programs of ranks on files that grow, which `test_parallel_writer.py` calls on all ranks.
 
-Each program writes into the current folder, checks on all ranks, and prints one line on rank 0 when all is well.
+Each writes into the current folder, checks on all ranks, and prints one line on rank 0 when all is well. `killed` runs
+until its process is killed: `mpiexec -n 3 python -m mpi4py rank_growth.py FILE STRATEGY MODE`.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ def resumed() -> None:
 
 def killed() -> None:
     """Writes until it is killed, and says which frames are flushed."""
-    name, strategy, mode = sys.argv[2:5]
+    name, strategy, mode = sys.argv[1:4]
     mine = np.arange(RANK, N_ATOMS, SIZE)
     os.write(1, f"rank {os.getpid()}\n".encode())
     with kn.Writer(name, N_ATOMS, comm=COMM, strategy=strategy, mode=mode, buffer_frames=3) as out:  # type: ignore[arg-type]
@@ -96,8 +97,6 @@ def killed() -> None:
                     os.write(1, f"flushed {out.n_flushed}\n".encode())
 
 
-PROGRAMS = (appended, resumed, killed)
-
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    {program.__name__: program for program in PROGRAMS}[sys.argv[1]]()
+    killed()
