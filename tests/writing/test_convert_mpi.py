@@ -21,7 +21,7 @@ import pytest
 import kinema as kn
 from kinema.execution.checkpoint.file import load
 from kinema.testing import random_walk, write_dcd
-from kinema.testing.amounts import LONG
+from kinema.testing.amounts import LONG, each
 
 sys.path.insert(0, str(Path(__file__).parent))
 from runner_cases import converted, digest, expected, make_sources
@@ -191,8 +191,7 @@ def failed(mpi: Any, folder: Path, rank: int, how: str, words: list[str]) -> tup
     return process.returncode, err
 
 
-@pytest.mark.parametrize("strategy", ["direct", "mpiio"])
-@pytest.mark.parametrize("target", ["full.xtc", "full.dcd"])
+@pytest.mark.parametrize(("target", "strategy"), each(["full.xtc", "full.dcd"], ["direct", "mpiio"]))
 def test_a_disk_that_is_full_for_one_rank(mpi: Any, tmp_path: Path, target: str, strategy: str) -> None:
     write_dcd(tmp_path / "in.dcd", random_walk(4000, 200))
     words = ["convert", "in.dcd", "-o", target, "--strategy", strategy]
