@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import kinema as kn
 from kinema.frame import VECTOR_FIELDS, Block
 from kinema.notes import collected
 from kinema.opening import open_written

@@ -20,7 +20,7 @@ from kinema.notes import collected
 pytestmark = pytest.mark.processes
 
 PROGRAMS = Path(__file__).with_name("rank_growth.py")
-N_RANKS, N_ATOMS = 3, 211
+N_RANKS, N_ATOMS = 2, 211
 CASES = (
     ("dcd", "direct"),
     ("xtc", "gather"),
