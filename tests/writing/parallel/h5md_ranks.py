@@ -18,6 +18,7 @@ import hdf5plugin  # noqa: F401, registers filters
 import numpy as np
 from mpi4py import MPI
 from numpy.typing import NDArray
+from rank_common import barrier
 
 import kinema as kn
 from kinema.writing.h5md import H5mdWriter
@@ -130,7 +131,7 @@ def values(numbers: str, *strategies: str) -> None:
             if RANK == 0:
                 compare(path, f"expected{number}.h5md")
                 done += 1
-            COMM.barrier()
+            barrier()
     if RANK == 0:
         print("values", done)
 
@@ -262,16 +263,16 @@ def subfiles_growth() -> None:
                 if frame % 5 == 2:
                     out.flush()
                     # readers have it, under the name that it has now
-                    COMM.barrier()
+                    barrier()
                     name = "a.h5md" if mode == "a" else next(n for n in os.listdir(".") if n.startswith("a.part-"))
                     assert kn.open(name, stored=False).n_frames == frame + 1
-                    COMM.barrier()
+                    barrier()
         at = stop
     if RANK == 0:
         expected("expected.h5md", layout=(3, 40, 3), compression="gzip")
         compare("a.h5md", "expected.h5md")
         assert len(os.listdir("a.h5md.d")) == max(1, SIZE - 1)
-    COMM.barrier()
+    barrier()
     again = lambda **more: kn.Writer("a.h5md", N_ATOMS, comm=COMM, mode="a", **more)  # noqa: E731
     error = raised(kn.Error, lambda: again(strategy="gather"))
     assert "is a virtual data set, go on with strategy='subfiles'" in str(error)
@@ -288,7 +289,7 @@ def subfiles_growth() -> None:
         out.write(values_of(0)[other], ids=other)
     error = raised(kn.Error, lambda: kn.Writer("b.h5md", N_ATOMS, comm=COMM, mode="a", strategy="subfiles"))
     assert "is no virtual data set, go on with strategy='gather'" in str(error)
-    COMM.barrier()
+    barrier()
     if RANK == 0:
         os.rename("a.h5md.d", "gone")
         with contextlib.suppress(kn.errors.FileNotFound):
@@ -353,7 +354,7 @@ def verify(path: str, strategy: str, damaged: int | None, nodes: tuple[str, ...]
         trajectory = kn.open(path, stored=False)
         assert trajectory.n_frames == VERIFIED
         np.testing.assert_allclose(trajectory[7].positions, values_of(7), atol=0.011)
-        COMM.barrier()
+        barrier()
         return
     error = raised(kn.Error, out.close)
     assert isinstance(error, kn.errors.CorruptFileError), error
@@ -362,7 +363,7 @@ def verify(path: str, strategy: str, damaged: int | None, nodes: tuple[str, ...]
     assert f" of rank {writer}, " in str(error) or f" rank {writer} wrote" in str(error), error
     out.abort()
     assert not os.path.exists(path)
-    COMM.barrier()
+    barrier()
 
 
 def how(nodes: tuple[str, ...]) -> str:
@@ -446,7 +447,7 @@ def disk_full() -> None:
             assert trajectory.n_frames >= 6
             for frame in range(trajectory.n_frames):
                 assert np.array_equal(trajectory[frame].positions, values_of(frame))
-        COMM.barrier()
+        barrier()
     if RANK == 0:
         print("disk full")
 
@@ -465,9 +466,9 @@ def mpiio_growth() -> None:
                 out.write_observable("energy", float(frame))
                 if frame % 5 == 2:
                     out.flush()
-                    COMM.barrier()
+                    barrier()
                     assert kn.open("a.h5md", stored=False).n_frames == frame + 1
-                    COMM.barrier()
+                    barrier()
         at = stop
     if RANK == 0:
         expected("expected.h5md", layout=(3, 100, 3))
@@ -475,7 +476,7 @@ def mpiio_growth() -> None:
         for name, options in (("plain", {}), ("packed", {"compression": "gzip"})):
             with kn.Writer(f"{name}.h5md", N_ATOMS, **options) as one:
                 one.write(values_of(0))
-    COMM.barrier()
+    barrier()
     again = lambda name: kn.Writer(name, N_ATOMS, comm=COMM, mode="a", strategy="mpiio", compression="gzip")  # noqa: E731
     assert "it was not made by 'mpiio'" in str(raised(kn.ArgumentError, lambda: again("plain.h5md")))
     assert "it is compressed" in str(raised(kn.ArgumentError, lambda: again("packed.h5md")))

@@ -17,6 +17,7 @@ from rank_common import (
     SIZE,
     VECTORS,
     atoms,
+    barrier,
     exchange_by,
     owned,
     raised,
@@ -71,7 +72,7 @@ def same_bytes(turn: str = "") -> None:
             with kn.Writer(expected, N_ATOMS, overwrite=True, **options_of(options, one=True)) as one:
                 for frame in range(n_frames):
                     write_whole(one, frame, fields, dtype)
-        COMM.barrier()
+        barrier()
         for strategy in strategies_of(name):
             for number, buffered in enumerate((None, 3)):
                 if turn and (tried // 2 + number) % 2 != int(turn):
@@ -214,7 +215,7 @@ def mdanalysis() -> None:
             one_file, many_file = (kn.open(f"{name}.{suffix}", stored=False) for name in ("one", "many"))
             np.testing.assert_array_equal(one_file.read(), many_file.read())
             assert suffix == "h5md" or Path(f"one.{suffix}").read_bytes() == Path(f"many.{suffix}").read_bytes(), suffix
-        COMM.barrier()
+        barrier()
     try:
         with KinemaWriter("wrong.dcd", N_ATOMS, comm=COMM, velocities=RANK == SIZE - 1) as many:
             many.write(universe.atoms[owned(0)])

@@ -15,7 +15,7 @@ import h5py
 import numpy as np
 from mpi4py import MPI
 from numpy.typing import NDArray
-from rank_common import COMM, N_ATOMS, RANK, SIZE, exchange_by, on_root, raised, stamps, values_of
+from rank_common import COMM, N_ATOMS, RANK, SIZE, barrier, exchange_by, on_root, raised, stamps, values_of
 
 import kinema as kn
 from kinema.writing.parallel import agreement
@@ -176,7 +176,7 @@ def left_block() -> None:
             assert trajectory.n_frames >= expected
             for frame in range(trajectory.n_frames):
                 np.testing.assert_array_equal(trajectory[frame].positions, values_of(frame))
-        COMM.barrier()
+        barrier()
     if RANK == 0:
         print("left block")
 
@@ -266,7 +266,7 @@ def disk_full() -> None:
                 for frame in range(trajectory.n_frames):
                     np.testing.assert_allclose(trajectory[frame].positions, values_of(frame), atol=6e-3)
                 left.unlink()
-            COMM.barrier()
+            barrier()
     if RANK == 0:
         print("disk full")
 

@@ -12,7 +12,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-from rank_common import CELL, COMM, N_ATOMS, RANK, SIZE, VECTORS, atoms, raised, values_of, write, write_whole
+from rank_common import CELL, COMM, N_ATOMS, RANK, SIZE, VECTORS, atoms, barrier, raised, values_of, write, write_whole
 
 import kinema as kn
 
@@ -45,7 +45,7 @@ def appended() -> None:
             assert Path(name).read_bytes() == Path(f"one.{suffix}").read_bytes(), name
         elif RANK == 0:
             assert kn.open(name, stored=False).n_frames == start
-        COMM.barrier()
+        barrier()
     if RANK == 0:
         print("appended")
 
@@ -72,7 +72,7 @@ def resumed() -> None:
                 for frame in range(start + n_frames):
                     write_whole(one, frame, VECTORS[:1])
             assert Path(name).read_bytes() == Path(f"one.{suffix}").read_bytes(), name
-        COMM.barrier()
+        barrier()
         error = raised(kn.ArgumentError, lambda n=name: kn.Writer(n, mode="a", comm=COMM, resume_from=99))  # type: ignore[misc]
         assert "no frame with a step of 99 or less, the first frame has step 100" in str(error), error
     error = raised(kn.ArgumentError, lambda: kn.Writer("none.dcd", N_ATOMS, mode="a", comm=COMM, resume_from=99))
