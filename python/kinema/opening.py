@@ -320,14 +320,14 @@ def open(
     return Trajectory(core, known, hdf5=options, opening=opening, stated=stated, given=files)
 
 
-def open_written(path: str) -> Trajectory:
+def open_written(path: str, *, absent: str = "error") -> Trajectory:
     """A file that this process has written and that nobody changes, of which nothing is stored.
 
     Other files are waited for until a later change would show in their times, 20 ms after the last one.
     """
     token = _WRITTEN_HERE.set(True)
     try:
-        return open(path, stored=False)
+        return open(path, stored=False, absent=absent)
     finally:
         _WRITTEN_HERE.reset(token)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 
 import MDAnalysis
@@ -10,6 +11,15 @@ import pytest
 from MDAnalysisTests import datafiles
 
 import kinema as kn
+from kinema.selection import topology
+
+
+@pytest.fixture(autouse=True, scope="module")
+def loaded_once():
+    """MDAnalysis decodes each file of 47,681 atoms once for all tests: nothing changes a Universe that was loaded."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(topology, "_load", functools.cache(topology._load))
+        yield
 
 
 def test_a_broken_protein_is_noted_and_made_whole(run_kinema, files):

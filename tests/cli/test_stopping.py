@@ -14,10 +14,14 @@ import h5py
 import numpy as np
 import pytest
 
+from kinema.testing.amounts import each
 from kinema.testing.h5md_files.building import add_element, start_h5md
 from kinema.testing.programs.children import start_child
 
 pytestmark = pytest.mark.processes
+
+# exit codes are 128 and the number
+SIGNALS = ["SIGINT", "SIGTERM"]
 
 # The signal is sent when half of the file is written: no test has to guess how long to wait.
 WAITS = """
@@ -71,19 +75,22 @@ threading.Thread.start = slow
 )
 
 
-@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
-@pytest.mark.parametrize(
-    "script", [WAITS, DROPS, DROPS_LATE], ids=["half written", "dropped by Python", "dropped on a busy machine"]
-)
+SCRIPTS = {"half written": WAITS, "dropped by Python": DROPS, "dropped on a busy machine": DROPS_LATE}
+
+
+@pytest.mark.parametrize(("script", "name"), each(list(SCRIPTS), SIGNALS))
 def test_a_signal_while_the_output_is_written(
-    files: Any, tmp_path: Path, environment: dict[str, str], script: str, name: str, code: int
+    files: Any, tmp_path: Path, environment: dict[str, str], script: str, name: str
 ) -> None:
     folder = tmp_path / "out"
     folder.mkdir()
     words = ["rmsd", "-f", str(files.dcd), "-n", str(files.ndx), "--group", "C-alpha", "-o", str(folder / "a.csv")]
-    program = [sys.executable, "-c", script.format(name=name, words=words)]
+    program = [sys.executable, "-c", SCRIPTS[script].format(name=name, words=words)]
     done = subprocess.run(program, env=environment, capture_output=True, text=True, timeout=120)
-    assert (done.returncode, done.stderr) == (code, "kinema: stopped, nothing was written\n")
+    assert (done.returncode, done.stderr) == (
+        128 + signal.Signals[name],
+        "kinema: stopped, nothing was written\n",
+    )
     assert list(folder.iterdir()) == []
 
 
@@ -110,8 +117,8 @@ def test_a_signal_during_a_long_run(
     files: Any, tmp_path: Path, environment: dict[str, str], number: signal.Signals, code: int
 ) -> None:
     output = tmp_path / "rmsd.csv"
-    # the parts are the same file: a run of more than a million frames, which takes many times as long as the signal
-    words = ["rmsd", "-f", *[files.dcd.name] * 12_000, "--overlap", "all", "-n", str(files.ndx)]
+    # the parts are the same file: a run of 147,000 frames, which takes many times as long as the signal
+    words = ["rmsd", "-f", *[files.dcd.name] * 1500, "--overlap", "all", "-n", str(files.ndx)]
     words += ["--group", "C-alpha", "-o", str(output), "-j", "1"]
     process = start_child(
         [sys.executable, "-c", AT_WORK, *words],
@@ -198,14 +205,16 @@ def many_frames(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
-@pytest.mark.parametrize(("command", "place"), [("check", SCAN), ("rmsd", SCAN), ("rmsd", RUN)])
-def test_a_signal_ends_a_call_into_rust(
-    many_frames: Path, environment: dict[str, str], command: str, place: dict[str, str], name: str, code: int
-) -> None:
+CALLS = {"scan of check": ("check", SCAN), "scan of rmsd": ("rmsd", SCAN), "rmsd": ("rmsd", RUN)}
+
+
+@pytest.mark.parametrize(("call", "name"), each(list(CALLS), SIGNALS))
+def test_a_signal_ends_a_call_into_rust(many_frames: Path, environment: dict[str, str], call: str, name: str) -> None:
+    command, place = CALLS[call]
     words = {"check": ["check", str(many_frames)], "rmsd": ["rmsd", "-f", str(many_frames), "--quiet"]}[command]
     script = WITHIN.format(name=name, after=AFTER, words=[*words, "-j", "1"], **place)
     # of a call that went on to its end the line would be there
+    code = 128 + signal.Signals[name]
     assert _ended(script, many_frames, environment) == (code, "kinema: stopped, nothing was written\n")
 
 
@@ -224,12 +233,12 @@ def test_a_signal_ends_a_check_of_coordinates(many_frames: Path, environment: di
 
 @pytest.fixture(scope="module")
 def many_scalars(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An H5MD file of some frames and ten thousand scalars, which take seconds to be looked at, copied and compared."""
+    """An H5MD file of some frames and a thousand scalars, which take tenths of a second to be looked at, copied."""
     path = tmp_path_factory.mktemp("many") / "many.h5md"
     with h5py.File(path, "w") as file:
         group = start_h5md(file).create_group("particles/all")
         add_element(group, "position", np.ones((5, 4, 3), "f4"), steps=np.arange(5), times=np.arange(5.0), unit="nm")
-        for number in range(10_000):
+        for number in range(1000):
             file[f"parameters/s{number}"] = float(number)
     return path
 
@@ -239,22 +248,27 @@ COPY = {"module": "kinema.formats.hdf5.copying", "owner": "_Copy", "method": "me
 COMPARE = {"module": "kinema.formats.h5md.edit.rewrite", "owner": "_Rewriter", "method": "compare"}
 
 
-@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
-@pytest.mark.parametrize(
-    ("command", "place"), [("info", WALK), ("repack", WALK), ("repack", COPY), ("repack", COMPARE)]
-)
+WORK = {
+    "walk of info": ("info", WALK),
+    "walk of repack": ("repack", WALK),
+    "copy": ("repack", COPY),
+    "comparison": ("repack", COMPARE),
+}
+
+
+@pytest.mark.parametrize(("work", "name"), each(list(WORK), SIGNALS))
 def test_a_signal_ends_the_work_on_an_hdf5_file_of_many_objects(
     many_scalars: Path,
     tmp_path: Path,
     environment: dict[str, str],
-    command: str,
-    place: dict[str, str],
+    work: str,
     name: str,
-    code: int,
 ) -> None:
+    command, place = WORK[work]
     path = Path(shutil.copy(many_scalars, tmp_path))
     words = [command, str(path), *([str(tmp_path / "out.h5md")] if command == "repack" else []), "--quiet"]
     script = WITHIN.format(name=name, after=AFTER, words=words, **place)
+    code = 128 + signal.Signals[name]
     assert _ended(script, path, environment) == (code, "kinema: stopped, nothing was written\n")
     assert list(tmp_path.iterdir()) == [path]
 

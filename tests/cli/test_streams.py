@@ -14,6 +14,7 @@ import kinema as kn
 from kinema.notes import collected, emit
 from kinema.printable import printable, printable_lines
 from kinema.testing import random_walk, write_dcd, write_h5md
+from kinema.testing.amounts import pairs
 from kinema.testing.synthetic import synthetic
 from kinema.writing.provenance import Input, Provenance
 
@@ -21,11 +22,14 @@ EVIL = "a\x1b[31m\n\u202e\udcff.dcd"
 SHOWN = r"a\x1b[31m\n\u202e\udcff.dcd"
 
 
-@pytest.mark.parametrize("word", ["--json", "--debug"])
-@pytest.mark.parametrize(("to", "why"), [(">&-", "bad file descriptor"), (">/dev/full", "no space left on device")])
-@pytest.mark.parametrize("command", ["info a.dcd", "--help", "--version"])
+WHYS = {">&-": "bad file descriptor", ">/dev/full": "no space left on device"}
+
+
+@pytest.mark.parametrize(
+    ("command", "to", "word"), pairs(["info a.dcd", "--help", "--version"], list(WHYS), ["--json", "--debug"])
+)
 def test_stdout_cannot_be_written(
-    tmp_path: Path, environment: dict[str, str], to: str, why: str, word: str, command: str
+    tmp_path: Path, environment: dict[str, str], command: str, to: str, word: str
 ) -> None:
     write_dcd(tmp_path / "a.dcd", random_walk(5, 4))
     line = f"exec {sys.executable} -m kinema {word} {command} {to}"
@@ -34,7 +38,7 @@ def test_stdout_cannot_be_written(
     )
     assert (done.returncode, done.stdout) == (2, "")
     last = done.stderr.splitlines()[-1]
-    assert last == f"kinema: stdout: cannot write: {why}"
+    assert last == f"kinema: stdout: cannot write: {WHYS[to]}"
     assert word == "--debug" or len(done.stderr.splitlines()) == 1
 
 

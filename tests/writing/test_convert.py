@@ -17,6 +17,7 @@ import pytest
 import kinema as kn
 from kinema.notes import collected
 from kinema.testing import random_walk, write_dcd
+from kinema.testing.amounts import each
 
 
 def converted(source: Any, out: Path, **options: Any) -> kn.Converted:
@@ -358,13 +359,14 @@ print(peak_memory() - before)
 """
 
 
-@pytest.mark.parametrize("suffix", ["dcd", "xtc"])
-def test_memory_with_chunks_of_many_frames(small: kn.Trajectory, tmp_path: Path, suffix: str) -> None:
+@pytest.fixture(scope="module")
+def chunks_of_many_frames(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Each chunk holds 250 frames of a quarter of the atoms; all frames that share chunks are 15 MB."""
     import h5py
 
-    n_frames, n_atoms, run = 2000, 5000, 250
-    with h5py.File(tmp_path / "in.h5md", "w") as file:
+    n_frames, n_atoms, run = 1250, 5000, 250
+    path = tmp_path_factory.mktemp("chunks") / "in.h5md"
+    with h5py.File(path, "w") as file:
         file.create_group("h5md").attrs["version"] = [1, 1]
         value = file.create_dataset(
             "particles/all/position/value",
@@ -378,11 +380,17 @@ def test_memory_with_chunks_of_many_frames(small: kn.Trajectory, tmp_path: Path,
         frames = np.round(np.random.default_rng(1).random((run, n_atoms, 3), np.float32), 2)
         for first in range(0, n_frames, run):
             value[first : first + run] = frames
-    words = [sys.executable, "-W", "ignore", "-c", MEMORY, str(tmp_path / "in.h5md"), small.paths[0]]
+    return path
+
+
+@pytest.mark.parametrize(("suffix", "mebibytes"), each(["dcd", "xtc"], [16, 40]))
+def test_memory_with_chunks_of_many_frames(
+    small: kn.Trajectory, tmp_path: Path, chunks_of_many_frames: Path, suffix: str, mebibytes: int
+) -> None:
+    words = [sys.executable, "-W", "ignore", "-c", MEMORY, str(chunks_of_many_frames), small.paths[0]]
     environment = {**os.environ, "PYTHONPATH": str(Path(kn.__file__).parent.parent)}
-    for mebibytes in (16, 40):
-        command = [*words, str(tmp_path / f"a.{suffix}"), f"{mebibytes} MiB"]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200)
-        assert done.returncode == 0, done.stderr
-        # the limit, what h5py takes, and the frames that are read back, which take a chunk more
-        assert int(done.stdout) < (mebibytes + 24) << 20, (mebibytes, done.stdout)
+    command = [*words, str(tmp_path / f"a.{suffix}"), f"{mebibytes} MiB"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr
+    # the limit, what h5py takes, and the frames that are read back, which take a chunk more
+    assert int(done.stdout) < (mebibytes + 24) << 20, (mebibytes, done.stdout)

@@ -14,11 +14,12 @@ from typing import Any
 import pytest
 
 import kinema as kn
+from kinema.testing.amounts import each
 from kinema.testing.programs.children import start_child
 
 pytestmark = pytest.mark.processes
 
-# argv: folder, suffix; as `Conversion.run`
+# argv: folder, suffix, where the package is, number of parts; as `Conversion.run`
 RUN = """
 import os, sys, warnings
 sys.path.insert(0, os.path.dirname(sys.argv[3]))
@@ -27,7 +28,8 @@ import kinema as kn
 folder, suffix = sys.argv[1:3]
 
 def run():
-    kn.convert([folder + "/in.xtc"] * 200, folder + "/made/a." + suffix, overlap="all", select=range(19_000, 20_000),
+    parts = [folder + "/in.xtc"] * int(sys.argv[4])
+    kn.convert(parts, folder + "/made/a." + suffix, overlap="all", select=range(19_000, 20_000),
                checkpoint=folder + "/made/a.ckpt", checkpoint_interval=0, workers=2, progress=progress,
                overwrite=True)  # a call that was killed at its very end has made the file and removed the checkpoint
 
@@ -43,21 +45,22 @@ KILLER = (
     RUN
     + """
 from kinema.testing.programs.children import kill_at_random
-kill_at_random(run, int(sys.argv[4]), int(sys.argv[5]), float(sys.argv[6]))
+kill_at_random(run, int(sys.argv[5]), int(sys.argv[6]), float(sys.argv[7]))
 """
 )
 
 
 def _started(script: str, conversion: Any, *words: object, seconds: float = 200) -> subprocess.Popen[str]:
     environment = {**os.environ, "PYTHONPATH": str(Path(kn.__file__).parent.parent), "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [sys.executable, "-c", script, conversion.path, conversion.out.suffix[1:], kn.__file__, *words]
+    given = [conversion.path, conversion.out.suffix[1:], kn.__file__, conversion.n_parts, *words]
+    command = [sys.executable, "-c", script, *given]
     return start_child([str(word) for word in command], env=environment, stdin=subprocess.PIPE, seconds=seconds)
 
 
 def test_killed_at_random_moments(conversion: Any, kills: Callable[..., int]) -> None:
     expected, n_kills, seed = conversion.whole(), kills(), random.randrange(1 << 32)
     print("seed", seed)
-    process = _started(KILLER, conversion, seed, n_kills, 0.5, seconds=max(200, 10 * n_kills))
+    process = _started(KILLER, conversion, seed, n_kills, 0.4, seconds=max(200, 10 * n_kills))
     assert process.stdin is not None and process.stdout is not None and process.stderr is not None
     with process:
         for line in process.stdout:
@@ -73,8 +76,14 @@ def test_killed_at_random_moments(conversion: Any, kills: Callable[..., int]) ->
     assert process.returncode == 0
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, -signal.SIGTERM), (signal.SIGINT, 1)])
-def test_a_signal_that_ends_saves_first(conversion: Any, number: signal.Signals, code: int) -> None:
+@pytest.mark.parametrize(
+    ("conversion", "number"),
+    each(["dcd", "xtc", "h5md"], [signal.SIGTERM, signal.SIGINT]),
+    indirect=["conversion"],
+    ids=lambda one: one if isinstance(one, str) else one.name,
+)
+def test_a_signal_that_ends_saves_first(conversion: Any, number: signal.Signals) -> None:
+    code = 1 if number is signal.SIGINT else -number
     process = _started(RUN + "\nrun()", conversion)
     assert process.stdout is not None and process.stderr is not None
     with process:
@@ -88,5 +97,5 @@ def test_a_signal_that_ends_saves_first(conversion: Any, number: signal.Signals,
     else:
         assert said == ""
     assert conversion.left == {"a.ckpt", conversion.part.name}
-    assert 0 < conversion.run(workers=2).n_restored < 4000
+    assert 0 < conversion.run(workers=2).n_restored < conversion.n_frames
     assert conversion.content == conversion.whole()

@@ -13,6 +13,7 @@ import kinema as kn
 from kinema.notes import collected
 from kinema.selection.atom_table import Atoms
 from kinema.testing import random_walk, read_frames, write_dl_poly_netcdf, write_netcdf
+from kinema.testing.amounts import LONG, each
 from kinema.testing.programs.children import start_child
 from kinema.testing.writer_tests.commits import RecordedCommits
 
@@ -203,6 +204,9 @@ def test_atoms_of_dl_poly_are_written(tmp_path):
     assert kn.read_atoms(tmp_path / "b.nc").ids.tolist() == [1, 3]
 
 
+STORED = {"frames": {}, "gzip": {"compression": "gzip", "layout": (2, 5, 3)}}
+
+
 def pieces(begin, end):
     """Arguments of `write` for frames whose values follow from their numbers."""
     n = np.arange(begin, end)
@@ -223,13 +227,12 @@ def check_pieces(found):
     np.testing.assert_array_equal(found.times, n)
 
 
-@pytest.mark.parametrize("convention", CONVENTIONS)
-@pytest.mark.parametrize("options", [{}, {"compression": "gzip", "layout": (2, 5, 3)}], ids=["frames", "gzip"])
+@pytest.mark.parametrize(("convention", "options"), each(CONVENTIONS, list(STORED)))
 def test_every_moment_at_which_a_process_may_be_killed(convention, options, tmp_path, monkeypatch):
     path, killed = tmp_path / "grows.nc", tmp_path / "killed.nc"
     commits = None
     n = 0
-    with collected(), kn.Writer(path, 5, mode="a", netcdf4=True, convention=convention, **options) as out:
+    with collected(), kn.Writer(path, 5, mode="a", netcdf4=True, convention=convention, **STORED[options]) as out:
         for batch in (3, 1, 2, 60, 1, 7):
             out.write(**pieces(n, n + batch))
             n += batch
@@ -246,7 +249,7 @@ def test_every_moment_at_which_a_process_may_be_killed(convention, options, tmp_
         found = read_frames(killed)
         assert flushed <= len(found), f"change {at}"
         check_pieces(found)
-        if at % 7 == 0:
+        if at % (7 if LONG else 20) == 0:
             with collected(), kn.Writer(killed, mode="a") as out:
                 out.write(**pieces(len(found), len(found) + 3))
             assert len(read_frames(killed)) == len(found) + 3
@@ -294,13 +297,13 @@ for i in range(10_000):
 @pytest.mark.processes
 @pytest.mark.parametrize("convention", CONVENTIONS)
 def test_a_killed_process_leaves_all_that_was_flushed(convention, tmp_path):
-    for seed in range(5):
+    for seed in range(5 if LONG else 2):
         path = tmp_path / f"{seed}.nc"
         child = start_child([sys.executable, "-c", KILLED, path, convention], stderr=None)
         try:
             assert child.stdout is not None
             flushed = 0
-            for _ in range(3 + 7 * seed):
+            for _ in range(3 + (7 if LONG else 20) * seed):
                 flushed = int(child.stdout.readline())
             child.send_signal(signal.SIGKILL)
             flushed = max([flushed, *(int(line) for line in child.stdout)])

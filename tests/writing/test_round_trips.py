@@ -17,6 +17,7 @@ import kinema as kn
 from kinema.frame import VECTOR_FIELDS
 from kinema.notes import collected
 from kinema.testing import GivenFrames, lost_aspects, read_frames, trajectories
+from kinema.testing.amounts import LONG
 
 SUFFIXES = {
     "XTC": ".xtc",
@@ -52,9 +53,12 @@ OPTIONS: dict[str, dict[str, object]] = {
 # formats that hold positions in angstrom; others, and other fields, are multiplied by a unit and rounded once
 ANGSTROM = {"NetCDF", "NetCDF-4", "NetCDF-4 of DL_POLY", "DCD", "H5MD", "DL_POLY HISTORY"}
 TABLE = Path(__file__).parents[1] / "data" / "kept_fields.csv"
-# files are written anew for each example
+# files are written anew for each example; there are 64 pairs of formats, and the first example is of one frame
 SETTINGS = settings(
-    max_examples=6, deadline=None, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=12 if LONG else 3,
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 
 
@@ -136,7 +140,7 @@ def test_there_and_back(tmp_path: Path, source: str, other: str, data: st.DataOb
     assert found.differing(expected) & {"steps", "times"} <= lost
 
 
-@SETTINGS
+@settings(SETTINGS, max_examples=6)
 @given(data=st.data())
 def test_trr_keeps_which_fields_each_frame_has(tmp_path: Path, data: st.DataObject) -> None:
     frames = data.draw(frames_of_any_kind(3))

@@ -16,11 +16,13 @@ import pytest
 
 import kinema as kn
 from kinema.testing import random_walk, write_dcd
+from kinema.testing.amounts import wanted_kills
 from kinema.testing.programs.children import start_child
 
 pytestmark = pytest.mark.processes
 
-KILLS = 12
+# of processes that start for it
+KILLS = wanted_kills(4)
 
 ROWS = """
 import os, sys, time

@@ -19,6 +19,7 @@ import kinema as kn
 from kinema.frame import Block
 from kinema.notes import collected
 from kinema.testing import random_walk, write_dcd
+from kinema.testing.amounts import wanted_kills
 from kinema.testing.programs.children import start_child
 
 N_ATOMS = 40
@@ -502,7 +503,7 @@ def test_killed_processes(tmp_path: Path, suffix: str) -> None:
     package = str(Path(kn.__file__).parent.parent)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([package, os.environ.get("PYTHONPATH", "")])}
     frames = 0
-    for _ in range(10):
+    for _ in range(wanted_kills(4)):
         words = [sys.executable, "-c", WORKER, str(path), str(N_ATOMS), str(chance.choice([1, 3, 8]))]
         worker = start_child(words, env=environment, stderr=None)
         assert worker.stdout is not None

@@ -19,6 +19,7 @@ from MDAnalysisTests import datafiles as data
 import kinema as kn
 from kinema.notes import collected
 from kinema.testing import GivenFrames, WriterTests, lost_aspects, read_frames, write_history, write_netcdf
+from kinema.testing.writer_tests.suite import DearWriterTests
 
 ALL = ("positions", "velocities", "forces")
 
@@ -191,7 +192,7 @@ class TestHistoryWriter(WriterTests):
             assert path.read_bytes() == before
 
 
-class TestAmberInNetcdf4(WriterTests):
+class TestAmberInNetcdf4(DearWriterTests):
     suffix = ".nc"
     cells_by_lengths = True
     fields = ALL
@@ -205,7 +206,7 @@ class TestAmberInNetcdf4(WriterTests):
     records = False
 
 
-class TestDlPolyInNetcdf4(WriterTests):
+class TestDlPolyInNetcdf4(DearWriterTests):
     suffix = ".nc"
     fields = ALL
     options: ClassVar[Mapping[str, Any]] = {"netcdf4": True, "convention": "dl_poly"}
@@ -227,7 +228,7 @@ class TestDcdWriter(WriterTests):
     always_lost = frozenset({"times"})
 
 
-class TestH5mdWriter(WriterTests):
+class TestH5mdWriter(DearWriterTests):
     suffix = ".h5md"
     fields = ALL
     exact = ALL
@@ -271,7 +272,7 @@ def test_frames_without_a_time_of_formats_that_have_one_for_each_or_none(tmp_pat
         TestH5mdWriter().write(tmp_path / "some.h5md", given)
 
 
-class TestPdbWriter(WriterTests):
+class TestPdbWriter(DearWriterTests):
     suffix = ".pdb"
     cells_by_lengths = True
     exact = ()
@@ -309,7 +310,7 @@ class TestPdbWriter(WriterTests):
         assert universe.atoms.names.tolist() == _atoms().names.tolist()
 
 
-class TestGroWriter(WriterTests):
+class TestGroWriter(DearWriterTests):
     suffix = ".gro"
     cells_by_lengths = True
     fields = ("positions", "velocities")

@@ -1,4 +1,4 @@
-"""What the ranks of the tests of H5MD run: `mpiexec -n 3 python h5md_ranks.py NAME [words]`.
+"""What the ranks of the tests of H5MD run: by `test_h5md.py` on ranks that stay, or with its name as a program.
 
 Each program writes into the current folder, checks, and prints one line on rank 0 when all is well.
 """
@@ -18,6 +18,7 @@ import hdf5plugin  # noqa: F401, registers filters
 import numpy as np
 from mpi4py import MPI
 from numpy.typing import NDArray
+from rank_common import barrier
 
 import kinema as kn
 from kinema.writing.h5md import H5mdWriter
@@ -27,7 +28,9 @@ from kinema.writing.parallel.hdf5 import gathered, mpiio
 
 COMM = MPI.COMM_WORLD
 RANK, SIZE = COMM.Get_rank(), COMM.Get_size()
-N_ATOMS, N_FRAMES = 300, 17
+N_ATOMS, N_FRAMES = 300, 13
+# frames of files that are verified, of which the frame 7 is damaged
+VERIFIED = 10
 CELL = np.array([[60.0, 0, 0], [5.0, 61.0, 0], [2.0, -3.0, 62.0]])
 STORED: list[dict[str, Any]] = [
     {},
@@ -128,7 +131,7 @@ def values(numbers: str, *strategies: str) -> None:
             if RANK == 0:
                 compare(path, f"expected{number}.h5md")
                 done += 1
-            COMM.barrier()
+            barrier()
     if RANK == 0:
         print("values", done)
 
@@ -260,16 +263,16 @@ def subfiles_growth() -> None:
                 if frame % 5 == 2:
                     out.flush()
                     # readers have it, under the name that it has now
-                    COMM.barrier()
+                    barrier()
                     name = "a.h5md" if mode == "a" else next(n for n in os.listdir(".") if n.startswith("a.part-"))
                     assert kn.open(name, stored=False).n_frames == frame + 1
-                    COMM.barrier()
+                    barrier()
         at = stop
     if RANK == 0:
         expected("expected.h5md", layout=(3, 40, 3), compression="gzip")
         compare("a.h5md", "expected.h5md")
         assert len(os.listdir("a.h5md.d")) == max(1, SIZE - 1)
-    COMM.barrier()
+    barrier()
     again = lambda **more: kn.Writer("a.h5md", N_ATOMS, comm=COMM, mode="a", **more)  # noqa: E731
     error = raised(kn.Error, lambda: again(strategy="gather"))
     assert "is a virtual data set, go on with strategy='subfiles'" in str(error)
@@ -286,7 +289,7 @@ def subfiles_growth() -> None:
         out.write(values_of(0)[other], ids=other)
     error = raised(kn.Error, lambda: kn.Writer("b.h5md", N_ATOMS, comm=COMM, mode="a", strategy="subfiles"))
     assert "is no virtual data set, go on with strategy='gather'" in str(error)
-    COMM.barrier()
+    barrier()
     if RANK == 0:
         os.rename("a.h5md.d", "gone")
         with contextlib.suppress(kn.errors.FileNotFound):
@@ -295,15 +298,28 @@ def subfiles_growth() -> None:
         print("growth")
 
 
-def verified(*nodes: str) -> None:
+def verified(every: str, *nodes: str) -> None:
     """Values that change between a rank that writes them and the file are found, with the frame and that rank.
 
-    `nodes`: that of each rank, in place of the one where it is.
+    `every`: "every" for all cases, "one" for one of each; `nodes`: that of each rank, in place of the one where
+    it is.
     """
+    found = verification.nodes_of
     if nodes:
         verification.nodes_of = lambda agreement: np.array(list(map(int, nodes)))
-    mine = np.arange(RANK, N_ATOMS, SIZE)
-    contiguous = {"layout": "contiguous", "n_frames": N_FRAMES}
+    try:
+        for number, (strategy, options) in enumerate(verified_cases(every=every == "every")):
+            for damaged in (None, 7):
+                verify(f"{strategy}{number}-{damaged}.h5md", strategy, damaged, nodes, options)
+    finally:
+        verification.nodes_of = found
+    if RANK == 0:
+        print("verified")
+
+
+def verified_cases(*, every: bool) -> list[tuple[str, dict[str, Any]]]:
+    """Strategies with options; or one of each strategy."""
+    contiguous = {"layout": "contiguous", "n_frames": VERIFIED}
     chunks = {"layout": (2, 100, 3), "compression": "gzip", "max_error": 0.01, "dtype": "float64"}
     cases: list[tuple[str, dict[str, Any]]] = [
         ("gather", {"layout": (2, 300, 3)}),
@@ -316,36 +332,38 @@ def verified(*nodes: str) -> None:
     ]
     if h5py.get_config().mpi:
         cases += [("mpiio", {"layout": (2, 300, 3)}), ("mpiio", chunks), ("mpiio-collective", {})]
-    for number, (strategy, options) in enumerate(cases):
-        for damaged in (None, 7):
-            path = f"{strategy}{number}-{damaged}.h5md"
-            out = kn.Writer(path, N_ATOMS, comm=COMM, strategy=strategy, verify=True, **options)
-            if damaged is not None:
-                damage(out, damaged)
-            for frame in range(N_FRAMES):
-                out.write(values_of(frame)[mine], ids=mine, step=frame)
-                if frame == 4:
-                    out.flush()
-                    words = [note for note in out.notes if "verified: " in note]
-                    assert len(words) == 1 and words[0].endswith(how(nodes)), out.notes
-                    assert out.timings["verify"] > 0  # type: ignore[attr-defined]
-            if damaged is None:
-                out.close()
-                trajectory = kn.open(path, stored=False)
-                assert trajectory.n_frames == N_FRAMES
-                np.testing.assert_allclose(trajectory[7].positions, values_of(7), atol=0.011)
-                COMM.barrier()
-                continue
-            error = raised(kn.Error, out.close)
-            assert isinstance(error, kn.errors.CorruptFileError), error
-            assert error.frame == damaged and "is not as it was written" in str(error), error
-            writer = {"gather": damaged // 2 % SIZE, "serial": 0}.get(strategy, SIZE - 1)
-            assert f" of rank {writer}, " in str(error) or f" rank {writer} wrote" in str(error), error
-            out.abort()
-            assert not os.path.exists(path)
-            COMM.barrier()
-    if RANK == 0:
-        print("verified")
+    return cases if every else list(dict(cases).items())
+
+
+def verify(path: str, strategy: str, damaged: int | None, nodes: tuple[str, ...], options: dict[str, Any]) -> None:
+    """A file that is verified, in which a frame is damaged or none."""
+    # tens of atoms together, as of domains: HDF5 has a mapping for each piece of the files of "subfiles"
+    mine = np.arange(N_ATOMS)[np.arange(N_ATOMS) // 10 % SIZE == RANK]
+    out = kn.Writer(path, N_ATOMS, comm=COMM, strategy=strategy, verify=True, **options)
+    if damaged is not None:
+        damage(out, damaged)
+    for frame in range(VERIFIED):
+        out.write(values_of(frame)[mine], ids=mine, step=frame)
+        if frame == 4:
+            out.flush()
+            words = [note for note in out.notes if "verified: " in note]
+            assert len(words) == 1 and words[0].endswith(how(nodes)), out.notes
+            assert out.timings["verify"] > 0  # type: ignore[attr-defined]
+    if damaged is None:
+        out.close()
+        trajectory = kn.open(path, stored=False)
+        assert trajectory.n_frames == VERIFIED
+        np.testing.assert_allclose(trajectory[7].positions, values_of(7), atol=0.011)
+        barrier()
+        return
+    error = raised(kn.Error, out.close)
+    assert isinstance(error, kn.errors.CorruptFileError), error
+    assert error.frame == damaged and "is not as it was written" in str(error), error
+    writer = {"gather": damaged // 2 % SIZE, "serial": 0}.get(strategy, SIZE - 1)
+    assert f" of rank {writer}, " in str(error) or f" rank {writer} wrote" in str(error), error
+    out.abort()
+    assert not os.path.exists(path)
+    barrier()
 
 
 def how(nodes: tuple[str, ...]) -> str:
@@ -429,7 +447,7 @@ def disk_full() -> None:
             assert trajectory.n_frames >= 6
             for frame in range(trajectory.n_frames):
                 assert np.array_equal(trajectory[frame].positions, values_of(frame))
-        COMM.barrier()
+        barrier()
     if RANK == 0:
         print("disk full")
 
@@ -448,9 +466,9 @@ def mpiio_growth() -> None:
                 out.write_observable("energy", float(frame))
                 if frame % 5 == 2:
                     out.flush()
-                    COMM.barrier()
+                    barrier()
                     assert kn.open("a.h5md", stored=False).n_frames == frame + 1
-                    COMM.barrier()
+                    barrier()
         at = stop
     if RANK == 0:
         expected("expected.h5md", layout=(3, 100, 3))
@@ -458,7 +476,7 @@ def mpiio_growth() -> None:
         for name, options in (("plain", {}), ("packed", {"compression": "gzip"})):
             with kn.Writer(f"{name}.h5md", N_ATOMS, **options) as one:
                 one.write(values_of(0))
-    COMM.barrier()
+    barrier()
     again = lambda name: kn.Writer(name, N_ATOMS, comm=COMM, mode="a", strategy="mpiio", compression="gzip")  # noqa: E731
     assert "it was not made by 'mpiio'" in str(raised(kn.ArgumentError, lambda: again("plain.h5md")))
     assert "it is compressed" in str(raised(kn.ArgumentError, lambda: again("packed.h5md")))

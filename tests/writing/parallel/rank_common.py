@@ -10,6 +10,7 @@ from mpi4py import MPI
 from numpy.typing import NDArray
 
 import kinema as kn
+from kinema.cache.mpi.progress import sleep_between
 from kinema.writing.parallel import exchange, node_memory
 
 COMM = MPI.COMM_WORLD
@@ -87,6 +88,11 @@ def write_whole(out: kn.Writer, frame: int, fields: tuple[str, ...], dtype: str 
     vectors = {name: values / (1 + number) for number, name in enumerate(VECTORS) if name in fields}
     stamp = {"cell": CELL + frame, "step": 100 + 50 * frame, "time": 0.5 + 0.25 * frame}
     out.write(vectors.pop("positions", None), **vectors, **stamp)
+
+
+def barrier() -> None:
+    """Waits for all ranks without a core of its own, which rank 0 needs while it checks."""
+    sleep_between(COMM.Ibarrier())
 
 
 def on_root(call: Callable[[], Any]) -> Any:

@@ -1,14 +1,12 @@
-"""Programs of ranks that fail: `mpiexec -n 3 python rank_failures.py NAME`.
+"""Programs of ranks that fail, which `test_parallel_writer.py` calls on all ranks.
 
-Each program writes into the current folder, checks on all ranks, and prints one line on rank 0 when all is well.
+Each writes into the current folder, checks on all ranks, and prints one line on rank 0 when all is well.
 """
 
 from __future__ import annotations
 
 import os
-import sys
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,7 @@ import h5py
 import numpy as np
 from mpi4py import MPI
 from numpy.typing import NDArray
-from rank_common import COMM, N_ATOMS, RANK, SIZE, exchange_by, on_root, raised, stamps, values_of
+from rank_common import COMM, N_ATOMS, RANK, SIZE, barrier, exchange_by, on_root, raised, stamps, values_of
 
 import kinema as kn
 from kinema.writing.parallel import agreement
@@ -68,6 +66,7 @@ def wrong_atoms() -> None:
                 assert trajectory.n_frames == len(cases)
                 for frame in range(len(cases)):
                     np.testing.assert_allclose(trajectory[frame].positions, values_of(frame), atol=6e-3)
+    exchange_by(0)
     if RANK == 0:
         print("wrong atoms", len(cases))
 
@@ -177,7 +176,7 @@ def left_block() -> None:
             assert trajectory.n_frames >= expected
             for frame in range(trajectory.n_frames):
                 np.testing.assert_array_equal(trajectory[frame].positions, values_of(frame))
-        COMM.barrier()
+        barrier()
     if RANK == 0:
         print("left block")
 
@@ -185,7 +184,21 @@ def left_block() -> None:
 def left_for_good() -> None:
     """The others get the error of a rank that is long gone when they call the writer again, each at another time."""
     mine, last = np.arange(RANK, N_ATOMS, SIZE), SIZE - 1
+    patience = parallel_writer._FAREWELL, agreement._LAST_WORD
     parallel_writer._FAREWELL = agreement._LAST_WORD = 0.2
+    try:
+        leave(mine, last)
+    finally:
+        parallel_writer._FAREWELL, agreement._LAST_WORD = patience
+    # the program's own communicator is as it was
+    with kn.Writer("next.dcd", N_ATOMS, comm=COMM) as out:
+        out.write(values_of(0)[mine], ids=mine)
+    if RANK == 0:
+        print("left for good", len(list(Path().glob("gone*.part-*"))))
+
+
+def leave(mine: NDArray[np.int64], last: int) -> None:
+    """The last rank fails, with an error of a short and of a long text."""
     for size in (1, 100_000):
         with_error: BaseException | None = None
         try:
@@ -201,11 +214,6 @@ def left_for_good() -> None:
             assert size > agreement._SHORT or isinstance(error, ZeroDivisionError)
             with_error = error
         assert with_error is not None and "of the simulation" in str(with_error)
-    # the program's own communicator is as it was
-    with kn.Writer("next.dcd", N_ATOMS, comm=COMM) as out:
-        out.write(values_of(0)[mine], ids=mine)
-    if RANK == 0:
-        print("left for good", len(list(Path().glob("gone*.part-*"))))
 
 
 def disk_full() -> None:
@@ -258,7 +266,7 @@ def disk_full() -> None:
                 for frame in range(trajectory.n_frames):
                     np.testing.assert_allclose(trajectory[frame].positions, values_of(frame), atol=6e-3)
                 left.unlink()
-            COMM.barrier()
+            barrier()
     if RANK == 0:
         print("disk full")
 
@@ -291,10 +299,3 @@ def verified() -> None:
         raised(kn.ArgumentError, out.close)
     if RANK == 0:
         print("verified")
-
-
-PROGRAMS = (wrong_atoms, wrong_arguments, left_block, left_for_good, disk_full, verified)
-
-if __name__ == "__main__":
-    warnings.simplefilter("ignore")
-    {program.__name__: program for program in PROGRAMS}[sys.argv[1]]()

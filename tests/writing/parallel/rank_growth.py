@@ -1,6 +1,7 @@
-"""Programs of ranks on files that grow: `mpiexec -n 3 python rank_growth.py NAME [words]`.
+"""Programs of ranks on files that grow, which `test_parallel_writer.py` calls on all ranks.
 
-Each program writes into the current folder, checks on all ranks, and prints one line on rank 0 when all is well.
+Each writes into the current folder, checks on all ranks, and prints one line on rank 0 when all is well. `killed` runs
+until its process is killed: `mpiexec -n 3 python -m mpi4py rank_growth.py FILE STRATEGY MODE`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-from rank_common import CELL, COMM, N_ATOMS, RANK, SIZE, VECTORS, atoms, raised, values_of, write, write_whole
+from rank_common import CELL, COMM, N_ATOMS, RANK, SIZE, VECTORS, atoms, barrier, raised, values_of, write, write_whole
 
 import kinema as kn
 
@@ -44,7 +45,7 @@ def appended() -> None:
             assert Path(name).read_bytes() == Path(f"one.{suffix}").read_bytes(), name
         elif RANK == 0:
             assert kn.open(name, stored=False).n_frames == start
-        COMM.barrier()
+        barrier()
     if RANK == 0:
         print("appended")
 
@@ -71,7 +72,7 @@ def resumed() -> None:
                 for frame in range(start + n_frames):
                     write_whole(one, frame, VECTORS[:1])
             assert Path(name).read_bytes() == Path(f"one.{suffix}").read_bytes(), name
-        COMM.barrier()
+        barrier()
         error = raised(kn.ArgumentError, lambda n=name: kn.Writer(n, mode="a", comm=COMM, resume_from=99))  # type: ignore[misc]
         assert "no frame with a step of 99 or less, the first frame has step 100" in str(error), error
     error = raised(kn.ArgumentError, lambda: kn.Writer("none.dcd", N_ATOMS, mode="a", comm=COMM, resume_from=99))
@@ -82,7 +83,7 @@ def resumed() -> None:
 
 def killed() -> None:
     """Writes until it is killed, and says which frames are flushed."""
-    name, strategy, mode = sys.argv[2:5]
+    name, strategy, mode = sys.argv[1:4]
     mine = np.arange(RANK, N_ATOMS, SIZE)
     os.write(1, f"rank {os.getpid()}\n".encode())
     with kn.Writer(name, N_ATOMS, comm=COMM, strategy=strategy, mode=mode, buffer_frames=3) as out:  # type: ignore[arg-type]
@@ -96,8 +97,6 @@ def killed() -> None:
                     os.write(1, f"flushed {out.n_flushed}\n".encode())
 
 
-PROGRAMS = (appended, resumed, killed)
-
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    {program.__name__: program for program in PROGRAMS}[sys.argv[1]]()
+    killed()

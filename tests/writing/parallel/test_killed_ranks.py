@@ -20,7 +20,7 @@ from kinema.notes import collected
 pytestmark = pytest.mark.processes
 
 PROGRAMS = Path(__file__).with_name("rank_growth.py")
-N_RANKS, N_ATOMS = 3, 211
+N_RANKS, N_ATOMS = 2, 211
 CASES = (
     ("dcd", "direct"),
     ("xtc", "gather"),
@@ -39,7 +39,7 @@ def expected(frame: int) -> np.ndarray[Any, Any]:
 def killed(mpi: Any, folder: Path, words: list[str], moments: random.Random, *, all_ranks: bool) -> int:
     """Starts the ranks and kills one or all of them at a random moment after a flush; how many they have said are
     flushed."""
-    process = mpi.started(N_RANKS, ["-m", "mpi4py", str(PROGRAMS), "killed", *words], folder)
+    process = mpi.started(N_RANKS, ["-m", "mpi4py", str(PROGRAMS), *words], folder)
     ranks: list[int] = []
     flushed, n_flushes = 0, moments.randrange(1, 4)
     try:

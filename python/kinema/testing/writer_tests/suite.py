@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 
 import kinema as kn
 from kinema.notes import collected
+from kinema.testing.amounts import LONG
 from kinema.testing.synthetic import CellKind
 from kinema.testing.writer_tests.case import HOWS, How, WriterCase
 from kinema.testing.writer_tests.extremes import check_kept, extreme_frames
 from kinema.testing.written import lost_aspects
 
-__all__ = ["WriterTests"]
+__all__ = ["DearWriterTests", "WriterTests"]
 
 
 # each example writes its file anew, so that all can use one folder
@@ -106,6 +107,14 @@ class WriterTests(WriterCase):
     @_ANY_FRAMES
     @given(data=st.data())
     def test_what_is_accepted_is_read_back(self, tmp_path: Path, data: st.DataObject) -> None:
+        self._check_accepted(tmp_path, data)
+
+    @_ANY_FRAMES
+    @given(data=st.data())
+    def test_whatever_differs_is_named(self, tmp_path: Path, data: st.DataObject) -> None:
+        self._check_named(tmp_path, data)
+
+    def _check_accepted(self, tmp_path: Path, data: st.DataObject) -> None:
         names = data.draw(st.sampled_from(self._choices()))
         given = extreme_frames(data, self.frames(4, names, data.draw(st.sampled_from(["float32", "float64"]))))
         wide = next(iter(given.fields.values())).dtype == np.float64
@@ -121,9 +130,7 @@ class WriterTests(WriterCase):
             return
         check_kept(given, self.read(path, "float64"), lost_aspects(path, out.losses), self)
 
-    @_ANY_FRAMES
-    @given(data=st.data())
-    def test_whatever_differs_is_named(self, tmp_path: Path, data: st.DataObject) -> None:
+    def _check_named(self, tmp_path: Path, data: st.DataObject) -> None:
         given = self._drawn(data)
         path = tmp_path / f"any{self.suffix}"
         wide = next(iter(given.fields.values())).dtype == np.float64
@@ -321,3 +328,18 @@ class WriterTests(WriterCase):
         with pytest.raises(kn.ArgumentError, match="the writer is closed"):
             out.flush()
         self.check(self.read(path), second)
+
+
+class DearWriterTests(WriterTests):
+    """The same for a format of which one example takes tens of milliseconds, as HDF5 or MDAnalysis looks at each file
+    that was made: a short run tries 20 examples of a law."""
+
+    @settings(_ANY_FRAMES, max_examples=_ANY_FRAMES.max_examples if LONG else 20)
+    @given(data=st.data())
+    def test_what_is_accepted_is_read_back(self, tmp_path: Path, data: st.DataObject) -> None:
+        self._check_accepted(tmp_path, data)
+
+    @settings(_ANY_FRAMES, max_examples=_ANY_FRAMES.max_examples if LONG else 20)
+    @given(data=st.data())
+    def test_whatever_differs_is_named(self, tmp_path: Path, data: st.DataObject) -> None:
+        self._check_named(tmp_path, data)

@@ -57,13 +57,14 @@ class ExistingFile:
             raise self._unsupported(f"group {self.group} has no position, velocity or force")
         box = self._group.get("box")
         self._edges = box.get("edges") if isinstance(box, h5py.Group) else None
+        # of a virtual data set h5py opens all files of it to say its shape: each is asked for once
+        self._values: dict[str, h5py.Dataset] = {}
         self._check_structure()
-        first = next(iter(self._elements.values()))
-        self._first = first
-        self.n_atoms = int(first["value"].shape[1])
-        self.dtype: np.dtype[Any] = first["value"].dtype
+        first = next(iter(self._values))
+        self._first = self._elements[first]
+        self.dtype: np.dtype[Any] = self._values[first].dtype
         self.units = replace(self._units(), native=native)
-        unit = next(iter(self._elements.values()))["value"].attrs.get_id("unit")
+        unit = self._values[first].attrs.get_id("unit")
         self.dialect = Dialect("mdanalysis" if unit.get_type().is_variable_str() else "h5md")
         self.bound = self._bound()
 
@@ -122,16 +123,15 @@ class ExistingFile:
         if self._first["step"].ndim == 0:
             self._make_explicit(commit)
         step, time = self._first["step"], self._first.get("time")
-        values = {name: element["value"] for name, element in self._elements.items()}
         moving = [self._edges["value"]] if isinstance(self._edges, h5py.Group) else []
         rows = min(len(dataset) for dataset in [step, *([] if time is None else [time]), *moving])
         rows = min(rows, *(self._rows_of(element) for element in self._elements.values()))
         fields: dict[str, Series | CountedRows] = {}
-        for name, dataset in values.items():
+        for name, dataset in self._values.items():
             rounding = self.bound.rounding if self.bound is not None and name == "positions" else None
             preparation = Preparation(dataset.dtype, self.units.divisor(name), rounding)
             if self._virtual:
-                storage = Storage((0, *dataset.shape[1:]), dataset.dtype, None, ())
+                storage = Storage((0, self.n_atoms, 3), dataset.dtype, None, ())
                 fields[name] = CountedRows(ChunkEncoder(storage, preparation), dataset, rows)
                 continue
             fields[name] = Series(dataset, rows=rows, preparation=preparation, workers=workers)
@@ -175,18 +175,21 @@ class ExistingFile:
                 raise self._unsupported(f"{element.name} does not depend on time")
             if element["step"] != shared[0]["step"] or element.get("time") != shared[0].get("time"):
                 raise self._unsupported(f"{element.name} has steps of its own")
-        n_atoms = shared[0]["value"].shape[1:2]
-        for element in self._elements.values():
-            value = element["value"]
-            if value.ndim != 3 or value.shape[1:] != (*n_atoms, 3) or value.dtype.kind != "f":
-                raise self._unsupported(f"{value.name} has shape {value.shape} and type {value.dtype}")
-            if value.is_virtual and value.maxshape[0] is None and not self._virtual:
+        n_atoms: tuple[int, ...] | None = None
+        for name, element in self._elements.items():
+            value = self._values[name] = element["value"]
+            shape, is_virtual, most = value.shape, value.is_virtual, value.maxshape
+            n_atoms = shape[1:2] if n_atoms is None else n_atoms
+            if len(shape) != 3 or shape[1:] != (*n_atoms, 3) or value.dtype.kind != "f":
+                raise self._unsupported(f"{value.name} has shape {shape} and type {value.dtype}")
+            self.n_atoms = int(shape[1])
+            if is_virtual and most[0] is None and not self._virtual:
                 raise self._unsupported(
                     f"{value.name} is a virtual data set, go on with strategy='subfiles' and the ranks that made it"
                 )
-            if self._virtual and not value.is_virtual:
+            if self._virtual and not is_virtual:
                 raise self._unsupported(f"{value.name} is no virtual data set, go on with strategy='gather'")
-            if (value.chunks is None and not value.is_virtual) or value.maxshape[0] is not None:
+            if (value.chunks is None and not is_virtual) or most[0] is not None:
                 raise self._unsupported(f"{value.name} has a fixed number of frames")
         if isinstance(self._edges, h5py.Group) and self._edges["value"].shape[1:] != (3, 3):
             raise self._unsupported(f"{self._edges.name} is not made of 3 x 3 matrices")
@@ -198,14 +201,14 @@ class ExistingFile:
     def _units(self) -> FileUnits:
         # kJ mol-1 is the only unit of energy, so lengths and times decide
         length = None
-        for name, element in self._elements.items():
-            text = text_of(element["value"].attrs.get("unit"))
+        for name, value in self._values.items():
+            text = text_of(value.attrs.get("unit"))
             candidates = [
                 FileUnits(known, time) for known in LENGTHS for time in ("ps", "fs", "ns")
                 if FileUnits(known, time).text(name) == text
             ]  # fmt: skip
             if not candidates:
-                raise self._unsupported(f"{element.name}/value has unit {text!r}")
+                raise self._unsupported(f"{value.name} has unit {text!r}")
             if length is not None and candidates[0].length != length:
                 raise self._unsupported("its fields have different units of length")
             length = candidates[0].length
@@ -216,7 +219,7 @@ class ExistingFile:
     def _bound(self) -> Bound | None:
         if "positions" not in self._elements:
             return None
-        attributes = self._elements["positions"]["value"].attrs
+        attributes = self._values["positions"].attrs
         if MAX_ERROR not in attributes:
             return None
         value, unit = float(attributes[MAX_ERROR]), text_of(attributes.get(MAX_ERROR_UNIT)) or ""
