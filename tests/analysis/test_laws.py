@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from MDAnalysisTests import datafiles
 
 import kinema as kn
 from kinema.analysis import ANALYSES
@@ -28,7 +27,7 @@ from kinema.testing.analyses import every_analysis, examples_of, option_words, w
 from kinema.testing.programs.children import start_child
 from kinema.testing.runner_work import assert_same
 
-N_FRAMES = 3000
+N_FRAMES = 1000
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:MDAnalysis")
 
@@ -194,19 +193,20 @@ COMMANDS = [
 
 @pytest.mark.parametrize(("name", "given"), COMMANDS)
 def test_the_command_gives_what_the_class_gives(
-    name: str, given: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    folder: Path, name: str, given: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     analysis = ANALYSES[name]
     table, picture = tmp_path / "values.csv", tmp_path / "values.png"
-    words = [name, datafiles.DCD, "-s", datafiles.PSF, "--step", "10", "--no-stored", "--json"]
+    files = [str(folder / "peptide.dcd"), "-s", str(folder / "peptide.pdb")]
+    words = [name, *files, "--step", str(N_FRAMES // 10), "--no-stored", "--json"]
     words += option_words(analysis, given, tmp_path)
     with pytest.raises(SystemExit) as end:
         main([*words, "-o", str(table), "--plot", str(picture)])
     assert end.value.code == 0, capsys.readouterr().err
     facts = json.loads(capsys.readouterr().out)
-    traj = kn.open(datafiles.DCD, topology=datafiles.PSF, stored=False)
-    made = analysis(traj, **given).run(step=10)
-    assert (facts["quantity"], facts["frames_used"], facts["n_atoms"]) == (made.subject, 10, 3341)
+    traj = opened(folder)
+    made = analysis(traj, **given).run(step=N_FRAMES // 10)
+    assert (facts["quantity"], facts["frames_used"], facts["n_atoms"]) == (made.subject, 10, traj.n_atoms)
     if made.summarised_over is None:
         assert not {"mean", "circular_mean", "min", "max", "over"} & set(facts)
     elif made.quantities[0].period:
