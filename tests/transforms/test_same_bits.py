@@ -116,8 +116,8 @@ WORKERS = (1, 2, 3, 7)
 
 
 def names_on(workers: int) -> list[str]:
-    """The stacks that this number of workers computes: "all" and those of its share, of which each has some."""
-    return sorted({"all", *(name for name, number in each(ALL_NAMES, WORKERS) if number == workers)})
+    """The stacks that this number of workers computes, a share of them; a file after all is converted besides."""
+    return [name for name, number in each(ALL_NAMES, WORKERS) if number == workers]
 
 
 def digests(folder: Path, out: Path, runner: Runner, workers: int, wanted: int | None) -> dict[str, Any]:
