@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from MDAnalysisTests import datafiles
 
 import kinema as kn
 from kinema.analysis import ANALYSES
@@ -24,11 +23,12 @@ from kinema.cli import main
 from kinema.execution.following import follow
 from kinema.execution.results_file import ResultArray
 from kinema.notes import collected
+from kinema.testing.amounts import LONG
 from kinema.testing.analyses import every_analysis, examples_of, option_words, write_peptide
 from kinema.testing.programs.children import start_child
 from kinema.testing.runner_work import assert_same
 
-N_FRAMES = 3000
+N_FRAMES = 1000
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:MDAnalysis")
 
@@ -185,35 +185,37 @@ def test_followed_as_they_are_run(folder: Path) -> None:
 
 # -- commands ----------------------------------------------------------------------------------------------------------
 
+# each analysis is drawn once, where nothing is given that need not be; in a long run each time
 COMMANDS = [
-    pytest.param(name, given, id=f"{name} {' '.join(given)}".strip())
+    pytest.param(name, given, LONG or number == 0, id=f"{name} {' '.join(given)}".strip())
     for name, analysis in ANALYSES.items()
-    for given in examples_of(analysis)
+    for number, given in enumerate(examples_of(analysis))
 ]
 
 
-@pytest.mark.parametrize(("name", "given"), COMMANDS)
+@pytest.mark.parametrize(("name", "given", "drawn"), COMMANDS)
 def test_the_command_gives_what_the_class_gives(
-    name: str, given: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    folder: Path, name: str, given: dict[str, Any], drawn: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     analysis = ANALYSES[name]
     table, picture = tmp_path / "values.csv", tmp_path / "values.png"
-    words = [name, datafiles.DCD, "-s", datafiles.PSF, "--step", "10", "--no-stored", "--json"]
+    files = [str(folder / "peptide.dcd"), "-s", str(folder / "peptide.pdb")]
+    words = [name, *files, "--step", str(N_FRAMES // 10), "--no-stored", "--json"]
     words += option_words(analysis, given, tmp_path)
     with pytest.raises(SystemExit) as end:
-        main([*words, "-o", str(table), "--plot", str(picture)])
+        main([*words, "-o", str(table), *(["--plot", str(picture)] if drawn else [])])
     assert end.value.code == 0, capsys.readouterr().err
     facts = json.loads(capsys.readouterr().out)
-    traj = kn.open(datafiles.DCD, topology=datafiles.PSF, stored=False)
-    made = analysis(traj, **given).run(step=10)
-    assert (facts["quantity"], facts["frames_used"], facts["n_atoms"]) == (made.subject, 10, 3341)
+    traj = opened(folder)
+    made = analysis(traj, **given).run(step=N_FRAMES // 10)
+    assert (facts["quantity"], facts["frames_used"], facts["n_atoms"]) == (made.subject, 10, traj.n_atoms)
     if made.summarised_over is None:
         assert not {"mean", "circular_mean", "min", "max", "over"} & set(facts)
     elif made.quantities[0].period:
         assert -180 <= facts["circular_mean"] <= 180 and not {"mean", "min", "max"} & set(facts)
     else:
         assert facts["min"] <= facts["mean"] <= facts["max"] and facts["over"] == made.summarised_over
-    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert picture.read_bytes().startswith(b"\x89PNG") if drawn else not picture.exists()
     head, *rows = (line for line in table.read_text().splitlines() if not line.startswith("#"))
     columns = made.table().from_one().columns
     assert head == ",".join(f'"{one.label}"' if "," in one.label else one.label for one in columns)

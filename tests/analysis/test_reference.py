@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from functools import cache
 
 import MDAnalysis
 import numpy as np
@@ -175,16 +176,27 @@ def broken_protein():
     return kn.open(datafiles.XTC, topology=datafiles.TPR, stored=False)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def protein(broken_protein):
     return broken_protein.with_transform(kn.transforms.whole())
+
+
+@cache
+def universe_of_all():
+    return MDAnalysis.Universe(datafiles.GRO)
+
+
+@cache
+def universe_of_protein():
+    """With bonds, without coordinates of its own files."""
+    return MDAnalysis.Merge(MDAnalysis.Universe(datafiles.TPR).select_atoms("protein"))
 
 
 REFERENCES = {
     "gro": lambda whole: datafiles.GRO,
     "xtc": lambda whole: datafiles.XTC,
-    "universe": lambda whole: MDAnalysis.Universe(datafiles.GRO),
-    "group": lambda whole: MDAnalysis.Universe(datafiles.GRO).atoms,
+    "universe": lambda whole: universe_of_all(),
+    "group": lambda whole: universe_of_all().atoms,
     "trajectory": lambda whole: kn.open(datafiles.XTC, stored=False),
     "whole trajectory": lambda whole: whole,
 }
@@ -235,7 +247,7 @@ def test_a_reference_that_stays_broken_is_noted(broken_protein):
 def structures(tmp_path_factory):
     """Adenylate kinase without its solvent, broken as in `datafiles.GRO`: all atoms, and these in another order."""
     folder = tmp_path_factory.mktemp("structures")
-    universe = MDAnalysis.Universe(datafiles.GRO)
+    universe = universe_of_all()
     protein = universe.select_atoms("protein")
     protein.write(folder / "protein.gro")
     # residues keep their order, so that CA atoms do: within each the last atom comes first
@@ -253,9 +265,9 @@ OTHER_ATOMS = {
     "universe": lambda folder: MDAnalysis.Universe(folder / "protein.gro"),
     "group": lambda folder: MDAnalysis.Universe(folder / "protein.gro").select_atoms("name CA"),
     "trajectory": lambda folder: kn.open(folder / "protein.trr", topology=folder / "protein.gro", stored=False),
-    "whole trajectory": lambda folder: kn.open(
-        folder / "protein.trr", topology=MDAnalysis.Merge(MDAnalysis.Universe(datafiles.TPR).select_atoms("protein"))
-    ).with_transform(kn.transforms.whole()),
+    "whole trajectory": lambda folder: kn.open(folder / "protein.trr", topology=universe_of_protein()).with_transform(
+        kn.transforms.whole()
+    ),
 }
 
 
@@ -298,8 +310,7 @@ def test_transforms_of_a_reference_are_those_of_a_first_frame(broken_protein, st
     frame = broken_protein.read([0], atoms, fields=["positions"])
     with kn.Writer(structures / f"{stack}.trr", atoms.n_atoms) as writer:
         writer.write(positions=frame["positions"][0], cell=frame["cells"][0])
-    alone = MDAnalysis.Merge(MDAnalysis.Universe(datafiles.TPR).select_atoms("protein"))
-    reference = kn.open(structures / f"{stack}.trr", topology=alone, stored=False)
+    reference = kn.open(structures / f"{stack}.trr", topology=universe_of_protein(), stored=False)
     changed = broken_protein.with_transform(*STACKS[stack])
     options = {"select": "protein and name CA", "superposition": False}
     found = kn.analysis.RMSD(changed, reference=reference, **options).run(frames=[0])

@@ -121,26 +121,35 @@ EVERY = {
 """
 
 PRINT = """
-import sys
-sys.path.insert(0, sys.argv[1])
+import importlib, sys
 from kinema.execution.checkpoint.code_identity import code_digest
-from used import EVERY
-print(*[f"{name} {code_digest(value, name)}" for name, value in EVERY.items()], sep="\\n")
+for folder in sys.argv[1:]:
+    sys.path.insert(0, folder)
+    importlib.invalidate_caches()
+    used = importlib.import_module("used")
+    assert used.__file__.startswith(folder)
+    print(*[f"{name}={code_digest(value, name)}" for name, value in used.EVERY.items()])
+    del sys.modules["used"], sys.path[0]
 """
 
 
+def _printed(folders: list[Path], seed: str = "0") -> list[dict[str, str]]:
+    """Of the module in each folder, in a process of its own, with another seed for the order of sets."""
+    package = str(Path(kn.__file__).parent.parent)
+    environment = {**os.environ, "PYTHONPATH": package, "PYTHONHASHSEED": seed}
+    words = [sys.executable, "-c", PRINT, *map(str, folders)]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return [dict(word.split("=") for word in line.split()) for line in done.stdout.splitlines()]
+
+
 def _digests(folder: Path, module: str, seed: str = "0") -> dict[str, str]:
-    """In a process of its own, with another seed for the order of sets."""
     (folder / "used.py").write_text(module)
     for compiled in folder.glob("__pycache__/*"):
         if seed == "0":
             compiled.unlink()
-    package = str(Path(kn.__file__).parent.parent)
-    environment = {**os.environ, "PYTHONPATH": package, "PYTHONHASHSEED": seed}
-    words = [sys.executable, "-c", PRINT, str(folder)]
-    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    return dict(line.split() for line in done.stdout.splitlines())
+    (found,) = _printed([folder], seed)
+    return found
 
 
 def test_the_same_in_every_process(tmp_path: Path) -> None:
@@ -152,31 +161,43 @@ def test_the_same_in_every_process(tmp_path: Path) -> None:
     assert _digests(tmp_path, "# moved down\n\n" + MODULE) == first
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "changed"),
-    [
-        ("LIMIT = 3", "LIMIT = 4", {"plain", "cached", "decorated", "partial", "lambda"}),
-        ("return value + LIMIT", "return value - LIMIT", {"plain", "cached", "decorated", "partial", "lambda"}),
-        ("n == 0 or", "n == 1 or", {"plain", "partial"}),
-        ('"CA", "CB"}', '"CA", "CG"}', {"plain", "partial"}),
-        ("np.arange(3)", "np.arange(4)", {"plain", "partial"}),
-        ("scale=2.0", "scale=2.5", {"plain", "partial"}),
-        ("shift=(1, 2)", "shift=(1, 3)", {"plain", "partial"}),
-        ("scale=3.0", "scale=4.0", {"partial"}),
-        ("factor = 2", "factor = 3", {"bound", "object"}),
-        ('compile("x+")', 'compile("y+")', {"bound", "object"}),
-        ("len(self.state)", "2 + len(self.state)", {"bound", "object"}),
-        ("Kernel([1])", "Kernel([2])", {"bound"}),
-        ('"three"', '"four"', {"object"}),
-        ("a: int = 1", "a: int = 2", {"data"}),
-        ('"q", "r"', '"q", "s"', {"lambda"}),
-        ("helper(frame) * 2", "helper(frame) * 3", {"decorated"}),
-        ("np.sqrt", "np.cbrt", {"ufunc"}),
-    ],
-)
-def test_every_change_is_seen_where_it_matters(tmp_path: Path, before: str, after: str, changed: set[str]) -> None:
-    assert MODULE.count(before) == 1
-    first, second = _digests(tmp_path, MODULE), _digests(tmp_path, MODULE.replace(before, after))
+CHANGES = [
+    ("LIMIT = 3", "LIMIT = 4", {"plain", "cached", "decorated", "partial", "lambda"}),
+    ("return value + LIMIT", "return value - LIMIT", {"plain", "cached", "decorated", "partial", "lambda"}),
+    ("n == 0 or", "n == 1 or", {"plain", "partial"}),
+    ('"CA", "CB"}', '"CA", "CG"}', {"plain", "partial"}),
+    ("np.arange(3)", "np.arange(4)", {"plain", "partial"}),
+    ("scale=2.0", "scale=2.5", {"plain", "partial"}),
+    ("shift=(1, 2)", "shift=(1, 3)", {"plain", "partial"}),
+    ("scale=3.0", "scale=4.0", {"partial"}),
+    ("factor = 2", "factor = 3", {"bound", "object"}),
+    ('compile("x+")', 'compile("y+")', {"bound", "object"}),
+    ("len(self.state)", "2 + len(self.state)", {"bound", "object"}),
+    ("Kernel([1])", "Kernel([2])", {"bound"}),
+    ('"three"', '"four"', {"object"}),
+    ("a: int = 1", "a: int = 2", {"data"}),
+    ('"q", "r"', '"q", "s"', {"lambda"}),
+    ("helper(frame) * 2", "helper(frame) * 3", {"decorated"}),
+    ("np.sqrt", "np.cbrt", {"ufunc"}),
+]
+
+
+@pytest.fixture(scope="module")
+def digests(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]:
+    """Of the module as it is, by "", and of each change, by what is replaced."""
+    modules = {"": MODULE, **{before: MODULE.replace(before, after) for before, after, _ in CHANGES}}
+    folders = [tmp_path_factory.mktemp("changed") for _ in modules]
+    for folder, module in zip(folders, modules.values(), strict=True):
+        (folder / "used.py").write_text(module)
+    return dict(zip(modules, _printed(folders), strict=True))
+
+
+@pytest.mark.parametrize(("before", "after", "changed"), CHANGES)
+def test_every_change_is_seen_where_it_matters(
+    digests: dict[str, dict[str, str]], before: str, after: str, changed: set[str]
+) -> None:
+    assert MODULE.count(before) == 1 and after != before
+    first, second = digests[""], digests[before]
     assert {name for name in first if first[name] != second[name]} == changed
 
 

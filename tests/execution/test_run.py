@@ -31,8 +31,7 @@ def test_together_is_as_alone(small):
     assert together[0].timings is together[3].timings
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_together_is_as_alone_over_thousands_of_frames(adk_dcd, workers):
+def test_together_is_as_alone_over_thousands_of_frames(adk_dcd):
     # where leaves hold several frames, whose number may depend on nothing but the frames and each analysis itself
     traj = kn.open([adk_dcd.trajectory] * 174, overlap="all", stored=False, on_truncated="drop")
 
@@ -44,11 +43,11 @@ def test_together_is_as_alone_over_thousands_of_frames(adk_dcd, workers):
             kn.analysis.RMSF(traj),
         ]
 
-    together = kn.run(analyses(), workers=workers)
-    for found, alone in zip(together, analyses(), strict=True):
-        alone.run(workers=2)
-        for name in alone.results:
-            assert np.asarray(found.results[name]).tobytes() == np.asarray(alone.results[name]).tobytes(), name
+    each_alone = [one.run(workers=2) for one in analyses()]
+    for workers in (1, 2):
+        for found, alone in zip(kn.run(analyses(), workers=workers), each_alone, strict=True):
+            for name in alone.results:
+                assert np.asarray(found.results[name]).tobytes() == np.asarray(alone.results[name]).tobytes(), name
 
 
 @pytest.mark.parametrize("system", ["adk_dcd", "adk_xtc"])

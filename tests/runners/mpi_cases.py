@@ -16,6 +16,7 @@ from mpi4py import MPI
 import kinema as kn
 from kinema.runners import Runner
 from kinema.testing import RunnerTests
+from kinema.testing.amounts import LONG
 
 RANKS: list[kn.runners.MPI] = []
 
@@ -94,7 +95,9 @@ def _run(words: list[str]) -> int:
             return 0
         own = [word.partition("=") for word in words if "=" in word and not word.startswith("-")]
         TestMPI.options = {name: int(value) if value.isdecimal() else value for name, _, value in own}
-        TestMPI.worker_counts = (None, *sorted({1, 2, ranks.size} & set(range(1, ranks.size + 1))))
+        # all ranks, and some; more in a long run
+        counts = {1, 2, ranks.size} if LONG else {max(1, ranks.size - 1)}
+        TestMPI.worker_counts = (None, *sorted(counts & set(range(1, ranks.size + 1))))
         # pytest imports this file once more, by its own name
         sys.modules["mpi_cases"] = sys.modules["__main__"]
         RANKS.append(ranks)

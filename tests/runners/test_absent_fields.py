@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,12 @@ import numpy as np
 import pytest
 
 import kinema as kn
+from kinema.runners import Runner, choose_runner
 from kinema.testing import random_walk, write_trr
 
 N_FRAMES, N_ATOMS = 24, 30
 RUNNERS = ("serial", "threads", "processes", "dask")
+WORKERS = {"serial": 1, "threads": 2, "processes": 2, "dask": 2}
 ANALYSES: tuple[tuple[Any, dict[str, Any]], ...] = (
     (kn.RMSD, {}),
     (kn.RMSF, {}),
@@ -32,9 +35,16 @@ def strided(positions: Any, tmp_path: Path) -> Path:
     return tmp_path / "md.trr"
 
 
-@pytest.mark.parametrize("runner", RUNNERS)
-def test_frames_without_positions_are_refused_by_number(strided: Path, runner: str) -> None:
-    workers = 1 if runner == "serial" else 2
+@pytest.fixture(scope="module", params=RUNNERS)
+def runner(request: pytest.FixtureRequest) -> Iterator[Runner]:
+    """Each of them, with workers that stay."""
+    made = choose_runner(request.param)
+    with made.session():
+        yield made
+
+
+def test_frames_without_positions_are_refused_by_number(strided: Path, runner: Runner) -> None:
+    workers = WORKERS[runner.name]
     for analysis, options in ANALYSES:
         with pytest.raises(kn.ArgumentError, match=r"md\.trr: TRR frame \d+: the frame has no positions") as caught:
             analysis(kn.open(strided), **options).run(runner=runner, workers=workers)
@@ -44,10 +54,9 @@ def test_frames_without_positions_are_refused_by_number(strided: Path, runner: s
             analysis(kn.open(strided), **options).run(frames=[0, 3, 7], runner=runner, workers=workers)
 
 
-@pytest.mark.parametrize("runner", RUNNERS)
-def test_frames_with_positions_are_taken(strided: Path, positions: Any, tmp_path: Path, runner: str) -> None:
+def test_frames_with_positions_are_taken(strided: Path, positions: Any, tmp_path: Path, runner: Runner) -> None:
     write_trr(tmp_path / "those.trr", positions[::3])
-    workers = 1 if runner == "serial" else 2
+    workers = WORKERS[runner.name]
     for analysis, options in ANALYSES:
         found = analysis(kn.open(strided), **options).run(step=3, runner=runner, workers=workers)
         expected = analysis(kn.open(tmp_path / "those.trr"), **options).run(runner="serial")

@@ -20,6 +20,7 @@ from kinema.profile.scaling import label_of
 from kinema.runners import ProcessesRunner, Runner
 from kinema.runners.access import AccessMethod, access_method, access_names, register_access
 from kinema.testing import open_recorded, synthetic, write_dcd, write_h5md, write_xtc
+from kinema.testing.amounts import pairs
 from kinema.timings import block_column
 
 N_FRAMES = 40
@@ -73,12 +74,14 @@ def _bits(analyses: list[Analysis]) -> list[bytes]:
 def test_the_same_bits_whatever_the_access(folder: Path, kind: str) -> None:
     traj = kn.open(folder / kind)
     expected = _bits(kn.run(_analyses(traj), runner="serial"))
-    for access in READ_HERE:
-        for runner, workers in (("serial", 1), ("threads", 2), ("processes", 2)):
-            # starting processes takes longest, and what they read by is the same plan
-            if runner != "processes" or access in ("frame", "in-memory"):
-                found = kn.run(_analyses(traj), runner=runner, workers=workers, access=access, memory="200 MiB")
-                assert _bits(found) == expected, (runner, access)
+    processes = ProcessesRunner()
+    with processes.session():
+        for access in READ_HERE:
+            for runner, workers in (("serial", 1), ("threads", 2), (processes, 2)):
+                # starting processes takes longest, and what they read by is the same plan
+                if runner is not processes or access in ("frame", "in-memory"):
+                    found = kn.run(_analyses(traj), runner=runner, workers=workers, access=access, memory="200 MiB")
+                    assert _bits(found) == expected, (runner, access)
 
 
 MPI = """
@@ -91,28 +94,32 @@ def analyses(traj):
 
 with kn.runners.MPI() as mpi:
     if mpi.is_root:
-        for name in NAMES:
+        expected = {}
+        for name, access, options in WAYS:
             traj = kn.open(name)
-            expected = bits(kn.run(analyses(traj), runner="serial"))
-            for access in ("direct", "frame", "subset", "in-memory"):
-                for options in ({}, {"schedule": "dynamic"}, {"oversubscribe": 3, "schedule": "static"},
-                                {"threads_per_worker": 2}):
-                    runner = mpi.configured(**options)
-                    found = kn.run(analyses(traj), runner=runner, access=access, memory="200 MiB")
-                    assert bits(found) == expected, (name, access, options)
-                    say(name, access, [worker.blocks for worker in found[0].timings.passes[0].workers])
+            if name not in expected:
+                expected[name] = bits(kn.run(analyses(traj), runner="serial"))
+            runner = mpi.configured(**options)
+            found = kn.run(analyses(traj), runner=runner, access=access, memory="200 MiB")
+            assert bits(found) == expected[name], (name, access, options)
+            say(access, options, [worker.blocks for worker in found[0].timings.passes[0].workers])
 """
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"schedule": "dynamic"},
+    {"oversubscribe": 3, "schedule": "static"},
+    {"threads_per_worker": 2},
+]
 
 
 @pytest.mark.processes
 def test_the_same_bits_on_ranks(folder: Path, mpi: Any) -> None:
-    out = mpi.compute(3, f"NAMES = {FORMATS!r}\n{MPI}", folder)
-    lines = out.splitlines()
-    assert len(lines) == len(FORMATS) * 4 * 4
+    ways = pairs(FORMATS, ("direct", "frame", "subset", "in-memory"), OPTIONS)
+    lines = mpi.compute(3, f"WAYS = {ways!r}\n{MPI}", folder).splitlines()
+    assert len(lines) == len(ways)
     # one piece a rank, which is one block; three pieces a rank; one block for each of two threads
-    assert "XTC in-memory [1, 1, 1]" in lines
-    assert "XTC in-memory [3, 3, 3]" in lines
-    assert "XTC in-memory [2, 2, 2]" in lines
+    for options, blocks in ((OPTIONS[0], 1), (OPTIONS[2], 3), (OPTIONS[3], 2)):
+        assert f"in-memory {options} {[blocks] * 3}" in lines
 
 
 # -- what is read, and when ------------------------------------------------------------------------------------------

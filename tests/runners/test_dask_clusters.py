@@ -64,7 +64,11 @@ def test_workers_that_are_retired_before_they_answer(rmsd: Analysis, monkeypatch
         check(client)
 
     monkeypatch.setattr(dask_client, "_check_scheduler", retire_first)
-    with LocalCluster(n_workers=0, threads_per_worker=1, dashboard_address="127.0.0.1:0", memory_limit=0) as cluster:
+    with (
+        # the cluster starts another one so long after it has lost one: 15 s by default
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "100ms"}),
+        LocalCluster(n_workers=0, threads_per_worker=1, dashboard_address="127.0.0.1:0", memory_limit=0) as cluster,
+    ):
         cluster.adapt(minimum=0, maximum=1, interval="100ms")
         with Client(cluster, set_as_default=False) as client:
             rmsd.run(runner=Dask(client))

@@ -17,6 +17,8 @@ import pytest
 
 import kinema as kn
 from kinema.testing import random_walk, write_dcd
+from kinema.testing.amounts import LONG
+from kinema.testing.programs.commands import call_kinema
 
 pytestmark = pytest.mark.processes
 
@@ -42,8 +44,7 @@ def test_the_command_prints_and_writes_once(mpi: Any, n_ranks: int, folder: Path
     assert out.count("written: ranks.csv") == 1
     assert len(out.splitlines()) == 3
     assert f"on {n_ranks} workers" in out
-    line = [sys.executable, *words, "-o", "threads.csv"]
-    subprocess.run(line, cwd=folder, env=mpi.environment(), check=True, timeout=200)
+    assert call_kinema(*words[2:], "-o", "threads.csv", cwd=folder).returncode == 0
     assert _values(folder / "ranks.csv") == _values(folder / "threads.csv")
     code, out, err = mpi.ended(mpi.started(n_ranks, [*words, "--json", "--gather", "one-sided"], folder))
     assert (code, err) == (0, "")
@@ -70,35 +71,35 @@ def test_bad_input_is_told_once_with_exit_code_2(mpi: Any, words: list[str], sai
     assert said in err
 
 
-@pytest.mark.parametrize("n_ranks", [2, 5])
-def test_every_command_runs_once(mpi: Any, n_ranks: int, folder: Path) -> None:
+COMMANDS = (
+    ["--version"],
+    ["--help"],
+    ["formats"],
+    ["info", "a.dcd"],
+    ["index", "a.dcd"],
+    ["check", "a.dcd"],
+    ["split", "a.dcd", "--parts", "2", "-o", "PLACE/parts"],
+    ["join", "a.dcd", "-o", "PLACE/joined.dcd"],
+    ["report", "run.json"],
+)
+
+
+@pytest.mark.parametrize(("n_ranks", "commands"), [(2, COMMANDS), (5, COMMANDS if LONG else COMMANDS[6:7])])
+def test_every_command_runs_once(mpi: Any, n_ranks: int, commands: tuple[list[str], ...], folder: Path) -> None:
     run = ["rmsd", "-f", "a.dcd", "--report", "run.json", "-q"]
     assert mpi.ended(mpi.started(n_ranks, ["-m", "kinema", *run], folder)) == (0, "", "")
     # Open MPI's mpiexec gives rank 0 a terminal
     plain = {"COLUMNS": "80", "TERM": "dumb"}
-    for words in (
-        ["--version"],
-        ["--help"],
-        ["formats"],
-        ["info", "a.dcd"],
-        ["index", "a.dcd"],
-        ["check", "a.dcd"],
-        ["split", "a.dcd", "--parts", "2", "-o", "PLACE/parts"],
-        ["join", "a.dcd", "-o", "PLACE/joined.dcd"],
-        ["report", "run.json"],
-    ):
+    for words in commands:
         found = []
         for place in ("alone", "ranks"):
             (folder / place).mkdir(exist_ok=True)
-            line = ["-m", "kinema", *(word.replace("PLACE", place) for word in words)]
+            line = [word.replace("PLACE", place) for word in words]
             if place == "alone":
-                environment = mpi.environment(**plain)
-                done = subprocess.run(
-                    [sys.executable, *line], cwd=folder, env=environment, capture_output=True, text=True, timeout=200
-                )
+                done = call_kinema(*line, cwd=folder, environment=mpi.environment(**plain))
                 ended = (done.returncode, done.stdout, done.stderr)
             else:
-                ended = mpi.ended(mpi.started(n_ranks, line, folder, **plain))
+                ended = mpi.ended(mpi.started(n_ranks, ["-m", "kinema", *line], folder, **plain))
             found.append((ended[0], *(text.replace(f"{place}/", "") for text in ended[1:])))
         assert found[0] == found[1], words
     for path in (folder / "alone").rglob("*.dcd"):

@@ -19,20 +19,28 @@ pytestmark = pytest.mark.processes
 TWO_NODES = {"MPIR_CVAR_ODD_EVEN_CLIQUES": "1"}
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def system(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a system, as a simulation has left it and as H5MD with masses."""
     import MDAnalysis
     from MDAnalysisTests.datafiles import DCD, PSF
 
     import kinema as kn
 
-    shutil.copy(DCD, tmp_path / "md.dcd")
-    shutil.copy(PSF, tmp_path / "top.psf")
+    made = tmp_path_factory.mktemp("system")
+    shutil.copy(DCD, made / "md.dcd")
+    shutil.copy(PSF, made / "top.psf")
     traj = kn.open(DCD)
-    with kn.Writer(tmp_path / "md.h5md", traj.n_atoms, topology=MDAnalysis.Universe(PSF)) as out:
+    with kn.Writer(made / "md.h5md", traj.n_atoms, topology=MDAnalysis.Universe(PSF)) as out:
         for frame in traj:
             out.write(frame)
+    return made
+
+
+@pytest.fixture
+def folder(tmp_path: Path, system: Path) -> Path:
+    """A copy of it."""
+    shutil.copytree(system, tmp_path, dirs_exist_ok=True)
     return tmp_path
 
 

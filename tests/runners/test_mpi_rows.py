@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kinema.testing import random_walk, write_dcd
+from kinema.testing.amounts import pairs
 
 pytestmark = pytest.mark.processes
 
@@ -65,26 +66,34 @@ def folder(tmp_path: Path) -> Path:
 # -- the same bits ---------------------------------------------------------------------------------------------------
 
 SAME = """
-for choice in ({}, {"frames": [7, 7, 380, 0, 12]}, {"start": 390, "stop": 3, "step": -2}, {"frames": [11]}):
+for choice, schedule, results in WAYS:
     traj = kn.open("a.dcd")
     expected = bits(kn.run(many(traj), runner="serial", **choice))
-    for schedule in ("dynamic", "static"):
-        for results in ("root", "all", "spread"):
-            runner = kn.runners.MPI(gather="one-sided", schedule=schedule, results=results)
-            found = kn.run(many(traj), runner=runner, **choice)
-            if rank == 0 or results != "root":
-                assert bits(found) == expected, (choice, schedule, results)
-                for at in (0, 2, 3, 4):
-                    arrays = [found[at].results[name] for name in found[at].results]
-                    assert all(isinstance(array, (Array, ResultColumns)) == (results == "spread") for array in arrays)
+    runner = kn.runners.MPI(gather="one-sided", schedule=schedule, results=results)
+    found = kn.run(many(traj), runner=runner, **choice)
+    if rank == 0 or results != "root":
+        assert bits(found) == expected, (choice, schedule, results)
+        for at in (0, 2, 3, 4):
+            arrays = [found[at].results[name] for name in found[at].results]
+            assert all(isinstance(array, (Array, ResultColumns)) == (results == "spread") for array in arrays)
 if rank == 0:
     say("all the same")
 """
+RANKS: dict[int, dict[str, str]] = {1: {}, 2: {}, 3: {}, 5: TWO_NODES}
+CHOICES: list[dict[str, Any]] = [
+    {},
+    {"frames": [7, 7, 380, 0, 12]},
+    {"start": 390, "stop": 3, "step": -2},
+    {"frames": [11]},
+]
+WAYS = pairs(CHOICES, ("dynamic", "static"), ("root", "all", "spread"), list(RANKS))
 
 
-@pytest.mark.parametrize(("n_ranks", "more"), [(1, {}), (2, {}), (3, {}), (5, TWO_NODES)])
-def test_same_bits_as_serial(mpi: Any, n_ranks: int, more: dict[str, str], folder: Path) -> None:
-    assert mpi.compute(n_ranks, BEGIN + SAME, folder, **more) == "all the same\n"
+@pytest.mark.parametrize("n_ranks", RANKS)
+def test_same_bits_as_serial(mpi: Any, n_ranks: int, folder: Path) -> None:
+    ways = [way for *way, ranks in WAYS if ranks == n_ranks]
+    text = f"WAYS = {ways!r}\n{BEGIN}{SAME}"
+    assert mpi.compute(n_ranks, text, folder, **RANKS[n_ranks]) == "all the same\n"
 
 
 NOBODY_WAITS = """

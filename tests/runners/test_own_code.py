@@ -88,7 +88,8 @@ def scaled_by(handle):
 """
 ENDINGS = {
     "processes": "analyse('processes')",
-    "dask": "analyse('dask')",
+    # one cluster for all runs
+    "dask": "runner = kn.runners.Dask()\nwith runner.session():\n    analyse(runner)",
     "mpi": "with kn.runners.MPI() as mpi:\n    if mpi.is_root:\n        analyse(mpi)",
     # the others have the functions of their own copy of the script besides
     "mpi, run by all": "mpi = kn.runners.MPI(results='all')\nanalyse(mpi)",

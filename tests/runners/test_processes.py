@@ -11,7 +11,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import suppress
 from functools import partial
 from multiprocessing import Pipe
 from pathlib import Path
@@ -22,12 +21,13 @@ import pytest
 
 import kinema as kn
 from kinema.analysis import Analysis
-from kinema.runners import choose_runner
+from kinema.runners import Runner, choose_runner
 from kinema.runners.local import processes, worker, worker_pool
 from kinema.runners.local.processes import ProcessesRunner
 from kinema.runners.local.worker_server import WorkerProcess
 from kinema.runners.serialization import serialize_error
 from kinema.testing import RunnerTests, random_walk, write_dcd, write_xtc
+from kinema.testing.amounts import pairs
 from kinema.testing.programs.children import all_ended, start_child
 from kinema.testing.runner_work import Sealed, SealedCount, save_at_work
 
@@ -39,9 +39,39 @@ def _nothing_left(nothing_left: Path) -> None:
     """After every test."""
 
 
+@pytest.fixture(scope="module")
+def of_one_server(tmp_path_factory: pytest.TempPathFactory) -> tuple[ProcessesRunner, str]:
+    """A runner whose server stays for all tests, and the cache folder that its environment has."""
+    folder = str(tmp_path_factory.mktemp("cache"))
+    # imports libraries that set variables
+    write_xtc(Path(folder) / "a.xtc", random_walk(2, 3))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", folder)
+        patch.delenv("PYTEST_CURRENT_TEST", raising=False)
+        made = ProcessesRunner()
+    return made, folder
+
+
 class TestProcesses(RunnerTests):
+    """On one server: another environment, as each test has by itself, would be another one."""
+
     name = "processes"
     worker_counts = (None, 3)
+
+    @pytest.fixture(autouse=True)
+    def environment_of_the_server(
+        self, of_one_server: tuple[ProcessesRunner, str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """`own_cache_folder` comes before."""
+        self._runner, folder = of_one_server
+        monkeypatch.setenv("XDG_CACHE_HOME", folder)
+
+    def make(self) -> Runner:
+        """The same for all tests, with workers of their own."""
+        # which pytest sets between fixtures and the test
+        os.environ.pop("PYTEST_CURRENT_TEST", None)
+        assert self._runner.fits()
+        return self._runner
 
 
 class Heard:
@@ -242,13 +272,14 @@ def _run_script(then: str, when: str, path: str, folder: Path) -> tuple[int, str
     return code, said, workers
 
 
-@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
-@pytest.mark.parametrize("whom", ["os.killpg(0, {})", "os.kill(os.getpid(), {})"])
-@pytest.mark.parametrize("when", ["started", "ready"])
-def test_a_signal_ends_all(rmsd: Analysis, nothing_left: Path, name: str, code: int, whom: str, when: str) -> None:
+@pytest.mark.parametrize(
+    ("when", "whom", "name"),
+    pairs(["started", "ready"], ["os.killpg(0, {})", "os.kill(os.getpid(), {})"], ["SIGINT", "SIGTERM"]),
+)
+def test_a_signal_ends_all(rmsd: Analysis, nothing_left: Path, when: str, whom: str, name: str) -> None:
     then = whom.format(f"signal.{name}") + "; signal.pause()"
     found, said, workers = _run_script(then, when, rmsd.trajectory.paths[0], nothing_left)
-    assert (found, said) == (code, "kinema: stopped, nothing was written\n")
+    assert (found, said) == (128 + signal.Signals[name], "kinema: stopped, nothing was written\n")
     assert len(workers) == 3
     assert all_ended(workers)
 
@@ -338,10 +369,11 @@ def test_a_failure_is_raised_where_the_next_work_comes_too_late(
 
     def late(handle: worker_pool.WorkerHandle) -> worker.Message:
         message = receive(handle)
-        if isinstance(message, worker.Done):
-            # until it has failed in the piece after this one, and ended, or waits for work
-            with suppress(subprocess.TimeoutExpired):
-                handle.process.wait(0.5)
+        # the piece after this one, which it has already, is the first that fails
+        if isinstance(message, worker.Done) and len(handle.pieces) > 1:
+            last = re.findall(r"\d+", handle._describe(handle.pieces[1]))[-1]
+            if int(last) >= 200:
+                handle.process.wait(60)
                 ended.append(True)
         return message
 

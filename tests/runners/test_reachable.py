@@ -8,6 +8,7 @@ import os
 import re
 import stat
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -24,16 +25,21 @@ def _reachable(folder: Path) -> dict[str, list[str]]:
     """What this process and its children have with a name or address; what the temporary folder holds, with modes."""
     me = psutil.Process()
     family = [me, *me.children(recursive=True)]
-    found: dict[str, list[str]] = {"processes": [str(one.pid) for one in family], "ports": [], "sockets": []}
-    found["memory"] = []
+    found: dict[str, list[str]] = {"processes": [], "ports": [], "sockets": [], "memory": []}
     for process in family:
-        for one in process.net_connections("inet"):
-            if one.status == psutil.CONN_LISTEN or not one.raddr:
-                found["ports"].append(f"{process.pid} {one.laddr}")
-        # those of the abstract name space begin with "@"
-        found["sockets"] += [f"{process.pid} {one.laddr}" for one in process.net_connections("unix") if one.laddr]
-        # those of programs that run besides are none of this family's
-        found["memory"] += re.findall("/dev/shm/.*", Path(f"/proc/{process.pid}/maps").read_text())
+        # one that was there for something else may have ended: nobody reaches that
+        with suppress(psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError):
+            ports = [
+                one for one in process.net_connections("inet") if one.status == psutil.CONN_LISTEN or not one.raddr
+            ]
+            sockets = [one for one in process.net_connections("unix") if one.laddr]
+            memory = re.findall("/dev/shm/.*", Path(f"/proc/{process.pid}/maps").read_text())
+            found["ports"] += [f"{process.pid} {one.laddr}" for one in ports]
+            # those of the abstract name space begin with "@"
+            found["sockets"] += [f"{process.pid} {one.laddr}" for one in sockets]
+            # those of programs that run besides are none of this family's
+            found["memory"] += memory
+            found["processes"].append(str(process.pid))
     found["memory"] += [name for name in os.listdir("/dev/shm") if "kinema" in name]
     found["open"] = [f"{one.name} {stat.S_IMODE(one.stat().st_mode):o}" for one in folder.iterdir()]
     return found

@@ -12,6 +12,7 @@ import pytest
 from MDAnalysisTests import datafiles
 
 import kinema as kn
+from kinema.runners import choose_runner
 from kinema.testing import random_walk
 
 pytestmark = pytest.mark.processes
@@ -78,8 +79,10 @@ def test_on_dask_and_processes(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.chdir(folder)
     names: dict[str, Any] = {"kn": kn}
     exec(PROGRAM, names)
-    for runner in ("threads", "processes", "dask"):
-        assert names["values"](runner) == EXPECTED
+    for name in ("threads", "processes", "dask"):
+        runner = choose_runner(name)
+        with runner.session():
+            assert names["values"](runner) == EXPECTED
 
 
 CONVERSIONS = """
@@ -98,7 +101,9 @@ def test_notes_on_frames_that_workers_convert(folder: Path, mpi: Any, monkeypatc
     names: dict[str, Any] = {"kn": kn}
     exec(CONVERSIONS, names)
     expected = ", ".join(["TRR frame 5"] * 4)
-    for runner in ("processes", "dask"):
-        assert names["notes_of_conversions"](runner) == expected
+    for name in ("processes", "dask"):
+        runner = choose_runner(name)
+        with runner.session():
+            assert names["notes_of_conversions"](runner) == expected
     program = CONVERSIONS + "\nfound = notes_of_conversions('mpi')\nsay(found) if rank == 0 else None\n"
-    assert mpi.script(2, program, folder).splitlines()[-1] == expected
+    assert mpi.compute(2, program, folder).splitlines()[-1] == expected

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from multiprocessing import Pipe
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,23 @@ def test_a_worker_that_ends_says_how() -> None:
         runner.map(os._exit, [3], workers=1)
     with pytest.raises(kn.WorkerError, match="SIGSEGV"):
         runner.map(signal.raise_signal, [signal.SIGSEGV], workers=1)
+
+
+def test_who_holds_a_worker_that_was_killed_does_not_hold_the_server(tmp_path: Path) -> None:
+    runner = ProcessesRunner()
+    server = server_of(runner)
+    ours, theirs = Pipe()
+    with ours, theirs:
+        assert runner._server is not None
+        worker = runner._server.start(theirs.fileno(), str(tmp_path))
+        assert worker.pid
+        # so that it cannot say how the worker has ended before that is waited for
+        server.suspend()
+        worker.kill()
+        assert worker.wait(60) == worker.poll() == -signal.SIGKILL
+    del runner
+    gc.collect()
+    assert all_ended([server])
 
 
 def test_modules_that_start_threads_are_not_forked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import tempfile
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,7 @@ from kinema.writing.tables import Table
 
 __all__ = [
     "ANALYSES",
+    "KEPT",
     "N_ATOMS",
     "N_FRAMES",
     "OF_PAIRS",
@@ -33,9 +36,11 @@ __all__ = [
     "Sealed",
     "SealedCount",
     "Stop",
+    "alone",
     "analysis_named",
     "assert_same",
     "callers_of",
+    "corner",
     "kept_analyses",
     "noting_progress",
     "save_at_work",
@@ -52,16 +57,23 @@ N_ATOMS = 30
 ANALYSES = ("rmsd", "rmsf", "rmsf on the average", "radius of gyration")
 # counted exactly; any number of rows a frame
 OF_PAIRS = ("histogram of distances", "pairs that are near")
+# of `kept_analyses`
+KEPT = ("slow corner", *ANALYSES, *OF_PAIRS)
 
 
 class Stop(Exception):
     """Raised by a progress function that wants the run to end."""
 
 
+def corner(frame: Any) -> Any:
+    """One atom."""
+    return frame.positions[0].astype(np.float64)
+
+
 def slow_corner(frame: Any) -> Any:
     """Takes its time, so that a run can be stopped while it lasts."""
     time.sleep(0.002)
-    return frame.positions[0].astype(np.float64)
+    return corner(frame)
 
 
 def waiting_for(go: Path) -> Callable[[Any], float]:
@@ -204,7 +216,7 @@ def slow_analysis(traj: kn.Trajectory) -> Analysis:
 
 
 def kept_analyses(traj: kn.Trajectory) -> list[Analysis]:
-    return [slow_analysis(traj), *(analysis_named(traj, which) for which in (*ANALYSES, *OF_PAIRS))]
+    return [analysis_named(traj, which) for which in KEPT]
 
 
 def stopping_after(frames: int) -> Report:
@@ -229,6 +241,13 @@ def noting_progress(seen: list[tuple[int, int]]) -> Report:
     return lambda done, total: seen.append((done, total))
 
 
+@cache
+def alone(which: str) -> Analysis:
+    """The analysis of that name of what `walk_in` gives, by itself on the serial runner: computed once a process."""
+    with tempfile.TemporaryDirectory() as folder:
+        return analysis_named(walk_in(Path(folder)), which).run(runner="serial")
+
+
 def analysis_named(traj: kn.Trajectory, which: str) -> Analysis:
     atoms = list(range(2, N_ATOMS, 2))
     match which:
@@ -244,6 +263,10 @@ def analysis_named(traj: kn.Trajectory, which: str) -> Analysis:
             return OfPairs(traj, "distance_histogram", most=12.0, bins=5_000)
         case "pairs that are near":
             return OfPairs(traj, "close_pairs", ("pair", "distance"), cutoff=3.0)
+        case "corner":
+            return kn.analysis.from_function(corner, traj)
+        case "slow corner":
+            return slow_analysis(traj)
     raise ValueError(which)
 
 

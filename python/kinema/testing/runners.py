@@ -22,11 +22,13 @@ from kinema.execution.results_file import ResultArray, ResultTable
 from kinema.runners import Runner, choose_runner
 from kinema.testing.runner_work import (
     ANALYSES,
+    KEPT,
     N_ATOMS,
     N_FRAMES,
     OF_PAIRS,
     Large,
     Stop,
+    alone,
     analysis_named,
     assert_same,
     callers_of,
@@ -61,7 +63,7 @@ class RunnerTests:
 
     @pytest.mark.parametrize("which", ANALYSES)
     def test_same_bits_as_serial(self, tmp_path: Path, which: str) -> None:
-        expected = analysis_named(walk_in(tmp_path), which).run(runner="serial")
+        expected = alone(which)
         for workers in self.worker_counts:
             found = analysis_named(walk_in(tmp_path), which).run(runner=self.make(), workers=workers)
             assert_same(found, expected)
@@ -72,7 +74,7 @@ class RunnerTests:
         several = (*ANALYSES, *OF_PAIRS)
         together = kn.run([analysis_named(traj, which) for which in several], runner=self.make())
         for found, which in zip(together, several, strict=True):
-            assert_same(found, analysis_named(traj, which).run(runner="serial"))
+            assert_same(found, alone(which))
 
     def test_frames_in_any_order(self, tmp_path: Path) -> None:
         random = np.random.default_rng(5)
@@ -109,17 +111,16 @@ class RunnerTests:
     def test_memory_changes_no_bit(self, tmp_path: Path) -> None:
         traj = walk_in(tmp_path)
         found = analysis_named(traj, "rmsf").run(runner=self.make(), memory="5 MiB")
-        assert_same(found, analysis_named(traj, "rmsf").run(runner="serial"))
+        assert_same(found, alone("rmsf"))
 
     @pytest.mark.parametrize("access", ["frame", "subset", "in-memory"])
     def test_access_changes_no_bit(self, tmp_path: Path, access: str) -> None:
         traj = walk_in(tmp_path)
-        expected = kn.run([analysis_named(traj, which) for which in ANALYSES], runner="serial")
         for workers in self.worker_counts:
             analyses = [analysis_named(traj, which) for which in ANALYSES]
             kn.run(analyses, runner=self.make(), workers=workers, access=access)
-            for found, one in zip(analyses, expected, strict=True):
-                assert_same(found, one)
+            for found, which in zip(analyses, ANALYSES, strict=True):
+                assert_same(found, alone(which))
             assert analyses[0].timings.access == access
             assert f'access "{access}"' in analyses[0].plan
             for one_round in analyses[0].timings.passes:
@@ -249,7 +250,7 @@ class RunnerTests:
             analysis.run(runner=self.make(), progress=stop)
         assert not analysis.results
         # and nothing is left that would disturb the next run
-        assert_same(analysis.run(runner=self.make()), analysis_named(walk_in(tmp_path), "rmsd").run(runner="serial"))
+        assert_same(analysis.run(runner=self.make()), alone("rmsd"))
 
     @pytest.mark.parametrize("which", ["rmsd", "rmsf on the average"])
     def test_timings_add_up(self, tmp_path: Path, which: str) -> None:
@@ -275,13 +276,12 @@ class RunnerTests:
     # -- checkpoints and files of results -----------------------------------------------------------------------
 
     def test_a_run_that_ended_goes_on_with_the_same_bits(self, tmp_path: Path) -> None:
-        expected = kn.run(kept_analyses(walk_in(tmp_path)), runner="serial")
         path = tmp_path / "run.ckpt"
         self._stop_after(N_FRAMES // 4, path, kept_analyses(walk_in(tmp_path)))
         assert path.exists()
         again = kn.run(kept_analyses(walk_in(tmp_path)), runner=self.make(), checkpoint=path)
-        for found, one in zip(again, expected, strict=True):
-            assert_same(found, one)
+        for found, which in zip(again, KEPT, strict=True):
+            assert_same(found, alone(which))
         timings = again[0].timings
         first = timings.passes[0]
         assert 0 < first.restored < N_FRAMES
@@ -293,7 +293,6 @@ class RunnerTests:
         save_at_work(self.make(), tmp_path)
 
     def test_another_runner_goes_on(self, tmp_path: Path) -> None:
-        expected = kn.run(kept_analyses(walk_in(tmp_path)), runner="serial")
         path = tmp_path / "run.ckpt"
         self._stop_after(N_FRAMES // 4, path, kept_analyses(walk_in(tmp_path)))
         with pytest.raises(Stop):
@@ -306,12 +305,11 @@ class RunnerTests:
             )
         options: dict[str, Any] = {"workers": self.worker_counts[-1], "memory": "8 MiB"}
         again = kn.run(kept_analyses(walk_in(tmp_path)), runner=self.make(), checkpoint=path, **options)
-        for found, one in zip(again, expected, strict=True):
-            assert_same(found, one)
+        for found, which in zip(again, KEPT, strict=True):
+            assert_same(found, alone(which))
 
     def test_finished_rounds_are_kept(self, tmp_path: Path) -> None:
         path = tmp_path / "run.ckpt"
-        expected = analysis_named(walk_in(tmp_path), "rmsf on the average").run(runner="serial")
         seen: list[int] = []
 
         def stop_in_the_second(done: int, _total: int) -> None:
@@ -324,24 +322,23 @@ class RunnerTests:
                 runner=self.make(), checkpoint=path, checkpoint_interval=0, progress=stop_in_the_second
             )
         found = analysis_named(walk_in(tmp_path), "rmsf on the average").run(runner=self.make(), checkpoint=path)
-        assert_same(found, expected)
+        assert_same(found, alone("rmsf on the average"))
         assert found.timings.passes[0].restored == N_FRAMES
         assert found.timings.passes[0].workers == ()
         assert not path.exists()
 
     def test_results_per_frame_go_to_a_file(self, tmp_path: Path) -> None:
         path = tmp_path / "rows.h5"
+        named = ("rmsd", "radius of gyration", "pairs that are near", "corner")
         for workers in self.worker_counts:
             traj = walk_in(tmp_path)
-            named = ("rmsd", "radius of gyration", "pairs that are near")
-            analyses = [*(analysis_named(traj, which) for which in named), slow_analysis(traj)]
-            expected = kn.run(analyses, runner="serial")
-            kept = [{name: one.results[name] for name in one.results} for one in expected]
-            for found, memory in zip(
-                kn.run(analyses, runner=self.make(), workers=workers, out=path), kept, strict=True
-            ):
-                assert found.results.keys() == list(memory)
-                for name, values in memory.items():
+            analyses = [analysis_named(traj, which) for which in named]
+            made = kn.run(analyses, runner=self.make(), workers=workers, out=path)
+            for found, which in zip(made, named, strict=True):
+                memory = alone(which).results
+                assert found.results.keys() == memory.keys()
+                for name in memory:
+                    values = memory[name]
                     assert isinstance(found.results[name], ResultArray | ResultTable | ResultColumns)
                     assert np.asarray(found.results[name]).tobytes() == values.tobytes()
             assert sorted(file.name for file in tmp_path.iterdir()) == ["rows.h5", "walk.dcd"]
@@ -351,13 +348,13 @@ class RunnerTests:
             traj = walk_in(tmp_path)
             return [slow_analysis(traj), analysis_named(traj, "pairs that are near")]
 
-        expected = kn.run(both(), runner="serial")
         path, out = tmp_path / "run.ckpt", tmp_path / "rows.h5"
         self._stop_after(N_FRAMES // 4, path, both(), out=out)
         assert not out.exists()
         again = kn.run(both(), runner=self.make(), checkpoint=path, out=out)
-        for found, one in zip(again, expected, strict=True):
+        for found, which in zip(again, ("slow corner", "pairs that are near"), strict=True):
             assert found.timings.frames_restored > 0
+            one = alone(which)
             for name in one.results:
                 values = one.results[name]
                 assert np.asarray(found.results[name]).tobytes() == values.tobytes(), name

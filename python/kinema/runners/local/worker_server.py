@@ -192,7 +192,12 @@ class ForkedWorker:
         """See `WorkerProcess`."""
         if not self._wait_for(lambda: self.returncode is not None or self._has_been_killed(), timeout):
             raise subprocess.TimeoutExpired("a worker process", timeout)
-        return -signal.SIGKILL if self.returncode is None else self.returncode
+        if self.returncode is not None:
+            return self.returncode
+        if self._handle is not None:
+            # it has ended; what the server says of it later changes nothing, and nobody may be there to hear it
+            self.ended(-signal.SIGKILL)
+        return -signal.SIGKILL
 
     def send_signal(self, number: int) -> None:
         """See `WorkerProcess`."""
