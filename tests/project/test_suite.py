@@ -36,7 +36,7 @@ def test_tests_of_signals_pass_where_sigint_is_ignored() -> None:
 def test_children_end(how: str) -> None:
     # the first starts another one, which takes a shell some milliseconds
     script = "sleep 1000 >&- 2>&- & echo $!; read line; wait"
-    process = start_child(["sh", "-c", script], seconds=5 if how == "seconds" else 120, stdin=subprocess.PIPE)
+    process = start_child(["sh", "-c", script], seconds=2 if how == "seconds" else 120, stdin=subprocess.PIPE)
     assert process.stdout is not None
     second = psutil.Process(int(process.stdout.readline()))
     if how == "seconds":
@@ -52,11 +52,15 @@ def test_children_end(how: str) -> None:
 
 def _unbounded(source: str) -> Iterator[int]:
     """Lines that start programs without a bound."""
+    if "subprocess" not in source and "os." not in source:
+        return
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("subprocess.run", "subprocess.check_output"):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+            continue
+        if ast.unparse(node.func) in ("subprocess.run", "subprocess.check_output"):
             if not {"timeout", None} & {keyword.arg for keyword in node.keywords}:
                 yield node.lineno
-        elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("subprocess.Popen", "os.fork", "os.system"):
+        elif ast.unparse(node.func) in ("subprocess.Popen", "os.fork", "os.system"):
             yield node.lineno
 
 
@@ -91,7 +95,7 @@ def test_fails_whenever_it_is_tried():
     assert False
 
 @pytest.mark.processes
-@pytest.mark.timeout(1)
+@pytest.mark.timeout(0.3)
 def test_hangs():
     time.sleep(1000)
 
@@ -110,7 +114,7 @@ def test_passes():
 def test_tests_of_processes_are_tried_again_and_no_others(tmp_path: Path) -> None:
     (tmp_path / "test_tried.py").write_text(TRIED)
     words = [sys.executable, "-m", "pytest", "-c", str(TESTS.parent / "pyproject.toml"), "--rootdir", str(tmp_path)]
-    words += ["-p", "conftest", "-p", "no:cacheprovider", "-o", "timeout=4", "-n", "2", "--dist", "worksteal"]
+    words += ["-p", "conftest", "-p", "no:cacheprovider", "-o", "timeout=2", "-n", "2", "--dist", "worksteal"]
     paths = os.pathsep.join([str(Path(kinema.__file__).parents[1]), str(TESTS)])
     environment = {**os.environ, "PYTHONPATH": paths}
     # of a run that is itself a worker of one
@@ -129,7 +133,7 @@ def test_tests_of_processes_are_tried_again_and_no_others(tmp_path: Path) -> Non
     assert failed == {"test_fails_whenever_it_is_tried", "test_hangs", "test_fails", "test_hears_no_signal"}
     assert re.search(r"4 failed, 2 passed, 5 rerun", done.stdout), done.stdout
     # where it hung: in the one case from Python, in the other from outside of it
-    assert "Timeout (>1.0s) from pytest-timeout" in done.stdout
+    assert "Timeout (>0.3s) from pytest-timeout" in done.stdout
     assert 'test_tried.py", line' in done.stderr
 
 
@@ -175,8 +179,10 @@ def _helpers(tree: ast.Module) -> set[str]:
 def test_what_is_tried_again_starts_processes() -> None:
     for path in sorted(TESTS.rglob("test_*.py")):
         text = path.read_text()
-        tree = ast.parse(text)
         assert path == Path(__file__) or "mark.flaky" not in text, path
+        if "processes" not in text:
+            continue
+        tree = ast.parse(text)
         marked = list(_marked(tree))
         assert path == Path(__file__) or len(marked) == text.count("pytest.mark.processes"), path
         for node in marked:
