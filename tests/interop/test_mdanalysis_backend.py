@@ -29,6 +29,7 @@ from kinema.resources import default_workers
 from kinema.runners.dask.runner import Dask
 from kinema.runners.local.processes import ProcessesRunner
 from kinema.runners.serialization import serialize
+from kinema.testing.amounts import each
 
 pytestmark = pytest.mark.processes
 
@@ -44,15 +45,28 @@ def client() -> Iterator[Client]:
         yield found
 
 
-@pytest.fixture(params=["serial", "processes", "dask"])
-def runner(request: pytest.FixtureRequest, client: Client) -> Any:
-    return Dask(client) if request.param == "dask" else request.param
+RUNNERS = ("serial", "processes", "dask")
+READERS = ("MDAnalysis' reader", "KinemaReader")
+# the two differ in the rows with two readers and three runners; together they have all
+EACH_READER_AND_RUNNER = pytest.mark.parametrize(("universe", "runner"), each(READERS, RUNNERS), indirect=True)
+EACH_RUNNER_AND_READER = pytest.mark.parametrize(("universe", "runner"), each(READERS[::-1], RUNNERS), indirect=True)
 
 
-@pytest.fixture(params=["MDAnalysis' reader", "KinemaReader"])
-def universe(request: pytest.FixtureRequest) -> MDAnalysis.Universe:
+@pytest.fixture
+def runner(request: pytest.FixtureRequest) -> Any:
+    return Dask(request.getfixturevalue("client")) if request.param == "dask" else request.param
+
+
+@pytest.fixture(scope="module")
+def atoms() -> Any:
+    """Those of the PSF file, parsed once."""
+    return MDAnalysis.Universe(PSF, to_guess=("types", "masses"))._topology
+
+
+@pytest.fixture(params=READERS)
+def universe(request: pytest.FixtureRequest, atoms: Any) -> MDAnalysis.Universe:
     options = {"format": KinemaReader} if request.param == "KinemaReader" else {}
-    return MDAnalysis.Universe(PSF, DCD, **options)
+    return MDAnalysis.Universe(atoms.copy(), DCD, **options)
 
 
 class Gyration(AnalysisBase):  # type: ignore[misc]
@@ -138,18 +152,20 @@ def _analyses(universe: MDAnalysis.Universe) -> list[tuple[AnalysisBase, str]]:
     ]
 
 
+@EACH_READER_AND_RUNNER
 def test_same_results_as_serial(universe: MDAnalysis.Universe, runner: Any) -> None:
-    expected = [analysis.run(step=2).results[name] for analysis, name in _analyses(universe)]
+    expected = [analysis.run(step=4).results[name] for analysis, name in _analyses(universe)]
     for (analysis, name), wanted in zip(_analyses(universe), expected, strict=True):
         seen: list[tuple[int, int]] = []
         backend = Backend(runner, progress=lambda done, total, seen=seen: seen.append((done, total)))
-        analysis.run(step=2, backend=backend, unsupported_backend=True, n_parts=5)
+        analysis.run(step=4, backend=backend, unsupported_backend=True, n_parts=5)
         np.testing.assert_array_equal(analysis.results[name], wanted)
-        assert analysis.frames.tolist() == list(range(0, 98, 2))
+        assert analysis.frames.tolist() == list(range(0, 98, 4))
         assert len(seen) == 5
-        assert seen[-1] == (49, 49)
+        assert seen[-1] == (25, 25)
 
 
+@EACH_RUNNER_AND_READER
 def test_a_part_finds_nothing_of_another(universe: MDAnalysis.Universe, runner: Any) -> None:
     group = universe.select_atoms("name CA")
     universe.trajectory[50]
@@ -214,8 +230,8 @@ class Doubling(Gyration):
         self._group.masses = 2 * self._group.masses[::-1]
 
 
-@pytest.mark.parametrize("atoms", ["all", "name CA"])
-def test_a_universe_is_sent_once(universe: MDAnalysis.Universe, monkeypatch: pytest.MonkeyPatch, atoms: str) -> None:
+@pytest.mark.parametrize(("universe", "chosen"), each(READERS, ("all", "name CA")), indirect=["universe"])
+def test_a_universe_is_sent_once(universe: MDAnalysis.Universe, monkeypatch: pytest.MonkeyPatch, chosen: str) -> None:
     sent: list[object] = []
 
     def serialized(content: object) -> bytes:
@@ -223,7 +239,7 @@ def test_a_universe_is_sent_once(universe: MDAnalysis.Universe, monkeypatch: pyt
         return serialize(content)
 
     monkeypatch.setattr(kept_universes, "serialize", serialized)
-    group = universe.select_atoms(atoms)
+    group = universe.select_atoms(chosen)
 
     def found(analysis: AnalysisBase, name: str, **backend: Any) -> Any:
         return analysis.run(stop=20, **backend).results[name]
@@ -268,11 +284,13 @@ def test_parts_are_as_many_as_workers(universe: MDAnalysis.Universe, client: Cli
     assert seen == [(10, 10)]
 
 
+@EACH_READER_AND_RUNNER
 def test_no_frames(universe: MDAnalysis.Universe, runner: Any) -> None:
     found = Gyration(universe.atoms).run(stop=0, backend=Backend(runner), unsupported_backend=True)
     assert found.results.radii.tolist() == []
 
 
+@EACH_RUNNER_AND_READER
 def test_errors_say_which_part(universe: MDAnalysis.Universe, runner: Any) -> None:
     with pytest.raises(ArithmeticError, match="a frame that cannot be") as caught:
         Gyration(universe.atoms, fails_at=42).run(backend=Backend(runner), unsupported_backend=True, n_parts=7)
