@@ -273,29 +273,32 @@ def test_synthetic_data_have_their_size_and_a_limit(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("cache", ["warm", "drop", "copy"])
 def test_runs_and_their_reports(walk: Path, tmp_path: Path, cache: str) -> None:
-    design = Design(files=(str(walk),), workers=(1, 2), repeats=1, workloads=(1, 3), page_cache=cache, stop=40)
+    # each run is a process
+    workloads = (1, 3) if cache == "warm" else (3,)
+    design = Design(files=(str(walk),), workers=(1, 2), repeats=1, workloads=workloads, page_cache=cache, stop=40)
     heard: list[str] = []
     outcomes = list(run_design(design, tmp_path / "out", heard.append))
-    assert [(one.setting.workload, one.workers) for one in outcomes] == [(1, 1), (1, 2), (3, 1), (3, 2)]
+    expected = [(work, n) for work in workloads for n in (1, 2)]
+    assert [(one.setting.workload, one.workers) for one in outcomes] == expected
     assert all(one.report.timings.frames == 40 for one in outcomes)
-    assert [len(one.report.run["analyses"]) for one in outcomes] == [1, 1, 3, 3]
+    assert [len(one.report.run["analyses"]) for one in outcomes] == [work for work, _ in expected]
     assert all(one.job_seconds > one.report.timings.whole for one in outcomes)
     lines = [json.loads(line) for line in (tmp_path / "out/results.jsonl").read_text().splitlines()]
     assert [line["quantities"] for line in lines] == [one.report.quantities.as_dict() for one in outcomes]
-    assert len(heard) == 4
+    assert len(heard) == len(expected)
     # scratch files are gone
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["reports", "results.jsonl"]
-    assert len(list((tmp_path / "out/reports").iterdir())) == 4
+    assert len(list((tmp_path / "out/reports").iterdir())) == len(expected)
 
 
 def test_formats_side_by_side(walk: Path, tmp_path: Path) -> None:
     """As the publication of 2017 compares them: the same frames in each, the same result."""
     formats = ("xtc", "dcd", "nc", "trr", "h5md")
-    design = Design(files=(str(walk),), workers=(1, 2), repeats=1, formats=formats)
+    design = Design(files=(str(walk),), workers=(2,), repeats=1, formats=formats)
     outcomes = list(run_design(design, tmp_path / "out", lambda _: None))
-    assert [(one.setting.format, one.workers) for one in outcomes] == [(name, n) for name in formats for n in (1, 2)]
+    assert [(one.setting.format, one.workers) for one in outcomes] == [(name, 2) for name in formats]
     read = ["XTC", "DCD", "NetCDF", "TRR", "H5MD"]
-    assert [one.report.input["format"] for one in outcomes[::2]] == read
+    assert [one.report.input["format"] for one in outcomes] == read
     assert all(one.report.timings.frames == 60 for one in outcomes)
     series = scaling_of([one.report for one in outcomes]).series
     assert len(series) == len(formats)
@@ -504,12 +507,12 @@ def test_report_commands_that_fail(walk: Path, tmp_path: Path) -> None:
 
 def test_scaling_command(walk: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    words = ("scaling", "-f", walk, "--workers", "1,2", "--repeats", 2, "--source", "file,synthetic", "-o", out)
+    words = ("scaling", "-f", walk, "--workers", "1,2", "--repeats", 1, "--source", "file,synthetic", "-o", out)
     done = kinema(*words, "--formats", "dcd,nc,subfiles")
     for label in ("threads, dcd", "threads, nc", "threads, subfiles", "threads, DCD, source synthetic"):
         assert f"{label}: R_comp/IO" in done.stdout
     assert (out / "scaling.png").read_bytes().startswith(b"\x89PNG")
-    assert len((out / "results.jsonl").read_text().splitlines()) == 16
+    assert len((out / "results.jsonl").read_text().splitlines()) == 8
     assert "found '1,x'" in kinema("scaling", "-f", walk, "--workers", "1,x", code=2).stderr
     # the design's word for what the runner does by itself is none of the command line's
     found = kinema("scaling", "-f", walk, "--runner", "dask", "--oversubscribe", "0", code=2).stderr

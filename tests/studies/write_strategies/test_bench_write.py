@@ -16,7 +16,7 @@ import pytest
 from kinema.cli import main
 from kinema.errors import ArgumentError
 from kinema.notes import collected
-from kinema.studies import write_strategies
+from kinema.studies import launching, write_strategies
 from kinema.studies.launching import mpi_launcher, run_bounded
 from kinema.studies.write_strategies.checks import FileChecks
 from kinema.studies.write_strategies.design import (
@@ -321,7 +321,11 @@ def test_a_cell_that_fails_and_one_out_of_time_stay_in_the_table(tmp_path: Path)
 
 
 @pytest.mark.processes
-def test_a_program_out_of_time_is_ended_with_what_it_has_started(tmp_path: Path, mpi: Any) -> None:
+def test_a_program_out_of_time_is_ended_with_what_it_has_started(
+    tmp_path: Path, mpi: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # they hear no SIGTERM
+    monkeypatch.setattr(launching, "_GRACE", 0.5)
     file = tmp_path / "ranks"
     code = (
         "import os, signal, sys, time\n"
@@ -332,7 +336,7 @@ def test_a_program_out_of_time_is_ended_with_what_it_has_started(tmp_path: Path,
     )
 
     words = [*mpi_launcher(None)(2), sys.executable, "-c", code]
-    ended = run_bounded(words, mpi.environment(), 6.0)
+    ended = run_bounded(words, mpi.environment(), 3.0)
     assert ended.code is None
     ranks = [int(one.name.removeprefix("ranks")) for one in tmp_path.glob("ranks*")]
     assert all(mpi.is_gone(rank) for rank in ranks)
