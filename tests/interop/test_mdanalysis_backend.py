@@ -8,14 +8,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 import MDAnalysis
 import numpy as np
 import psutil
 import pytest
-from distributed import Client, LocalCluster
 from MDAnalysis.analysis.base import AnalysisBase
 from MDAnalysis.analysis.contacts import Contacts
 from MDAnalysis.analysis.results import ResultsGroup
@@ -26,16 +25,20 @@ import kinema as kn
 from kinema.interop.mdanalysis import Backend, KinemaReader, kept_universes
 from kinema.interop.mdanalysis.backend import starting_note
 from kinema.resources import default_workers
-from kinema.runners.dask.runner import Dask
 from kinema.runners.local.processes import ProcessesRunner
 from kinema.runners.serialization import serialize
 from kinema.testing.amounts import each
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 pytestmark = pytest.mark.processes
 
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Client]:
+    from distributed import Client, LocalCluster
+
     # workers cannot import this module: its classes go with their code
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     with (
@@ -54,6 +57,8 @@ EACH_RUNNER_AND_READER = pytest.mark.parametrize(("universe", "runner"), each(RE
 
 @pytest.fixture
 def runner(request: pytest.FixtureRequest) -> Any:
+    from kinema.runners.dask.runner import Dask
+
     return Dask(request.getfixturevalue("client")) if request.param == "dask" else request.param
 
 
@@ -177,6 +182,8 @@ def test_a_part_finds_nothing_of_another(universe: MDAnalysis.Universe, runner: 
 
 
 def test_readers_in_workers_leave_the_other_cores_to_these(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    from kinema.runners.dask.runner import Dask
+
     universe = MDAnalysis.Universe(PSF, DCD, format=KinemaReader)
     for runner, threads in ((Dask(client), 1), ("processes", 1), (ProcessesRunner(threads_per_worker=2), 2)):
         backend = Backend(runner, 2)
@@ -276,6 +283,8 @@ def test_a_start_that_takes_longer_than_the_work_is_noted() -> None:
 
 
 def test_parts_are_as_many_as_workers(universe: MDAnalysis.Universe, client: Client) -> None:
+    from kinema.runners.dask.runner import Dask
+
     backend = Backend(Dask(client))
     assert backend.n_workers == 2
     seen: list[tuple[int, int]] = []

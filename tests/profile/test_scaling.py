@@ -18,7 +18,7 @@ import pytest
 import kinema as kn
 from kinema.cli.stopping import Terminated
 from kinema.errors import ArgumentError, FileIOError, UnsupportedFormatError, WorkerError
-from kinema.profile import Report, plotting, scaling_of
+from kinema.profile import Report, scaling_of
 from kinema.profile.scaling import scaling_points
 from kinema.runners import PassTimings, Timings, WorkerTimings
 from kinema.studies import Design, files, run_design
@@ -146,6 +146,8 @@ def test_what_cannot_be_compared_is_refused() -> None:
 
 
 def test_the_picture_has_bars_of_deviations() -> None:
+    from kinema.profile import plotting
+
     figure = plotting.draw_scaling(scaling_of([made_up(n, 8.0 / n + r) for n in (1, 2, 4, 16) for r in (0.0, 0.5)]))
     assert [len(axes.containers) for axes in figure.axes] == [1, 1, 1]
     assert all(axes.containers[0].has_yerr for axes in figure.axes)
@@ -153,6 +155,8 @@ def test_the_picture_has_bars_of_deviations() -> None:
 
 def test_names_of_series_are_drawn_as_they_are() -> None:
     """A `$` is the beginning of mathematics for matplotlib, and `\\x` none that it knows."""
+    from kinema.profile import plotting
+
     for workers in ((1, 2), (1,)):
         figure = plotting.draw_scaling(scaling_of([made_up(n, 1.0, format=f"$\\x{x}$") for n in workers for x in "ab"]))
         figure.savefig(io.BytesIO())
@@ -161,6 +165,8 @@ def test_names_of_series_are_drawn_as_they_are() -> None:
 
 
 def test_many_series_can_be_told_apart() -> None:
+    from kinema.profile import plotting
+
     reports = [made_up(n, 8.0 / n, format=f"f{number}") for number in range(12) for n in (1, 2, 3)]
     figure = plotting.draw_scaling(scaling_of(reports))
     lines = [container.lines[0] for container in figure.axes[1].containers]
@@ -170,6 +176,8 @@ def test_many_series_can_be_told_apart() -> None:
 
 
 def test_the_picture_of_one_number_of_workers() -> None:
+    from kinema.profile import plotting
+
     reports = [made_up(1, seconds) for seconds in (4.0, 5.0)]
     (axes,) = plotting.draw_scaling(scaling_of(reports)).axes
     assert [bar.get_width() for bar in axes.patches] == [4.5]

@@ -34,7 +34,6 @@ from kinema.studies.write_strategies.experiment import run_write_design
 from kinema.studies.write_strategies.findings import AGREES, DIFFERS, IN_PART, UNKNOWN, caption, findings_of
 from kinema.studies.write_strategies.outcome import RankMemory, WriteRun
 from kinema.studies.write_strategies.peers import formatted_writes, pnetcdf_program, write_values
-from kinema.studies.write_strategies.plotting import draw_strategies
 from kinema.studies.write_strategies.pyrochlore import Pyrochlore
 from kinema.studies.write_strategies.report import report_text
 from kinema.studies.write_strategies.study import StudyFiles
@@ -100,6 +99,8 @@ def test_findings_are_decided_by_the_numbers() -> None:
 
 
 def test_the_report_names_what_chooses_the_fastest_and_what_is_lost() -> None:
+    from kinema.studies.write_strategies.plotting import draw_strategies
+
     study = a_study(*AS_IN_THE_PAPER, step_time=0.49, every=1000, hints={})
     text = report_text(study, "x.png")
     assert "direct on 2 ranks (2 writers): 2.00 s, 0.50 GiB/s" in text
@@ -305,6 +306,8 @@ def test_a_quick_look(tmp_path: Path, capsys: Any) -> None:
 
 @pytest.mark.processes
 def test_a_cell_that_fails_and_one_out_of_time_stay_in_the_table(tmp_path: Path) -> None:
+    from kinema.studies.write_strategies.plotting import draw_strategies
+
     design = replace(QUICK, strategies=("direct", "subfiles"), hints={"nonsense": ("1",)})
     failed, absent = run_write_design(design, tmp_path / "failed", heedless)
     assert failed.reason.startswith("no hint 'nonsense', expected one of cb_nodes"), failed.reason
