@@ -187,3 +187,17 @@ def test_heavy_imports_of_test_modules_are_reported(tmp_path: Path) -> None:
         f"tests/test_lazy.py:5: {said.format('zarr')}",
         f"tests/test_through.py:3: {said.format('zarr')}",
     ], done.stderr
+
+
+def test_bytecode_of_test_modules_is_stored_once(tmp_path: Path) -> None:
+    tools = tool("store_test_bytecode")
+    (tmp_path / "tests/deep").mkdir(parents=True)
+    for name in ("conftest", "test_a", "deep/test_b", "deep/helpers"):
+        (tmp_path / f"tests/{name}.py").write_text("def test_it():\n    assert 1\n")
+    assert [path.stem for path in tools.missing(tmp_path / "tests")] == ["conftest", "test_b", "test_a"]
+    assert tools.store(tmp_path) == 3
+    assert tools.store(tmp_path) == 0 == len(tools.missing(tmp_path / "tests"))
+    changed = tmp_path / "tests/test_a.py"
+    changed.write_text("def test_it():\n    assert 2, 'longer'\n")
+    assert tools.missing(tmp_path / "tests") == [changed]
+    assert sorted(map(len, tools.shares([changed] * 5, 2))) == [2, 3]
