@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -226,6 +227,8 @@ def test_workers_of_a_block_stay_for_the_next_analysis(universe: MDAnalysis.Univ
     assert seen(1, backend) == third
     processes = [psutil.Process(one) for one in third]
     del backend
+    # the traceback of the error above holds it in a circle of references
+    gc.collect()
     assert not psutil.wait_procs(processes, timeout=60)[1]
 
 

@@ -20,6 +20,7 @@ from MDAnalysisTests.datafiles import DCD, DCD2, GRO, PSF, XTC
 import kinema as kn
 from kinema.interop.mdanalysis import KinemaReader, install, uninstall
 from kinema.testing import random_walk, write_dcd, write_xtc
+from kinema.testing.amounts import each
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning:MDAnalysis.*"),
@@ -411,7 +412,7 @@ def _radius(group: Any) -> Any:
     return group.radius_of_gyration()
 
 
-@pytest.mark.parametrize("backend", ["serial", "multiprocessing"])
+@pytest.mark.parametrize(("both", "backend"), each(["dcd", "xtc"], ["serial", "multiprocessing"]), indirect=["both"])
 def test_analyses_of_mdanalysis(backend: str, both: Any) -> None:
     results = []
     for universe in both:
