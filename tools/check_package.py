@@ -9,8 +9,9 @@ import ast
 import functools
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
+from typing import NamedTuple
 
 PACKAGE = "kinema"
 
@@ -100,61 +101,63 @@ LARGER_FOLDERS: dict[str, str] = {
 }
 
 
-def modules_of(root: Path) -> dict[str, tuple[Path, ast.Module]]:
-    """File and syntax tree of each module below the package, by dotted name; `__init__` is part of the name."""
+class Module(NamedTuple):
+    """What the checks ask of a module: syntax trees of all modules take longer to keep than to read."""
+
+    file: Path
+    #: line and split name of every import: `from a.b import c` gives a.b.c, which may be a module or a name
+    imports: tuple[tuple[int, tuple[str, ...]], ...]
+    #: line and name of every class
+    classes: tuple[tuple[int, str], ...]
+
+
+def modules_of(root: Path) -> dict[str, Module]:
+    """Each module below the package, by dotted name; `__init__` is part of the name."""
     source = root / "python" / PACKAGE
     names = {".".join(file.relative_to(source).with_suffix("").parts): file for file in sorted(source.rglob("*.py"))}
-    return {name: (file, _parsed(file.read_text())) for name, file in names.items()}
+    return {name: Module(file, *_read(file.read_text(), name)) for name, file in names.items()}
 
 
 @functools.cache
-def _parsed(text: str) -> ast.Module:
-    """The syntax tree of a module; each check asks for those of all modules."""
-    return ast.parse(text)
-
-
-@functools.cache
-def _nodes(tree: ast.Module) -> tuple[ast.AST, ...]:
-    """All nodes of a syntax tree: most of the time of a check is to walk the trees."""
-    return tuple(ast.walk(tree))
-
-
-def imports_of(tree: ast.Module, module: str, known: Iterable[str]) -> Iterator[tuple[int, str]]:
-    """Line and name of every module of `known` (and `_core`) that `module` imports, at the top or inside functions."""
-    known = {*known, "_core"}
-    found = {(line, _module_of(name, known)) for line, name in _dotted_imports(tree, module)}
-    yield from sorted((line, target) for line, target in found if target is not None and target != module)
-
-
-@functools.cache
-def _dotted_imports(tree: ast.Module, module: str) -> list[tuple[int, list[str]]]:
-    """Line and split name of every import: `from a.b import c` gives a.b.c, which may be a module or a name."""
-    for_types = {
-        child
-        for node in _nodes(tree)
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
-        for statement in node.body
-        for child in ast.walk(statement)
-    }
-    by_name = any(isinstance(node, ast.Name) and node.id == "import_module" for node in _nodes(tree))
-    found: list[tuple[int, list[str]]] = []
-    for node in _nodes(tree):
-        if node in for_types:
-            continue
+def _read(text: str, module: str) -> tuple[tuple[tuple[int, tuple[str, ...]], ...], tuple[tuple[int, str], ...]]:
+    """Imports and classes of a module; each check asks for those of all modules."""
+    imports: list[tuple[int, tuple[str, ...]]] = []
+    classes: list[tuple[int, str]] = []
+    strings: list[tuple[int, tuple[str, ...]]] = []
+    by_name = False
+    nodes: list[ast.AST] = [ast.parse(text)]
+    while nodes:
+        node = nodes.pop()
         if isinstance(node, ast.Import):
-            for alias in node.names:
-                found.append((node.lineno, alias.name.split(".")))
+            imports += [(node.lineno, tuple(alias.name.split("."))) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             folder = [PACKAGE, *module.split(".")[:-1]]
             start = folder[: len(folder) - node.level + 1] if node.level else []
-            for alias in node.names:
-                found.append((node.lineno, [*start, *(node.module.split(".") if node.module else []), alias.name]))
-        elif by_name and isinstance(node, ast.Constant) and isinstance(node.value, str):
-            found.append((node.lineno, [*node.value.split("."), ""]))
-    return found
+            start += node.module.split(".") if node.module else []
+            imports += [(node.lineno, (*start, alias.name)) for alias in node.names]
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            strings.append((node.lineno, (*node.value.split("."), "")))
+        elif isinstance(node, ast.Name) and node.id == "import_module":
+            by_name = True
+        elif isinstance(node, ast.ClassDef):
+            classes.append((node.lineno, node.name))
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+            nodes += node.orelse
+            inner = (one for statement in node.body for one in ast.walk(statement))
+            classes += [(one.lineno, one.name) for one in inner if isinstance(one, ast.ClassDef)]
+        else:
+            nodes += ast.iter_child_nodes(node)
+    return tuple(imports + strings if by_name else imports), tuple(classes)
 
 
-def _module_of(name: list[str], known: set[str]) -> str | None:
+def imports_of(name: str, modules: Mapping[str, Module]) -> Iterator[tuple[int, str]]:
+    """Line and name of every module of `modules` (and `_core`) that one of them imports, at the top or in functions."""
+    known = modules.keys() | {"_core"}
+    found = {(line, _module_of(dotted, known)) for line, dotted in modules[name].imports}
+    yield from sorted((line, target) for line, target in found if target is not None and target != name)
+
+
+def _module_of(name: tuple[str, ...], known: Set[str]) -> str | None:
     """The module that a dotted name is, or that holds it; None for other packages."""
     if name[0] != PACKAGE:
         return None
@@ -165,9 +168,16 @@ def _module_of(name: list[str], known: set[str]) -> str | None:
     return None
 
 
+@functools.cache
+def _layers_of_rooms() -> dict[str, int]:
+    """The layer of each room."""
+    return {room: layer for layer, rooms in enumerate(LAYERS) for room in rooms}
+
+
+@functools.cache
 def room_of(module: str) -> tuple[int, str] | None:
     """Layer and name of the room of a module; None where it has none."""
-    layers = {room: layer for layer, rooms in enumerate(LAYERS) for room in rooms}
+    layers = _layers_of_rooms()
     parts = module.split(".")
     folder = parts[:-1] if parts[-1] == "__init__" else parts
     for name in (module, *(".".join(folder[:length]) for length in range(len(folder), 0, -1))):
@@ -179,13 +189,13 @@ def room_of(module: str) -> tuple[int, str] | None:
 def check_layers(root: Path) -> Iterator[str]:
     """Imports of a room that is not below the importing one, and modules without a room."""
     modules = modules_of(root)
-    for module, (file, tree) in modules.items():
-        place = file.relative_to(root)
+    for module, found in modules.items():
+        place = found.file.relative_to(root)
         here = room_of(module)
         if here is None:
             yield f"{place}: {module} has no room in tools/check_package.py"
             continue
-        for line, target in imports_of(tree, module, modules):
+        for line, target in imports_of(module, modules):
             there = room_of(target)
             if there is not None and there != here and there[0] >= here[0]:
                 yield f"{place}:{line}: {here[1]} may not import {there[1]} ({target})"
@@ -194,7 +204,7 @@ def check_layers(root: Path) -> Iterator[str]:
 def check_circles(root: Path) -> Iterator[str]:
     """Modules that import each other, directly or through others."""
     modules = modules_of(root)
-    graph = {name: {target for _, target in imports_of(tree, name, modules)} for name, (_, tree) in modules.items()}
+    graph = {name: {target for _, target in imports_of(name, modules)} for name in modules}
     for circle in circles(graph):
         yield f"circle of imports: {' -> '.join([*circle, circle[0]])}"
 
@@ -234,10 +244,9 @@ def _paths_from(start: str, graph: dict[str, set[str]]) -> dict[str, str]:
 def check_class_names(root: Path) -> Iterator[str]:
     """Names that two classes of the package have; leading underscores do not make a name another one."""
     places: dict[str, list[str]] = defaultdict(list)
-    for file, tree in modules_of(root).values():
-        for node in _nodes(tree):
-            if isinstance(node, ast.ClassDef):
-                places[node.name.lstrip("_")].append(f"{file.relative_to(root)}:{node.lineno}")
+    for module in modules_of(root).values():
+        for line, name in module.classes:
+            places[name.lstrip("_")].append(f"{module.file.relative_to(root)}:{line}")
     for name, where in sorted(places.items()):
         if len(where) > 1:
             yield f"class name {name} is used {len(where)} times: {', '.join(where)}"
@@ -246,8 +255,8 @@ def check_class_names(root: Path) -> Iterator[str]:
 def check_folders(root: Path) -> Iterator[str]:
     """Folders with too many modules to find one's way in."""
     sizes: dict[str, int] = defaultdict(int)
-    for file, _ in modules_of(root).values():
-        sizes[str(file.parent.relative_to(root))] += file.name != "__init__.py"
+    for module in modules_of(root).values():
+        sizes[str(module.file.parent.relative_to(root))] += module.file.name != "__init__.py"
     for folder, size in sorted(sizes.items()):
         if size > MODULES_OF_A_FOLDER and folder not in LARGER_FOLDERS:
             yield f"{folder}: {size} modules, expected at most {MODULES_OF_A_FOLDER}; split it, or give a reason here"

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import MDAnalysis
-import mdtraj
 import numpy as np
 import pytest
 from MDAnalysis.lib import distances
 from MDAnalysisTests import datafiles
 
 import kinema as kn
+
+if TYPE_CHECKING:
+    import mdtraj
 
 
 class Peers(NamedTuple):
@@ -23,6 +25,8 @@ class Peers(NamedTuple):
 
     def by_mdtraj(self, chosen: Any = None) -> mdtraj.Trajectory:
         """Positions of the first 4000 atoms, or others, in nm, and cells; all are carbons of one residue."""
+        import mdtraj
+
         atoms = self.universe.atoms[:4000] if chosen is None else chosen
         positions, cells = [], []
         for step in self.universe.trajectory:

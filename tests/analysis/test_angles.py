@@ -1,6 +1,5 @@
 """Angles: MDAnalysis' and MDTraj's values, cells, atoms at one place and in a line."""
 
-import mdtraj
 import numpy as np
 import pytest
 from MDAnalysis.lib.distances import calc_angles
@@ -10,6 +9,8 @@ from kinema.testing import write_dcd
 
 
 def test_without_a_cell(adk):
+    import mdtraj
+
     ours, universe = adk
     triples = np.column_stack([np.arange(0, 600, 3), np.arange(1, 601, 3), np.arange(9, 609, 3)])
     expected = [calc_angles(*universe.atoms.positions[triples.T]) for _ in universe.trajectory]

@@ -1,6 +1,5 @@
 """Centres: MDAnalysis' values of groups, residues and segments, order of groups, errors."""
 
-import mdtraj
 import numpy as np
 import pytest
 
@@ -9,6 +8,8 @@ import kinema as kn
 
 @pytest.mark.parametrize("compound", ["group", "residues", "segments"])
 def test_values_are_those_of_mdanalysis(adk, compound):
+    import mdtraj
+
     ours, universe = adk
     atoms = universe.select_atoms("resid 1:50")
     steps = universe.trajectory[::9]

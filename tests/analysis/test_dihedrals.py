@@ -1,9 +1,7 @@
 """Dihedrals: MDAnalysis' and MDTraj's values by quadruples and by names, cells, angles that are none, tables."""
 
-import mdtraj
 import numpy as np
 import pytest
-from MDAnalysis.analysis.dihedrals import Dihedral
 
 import kinema as kn
 from kinema.selection.residue_dihedrals import residue_dihedrals
@@ -16,6 +14,9 @@ def apart(found, expected):
 
 
 def test_of_quadruples(adk):
+    import mdtraj
+    from MDAnalysis.analysis.dihedrals import Dihedral
+
     ours, universe = adk
     groups = [residue.phi_selection() for residue in universe.residues[1:40]]
     expected = Dihedral(groups).run().results.angles
@@ -28,6 +29,9 @@ def test_of_quadruples(adk):
 
 @pytest.mark.filterwarnings("ignore::kinema.Note")
 def test_by_names(adk):
+    import mdtraj
+    from MDAnalysis.analysis.dihedrals import Dihedral
+
     ours, universe = adk
     names = ["phi", "psi", "omega", "chi1", "chi2", "chi3", "chi4", "chi5"]
     analysis = kn.analysis.Dihedrals(ours, **dict.fromkeys(names, True)).run(step=10)
@@ -77,6 +81,8 @@ def test_nearest_images(periodic):
 
 
 def test_cis_trans_sign_and_a_line(tmp_path):
+    import mdtraj
+
     chain = [[1, 0, 0], [0, 0, 0], [0, 0, 2]]
     # seen along z the last bond is turned clockwise by nothing, a quarter, a half; and it is in line with the axis
     ends = [[1, 0, 2], [0, -1, 2], [-1, 0, 2], [0, 1, 2], [0, 0, 3]]
@@ -92,6 +98,8 @@ def test_cis_trans_sign_and_a_line(tmp_path):
 
 
 def _mdtraj(trajectory):
+    import mdtraj
+
     topology = mdtraj.Topology()
     residue = topology.add_residue("ALL", topology.add_chain())
     for _ in range(trajectory.n_atoms):

@@ -2,7 +2,6 @@
 
 import itertools
 
-import mdtraj
 import numpy as np
 import pytest
 from MDAnalysis.analysis.atomicdistances import AtomicDistances
@@ -12,6 +11,8 @@ import kinema as kn
 
 
 def test_without_a_cell(adk):
+    import mdtraj
+
     ours, universe = adk
     first, second = universe.select_atoms("name CA")[:-1], universe.select_atoms("name CA")[1:]
     expected = AtomicDistances(first, second).run().results.distances
@@ -28,6 +29,8 @@ def test_without_a_cell(adk):
 
 
 def test_nearest_images(periodic):
+    import mdtraj
+
     ours = periodic.ours
     pairs = np.random.default_rng(5).integers(0, 2000, (300, 2))
     values = kn.analysis.Distances(ours, pairs).run().results.values

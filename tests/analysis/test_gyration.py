@@ -1,6 +1,5 @@
 """Gyration tensor and shape: MDAnalysis' values with masses, MDTraj's without, flat and degenerate sets."""
 
-import mdtraj
 import numpy as np
 import pytest
 
@@ -22,6 +21,8 @@ def test_with_masses_as_mdanalysis(adk):
 
 
 def test_without_masses_as_mdtraj(adk):
+    import mdtraj
+
     atoms = adk.universe.select_atoms("name CA")
     theirs = adk.by_mdtraj(atoms)
     results = kn.analysis.Gyration(adk.ours, "name CA", weights=None, tensor=True).run().results

@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
-from MDAnalysis.analysis.dihedrals import Ramachandran
 
 import kinema as kn
 
 
 def test_angles_are_those_of_mdanalysis(adk, tmp_path):
+    from MDAnalysis.analysis.dihedrals import Ramachandran
+
     ours, universe = adk
     with pytest.warns(UserWarning, match="first or last residues"):
         expected = Ramachandran(universe.select_atoms("protein")).run().results.angles

@@ -6,7 +6,7 @@ import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -189,9 +189,25 @@ def test_runs_and_their_records(tmp_path: Path, runner: str) -> None:
     assert str(type(report).load(tmp_path / "report.json")) == str(report)
 
 
+@pytest.fixture(params=["processes", "dask"])
+def runner(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """For several runs; Dask's workers are the same in all of them."""
+    if request.param != "dask":
+        yield request.param
+        return
+    from distributed import Client, LocalCluster
+
+    from kinema.runners import Dask
+
+    with (
+        LocalCluster(n_workers=3, threads_per_worker=1, dashboard_address="127.0.0.1:0", memory_limit=0) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        yield Dask(client)
+
+
 @pytest.mark.processes
-@pytest.mark.parametrize("runner", ["processes", "dask"])
-def test_workers_share_the_cache_and_their_counts_are_summed(tmp_path: Path, runner: str) -> None:
+def test_workers_share_the_cache_and_their_counts_are_summed(tmp_path: Path, runner: Any) -> None:
     path = tmp_path / "a.dcd"
     write_dcd(path, random_walk(2000, ATOMS))
     expected = rmsf(path, None)

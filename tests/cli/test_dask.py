@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from distributed import LocalCluster
 
 pytestmark = pytest.mark.processes
 
 
 @pytest.fixture
 def scheduler() -> Iterator[str]:
+    from distributed import LocalCluster
+
     with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", memory_limit=0) as cluster:
         yield cluster.scheduler_address
 

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import chemfiles
 import MDAnalysisTests
 import numpy as np
 import pytest
@@ -85,6 +84,8 @@ def test_every_real_file_re_encodes_to_itself(path):
 
 
 def test_frames_are_read_back(tmp_path):
+    import chemfiles
+
     random = np.random.default_rng(16)
     positions = np.cumsum(random.normal(0, 0.1, (2, 500, 3)), axis=1).astype("f4")
     ours = []

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 import MDAnalysis
 import numpy as np
 import psutil
 import pytest
-from distributed import Client, LocalCluster
 from MDAnalysis.analysis.base import AnalysisBase
 from MDAnalysis.analysis.contacts import Contacts
 from MDAnalysis.analysis.results import ResultsGroup
@@ -26,15 +26,20 @@ import kinema as kn
 from kinema.interop.mdanalysis import Backend, KinemaReader, kept_universes
 from kinema.interop.mdanalysis.backend import starting_note
 from kinema.resources import default_workers
-from kinema.runners.dask.runner import Dask
 from kinema.runners.local.processes import ProcessesRunner
 from kinema.runners.serialization import serialize
+from kinema.testing.amounts import each
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 pytestmark = pytest.mark.processes
 
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Client]:
+    from distributed import Client, LocalCluster
+
     # workers cannot import this module: its classes go with their code
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     with (
@@ -44,15 +49,30 @@ def client() -> Iterator[Client]:
         yield found
 
 
-@pytest.fixture(params=["serial", "processes", "dask"])
-def runner(request: pytest.FixtureRequest, client: Client) -> Any:
-    return Dask(client) if request.param == "dask" else request.param
+RUNNERS = ("serial", "processes", "dask")
+READERS = ("MDAnalysis' reader", "KinemaReader")
+# the two differ in the rows with two readers and three runners; together they have all
+EACH_READER_AND_RUNNER = pytest.mark.parametrize(("universe", "runner"), each(READERS, RUNNERS), indirect=True)
+EACH_RUNNER_AND_READER = pytest.mark.parametrize(("universe", "runner"), each(READERS[::-1], RUNNERS), indirect=True)
 
 
-@pytest.fixture(params=["MDAnalysis' reader", "KinemaReader"])
-def universe(request: pytest.FixtureRequest) -> MDAnalysis.Universe:
+@pytest.fixture
+def runner(request: pytest.FixtureRequest) -> Any:
+    from kinema.runners.dask.runner import Dask
+
+    return Dask(request.getfixturevalue("client")) if request.param == "dask" else request.param
+
+
+@pytest.fixture(scope="module")
+def atoms() -> Any:
+    """Those of the PSF file, parsed once."""
+    return MDAnalysis.Universe(PSF, to_guess=("types", "masses"))._topology
+
+
+@pytest.fixture(params=READERS)
+def universe(request: pytest.FixtureRequest, atoms: Any) -> MDAnalysis.Universe:
     options = {"format": KinemaReader} if request.param == "KinemaReader" else {}
-    return MDAnalysis.Universe(PSF, DCD, **options)
+    return MDAnalysis.Universe(atoms.copy(), DCD, **options)
 
 
 class Gyration(AnalysisBase):  # type: ignore[misc]
@@ -138,18 +158,20 @@ def _analyses(universe: MDAnalysis.Universe) -> list[tuple[AnalysisBase, str]]:
     ]
 
 
+@EACH_READER_AND_RUNNER
 def test_same_results_as_serial(universe: MDAnalysis.Universe, runner: Any) -> None:
-    expected = [analysis.run(step=2).results[name] for analysis, name in _analyses(universe)]
+    expected = [analysis.run(step=4).results[name] for analysis, name in _analyses(universe)]
     for (analysis, name), wanted in zip(_analyses(universe), expected, strict=True):
         seen: list[tuple[int, int]] = []
         backend = Backend(runner, progress=lambda done, total, seen=seen: seen.append((done, total)))
-        analysis.run(step=2, backend=backend, unsupported_backend=True, n_parts=5)
+        analysis.run(step=4, backend=backend, unsupported_backend=True, n_parts=5)
         np.testing.assert_array_equal(analysis.results[name], wanted)
-        assert analysis.frames.tolist() == list(range(0, 98, 2))
+        assert analysis.frames.tolist() == list(range(0, 98, 4))
         assert len(seen) == 5
-        assert seen[-1] == (49, 49)
+        assert seen[-1] == (25, 25)
 
 
+@EACH_RUNNER_AND_READER
 def test_a_part_finds_nothing_of_another(universe: MDAnalysis.Universe, runner: Any) -> None:
     group = universe.select_atoms("name CA")
     universe.trajectory[50]
@@ -161,6 +183,8 @@ def test_a_part_finds_nothing_of_another(universe: MDAnalysis.Universe, runner: 
 
 
 def test_readers_in_workers_leave_the_other_cores_to_these(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    from kinema.runners.dask.runner import Dask
+
     universe = MDAnalysis.Universe(PSF, DCD, format=KinemaReader)
     for runner, threads in ((Dask(client), 1), ("processes", 1), (ProcessesRunner(threads_per_worker=2), 2)):
         backend = Backend(runner, 2)
@@ -203,6 +227,8 @@ def test_workers_of_a_block_stay_for_the_next_analysis(universe: MDAnalysis.Univ
     assert seen(1, backend) == third
     processes = [psutil.Process(one) for one in third]
     del backend
+    # the traceback of the error above holds it in a circle of references
+    gc.collect()
     assert not psutil.wait_procs(processes, timeout=60)[1]
 
 
@@ -214,8 +240,8 @@ class Doubling(Gyration):
         self._group.masses = 2 * self._group.masses[::-1]
 
 
-@pytest.mark.parametrize("atoms", ["all", "name CA"])
-def test_a_universe_is_sent_once(universe: MDAnalysis.Universe, monkeypatch: pytest.MonkeyPatch, atoms: str) -> None:
+@pytest.mark.parametrize(("universe", "chosen"), each(READERS, ("all", "name CA")), indirect=["universe"])
+def test_a_universe_is_sent_once(universe: MDAnalysis.Universe, monkeypatch: pytest.MonkeyPatch, chosen: str) -> None:
     sent: list[object] = []
 
     def serialized(content: object) -> bytes:
@@ -223,7 +249,7 @@ def test_a_universe_is_sent_once(universe: MDAnalysis.Universe, monkeypatch: pyt
         return serialize(content)
 
     monkeypatch.setattr(kept_universes, "serialize", serialized)
-    group = universe.select_atoms(atoms)
+    group = universe.select_atoms(chosen)
 
     def found(analysis: AnalysisBase, name: str, **backend: Any) -> Any:
         return analysis.run(stop=20, **backend).results[name]
@@ -260,6 +286,8 @@ def test_a_start_that_takes_longer_than_the_work_is_noted() -> None:
 
 
 def test_parts_are_as_many_as_workers(universe: MDAnalysis.Universe, client: Client) -> None:
+    from kinema.runners.dask.runner import Dask
+
     backend = Backend(Dask(client))
     assert backend.n_workers == 2
     seen: list[tuple[int, int]] = []
@@ -268,11 +296,13 @@ def test_parts_are_as_many_as_workers(universe: MDAnalysis.Universe, client: Cli
     assert seen == [(10, 10)]
 
 
+@EACH_READER_AND_RUNNER
 def test_no_frames(universe: MDAnalysis.Universe, runner: Any) -> None:
     found = Gyration(universe.atoms).run(stop=0, backend=Backend(runner), unsupported_backend=True)
     assert found.results.radii.tolist() == []
 
 
+@EACH_RUNNER_AND_READER
 def test_errors_say_which_part(universe: MDAnalysis.Universe, runner: Any) -> None:
     with pytest.raises(ArithmeticError, match="a frame that cannot be") as caught:
         Gyration(universe.atoms, fails_at=42).run(backend=Backend(runner), unsupported_backend=True, n_parts=7)

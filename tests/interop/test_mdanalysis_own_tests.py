@@ -68,7 +68,27 @@ MODULES = (
 CODE = """
 import sys
 import pytest
+import MDAnalysisTests
+from MDAnalysis.core import universe
+from MDAnalysis.guesser.default_guesser import DefaultGuesser
 from kinema.interop.mdanalysis import install
+
+# most of the time would go into parsing their topologies again and again, and into elements of the same names
+parse, parsed, guess, guessed = universe._topology_from_file_like, {}, DefaultGuesser.guess_atom_element, {}
+
+def parse_once(file, topology_format=None, **options):
+    if options or not str(file).startswith(MDAnalysisTests.__path__[0]):
+        return parse(file, topology_format, **options)
+    if (str(file), topology_format) not in parsed:
+        parsed[str(file), topology_format] = parse(file, topology_format)
+    return parsed[str(file), topology_format].copy()
+
+def guess_once(self, name):
+    if name not in guessed:
+        guessed[name] = guess(self, name)
+    return guessed[name]
+
+universe._topology_from_file_like, DefaultGuesser.guess_atom_element = parse_once, guess_once
 
 class LeaveOut:
     def pytest_collection_modifyitems(self, config, items):

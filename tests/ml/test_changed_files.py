@@ -14,6 +14,7 @@ import pytest
 from kinema import errors
 from kinema.ml import FrameDataset, Loader, SampleDataset, statistics
 from kinema.testing import random_walk, write_dcd, write_h5md, write_trr, write_xtc
+from kinema.testing.amounts import pairs
 from kinema.testing.changes import CHANGES, HARMLESS
 from kinema.testing.keepers import settle
 from kinema.testing.synthetic import Synthetic
@@ -126,9 +127,11 @@ CASES = {name: (of_archive, *how, samples) for name, how in ARCHIVES.items()} | 
 }
 
 
-@pytest.mark.parametrize("cached", [False, True], ids=["plain", "cached"])
-@pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    ("name", "change", "cached"),
+    pairs(list(CASES), list(CHANGES), [False, True]),
+    ids=lambda one: {False: "plain", True: "cached"}.get(one, one),
+)
 def test_a_file_that_is_changed_is_an_error_of_the_batch(tmp_path: Path, name: str, change: str, cached: bool) -> None:
     dataset, suffix, write, values = CASES[name]
     ways = ["batches", "loader"] if cached else list(WAYS)

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from matplotlib.colors import to_hex
 
-from kinema.profile import Report, plotting, scaling_of
+from kinema.profile import Report, scaling_of
 from kinema.runners import PassTimings, Timings, WorkerTimings
 from kinema.timings import PHASES
 
@@ -28,6 +27,10 @@ def report(*passes: PassTimings) -> Report:
 
 
 def test_bars_have_each_phase_in_its_colour_and_what_no_clock_saw() -> None:
+    from matplotlib.colors import to_hex
+
+    from kinema.profile import plotting
+
     one = PassTimings(38.0, 20, (worker(0), worker(1)), np.empty((0, 7)))
     # rounds add up
     figure = report(one, one).plot()
@@ -48,6 +51,10 @@ def test_bars_have_each_phase_in_its_colour_and_what_no_clock_saw() -> None:
 
 def spans(axes: Any) -> list[tuple[str, int, float, float]]:
     """(phase, worker, begin, end) of all bars of a timeline."""
+    from matplotlib.colors import to_hex
+
+    from kinema.profile import plotting
+
     names = {colour.upper(): name for name, colour in plotting._COLOURS.items()}
     found = []
     for bars in axes.collections:
@@ -74,6 +81,8 @@ def test_the_timeline_shows_who_did_what_when() -> None:
 
 
 def test_points_and_deviations_of_scaling() -> None:
+    from kinema.profile import plotting
+
     def run(n: int, seconds: float) -> Report:
         workers = tuple(worker(number) for number in range(n))
         return report(PassTimings(seconds, 100, workers, np.empty((0, 7))))

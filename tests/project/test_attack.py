@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import kinema as kn
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -45,11 +47,24 @@ import kinema as kn
 """
 SEED, TRIALS = 11, 3
 # a kill may come before there is anything to lose
-TRIALS_OF_KILLS = 12
+TRIALS_OF = {name: 12 if name.startswith("kills") else TRIALS for name in PLANTED}
+
+
+@pytest.fixture(scope="module")
+def printed() -> tuple[str, str]:
+    """What attacks print: a trial of each, and then those with planted faults."""
+    # with this seed an injected fault once left frames without cells
+    script = 'print("code", program.main(["--seed", "5", "--trials", "1"]))\nprint("-- planted")\n'
+    for name, fault in PLANTED.items():
+        words = ["--only", name, "--seed", str(SEED), "--trials", str(TRIALS_OF[name])]
+        script += f"{fault}\nprint('code', program.main({words!r}))\n"
+    # nothing in this one depends on the moment
+    again = ["--only", "wrong command lines", "--seed", str(SEED), "--trials", "1"]
+    held, planted = _printed(f"{script}program.main({again!r})\n").split("-- planted\n")
+    return held, planted
 
 
 def _printed(script: str) -> str:
-    """What attacks print."""
     package = str(Path(kn.__file__).parent.parent)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([package, str(ROOT / "tools")])}
     done = subprocess.run(
@@ -59,9 +74,9 @@ def _printed(script: str) -> str:
     return done.stdout
 
 
-def test_a_trial_of_each_attack_holds() -> None:
-    # with this seed an injected fault once left frames without cells
-    said = _printed('sys.exit(program.main(["--seed", "5", "--trials", "1"]))')
+def test_a_trial_of_each_attack_holds(printed: tuple[str, str]) -> None:
+    said, _ = printed
+    assert "\ncode 0\n" in said, said
     rows = re.findall(r"^\| `(.+)` \| (\d+) \| (\d+) \| (.+) \| \d+ \|$", said, re.MULTILINE)
     assert {name for name, *_ in rows} >= PLANTED.keys()
     for _, trials, held, broken in rows:
@@ -69,20 +84,13 @@ def test_a_trial_of_each_attack_holds() -> None:
         assert (trials, held, broken) == ("1", "1", "0") or broken.startswith("not tried: strace")
 
 
-def test_planted_faults_are_found_and_seeds_find_them_again() -> None:
-    planted = ""
-    tried = {name: TRIALS_OF_KILLS if name.startswith("kills") else TRIALS for name in PLANTED}
-    for name, fault in PLANTED.items():
-        words = ["--only", name, "--seed", str(SEED), "--trials", str(tried[name])]
-        planted += f"{fault}\nprint('code', program.main({words!r}))\n"
-    # nothing in this one depends on the moment
-    again = ["--only", "wrong command lines", "--seed", str(SEED), "--trials", "1"]
-    said = _printed(f"{planted}program.main({again!r})\n")
+def test_planted_faults_are_found_and_seeds_find_them_again(printed: tuple[str, str]) -> None:
+    _, said = printed
     codes = re.findall(r"^code (\d)$", said, re.MULTILINE)
     for name, code in zip(PLANTED, codes, strict=True):
         found = re.findall(rf"^broken: {re.escape(name)}, seed (\d+): .", said, re.MULTILINE)
         if found or f"`{name}` | 0 | 0 | not tried: strace" not in said:
             assert code == "1", said
-            assert {int(seed) for seed in found} <= set(range(SEED, SEED + tried[name]))
+            assert {int(seed) for seed in found} <= set(range(SEED, SEED + TRIALS_OF[name]))
     (line,) = set(re.findall(rf"^broken: wrong command lines, seed {SEED}: .*$", said, re.MULTILINE))
     assert said.count(line) == 2

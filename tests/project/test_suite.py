@@ -37,7 +37,7 @@ def test_tests_of_signals_pass_where_sigint_is_ignored() -> None:
 def test_children_end(how: str) -> None:
     # the first starts another one, which takes a shell some milliseconds
     script = "sleep 1000 >&- 2>&- & echo $!; read line; wait"
-    process = start_child(["sh", "-c", script], seconds=5 if how == "seconds" else 120, stdin=subprocess.PIPE)
+    process = start_child(["sh", "-c", script], seconds=2 if how == "seconds" else 120, stdin=subprocess.PIPE)
     assert process.stdout is not None
     second = psutil.Process(int(process.stdout.readline()))
     if how == "seconds":
@@ -53,11 +53,15 @@ def test_children_end(how: str) -> None:
 
 def _unbounded(source: str) -> Iterator[int]:
     """Lines that start programs without a bound."""
+    if "subprocess" not in source and "os." not in source:
+        return
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("subprocess.run", "subprocess.check_output"):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+            continue
+        if ast.unparse(node.func) in ("subprocess.run", "subprocess.check_output"):
             if not {"timeout", None} & {keyword.arg for keyword in node.keywords}:
                 yield node.lineno
-        elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("subprocess.Popen", "os.fork", "os.system"):
+        elif ast.unparse(node.func) in ("subprocess.Popen", "os.fork", "os.system"):
             yield node.lineno
 
 
@@ -90,7 +94,7 @@ def test_is_tried_once():
     assert len(tries) == 2
 
 @pytest.mark.processes
-@pytest.mark.timeout(1)
+@pytest.mark.timeout(0.3)
 def test_hangs():
     time.sleep(1000)
 
@@ -107,7 +111,7 @@ def test_lanes_and_how_failures_and_hangs_end(tmp_path: Path) -> None:
     for name in ("one", "other"):
         (tmp_path / f"test_{name}.py").write_text(LANES)
     words = [sys.executable, "-m", "pytest", "-v", "-c", str(TESTS.parent / "pyproject.toml")]
-    words += ["--rootdir", str(tmp_path), "-p", "conftest", "-p", "no:cacheprovider", "-o", "timeout=4"]
+    words += ["--rootdir", str(tmp_path), "-p", "conftest", "-p", "no:cacheprovider", "-o", "timeout=2"]
     words += ["-n", "2", "--dist", "loadscope"]
     paths = os.pathsep.join([str(Path(kinema.__file__).parents[1]), str(TESTS)])
     environment = {**os.environ, "PYTHONPATH": paths}
@@ -125,7 +129,7 @@ def test_lanes_and_how_failures_and_hangs_end(tmp_path: Path) -> None:
     assert failed == dict.fromkeys(["test_is_tried_once", "test_hangs", "test_hears_no_signal"], 2)
     assert "6 failed, 14 passed" in done.stdout
     # where it hung: in the one case from Python, in the other from outside of it
-    assert "Timeout (>1.0s) from pytest-timeout" in done.stdout
+    assert "Timeout (>0.3s) from pytest-timeout" in done.stdout
     assert 'test_one.py", line' in done.stderr
 
 
@@ -161,9 +165,10 @@ def _helpers(tree: ast.Module) -> set[str]:
 def test_what_is_marked_starts_processes() -> None:
     for path in sorted(TESTS.rglob("test_*.py")):
         text = path.read_text()
-        tree = ast.parse(text)
         assert path == Path(__file__) or "mark.flaky" not in text, path
-        here = list(marked(tree))
+        if "processes" not in text:
+            continue
+        here = list(marked(ast.parse(text)))
         assert path == Path(__file__) or len(here) == text.count("pytest.mark.processes"), path
         for node in here:
             words = {

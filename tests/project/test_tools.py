@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -151,3 +154,50 @@ def test_a_crowded_folder_is_reported(tmp_path: Path, monkeypatch: pytest.Monkey
     assert found.startswith("python/kinema/selection: 16 modules, expected at most 15")
     monkeypatch.setitem(tools.LARGER_FOLDERS, "python/kinema/selection", "one file for each format")
     assert tools.check(tmp_path) == []
+
+
+HEAVY_IMPORTS = {
+    "zarr.py": "",
+    "pandas.py": "import zarr\n",
+    "MDAnalysis.py": "",
+    "light.py": "import pandas\n",
+    "tests/conftest.py": "import zarr\n",
+    "tests/test_direct.py": "import os, pandas\nfrom MDAnalysis import __name__\nimport light\n",
+    # the package is there already
+    "tests/test_through.py": "import pytest\nimport light\nlight = pytest.importorskip('zarr')\n",
+    "tests/test_lazy.py": "import pytest\ndef test_it():\n    import zarr\n"
+    "def rows():\n    import zarr\n    return [1]\n"
+    "@pytest.mark.parametrize('one', rows())\ndef test_rows(one): ...\n",
+}
+
+
+def test_heavy_imports_of_test_modules_are_reported(tmp_path: Path) -> None:
+    for name, text in HEAVY_IMPORTS.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    code = "import pathlib, sys, check_test_imports as one\nprint(*one.check(pathlib.Path(sys.argv[1])), sep='\\n')"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT / "tools")])}
+    words = [sys.executable, "-c", code, str(tmp_path)]
+    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+    said = "imports {} when tests are collected; import it in the test"
+    assert done.stdout.splitlines() == [
+        f"tests/conftest.py:1: {said.format('zarr')}",
+        f"tests/test_direct.py:1: {said.format('pandas')}",
+        f"tests/test_direct.py:3: {said.format('pandas')}",
+        f"tests/test_lazy.py:5: {said.format('zarr')}",
+        f"tests/test_through.py:3: {said.format('zarr')}",
+    ], done.stderr
+
+
+def test_bytecode_of_test_modules_is_stored_once(tmp_path: Path) -> None:
+    tools = tool("store_test_bytecode")
+    (tmp_path / "tests/deep").mkdir(parents=True)
+    for name in ("conftest", "test_a", "deep/test_b", "deep/helpers"):
+        (tmp_path / f"tests/{name}.py").write_text("def test_it():\n    assert 1\n")
+    assert [path.stem for path in tools.missing(tmp_path / "tests")] == ["conftest", "test_b", "test_a"]
+    assert tools.store(tmp_path) == 3
+    assert tools.store(tmp_path) == 0 == len(tools.missing(tmp_path / "tests"))
+    changed = tmp_path / "tests/test_a.py"
+    changed.write_text("def test_it():\n    assert 2, 'longer'\n")
+    assert tools.missing(tmp_path / "tests") == [changed]
+    assert sorted(map(len, tools.shares([changed] * 5, 2))) == [2, 3]

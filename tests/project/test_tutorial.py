@@ -7,6 +7,8 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,6 +17,7 @@ import numpy as np
 import pytest
 
 import kinema as kn
+from kinema.testing.programs.commands import call_kinema
 
 
 def _documents() -> ModuleType:
@@ -67,13 +70,6 @@ def here(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def run_kinema(words: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    package = str(Path(kn.__file__).parent.parent)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([package, os.environ.get("PYTHONPATH", "")])}
-    command = [sys.executable, "-m", "kinema", *words]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
-
-
 def test_there_are_examples() -> None:
     for name in WITH_COMMANDS:
         assert len(documents.kinema_lines(name)) >= 4, name
@@ -82,7 +78,7 @@ def test_there_are_examples() -> None:
 
 @pytest.mark.parametrize("line", [line for name in WITH_COMMANDS for line in documents.kinema_lines(name)], ids=str)
 def test_lines_of_kinema(here: Path, line: Any) -> None:
-    done = run_kinema(line.words, here)
+    done = call_kinema(*line.words, cwd=here)
     assert done.returncode == 0, done.stdout + done.stderr
     notes = [line.removeprefix("note: ") for line in done.stderr.splitlines() if line.startswith("note: ")]
     assert [note for note in notes if not any(re.fullmatch(known, note) for known in NOTES)] == []
@@ -104,7 +100,9 @@ def test_lines_of_kinema_one_after_the_other(here: Path) -> None:
     lines = documents.kinema_lines("docs/accounting.md")
     assert len(lines) >= 6
     for line in lines:
-        done = run_kinema(line.words, here)
+        # each repeat is two to eight processes
+        words = ["1" if before == "--repeats" else word for before, word in pairwise(["", *line.words])]
+        done = call_kinema(*words, cwd=here)
         assert done.returncode == 0, f"{line}: {done.stdout}{done.stderr}"
     for name in ("bars.png", "timeline.png", "scaling.png", "work/scaling.png", "storage/results.jsonl"):
         assert (here / name).stat().st_size > 0
@@ -170,15 +168,25 @@ def test_the_phrasebooks_selections(here: Path) -> None:
     np.testing.assert_array_equal(traj.select("index 0:99").indices, traj.select("bynum 1:100").indices)
 
 
-@pytest.mark.parametrize("name", ["docs/add-a-format.md", "docs/add-a-kernel.md"])
-def test_suites_of_the_how_to_pages_pass(tmp_path: Path, name: str) -> None:
-    block = documents.blocks(name, "python")[-1]
-    (tmp_path / "test_page.py").write_text(block)
+HOW_TO = ("docs/add-a-format.md", "docs/add-a-kernel.md")
+
+
+@pytest.fixture(scope="module")
+def suites(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What a run of the suites of the how-to pages prints."""
+    folder = tmp_path_factory.mktemp("suites")
+    for name in HOW_TO:
+        (folder / f"test_{Path(name).stem.replace('-', '_')}.py").write_text(documents.blocks(name, "python")[-1])
     package = str(Path(kn.__file__).parent.parent)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([package, os.environ.get("PYTHONPATH", "")])}
     # what takes longest is run by the tests of each format already
     fast = "not test_truncation and not bit_flips"
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", fast, "test_page.py"]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=280)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert " passed" in done.stdout
+    command = [sys.executable, "-m", "pytest", "-rA", "-p", "no:cacheprovider", "-k", fast]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=280)
+    return done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("name", HOW_TO)
+def test_suites_of_the_how_to_pages_pass(suites: str, name: str) -> None:
+    told = Counter(re.findall(rf"^(\w+) test_{Path(name).stem.replace('-', '_')}\.py", suites, re.MULTILINE))
+    assert told["PASSED"] > 0 and not told.keys() & {"FAILED", "ERROR"}, suites

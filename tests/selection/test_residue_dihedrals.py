@@ -1,7 +1,6 @@
 """Which atoms make phi, psi, omega and chi: beside MDAnalysis and MDTraj, caps, gaps, odd names."""
 
 import MDAnalysis
-import mdtraj
 import numpy as np
 import pytest
 
@@ -26,6 +25,8 @@ def test_atoms_are_those_of_mdanalysis(protein, name):
 
 @pytest.fixture(scope="module")
 def of_mdtraj(protein):
+    import mdtraj
+
     atoms = Atoms.from_mdanalysis(protein)
     # MDTraj knows the CD1 of isoleucine only
     names = np.where((atoms.names == "CD") & (atoms.resnames == "ILE"), "CD1", atoms.names)
@@ -40,6 +41,8 @@ def of_mdtraj(protein):
 
 @pytest.mark.parametrize("name", DIHEDRALS)
 def test_atoms_are_those_of_mdtraj(of_mdtraj, name):
+    import mdtraj
+
     atoms, topology = of_mdtraj
     expected = getattr(mdtraj.geometry.dihedral, f"indices_{name}")(topology)
     (found,) = residue_dihedrals(atoms, [name])

@@ -12,10 +12,8 @@ import pytest
 
 from kinema.cli import main
 from kinema.errors import ArgumentError, CorruptFileError, FileNotFound
-from kinema.profile import plotting
 from kinema.profile.scaling import scaling_points
 from kinema.studies import Published, read_published
-from kinema.studies.plotting import draw_publications
 
 _SHARED = Path(__file__).resolve().parents[3] / "shared" / "data" / "published"
 FOLDER = Path(os.environ.get("KINEMA_PUBLISHED_DATA", _SHARED))
@@ -146,6 +144,9 @@ def test_tables_of_2021(both: tuple[Published, Published]) -> None:
 
 @needs_data
 def test_pictures(both: tuple[Published, Published], tmp_path: Path) -> None:
+    from kinema.profile import plotting
+    from kinema.studies.plotting import draw_publications
+
     plotting.write(draw_publications(both), tmp_path / "both.png")
     assert (tmp_path / "both.png").stat().st_size > 1000
 
@@ -235,6 +236,8 @@ def test_slow_ranks_are_named_that_others_waited_for(tmp_path: Path) -> None:
 
 
 def test_the_picture_of_tables(tmp_path: Path) -> None:
+    from kinema.studies.plotting import draw_publications
+
     write_tables(tmp_path)
     # of three repeats the one that took the median time
     for repeat, total in ((1, "47.0"), (2, "48.0"), (3, "49.0")):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 
 import kinema as kn
 from kinema.writing.output_checks import check_not_input, check_plot_path, check_target, is_remade
@@ -47,12 +47,18 @@ FOREIGN: dict[str, Callable[[Path], object]] = {
     ".dat": lambda path: path.write_text("#Frame  RMSD\n1  1.5\n"),
     ".npy": lambda path: np.save(path, np.zeros((3, 2))),
     ".parquet": lambda path: _foreign_parquet(path),
-    ".png": lambda path: Figure().savefig(path),
-    ".svg": lambda path: Figure().savefig(path, metadata={"Title": "kinema 1"}),
-    ".pdf": lambda path: Figure().savefig(path, metadata={"Title": "kinema 1"}),
+    ".png": lambda path: _drawn(path),
+    ".svg": lambda path: _drawn(path, metadata={"Title": "kinema 1"}),
+    ".pdf": lambda path: _drawn(path, metadata={"Title": "kinema 1"}),
     ".json": lambda path: path.write_text(json.dumps({"rmsd": 1.5, "kinema": "0"})),
     ".h5": _results_file,
 }
+
+
+def _drawn(path: Path, **options: Any) -> None:
+    from matplotlib.figure import Figure
+
+    Figure().savefig(path, **options)
 
 
 def _foreign_parquet(path: Path) -> None:

@@ -416,8 +416,8 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_memory_is_bounded(tmp_path: Path) -> None:
-    np.savez_compressed(tmp_path / "a.npz", x=np.zeros((60_000, 200)))
-    np.savez(tmp_path / "b.npz", x=np.ones((60_000, 200)))
+    np.savez_compressed(tmp_path / "a.npz", x=np.zeros((30_000, 200)))
+    np.savez(tmp_path / "b.npz", x=np.ones((30_000, 200)))
     code = (
         "import kinema.ml, sys\n"
         "from kinema.resources import peak_memory\n"
@@ -430,7 +430,7 @@ def test_memory_is_bounded(tmp_path: Path) -> None:
     for options in ("{}", "{'compression': 'lz4'}"):
         command = [sys.executable, "-c", code, f"{options} | {{'overwrite': True}}"]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=environment, timeout=100)
-        # 384 MB of samples
+        # 192 MB of samples
         assert int(done.stdout) < 32 << 20, done
         (tmp_path / "w.h5").unlink()
 

@@ -20,6 +20,7 @@ import pytest
 import kinema as kn
 from kinema.execution.checkpoint.counted import CountedBytes
 from kinema.ml import SampleDataset, convert
+from kinema.testing.amounts import each
 from kinema.testing.programs.children import start_child
 
 FILES, SAMPLES, FEATURES = 6, 500, 400
@@ -119,8 +120,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tasks, "_INTERVAL", 0.001)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("share", [0.1, 0.3, 0.45, 0.9])
+@pytest.mark.parametrize(("share", "kind"), each([0.1, 0.3, 0.45, 0.9], list(KINDS)))
 def test_stopped_and_gone_on_with(kind: str, share: float, sources: Path, tmp_path: Path, small_blocks: None) -> None:
     given: dict[str, Any] = {"checkpoint": tmp_path / "run.ckpt", "checkpoint_interval": 0, "workers": 2, **KINDS[kind]}
     with pytest.raises(KeyboardInterrupt) as stop:
@@ -188,12 +188,19 @@ def at_work(folder: Path) -> bool:
     return False
 
 
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """400 MB of zeros, in some seconds."""
+    path = tmp_path_factory.mktemp("large") / "in.npz"
+    np.savez_compressed(path, x=np.zeros((500_000, 100)))
+    return path
+
+
 @pytest.mark.processes
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_the_command_stopped_in_the_middle(number: int, code: int, tmp_path: Path) -> None:
-    np.savez_compressed(tmp_path / "in.npz", x=np.zeros((500_000, 100)))
+def test_the_command_stopped_in_the_middle(number: int, code: int, large: Path, tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(Path(kn.__file__).parent.parent)}
-    words = [sys.executable, "-m", "kinema", "ml", "convert", "in.npz", "-o", "out.h5"]
+    words = [sys.executable, "-m", "kinema", "ml", "convert", str(large), "-o", "out.h5"]
     for more, ends in (([], "stopped, nothing was written"), (["--checkpoint", "c", "--checkpoint-interval", "0"], "")):
         process = start_child([*words, *more], cwd=tmp_path, env=environment, seconds=60)
         with process:

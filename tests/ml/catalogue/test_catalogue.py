@@ -36,6 +36,7 @@ from kinema.testing import (
 from kinema.testing.h5md_files import write_small_chunks
 from kinema.testing.keepers import settle
 from kinema.testing.programs.children import start_child
+from kinema.testing.programs.commands import call_kinema
 
 
 def write_mdcath(path: Path, domain: str, n_atoms: int, frames: tuple[int, ...] = (5, 6)) -> None:
@@ -365,10 +366,9 @@ def test_the_command_makes_adds_checks_and_lists(folder: Path) -> None:
     path = folder / "all.kinema-catalogue"
 
     def run(*words: object, code: int = 0) -> str:
-        child = start_child([sys.executable, "-m", "kinema", "ml", "catalogue", *map(str, words)])
-        said, wrong = child.communicate(timeout=100)
-        assert child.returncode == code, wrong
-        return str(wrong if code == 2 else said)
+        done = call_kinema("ml", "catalogue", *words)
+        assert done.returncode == code, done.stderr
+        return done.stderr if code == 2 else done.stdout
 
     facts = json.loads(run("make", folder / "more", f"{folder}/*.h5", "-o", path, "--particles", "*/450/*", "--json"))
     assert facts["trajectories"] == 4 and facts["n_frames"] == 8 + 9 + 11

@@ -8,7 +8,6 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-import ase.io
 import h5py
 import MDAnalysis
 import numpy as np
@@ -37,6 +36,8 @@ def export(source: Any, output: Path, kind: str, **options: Any) -> kinema.ml.Ex
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_ase_reads_extended_xyz(tmp_path: Path, dtype: str) -> None:
+    import ase.io
+
     traj = trajectory(tmp_path / "a.h5md")
     done = export(traj, tmp_path / "a.extxyz", "extxyz", labels=energies(), dtype=dtype)
     assert (done.n_samples, done.files) == (N, (str(tmp_path / "a.extxyz"),))
@@ -57,6 +58,8 @@ def test_ase_reads_extended_xyz(tmp_path: Path, dtype: str) -> None:
 
 
 def test_systems_of_different_size_and_other_labels(tmp_path: Path) -> None:
+    import ase.io
+
     sources = [trajectory(tmp_path / "a.trr", "O H H", 3), trajectory(tmp_path / "b.trr", "C H H H H", 2, cell=False)]
     tables = [
         {"step": [0, 10, 20], "energy": [1.0, 2, 3], "dipole": np.arange(9.0).reshape(3, 3)},
@@ -74,6 +77,8 @@ def test_systems_of_different_size_and_other_labels(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["extxyz", "deepmd"])
 @pytest.mark.parametrize("given", [None, "kJ/mol", "kJ mol-1", "eV", "kcal/mol"])
 def test_the_unit_of_an_energy_is_that_of_its_file(tmp_path: Path, kind: str, given: str | None) -> None:
+    import ase.io
+
     source = trajectory(tmp_path / "a.trr", "O H H", 3)
     (tmp_path / "e.csv").write_text("step,energy (kJ/mol)\n0,1\n10,2\n20,3\n")
     options: dict[str, Any] = {"labels": tmp_path / "e.csv", "fields": ["positions", "energy"]}
@@ -96,6 +101,8 @@ def test_the_unit_of_an_energy_is_that_of_its_file(tmp_path: Path, kind: str, gi
 
 
 def test_real_forces_of_gromacs_and_amber(tmp_path: Path) -> None:
+    import ase.io
+
     gromacs = kn.open(datafiles.TRR_sub_sol, topology=None)
     amber = kn.open(datafiles.PFncdf_Trj, topology=datafiles.PFncdf_Top)
     with pytest.raises(errors.ArgumentError, match="elements of its atoms are not known"):

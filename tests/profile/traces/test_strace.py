@@ -238,6 +238,8 @@ def test_signals_reach_the_command(tmp_path: Path, name: str, code: int) -> None
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     process.send_signal(getattr(signal, name))
+    # communicate() closes the pipe that the program reads, which would end it before the signal does
+    process.wait(120)
     _, err = process.communicate(timeout=120)
     assert process.returncode == code, err
     assert [one for one in read_trace(tmp_path / "t").files if one == str(tmp_path)]

@@ -16,7 +16,7 @@ import pytest
 from kinema.cli import main
 from kinema.errors import ArgumentError
 from kinema.notes import collected
-from kinema.studies import write_strategies
+from kinema.studies import launching, write_strategies
 from kinema.studies.launching import mpi_launcher, run_bounded
 from kinema.studies.write_strategies.checks import FileChecks
 from kinema.studies.write_strategies.design import (
@@ -34,7 +34,6 @@ from kinema.studies.write_strategies.experiment import run_write_design
 from kinema.studies.write_strategies.findings import AGREES, DIFFERS, IN_PART, UNKNOWN, caption, findings_of
 from kinema.studies.write_strategies.outcome import RankMemory, WriteRun
 from kinema.studies.write_strategies.peers import formatted_writes, pnetcdf_program, write_values
-from kinema.studies.write_strategies.plotting import draw_strategies
 from kinema.studies.write_strategies.pyrochlore import Pyrochlore
 from kinema.studies.write_strategies.report import report_text
 from kinema.studies.write_strategies.study import StudyFiles
@@ -100,6 +99,8 @@ def test_findings_are_decided_by_the_numbers() -> None:
 
 
 def test_the_report_names_what_chooses_the_fastest_and_what_is_lost() -> None:
+    from kinema.studies.write_strategies.plotting import draw_strategies
+
     study = a_study(*AS_IN_THE_PAPER, step_time=0.49, every=1000, hints={})
     text = report_text(study, "x.png")
     assert "direct on 2 ranks (2 writers): 2.00 s, 0.50 GiB/s" in text
@@ -305,6 +306,8 @@ def test_a_quick_look(tmp_path: Path, capsys: Any) -> None:
 
 @pytest.mark.processes
 def test_a_cell_that_fails_and_one_out_of_time_stay_in_the_table(tmp_path: Path) -> None:
+    from kinema.studies.write_strategies.plotting import draw_strategies
+
     design = replace(QUICK, strategies=("direct", "subfiles"), hints={"nonsense": ("1",)})
     failed, absent = run_write_design(design, tmp_path / "failed", heedless)
     assert failed.reason.startswith("no hint 'nonsense', expected one of cb_nodes"), failed.reason
@@ -321,7 +324,11 @@ def test_a_cell_that_fails_and_one_out_of_time_stay_in_the_table(tmp_path: Path)
 
 
 @pytest.mark.processes
-def test_a_program_out_of_time_is_ended_with_what_it_has_started(tmp_path: Path, mpi: Any) -> None:
+def test_a_program_out_of_time_is_ended_with_what_it_has_started(
+    tmp_path: Path, mpi: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # they hear no SIGTERM
+    monkeypatch.setattr(launching, "_GRACE", 0.5)
     file = tmp_path / "ranks"
     code = (
         "import os, signal, sys, time\n"
@@ -332,7 +339,7 @@ def test_a_program_out_of_time_is_ended_with_what_it_has_started(tmp_path: Path,
     )
 
     words = [*mpi_launcher(None)(2), sys.executable, "-c", code]
-    ended = run_bounded(words, mpi.environment(), 6.0)
+    ended = run_bounded(words, mpi.environment(), 3.0)
     assert ended.code is None
     ranks = [int(one.name.removeprefix("ranks")) for one in tmp_path.glob("ranks*")]
     assert all(mpi.is_gone(rank) for rank in ranks)

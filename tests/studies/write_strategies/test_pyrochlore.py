@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from ase.spacegroup import crystal
 
 from kinema.errors import ArgumentError, FileIOError
 from kinema.studies.write_strategies.binary import BinaryRecords, read_binary
@@ -21,6 +20,8 @@ from kinema.studies.write_strategies.pyrochlore import (
 
 
 def test_the_cell_is_that_of_the_space_group() -> None:
+    from ase.spacegroup import crystal
+
     fractions, kinds = site_positions()
     names = np.array(NAMES)[kinds]
     expected = crystal(
