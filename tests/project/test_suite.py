@@ -168,7 +168,8 @@ def test_what_is_marked_starts_processes() -> None:
         assert path == Path(__file__) or "mark.flaky" not in text, path
         if "processes" not in text:
             continue
-        here = list(marked(ast.parse(text)))
+        tree = ast.parse(text)
+        here = list(marked(tree))
         assert path == Path(__file__) or len(here) == text.count("pytest.mark.processes"), path
         for node in here:
             words = {
