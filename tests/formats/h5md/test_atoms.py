@@ -15,6 +15,8 @@ from kinema.selection.topology import Topology
 from kinema.testing import atom_tables
 from kinema.testing.h5md_files import CASES, add_element, start_h5md, walk, write_gromacs_topology
 
+pytestmark = pytest.mark.usefixtures("nobody_changes_files")
+
 N = 5
 BY_NAME = {case.name: case for case in CASES}
 

@@ -13,7 +13,7 @@ import pytest
 import kinema as kn
 
 sys.path.insert(0, str(Path(__file__).parent))
-from edit_cases import edited, make_sources
+from edit_cases import N_FRAMES, edited, make_sources
 
 pytestmark = pytest.mark.processes
 
@@ -47,4 +47,4 @@ def test_same_as_threads(mpi: Any, tmp_path: Path) -> None:
         assert code == 0, err
         assert json.loads(out)
     assert (tmp_path / "joined.dcd").read_bytes() == (tmp_path / "in.dcd").read_bytes()
-    assert kn.open(tmp_path / "new.h5md").n_frames == 600
+    assert kn.open(tmp_path / "new.h5md").n_frames == N_FRAMES
