@@ -21,7 +21,7 @@ from kinema.testing import random_walk
 from kinema.testing.programs.children import start_child
 
 PROGRAM = Path(__file__).with_name("hdf5_program.py")
-N_FRAMES = 25
+N_FRAMES = 15
 
 
 @pytest.fixture(autouse=True)
@@ -98,7 +98,7 @@ def test_every_frame_is_given_once(
 
 @pytest.mark.processes
 def test_a_file_that_is_trimmed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    positions = random_walk(N_FRAMES, N_ATOMS, 1)
+    positions = random_walk(25, N_ATOMS, 1)
     path = tmp_path / "md.h5md"
     child = Child(start_child(words("gromacs", path, positions, 4), stdin=subprocess.PIPE, stderr=None))
 

@@ -319,7 +319,7 @@ NUMBERS = count()
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning:MDAnalysis")
-@pytest.mark.parametrize("name", ["PSF", "GRO", "PDB", "PDB_icodes", "TPR"])
+@pytest.mark.parametrize("name", ["PSF", "GRO", "PDB_small", "PDB_icodes", "TPR2021"])
 def test_tables_of_mdanalysis_are_read_back(tmp_path, name):
     import MDAnalysis
     from MDAnalysisTests import datafiles

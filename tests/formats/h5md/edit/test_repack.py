@@ -245,7 +245,8 @@ def test_a_selection_of_a_gromacs_file_keeps_names_and_bonds(tmp_path: Path) -> 
         assert file["connectivity/bonds"].attrs["bond_count"] == len(after.bonds)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+# two files are made for each example
+@settings(max_examples=settings().max_examples // 2, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(atoms=atom_tables(), data=st.data())
 def test_a_selection_keeps_what_is_known_of_its_atoms(tmp_path: Path, atoms: kn.Atoms, data: st.DataObject) -> None:
     chosen = data.draw(st.lists(st.integers(0, atoms.n_atoms - 1), min_size=1, unique=True))

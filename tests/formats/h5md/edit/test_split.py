@@ -97,7 +97,7 @@ def dcd_with_fixed_atoms(n_frames: int) -> bytes:
     return data
 
 
-@pytest.mark.parametrize(("case", "length"), each(cut_cases(), (2, 3)), ids=str)
+@pytest.mark.parametrize(("case", "length"), each(cut_cases(), (3, 4)), ids=str)
 def test_conformance_files(conformance: Any, tmp_path: Path, case: ConformanceFile, length: int) -> None:
     source, expected = conformance(case, tmp_path)
     options = expected.options
