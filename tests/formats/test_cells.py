@@ -109,9 +109,17 @@ def patched(folder: Path, name: str, lengths: Any, angles: Any) -> Path:
     return path
 
 
-@pytest.mark.parametrize("kind", WRONG)
-@pytest.mark.parametrize("name", ["a.xtc", "a.trr", "a.dcd", "classic.nc", "a.history", "a.h5md"])
-def test_a_cell_that_is_none_is_absent_and_noted_and_positions_are_read(tmp_path: Path, name: str, kind: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "kind", "other"),
+    pairs(
+        ("a.xtc", "a.trr", "a.dcd", "classic.nc", "a.history", "a.h5md"),
+        tuple(WRONG),
+        ("b.trr", "b.dcd", "b.nc", "b.xtc"),
+    ),
+)
+def test_a_cell_that_is_none_is_absent_and_noted_and_positions_are_read(
+    tmp_path: Path, name: str, kind: str, other: str
+) -> None:
     lengths, angles = WRONG[kind]
     if kind == "angles" and name not in ("a.dcd", "classic.nc"):
         pytest.skip("vectors have no angles")
@@ -147,11 +155,10 @@ def test_a_cell_that_is_none_is_absent_and_noted_and_positions_are_read(tmp_path
     assert boxes[0] is not None and boxes[1] is None
     with collected():
         universe = kn.open(path, stored=False)
-        for other in ("b.trr", "b.dcd", "b.nc", "b.xtc"):
-            kn.convert(universe, tmp_path / other)
-            again = kn.open(tmp_path / other, stored=False).read(fields=["positions"])
-            assert again["present"]["cells"].tolist() == [True, False], other
-            assert_allclose(again["positions"], [ATOMS] * 2, atol=1e-5)
+        kn.convert(universe, tmp_path / other)
+        again = kn.open(tmp_path / other, stored=False).read(fields=["positions"])
+        assert again["present"]["cells"].tolist() == [True, False], other
+        assert_allclose(again["positions"], [ATOMS] * 2, atol=1e-5)
 
 
 def test_a_cell_of_one_angstrom_around_molecules_is_noted(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 import kinema as kn
 from kinema.testing import random_walk, write_dcd, write_xtc
-from kinema.testing.amounts import each
+from kinema.testing.amounts import LONG, each
 from kinema.testing.h5md_files import CASES, ConformanceFile
 
 from .files import compare_objects, compare_trajectories, cut_cases, make_h5md, make_rich
@@ -97,7 +97,7 @@ def dcd_with_fixed_atoms(n_frames: int) -> bytes:
     return data
 
 
-@pytest.mark.parametrize(("case", "length"), each(cut_cases(), (3, 4)), ids=str)
+@pytest.mark.parametrize(("case", "length"), each(cut_cases(), (2, 3, 4) if LONG else (3, 4)), ids=str)
 def test_conformance_files(conformance: Any, tmp_path: Path, case: ConformanceFile, length: int) -> None:
     source, expected = conformance(case, tmp_path)
     options = expected.options
