@@ -400,7 +400,7 @@ def test_what_was_written_is_read_back(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_memory_is_bounded(tmp_path: Path) -> None:
-    n_frames, n_atoms = 400, 40_000  # 192 MB
+    n_frames, n_atoms = 300, 40_000  # 144 MB
     with h5py.File(tmp_path / "in.h5md", "w") as file:
         file.create_group("h5md").attrs["version"] = [1, 1]
         value = file.create_dataset(
