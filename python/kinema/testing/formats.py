@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 import kinema as kn
 from kinema.frame import WORKING_MEMORY, frame_bytes
+from kinema.testing.amounts import each
 from kinema.testing.changes import ChangedFileTests
 from kinema.testing.keepers import files_stay
 from kinema.testing.recording import open_recorded
@@ -204,8 +205,7 @@ class FormatTests(ChangedFileTests):
             # headers before the first frame, and frames that differ a little in size
             assert 6.8 * frame < begin < end < 8.2 * frame
 
-    @pytest.mark.parametrize("dtype", ["float32", "float64"])
-    @pytest.mark.parametrize("atoms", [None, [7, 2, 5]])
+    @pytest.mark.parametrize(("dtype", "atoms"), each(("float32", "float64"), (None, [7, 2, 5])))
     def test_any_order_reads_what_the_sorted_one_does(
         self, tmp_path: Path, dtype: str, atoms: list[int] | None
     ) -> None:
