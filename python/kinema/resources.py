@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import re
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import lru_cache
 from pathlib import Path
 
 from kinema.errors import ArgumentError
@@ -166,7 +168,7 @@ def default_workers() -> int:
     """As many threads as this process may run at once: the least of its CPU affinity, the CPU limit of its
     control group (versions 1 and 2), SLURM_CPUS_PER_TASK, and what `share_of_machine` leaves."""
     limits = [_affinity(), *filter(None, [_SHARE.get()])]
-    limits += [limit for limit in (_cgroup_limit(Path("/sys/fs/cgroup")), _slurm_limit()) if limit is not None]
+    limits += [limit for limit in (_cgroup_limit_in(int(time.monotonic())), _slurm_limit()) if limit is not None]
     return max(1, min(limits))
 
 
@@ -179,6 +181,12 @@ def _affinity() -> int:
 def _slurm_limit() -> int | None:
     value = os.environ.get("SLURM_CPUS_PER_TASK", "")
     return int(value) if value.isdecimal() and int(value) > 0 else None
+
+
+@lru_cache(maxsize=1)
+def _cgroup_limit_in(_second: int) -> int | None:
+    """That of this process, read once a second: it is in several files, and asked for at each reading of frames."""
+    return _cgroup_limit(Path("/sys/fs/cgroup"))
 
 
 def _cgroup_limit(root: Path, membership: Path = Path("/proc/self/cgroup")) -> int | None:

@@ -18,6 +18,7 @@ from tests.following.writers import BYTE_FORMATS, SEEDS, Made, Program, Stage, S
 import kinema as kn
 from kinema.notes import collected
 from kinema.testing import random_walk
+from kinema.testing.amounts import pairs
 
 N_FRAMES = 12
 # of a piece that is missing some numbers side by side are seen
@@ -102,10 +103,7 @@ def check(frames: list[kn.Frame], made: Made) -> None:
         assert frame.time == made.times[number]
 
 
-@pytest.mark.parametrize("on_rewind", ["error", "restart"])
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("name", BYTE_FORMATS)
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(("name", "way", "on_rewind", "seed"), pairs(BYTE_FORMATS, WAYS, ("error", "restart"), SEEDS))
 def test_a_file_that_is_as_long_as_it_will_be(
     name: str,
     way: Callable[[Program, Made, random.Random], Steps],

@@ -24,6 +24,7 @@ from tests.following.writers import (
 
 import kinema as kn
 from kinema.notes import collected
+from kinema.testing.amounts import pairs
 
 N_FRAMES = 12
 
@@ -57,9 +58,7 @@ def check(frames: list[kn.Frame], made: Made, stop: int | None = None) -> None:
     assert len(frames) == (len(made) if stop is None else stop)
 
 
-@pytest.mark.parametrize("way", [appending, extending])
-@pytest.mark.parametrize("name", BYTE_FORMATS)
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(("name", "way", "seed"), pairs(BYTE_FORMATS, (appending, extending), SEEDS))
 def test_every_frame_is_given_once(
     name: str, way: object, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,8 +5,10 @@ Time is counted, not waited for: each wait of the follower is one step of the pr
 
 from __future__ import annotations
 
+import functools
 import os
 import random
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +23,7 @@ from kinema.following import follow
 from kinema.notes import collected
 from kinema.testing import random_walk
 from kinema.testing.amounts import wanted_kills
+from kinema.testing.keepers import files_stay
 
 N_ATOMS = 24
 CELL = np.array([[60.0, 0, 0], [5.0, 61.0, 0], [2.0, -3.0, 62.0]])
@@ -50,8 +53,15 @@ class Made:
 
 def make(folder: Path, name: str, n_frames: int, seed: int = 1, first: int = 0) -> Made:
     """A file of frames `first` and on of the random walk `seed`."""
+    made = _made(name, n_frames, seed, first)
     path = folder / f"made-{seed}-{n_frames}-{first}" / name
     path.parent.mkdir(exist_ok=True)
+    path.write_bytes(made.data)
+    return made
+
+
+@functools.cache
+def _made(name: str, n_frames: int, seed: int, first: int) -> Made:
     walk = random_walk(first + n_frames, N_ATOMS, seed)[first:]
     given: dict[str, Any] = {"cell": np.broadcast_to(CELL, (n_frames, 3, 3))}
     if "velocities" in FIELDS.get(name, ()):
@@ -59,14 +69,16 @@ def make(folder: Path, name: str, n_frames: int, seed: int = 1, first: int = 0) 
     steps = 10 * np.arange(first, first + n_frames)
     if name != "md.nc":
         given["step"] = steps
-    with collected(), kn.Writer(path, N_ATOMS, overwrite=True) as out:
-        out.write(walk, time=0.5 * np.arange(first, first + n_frames), **given)
-    return of_file(path)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / name
+        with collected(), kn.Writer(path, N_ATOMS, overwrite=True) as out:
+            out.write(walk, time=0.5 * np.arange(first, first + n_frames), **given)
+        return of_file(path)
 
 
 def of_file(path: Path) -> Made:
     """What a file holds once it is finished."""
-    with collected():
+    with collected(), files_stay():
         traj = kn.open(path, stored=False)
         block = next(
             iter(traj.blocks(fields=tuple(name for name in traj.fields if name in ("positions", "velocities"))))

@@ -16,10 +16,14 @@ import kinema as kn
 from kinema import transforms
 from kinema.interop.mdanalysis import KinemaReader
 from kinema.notes import collected
+from kinema.testing.amounts import pairs
+
+pytestmark = pytest.mark.usefixtures("nobody_changes_files")
 
 # two atoms 9 angstrom apart along x
 ATOMS = np.array([[0.5, 1, 1], [9.5, 1, 1]], np.float32)
 NAMES = ("a.xtc", "a.trr", "a.h5md", "a.history", "a.dcd", "classic.nc", "amber.nc", "dl_poly.nc")
+OTHERS = ("b.xtc", "b.trr", "b.h5md", "b.history", "b.dcd", "b.nc")
 CELLS = {
     "slab": np.diag([10.0, 10.0, 0.0]),
     "wire": np.diag([10.0, 0.0, 0.0]),
@@ -39,9 +43,10 @@ def written(folder: Path, name: str, cell: Any) -> kn.Trajectory:
     return kn.open(folder / name, stored=False)
 
 
-@pytest.mark.parametrize("kind", CELLS)
-@pytest.mark.parametrize("name", NAMES)
-def test_an_edge_of_zero_is_open_in_all_formats_and_written_back(tmp_path: Path, name: str, kind: str) -> None:
+@pytest.mark.parametrize(("name", "kind", "other"), pairs(NAMES, tuple(CELLS), OTHERS))
+def test_an_edge_of_zero_is_open_in_all_formats_and_written_back(
+    tmp_path: Path, name: str, kind: str, other: str
+) -> None:
     cell = CELLS[kind]
     traj = written(tmp_path, name, cell)
     found = traj.read(fields=["positions"])
@@ -50,14 +55,13 @@ def test_an_edge_of_zero_is_open_in_all_formats_and_written_back(tmp_path: Path,
     assert found["present"]["cells"].all()
     distance = 1.0 if cell[0].any() else 9.0
     assert_allclose(kn.analysis.Distances(traj, [[0, 1]]).run().results.values, distance, atol=1e-5)
-    for other in ("b.xtc", "b.trr", "b.h5md", "b.history", "b.dcd", "b.nc"):
-        with collected():
-            kn.convert(traj, tmp_path / other)
-        again = kn.open(tmp_path / other, stored=False)
-        read = again.read(fields=["positions"])
-        assert_allclose(read["cells"], found["cells"], atol=2e-6, err_msg=other)
-        assert_array_equal(read["periodic"], found["periodic"], err_msg=other)
-        assert_allclose(kn.analysis.Distances(again, [[0, 1]]).run().results.values, distance, atol=1e-5)
+    with collected():
+        kn.convert(traj, tmp_path / other)
+    again = kn.open(tmp_path / other, stored=False)
+    read = again.read(fields=["positions"])
+    assert_allclose(read["cells"], found["cells"], atol=2e-6, err_msg=other)
+    assert_array_equal(read["periodic"], found["periodic"], err_msg=other)
+    assert_allclose(kn.analysis.Distances(again, [[0, 1]]).run().results.values, distance, atol=1e-5)
 
 
 # -- cells that are none ----------------------------------------------------------------------------------------------
@@ -105,9 +109,17 @@ def patched(folder: Path, name: str, lengths: Any, angles: Any) -> Path:
     return path
 
 
-@pytest.mark.parametrize("kind", WRONG)
-@pytest.mark.parametrize("name", ["a.xtc", "a.trr", "a.dcd", "classic.nc", "a.history", "a.h5md"])
-def test_a_cell_that_is_none_is_absent_and_noted_and_positions_are_read(tmp_path: Path, name: str, kind: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "kind", "other"),
+    pairs(
+        ("a.xtc", "a.trr", "a.dcd", "classic.nc", "a.history", "a.h5md"),
+        tuple(WRONG),
+        ("b.trr", "b.dcd", "b.nc", "b.xtc"),
+    ),
+)
+def test_a_cell_that_is_none_is_absent_and_noted_and_positions_are_read(
+    tmp_path: Path, name: str, kind: str, other: str
+) -> None:
     lengths, angles = WRONG[kind]
     if kind == "angles" and name not in ("a.dcd", "classic.nc"):
         pytest.skip("vectors have no angles")
@@ -143,11 +155,10 @@ def test_a_cell_that_is_none_is_absent_and_noted_and_positions_are_read(tmp_path
     assert boxes[0] is not None and boxes[1] is None
     with collected():
         universe = kn.open(path, stored=False)
-        for other in ("b.trr", "b.dcd", "b.nc", "b.xtc"):
-            kn.convert(universe, tmp_path / other)
-            again = kn.open(tmp_path / other, stored=False).read(fields=["positions"])
-            assert again["present"]["cells"].tolist() == [True, False], other
-            assert_allclose(again["positions"], [ATOMS] * 2, atol=1e-5)
+        kn.convert(universe, tmp_path / other)
+        again = kn.open(tmp_path / other, stored=False).read(fields=["positions"])
+        assert again["present"]["cells"].tolist() == [True, False], other
+        assert_allclose(again["positions"], [ATOMS] * 2, atol=1e-5)
 
 
 def test_a_cell_of_one_angstrom_around_molecules_is_noted(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from kinema.formats.external import Describer, ExternalOptions
 from kinema.formats.external_frames import reader_class
 from kinema.notes import collected
 from kinema.testing import FormatTests, Golden, random_walk
+from kinema.testing.amounts import each
 from kinema.testing.programs.children import start_child
 from kinema.testing.programs.commands import call_kinema
 
@@ -423,8 +424,7 @@ def test_results_have_the_same_bits_on_threads(name):
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize("name", ["XYZ", "AMBER mdcrd"])
-@pytest.mark.parametrize("runner", ["processes", "dask"])
+@pytest.mark.parametrize(("name", "runner"), each(("XYZ", "AMBER mdcrd"), ("processes", "dask")))
 def test_results_have_the_same_bits_on_processes(name, runner):
     traj = opened(name)
     one = kn.analysis.RMSD(traj).run(runner="serial").results.rmsd

@@ -17,6 +17,8 @@ import kinema as kn
 from kinema.cli import main
 from kinema.notes import collected
 
+pytestmark = pytest.mark.usefixtures("nobody_changes_files")
+
 FORMS = ["NETCDF3_CLASSIC", "NETCDF3_64BIT_OFFSET", "NETCDF3_64BIT_DATA", "NETCDF4"]
 DATA = Path(__file__).parent.parent / "data" / "public-faults"
 POSITIONS = np.arange(4 * 5 * 3, dtype=float).reshape(4, 5, 3)

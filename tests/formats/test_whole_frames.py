@@ -14,6 +14,8 @@ from MDAnalysisTests import datafiles
 import kinema as kn
 from kinema.testing import random_walk, write_netcdf, write_trr
 
+pytestmark = pytest.mark.usefixtures("nobody_changes_files")
+
 FORMS = ("NETCDF3_CLASSIC", "NETCDF3_64BIT_OFFSET", "NETCDF3_64BIT_DATA")
 POSITIONS = random_walk(23, 40).astype(np.float32)
 CELLS = np.diag([50.0, 60.0, 70.0]).astype(np.float32)[None].repeat(23, axis=0)

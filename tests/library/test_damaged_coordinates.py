@@ -15,6 +15,8 @@ import pytest
 import kinema as kn
 from kinema.cli import main
 
+pytestmark = pytest.mark.usefixtures("nobody_changes_files")
+
 FRAME, BYTE = 3, 500_000
 LEFT = [frame for frame in range(10) if frame != FRAME]
 PLACE = rf"XTC frame {FRAME}, byte \d+: "

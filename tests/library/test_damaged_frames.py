@@ -15,6 +15,8 @@ from kinema.notes import collected
 from kinema.testing import random_walk, write_dcd, write_trr, write_xtc
 from kinema.testing.programs.commands import call_kinema
 
+pytestmark = pytest.mark.usefixtures("nobody_changes_files")
+
 N_FRAMES, N_ATOMS = 40, 30
 DAMAGED = (7, 9, 31)
 

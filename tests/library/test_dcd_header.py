@@ -11,6 +11,8 @@ import kinema as kn
 from kinema import _core
 from kinema.errors import CorruptFileError, FileNotFound, TruncatedFileError
 
+pytestmark = pytest.mark.usefixtures("nobody_changes_files")
+
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted(
     [*(ROOT / "tests/data/golden").glob("*.dcd"), *(ROOT / "crates/kinema-core/tests/data/dcd").glob("*.dcd")]

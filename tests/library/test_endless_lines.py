@@ -14,6 +14,8 @@ from kinema.files import check_lines
 from kinema.selection.gromacs_index import read_groups
 from kinema.testing import random_walk, write_xtc
 
+pytestmark = pytest.mark.usefixtures("nobody_changes_files")
+
 ENDLESS = "expected text in lines of less than 524288 bytes, found no end of a line in as many"
 
 

@@ -15,6 +15,8 @@ from kinema.testing import random_walk, write_dcd
 from kinema.testing.h5md_files import CASES
 from kinema.testing.h5md_files.building import plain_file
 
+pytestmark = pytest.mark.usefixtures("nobody_changes_files")
+
 N_FRAMES, N_ATOMS = 5000, 12
 (GROMACS,) = (case for case in CASES if case.name == "gromacs")
 

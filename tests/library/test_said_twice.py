@@ -25,6 +25,8 @@ from kinema.testing import (
 )
 from kinema.testing.h5md_files import add_box, add_element, start_h5md
 
+pytestmark = pytest.mark.usefixtures("nobody_changes_files")
+
 N_FRAMES, N_ATOMS, DAMAGED = 6, 10, 3
 POSITIONS = random_walk(N_FRAMES, N_ATOMS)
 CELLS = random_cells(N_FRAMES, "orthorhombic")

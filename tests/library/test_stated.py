@@ -18,6 +18,8 @@ from kinema.selection.frames import FrameSelection
 from kinema.selection.time_range import frames_between
 from kinema.testing.programs.commands import call_kinema
 
+pytestmark = pytest.mark.usefixtures("nobody_changes_files")
+
 ROOT = Path(__file__).resolve().parents[2]
 DCD = ROOT / "tests/data/golden/ca.dcd"
 AKMA = 0.04888821

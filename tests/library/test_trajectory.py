@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 import kinema as kn
 from kinema.selection.frames import resolve
 
+pytestmark = pytest.mark.usefixtures("nobody_changes_files")
+
 
 def test_frames_by_number(small):
     whole = small.read()

@@ -9,6 +9,8 @@ import pytest
 
 from kinema.values import dataclass
 
+pytestmark = pytest.mark.usefixtures("nobody_changes_files")
+
 
 def classes(decorator):
     """The same classes by either decorator."""

@@ -15,6 +15,8 @@ from kinema.selection.topology import Topology
 from kinema.testing import atom_tables
 from kinema.testing.h5md_files import CASES, add_element, start_h5md, walk, write_gromacs_topology
 
+pytestmark = pytest.mark.usefixtures("nobody_changes_files")
+
 N = 5
 BY_NAME = {case.name: case for case in CASES}
 
@@ -317,7 +319,7 @@ NUMBERS = count()
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning:MDAnalysis")
-@pytest.mark.parametrize("name", ["PSF", "GRO", "PDB", "PDB_icodes", "TPR"])
+@pytest.mark.parametrize("name", ["PSF", "GRO", "PDB_small", "PDB_icodes", "TPR2021"])
 def test_tables_of_mdanalysis_are_read_back(tmp_path, name):
     import MDAnalysis
     from MDAnalysisTests import datafiles

@@ -14,6 +14,8 @@ import kinema as kn
 from kinema.notes import collected
 from kinema.testing.h5md_files import N_ATOMS, N_FRAMES, add_box, add_element, small_file, walk
 
+pytestmark = pytest.mark.usefixtures("nobody_changes_files")
+
 LENGTHS = np.array([3.0, 4.0, 5.0]) + np.arange(N_FRAMES)[:, None]
 POSITIONS = walk() * np.float32(10)
 

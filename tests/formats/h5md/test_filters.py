@@ -107,7 +107,8 @@ def test_what_libhdf5_writes_is_decoded(file: h5py.File, name: str, dtype: str) 
 @pytest.mark.parametrize("name", LOSSLESS)
 @pytest.mark.parametrize("chunks", [(1, 1, 1), (1, 5, 1), (7, 1, 3), (23, 37, 3), (64, 64, 3)])
 def test_chunks_of_odd_sizes_are_decoded(file: h5py.File, name: str, chunks: tuple[int, ...]) -> None:
-    values = walk("<f4")
+    # of the smallest chunks fewer, as each costs as much as a large one
+    values = walk("<f4") if np.prod(chunks) > 21 else walk("<f4")[:9, :13].copy()
     dataset = file.create_dataset("x", data=values, chunks=chunks, maxshape=(None, None, None), **LOSSLESS[name])
     assert same_bits(decoded(dataset), values)
 

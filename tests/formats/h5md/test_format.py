@@ -60,9 +60,8 @@ class TestCompressed(H5mdTests):
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_every_conformance_file_gives_what_was_written(case, tmp_path):
-    path = tmp_path / "case.h5md"
-    expected = case.write(path)
+def test_every_conformance_file_gives_what_was_written(case, conformance, tmp_path):
+    path, expected = conformance(case, tmp_path)
     traj = kn.open(path, **expected.options)
     names = [name for name in VECTORS if getattr(expected, name) is not None]
     assert [name for name in VECTORS if name in traj.fields] == names

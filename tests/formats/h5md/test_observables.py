@@ -8,6 +8,8 @@ import kinema as kn
 from kinema.formats.h5md import observables_of
 from kinema.testing.h5md_files import add_element, start_h5md, walk
 
+pytestmark = pytest.mark.usefixtures("nobody_changes_files")
+
 STEPS = np.arange(0, 60, 10)
 
 

@@ -9,6 +9,7 @@ import threading
 import h5py
 import numpy as np
 import pytest
+from hypothesis import settings
 
 import kinema as kn
 from kinema.formats.h5md import H5mdOptions, describe
@@ -272,12 +273,14 @@ def test_damaged_files(tmp_path):
     data = path.read_bytes()
     random = np.random.default_rng(7)
     failed = 0
-    for _ in range(300):
+    for _ in range(3 * settings().max_examples):
         damaged = bytearray(data)
         damaged[int(random.integers(0, len(data)))] ^= 1 << int(random.integers(0, 8))
+        # some file systems flush a file that is written over
+        path.unlink()
         path.write_bytes(damaged)
         try:
-            describe(path)
+            describe(path, options(stored=False))
         except kn.InternalError:
             raise
         except kn.Error as error:

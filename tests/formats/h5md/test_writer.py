@@ -14,6 +14,8 @@ import kinema as kn
 from kinema.formats.hdf5.filters import COMPRESSIONS
 from kinema.testing import random_walk
 
+pytestmark = pytest.mark.usefixtures("nobody_changes_files")
+
 Arrays = dict[str, Any]
 
 

@@ -11,8 +11,9 @@ import numpy as np
 import kinema as kn
 from kinema.notes import collected
 from kinema.testing import random_walk, write_dcd
+from kinema.testing.keepers import files_stay
 
-N_FRAMES, N_ATOMS = 600, 700
+N_FRAMES, N_ATOMS = 300, 700
 
 
 def make_sources(folder: Path) -> None:
@@ -21,14 +22,14 @@ def make_sources(folder: Path) -> None:
     with collected():
         kn.convert(folder / "in.dcd", folder / "in.h5md", compression="gzip")
         for suffix in ("xtc", "trr", "nc", "history"):
-            kn.convert(folder / "in.dcd", folder / f"in.{suffix}", stop=200)
+            kn.convert(folder / "in.dcd", folder / f"in.{suffix}", stop=100)
 
 
 def edited(folder: Path, out: str, **how: Any) -> dict[str, Any]:
     """All edits into files that begin with `out`; what is to be the same whoever makes them."""
     found: dict[str, Any] = {}
     how = {"memory": "48 MiB", **how}
-    with collected():
+    with collected(), files_stay():
         for name, options in {
             "frames": {"compression": "zstd"},
             "atoms": {"layout": "atoms", "compression": "gzip"},

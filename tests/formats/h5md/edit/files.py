@@ -10,6 +10,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 import kinema as kn
+from kinema.testing.amounts import LONG
+from kinema.testing.h5md_files import CASES, ConformanceFile
+
+OTHER_FORMATS = ("mdtraj", "amber_netcdf4", "bare_2d", "bare_2d_chunked", "bare_3d", "bare_without_unit")
+# whose frames are not a file's rows one after another: these are refused, or there are none
+NOT_CUT = ("id_order_changes", "id_with_absent_particles", "time_independent_positions")
+# which differ from another case in what the reader makes of an attribute or a value; where a file is cut or joined both
+# are copied as they are: left out but in a long run
+COPIED_ALIKE = (
+    *("strings_variable_ascii", "strings_fixed_ascii", "strings_fixed_padded", "strings_array_of_one"),
+    *("units_a", "units_sign", "units_words", "units_powers", "gromacs_without_units", "box_without_unit"),
+    *("box_slab", "box_not_periodic", "group_by_path", "velocity_at_half_stride_hold", "image_triclinic"),
+    *("image_fixed_box", "fixed_interval", "box_matrix_fixed", "gzip_shuffle"),
+)
+
+
+def cut_cases() -> list[ConformanceFile]:
+    """Conformance files that can be cut into parts."""
+    left_out = (*OTHER_FORMATS, *NOT_CUT, *(() if LONG else COPIED_ALIKE))
+    return [case for case in CASES if case.name not in left_out]
 
 
 def walk(n_frames: int, n_atoms: int, seed: int = 3) -> NDArray[np.float32]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -28,10 +29,20 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, An
     return path, edited(path, "threads", workers=2)
 
 
+# a session keeps its processes, as each edit would start some by itself
+RUNNERS: dict[str, Callable[[], kn.runners.Runner]] = {
+    "serial": kn.runners.SerialRunner,
+    "processes": lambda: kn.runners.ProcessesRunner(),
+    "dask": lambda: kn.runners.Dask(),
+}
+
+
 @pytest.mark.parametrize(("runner", "workers"), [("serial", None), ("processes", 2), ("processes", 3), ("dask", 2)])
 def test_same_as_threads(folder: tuple[Path, dict[str, Any]], runner: str, workers: int | None) -> None:
     path, expected = folder
-    assert_same(edited(path, "made", runner=runner, workers=workers), expected)
+    made = RUNNERS[runner]()
+    with made.session():
+        assert_same(edited(path, "made", runner=made, workers=workers), expected)
     assert not [found for found in path.rglob("*") if ".part-" in found.name]
 
 

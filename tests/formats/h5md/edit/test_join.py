@@ -13,11 +13,13 @@ import pytest
 
 import kinema as kn
 from kinema.testing import random_walk, write_dcd, write_xtc
-from kinema.testing.h5md_files import CASES, ConformanceFile
+from kinema.testing.amounts import each
+from kinema.testing.h5md_files import ConformanceFile
 
-from .files import compare_objects, compare_trajectories, make_h5md, make_rich, walk
-from .test_repack import OTHER_FORMATS
-from .test_split import MOVING_PARTICLES, WITHOUT_FRAMES, dcd_with_fixed_atoms
+from .files import compare_objects, compare_trajectories, cut_cases, make_h5md, make_rich, walk
+from .test_split import dcd_with_fixed_atoms
+
+pytestmark = pytest.mark.usefixtures("nobody_changes_files")
 
 
 def make_parts(folder: Path, overlap: int = 0, **options: Any) -> tuple[list[Path], np.ndarray[Any, Any]]:
@@ -30,15 +32,10 @@ def make_parts(folder: Path, overlap: int = 0, **options: Any) -> tuple[list[Pat
     return [folder / "a.h5md", folder / "b.h5md"], values
 
 
-@pytest.mark.parametrize("copy", [False, True])
-@pytest.mark.parametrize(
-    "case",
-    [case for case in CASES if case.name not in (*OTHER_FORMATS, *MOVING_PARTICLES, *WITHOUT_FRAMES)],
-    ids=str,
-)
-def test_what_was_split_is_joined(tmp_path: Path, case: ConformanceFile, copy: bool) -> None:
-    source = tmp_path / "in.h5md"
-    options = case.write(source).options
+@pytest.mark.parametrize(("case", "copy"), each(cut_cases(), (False, True)), ids=str)
+def test_what_was_split_is_joined(conformance: Any, tmp_path: Path, case: ConformanceFile, copy: bool) -> None:
+    source, expected = conformance(case, tmp_path)
+    options = expected.options
     known = {name: options[name] for name in ("root", "particles", "units") if name in options}
     axis = {"axis": options["axis"]} if "axis" in options else {}
     length = max(3, kn.open(source, stored=False, **options).n_frames // 4)

@@ -14,13 +14,14 @@ import pytest
 
 import kinema as kn
 from kinema.testing import random_walk, write_dcd, write_xtc
+from kinema.testing.amounts import LONG, each
 from kinema.testing.h5md_files import CASES, ConformanceFile
 
-from .files import compare_objects, compare_trajectories, make_h5md, make_rich
-from .test_repack import OTHER_FORMATS
+from .files import compare_objects, compare_trajectories, cut_cases, make_h5md, make_rich
 
 MOVING_PARTICLES = ("id_order_changes", "id_with_absent_particles")
-WITHOUT_FRAMES = ("time_independent_positions",)
+
+pytestmark = pytest.mark.usefixtures("nobody_changes_files")
 
 
 @pytest.fixture
@@ -96,15 +97,10 @@ def dcd_with_fixed_atoms(n_frames: int) -> bytes:
     return data
 
 
-@pytest.mark.parametrize("length", [2, 3])
-@pytest.mark.parametrize(
-    "case",
-    [case for case in CASES if case.name not in (*OTHER_FORMATS, *MOVING_PARTICLES, *WITHOUT_FRAMES)],
-    ids=str,
-)
-def test_conformance_files(tmp_path: Path, case: ConformanceFile, length: int) -> None:
-    source = tmp_path / "in.h5md"
-    options = case.write(source).options
+@pytest.mark.parametrize(("case", "length"), each(cut_cases(), (2, 3, 4) if LONG else (3, 4)), ids=str)
+def test_conformance_files(conformance: Any, tmp_path: Path, case: ConformanceFile, length: int) -> None:
+    source, expected = conformance(case, tmp_path)
+    options = expected.options
     known = {name: options[name] for name in ("root", "particles", "axis", "units") if name in options}
     n_frames = kn.open(source, stored=False, **options).n_frames
     done = kn.split(source, tmp_path / "parts", frames_per_part=max(length, n_frames // 4), **known)
