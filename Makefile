@@ -82,6 +82,7 @@ test-fast: $(VENV)/.stamp-checked bytecode ## Rust unit tests, and the tests in 
 unexport PYTHONDONTWRITEBYTECODE
 bytecode: $(VENV)/.stamp-packages
 	$(BIN)/python -m compileall -q -j 0 python/kinema
+	$(BIN)/python tools/store_test_bytecode.py
 
 # Kills at random moments: so many of each kind in place of some; their limits of time are for as many.
 KILLS ?= 200
@@ -139,6 +140,7 @@ lint: $(VENV)/.stamp-packages ## formatting, clippy, ruff, mypy, layers, circles
 	$(BIN)/python tools/check_package.py
 	$(BIN)/python tools/third_party_licences.py --check
 	$(BIN)/python tools/check_error_messages.py
+	$(BIN)/python tools/check_test_imports.py
 	$(BIN)/python tools/check_slow_tests.py
 
 format: $(VENV)/.stamp-packages ## bring all code into its form

@@ -6,11 +6,16 @@
 from __future__ import annotations
 
 import faulthandler
+import gc
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
+import tomllib
+import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -27,6 +32,7 @@ settings.load_profile("many" if "KINEMA_TEST_KILLS" in os.environ else "few")
 
 import kinema as kn  # noqa: E402
 from kinema import notes  # noqa: E402
+from kinema.cache.counts import emit_troubles  # noqa: E402
 from kinema.testing import random_walk, write_dcd  # noqa: E402
 from kinema.testing.amounts import wanted_kills  # noqa: E402
 from kinema.testing.programs.children import end_children, restore_sigint, start_child  # noqa: E402
@@ -38,14 +44,41 @@ from kinema.testing.programs.standing_ranks import StandingRanks  # noqa: E402
 HANGS = 2
 
 
+# files of a whole run of the tests, with room to spare
+ROOM = 4 << 30
+
+
+# before the plugin that makes temporary folders
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Tests send SIGINT, also where they run in the background."""
+    """Tests send SIGINT, also where they run in the background; their files lie in memory if that has room."""
     restore_sigint()
+    if config.option.basetemp is None and IN_MEMORY.is_dir() and shutil.disk_usage(IN_MEMORY).free > ROOM:
+        config.option.basetemp = config.stash[OWN_FOLDER] = tempfile.mkdtemp(prefix="kinema-tests-", dir=IN_MEMORY)
     # later on 2 is a file that what tests print goes to
     config.stash[STDERR] = os.dup(2)
+    # what a collection makes stays: to look for garbage in it takes a third of the time
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """From here on garbage is looked for in what tests make alone."""
+    gc.freeze()
+    gc.enable()
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Files of tests that failed stay; where they are is said in the summary."""
+    folder = session.config.stash.get(OWN_FOLDER, None)
+    if folder and exitstatus == 0:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 STDERR = pytest.StashKey[int]()
+# the folder of temporary files that this process has made
+OWN_FOLDER = pytest.StashKey[str]()
+# what tests write to a disk waits for it, at each `fsync` some 20 ms
+IN_MEMORY = Path("/dev/shm")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -61,7 +94,10 @@ SLOW = 30.0
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Keeps which tests were slow, for `make lint`."""
+    """Keeps which tests were slow, for `make lint`; says where the files of tests that failed are."""
+    folder = Path(config.stash.get(OWN_FOLDER, ""))
+    if folder.name and folder.exists():
+        terminalreporter.write_line(f"files of tests that failed are in {folder}: remove it, as it lies in memory")
     seconds: dict[str, float] = defaultdict(float)
     for reports in terminalreporter.stats.values():
         for report in reports:
@@ -88,6 +124,37 @@ def pytest_runtest_teardown() -> Iterator[None]:
         return (yield)
     finally:
         faulthandler.cancel_dump_traceback_later()
+
+
+# kinds of notes that the tests of each module expect
+TESTS = Path(__file__).parent
+NOTES: dict[str, list[str]] = tomllib.loads((TESTS / "notes.toml").read_text())
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """A note that nobody expects fails the test; other warnings go to the summary."""
+    texts: list[str] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", kn.Note)
+        show_others = warnings.showwarning
+
+        def show(message: Any, category: type[Warning], *more: Any) -> None:
+            if issubclass(category, kn.Note):
+                texts.append(str(message))
+            else:
+                show_others(message, category, *more)
+
+        warnings.showwarning = show
+        result = yield
+    module = item.path.relative_to(TESTS).as_posix() if item.path.is_relative_to(TESTS) else ""
+    unexpected = [
+        text
+        for text in texts
+        if not any(re.search(one, text) for one in [*NOTES["everywhere"], *NOTES.get(module, [])])
+    ]
+    assert not unexpected, f"notes that are not in tests/notes.toml: {unexpected}"
+    return result
 
 
 # -- fixtures ----------------------------------------------------------------------------------------------------------
@@ -137,8 +204,10 @@ def golden() -> Path:
 
 @pytest.fixture(autouse=True)
 def _forget_notes() -> None:
-    """What was a warning in another test is one again."""
+    """What was a warning in another test is one again; what node caches of another one still say is no note of this."""
     notes._ONCE.clear()
+    with notes.collected():
+        emit_troubles()
 
 
 @pytest.fixture

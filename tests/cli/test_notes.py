@@ -105,6 +105,7 @@ def test_commands_that_open_a_file(run_kinema: Any, files: Any, tmp_path: Path, 
     assert [f"note: {note}" for note in one["notes"]] == lines
 
 
+@pytest.mark.filterwarnings("default:Element information is missing")
 def test_what_libraries_warn_of_is_a_line(tmp_path: Path, adk_dcd: Any, capsys: Any) -> None:
     from MDAnalysisTests.datafiles import PDB_small
 

@@ -411,9 +411,7 @@ def _load(path: str) -> Any:
         with warnings.catch_warnings():
             # a topology needs no coordinates
             warnings.filterwarnings("ignore", message="No coordinate reader found")
-            # a TPR file has some, for which MDAnalysis decodes all of it a second time: no reader has this name
-            more = {"topology_format": "TPR", "format": "NONE"} if kind.lower() == ".tpr" else {}
-            return mda.Universe(path, **more)
+            return mda.Universe(path)
     except Exception as error:  # MDAnalysis' parsers raise errors of any class
         raise ArgumentError(f"{path}: MDAnalysis cannot read this topology{_reason(path, error)}", path=path) from None
 

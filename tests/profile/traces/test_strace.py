@@ -107,6 +107,16 @@ def test_a_log_by_hand(tmp_path: Path) -> None:
     assert [one["args"]["error"] for one in events if "error" in one["args"]] == ["ENOENT", "EACCES", "EIO"]
 
 
+def test_files_in_memory_are_files(tmp_path: Path) -> None:
+    # those of a node cache
+    paths = ["/dev/shm/cache/a", "/dev/shmem", "/dev/null", "/sys/a", "/system"]
+    lines = [f'1 1700000000.00000{n}000 read(3<{path}>, "", 3) = 3 <0.000000010>\n' for n, path in enumerate(paths)]
+    (tmp_path / "a.log").write_text("".join(lines))
+    events, left_out = imported(tmp_path / "a.log")
+    assert [one["file"] for one in events] == ["/dev/shm/cache/a", "/system"]
+    assert left_out.total() == 3
+
+
 def test_the_summary_of_a_log(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_text(LOG)
     with (tmp_path / "strace-node0-100.pfw").open("wb") as out:

@@ -56,8 +56,8 @@ _DESCRIPTOR = re.compile(r"(?:^|[(, ])(?:-?\d+|AT_FDCWD)<((?:[^<>\\]|\\.)*)>")
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _ESCAPE = re.compile(rb"\\([0-7]{1,3}|.)")
 _LETTERS = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"v": b"\v", b"f": b"\f", b"b": b"\b", b"a": b"\a"}
-# what is no file of a file system
-_NO_FILES = ("/dev/", "/proc/", "/sys/")
+# what is no file of a file system; files in memory, as those of a node cache, are
+_NO_FILES = re.compile(r"/(dev(?!/shm/)|proc|sys)(/|$)")
 
 
 @dataclass(eq=False)
@@ -181,7 +181,7 @@ class _Kept:
 
     def reason_against(self, path: str | None) -> str | None:
         """Why calls on a path are left out, in words; None for those that are kept."""
-        if path is None or not path.startswith("/") or path.startswith(_NO_FILES) or path == "/dev":
+        if path is None or not path.startswith("/") or _NO_FILES.match(path):
             return "on pipes, sockets, devices, memory, /proc and /sys"
         if _is_in(path, self._without):
             return "on the trace itself"

@@ -14,12 +14,14 @@ __all__ = ["Lanes", "marked"]
 
 
 class Lanes(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
-    """The tests that are marked `processes` are one unit of work, the other tests of each module another one."""
+    """Units of work: tests marked `processes` of tests/runners, those of other folders, other tests of each module."""
 
     def _split_scope(self, nodeid: str) -> str:
         module, _, function = nodeid.partition("::")
         names = _marked_names(self.config.rootpath / module)
-        return "processes" if names & {"", function.partition("[")[0].partition("::")[0]} else module
+        if names & {"", function.partition("[")[0].partition("::")[0]}:
+            return "processes of runners" if module.startswith("tests/runners/") else "processes"
+        return module
 
     def schedule(self) -> None:
         """As its base, but a worker in place of a lost one gets two units: it runs a test when it knows the next."""
