@@ -12,7 +12,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 import tomllib
 import warnings
@@ -48,13 +47,11 @@ HANGS = 2
 ROOM = 4 << 30
 
 
-# before the plugin that makes temporary folders
-@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Tests send SIGINT, also where they run in the background; their files lie in memory if that has room."""
     restore_sigint()
-    if config.option.basetemp is None and IN_MEMORY.is_dir() and shutil.disk_usage(IN_MEMORY).free > ROOM:
-        config.option.basetemp = config.stash[OWN_FOLDER] = tempfile.mkdtemp(prefix="kinema-tests-", dir=IN_MEMORY)
+    if IN_MEMORY.is_dir() and shutil.disk_usage(IN_MEMORY).free > ROOM:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(IN_MEMORY))
     # later on 2 is a file that what tests print goes to
     config.stash[STDERR] = os.dup(2)
     # what a collection makes stays: to look for garbage in it takes a third of the time
@@ -67,16 +64,7 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """Files of tests that failed stay; where they are is said in the summary."""
-    folder = session.config.stash.get(OWN_FOLDER, None)
-    if folder and exitstatus == 0:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
 STDERR = pytest.StashKey[int]()
-# the folder of temporary files that this process has made
-OWN_FOLDER = pytest.StashKey[str]()
 # what tests write to a disk waits for it, at each `fsync` some 20 ms
 IN_MEMORY = Path("/dev/shm")
 
@@ -94,10 +82,7 @@ SLOW = 30.0
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Keeps which tests were slow, for `make lint`; says where the files of tests that failed are."""
-    folder = Path(config.stash.get(OWN_FOLDER, ""))
-    if folder.name and folder.exists():
-        terminalreporter.write_line(f"files of tests that failed are in {folder}: remove it, as it lies in memory")
+    """Keeps which tests were slow, for `make lint`."""
     seconds: dict[str, float] = defaultdict(float)
     for reports in terminalreporter.stats.values():
         for report in reports:

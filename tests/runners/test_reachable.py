@@ -40,10 +40,9 @@ def _reachable(folder: Path) -> dict[str, list[str]]:
             # those of programs that run besides are none of this family's
             found["memory"] += memory
             found["processes"].append(str(process.pid))
-    # files of the tests, and folders of `kinema scaling` that another test runs, are none of this family's
-    others = ("kinema-tests-", "kinema-scaling.")
+    # folders of `kinema scaling` that another test runs are none of this family's
     names = [name for name in os.listdir("/dev/shm") if "kinema" in name]
-    found["memory"] += [name for name in names if not name.startswith(others)]
+    found["memory"] += [name for name in names if not name.startswith("kinema-scaling.")]
     found["open"] = [f"{one.name} {stat.S_IMODE(one.stat().st_mode):o}" for one in folder.iterdir()]
     return found
 
