@@ -37,14 +37,14 @@ from kinema.writing.output_file import write_index
 if TYPE_CHECKING:
     from kinema.cache.node_cache import NodeCache, NodeCacheChoice
 
-__all__ = ["open", "open_written", "read_atoms", "topology_of"]
+__all__ = ["files_stay", "open", "read_atoms", "topology_of"]
 
 P = ParamSpec("P")
 
 # of the options of HDF5 files those that mean something, or nothing, for every format
 _OF_ALL_FORMATS = ("units", "axis", "absent")
-# whether `open_written` opens
-_WRITTEN_HERE: ContextVar[bool] = ContextVar("_WRITTEN_HERE", default=False)
+# whether `files_stay`
+_FILES_STAY: ContextVar[bool] = ContextVar("_FILES_STAY", default=False)
 # transformations of MDAnalysis -> what does the same
 _INSTEAD = {
     "unwrap": "kinema.transforms.whole(...)",
@@ -275,7 +275,7 @@ def open(
             describe=describe,
             external=Describer(others),
             write_index=write_index if stored else None,
-            settled=_WRITTEN_HERE.get(),
+            settled=_FILES_STAY.get(),
             node_cache=None if cache is None else cache.core,
         )
     opening = {"trajectory": time.perf_counter() - began}
@@ -320,16 +320,17 @@ def open(
     return Trajectory(core, known, hdf5=options, opening=opening, stated=stated, given=files)
 
 
-def open_written(path: str, *, absent: str = "error") -> Trajectory:
-    """A file that this process has written and that nobody changes, of which nothing is stored.
+@contextmanager
+def files_stay() -> Iterator[None]:
+    """Files that are opened in it with stored=False are read at once: nobody changes them while they are open.
 
     Other files are waited for until a later change would show in their times, 20 ms after the last one.
     """
-    token = _WRITTEN_HERE.set(True)
+    token = _FILES_STAY.set(True)
     try:
-        return open(path, stored=False, absent=absent)
+        yield
     finally:
-        _WRITTEN_HERE.reset(token)
+        _FILES_STAY.reset(token)
 
 
 def _chosen_cache(choice: NodeCacheChoice, names: Sequence[str]) -> NodeCache | None:

@@ -10,14 +10,14 @@ import shutil
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from kinema import _core, opening
+from kinema import _core
+from kinema.opening import files_stay
 
-__all__ = ["KeeperTests", "files_stay", "nobody_changes_files", "rewrite_middle", "settle"]
+__all__ = ["KeeperTests", "nobody_changes_files", "rewrite_middle", "settle"]
 
 # how far apart the places are that are tried
 _STRIDE = 997
@@ -33,22 +33,9 @@ def settle(path: Path) -> None:
     raise AssertionError(f"{path}: its time of change is to come by the clock of this machine")
 
 
-@contextmanager
-def files_stay() -> Iterator[None]:
-    """Files that are opened in it with stored=False are read at once, as nobody changes them while they are open.
-
-    `kinema.open` waits 20 ms for a file that was just written, so that any later change would show in its times.
-    """
-    token = opening._WRITTEN_HERE.set(True)
-    try:
-        yield
-    finally:
-        opening._WRITTEN_HERE.reset(token)
-
-
 @pytest.fixture
 def nobody_changes_files() -> Iterator[None]:
-    """`files_stay` for a whole test: `pytestmark = pytest.mark.usefixtures("nobody_changes_files")`."""
+    """`kinema.opening.files_stay` for a whole test: `pytestmark = pytest.mark.usefixtures("nobody_changes_files")`."""
     with files_stay():
         yield
 

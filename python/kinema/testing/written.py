@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+import kinema as kn
 from kinema.frame import VECTOR_FIELDS, Block
 from kinema.notes import collected
-from kinema.opening import open_written
+from kinema.opening import files_stay
 
 __all__ = ["GivenFrames", "lost_aspects", "read_frames"]
 
@@ -110,8 +111,8 @@ class GivenFrames:
 
 def read_frames(path: str | os.PathLike[str], dtype: str = "float32") -> GivenFrames:
     """All frames of a file that this process has written, with all that it has."""
-    with collected():
-        trajectory = open_written(os.fspath(path), absent="nan")
+    with collected(), files_stay():
+        trajectory = kn.open(path, stored=False, absent="nan")
         trajectory.scan()
         names = [name for name in VECTOR_FIELDS if name in trajectory.fields]
         found = trajectory.read(fields=names, dtype=dtype)

@@ -116,8 +116,8 @@ def _compare(
     copy: ComparedFile, path: str, verify: Verification, *, workers: int, memory: int, progress: ProgressChoice
 ) -> int:
     source = copy.source
-    with collected():
-        written = opening.open_written(path)
+    with collected(), opening.files_stay():
+        written = opening.open(path, stored=False)
         written.scan()
     _check_number(copy, "frames", len(source), written.n_frames)
     _check_number(copy, "atoms", source.n_atoms, written.n_atoms)
