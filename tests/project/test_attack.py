@@ -28,7 +28,7 @@ faults._saved = saved""",
     "forged indices": """
 read = indices._read
 def believed(path, stored, window):
-    n_frames, values = read(path, False, window)
+    n_frames, values = read(path, stored, window)
     return n_frames - stored, values
 indices._read = believed""",
     "cells, times and steps through writers": """
@@ -92,5 +92,6 @@ def test_planted_faults_are_found_and_seeds_find_them_again(printed: tuple[str, 
         if found or f"`{name}` | 0 | 0 | not tried: strace" not in said:
             assert code == "1", said
             assert {int(seed) for seed in found} <= set(range(SEED, SEED + TRIALS_OF[name]))
+    assert re.search("^broken: forged indices, .* frames, expected [0-9]+, or other values$", said, re.MULTILINE)
     (line,) = set(re.findall(rf"^broken: wrong command lines, seed {SEED}: .*$", said, re.MULTILINE))
     assert said.count(line) == 2
