@@ -68,7 +68,7 @@ test-rust: $(VENV)/.stamp-packages
 	$(TIMED) "build of the Rust tests" $(CARGO_TEST) --no-run
 	MDANALYSIS_TESTS_DATA=$$($(BIN)/python tools/test_data_folder.py) $(TIMED) "Rust tests" $(CARGO_TEST) -- --include-ignored
 
-# Two lanes (kinema.testing.programs.lanes): one process for the tests that wait for processes of their own, and one for each core.
+# One more than cores: tests of processes, which wait, have lanes of their own (kinema.testing.programs.lanes).
 TEST_PROCESSES ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count() + 1)')
 PYTEST := $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadscope --durations 0 --durations-min 10
 test-python: $(VENV)/.stamp-checked bytecode
@@ -76,7 +76,8 @@ test-python: $(VENV)/.stamp-checked bytecode
 
 test-fast: $(VENV)/.stamp-checked bytecode ## Rust unit tests, and the tests in process of what changed since the branch main
 	$(CARGO_TEST) --lib
-	folders=$$($(PYTHON) tools/changed_tests.py) && $(PYTEST) -m "not processes" $$folders
+	folders=$$($(PYTHON) tools/changed_tests.py) && \
+		{ test -z "$$folders" || $(PYTEST) -m "not processes" $$folders; }
 
 # A child process that compiles the package again, because nobody may store bytecode, takes twice as long to start.
 unexport PYTHONDONTWRITEBYTECODE

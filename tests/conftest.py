@@ -43,8 +43,9 @@ from kinema.testing.programs.standing_ranks import StandingRanks  # noqa: E402
 HANGS = 2
 
 
-# files of a whole run of the tests, with room to spare
-ROOM = 4 << 30
+# what tests write to a disk waits for it, at each `fsync` some 20 ms; and room for the files of a whole run
+IN_MEMORY, ROOM = Path("/dev/shm"), 4 << 30
+STDERR = pytest.StashKey[int]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -62,11 +63,6 @@ def pytest_collection_finish() -> None:
     """From here on garbage is looked for in what tests make alone."""
     gc.freeze()
     gc.enable()
-
-
-STDERR = pytest.StashKey[int]()
-# what tests write to a disk waits for it, at each `fsync` some 20 ms
-IN_MEMORY = Path("/dev/shm")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -133,11 +129,8 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
         warnings.showwarning = show
         result = yield
     module = item.path.relative_to(TESTS).as_posix() if item.path.is_relative_to(TESTS) else ""
-    unexpected = [
-        text
-        for text in texts
-        if not any(re.search(one, text) for one in [*NOTES["everywhere"], *NOTES.get(module, [])])
-    ]
+    expected = re.compile("|".join([*NOTES["everywhere"], *NOTES.get(module, [])]))
+    unexpected = [text for text in texts if not expected.search(text)]
     assert not unexpected, f"notes that are not in tests/notes.toml: {unexpected}"
     return result
 
