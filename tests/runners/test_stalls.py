@@ -131,6 +131,8 @@ def test_a_worker_that_is_stopped_is_noted(
             _stop(self.process)
         order(self, piece)
 
+    # the other one may have to wait for a core
+    resuming.meant = re.compile("SIGCONT").search
     monkeypatch.setattr(worker_pool.WorkerHandle, "order", order_and_stop)
     if of == "pass":
         with pytest.warns(kn.Note, match="SIGCONT"):
@@ -168,6 +170,7 @@ def test_a_worker_that_is_stopped_within_a_message_is_noted(
             _stop(self.process)
         return receive(self)
 
+    resuming.meant = re.compile("SIGCONT").search
     monkeypatch.setattr(worker_pool.WorkerHandle, "receive", stop_and_receive)
     with notes.collected() as found:
         (value,) = ProcessesRunner().map(bytes, [20_000_000], workers=1)
