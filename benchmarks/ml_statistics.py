@@ -25,8 +25,8 @@ import numpy as np
 
 import kinema.ml
 from kinema import _core
-from kinema.notes import collected
-from kinema.resources import worker_count
+from kinema.base.notes import collected
+from kinema.base.resources import worker_count
 
 TRIES = 7
 GOAL = 1.1

@@ -16,7 +16,7 @@ import numpy as np
 
 import kinema as kn
 from cases import Goal, selected_atoms
-from kinema.notes import collected
+from kinema.base.notes import collected
 
 __all__ = ["netcdf"]
 

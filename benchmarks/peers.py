@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.resources import peak_memory
+from kinema.base.resources import peak_memory
 
 _CHUNK = 200  # frames that mdtraj reads at a time; more are no faster
 _WARP_CHUNK = 64  # frames that warp-md reads at a time; from its default to 4096 nothing is faster beyond noise

@@ -17,13 +17,13 @@ from pathlib import Path
 
 import numpy as np
 
+from kinema.base.tracing import span
 from kinema.ml import Loader, SampleDataset
 from kinema.profile import record, side_by_side
 from kinema.studies.files import forget
 from kinema.studies.sample_loading.design import LAYOUTS
 from kinema.studies.sample_loading.layouts import Samples, write_layout
 from kinema.studies.sample_loading.loops import loops_of
-from kinema.tracing import span
 
 # layout, program and label of each column
 COLUMNS = (

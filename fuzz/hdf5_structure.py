@@ -38,7 +38,7 @@ import numpy as np
 import kinema as kn
 from kinema.cli import exit_codes
 from kinema.cli import main as main_of_kinema
-from kinema.errors import Error, InternalError
+from kinema.base.errors import Error, InternalError
 from kinema.formats.hdf5.trust import verdicts
 from kinema.testing.h5md_files import CASES
 

@@ -30,7 +30,7 @@ from kinema.cache.markers import read_marker
 from kinema.cli.jobs.job import checked_job
 from kinema.cli.jobs.template import template
 from kinema.cli.jobs.text import read_text
-from kinema.errors import Error, InternalError
+from kinema.base.errors import Error, InternalError
 from kinema.execution.checkpoint.file import load
 from kinema.profile.traces import read_trace, summarise
 from kinema.selection.gromacs_index import read_groups

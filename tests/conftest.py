@@ -30,7 +30,7 @@ settings.register_profile("many", deadline=None, database=None, max_examples=100
 settings.load_profile("many" if "KINEMA_TEST_KILLS" in os.environ else "few")
 
 import kinema as kn  # noqa: E402
-from kinema import notes  # noqa: E402
+from kinema.base import notes  # noqa: E402
 from kinema.cache.counts import emit_troubles  # noqa: E402
 from kinema.testing import random_walk, write_dcd  # noqa: E402
 from kinema.testing.amounts import wanted_kills  # noqa: E402

@@ -1,7 +1,7 @@
 """Checks the form of error messages: lower case at the start, no full stop at the end, one line.
 
 It reads literal messages only: those of `Error::new`, `Error::corrupt` and `Error::io` in Rust, and those
-given to the classes of `kinema.errors` in Python. What a program prints otherwise is none of its business.
+given to the classes of `kinema.base.errors` in Python. What a program prints otherwise is none of its business.
 """
 
 import ast
@@ -54,7 +54,7 @@ def literal(node: ast.expr) -> str | None:
 
 
 def error_classes(errors: Path) -> set[str]:
-    """Names of all classes of kinema/errors.py."""
+    """Names of all classes of kinema/base/errors.py."""
     return {node.name for node in ast.parse(errors.read_text()).body if isinstance(node, ast.ClassDef)}
 
 
@@ -80,7 +80,7 @@ def check(root: Path) -> list[str]:
             if why := complaint(message):
                 wrong.append(f"{file.relative_to(root)}:{line}: message {why}: {message!r}")
     package = root / "python/kinema"
-    classes = error_classes(package / "errors.py")
+    classes = error_classes(package / "base" / "errors.py")
     for file in sorted(package.rglob("*.py")):
         for line, message in python_messages(file.read_text(), classes):
             if why := complaint(message):

@@ -19,10 +19,10 @@ from kinema._core import TRACE_ERROR, __version__, trace_enabled
 from kinema.formats.registry import FormatInfo, formats
 
 if TYPE_CHECKING:
-    from kinema import analysis, cache, errors, runners, studies, transforms
+    from kinema import analysis, cache, runners, studies, transforms
     from kinema.analysis import RMSD, RMSF, Analysis, RadiusOfGyration
-    from kinema.checking import CheckReport, Problem, check
-    from kinema.errors import (
+    from kinema.base import errors
+    from kinema.base.errors import (
         ArgumentError,
         CancelledError,
         CorruptFileError,
@@ -39,6 +39,9 @@ if TYPE_CHECKING:
         WaitTimeoutError,
         WorkerError,
     )
+    from kinema.base.notes import Note
+    from kinema.base.tracing.recording import trace
+    from kinema.checking import CheckReport, Problem, check
     from kinema.execution.run import run
     from kinema.formats.h5md.edit.join import Joined, join
     from kinema.formats.h5md.edit.layout import FileLayout, layout_of
@@ -46,7 +49,6 @@ if TYPE_CHECKING:
     from kinema.formats.h5md.edit.split import Split, split
     from kinema.formats.salvage import Salvaged, salvage
     from kinema.frame import Block, Frame, Gap, Part
-    from kinema.notes import Note
     from kinema.opening import open, read_atoms
     from kinema.runners import Timings
     from kinema.selection.atom_table import Atoms
@@ -54,7 +56,6 @@ if TYPE_CHECKING:
     from kinema.selection.frames import FrameSelection
     from kinema.selection.time_range import frames_between
     from kinema.selection.topology import Topology
-    from kinema.tracing.recording import trace
     from kinema.trajectory import Trajectory
     from kinema.writing import tables as output
     from kinema.writing.convert import Converted, convert
@@ -127,7 +128,7 @@ __all__ = [
 _MODULES = {
     "analysis": "kinema.analysis",
     "cache": "kinema.cache",
-    "errors": "kinema.errors",
+    "errors": "kinema.base.errors",
     "output": "kinema.writing.tables",
     "runners": "kinema.runners",
     "studies": "kinema.studies",
@@ -137,7 +138,7 @@ _MODULES = {
 _NAMES = {
     "kinema.analysis": ("RMSD", "RMSF", "Analysis", "RadiusOfGyration"),
     "kinema.checking": ("CheckReport", "Problem", "check"),
-    "kinema.errors": (
+    "kinema.base.errors": (
         "ArgumentError",
         "CancelledError",
         "CorruptFileError",
@@ -161,7 +162,7 @@ _NAMES = {
     "kinema.formats.h5md.edit.repack": ("Repacked", "repack"),
     "kinema.formats.h5md.edit.split": ("Split", "split"),
     "kinema.frame": ("Block", "Frame", "Gap", "Part"),
-    "kinema.notes": ("Note",),
+    "kinema.base.notes": ("Note",),
     "kinema.opening": ("open", "read_atoms"),
     "kinema.runners": ("Timings",),
     "kinema.selection.atom_table": ("Atoms",),
@@ -169,14 +170,14 @@ _NAMES = {
     "kinema.selection.frames": ("FrameSelection",),
     "kinema.selection.time_range": ("frames_between",),
     "kinema.selection.topology": ("Topology",),
-    "kinema.tracing.recording": ("trace",),
+    "kinema.base.tracing.recording": ("trace",),
     "kinema.trajectory": ("Trajectory",),
     "kinema.writing.convert": ("Converted", "convert"),
     "kinema.writing.writer": ("Writer",),
 }
 # KINEMA_TRACE has begun a trace, or could not
 if trace_enabled() or TRACE_ERROR is not None:
-    import_module("kinema.tracing.recording").begin_of_environment()
+    import_module("kinema.base.tracing.recording").begin_of_environment()
 
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names}
 

@@ -10,9 +10,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from kinema.errors import ArgumentError, MemoryLimitError
-from kinema.printable import shortest
-from kinema.values import dataclass
+from kinema.base.errors import ArgumentError, MemoryLimitError
+from kinema.base.printable import shortest
+from kinema.base.values import dataclass
 
 __all__ = [
     "VECTOR_FIELDS",

@@ -14,10 +14,12 @@ from dataclasses import fields as dataclass_fields
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, cast
 
 from kinema import _core
-from kinema.choices import EXTERNAL as EXTERNAL_FILES
-from kinema.choices import INDEX, ON_TRUNCATED, OVERLAP, check_choice, renamed
-from kinema.errors import ArgumentError, CorruptFileError, Error, FileNotFound, UnsupportedFormatError
-from kinema.files import file_names, is_hdf5
+from kinema.base.choices import EXTERNAL as EXTERNAL_FILES
+from kinema.base.choices import INDEX, ON_TRUNCATED, OVERLAP, check_choice, renamed
+from kinema.base.errors import ArgumentError, CorruptFileError, Error, FileNotFound, UnsupportedFormatError
+from kinema.base.input_files import file_names, is_hdf5
+from kinema.base.notes import emit
+from kinema.base.resources import default_open_files
 from kinema.following.patterns import GivenFiles
 from kinema.formats import h5md
 from kinema.formats.dlpoly import DLPOLY, DlpolyAtoms
@@ -25,8 +27,6 @@ from kinema.formats.dlpoly import has_atoms as has_dlpoly_atoms
 from kinema.formats.external import Describer, ExternalOptions
 from kinema.formats.external_frames import EXTERNAL, check_stated
 from kinema.frame import VECTOR_FIELDS, Frame
-from kinema.notes import emit
-from kinema.resources import default_open_files
 from kinema.selection.atom_table import Atoms
 from kinema.selection.topology import Topology, is_atom_group, is_universe
 from kinema.selection.universe import files_of_universe, options_of_universe

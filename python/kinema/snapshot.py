@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.errors import ArgumentError
-from kinema.values import dataclass
+from kinema.base.errors import ArgumentError
+from kinema.base.values import dataclass
 
 __all__ = [
     "FETCHED",

@@ -19,10 +19,10 @@ import pytest
 import kinema as kn
 from kinema.analysis import ANALYSES
 from kinema.analysis.declaration import arguments_of, takes_select
+from kinema.base.notes import collected
 from kinema.cli import main
 from kinema.execution.following import follow
 from kinema.execution.results_file import ResultArray
-from kinema.notes import collected
 from kinema.testing.amounts import LONG
 from kinema.testing.analyses import every_analysis, examples_of, option_words, write_peptide
 from kinema.testing.programs.children import start_child
@@ -81,7 +81,7 @@ def test_together_on_other_runners(folder: Path, expected: list[Any], runner: st
 
 
 RANKS = """
-from kinema.notes import collected
+from kinema.base.notes import collected
 from kinema.testing.analyses import every_analysis
 from kinema.testing.runner_work import assert_same
 with collected():

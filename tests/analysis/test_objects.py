@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import kinema as kn
-from kinema.printable import html_table
+from kinema.base.printable import html_table
 
 
 def restored(analysis):

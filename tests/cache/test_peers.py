@@ -22,12 +22,12 @@ import pytest
 
 import kinema as kn
 from kinema import _core
+from kinema.base.notes import collected
 from kinema.cache import NodeServer, await_ready, publish, published
 from kinema.cache.keys import user_key
 from kinema.cache.markers import read_marker, write_marker
 from kinema.cache.node_files import NodeFiles
 from kinema.ml import SampleDataset
-from kinema.notes import collected
 from kinema.testing.programs.children import start_child
 
 pytestmark = pytest.mark.usefixtures("own_key")
@@ -379,7 +379,7 @@ def test_a_signed_marker_of_a_huge_file_takes_no_memory_and_no_disk(tmp_path: Pa
 
 
 PRODUCER = """
-from kinema.notes import collected
+from kinema.base.notes import collected
 from kinema.testing.programs.children import kill_at_random
 root, shared = {root!r}, {shared!r}
 

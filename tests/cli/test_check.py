@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import kinema as kn
-from kinema.notes import collected
+from kinema.base.notes import collected
 from kinema.testing import random_walk, write_netcdf, write_trr
 from kinema.testing.h5md_files import CASES
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import kinema as kn
-from kinema.notes import collected
+from kinema.base.notes import collected
 from kinema.testing.amounts import each
 from kinema.testing.programs.children import start_child
 

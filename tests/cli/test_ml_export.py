@@ -19,7 +19,7 @@ from MDAnalysisTests import datafiles
 
 import kinema as kn
 import kinema.ml
-from kinema.notes import collected
+from kinema.base.notes import collected
 from kinema.testing.programs.children import start_child
 
 RunKinema = Callable[..., "subprocess.CompletedProcess[str]"]

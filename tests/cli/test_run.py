@@ -17,11 +17,11 @@ import pytest
 from tests.cli.test_checkpoints import SCRIPT
 
 from kinema.analysis import ANALYSES
+from kinema.base.errors import ArgumentError, Error
 from kinema.cli.jobs.job import Job, checked_job
 from kinema.cli.jobs.keys import keys_of
 from kinema.cli.jobs.template import template
 from kinema.cli.jobs.text import MOST_BYTES, read_text, with_settings
-from kinema.errors import ArgumentError, Error
 
 JOB = """\
 [trajectory]

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import kinema as kn
-from kinema.notes import collected, emit
-from kinema.printable import printable, printable_lines
+from kinema.base.notes import collected, emit
+from kinema.base.printable import printable, printable_lines
 from kinema.testing import random_walk, write_dcd, write_h5md
 from kinema.testing.amounts import pairs
 from kinema.testing.synthetic import synthetic

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import kinema as kn
-from kinema.execution.checkpoint.code_identity import code_digest
+from kinema.base.code_identity import code_digest
 
 MODULE = """
 import functools
@@ -122,7 +122,7 @@ EVERY = {
 
 PRINT = """
 import importlib, sys
-from kinema.execution.checkpoint.code_identity import code_digest
+from kinema.base.code_identity import code_digest
 for folder in sys.argv[1:]:
     sys.path.insert(0, folder)
     importlib.invalidate_caches()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinema.errors import CorruptFileError, FileNotFound, TruncatedFileError
+from kinema.base.errors import CorruptFileError, FileNotFound, TruncatedFileError
 from kinema.execution.checkpoint.counted import CountedBytes, packed, unpacked
 
 MIB = 1 << 20

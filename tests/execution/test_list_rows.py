@@ -11,7 +11,7 @@ import pytest
 
 import kinema as kn
 from kinema import _core
-from kinema.errors import CorruptFileError
+from kinema.base.errors import CorruptFileError
 from kinema.execution.checkpoint.counted import CountedBytes
 from kinema.execution.results_file import ResultDataset, ResultFile
 from kinema.testing import random_walk, write_dcd

@@ -419,7 +419,7 @@ def rows(block):
 MEMORY = """
 import os, sys
 import kinema as kn
-from kinema.resources import peak_memory
+from kinema.base.resources import peak_memory
 
 path, out, runner = sys.argv[1:]
 sys.path.insert(0, os.path.dirname(path))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import kinema as kn
-from kinema.progress import report_slowest
+from kinema.base.progress import report_slowest
 from kinema.testing import random_walk, write_dcd
 
 

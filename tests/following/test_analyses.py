@@ -14,7 +14,7 @@ import pytest
 from tests.following.writers import Made, Program, Stage, appending, extending, make
 
 import kinema as kn
-from kinema.notes import collected
+from kinema.base.notes import collected
 from kinema.testing.programs.children import start_child
 
 N_FRAMES = 30

@@ -16,7 +16,7 @@ import pytest
 from tests.following.writers import BYTE_FORMATS, SEEDS, Made, Program, Stage, Steps, make
 
 import kinema as kn
-from kinema.notes import collected
+from kinema.base.notes import collected
 from kinema.testing import random_walk
 from kinema.testing.amounts import pairs
 

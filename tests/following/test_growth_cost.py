@@ -11,7 +11,7 @@ import pytest
 from tests.following.writers import BYTE_FORMATS, make
 
 import kinema as kn
-from kinema.notes import collected
+from kinema.base.notes import collected
 
 
 @pytest.fixture(autouse=True)

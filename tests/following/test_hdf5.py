@@ -14,9 +14,9 @@ import pytest
 from tests.following.writers import N_ATOMS, Program, Stage, Steps
 
 import kinema as kn
-from kinema.errors import RewoundError
+from kinema.base.errors import RewoundError
+from kinema.base.notes import collected
 from kinema.following import when_there
-from kinema.notes import collected
 from kinema.testing import random_walk
 from kinema.testing.amounts import LONG
 from kinema.testing.programs.children import start_child

@@ -11,8 +11,8 @@ import pytest
 from tests.following.writers import N_ATOMS
 
 import kinema as kn
+from kinema.base.notes import collected
 from kinema.following import when_there
-from kinema.notes import collected
 from kinema.testing import random_walk
 from kinema.testing.programs.children import start_child
 

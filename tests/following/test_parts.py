@@ -13,9 +13,9 @@ from tests.following.test_schedules import check, values
 from tests.following.writers import SEEDS, Made, Program, Stage, Steps, appending, extending, make
 
 import kinema as kn
+from kinema.base.notes import collected
 from kinema.following.patterns import GivenFiles
 from kinema.following.until import Until
-from kinema.notes import collected
 
 
 @pytest.fixture(autouse=True)

@@ -16,8 +16,8 @@ from tests.following.test_schedules import check
 from tests.following.writers import Program, Stage, Steps, make
 
 import kinema as kn
+from kinema.base.notes import collected
 from kinema.ml import FrameDataset
-from kinema.notes import collected
 from kinema.testing.programs.children import start_child
 
 pytestmark = pytest.mark.processes

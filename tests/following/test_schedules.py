@@ -23,7 +23,7 @@ from tests.following.writers import (
 )
 
 import kinema as kn
-from kinema.notes import collected
+from kinema.base.notes import collected
 from kinema.testing.amounts import pairs
 
 N_FRAMES = 12

@@ -14,11 +14,11 @@ from tests.following.writers import make
 
 import kinema as kn
 from kinema.analysis.growing_outputs import GrowingOutputs
+from kinema.base.errors import FileNotFound
+from kinema.base.notes import collected
 from kinema.cache import waiting
 from kinema.cache.waiting import Watch
-from kinema.errors import FileNotFound
 from kinema.following import when_there
-from kinema.notes import collected
 from kinema.testing.programs.children import start_child
 
 

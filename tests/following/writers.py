@@ -19,8 +19,8 @@ import pytest
 from numpy.typing import NDArray
 
 import kinema as kn
+from kinema.base.notes import collected
 from kinema.following import follow
-from kinema.notes import collected
 from kinema.opening import files_stay
 from kinema.testing import random_walk
 from kinema.testing.amounts import wanted_kills

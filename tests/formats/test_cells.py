@@ -14,8 +14,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import kinema as kn
 from kinema import transforms
+from kinema.base.notes import collected
 from kinema.interop.mdanalysis import KinemaReader
-from kinema.notes import collected
 from kinema.testing.amounts import pairs
 
 pytestmark = pytest.mark.usefixtures("nobody_changes_files")

@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 import kinema as kn
-from kinema.notes import collected
+from kinema.base.notes import collected
 from kinema.testing import random_walk, write_dcd, write_trr, write_xtc
 
 POSITIONS = random_walk(4, 12)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import kinema as kn
-from kinema.notes import collected
+from kinema.base.notes import collected
 from kinema.testing import FormatTests, Golden, history_bytes, random_walk, write_history
 from kinema.testing.dlpoly_files import DL_POLY_3
 

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 import kinema as kn
-from kinema.notes import collected
+from kinema.base.notes import collected
 from kinema.testing import FormatTests, Golden, random_walk
 
 FORCE = 0.01  # kJ/(mol angstrom) in Da angstrom/ps^2

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import kinema as kn
-from kinema.notes import collected
+from kinema.base.notes import collected
 from kinema.testing import FormatTests, Golden, open_recorded, random_walk, unformatted_bytes
 
 FORCE = 0.01  # kJ/(mol angstrom) in Da angstrom/ps^2

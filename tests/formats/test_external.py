@@ -16,9 +16,9 @@ import pytest
 from MDAnalysisTests import datafiles as data
 
 import kinema as kn
+from kinema.base.notes import collected
 from kinema.formats.external import Describer, ExternalOptions
 from kinema.formats.external_frames import reader_class
-from kinema.notes import collected
 from kinema.testing import FormatTests, Golden, random_walk
 from kinema.testing.amounts import each
 from kinema.testing.programs.children import start_child

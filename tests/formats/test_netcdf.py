@@ -11,7 +11,7 @@ import pytest
 import scipy.io
 
 import kinema as kn
-from kinema.notes import collected
+from kinema.base.notes import collected
 from kinema.testing import FormatTests, Golden, random_walk, write_netcdf, write_xtc
 
 VERSIONS = {"NETCDF3_CLASSIC": 1, "NETCDF3_64BIT_OFFSET": 2, "NETCDF3_64BIT_DATA": 5}

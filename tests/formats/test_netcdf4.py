@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import kinema as kn
-from kinema.notes import collected
+from kinema.base.notes import collected
 from kinema.testing import FormatTests, Golden, random_walk, write_dl_poly_netcdf, write_netcdf
 from kinema.testing.synthetic import random_cells
 

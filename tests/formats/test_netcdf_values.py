@@ -14,8 +14,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import kinema as kn
+from kinema.base.notes import collected
 from kinema.cli import main
-from kinema.notes import collected
 
 pytestmark = pytest.mark.usefixtures("nobody_changes_files")
 

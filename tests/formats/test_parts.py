@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import kinema as kn
-from kinema.notes import collected
+from kinema.base.notes import collected
 
 
 def dcd(path: Path, first_step: int, *, delta: float = 1.0, n_frames: int = 4) -> str:

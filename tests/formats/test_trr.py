@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import kinema as kn
-from kinema.notes import collected
+from kinema.base.notes import collected
 from kinema.testing import FormatTests, Golden, random_walk, write_trr
 
 GOLDEN = Path(__file__).parents[1] / "data" / "golden"

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import kinema as kn
+from kinema.base.errors import CorruptFileError
 from kinema.cli import main
-from kinema.errors import CorruptFileError
 from kinema.testing import FormatTests, Golden, write_xtc
 
 GOLDEN = Path(__file__).parents[1] / "data" / "golden"

@@ -23,11 +23,11 @@ from MDAnalysis.analysis.rms import RMSD, RMSF
 from MDAnalysisTests.datafiles import DCD, PSF
 
 import kinema as kn
+from kinema.base.resources import default_workers
+from kinema.base.serialisation import serialize
 from kinema.interop.mdanalysis import Backend, KinemaReader, kept_universes
 from kinema.interop.mdanalysis.backend import starting_note
-from kinema.resources import default_workers
 from kinema.runners.local.processes import ProcessesRunner
-from kinema.runners.serialization import serialize
 from kinema.testing.amounts import each
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import kinema as kn
 from kinema import transforms
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
 from kinema.interop.mdanalysis import Backend, KinemaReader
 from kinema.testing.h5md_files import add_box, add_element, start_h5md
 

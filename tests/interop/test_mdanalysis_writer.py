@@ -13,8 +13,8 @@ from MDAnalysisTests import make_Universe
 from MDAnalysisTests.datafiles import DCD, GRO, PSF, XTC, TPR_xvf, TRR_xvf
 
 import kinema as kn
+from kinema.base.notes import collected
 from kinema.interop.mdanalysis import KinemaReader, KinemaWriter
-from kinema.notes import collected
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning:MDAnalysis.*"),

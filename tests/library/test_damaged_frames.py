@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import kinema as kn
-from kinema.notes import collected
+from kinema.base.notes import collected
 from kinema.testing import random_walk, write_dcd, write_trr, write_xtc
 from kinema.testing.programs.commands import call_kinema
 

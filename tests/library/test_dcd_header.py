@@ -9,7 +9,7 @@ import pytest
 
 import kinema as kn
 from kinema import _core
-from kinema.errors import CorruptFileError, FileNotFound, TruncatedFileError
+from kinema.base.errors import CorruptFileError, FileNotFound, TruncatedFileError
 
 pytestmark = pytest.mark.usefixtures("nobody_changes_files")
 

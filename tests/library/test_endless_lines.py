@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import kinema as kn
-from kinema.files import check_lines
+from kinema.base.input_files import check_lines
 from kinema.selection.gromacs_index import read_groups
 from kinema.testing import random_walk, write_xtc
 

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 import kinema as kn
 from kinema import _core
-from kinema.errors import CorruptFileError
-from kinema.notes import collected
+from kinema.base.errors import CorruptFileError
+from kinema.base.notes import collected
 from kinema.testing import random_walk, write_trr, write_xtc
 from kinema.testing.dlpoly_files import history_bytes
 from kinema.testing.keepers import settle

@@ -12,7 +12,7 @@ import pytest
 
 import kinema as kn
 from kinema import _core
-from kinema.notes import collected
+from kinema.base.notes import collected
 from kinema.stored import checksums
 from kinema.stored.checksums import checksums_of
 from kinema.stored.records import Record, encoded_record

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import kinema as kn
-from kinema.files import open_regular, read_regular
+from kinema.base.input_files import open_regular, read_regular
 from kinema.selection.gromacs_index import read_groups
 from kinema.selection.topology import Topology
 from kinema.testing import random_walk, write_dcd, write_xtc

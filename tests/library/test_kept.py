@@ -12,7 +12,7 @@ import pytest
 
 import kinema as kn
 from kinema import _core
-from kinema.errors import ArgumentError, CorruptFileError
+from kinema.base.errors import ArgumentError, CorruptFileError
 from kinema.execution.checkpoint import Checkpoint
 from kinema.formats.hdf5 import chunks
 from kinema.formats.hdf5.chunk_maps import FEWEST_CHUNKS

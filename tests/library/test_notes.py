@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import kinema as kn
-from kinema import notes
+from kinema.base import notes
 from kinema.testing import random_walk, write_dcd
 
 N_ATOMS = 5

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import kinema as kn
-from kinema.prefetch import Prefetcher, prefetched
+from kinema.base.prefetch import Prefetcher, prefetched
 
 
 def _threads() -> list[str]:
@@ -96,7 +96,7 @@ def test_what_was_started_in_vain_ends_first() -> None:
 
 FORK = """
 import os
-from kinema.prefetch import Prefetcher
+from kinema.base.prefetch import Prefetcher
 prefetcher = Prefetcher(str)
 prefetcher.start(1)
 child = os.fork()

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import kinema as kn
+from kinema.base.printable import are_float32, counted, in_picture, shortest
 from kinema.cli import main
-from kinema.printable import are_float32, counted, in_picture, shortest
 from kinema.testing import random_walk, write_xtc
 
 

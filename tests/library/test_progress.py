@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from kinema import progress
-from kinema.progress import NamesSlowest, reporting
+from kinema.base import progress
+from kinema.base.progress import NamesSlowest, reporting
 
 
 class Terminal(io.StringIO):

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import kinema as kn
+from kinema.base.notes import collected
 from kinema.formats.h5md.units import scale_to_kinema
-from kinema.notes import collected
 from kinema.selection.frames import FrameSelection
 from kinema.selection.time_range import frames_between
 from kinema.testing.programs.commands import call_kinema

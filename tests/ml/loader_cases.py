@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kinema.errors import CorruptFileError
+from kinema.base.errors import CorruptFileError
 from kinema.ml import Batch, Dataset, Loader, Reading
 
 

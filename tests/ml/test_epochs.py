@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike
 
-from kinema.errors import CorruptFileError
+from kinema.base.errors import CorruptFileError
 from kinema.ml import Batch, Order
 
 sys.path.insert(0, str(Path(__file__).parent))

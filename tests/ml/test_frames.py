@@ -15,10 +15,10 @@ import pytest
 
 import kinema as kn
 from kinema import _core, errors
+from kinema.base.notes import collected
 from kinema.ml import Batch, FrameDataset
 from kinema.ml.pairs import equal_runs
 from kinema.ml.processes import file_pool, replace_pool
-from kinema.notes import collected
 from kinema.selection.atom_table import Atoms
 
 N = 23

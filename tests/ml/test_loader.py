@@ -17,10 +17,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinema.errors import ArgumentError, CorruptFileError, MemoryLimitError
+from kinema.base.errors import ArgumentError, CorruptFileError, MemoryLimitError
+from kinema.base.notes import collected
 from kinema.ml import Batch, Dataset, Order, SampleDataset, Subset
 from kinema.ml.loading.buffers import Buffers
-from kinema.notes import collected
 from kinema.testing.programs.children import start_child
 
 sys.path.insert(0, str(Path(__file__).parent))

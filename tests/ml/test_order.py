@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinema.errors import ArgumentError, OutOfRangeError
+from kinema.base.errors import ArgumentError, OutOfRangeError
 from kinema.ml import Order
 from kinema.ml.loading.permutation import derived_key, permuted
 

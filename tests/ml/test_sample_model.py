@@ -23,7 +23,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
-from kinema.errors import ArgumentError, Error
+from kinema.base.errors import ArgumentError, Error
 from kinema.ml import Dataset, DataSplit, Loader, Order, SampleDataset, Subset, split_by_time, split_by_trajectory
 from kinema.ml.loading.state import LoaderState
 from kinema.ml.statistics import fingerprint

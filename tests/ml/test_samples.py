@@ -18,10 +18,10 @@ import pytest
 from numpy.typing import NDArray
 
 from kinema import _core, errors
+from kinema.base.notes import Note
 from kinema.cache import NodeServer, publish
 from kinema.ml import Batch, Loader, Order, SampleDataset, Subset
 from kinema.ml.processes import file_pool, replace_pool
-from kinema.notes import Note
 
 sys.path.insert(0, str(Path(__file__).parent))
 import torch_stand_in

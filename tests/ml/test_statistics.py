@@ -14,8 +14,8 @@ import pytest
 import kinema as kn
 import kinema.ml
 from kinema import errors
+from kinema.base.notes import collected
 from kinema.ml import FrameDataset, Loader, SampleDataset, Statistics, Subset
-from kinema.notes import collected
 
 sys.path.insert(0, str(Path(__file__).parent / "export"))
 from export_cases import topology, trajectory

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kinema.errors import WorkerError
+from kinema.base.errors import WorkerError
 from kinema.ml import FrameDataset, Loader, Order, SampleDataset
 from kinema.testing.programs.children import start_child
 from kinema.testing.writers import write_dcd

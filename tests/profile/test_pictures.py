@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kinema.base.timings import PHASES
 from kinema.profile import Report, scaling_of
 from kinema.runners import PassTimings, Timings, WorkerTimings
-from kinema.timings import PHASES
 
 # seconds of each phase, all different, and two which no clock saw
 SECONDS = {name: float(number) for number, name in enumerate(PHASES, start=1)}

@@ -18,7 +18,8 @@ import numpy as np
 import pytest
 
 import kinema as kn
-from kinema.errors import ArgumentError, CorruptFileError, FileNotFound
+from kinema.base.errors import ArgumentError, CorruptFileError, FileNotFound
+from kinema.base.timings import PHASES, TaskTimes, WorkerTaskTimes
 from kinema.profile import Report, Straggler, report_of, scaling_of
 from kinema.profile.advice import Circumstances, advise
 from kinema.profile.places import Place
@@ -28,7 +29,6 @@ from kinema.profile.stragglers import SlowFile
 from kinema.runners import PassTimings, Timings, WorkerTimings, choose_runner
 from kinema.testing import random_walk, synthetic, write_dcd, write_h5md, write_xtc
 from kinema.testing.programs.commands import call_kinema
-from kinema.timings import PHASES, TaskTimes, WorkerTaskTimes
 
 run_module = import_module("kinema.execution.run")
 ROOT = str(Path(kn.__file__).parent.parent)

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 import kinema as kn
+from kinema.base.errors import ArgumentError, FileIOError, UnsupportedFormatError, WorkerError
 from kinema.cli.stopping import Terminated
-from kinema.errors import ArgumentError, FileIOError, UnsupportedFormatError, WorkerError
 from kinema.profile import Report, scaling_of
 from kinema.profile.scaling import scaling_points
 from kinema.runners import PassTimings, Timings, WorkerTimings

@@ -120,7 +120,7 @@ def test_a_wrong_layer_of_the_package_is_reported(tmp_path: Path) -> None:
 def test_a_circle_of_imports_is_reported(tmp_path: Path, way_back: str) -> None:
     tools = tool("check_package")
     root = package(
-        tmp_path, {"frame": "from kinema import files", "files": "import kinema.progress", "progress": way_back}
+        tmp_path, {"frame": "from kinema import files", "files": "import kinema.base.progress", "progress": way_back}
     )
     assert list(tools.check_circles(root)) == ["circle of imports: files -> progress -> frame -> files"]
     package(tmp_path, {"progress": "if TYPE_CHECKING:\n    from kinema.frame import Block"})
@@ -141,7 +141,7 @@ def test_a_class_name_used_twice_is_reported(tmp_path: Path) -> None:
     }
     root = package(tmp_path, modules)
     assert tool("check_package").check(root) == [
-        "class name Block is used 2 times: python/kinema/files.py:2, python/kinema/frame.py:1"
+        "class name Block is used 2 times: python/kinema/base/input_files.py:2, python/kinema/frame.py:1"
     ]
 
 

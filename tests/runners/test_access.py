@@ -14,6 +14,7 @@ import pytest
 
 import kinema as kn
 from kinema.analysis import Analysis
+from kinema.base.timings import block_column
 from kinema.cli.options import ACCESS_NAMES
 from kinema.profile import Report
 from kinema.profile.scaling import label_of
@@ -21,7 +22,6 @@ from kinema.runners import ProcessesRunner, Runner
 from kinema.runners.access import AccessMethod, access_method, access_names, register_access
 from kinema.testing import open_recorded, synthetic, write_dcd, write_h5md, write_xtc
 from kinema.testing.amounts import pairs
-from kinema.timings import block_column
 
 N_FRAMES = 40
 # a frame of 108 kB: formats that can skip atoms do, as it would not be worth it in small frames

@@ -18,12 +18,12 @@ from distributed import Client, LocalCluster
 
 import kinema as kn
 from kinema.analysis import Analysis
+from kinema.base.timings import Transition, by_worker, processed_again
 from kinema.runners.dask import client as dask_client
 from kinema.runners.dask.cluster import OwnCluster
 from kinema.runners.dask.runner import Dask
 from kinema.testing import random_walk, write_dcd
 from kinema.testing.runner_work import slow_corner
-from kinema.timings import Transition, by_worker, processed_again
 
 pytestmark = pytest.mark.processes
 

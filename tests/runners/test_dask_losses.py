@@ -19,6 +19,7 @@ from distributed import Client
 
 import kinema as kn
 from kinema.analysis import Analysis
+from kinema.base.timings import TaskTimes
 from kinema.execution.checkpoint.file import load
 from kinema.runners.dask import runner as dask_runner
 from kinema.runners.dask.client import DaskWorkers
@@ -26,7 +27,6 @@ from kinema.runners.dask.runner import Dask
 from kinema.testing import random_walk, write_dcd
 from kinema.testing.programs.children import all_ended, end_structure_walks, start_child
 from kinema.testing.runner_work import slow_corner
-from kinema.timings import TaskTimes
 
 pytestmark = pytest.mark.processes
 

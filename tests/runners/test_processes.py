@@ -21,11 +21,11 @@ import pytest
 
 import kinema as kn
 from kinema.analysis import Analysis
+from kinema.base.serialisation import serialize_error
 from kinema.runners import Runner, choose_runner
 from kinema.runners.local import processes, worker, worker_pool
 from kinema.runners.local.processes import ProcessesRunner
 from kinema.runners.local.worker_server import WorkerProcess
-from kinema.runners.serialization import serialize_error
 from kinema.testing import RunnerTests, random_walk, write_dcd, write_xtc
 from kinema.testing.amounts import pairs
 from kinema.testing.programs.children import all_ended, start_child

@@ -5,7 +5,7 @@ import os
 import pytest
 
 import kinema as kn
-from kinema import resources
+from kinema.base import resources
 
 
 @pytest.mark.parametrize(

@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 
 import kinema as kn
 from kinema import _core
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
+from kinema.base.timings import PHASES
 from kinema.runners.reduction import PieceLimit
 from kinema.runners.scheduler import DEFAULT_PIECES, Schedule, SchedulePolicy, Scheduler
 from kinema.runners.worker_timer import WorkerTimer, pass_timings
 from kinema.selection.frames import FrameSelection
 from kinema.testing import random_walk, write_dcd
-from kinema.timings import PHASES
 
 
 def _all(piece_scheduler: Scheduler, n_workers: int) -> list[list[tuple[int, int]]]:

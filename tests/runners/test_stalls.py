@@ -19,8 +19,8 @@ import psutil
 import pytest
 
 import kinema as kn
-from kinema import notes
 from kinema.analysis import Analysis
+from kinema.base import notes
 from kinema.cli import main
 from kinema.runners import stalls
 from kinema.runners.local import worker, worker_pool

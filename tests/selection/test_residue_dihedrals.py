@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import kinema as kn
-from kinema.notes import collected
+from kinema.base.notes import collected
 from kinema.selection.atom_table import Atoms
 from kinema.selection.residue_dihedrals import DIHEDRALS, residue_dihedrals, residue_labels
 

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import kinema as kn
-from kinema.errors import ArgumentError, CorruptFileError
+from kinema.base.errors import ArgumentError, CorruptFileError
 from kinema.selection import stored_topology, topology
 from kinema.selection.atom_table import Atoms
 from kinema.selection.topology import Topology

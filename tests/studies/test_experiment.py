@@ -18,8 +18,8 @@ import pytest
 from MDAnalysisTests.datafiles import DCD, PSF
 
 from kinema import studies as experiments
+from kinema.base.errors import ArgumentError, FileIOError
 from kinema.cli import main
-from kinema.errors import ArgumentError, FileIOError
 from kinema.profile import Report, scaling_of
 from kinema.runners import PassTimings, Timings, WorkerTimings
 from kinema.studies import Design, ExperimentRun, files, run_design

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kinema.base.errors import ArgumentError, CorruptFileError, FileNotFound
 from kinema.cli import main
-from kinema.errors import ArgumentError, CorruptFileError, FileNotFound
 from kinema.profile.scaling import scaling_points
 from kinema.studies import Published, read_published
 

@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 import kinema as kn
-from kinema import _core, tracing
+from kinema import _core
 from kinema.analysis import Analysis
+from kinema.base import tracing
+from kinema.base.timings import Timings
 from kinema.ml import Loader, SampleDataset
 from kinema.testing.traces import Event, all_events, events_of, nanoseconds, of_file, spans
-from kinema.timings import Timings
 
 # what the phases of workers are the sums of
 PHASES = {

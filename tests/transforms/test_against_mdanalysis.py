@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 import kinema as kn
 from kinema import transforms
-from kinema.notes import collected
+from kinema.base.notes import collected
 from kinema.selection.bonds import bonds_of, first_atoms
 
 Floats = NDArray[np.floating]

@@ -13,9 +13,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import kinema as kn
 from kinema import transforms
+from kinema.base.errors import ArgumentError
+from kinema.base.notes import collected
 from kinema.cli import main
-from kinema.errors import ArgumentError
-from kinema.notes import collected
 from kinema.selection.atom_table import Atoms
 from kinema.selection.bonds import bonds_of, first_atoms
 

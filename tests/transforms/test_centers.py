@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import kinema as kn
 from kinema import transforms
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
 from kinema.ml import FrameDataset
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*centres are of atoms where they stand", "ignore:.*masses of")

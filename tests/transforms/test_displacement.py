@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import kinema as kn
 from kinema import transforms
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
 
 CELL = np.array([[31.0, 2.0, 1.0], [11.0, 29.0, 3.0], [-7.0, 5.0, 23.0]])
 N_FRAMES, N_ATOMS = 400, 9

@@ -18,8 +18,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import kinema as kn
 from kinema import transforms
-from kinema.errors import ArgumentError
-from kinema.notes import collected
+from kinema.base.errors import ArgumentError
+from kinema.base.notes import collected
 from kinema.testing import random_walk
 from kinema.testing.programs.children import start_child
 from kinema.testing.programs.commands import call_kinema

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 import kinema as kn
 from kinema import transforms
-from kinema.notes import collected
+from kinema.base.notes import collected
 
 Floats = NDArray[np.floating]
 

@@ -15,9 +15,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import kinema as kn
 from kinema import _core, transforms
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
+from kinema.base.notes import collected
 from kinema.execution.run import run
-from kinema.notes import collected
 from kinema.selection.atom_table import Atoms
 from kinema.selection.frames import FrameSelection
 from kinema.testing.h5md_files import add_box, add_element, start_h5md

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import kinema as kn
 from kinema import transforms
-from kinema.notes import collected
+from kinema.base.notes import collected
 from kinema.testing.dlpoly_files import unformatted_bytes
 
 EDGE = 20.0

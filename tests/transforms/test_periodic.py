@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import kinema as kn
 from kinema import transforms
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 import kinema as kn
-from kinema.notes import collected
+from kinema.base.notes import collected
 from kinema.testing import read_frames
 from kinema.testing.programs.commands import call_kinema
 

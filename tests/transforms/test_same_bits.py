@@ -16,7 +16,7 @@ from tests.transforms.lifting import lifted
 
 import kinema as kn
 from kinema import transforms
-from kinema.notes import collected
+from kinema.base.notes import collected
 from kinema.runners import Dask, Runner
 from kinema.runners.registry import choose_runner
 from kinema.testing.amounts import LONG, each
@@ -205,7 +205,7 @@ RANKS = """
 sys.path.insert(0, ROOT)
 import json
 from pathlib import Path
-from kinema.notes import collected
+from kinema.base.notes import collected
 from kinema.runners.registry import choose_runner
 from tests.transforms.test_same_bits import digests
 with collected():

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 import kinema as kn
 from kinema import transforms
-from kinema.errors import ArgumentError
-from kinema.notes import collected
+from kinema.base.errors import ArgumentError
+from kinema.base.notes import collected
 
 CELL = np.array([[20.0, 0, 0], [6, 18, 0], [-5, 7, 16]])
 # bonds are well below half of what two images are apart

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 import pytest
 
 import kinema as kn
+from kinema.base.notes import collected
 from kinema.execution.checkpoint.file import load
-from kinema.notes import collected
 from kinema.testing import random_walk, write_dcd
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import kinema as kn
-from kinema.notes import collected
+from kinema.base.notes import collected
 from kinema.testing import random_walk, write_dcd
 
 # file of each format, with what it takes besides; CONFIG and GRO hold one frame

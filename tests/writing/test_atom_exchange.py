@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import DTypeLike, NDArray
 
 from kinema import _core
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
 
 N_ATOMS = 10_007
 

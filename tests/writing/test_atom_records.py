@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import kinema as kn
 from kinema import _core
-from kinema.errors import ArgumentError, UnsupportedFormatError
+from kinema.base.errors import ArgumentError, UnsupportedFormatError
 
 N_ATOMS = 137
 NAMES = ["Gd", "Zr", "O"]

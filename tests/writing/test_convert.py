@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import kinema as kn
-from kinema.notes import collected
+from kinema.base.notes import collected
 from kinema.testing import random_walk, write_dcd
 from kinema.testing.amounts import each
 
@@ -349,7 +349,7 @@ def test_a_file_that_may_not_grow_leaves_the_old_one(adk_xtc: Any, tmp_path: Pat
 MEMORY = """
 import sys
 import kinema as kn
-from kinema.resources import peak_memory
+from kinema.base.resources import peak_memory
 
 source, small, out, limit = sys.argv[1:]
 kn.convert(small, out, overwrite=True, workers=2)  # what is there in any case

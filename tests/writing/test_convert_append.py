@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import kinema as kn
+from kinema.base.notes import collected
 from kinema.cli import main
-from kinema.notes import collected
 from kinema.testing import random_walk
 from kinema.writing.conversion import texts
 

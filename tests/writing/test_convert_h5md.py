@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import kinema as kn
-from kinema.notes import collected
+from kinema.base.notes import collected
 from kinema.selection.frames import FrameSelection
 from kinema.testing import random_walk, write_dcd, write_xtc
 

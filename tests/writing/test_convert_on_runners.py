@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import kinema as kn
-from kinema.notes import collected
+from kinema.base.notes import collected
 from kinema.testing import random_walk, write_dcd
 from kinema.testing.amounts import LONG, each
 from kinema.testing.programs.children import worker_processes

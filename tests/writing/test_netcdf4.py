@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import kinema as kn
-from kinema.notes import collected
+from kinema.base.notes import collected
 from kinema.selection.atom_table import Atoms
 from kinema.testing import random_walk, read_frames, write_dl_poly_netcdf, write_netcdf
 from kinema.testing.amounts import LONG, each

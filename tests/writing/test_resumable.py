@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import kinema as kn
+from kinema.base.notes import collected
 from kinema.execution.checkpoint import Checkpoint
 from kinema.execution.checkpoint.counted import CountedBytes
 from kinema.execution.checkpoint.file import load
-from kinema.notes import collected
 from kinema.testing.amounts import each
 
 

@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import kinema as kn
+from kinema.base.notes import collected
 from kinema.frame import VECTOR_FIELDS
-from kinema.notes import collected
 from kinema.testing import GivenFrames, lost_aspects, read_frames, trajectories
 from kinema.testing.amounts import LONG
 

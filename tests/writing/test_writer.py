@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 import kinema as kn
+from kinema.base.notes import collected
 from kinema.frame import Block
-from kinema.notes import collected
 from kinema.testing import random_walk, write_dcd
 from kinema.testing.amounts import wanted_kills
 from kinema.testing.programs.children import start_child
@@ -478,7 +478,7 @@ WORKER = """
 import sys
 import numpy as np
 import kinema as kn
-from kinema.notes import collected
+from kinema.base.notes import collected
 
 path, n_atoms, batch = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 cell = np.array([[60.0, 0, 0], [5.0, 61.0, 0], [2.0, -3.0, 62.0]])

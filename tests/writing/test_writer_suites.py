@@ -17,7 +17,7 @@ from MDAnalysis.lib.mdamath import triclinic_vectors
 from MDAnalysisTests import datafiles as data
 
 import kinema as kn
-from kinema.notes import collected
+from kinema.base.notes import collected
 from kinema.testing import GivenFrames, WriterTests, lost_aspects, read_frames, write_history, write_netcdf
 from kinema.testing.writer_tests.suite import DearWriterTests
 

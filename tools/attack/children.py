@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from attack.trials import Broken, NotTried
-from kinema.errors import Error, InternalError
+from kinema.base.errors import Error, InternalError
 
 __all__ = ["Outcome", "called", "preload", "traced"]
 

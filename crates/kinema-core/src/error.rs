@@ -197,7 +197,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// A path in a message. Bytes that are no UTF-8 are escaped as `kinema.printable` does it: two names never look alike.
+/// A path in a message. Bytes that are no UTF-8 are escaped as `kinema.base.printable` does it: two names never look alike.
 pub fn printed(path: &Path) -> String {
     let mut text = String::new();
     for chunk in path.as_os_str().as_bytes().utf8_chunks() {

@@ -1,4 +1,4 @@
-//! Conversion of the core's errors to the exception classes of `kinema.errors`, and back: the one place for both.
+//! Conversion of the core's errors to the exception classes of `kinema.base.errors`, and back: the one place for both.
 
 use std::path::{Path, PathBuf};
 
@@ -28,7 +28,7 @@ fn name(kind: ErrorKind) -> &'static str {
 pub fn to_python(error: &Error) -> PyErr {
     Python::attach(|py| {
         let make = || {
-            py.import("kinema.errors")?.getattr("make")?.call1((
+            py.import("kinema.base.errors")?.getattr("make")?.call1((
                 name(error.kind()),
                 error.to_string(),
                 error.path().map(Path::as_os_str),
@@ -62,13 +62,13 @@ fn text_of(value: &Bound<'_, PyAny>) -> String {
     let escaped = |text: Bound<'_, PyAny>| -> PyResult<String> {
         match text.extract::<String>() {
             Ok(text) => Ok(text),
-            Err(_) => value.py().import("kinema.printable")?.getattr("printable_lines")?.call1((text,))?.extract(),
+            Err(_) => value.py().import("kinema.base.printable")?.getattr("printable_lines")?.call1((text,))?.extract(),
         }
     };
     value.str().and_then(|text| escaped(text.into_any())).unwrap_or_default()
 }
 
-/// The error of an exception that was raised by Python on the way; classes of `kinema.errors` keep their kind and place.
+/// The error of an exception that was raised by Python on the way; classes of `kinema.base.errors` keep their kind and place.
 pub fn from_python(raised: &PyErr) -> Error {
     Python::attach(|py| {
         let value = raised.value(py);

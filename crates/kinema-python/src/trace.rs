@@ -1,4 +1,4 @@
-//! The journal of the process for `kinema.tracing`.
+//! The journal of the process for `kinema.base.tracing`.
 
 use std::path::PathBuf;
 use std::sync::Mutex;

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
 from kinema.selection.atoms import AtomChoice, Selection
 from kinema.selection.topology import is_atom_group, is_universe
 from kinema.trajectory import Trajectory

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 import numpy as np
 
 from kinema import _core
-from kinema.errors import ArgumentError, missing_package
+from kinema.base.errors import ArgumentError, missing_package
+from kinema.base.notes import collected, emit
+from kinema.base.printable import are_float32
 from kinema.execution.computation import Computation, KernelResults, Pass, Passes, Results
-from kinema.notes import collected, emit
-from kinema.printable import are_float32
 from kinema.transforms.base import transforms_in_words
 from kinema.writing.output_checks import check_not_input, check_plot_path
 from kinema.writing.provenance import Input, Provenance
@@ -28,11 +28,11 @@ from kinema.writing.tables import Column, Table, check_writable, write_table
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from kinema.base.progress import ProgressChoice
     from kinema.execution.checkpoint import CheckpointChoice
     from kinema.execution.results_file import ResultDataset
     from kinema.following import FollowOptions
     from kinema.profile import Report
-    from kinema.progress import ProgressChoice
     from kinema.runners import Runner, RunnerOptions
     from kinema.selection.frames import FrameChoice, FrameSelection
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from kinema import _core
 from kinema.analysis.declaration import MassWeights, Option, Quantity
 from kinema.analysis.declared import PerFrameAnalysis
-from kinema.choices import COMPOUND
+from kinema.base.choices import COMPOUND
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 from kinema import _core
 from kinema.analysis.arguments import describe, select_atoms
 from kinema.analysis.base import Analysis, Pass, Passes, Results
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
+from kinema.base.serialisation import serialize
 from kinema.execution.checkpoint.values import from_bytes, to_bytes
 from kinema.execution.results_file import ResultDataset
 from kinema.frame import Block
 from kinema.runners.base import Rows
-from kinema.runners.serialization import serialize
 from kinema.selection.atoms import AtomChoice
 from kinema.selection.frames import FrameSelection
 from kinema.trajectory import Trajectory
@@ -345,7 +345,7 @@ class Adapter:
 
     def identity(self) -> dict[str, tuple[str, str]]:
         """What a checkpoint compares: name, exact value, words; see `code_identity`."""
-        from kinema.execution.checkpoint.code_identity import code_digest
+        from kinema.base.code_identity import code_digest
 
         function = getattr(self.kernel, "function", None)
         items = {"over": (self.kernel.over,) * 2} if isinstance(self.kernel, _Applied) else {}

@@ -14,8 +14,8 @@ import sys
 from types import SimpleNamespace
 from typing import Annotated, Any, Literal, get_args, get_type_hints
 
-from kinema.choices import MATCH, WEIGHTS
-from kinema.values import dataclass
+from kinema.base.choices import MATCH, WEIGHTS
+from kinema.base.values import dataclass
 
 __all__ = [
     "Argument",

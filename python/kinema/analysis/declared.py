@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from kinema.analysis.base import Analysis, KernelResults, Pass, Passes, Results, results_per_frame
 from kinema.analysis.declaration import Quantity
-from kinema.errors import ArgumentError
-from kinema.printable import counted
+from kinema.base.errors import ArgumentError
+from kinema.base.printable import counted
 from kinema.writing.tables import Column, Table
 
 if TYPE_CHECKING:

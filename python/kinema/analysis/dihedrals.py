@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from kinema.analysis.declaration import Option, Quantity
 from kinema.analysis.of_tuples import TupleAnalysis, named_dihedrals, tuples_of
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from kinema.analysis.arguments import select_atoms
 from kinema.analysis.declaration import Option, Quantity
 from kinema.analysis.of_tuples import TupleAnalysis, groups_or_tuples, tuples_of
-from kinema.errors import ArgumentError
-from kinema.printable import counted
+from kinema.base.errors import ArgumentError
+from kinema.base.printable import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

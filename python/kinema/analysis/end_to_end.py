@@ -15,8 +15,8 @@ import numpy as np
 
 from kinema.analysis.declaration import Option, Quantity
 from kinema.analysis.of_tuples import TupleAnalysis
-from kinema.choices import COMPOUND
-from kinema.errors import ArgumentError
+from kinema.base.choices import COMPOUND
+from kinema.base.errors import ArgumentError
 
 if TYPE_CHECKING:
     from kinema.selection.atoms import AtomChoice

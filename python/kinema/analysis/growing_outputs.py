@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import IO, TYPE_CHECKING
 
-from kinema.errors import from_os
+from kinema.base.errors import from_os
 from kinema.writing.output_checks import check_plot_path, is_stream
 from kinema.writing.output_file import reserve
 from kinema.writing.tables import check_writable, table_lines

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
+from kinema.base.values import dataclass
 from kinema.selection.atom_table import Atoms
 from kinema.selection.topology import Topology
-from kinema.values import dataclass
 
 __all__ = ["AtomsOf", "compare_atoms", "places_by_name"]
 

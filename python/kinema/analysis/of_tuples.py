@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from kinema import _core
 from kinema.analysis.arguments import describe, select_atoms
 from kinema.analysis.declared import PerFrameAnalysis
-from kinema.errors import ArgumentError
-from kinema.printable import counted
+from kinema.base.errors import ArgumentError
+from kinema.base.printable import counted
 
 if TYPE_CHECKING:
     from kinema.analysis.base import Passes
@@ -65,7 +65,7 @@ def named_dihedrals(
     trajectory: Trajectory, select: AtomChoice, names: Sequence[str]
 ) -> tuple[NDArray[np.uint32], list[tuple[str, str]], list[str]]:
     """(n, 4) atoms of dihedral angles of residues, one name after the other; name and residue of each; notes."""
-    from kinema.notes import collected
+    from kinema.base.notes import collected
     from kinema.selection.residue_dihedrals import residue_dihedrals, residue_labels
 
     selection = select_atoms(trajectory, select)

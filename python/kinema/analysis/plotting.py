@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 
-from kinema.printable import in_picture
+from kinema.base.printable import in_picture
 from kinema.writing.tables import NO_UNIT, Column, Table
 
 if TYPE_CHECKING:

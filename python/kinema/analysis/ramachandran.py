@@ -11,7 +11,7 @@ import numpy as np
 
 from kinema.analysis.declaration import Option, Quantity
 from kinema.analysis.of_tuples import TupleAnalysis, named_dihedrals
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.analysis.matching import AtomsOf, compare_atoms, places_by_name
-from kinema.choices import MATCH, check_choice
-from kinema.errors import ArgumentError, FileNotFound, MemoryLimitError, OutOfRangeError
-from kinema.notes import emit
+from kinema.base.choices import MATCH, check_choice
+from kinema.base.errors import ArgumentError, FileNotFound, MemoryLimitError, OutOfRangeError
+from kinema.base.notes import emit
+from kinema.base.resources import default_memory
 from kinema.opening import open
-from kinema.resources import default_memory
 from kinema.selection.atoms import Selection
 from kinema.selection.bonds import Bonds, states_bonds
 from kinema.selection.broken import MoleculeSearch, bonds_for_a_look

@@ -18,7 +18,7 @@ from kinema import _core
 from kinema.analysis.base import KernelResults, Pass, Passes, Results
 from kinema.analysis.declaration import Match, Option, Quantity, ReferenceFrame, Weights
 from kinema.analysis.declared import PerFrameAnalysis
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
 from kinema.execution.computation import SideBySide
 
 if TYPE_CHECKING:

@@ -18,10 +18,10 @@ from kinema import _core
 from kinema.analysis.base import Pass, Passes, Results
 from kinema.analysis.declaration import Match, Option, Quantity, ReferenceFrame, ReferenceStructure
 from kinema.analysis.declared import DeclaredAnalysis
-from kinema.choices import ALIGN, BY, WEIGHTS, check_choice
-from kinema.errors import ArgumentError
-from kinema.notes import emit
-from kinema.printable import counted
+from kinema.base.choices import ALIGN, BY, WEIGHTS, check_choice
+from kinema.base.errors import ArgumentError
+from kinema.base.notes import emit
+from kinema.base.printable import counted
 from kinema.writing.tables import Column, Table
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import fields
 
 from kinema import _core
-from kinema.notes import emit
-from kinema.printable import counted
-from kinema.values import dataclass
+from kinema.base.notes import emit
+from kinema.base.printable import counted
+from kinema.base.values import dataclass
 
 __all__ = ["CacheCounts", "SentCounts", "add_counts", "counts_of_all", "emit_troubles", "take_counts"]
 

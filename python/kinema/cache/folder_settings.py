@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 
-from kinema.errors import FileIOError
+from kinema.base.errors import FileIOError
 
 __all__ = ["DEFAULT_LIMIT", "INSIDE", "LIMIT", "VERIFY_WHEN", "store_setting", "stored_limit", "stored_setting"]
 

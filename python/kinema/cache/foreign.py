@@ -7,9 +7,9 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from kinema import _core
+from kinema.base.errors import ArgumentError
 from kinema.cache.counts import emit_troubles
 from kinema.cache.node_cache import NodeCacheChoice, node_cache_of
-from kinema.errors import ArgumentError
 
 if TYPE_CHECKING:
     import h5py

@@ -13,7 +13,7 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-from kinema.errors import ArgumentError, FileAccessError, from_os
+from kinema.base.errors import ArgumentError, FileAccessError, from_os
 
 __all__ = ["KEY_BYTES", "key_file", "prove", "user_key"]
 

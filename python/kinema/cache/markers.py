@@ -21,8 +21,8 @@ import re
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from kinema.base.errors import CorruptFileError
 from kinema.cache.signed import read_signed, write_signed
-from kinema.errors import CorruptFileError
 
 __all__ = [
     "SUFFIX",

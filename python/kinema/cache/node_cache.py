@@ -7,6 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from kinema import _core
+from kinema.base.choices import check_choice
+from kinema.base.errors import ArgumentError, FileIOError
+from kinema.base.input_files import check_regular, file_names
+from kinema.base.notes import emit
+from kinema.base.printable import counted
+from kinema.base.progress import ProgressChoice, reporting
+from kinema.base.resources import parse_memory, worker_count
 from kinema.cache.blocks import DEFAULT_BLOCK, chosen_block
 from kinema.cache.folder_settings import (
     DEFAULT_LIMIT,
@@ -18,13 +25,6 @@ from kinema.cache.folder_settings import (
 )
 from kinema.cache.node_files import NodeFiles
 from kinema.cache.nodes import attach_nodes
-from kinema.choices import check_choice
-from kinema.errors import ArgumentError, FileIOError
-from kinema.files import check_regular, file_names
-from kinema.notes import emit
-from kinema.printable import counted
-from kinema.progress import ProgressChoice, reporting
-from kinema.resources import parse_memory, worker_count
 
 __all__ = ["AUTO", "NodeCache", "NodeCacheChoice", "cache_of", "node_cache_of"]
 

@@ -26,9 +26,9 @@ from dataclasses import asdict
 from typing import Any
 
 from kinema import _core
+from kinema.base.errors import ArgumentError, CorruptFileError, Error, WaitTimeoutError, from_os
 from kinema.cache.markers import Marker, Owner, read_marker
 from kinema.cache.signed import read_signed, write_signed
-from kinema.errors import ArgumentError, CorruptFileError, Error, WaitTimeoutError, from_os
 from kinema.snapshot import FETCHED, NODE, PUBLISHED
 
 __all__ = ["NodeFiles"]

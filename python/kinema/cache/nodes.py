@@ -17,6 +17,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from kinema import _core
+from kinema.base.choices import check_choice
+from kinema.base.errors import ArgumentError, Error, WaitTimeoutError
 from kinema.cache.keys import user_key
 from kinema.cache.markers import Owner, addresses_in, write_address
 from kinema.cache.mpi.ranks import duplicated, on_all_ranks
@@ -25,8 +27,6 @@ from kinema.cache.peers import NodeServer, check_step
 from kinema.cache.signed import read_signed, write_signed
 from kinema.cache.torch_store import from_store
 from kinema.cache.waiting import Watch
-from kinema.choices import check_choice
-from kinema.errors import ArgumentError, Error, WaitTimeoutError
 from kinema.writing.output_file import machine
 
 if TYPE_CHECKING:

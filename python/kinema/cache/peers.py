@@ -16,11 +16,9 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn
 
-from kinema import _core, notes
-from kinema.cache.keys import user_key
-from kinema.cache.markers import Marker, Owner, read_address, write_address
-from kinema.cache.node_files import NodeFiles
-from kinema.errors import (
+from kinema import _core
+from kinema.base import notes
+from kinema.base.errors import (
     ArgumentError,
     CorruptFileError,
     Error,
@@ -29,6 +27,9 @@ from kinema.errors import (
     FileNotFound,
     WaitTimeoutError,
 )
+from kinema.cache.keys import user_key
+from kinema.cache.markers import Marker, Owner, read_address, write_address
+from kinema.cache.node_files import NodeFiles
 from kinema.writing.output_file import OutputFile, machine
 
 if TYPE_CHECKING:

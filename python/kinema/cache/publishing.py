@@ -16,14 +16,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, overload
 
-from kinema import _core, notes
+from kinema import _core
+from kinema.base import notes
+from kinema.base.errors import ArgumentError, CorruptFileError, Error, FileNotFound, WaitTimeoutError, from_os
+from kinema.base.input_files import check_regular, natural_order, open_regular
 from kinema.cache.markers import SUFFIX, Marker, Owner, marker_path, read_marker, write_marker
 from kinema.cache.mpi.registered import register, registered
 from kinema.cache.node_files import NodeFiles
 from kinema.cache.peers import check_step, fetch
 from kinema.cache.waiting import Watch
-from kinema.errors import ArgumentError, CorruptFileError, Error, FileNotFound, WaitTimeoutError, from_os
-from kinema.files import check_regular, natural_order, open_regular
 from kinema.writing import output_file
 
 __all__ = ["PublishedFile", "await_ready", "publish", "published"]

@@ -8,9 +8,9 @@ import os
 from dataclasses import asdict, dataclass
 from typing import IO, Any
 
+from kinema.base.errors import CorruptFileError, Error, from_os
+from kinema.base.input_files import read_regular
 from kinema.cache.keys import prove, user_key
-from kinema.errors import CorruptFileError, Error, from_os
-from kinema.files import read_regular
 from kinema.writing.output_file import write_whole
 
 __all__ = ["checked", "read_signed", "signed", "write_signed"]

@@ -8,9 +8,9 @@ from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 
+from kinema.base.errors import ArgumentError, CorruptFileError, WaitTimeoutError, missing_package
 from kinema.cache.markers import Owner
 from kinema.cache.signed import checked, signed
-from kinema.errors import ArgumentError, CorruptFileError, WaitTimeoutError, missing_package
 
 __all__ = ["from_store"]
 

@@ -6,9 +6,9 @@ import os
 
 import numpy as np
 
+from kinema.base.progress import ProgressChoice
 from kinema.cache.node_cache import NodeCacheChoice, node_cache_of
 from kinema.checking.problems import Problem
-from kinema.progress import ProgressChoice
 from kinema.selection.broken import sampled_frames
 from kinema.stored.checksums import FrameChecksums, checksums_of, load_checksums
 

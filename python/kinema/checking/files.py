@@ -15,17 +15,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kinema.base.errors import ArgumentError, CorruptFileError, TruncatedFileError, UnsupportedFormatError
+from kinema.base.notes import collected, emit
+from kinema.base.printable import counted, printable
+from kinema.base.progress import ProgressChoice, reporting
+from kinema.base.resources import parse_memory
 from kinema.cache.node_cache import NodeCacheChoice
 from kinema.checking.headers import damaged_headers, header_problems, problems_between_parts
 from kinema.checking.motion import Motion, jumps
 from kinema.checking.problems import Problem, kind_of
-from kinema.errors import ArgumentError, CorruptFileError, TruncatedFileError, UnsupportedFormatError
 from kinema.frame import VECTOR_FIELDS
-from kinema.notes import collected, emit
 from kinema.opening import open
-from kinema.printable import counted, printable
-from kinema.progress import ProgressChoice, reporting
-from kinema.resources import parse_memory
 from kinema.selection.atoms import AtomChoice
 from kinema.selection.bonds import bonds_of
 from kinema.selection.broken import BrokenMolecules, MoleculeSearch, sampled_frames

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from kinema.base.errors import ArgumentError, CorruptFileError, TruncatedFileError
+from kinema.base.printable import shortest
 from kinema.checking.problems import Problem, kind_of
-from kinema.errors import ArgumentError, CorruptFileError, TruncatedFileError
-from kinema.printable import shortest
 from kinema.trajectory import Trajectory
 
 __all__ = ["damaged_headers", "header_problems", "problems_between_parts"]

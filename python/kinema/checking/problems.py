@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kinema.errors import TruncatedFileError, UnsupportedFormatError
-from kinema.printable import printable
+from kinema.base.errors import TruncatedFileError, UnsupportedFormatError
+from kinema.base.printable import printable
 
 __all__ = ["Problem", "kind_of"]
 

@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn
 
+from kinema.base.errors import ArgumentError, Error
 from kinema.cache.counts import emit_troubles
 from kinema.cli import exit_codes
 from kinema.cli.stopping import Terminated, stop_on_signals
 from kinema.cli.streams import give_up_stdout, prepare_streams, stdout_error
-from kinema.errors import ArgumentError, Error
 
 if TYPE_CHECKING:
     from kinema.cli.command_line import Command
@@ -75,8 +75,8 @@ def _run_and_exit(arguments: list[str] | None) -> NoReturn:
 
 def _run_traced(command: Command) -> int:
     """The exit code of a command, or of this rank of several, with the trace that is asked for."""
+    from kinema.base.tracing.recording import traced
     from kinema.runners.mpi.launcher import launched
-    from kinema.tracing.recording import traced
 
     launch = launched()
     try:
@@ -124,10 +124,10 @@ def _invoke(command: Command) -> int:
     """Parses the arguments and calls the command's function; without arguments it shows what there is."""
     import typer
 
+    from kinema.base.notes import collected
     from kinema.cli.app import GROUPS, parser_of, path_of, refuse_renamed, refuse_single_hyphens, refuse_unknown
     from kinema.cli.option_names import option_names
     from kinema.cli.working_folder import leave_out_matplotlibrc
-    from kinema.notes import collected
     from kinema.writing.output_file import reservations
 
     words = command.arguments or ["--help"]
@@ -175,8 +175,8 @@ def _bad_input(error: Exception, command: Command) -> str | None:
         place = getattr(error, "ctx", None)
         name = place.command_path if place is not None else "kinema"
         return f"{str(format_message()).rstrip('.')} (see {name} --help)"
+    from kinema.base.errors import says_enough
     from kinema.cli.option_names import in_options, option_names
-    from kinema.errors import says_enough
 
     if says_enough(error):
         message = "; ".join(filter(None, (str(error), _exception_notes(error))))
@@ -195,7 +195,7 @@ def _exception_notes(error: BaseException) -> str:
 
 def _failed(command: Command, message: str, code: int) -> int:
     """Prints on one line of stderr why the command failed; with --debug the traceback stands before it."""
-    from kinema.printable import printable
+    from kinema.base.printable import printable
 
     if command.debug:
         import traceback

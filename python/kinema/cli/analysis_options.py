@@ -11,9 +11,9 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
+from kinema.base.values import dataclass
 from kinema.cli import options
 from kinema.cli.stopping import Terminated
-from kinema.values import dataclass
 
 if TYPE_CHECKING:
     from kinema.cli.command_line import Command
@@ -73,7 +73,7 @@ class TrajectoryFiles:
     @property
     def paths(self) -> list[Path]:
         """The files; ArgumentError where none is named, or some in either way."""
-        from kinema.errors import ArgumentError
+        from kinema.base.errors import ArgumentError
 
         if self.files and self.trajectory:
             raise ArgumentError(
@@ -86,7 +86,7 @@ class TrajectoryFiles:
     @property
     def path(self) -> Path:
         """The file, for commands that take one."""
-        from kinema.errors import ArgumentError
+        from kinema.base.errors import ArgumentError
 
         if len(self.paths) > 1:
             raise ArgumentError(f"this command takes one trajectory file, found {len(self.paths)}")
@@ -138,7 +138,7 @@ class StatedTimes(Opened):
     @property
     def arguments(self) -> dict[str, Any]:
         """See `Stated`."""
-        from kinema.errors import ArgumentError
+        from kinema.base.errors import ArgumentError
 
         if self.timestep is not None and not 0 < self.timestep < float("inf"):
             raise ArgumentError(f"--timestep must be above 0 ps, found {self.timestep:g}")
@@ -170,7 +170,7 @@ def parse_units(text: str | None) -> dict[str, str] | None:
     """{"length": "nm", "time": "ps"} of "length=nm,time=ps"; ArgumentError for what is no unit of that dimension."""
     if text is None:
         return None
-    from kinema.errors import ArgumentError
+    from kinema.base.errors import ArgumentError
     from kinema.formats.h5md.units import scale_to_kinema
 
     units: dict[str, str] = {}
@@ -213,7 +213,7 @@ class FollowedFiles:
 
     def check(self, outputs: "Outputs", workers: "Workers", opening: Opening) -> None:
         """ArgumentError for options that are of files that are being written, or of others, alone."""
-        from kinema.errors import ArgumentError
+        from kinema.base.errors import ArgumentError
 
         if not self.follow:
             given = {"until": self.until, "follow-timeout": self.follow_timeout}
@@ -259,7 +259,7 @@ class FileWorkers:
 
         By default threads; where the command was started by an MPI launcher its ranks; Dask where a scheduler is named.
         """
-        from kinema.errors import ArgumentError
+        from kinema.base.errors import ArgumentError
         from kinema.runners.registry import choose_runner, options_of
 
         name = self.runner
@@ -300,7 +300,7 @@ def checkpoint_of(path: Path | None, interval: float | None, *, keep: bool = Fal
     """What --checkpoint and --checkpoint-interval say; ArgumentError for an interval alone."""
     if path is None:
         if interval is not None:
-            from kinema.errors import ArgumentError
+            from kinema.base.errors import ArgumentError
 
             raise ArgumentError("--checkpoint-interval says how often to save; name the file with --checkpoint")
         return None
@@ -373,7 +373,7 @@ class Outputs:
 
     def _check_names(self) -> None:
         """ArgumentError for one file that is named for two outputs; streams take several."""
-        from kinema.errors import ArgumentError
+        from kinema.base.errors import ArgumentError
 
         named: dict[Path, str] = {}
         for option in ("output", "plot", "checkpoint", "report"):
@@ -386,7 +386,7 @@ class Outputs:
 
     def check(self, inputs: Sequence[Path | None]) -> None:
         """Raises what writing them would raise, also for a file that is read; reserves those written after the run."""
-        from kinema.errors import ArgumentError
+        from kinema.base.errors import ArgumentError
         from kinema.writing.output_checks import check_not_input, check_plot_path, check_remade, check_target
         from kinema.writing.output_file import reserve
         from kinema.writing.tables import check_writable

@@ -11,6 +11,10 @@ import numpy as np
 
 import kinema as kn
 from kinema.analysis.declared import DeclaredAnalysis
+from kinema.base.errors import ArgumentError
+from kinema.base.notes import emit
+from kinema.base.printable import counted, printable
+from kinema.base.resources import peak_memory
 from kinema.cli.analysis_options import (
     FollowedFiles,
     FrameOptions,
@@ -22,10 +26,6 @@ from kinema.cli.analysis_options import (
 from kinema.cli.command_line import Command
 from kinema.cli.periodic.inputs import UnselectedInputs
 from kinema.cli.stopping import Terminated
-from kinema.errors import ArgumentError
-from kinema.notes import emit
-from kinema.printable import counted, printable
-from kinema.resources import peak_memory
 from kinema.selection.time_range import frames_between, frames_listed
 from kinema.writing.tables import PER_UNIT
 

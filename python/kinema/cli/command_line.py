@@ -11,11 +11,11 @@ from dataclasses import field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from kinema.base.errors import ArgumentError
+from kinema.base.printable import printable, printable_lines
+from kinema.base.values import dataclass
 from kinema.cache.counts import CacheCounts, counts_of_all
 from kinema.cli.streams import print_out
-from kinema.errors import ArgumentError
-from kinema.printable import printable, printable_lines
-from kinema.values import dataclass
 
 if TYPE_CHECKING:
     from kinema.runners.mpi.runner import MPIRunner
@@ -44,7 +44,7 @@ class Command:
         The folder of `--trace`.
     ranks : the MPI ranks that work for it, where a launcher has started several
     notes : list of str
-        The notes so far (`kinema.notes`).
+        The notes so far (`kinema.base.notes`).
     counted : CacheCounts
         What node caches of this process had counted before.
     """

@@ -1,4 +1,4 @@
-"""Options that several commands share, each described once; values are those of `kinema.choices`.
+"""Options that several commands share, each described once; values are those of `kinema.base.choices`.
 
 Names and units follow GROMACS where it has the option: -s, -f, -n, -o, and -b, -e, --dt in ps.
 """
@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from kinema.choices import (
+from kinema.base.choices import (
     EXTERNAL,
     GATHER,
     ON_REWIND,
@@ -48,8 +48,8 @@ def one_of(values: Sequence[str]) -> dict[str, Any]:
 
 def byte_count(text: str) -> str:
     """The text, which names a number of bytes; typer.BadParameter for others."""
-    from kinema.errors import ArgumentError
-    from kinema.resources import parse_memory
+    from kinema.base.errors import ArgumentError
+    from kinema.base.resources import parse_memory
 
     try:
         parse_memory(text)

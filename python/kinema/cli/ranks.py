@@ -6,10 +6,10 @@ import warnings
 from collections.abc import Callable
 from dataclasses import replace
 
+from kinema.base.errors import ArgumentError, MissingPackageError
 from kinema.cli import exit_codes
 from kinema.cli.command_line import Command
 from kinema.cli.stopping import replace_handler
-from kinema.errors import ArgumentError, MissingPackageError
 from kinema.runners.mpi.launcher import Launch
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import typer.core
 
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
 
 __all__ = ["SingleOptionsCommand"]
 

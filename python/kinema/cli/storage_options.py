@@ -56,7 +56,7 @@ def layout(text: str) -> str | tuple[int, ...]:
 
 def compression(text: str) -> tuple[str | tuple[int, tuple[int, ...]] | None, int | None]:
     """Name and level of "gzip:6", number and values of "32001:5,1"; "none" is None."""
-    from kinema.errors import ArgumentError
+    from kinema.base.errors import ArgumentError
 
     name, colon, level = text.partition(":")
     if name.isdecimal():

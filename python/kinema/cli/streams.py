@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from kinema.errors import Error, from_os
+from kinema.base.errors import Error, from_os
 
 __all__ = ["give_up_stdout", "prepare_streams", "print_out", "stdout_error"]
 

@@ -2,8 +2,8 @@
 
 import typer
 
+from kinema.base.errors import ArgumentError
 from kinema.cli import numbers
-from kinema.errors import ArgumentError
 
 __all__ = ["list_of_numbers", "list_of_words", "named_words"]
 

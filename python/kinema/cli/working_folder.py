@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from kinema.notes import emit
+from kinema.base.notes import emit
 
 __all__ = ["leave_out_matplotlibrc"]
 

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from kinema.base.errors import InternalError
+from kinema.base.resources import default_workers
 from kinema.demo.case import SELECTION, Case, LongTrajectory, make_case
-from kinema.errors import InternalError
-from kinema.resources import default_workers
 from kinema.runners.local.interpreter import module_command
 from kinema.runners.mpi.launcher import own_environment
 

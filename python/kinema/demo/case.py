@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kinema.base.errors import ArgumentError, FileNotFound, MissingPackageError
+from kinema.base.notes import collected
 from kinema.demo.repeat import repeat_dcd, repeat_xtc, repeated_size
-from kinema.errors import ArgumentError, FileNotFound, MissingPackageError
-from kinema.notes import collected
 from kinema.opening import open as open_trajectory
 from kinema.writing.convert import convert
 from kinema.writing.output_file import write_whole

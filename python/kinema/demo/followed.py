@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import kinema as kn
 from kinema.analysis.growing_outputs import GrowingOutputs
+from kinema.base.errors import WorkerError
 from kinema.demo.simulation import engine
-from kinema.errors import WorkerError
 from kinema.following import when_there
 from kinema.runners.local.interpreter import module_command
 from kinema.writing.output_checks import check_target

@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from kinema.base.resources import peak_memory
 from kinema.demo.case import SELECTION
-from kinema.resources import peak_memory
 from kinema.writing.output_file import write_whole
 
 

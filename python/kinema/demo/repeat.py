@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
 from kinema.writing.output_file import write_whole
 
 __all__ = ["repeat_dcd", "repeat_xtc", "repeated_size"]

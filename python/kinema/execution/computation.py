@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import ArgumentError
-from kinema.printable import html_table
-from kinema.values import dataclass
+from kinema.base.errors import ArgumentError
+from kinema.base.printable import html_table
+from kinema.base.values import dataclass
 
 if TYPE_CHECKING:
     from kinema import _core
@@ -251,7 +251,7 @@ class Computation(ABC):
     @property
     def timings(self) -> Timings:
         """Where the time of the last run went; empty before `run`."""
-        from kinema.timings import Timings
+        from kinema.base.timings import Timings
 
         return Timings(()) if self.record is None else self.record.timings
 

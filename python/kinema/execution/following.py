@@ -15,15 +15,15 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import ArgumentError, OutOfRangeError
+from kinema.base.errors import ArgumentError, OutOfRangeError
+from kinema.base.notes import collected, recorded
+from kinema.base.timings import BLOCK_COLUMNS
 from kinema.execution.computation import Computation, Pass, Results
 from kinema.execution.record import RunRecord
 from kinema.execution.run import check_analyses, run, run_pass
 from kinema.following import Following
-from kinema.notes import collected, recorded
 from kinema.runners import PassTimings, Timings
 from kinema.selection.frames import FrameSelection
-from kinema.timings import BLOCK_COLUMNS
 from kinema.trajectory import Trajectory
 
 __all__ = ["Choose", "follow"]

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.errors import ArgumentError, CorruptFileError, from_os
+from kinema.base.errors import ArgumentError, CorruptFileError, from_os
 from kinema.writing.output_file import OutputFile
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from hashlib import blake2b
 
 from kinema import _core
-from kinema.errors import ArgumentError, CorruptFileError
+from kinema.base.errors import ArgumentError, CorruptFileError
 from kinema.execution.checkpoint import Checkpoint
 from kinema.execution.checkpoint.file import IdentityItem
 from kinema.execution.checkpoint.manager import CheckpointManager

@@ -7,12 +7,12 @@ from functools import cached_property
 
 import numpy as np
 
+from kinema.base.values import dataclass
 from kinema.cache.counts import CacheCounts
 from kinema.runners import Timings
 from kinema.selection.atoms import Selection
 from kinema.selection.frames import FrameSelection
 from kinema.trajectory import Trajectory
-from kinema.values import dataclass
 from kinema.writing.provenance import now
 
 __all__ = ["RunRecord"]

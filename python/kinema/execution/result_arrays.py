@@ -9,8 +9,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from kinema.errors import Error, FileIOError, from_os
-from kinema.files import check_regular
+from kinema.base.errors import Error, FileIOError, from_os
+from kinema.base.input_files import check_regular
 
 __all__ = [
     "ResultArray",

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.errors import (
+from kinema.base.errors import (
     ArgumentError,
     CorruptFileError,
     Error,
@@ -34,10 +34,10 @@ from kinema.errors import (
     UnsupportedFormatError,
     from_os,
 )
+from kinema.base.values import dataclass
 from kinema.execution.list_rows import ListRows
 from kinema.execution.result_arrays import ResultArray, ResultTable, from_h5py, opened
 from kinema.selection.frames import FrameSelection
-from kinema.values import dataclass
 from kinema.writing.output_checks import check_no_link, check_not_input, check_remade, is_stream
 from kinema.writing.output_file import OutputFile, publish
 

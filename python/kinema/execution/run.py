@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, TypeVar, Unpack
 import numpy as np
 
 from kinema import _core
+from kinema.base.errors import ArgumentError
+from kinema.base.notes import emit, recorded
+from kinema.base.progress import ProgressChoice, Report, reporting
+from kinema.base.resources import default_memory, parse_memory
+from kinema.base.timings import BLOCK_COLUMNS
+from kinema.base.values import dataclass
 from kinema.cache.counts import CacheCounts, counts_of_all
-from kinema.errors import ArgumentError
 from kinema.execution.computation import Computation, Pass, Passes, Results, ResultsOnRoot
 from kinema.execution.record import RunRecord
-from kinema.notes import emit, recorded
-from kinema.progress import ProgressChoice, Report, reporting
-from kinema.resources import default_memory, parse_memory
 from kinema.runners import (
     PassResult,
     PassTimings,
@@ -30,8 +32,6 @@ from kinema.runners import (
 from kinema.runners.access import access_method
 from kinema.runners.base import PassRequest
 from kinema.selection.frames import FrameChoice, FrameSelection
-from kinema.timings import BLOCK_COLUMNS
-from kinema.values import dataclass
 
 if TYPE_CHECKING:
     from kinema.execution.checkpoint import Checkpoint, CheckpointChoice

@@ -7,8 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from kinema.cache.waiting import POLL
-from kinema.errors import (
+from kinema.base.errors import (
     ArgumentError,
     CorruptFileError,
     Error,
@@ -16,7 +15,8 @@ from kinema.errors import (
     TruncatedFileError,
     UnsupportedFormatError,
 )
-from kinema.files import is_hdf5, open_regular
+from kinema.base.input_files import is_hdf5, open_regular
+from kinema.cache.waiting import POLL
 from kinema.formats import h5md
 
 __all__ = ["TROUBLE", "Status", "is_of_beginning", "status_of", "when_there"]

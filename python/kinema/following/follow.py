@@ -7,15 +7,15 @@ import time
 from collections.abc import Generator, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from kinema.base.errors import ArgumentError, Error, RewoundError
+from kinema.base.notes import emit
 from kinema.cache.waiting import Watch
-from kinema.errors import ArgumentError, Error, RewoundError
 from kinema.following.appearing import TROUBLE, Status, is_of_beginning, status_of
 from kinema.following.options import checked_options
 from kinema.following.patterns import GivenFiles
 from kinema.following.remembered import RememberedFrames, atoms_at_origin, is_blank
 from kinema.following.until import Until
 from kinema.frame import Block, Frame
-from kinema.notes import emit
 
 if TYPE_CHECKING:
     from kinema.trajectory import Trajectory

@@ -6,9 +6,9 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
+from kinema.base.choices import ON_REWIND, check_choice
+from kinema.base.errors import ArgumentError
 from kinema.cache.waiting import POLL
-from kinema.choices import ON_REWIND, check_choice
-from kinema.errors import ArgumentError
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike

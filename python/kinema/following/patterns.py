@@ -7,9 +7,9 @@ import os
 import re
 from dataclasses import field
 
-from kinema.errors import ArgumentError, FileNotFound
-from kinema.files import natural_order
-from kinema.values import dataclass
+from kinema.base.errors import ArgumentError, FileNotFound
+from kinema.base.input_files import natural_order
+from kinema.base.values import dataclass
 
 __all__ = ["GivenFiles"]
 

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from typing import IO, Any
 
 from kinema import _core
-from kinema.errors import CorruptFileError, UnsupportedFormatError
-from kinema.files import open_regular
+from kinema.base.errors import CorruptFileError, UnsupportedFormatError
+from kinema.base.input_files import open_regular
+from kinema.base.printable import printable
+from kinema.base.values import dataclass
 from kinema.formats.external_frames import LAMMPS_DUMP, names_of, reader_class
-from kinema.printable import printable
-from kinema.values import dataclass
 
 __all__ = ["refuse_compressed"]
 

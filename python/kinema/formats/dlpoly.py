@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.errors import ArgumentError
-from kinema.notes import emit
+from kinema.base.errors import ArgumentError
+from kinema.base.notes import emit
+from kinema.base.values import dataclass
 from kinema.selection.atom_table import Atoms
 from kinema.selection.topology import Topology
-from kinema.values import dataclass
 
 __all__ = ["DLPOLY", "DlpolyAtoms", "Kinds", "check_table", "has_atoms", "kinds_of", "labels_of", "of_own_atoms"]
 

@@ -20,14 +20,14 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import ArgumentError, CancelledError, CorruptFileError
-from kinema.files import check_lines
+from kinema.base.errors import ArgumentError, CancelledError, CorruptFileError
+from kinema.base.input_files import check_lines
+from kinema.base.values import dataclass
 from kinema.formats.compressed import refuse_compressed
 from kinema.formats.external_counts import COUNTED, Check, LineCount, count_frames, refuse_other_atoms
 from kinema.formats.external_frames import EXTERNAL, FrameReader, FrameRows, KnownCells, names_of, reader_class
 from kinema.formats.h5md.description import ABSENT, FORBIDDEN, FieldDescription, H5mdDescription, Quantity
 from kinema.selection.topology import BINARY, Topology
-from kinema.values import dataclass
 
 __all__ = ["Describer", "ExternalOptions"]
 

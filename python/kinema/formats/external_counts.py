@@ -9,11 +9,11 @@ from collections.abc import Callable
 from itertools import count, islice
 from typing import IO, Any
 
-from kinema.errors import CorruptFileError, UnsupportedFormatError
-from kinema.files import open_text
+from kinema.base.errors import CorruptFileError, UnsupportedFormatError
+from kinema.base.input_files import open_text
+from kinema.base.printable import printable
+from kinema.base.values import dataclass
 from kinema.formats.external_frames import EXTERNAL, FrameReader
-from kinema.printable import printable
-from kinema.values import dataclass
 
 __all__ = ["COUNTED", "LineCount", "count_frames", "refuse_other_atoms"]
 

@@ -16,14 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.choices import check_text
-from kinema.errors import CorruptFileError, Error, UnsupportedFormatError, from_os
-from kinema.files import open_text
+from kinema.base.choices import check_text
+from kinema.base.errors import CorruptFileError, Error, UnsupportedFormatError, from_os
+from kinema.base.input_files import open_text
+from kinema.base.printable import printable
+from kinema.base.values import dataclass
 from kinema.formats.h5md.description import Quantity
 from kinema.formats.registry import EXTERNAL_ENDINGS
-from kinema.printable import printable
 from kinema.selection.universe import import_mdanalysis
-from kinema.values import dataclass
 
 __all__ = [
     "EXTERNAL",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kinema._core import formats as core_formats
-from kinema.values import dataclass
+from kinema.base.values import dataclass
 
 __all__ = ["EXTERNAL_ENDINGS", "FormatInfo", "formats", "formats_page"]
 

@@ -9,8 +9,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import UnsupportedFormatError
-from kinema.files import file_names
+from kinema.base.errors import UnsupportedFormatError
+from kinema.base.input_files import file_names
+from kinema.base.notes import emit, returns_notes
+from kinema.base.printable import counted
+from kinema.base.progress import ProgressChoice
+from kinema.base.resources import parse_memory
 from kinema.formats.whole_frames import (
     COPIED_FORMATS,
     FrameRange,
@@ -19,11 +23,7 @@ from kinema.formats.whole_frames import (
     netcdf_header,
     write_frames,
 )
-from kinema.notes import emit, returns_notes
 from kinema.opening import open
-from kinema.printable import counted
-from kinema.progress import ProgressChoice
-from kinema.resources import parse_memory
 from kinema.selection.frames import FrameSelection
 from kinema.selection.readable import decode_frames
 from kinema.trajectory import Trajectory

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import IO
 
 from kinema import _core
-from kinema.errors import ArgumentError, TruncatedFileError, UnsupportedFormatError
-from kinema.files import is_hdf5, open_regular
+from kinema.base.errors import ArgumentError, TruncatedFileError, UnsupportedFormatError
+from kinema.base.input_files import is_hdf5, open_regular
 from kinema.writing.output_file import write_whole
 
 __all__ = [

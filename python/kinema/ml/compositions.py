@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
 from kinema.formats.h5md.schema import SYMBOLS
 from kinema.ml.dataset import Dataset
 from kinema.ml.frames import FrameDataset

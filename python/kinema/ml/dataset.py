@@ -12,9 +12,9 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from kinema.base.errors import ArgumentError, OutOfRangeError
 from kinema.cache.blocks import explain_blocks
 from kinema.cache.node_cache import NodeCache
-from kinema.errors import ArgumentError, OutOfRangeError
 from kinema.ml.sample_numbers import sample_number, sample_numbers
 
 __all__ = [

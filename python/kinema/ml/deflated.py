@@ -13,10 +13,10 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from kinema.base.errors import CorruptFileError
+from kinema.base.input_files import open_regular
 from kinema.cache.foreign import open as open_cached
 from kinema.cache.node_cache import NodeCache
-from kinema.errors import CorruptFileError
-from kinema.files import open_regular
 from kinema.ml.stored_samples import Deflated, SampleFile
 
 __all__ = ["DeflatedMembers", "inflated"]

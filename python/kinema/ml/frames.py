@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from kinema import _core
+from kinema.base.errors import ArgumentError
+from kinema.base.resources import worker_count
 from kinema.cache.counts import emit_troubles
 from kinema.cache.node_cache import NodeCache, NodeCacheChoice, node_cache_of
-from kinema.errors import ArgumentError
 from kinema.frame import VECTOR_FIELDS, float_name
 from kinema.ml.catalogue.catalogue import Catalogue
 from kinema.ml.dataset import Batch, Dataset, Extents, Reading, row_of
@@ -22,7 +23,6 @@ from kinema.ml.processes import OfProcess
 from kinema.ml.sample_numbers import sample_numbers
 from kinema.ml.samples import Transform, transformed
 from kinema.ml.systems import CatalogueSystems, OpenTrajectories, System, systems_of
-from kinema.resources import worker_count
 from kinema.selection.atoms import AtomChoice
 from kinema.selection.frames import FrameSelection
 from kinema.trajectory import Trajectory

@@ -9,13 +9,13 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.choices import check_choice
-from kinema.errors import ArgumentError, CorruptFileError
-from kinema.files import read_regular
+from kinema.base.choices import check_choice
+from kinema.base.errors import ArgumentError, CorruptFileError
+from kinema.base.input_files import read_regular
+from kinema.base.notes import emit
 from kinema.formats.h5md.schema import SYMBOLS
 from kinema.ml.label_columns import LabelColumns
 from kinema.ml.systems import CatalogueSystems, System
-from kinema.notes import emit
 from kinema.trajectory import Trajectory
 
 __all__ = ["CatalogueNumbers", "Table", "atomic_numbers_of", "join_by_step", "label_values", "read_table"]

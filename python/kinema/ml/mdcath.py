@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
 from kinema.ml.label_columns import LabelColumns
 from kinema.opening import open as open_trajectory
 from kinema.trajectory import Trajectory

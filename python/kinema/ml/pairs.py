@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
 from kinema.trajectory import Trajectory
 
 __all__ = ["equal_runs", "lagged_positions"]

@@ -14,8 +14,8 @@ from typing import Generic, TypeVar
 import numpy.ma  # noqa: F401
 
 from kinema import _core
+from kinema.base.resources import shared_open_files
 from kinema.cache.node_cache import NodeCache
-from kinema.resources import shared_open_files
 
 __all__ = ["OfProcess", "file_pool", "replace_pool"]
 

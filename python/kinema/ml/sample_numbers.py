@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kinema.errors import ArgumentError, OutOfRangeError
+from kinema.base.errors import ArgumentError, OutOfRangeError
 
 __all__ = ["sample_number", "sample_numbers"]
 

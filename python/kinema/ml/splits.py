@@ -28,13 +28,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import ArgumentError, CorruptFileError
-from kinema.files import read_regular
+from kinema.base.errors import ArgumentError, CorruptFileError
+from kinema.base.input_files import read_regular
+from kinema.base.notes import emit
 from kinema.ml.compositions import compositions
 from kinema.ml.dataset import Dataset, Subset
 from kinema.ml.samples import SampleDataset
 from kinema.ml.statistics.fingerprint import DataIdentity
-from kinema.notes import emit
 from kinema.writing.output_checks import check_remade
 from kinema.writing.output_file import write_whole
 

@@ -13,8 +13,8 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import ArgumentError, CorruptFileError, Error, TruncatedFileError, UnsupportedFormatError
-from kinema.files import is_hdf5, open_regular
+from kinema.base.errors import ArgumentError, CorruptFileError, Error, TruncatedFileError, UnsupportedFormatError
+from kinema.base.input_files import is_hdf5, open_regular
 from kinema.formats.hdf5.stored_dataset import NOT_STORED, StoredDataset
 
 __all__ = [

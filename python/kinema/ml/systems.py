@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
+from kinema.base.errors import ArgumentError
 from kinema.cache.node_cache import NodeCache, cache_of
 from kinema.cache.trajectories import sized_for
-from kinema.errors import ArgumentError
 from kinema.ml.catalogue.catalogue import Catalogue
 from kinema.ml.catalogue.entry import Entry
 from kinema.ml.processes import file_pool

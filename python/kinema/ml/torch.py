@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import ArgumentError, missing_package
+from kinema.base.errors import ArgumentError, missing_package
+from kinema.base.resources import worker_count
 from kinema.ml.dataset import Batch, SingleSamples, batch_of
 from kinema.ml.loading.order import Order
-from kinema.resources import worker_count
 
 try:
     import torch

@@ -1,7 +1,7 @@
 """Where the time of runs went: reports with every second accounted for, stragglers, advice, scaling, pictures; traces.
 
-It measures nothing itself; runners and the Rust half do, and `kinema.timings` holds what they found. `traces/` reads
-what tracers have written, and runs commands under strace.
+It measures nothing itself; runners and the Rust half do, and `kinema.base.timings` holds what they found. `traces/`
+reads what tracers have written, and runs commands under strace.
 """
 
 from kinema.profile.report import Report, report_of

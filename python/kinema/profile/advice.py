@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kinema.base.timings import Timings
 from kinema.profile.quantities import Quantities
 from kinema.profile.stragglers import SlowFile, Straggler
-from kinema.timings import Timings
 
 __all__ = ["Circumstances", "advise"]
 

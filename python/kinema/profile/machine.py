@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from kinema import _core
-from kinema.resources import default_workers, physical_memory
+from kinema.base.resources import default_workers, physical_memory
 
 __all__ = ["file_systems", "machine_facts"]
 

@@ -17,10 +17,10 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 from numpy.typing import NDArray
 
 from kinema._core import __version__
-from kinema.errors import ArgumentError
-from kinema.printable import counted, in_picture
+from kinema.base.errors import ArgumentError
+from kinema.base.printable import counted, in_picture
+from kinema.base.timings import BLOCK_PHASES, PHASES, UNACCOUNTED, block_column
 from kinema.profile.scaling import Scaling, ScalingPoint
-from kinema.timings import BLOCK_PHASES, PHASES, UNACCOUNTED, block_column
 from kinema.writing.output_file import write_whole
 from kinema.writing.provenance import picture_metadata
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from kinema.timings import Timings, WorkerTimings
+from kinema.base.timings import Timings, WorkerTimings
 
 __all__ = ["Quantities", "quantities_of"]
 

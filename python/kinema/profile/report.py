@@ -12,19 +12,19 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from kinema.base.errors import ArgumentError, CorruptFileError, Error
+from kinema.base.input_files import read_regular
+from kinema.base.printable import printable
+from kinema.base.resources import default_workers
+from kinema.base.timings import Timings, format_seconds
 from kinema.cache.counts import CacheCounts
-from kinema.errors import ArgumentError, CorruptFileError, Error
 from kinema.execution.record import RunRecord
-from kinema.files import read_regular
-from kinema.printable import printable
 from kinema.profile import stored
 from kinema.profile.advice import Circumstances, advise
 from kinema.profile.machine import file_systems, machine_facts
 from kinema.profile.places import Places
 from kinema.profile.quantities import Quantities, quantities_of
 from kinema.profile.stragglers import SlowFile, Straggler, find_slow_files, find_stragglers
-from kinema.resources import default_workers
-from kinema.timings import Timings, format_seconds
 from kinema.writing.output_checks import check_not_input, check_plot_path, check_remade
 from kinema.writing.output_file import write_whole
 

@@ -13,10 +13,10 @@ from dataclasses import asdict, dataclass
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
-from kinema.errors import ArgumentError
-from kinema.printable import printable
+from kinema.base.errors import ArgumentError
+from kinema.base.printable import printable
+from kinema.base.timings import digits_for
 from kinema.profile.quantities import Quantities
-from kinema.timings import digits_for
 
 if TYPE_CHECKING:
     from kinema.profile.report import Report

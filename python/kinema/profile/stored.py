@@ -22,11 +22,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_h
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.cache.counts import CacheCounts
-from kinema.errors import ArgumentError, CorruptFileError
-from kinema.profile.places import Place
-from kinema.profile.stragglers import PHASE_NAMES, SlowFile, Straggler
-from kinema.timings import (
+from kinema.base.errors import ArgumentError, CorruptFileError
+from kinema.base.timings import (
     BLOCK_COLUMNS,
     BLOCK_PHASES,
     PassTimings,
@@ -36,6 +33,9 @@ from kinema.timings import (
     WorkerTimings,
     block_column,
 )
+from kinema.cache.counts import CacheCounts
+from kinema.profile.places import Place
+from kinema.profile.stragglers import PHASE_NAMES, SlowFile, Straggler
 
 if TYPE_CHECKING:
     from kinema.profile.report import Report

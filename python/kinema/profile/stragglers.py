@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kinema.base.timings import PassTimings, WorkerTimings, block_column
 from kinema.profile.places import Place, Places
-from kinema.timings import PassTimings, WorkerTimings, block_column
 
 __all__ = ["PHASE_NAMES", "THRESHOLD", "SlowFile", "Straggler", "find_slow_files", "find_stragglers"]
 

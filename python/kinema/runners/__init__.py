@@ -5,12 +5,12 @@
 
 from typing import TYPE_CHECKING, Any
 
+from kinema.base.timings import PassTimings, Timings, WorkerTimings
 from kinema.runners.base import PassRequest, PassResult, Runner
 from kinema.runners.local.serial import SerialRunner
 from kinema.runners.local.threads import ThreadsRunner
 from kinema.runners.reduction import PieceLimit, Reduction
 from kinema.runners.registry import RunnerOptions, choose_runner
-from kinema.timings import PassTimings, Timings, WorkerTimings
 
 if TYPE_CHECKING:
     from kinema.runners.dask.runner import Dask

@@ -10,8 +10,8 @@ import importlib
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from kinema.errors import ArgumentError
-from kinema.values import dataclass
+from kinema.base.errors import ArgumentError
+from kinema.base.values import dataclass
 
 if TYPE_CHECKING:
     from kinema import _core

@@ -9,15 +9,15 @@ from dataclasses import field
 from typing import Any, TypeVar
 
 from kinema import _core
-from kinema.errors import ArgumentError
-from kinema.progress import Report
-from kinema.resources import worker_count
+from kinema.base.errors import ArgumentError
+from kinema.base.progress import Report
+from kinema.base.resources import worker_count
+from kinema.base.timings import PassTimings
+from kinema.base.values import dataclass
 from kinema.runners.access import access_method
 from kinema.runners.calls import CalledFunction, CallValues, InOrder, PlacedInOrder, Receive, Received
 from kinema.runners.reduction import Reduction
 from kinema.selection.frames import FrameSelection
-from kinema.timings import PassTimings
-from kinema.values import dataclass
 
 __all__ = ["Job", "PassRequest", "PassResult", "Rows", "Runner"]
 

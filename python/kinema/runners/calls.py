@@ -10,11 +10,11 @@ import threading
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from kinema.base.resources import share_of_machine
+from kinema.base.serialisation import serialize
+from kinema.base.tracing.recording import TraceOfRun
+from kinema.base.values import dataclass
 from kinema.cache.counts import SentCounts, add_counts, take_counts
-from kinema.resources import share_of_machine
-from kinema.runners.serialization import serialize
-from kinema.tracing.recording import TraceOfRun
-from kinema.values import dataclass
 
 __all__ = ["CallValues", "CalledFunction", "InOrder", "PlacedInOrder", "Receive", "Received", "unpacked_value"]
 

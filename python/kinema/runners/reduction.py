@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from kinema import _core
-from kinema.errors import InternalError
-from kinema.progress import Report
+from kinema.base.errors import InternalError
+from kinema.base.progress import Report
+from kinema.base.values import dataclass
 from kinema.selection.frames import FrameSelection
-from kinema.values import dataclass
 
 __all__ = [
     "Leaves",

@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypedDict, Unpack
 
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
 from kinema.runners.base import PassRequest, PassResult, Runner
 
 __all__ = ["RunnerOptions", "choose_runner", "options_of", "runner_of"]

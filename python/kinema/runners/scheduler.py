@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from kinema import _core
-from kinema.choices import SCHEDULE, Schedule, check_choice
-from kinema.errors import ArgumentError, InternalError
+from kinema.base.choices import SCHEDULE, Schedule, check_choice
+from kinema.base.errors import ArgumentError, InternalError
 from kinema.runners.access import access_method
 from kinema.runners.base import Job, PassRequest
 from kinema.runners.reduction import Leaves, PieceLimit, Reduction

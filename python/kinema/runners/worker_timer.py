@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.timings import BLOCK_COLUMNS, PassTimings, WorkerTimings, block_column
+from kinema.base.timings import BLOCK_COLUMNS, PassTimings, WorkerTimings, block_column
 
 __all__ = ["WorkerTimer", "pass_timings"]
 

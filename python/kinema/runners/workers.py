@@ -7,9 +7,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from kinema.errors import ArgumentError
-from kinema.progress import ProgressChoice, Report, reporting
-from kinema.resources import worker_count
+from kinema.base.errors import ArgumentError
+from kinema.base.progress import ProgressChoice, Report, reporting
+from kinema.base.resources import worker_count
 from kinema.runners.base import Runner
 from kinema.writing.parallel.strategies import Hints, check_strategy, hints_of, uses_mpiio
 
@@ -84,5 +84,5 @@ class CallWorkers:
         return self.runner.on_root_for_all(within_session)
 
     def reporting(self, progress: ProgressChoice, what: str, total: int) -> AbstractContextManager[Report | None]:
-        """The function to report bytes to, as `kinema.progress.reporting`."""
+        """The function to report bytes to, as `kinema.base.progress.reporting`."""
         return reporting(progress, what, total, "bytes", launched=self.runner.launched)

@@ -12,9 +12,9 @@ from typing import Any, Generic, TypeAlias, TypeVar, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kinema.errors import ArgumentError, OutOfRangeError
-from kinema.notes import emit
-from kinema.values import dataclass
+from kinema.base.errors import ArgumentError, OutOfRangeError
+from kinema.base.notes import emit
+from kinema.base.values import dataclass
 
 __all__ = ["COLUMNS", "TUPLES", "Atoms"]
 

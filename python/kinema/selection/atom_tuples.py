@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import ArgumentError, CorruptFileError, OutOfRangeError
-from kinema.files import read_regular
+from kinema.base.errors import ArgumentError, CorruptFileError, OutOfRangeError
+from kinema.base.input_files import read_regular
 
 __all__ = ["atom_tuples", "read_atom_tuples"]
 

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import ArgumentError, OutOfRangeError
+from kinema.base.errors import ArgumentError, OutOfRangeError
+from kinema.base.values import dataclass
 from kinema.selection.topology import Topology, is_atom_group, refuse_updating
-from kinema.values import dataclass
 
 __all__ = ["AtomChoice", "Selection"]
 

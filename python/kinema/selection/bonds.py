@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
 from kinema.opening import topology_of
 from kinema.selection.atom_table import Atoms
 

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.errors import ArgumentError, CorruptFileError, TruncatedFileError
-from kinema.printable import counted
+from kinema.base.errors import ArgumentError, CorruptFileError, TruncatedFileError
+from kinema.base.printable import counted
 from kinema.selection.bonds import Bonds, bonds_near_by, bonds_of, first_atoms
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.choices import COMPOUND, check_choice
-from kinema.errors import ArgumentError
+from kinema.base.choices import COMPOUND, check_choice
+from kinema.base.errors import ArgumentError
 from kinema.selection.residue_dihedrals import residue_labels
 
 if TYPE_CHECKING:

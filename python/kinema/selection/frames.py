@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import ArgumentError, OutOfRangeError
+from kinema.base.errors import ArgumentError, OutOfRangeError
 
 __all__ = ["FrameChoice", "FrameSelection", "resolve", "resolve_run"]
 

@@ -11,9 +11,9 @@ import re
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import ArgumentError, CorruptFileError
-from kinema.files import read_regular
-from kinema.resources import physical_memory
+from kinema.base.errors import ArgumentError, CorruptFileError
+from kinema.base.input_files import read_regular
+from kinema.base.resources import physical_memory
 from kinema.selection.atoms import AtomChoice, Selection, from_indices
 
 __all__ = ["group_of_file", "read_group", "read_groups"]

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.errors import ArgumentError, CorruptFileError, TruncatedFileError
-from kinema.printable import printable
-from kinema.progress import ProgressChoice, reporting
-from kinema.resources import worker_count
+from kinema.base.errors import ArgumentError, CorruptFileError, TruncatedFileError
+from kinema.base.printable import printable
+from kinema.base.progress import ProgressChoice, reporting
+from kinema.base.resources import worker_count
 from kinema.selection.frames import FrameSelection
 from kinema.selection.verdicts import DamagedBytes, Verdict, Verdicts
 

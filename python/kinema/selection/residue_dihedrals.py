@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import ArgumentError
-from kinema.notes import emit
-from kinema.printable import counted
+from kinema.base.errors import ArgumentError
+from kinema.base.notes import emit
+from kinema.base.printable import counted
 from kinema.selection.atom_table import Atoms
 
 __all__ = ["DIHEDRALS", "ResidueDihedrals", "residue_dihedrals", "residue_labels"]

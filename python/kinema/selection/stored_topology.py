@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.errors import CorruptFileError, Error
-from kinema.notes import emit
+from kinema.base.errors import CorruptFileError, Error
+from kinema.base.notes import emit
 from kinema.selection.atom_table import COLUMNS, TUPLES, Atoms
 from kinema.selection.universe import installed_mdanalysis, is_imported
 from kinema.stored.records import Record, RecordFolder

@@ -12,10 +12,10 @@ import re
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import ArgumentError, CorruptFileError, OutOfRangeError
-from kinema.files import read_regular
-from kinema.notes import emit
-from kinema.printable import shortest
+from kinema.base.errors import ArgumentError, CorruptFileError, OutOfRangeError
+from kinema.base.input_files import read_regular
+from kinema.base.notes import emit
+from kinema.base.printable import shortest
 from kinema.selection.frames import FrameSelection, resolve
 from kinema.trajectory import Trajectory
 

@@ -17,14 +17,14 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import ArgumentError, CorruptFileError, FileNotFound, from_os
-from kinema.files import check_lines, check_regular, open_regular
-from kinema.notes import emit
-from kinema.resources import physical_memory
+from kinema.base.errors import ArgumentError, CorruptFileError, FileNotFound, from_os
+from kinema.base.input_files import check_lines, check_regular, open_regular
+from kinema.base.notes import emit
+from kinema.base.resources import physical_memory
+from kinema.base.values import dataclass
 from kinema.selection.atom_table import Atoms
 from kinema.selection.stored_topology import StoredTopology
 from kinema.selection.universe import import_mdanalysis, universe_of
-from kinema.values import dataclass
 
 __all__ = [
     "BINARY",

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kinema import _core
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
 from kinema.selection.atom_table import TUPLES, Atoms
 
 __all__ = [

@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from kinema import _core
-from kinema.errors import Error
-from kinema.notes import emit
+from kinema.base.errors import Error
+from kinema.base.notes import emit
 from kinema.stored.records import Record, RecordFolder
 
 __all__ = ["DamagedBytes", "Verdict", "Verdicts"]

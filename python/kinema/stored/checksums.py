@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.errors import ArgumentError, CorruptFileError, Error, FileNotFound
-from kinema.files import read_regular
-from kinema.printable import printable
-from kinema.progress import ProgressChoice, reporting
-from kinema.resources import worker_count
+from kinema.base.errors import ArgumentError, CorruptFileError, Error, FileNotFound
+from kinema.base.input_files import read_regular
+from kinema.base.printable import printable
+from kinema.base.progress import ProgressChoice, reporting
+from kinema.base.resources import worker_count
+from kinema.base.values import dataclass
 from kinema.stored.records import DAMAGE, Record, RecordFolder, decoded_record, encoded_record
-from kinema.values import dataclass
 from kinema.writing.output_file import write_index
 
 __all__ = ["FrameChecksums", "StoredChecksums", "checksums_of", "load_checksums", "store_checksums"]

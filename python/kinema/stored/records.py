@@ -30,9 +30,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.errors import Error, FileNotFound
-from kinema.files import read_regular
-from kinema.values import dataclass
+from kinema.base.errors import Error, FileNotFound
+from kinema.base.input_files import read_regular
+from kinema.base.values import dataclass
 from kinema.writing.output_file import write_index
 
 __all__ = ["DAMAGE", "Record", "RecordFolder", "decoded_record", "encoded_record"]

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from kinema.choices import GATHER, SCHEDULE
-from kinema.errors import ArgumentError
-from kinema.resources import parse_memory
+from kinema.base.choices import GATHER, SCHEDULE
+from kinema.base.errors import ArgumentError
+from kinema.base.resources import parse_memory
 from kinema.runners.access import access_method
 from kinema.runners.registry import options_of
 

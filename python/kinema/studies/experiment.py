@@ -15,16 +15,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from kinema.errors import FileNotFound, WorkerError, from_os
+from kinema.base.errors import FileNotFound, WorkerError, from_os
+from kinema.base.printable import counted
+from kinema.base.timings import format_seconds
 from kinema.opening import open as open_trajectory
-from kinema.printable import counted
 from kinema.profile import Report
 from kinema.runners.local.interpreter import module_command
 from kinema.studies import files
 from kinema.studies.design import Design, Setting
 from kinema.studies.launching import child_environment, mpi_launcher, said_last
 from kinema.studies.results_log import ResultsLog
-from kinema.timings import format_seconds
 from kinema.trajectory import Trajectory
 from kinema.writing.output_file import temporary_folder
 

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import ArgumentError, Error, FileIOError, from_os
-from kinema.files import open_regular
-from kinema.notes import collected
+from kinema.base.errors import ArgumentError, Error, FileIOError, from_os
+from kinema.base.input_files import open_regular
+from kinema.base.notes import collected
 from kinema.opening import open as open_trajectory
 from kinema.selection.universe import import_mdanalysis
 from kinema.trajectory import Trajectory

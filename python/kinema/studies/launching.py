@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from kinema.errors import ArgumentError, FileNotFound
+from kinema.base.errors import ArgumentError, FileNotFound
 
 __all__ = ["Ended", "child_environment", "mpi_launcher", "placed", "run_bounded", "said_last"]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kinema.analysis import RMSD
-from kinema.errors import Error, says_enough
+from kinema.base.errors import Error, says_enough
 from kinema.execution.run import run
 from kinema.opening import open as open_trajectory
 from kinema.runners import Runner, choose_runner

@@ -8,9 +8,9 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from kinema.base.timings import PHASES, UNACCOUNTED
 from kinema.profile.plotting import draw_speed_up, series_style, stack_phases
 from kinema.studies.published import Published
-from kinema.timings import PHASES, UNACCOUNTED
 
 __all__ = ["draw_publications"]
 

@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import ArgumentError, CorruptFileError, FileNotFound, from_os
-from kinema.files import read_regular
-from kinema.printable import printable
+from kinema.base.errors import ArgumentError, CorruptFileError, FileNotFound, from_os
+from kinema.base.input_files import read_regular
+from kinema.base.printable import printable
 from kinema.profile.scaling import ScalingPoint, mean_and_deviation, scaling_points
 from kinema.profile.stragglers import THRESHOLD
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kinema._core import __version__
-from kinema.errors import ArgumentError, from_os
+from kinema.base.errors import ArgumentError, from_os
 from kinema.writing.output_checks import check_remade, check_target
 from kinema.writing.output_file import write_whole
 

@@ -11,8 +11,8 @@ import numpy as np
 from kinema.analysis.declaration import Argument, arguments_of, takes_select
 from kinema.analysis.declared import DeclaredAnalysis
 from kinema.analysis.registry import ANALYSES
-from kinema.errors import ArgumentError
-from kinema.notes import collected
+from kinema.base.errors import ArgumentError
+from kinema.base.notes import collected
 from kinema.testing.synthetic import random_walk
 from kinema.testing.writers import write_dcd
 from kinema.trajectory import Trajectory

@@ -54,7 +54,7 @@ class KernelTests:
             _assert_same(again.finish(), partial.finish())
 
     def test_damaged_bytes_are_refused(self, tmp_path: Path) -> None:
-        from kinema.errors import Error
+        from kinema.base.errors import Error
 
         trajectory, jobs = self._made(tmp_path, 5, 30)
         for (kernel, _), partial in zip(jobs, _run(trajectory, 5, jobs), strict=True):

@@ -17,9 +17,9 @@ import kinema as kn
 from kinema import _core
 from kinema.analysis import Analysis
 from kinema.analysis.base import Pass, Passes, Results
+from kinema.base.progress import Report
 from kinema.execution.checkpoint.file import load
 from kinema.execution.results_file import ResultDataset
-from kinema.progress import Report
 from kinema.runners import Runner
 from kinema.runners.base import Rows
 from kinema.testing.synthetic import random_walk

@@ -16,6 +16,7 @@ import pytest
 
 import kinema as kn
 from kinema.analysis import Analysis
+from kinema.base.timings import block_column
 from kinema.execution.checkpoint.file import load
 from kinema.execution.result_arrays import ResultColumns
 from kinema.execution.results_file import ResultArray, ResultTable
@@ -42,7 +43,6 @@ from kinema.testing.runner_work import (
 )
 from kinema.testing.synthetic import random_walk
 from kinema.testing.writers import write_dcd, write_xtc
-from kinema.timings import block_column
 
 __all__ = ["RunnerTests"]
 

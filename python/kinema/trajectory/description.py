@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
+from kinema.base.printable import html_table
+from kinema.base.resources import worker_count
+from kinema.base.timings import Timings
 from kinema.formats import h5md
-from kinema.printable import html_table
-from kinema.resources import worker_count
 from kinema.selection.atom_table import Atoms
 from kinema.selection.topology import Topology
-from kinema.timings import Timings
 from kinema.trajectory.files import OpenedFiles
 
 if TYPE_CHECKING:

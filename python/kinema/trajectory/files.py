@@ -15,18 +15,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
+from kinema.base.errors import ArgumentError
+from kinema.base.notes import emit, emit_once
+from kinema.base.progress import ProgressChoice, reporting
+from kinema.base.resources import worker_count
+from kinema.base.timings import Timings
 from kinema.cache.counts import emit_troubles
-from kinema.errors import ArgumentError
 from kinema.following.patterns import GivenFiles
 from kinema.formats import h5md
 from kinema.frame import Gap, Part, notes_of
-from kinema.notes import emit, emit_once
-from kinema.progress import ProgressChoice, reporting
-from kinema.resources import worker_count
 from kinema.selection.frames import FrameChoice, FrameSelection, resolve, resolve_run
 from kinema.selection.topology import Topology
 from kinema.snapshot import TrajectorySnapshot, opened_again
-from kinema.timings import Timings
 
 if TYPE_CHECKING:
     from kinema.stored.checksums import StoredChecksums

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
 from kinema.frame import VECTOR_FIELDS
 from kinema.selection.frames import FrameSelection
 

@@ -10,7 +10,10 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from kinema import _core
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
+from kinema.base.prefetch import prefetched
+from kinema.base.resources import parse_memory, worker_count
+from kinema.base.timings import Timings
 from kinema.frame import (
     VECTOR_FIELDS,
     WORKING_MEMORY,
@@ -21,13 +24,10 @@ from kinema.frame import (
     float_name,
     frame_bytes,
 )
-from kinema.prefetch import prefetched
-from kinema.resources import parse_memory, worker_count
 from kinema.selection import atoms as selection
 from kinema.selection.atoms import AtomChoice, Selection
 from kinema.selection.frames import FrameChoice, FrameSelection
 from kinema.selection.gromacs_index import group_of_file
-from kinema.timings import Timings
 from kinema.trajectory.description import TrajectoryDescription
 from kinema.transforms.base import check_not_last
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Unpack
 
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
 from kinema.frame import Frame
 from kinema.trajectory.reading import TrajectoryReading
 from kinema.transforms.base import Transform, check_not_last

@@ -9,7 +9,7 @@ import numpy as np
 
 from kinema import _core
 from kinema.analysis.arguments import describe
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
 from kinema.selection.atoms import AtomChoice
 from kinema.selection.bonds import is_of_any_atoms
 from kinema.transforms.base import Transform, names_by_words, words_of

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.errors import ArgumentError
-from kinema.execution.checkpoint.code_identity import code_digest
+from kinema.base.code_identity import code_digest
+from kinema.base.errors import ArgumentError
+from kinema.base.serialisation import serialize
 from kinema.frame import VECTOR_FIELDS, Frame
-from kinema.runners.serialization import serialize
 from kinema.selection.atoms import AtomChoice, Selection
 from kinema.transforms.base import Transform, names_by_words, words_of
 

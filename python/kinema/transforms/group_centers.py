@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.analysis.arguments import describe
-from kinema.choices import CENTERS_OF, check_choice
-from kinema.errors import ArgumentError
-from kinema.notes import emit
+from kinema.base.choices import CENTERS_OF, check_choice
+from kinema.base.errors import ArgumentError
+from kinema.base.notes import emit
 from kinema.selection.atom_table import Atoms
 from kinema.selection.atoms import AtomChoice
 from kinema.selection.bonds import bonds_of, first_atoms

@@ -12,10 +12,10 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from kinema import _core
-from kinema.errors import ArgumentError, CorruptFileError
+from kinema.base.errors import ArgumentError, CorruptFileError
+from kinema.base.notes import emit
 from kinema.formats.external import Describer, ExternalOptions
 from kinema.formats.external_frames import EXTERNAL, names_of, reader_class
-from kinema.notes import emit
 from kinema.snapshot import fresh_recipe
 
 if TYPE_CHECKING:

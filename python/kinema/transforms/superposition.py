@@ -18,9 +18,9 @@ import numpy as np
 from kinema import _core
 from kinema.analysis.arguments import describe, weights_of
 from kinema.analysis.reference import Reference, note_free_rotation
-from kinema.choices import check_choice
-from kinema.errors import ArgumentError
-from kinema.notes import emit
+from kinema.base.choices import check_choice
+from kinema.base.errors import ArgumentError
+from kinema.base.notes import emit
 from kinema.selection.atoms import AtomChoice
 from kinema.selection.broken import broken_notes
 from kinema.transforms.base import Transform, names_by_words, words_of

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from kinema import _core
 from kinema.analysis.arguments import describe
 from kinema.analysis.reference import Reference
-from kinema.choices import NOJUMP_COUNT, check_choice
-from kinema.errors import ArgumentError
-from kinema.notes import emit
+from kinema.base.choices import NOJUMP_COUNT, check_choice
+from kinema.base.errors import ArgumentError
+from kinema.base.notes import emit
 from kinema.selection.atoms import AtomChoice, Selection
 from kinema.selection.bonds import bonds_of, first_atoms
 from kinema.selection.frames import FrameSelection

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import ArgumentError
-from kinema.notes import emit
+from kinema.base.errors import ArgumentError
+from kinema.base.notes import emit
 from kinema.selection.atoms import Selection
 from kinema.selection.bonds import GUESS, bonds_of, first_atoms
 from kinema.transforms.base import Transform

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.analysis.arguments import describe
-from kinema.choices import UNIT_CELLS, check_choice
-from kinema.errors import ArgumentError
-from kinema.notes import emit
+from kinema.base.choices import UNIT_CELLS, check_choice
+from kinema.base.errors import ArgumentError
+from kinema.base.notes import emit
 from kinema.selection.atoms import AtomChoice
 from kinema.selection.bonds import bonds_of, first_atoms, is_of_any_atoms
 from kinema.transforms.base import Transform, names_by_words, words_of

@@ -17,10 +17,10 @@ from weakref import WeakSet
 from numpy.typing import ArrayLike, DTypeLike
 
 from kinema._core import formats
-from kinema.choices import check_text, renamed
-from kinema.errors import ArgumentError, FileNotFound, UnsupportedFormatError, missing_package
+from kinema.base.choices import check_text, renamed
+from kinema.base.errors import ArgumentError, FileNotFound, UnsupportedFormatError, missing_package
+from kinema.base.notes import emit
 from kinema.frame import Block, Frame
-from kinema.notes import emit
 from kinema.writing.frames import FrameArrays, frames_of
 from kinema.writing.output_checks import is_stream
 

@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 
 from kinema import opening
 from kinema._core import __version__
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
+from kinema.base.notes import collected, emit, of_several_files, returns_notes
+from kinema.base.printable import counted, printable
+from kinema.base.progress import ProgressChoice
+from kinema.base.resources import parse_memory
 from kinema.execution.checkpoint import Checkpoint, CheckpointChoice
 from kinema.formats.h5md.write.options import whole_number
 from kinema.frame import VECTOR_FIELDS
-from kinema.notes import collected, emit, of_several_files, returns_notes
-from kinema.printable import counted, printable
-from kinema.progress import ProgressChoice
-from kinema.resources import parse_memory
 from kinema.runners import Runner, choose_runner
 from kinema.runners.workers import CallWorkers
 from kinema.selection.atoms import AtomChoice
@@ -84,7 +84,7 @@ class Converted:
     losses : tuple of str
         What of the source the file does not hold, or not exactly; known, and noted, before the first byte.
     notes : tuple of str
-        What a user of the file should know (`kinema.notes`), losses included.
+        What a user of the file should know (`kinema.base.notes`), losses included.
     """
 
     path: str

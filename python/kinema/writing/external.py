@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.errors import ArgumentError, UnsupportedFormatError, from_os
+from kinema.base.errors import ArgumentError, UnsupportedFormatError, from_os
 from kinema.formats.h5md.read.row_readers import from_lengths_and_angles
 from kinema.formats.h5md.write.options import whole_number
 from kinema.opening import topology_of

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from kinema._core import __version__
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
+from kinema.base.resources import worker_count
 from kinema.formats import h5md
 from kinema.formats.h5md.write.append import ExistingFile, check_atoms
 from kinema.formats.h5md.write.atoms import file_atoms
@@ -37,7 +38,6 @@ from kinema.formats.hdf5.output import LIBVER, GrowingFile, NewFile, OutputPart,
 from kinema.formats.hdf5.rounding import NOT_COMPRESSED
 from kinema.formats.hdf5.storage import CHUNK_BYTES, Layout
 from kinema.opening import topology_of
-from kinema.resources import worker_count
 from kinema.selection.atom_table import Atoms
 from kinema.selection.topology import Topology, is_atom_group
 from kinema.writing.frames import FrameArrays

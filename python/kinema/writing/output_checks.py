@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import IO, Any
 
 from kinema._core import formats
-from kinema.errors import ArgumentError, FileAccessError, FileNotFound, UnsupportedFormatError, from_os
+from kinema.base.errors import ArgumentError, FileAccessError, FileNotFound, UnsupportedFormatError, from_os
 
 __all__ = [
     "ArrayFingerprint",

@@ -27,9 +27,9 @@ from functools import cache
 from types import TracebackType
 from typing import IO
 
-from kinema.errors import ArgumentError, Error, FileAccessError, from_os
-from kinema.notes import collected, emit
-from kinema.values import dataclass
+from kinema.base.errors import ArgumentError, Error, FileAccessError, from_os
+from kinema.base.notes import collected, emit
+from kinema.base.values import dataclass
 from kinema.writing.output_checks import check_target, is_stream, open_temporary, others_may_move
 
 __all__ = [

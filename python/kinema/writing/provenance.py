@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, field, replace
 from datetime import UTC, datetime
 
-from kinema.printable import printable
-from kinema.values import dataclass
+from kinema.base.printable import printable
+from kinema.base.values import dataclass
 
 __all__ = ["Input", "Provenance", "now", "picture_metadata"]
 
@@ -81,7 +81,7 @@ class Provenance:
     parameters : mapping of str to str
         Whatever else decided the values.
     notes : tuple of str
-        What a reader of the result should know (`kinema.notes`).
+        What a reader of the result should know (`kinema.base.notes`).
     date : str
         When the run ended, else when this was made: ISO 8601, UTC; "" where the same call shall give the same bytes.
     """

@@ -8,7 +8,7 @@ from typing import Literal
 
 from numpy.typing import DTypeLike
 
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
 from kinema.formats.dlpoly import labels_of
 from kinema.frame import float_name
 from kinema.selection.atom_table import Atoms

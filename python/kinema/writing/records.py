@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core, opening
-from kinema.errors import ArgumentError, Error, UnsupportedFormatError, from_os
+from kinema.base.errors import ArgumentError, Error, UnsupportedFormatError, from_os
+from kinema.base.notes import collected
+from kinema.base.resources import worker_count
 from kinema.formats.h5md.write.options import whole_number
 from kinema.frame import VECTOR_FIELDS
-from kinema.notes import collected
-from kinema.resources import worker_count
 from kinema.writing.base import Writer
 from kinema.writing.frames import FrameArrays, LastStamps
 from kinema.writing.output_checks import check_target

@@ -20,13 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.errors import ArgumentError, Error, FileIOError, TruncatedFileError, from_os
+from kinema.base.errors import ArgumentError, Error, FileIOError, TruncatedFileError, from_os
+from kinema.base.progress import Report
 from kinema.execution.checkpoint.counted import Run
 from kinema.execution.checkpoint.file import Checkpoint, IdentityItem, load
 from kinema.execution.checkpoint.identity_items import array, digest_of, item_of_frames, items_of_files, plain
 from kinema.execution.checkpoint.manager import CheckpointManager
 from kinema.formats.hdf5.output import OutputPart
-from kinema.progress import Report
 from kinema.selection.atom_table import Atoms
 from kinema.selection.frames import FrameSelection
 from kinema.trajectory import Trajectory

@@ -11,10 +11,10 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.choices import OUTPUT_TIME_UNIT, OUTPUT_UNIT, TABLE_FORMATS, check_choice
-from kinema.errors import ArgumentError, UnsupportedFormatError, missing_package
-from kinema.printable import printable
-from kinema.values import dataclass
+from kinema.base.choices import OUTPUT_TIME_UNIT, OUTPUT_UNIT, TABLE_FORMATS, check_choice
+from kinema.base.errors import ArgumentError, UnsupportedFormatError, missing_package
+from kinema.base.printable import printable
+from kinema.base.values import dataclass
 from kinema.writing.output_checks import ArrayFingerprint, check_remade, is_stream
 from kinema.writing.output_file import write_whole
 from kinema.writing.provenance import Provenance

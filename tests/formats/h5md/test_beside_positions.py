@@ -11,7 +11,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import kinema as kn
-from kinema.notes import collected
+from kinema.base.notes import collected
 from kinema.testing.h5md_files import N_ATOMS, N_FRAMES, add_box, add_element, small_file, walk
 
 pytestmark = pytest.mark.usefixtures("nobody_changes_files")

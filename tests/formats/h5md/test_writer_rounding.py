@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 import kinema as kn
+from kinema.base.notes import collected
 from kinema.formats.h5md.write.encoding import Preparation
 from kinema.formats.hdf5.rounding import Rounding, rounding_within
-from kinema.notes import collected
 
 BOUNDS = st.floats(1e-20, 1e20, allow_nan=False)
 

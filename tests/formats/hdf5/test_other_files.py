@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import kinema as kn
-from kinema.errors import ArgumentError, CorruptFileError, UnsupportedFormatError
+from kinema.base.errors import ArgumentError, CorruptFileError, UnsupportedFormatError
 from kinema.formats.hdf5.trust.other_files import drawn_in
 from kinema.testing.h5md_files.building import add_element, start_h5md
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import kinema as kn
-from kinema.errors import CorruptFileError, UnsupportedFormatError
+from kinema.base.errors import CorruptFileError, UnsupportedFormatError
 from kinema.formats.hdf5.chunk_index import lookup3
 from kinema.formats.hdf5.trust import verdicts
 from kinema.snapshot import SentTrajectory, TrajectorySnapshot
@@ -25,7 +25,7 @@ FINDINGS = Path(__file__).parents[3] / "fuzz" / "findings" / "hdf5_structure"
 SCRIPT = """
 import sys, resource
 import kinema as kn
-from kinema.errors import CorruptFileError, Error
+from kinema.base.errors import CorruptFileError, Error
 from kinema.ml import samples
 # as batch systems do
 resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))

@@ -420,7 +420,7 @@ def test_memory_is_bounded(tmp_path: Path) -> None:
     np.savez(tmp_path / "b.npz", x=np.ones((30_000, 200)))
     code = (
         "import kinema.ml, sys\n"
-        "from kinema.resources import peak_memory\n"
+        "from kinema.base.resources import peak_memory\n"
         "kinema.ml.convert('a.npz', 'w.h5', memory='8 MiB', workers=2)\n"
         "before = peak_memory()\n"
         "kinema.ml.convert(['a.npz', 'b.npz'] * 2, 'out.h5', memory='16 MiB', workers=2, **eval(sys.argv[1]))\n"

@@ -11,7 +11,7 @@ import sys
 import warnings
 from pathlib import Path
 
-from kinema.errors import CorruptFileError, Error, FileNotFound, InternalError
+from kinema.base.errors import CorruptFileError, Error, FileNotFound, InternalError
 from kinema.ml import Catalogue
 from kinema.ml.catalogue.container import CatalogueWriter, write_catalogue
 

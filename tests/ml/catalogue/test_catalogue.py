@@ -18,7 +18,7 @@ import pytest
 
 import kinema as kn
 from kinema import ml
-from kinema.errors import ArgumentError, CorruptFileError, FileNotFound, TruncatedFileError
+from kinema.base.errors import ArgumentError, CorruptFileError, FileNotFound, TruncatedFileError
 from kinema.ml.catalogue import entry as entries
 from kinema.ml.catalogue.container import CatalogueFile
 from kinema.ml.catalogue.packing import Packer, Unpacker

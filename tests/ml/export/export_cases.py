@@ -9,7 +9,7 @@ import MDAnalysis
 import numpy as np
 
 import kinema as kn
-from kinema.notes import collected
+from kinema.base.notes import collected
 
 # 1000 J / (mol * 1 eV): Avogadro's number and the charge of the electron are exact (CODATA 2018)
 EV = 6.02214076e23 * 1.602176634e-19 / 1000

@@ -17,8 +17,8 @@ from MDAnalysisTests import datafiles
 import kinema as kn
 import kinema.ml
 from kinema import errors
+from kinema.base.notes import collected
 from kinema.ml import FrameDataset, SampleDataset
-from kinema.notes import collected
 
 sys.path.insert(0, str(Path(__file__).parent))
 from export_cases import EV, energies, topology, trajectory

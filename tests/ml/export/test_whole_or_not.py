@@ -17,7 +17,7 @@ import pytest
 
 import kinema.ml
 from kinema import errors
-from kinema.notes import collected
+from kinema.base.notes import collected
 from kinema.testing.programs.children import start_child
 
 sys.path.insert(0, str(Path(__file__).parent))

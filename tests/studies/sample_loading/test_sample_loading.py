@@ -12,7 +12,7 @@ import h5py
 import numpy as np
 import pytest
 
-from kinema.errors import ArgumentError, CorruptFileError, UnsupportedFormatError
+from kinema.base.errors import ArgumentError, CorruptFileError, UnsupportedFormatError
 from kinema.ml import SampleDataset
 from kinema.studies.sample_loading import LoadingDesign, run_study
 from kinema.studies.sample_loading.design import AS_THEY_ARE, LAYOUTS

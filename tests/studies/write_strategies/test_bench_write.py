@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kinema.base.errors import ArgumentError
+from kinema.base.notes import collected
 from kinema.cli import main
-from kinema.errors import ArgumentError
-from kinema.notes import collected
 from kinema.studies import launching, write_strategies
 from kinema.studies.launching import mpi_launcher, run_bounded
 from kinema.studies.write_strategies.checks import FileChecks
@@ -208,7 +208,7 @@ def test_files_with_other_values_are_found(tmp_path: Path) -> None:
 
 EACH = """
 import json
-from kinema.errors import MissingPackageError
+from kinema.base.errors import MissingPackageError
 from kinema.studies.write_strategies.one_cell import carry_out
 
 with open("cells.json") as file:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kinema.errors import ArgumentError, FileIOError
+from kinema.base.errors import ArgumentError, FileIOError
 from kinema.studies.write_strategies.binary import BinaryRecords, read_binary
 from kinema.studies.write_strategies.pyrochlore import (
     LATTICE_CONSTANT,

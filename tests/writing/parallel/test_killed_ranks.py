@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import kinema as kn
-from kinema.notes import collected
+from kinema.base.notes import collected
 
 pytestmark = pytest.mark.processes
 

@@ -17,10 +17,10 @@ import numpy as np
 from mpi4py import MPI
 from numpy.typing import NDArray
 
-from kinema import notes
+from kinema.base import notes
+from kinema.base.errors import ArgumentError, CorruptFileError, Error, WaitTimeoutError
 from kinema.cache.mpi.progress import progressing, sleep_between
 from kinema.cache.mpi.ranks import on_all_ranks
-from kinema.errors import ArgumentError, CorruptFileError, Error, WaitTimeoutError
 
 __all__ = ["OneSided"]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from kinema.errors import Error, WorkerError
+from kinema.base.errors import Error, WorkerError
 
 __all__ = ["duplicated", "on_all_ranks"]
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from kinema.base.errors import ArgumentError
 from kinema.cache.markers import Marker
 from kinema.cache.mpi.ranks import duplicated, on_all_ranks
-from kinema.errors import ArgumentError
 
 __all__ = ["register", "registered"]
 

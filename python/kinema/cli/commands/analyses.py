@@ -154,7 +154,7 @@ def _selections(
     groups: Sequence[str] | None,
     index_file: Path | None,
 ) -> list["kn.Selection"]:
-    from kinema.errors import ArgumentError
+    from kinema.base.errors import ArgumentError
 
     if groups and index_file is None:
         raise ArgumentError(f"{argument.option.by_group} names groups of an index file; give the file with -n")

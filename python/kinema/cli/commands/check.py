@@ -55,7 +55,7 @@ def check(
     With bonds (-s) it notes molecules that are broken at the faces of the cell, which is no problem: exit 0.
     """
     import kinema as kn
-    from kinema.errors import ArgumentError
+    from kinema.base.errors import ArgumentError
 
     files = named.paths
     if salvage != (output is not None) or (salvage and len(files) != 1):

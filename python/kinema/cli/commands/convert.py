@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from kinema.choices import DIALECTS
+from kinema.base.choices import DIALECTS
 from kinema.cli import numbers, options, storage_options
 from kinema.cli.analysis_options import FileWorkers, FrameOptions, Opening, takes_groups
 from kinema.cli.command_line import Command
@@ -117,7 +117,7 @@ class Several:
     @property
     def arguments(self) -> dict[str, Any]:
         """As arguments of `kinema.convert`."""
-        from kinema.errors import ArgumentError
+        from kinema.base.errors import ArgumentError
 
         if self.sep and self.split is not None:
             raise ArgumentError("--sep is --split 1, and both are given; use one")
@@ -184,9 +184,9 @@ def convert(
 ) -> None:
     """Write frames of a trajectory as a file of another format, or of the same with other frames or atoms."""
     import kinema as kn
+    from kinema.base.errors import ArgumentError
     from kinema.cli.analysis_options import checkpoint_of, remove_checkpoints_of_passes
     from kinema.cli.word_lists import named_words
-    from kinema.errors import ArgumentError
     from kinema.writing.convert import check_output
 
     command: Command = context.obj
@@ -250,8 +250,8 @@ def convert(
 
 def _frames(trajectory: Any, window: FrameOptions, dump: float | None) -> dict[str, Any]:
     """The arguments that choose frames."""
+    from kinema.base.errors import ArgumentError
     from kinema.cli.analysis_run import chosen_frames
-    from kinema.errors import ArgumentError
 
     if dump is None:
         return chosen_frames(trajectory, window)

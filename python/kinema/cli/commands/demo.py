@@ -63,8 +63,8 @@ def _follow(command: Command, folder: Path, n_frames: int, force: bool) -> None:
 
 
 def _measure(command: Command, folder: Path, frames: int, force: bool) -> None:
+    from kinema.base.progress import reporting
     from kinema.demo import make_case, measurements
-    from kinema.progress import reporting
     from kinema.writing.output_checks import check_remade
 
     command.print_progress(f"making up to {frames:,} frames of adenylate kinase in {folder} (not timed)")

@@ -5,11 +5,11 @@ from typing import Annotated, Any
 
 import typer
 
+from kinema.base.printable import printable
 from kinema.cli import options
 from kinema.cli.analysis_options import Opened, TrajectoryFiles, takes_groups
 from kinema.cli.command_line import Command
 from kinema.frame import Part
-from kinema.printable import printable
 
 
 @takes_groups
@@ -40,7 +40,7 @@ def index(
     Stored checksums stay until --checksums --rebuild replaces them; --checksums adds those of new frames.
     """
     import kinema as kn
-    from kinema.errors import ArgumentError
+    from kinema.base.errors import ArgumentError
 
     command: Command = context.obj
     for name, given in (("--rebuild", rebuild), ("--checksums", checksums)):

@@ -9,10 +9,10 @@ from typing import Any
 
 import typer
 
+from kinema.base.printable import printable
 from kinema.cli import options
 from kinema.cli.analysis_options import Opening, TrajectoryFiles, takes_groups
 from kinema.cli.command_line import Command
-from kinema.printable import printable
 
 
 @takes_groups
@@ -30,7 +30,7 @@ def info(
     topology says what is known of the atoms. --select says how many atoms that is, and what reading them costs.
     """
     import kinema as kn
-    from kinema.errors import ArgumentError
+    from kinema.base.errors import ArgumentError
 
     command: Command = context.obj
     files = named.paths
@@ -107,7 +107,7 @@ def _box(traj: Any, frame: int) -> list[float] | None:
 
 def _boxes(traj: Any) -> list[list[float] | None]:
     """Of the first frame, and of the last one where it differs."""
-    from kinema.errors import ArgumentError
+    from kinema.base.errors import ArgumentError
 
     if not traj.n_frames or "cell" not in traj.fields:
         return [None]
@@ -121,8 +121,8 @@ def _boxes(traj: Any) -> list[list[float] | None]:
 
 def _groups(file: Path, stated: Mapping[str, Any]) -> tuple[Any, ...]:
     """Groups of particles of a file with the structure of H5MD; none of one with an error: `kinema.open` raises it."""
-    from kinema.errors import Error
-    from kinema.files import is_hdf5
+    from kinema.base.errors import Error
+    from kinema.base.input_files import is_hdf5
     from kinema.formats.h5md import H5mdOptions, groups_of
 
     try:
@@ -177,7 +177,7 @@ def _lines(traj: Any, chosen: _Chosen | None, layouts: list[Any]) -> list[str]:
 
 
 def _trajectory_lines(traj: Any) -> list[str]:
-    from kinema.printable import counted, shortest
+    from kinema.base.printable import counted, shortest
 
     step = "" if traj.dt is None or not math.isfinite(traj.dt) else f", {shortest(traj.dt, 6)} ps apart"
     lines = [

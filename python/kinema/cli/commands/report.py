@@ -52,7 +52,7 @@ def report(
 
     Of traces say how files were used: times, calls, sizes.
     """
-    from kinema.errors import ArgumentError
+    from kinema.base.errors import ArgumentError
     from kinema.profile.traces.lines import is_trace
 
     command: Command = context.obj
@@ -83,7 +83,7 @@ def _print_reports(
     timeline: Path | None,
     force: bool,
 ) -> None:
-    from kinema.errors import ArgumentError
+    from kinema.base.errors import ArgumentError
     from kinema.profile import Report
     from kinema.writing.output_checks import check_not_input, check_plot_path
 
@@ -102,8 +102,8 @@ def _print_reports(
 
 def _each_once(files: list[Path], labels: list[str | None]) -> tuple[list[Path], list[str | None]]:
     """Without further names of files that are named already, which are noted; a label of any name stays."""
-    from kinema.files import file_key
-    from kinema.notes import emit
+    from kinema.base.input_files import file_key
+    from kinema.base.notes import emit
 
     first: dict[object, int] = {}
     kept: list[Path] = []
@@ -123,7 +123,7 @@ def _labels(files: list[Path], given: list[str]) -> list[str | None]:
     """The name that --label gives to each file; ArgumentError for a label of no file."""
     from fnmatch import fnmatchcase
 
-    from kinema.errors import ArgumentError
+    from kinema.base.errors import ArgumentError
 
     labels: list[str | None] = [None] * len(files)
     for one in given:

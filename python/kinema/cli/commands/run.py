@@ -39,9 +39,9 @@ def run(
     force: options.Force = False,
 ) -> None:
     """Several analyses in one pass over one trajectory, as a job file (TOML) says."""
+    from kinema.base.errors import ArgumentError
     from kinema.cli.jobs.job import checked_job
     from kinema.cli.jobs.text import read_text, with_settings
-    from kinema.errors import ArgumentError
 
     if template:
         _print_template(names or [], settings or [])
@@ -55,9 +55,9 @@ def run(
 
 def _print_template(names: list[str], settings: list[str]) -> None:
     from kinema.analysis.registry import ANALYSES
+    from kinema.base.errors import ArgumentError
     from kinema.cli.jobs.template import template
     from kinema.cli.streams import print_out
-    from kinema.errors import ArgumentError
 
     if settings:
         raise ArgumentError("--set is for a job that is run, not for --template")
@@ -68,10 +68,10 @@ def _print_template(names: list[str], settings: list[str]) -> None:
 
 
 def _run(command: "Command", job: "Job", force: bool) -> None:
+    from kinema.base.printable import printable
     from kinema.cli.analysis_options import FrameOptions, Opening, Outputs, SeriesOutputs, Workers
     from kinema.cli.analysis_run import facts, lines_of, opened, run_together, transformed
     from kinema.cli.periodic.inputs import UnselectedInputs
-    from kinema.printable import printable
 
     given = {**job.trajectory, **job.run}
     window = FrameOptions(**_of(FrameOptions, given))
@@ -146,7 +146,7 @@ def _check_outputs(job: "Job", whole: "Outputs", outputs: "list[Outputs]", input
     from pathlib import Path
 
     from kinema.analysis.declaration import arguments_of
-    from kinema.errors import Error
+    from kinema.base.errors import Error
 
     read = [*inputs[0].paths, inputs[0].topology, job.trajectory.get("index_file")]
     for one in job.analyses:
@@ -175,7 +175,7 @@ def _check_outputs(job: "Job", whole: "Outputs", outputs: "list[Outputs]", input
 def _made(job: "Job", one: "JobAnalysis", trajectory: "kn.Trajectory", inputs: "Inputs") -> "DeclaredAnalysis":
     """The analysis of a table; errors of its arguments name the line of the table."""
     from kinema.analysis.declaration import arguments_of, takes_select
-    from kinema.errors import Error
+    from kinema.base.errors import Error
 
     try:
         values = {}
@@ -193,7 +193,7 @@ def _value(argument: Any, given: Any, trajectory: "kn.Trajectory", job: "Job") -
     """An argument as Python takes it."""
     from pathlib import Path
 
-    from kinema.errors import ArgumentError
+    from kinema.base.errors import ArgumentError
     from kinema.selection.atom_tuples import read_atom_tuples
 
     if argument.kind == "list of atoms":

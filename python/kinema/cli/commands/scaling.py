@@ -6,12 +6,12 @@ from typing import Annotated
 
 import typer
 
-from kinema.choices import GATHER, SCHEDULE
+from kinema.base.choices import GATHER, SCHEDULE
+from kinema.base.errors import ArgumentError
 from kinema.cli import numbers, options
 from kinema.cli.analysis_options import StatedTimes, TrajectoryFiles, takes_groups
 from kinema.cli.command_line import Command
 from kinema.cli.word_lists import list_of_numbers, list_of_words
-from kinema.errors import ArgumentError
 from kinema.studies.design import FORMATS, PAGE_CACHES, SOURCES, Design
 
 _RUNS = "Runs"

@@ -30,8 +30,8 @@ def trace(
     force: options.Force = False,
 ) -> None:
     """Run any command under strace and record its calls on files; of Kinema's own commands also what they do."""
-    from kinema.errors import ArgumentError
-    from kinema.notes import emit
+    from kinema.base.errors import ArgumentError
+    from kinema.base.notes import emit
     from kinema.profile import record
 
     called: Command = context.obj

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from kinema.analysis.registry import ANALYSES
+from kinema.base.errors import ArgumentError
+from kinema.base.values import dataclass
 from kinema.cli.jobs.keys import RUN, TRAJECTORY, Key, keys_of
 from kinema.cli.jobs.text import JobText, Place, shown
 from kinema.cli.jobs.untrusted import check_untrusted
-from kinema.errors import ArgumentError
-from kinema.values import dataclass
 
 if TYPE_CHECKING:
     from kinema.analysis.declared import DeclaredAnalysis

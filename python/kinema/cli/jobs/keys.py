@@ -12,10 +12,10 @@ from typing import Any, get_args, get_origin, get_type_hints
 import typer
 
 from kinema.analysis.declaration import Argument, arguments_of, takes_select
+from kinema.base.values import dataclass
 from kinema.cli.analysis_options import FrameOptions, Opening, Outputs, Workers
 from kinema.cli.jobs.text import shown
 from kinema.cli.periodic.inputs import Inputs, UnselectedInputs
-from kinema.values import dataclass
 
 __all__ = ["RUN", "TRAJECTORY", "Key", "keys_of"]
 

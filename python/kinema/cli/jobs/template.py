@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kinema.analysis.registry import ANALYSES
+from kinema.base.errors import ArgumentError
 from kinema.cli.jobs.keys import RUN, TRAJECTORY, Key, keys_of
 from kinema.cli.jobs.untrusted import SET_ALONE
-from kinema.errors import ArgumentError
 
 __all__ = ["template"]
 

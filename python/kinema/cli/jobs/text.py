@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import field
 from typing import Any
 
-from kinema.errors import ArgumentError
-from kinema.files import read_regular
-from kinema.values import dataclass
+from kinema.base.errors import ArgumentError
+from kinema.base.input_files import read_regular
+from kinema.base.values import dataclass
 
 __all__ = ["JobText", "Place", "read_text", "shown", "with_settings"]
 

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from kinema.base.values import dataclass
 from kinema.cli import options
 from kinema.cli.analysis_options import TrajectoryFiles
 from kinema.cli.periodic import options as periodic
-from kinema.values import dataclass
 
 if TYPE_CHECKING:
     from kinema.selection.atoms import Selection
@@ -56,7 +56,7 @@ class UnselectedInputs(TrajectoryFiles):
         are arguments of `kinema.run` for the first passes of transforms, with the checkpoint of the command;
         `reference` is the structure that --fit superposes on, if it is not the first frame.
         """
-        from kinema.errors import ArgumentError
+        from kinema.base.errors import ArgumentError
 
         names = ["pbc", "ur", "bonds", "cluster_group", "center", "center_group", "fit", "fit_group"]
         names += ["nojump_count", "nojump_reference", "centers"]
@@ -85,7 +85,7 @@ class UnselectedInputs(TrajectoryFiles):
 
     def named(self, trajectory: "Trajectory", option: str, text: str) -> "Selection":
         """A group of the index file by its name, or a selection; ArgumentError that begins with the option."""
-        from kinema.errors import ArgumentError
+        from kinema.base.errors import ArgumentError
 
         not_a_group = ""
         try:
@@ -114,7 +114,7 @@ class Inputs(UnselectedInputs):
 
     def chosen(self, trajectory: "Trajectory") -> "Selection":
         """See `UnselectedInputs`; ArgumentError for a group without a file."""
-        from kinema.errors import ArgumentError
+        from kinema.base.errors import ArgumentError
 
         if self.group is not None and self.index_file is None:
             raise ArgumentError("--group names a group of an index file; give the file with -n")

@@ -1,10 +1,10 @@
-"""Options for periodic boundaries, of every analysis and of `convert`; values are those of `kinema.choices`."""
+"""Options for periodic boundaries, of every analysis and of `convert`; values are those of `kinema.base.choices`."""
 
 from typing import Annotated, Any
 
 import typer
 
-from kinema.choices import CENTERS_OF, FITS, NOJUMP_COUNT, UNIT_CELLS
+from kinema.base.choices import CENTERS_OF, FITS, NOJUMP_COUNT, UNIT_CELLS
 from kinema.cli.options import one_of
 
 _PERIODIC = "Periodic boundaries"

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import TypeAlias
 
-from kinema.errors import CorruptFileError, TruncatedFileError, from_os
+from kinema.base.errors import CorruptFileError, TruncatedFileError, from_os
 
 __all__ = ["CountedBytes", "Digests", "Run", "packed", "unpacked"]
 

@@ -27,7 +27,7 @@ from dataclasses import field, replace
 from typing import IO, NamedTuple, TypeAlias
 
 from kinema import _core
-from kinema.errors import (
+from kinema.base.errors import (
     ArgumentError,
     CorruptFileError,
     Error,
@@ -36,11 +36,11 @@ from kinema.errors import (
     UnsupportedFormatError,
     from_os,
 )
+from kinema.base.input_files import open_regular
+from kinema.base.resources import physical_memory
+from kinema.base.values import dataclass
 from kinema.execution.checkpoint.counted import Digests, packed, unpacked
 from kinema.execution.checkpoint.values import is_pickled
-from kinema.files import open_regular
-from kinema.resources import physical_memory
-from kinema.values import dataclass
 from kinema.writing.output_file import remove_leftovers
 
 __all__ = [

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import IO, Protocol, TypeAlias
 
-from kinema.errors import ArgumentError, CorruptFileError, Error, FileIOError
+from kinema.base.errors import ArgumentError, CorruptFileError, Error, FileIOError
+from kinema.base.notes import emit
 from kinema.execution.checkpoint.counted import CountedBytes, Run
 from kinema.execution.checkpoint.file import Checkpoint, CheckpointWriter, IdentityItem, Node, PassContent, load
 from kinema.execution.checkpoint.signals import save_on_signals
-from kinema.notes import emit
 from kinema.writing.output_checks import check_target, open_temporary
 from kinema.writing.output_file import OutputFile
 

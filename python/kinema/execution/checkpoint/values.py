@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from kinema.runners.serialization import serialize
+from kinema.base.serialisation import serialize
 
 __all__ = ["from_bytes", "is_pickled", "to_bytes"]
 

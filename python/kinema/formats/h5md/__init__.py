@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from kinema.base.notes import emit
 from kinema.formats.h5md.description import FieldDescription, H5mdDescription, H5mdOptions, Quantity
 from kinema.formats.hdf5.stored_dataset import StoredDataset
-from kinema.notes import emit
 
 if TYPE_CHECKING:
     from kinema.formats.h5md.read.atoms import H5mdAtoms

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from kinema.base.values import dataclass
 from kinema.formats.hdf5.stored_dataset import StoredDataset
-from kinema.values import dataclass
 
 if TYPE_CHECKING:
     from kinema.formats.hdf5.trust.verdicts import KnownStructures

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import h5py
 
 from kinema import _core
-from kinema.errors import UnsupportedFormatError
+from kinema.base.errors import UnsupportedFormatError
 from kinema.formats.h5md.description import H5mdOptions
 from kinema.formats.hdf5.chunk_maps import ChunkMaps
 from kinema.formats.hdf5.file import OpenFile, open_hdf5, reading

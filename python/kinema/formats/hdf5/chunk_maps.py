@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.errors import Error
+from kinema.base.errors import Error
 from kinema.stored.records import Record, RecordFolder
 
 __all__ = ["FEWEST_CHUNKS", "ChunkMap", "ChunkMaps"]

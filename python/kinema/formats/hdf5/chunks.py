@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.errors import CorruptFileError, TruncatedFileError, UnsupportedFormatError
+from kinema.base.errors import CorruptFileError, TruncatedFileError, UnsupportedFormatError
 from kinema.formats.hdf5.chunk_maps import ChunkMap
 from kinema.formats.hdf5.file import OpenFile, check_claim, object_key, reading
 from kinema.formats.hdf5.filters import filters_of

@@ -16,7 +16,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import (
+from kinema.base.errors import (
     ArgumentError,
     CorruptFileError,
     Error,
@@ -26,7 +26,7 @@ from kinema.errors import (
     InternalError,
     TruncatedFileError,
 )
-from kinema.files import check_regular
+from kinema.base.input_files import check_regular
 from kinema.formats.hdf5.chunk_maps import ChunkMaps
 from kinema.formats.hdf5.trust.other_files import check_other_files
 from kinema.formats.hdf5.trust.verdicts import Status, status_of

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from kinema import _core
-from kinema.errors import ArgumentError
-from kinema.values import dataclass
+from kinema.base.errors import ArgumentError
+from kinema.base.values import dataclass
 
 __all__ = [
     "COMPRESSIONS",

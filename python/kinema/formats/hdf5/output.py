@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import h5py
 
-from kinema.errors import CorruptFileError, Error, FileIOError
+from kinema.base.errors import CorruptFileError, Error, FileIOError
 from kinema.formats.hdf5.file import check_structure
 from kinema.formats.hdf5.journal import CommittedFile, NewBytes
 from kinema.writing.output_checks import check_no_link, check_target

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
 
 __all__ = ["NOT_COMPRESSED", "Rounding", "rounding_within"]
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
 from kinema.formats.hdf5.filters import GZIP, Compression, Filters, encodable, filters_of, set_filters, without_plugin
 
 __all__ = [

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from kinema.base.values import dataclass
 from kinema.formats.hdf5.filters import Filters
-from kinema.values import dataclass
 
 __all__ = ["NOT_STORED", "StoredDataset"]
 

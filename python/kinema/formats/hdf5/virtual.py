@@ -13,7 +13,7 @@ from typing import Any
 import h5py
 
 from kinema import _core
-from kinema.errors import CorruptFileError, FileNotFound, UnsupportedFormatError
+from kinema.base.errors import CorruptFileError, FileNotFound, UnsupportedFormatError
 from kinema.formats.hdf5.chunks import NeedsLibrary, stored_array, take_rows
 from kinema.formats.hdf5.file import OpenFile, open_checked
 from kinema.formats.hdf5.filters import missing_filters, most_compressed

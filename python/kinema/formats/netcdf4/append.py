@@ -11,7 +11,7 @@ from typing import Any
 import h5py
 import numpy as np
 
-from kinema.errors import ArgumentError, UnsupportedFormatError
+from kinema.base.errors import ArgumentError, UnsupportedFormatError
 from kinema.formats.h5md.units import Dimension, scale_to_kinema
 from kinema.formats.h5md.write.encoding import Preparation
 from kinema.formats.h5md.write.series import Series

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
 
 __all__ = [
     "AMBER",

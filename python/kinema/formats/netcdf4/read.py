@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.errors import ArgumentError, UnsupportedFormatError
+from kinema.base.errors import ArgumentError, UnsupportedFormatError
 from kinema.formats.h5md.description import ABSENT, FORBIDDEN, FieldDescription, H5mdDescription
 from kinema.formats.h5md.file import H5mdFile
 from kinema.formats.h5md.read.elements import Element

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from kinema import _core
 from kinema._core import __version__
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
 from kinema.formats.h5md.schema import GUESSED
 from kinema.formats.h5md.write.encoding import Preparation
 from kinema.formats.h5md.write.series import Series

@@ -18,12 +18,12 @@ import numpy as np
 from MDAnalysis.analysis.backends import BackendBase
 from numpy.typing import NDArray
 
+from kinema.base.notes import emit
+from kinema.base.progress import ProgressChoice, reporting
+from kinema.base.timings import format_seconds
 from kinema.interop.mdanalysis.kept_universes import KeptUniverses, loaded
-from kinema.notes import emit
-from kinema.progress import ProgressChoice, reporting
 from kinema.runners import Runner, choose_runner
 from kinema.runners.local.processes import ProcessesRunner
-from kinema.timings import format_seconds
 
 __all__ = ["Backend"]
 

@@ -20,8 +20,8 @@ import numpy as np
 from MDAnalysis import Universe
 from MDAnalysis.coordinates.memory import MemoryReader
 
-from kinema.errors import from_os
-from kinema.runners.serialization import serialize
+from kinema.base.errors import from_os
+from kinema.base.serialisation import serialize
 
 __all__ = ["KeptUniverses"]
 

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
+from kinema.base.notes import emit
+from kinema.base.prefetch import Prefetcher
 from kinema.frame import frame_bytes
-from kinema.notes import emit
-from kinema.prefetch import Prefetcher
 from kinema.selection.frames import FrameSelection
 
 __all__ = ["ReadAhead", "dimensions"]

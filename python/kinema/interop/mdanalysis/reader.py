@@ -16,8 +16,9 @@ from MDAnalysis.core._get_readers import get_writer_for
 from MDAnalysis.lib.util import store_init_arguments
 from numpy.typing import NDArray
 
-from kinema.errors import ArgumentError
-from kinema.files import file_names, is_hdf5
+from kinema.base.errors import ArgumentError
+from kinema.base.input_files import file_names, is_hdf5
+from kinema.base.resources import parse_memory
 from kinema.frame import VECTOR_FIELDS
 from kinema.interop.mdanalysis.read_ahead import BLOCK_MEMORY, ReadAhead
 from kinema.interop.mdanalysis.reader_arguments import (
@@ -29,7 +30,6 @@ from kinema.interop.mdanalysis.reader_arguments import (
 )
 from kinema.interop.mdanalysis.recorded import RecordedValues
 from kinema.opening import open as open_trajectory
-from kinema.resources import parse_memory
 from kinema.selection.frames import FrameSelection
 from kinema.trajectory import Trajectory
 from kinema.transforms.base import Transform

@@ -8,10 +8,10 @@ import multiprocessing
 from collections.abc import Iterable
 from typing import Any
 
-from kinema.errors import ArgumentError, missing_package
+from kinema.base.errors import ArgumentError, missing_package
+from kinema.base.resources import worker_count
 from kinema.formats.registry import formats
 from kinema.opening import open as open_trajectory
-from kinema.resources import worker_count
 
 __all__ = ["check_parallel", "open_options", "refuse_unknown", "threads_of", "units_of"]
 

@@ -13,11 +13,11 @@ import numpy as np
 from MDAnalysis.coordinates.base import WriterBase
 from numpy.typing import NDArray
 
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
+from kinema.base.notes import emit
 from kinema.formats.dlpoly import DLPOLY
 from kinema.frame import VECTOR_FIELDS, frame_bytes
 from kinema.interop.mdanalysis.recorded import OWN_DATA
-from kinema.notes import emit
 from kinema.selection.atom_table import Atoms
 from kinema.writing.writer import OPTIONS_OF_RANKS, RanksWriter, Writer, format_of, is_variant, options_of
 

@@ -10,8 +10,8 @@ import threading
 import zlib
 from functools import cache
 
-from kinema.errors import CorruptFileError
-from kinema.files import open_regular
+from kinema.base.errors import CorruptFileError
+from kinema.base.input_files import open_regular
 from kinema.ml.stored_samples import SampleFile
 
 __all__ = ["MemberChecksum", "combined"]

@@ -9,17 +9,17 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
+from kinema.base.errors import ArgumentError, CorruptFileError
+from kinema.base.notes import emit, returns_notes
+from kinema.base.printable import counted, printable
+from kinema.base.progress import ProgressChoice, Report, reporting
 from kinema.cache.node_cache import NodeCacheChoice
-from kinema.errors import ArgumentError, CorruptFileError
 from kinema.execution.checkpoint.file import Checkpoint, CheckpointChoice
 from kinema.formats.hdf5.filters import Compression
 from kinema.formats.hdf5.output import GrowingFile, NewFile, OutputPart
 from kinema.ml.archives.passes import ReadBack, WritePass
 from kinema.ml.archives.plan import ConversionPlan, DtypeChoice
 from kinema.ml.archives.writers import GrowingArchive, PlacedArchive, make_part, write_structure
-from kinema.notes import emit, returns_notes
-from kinema.printable import counted, printable
-from kinema.progress import ProgressChoice, Report, reporting
 from kinema.writing.output_checks import check_not_input, check_target
 from kinema.writing.resumable import block_file, is_published
 
@@ -56,7 +56,7 @@ class ConvertedSamples:
     n_restored : int
         Samples that an earlier call had written, by the checkpoint.
     notes : tuple of str
-        What a user of the archive should know (`kinema.notes`).
+        What a user of the archive should know (`kinema.base.notes`).
     """
 
     path: str

@@ -10,7 +10,7 @@ import h5py
 import numpy as np
 
 from kinema import _core
-from kinema.errors import ArgumentError, UnsupportedFormatError
+from kinema.base.errors import ArgumentError, UnsupportedFormatError
 from kinema.formats.hdf5.filters import Compression, filters_of
 from kinema.formats.hdf5.storage import Layout, Storage, create_dataset
 

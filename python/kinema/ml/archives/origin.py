@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import CorruptFileError
-from kinema.files import is_hdf5
+from kinema.base.errors import CorruptFileError
+from kinema.base.input_files import is_hdf5
 from kinema.ml.stored_samples import OWN_GROUP
 
 __all__ = ["SampleOrigin", "origin_of"]

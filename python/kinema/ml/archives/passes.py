@@ -13,13 +13,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import CorruptFileError
+from kinema.base.errors import CorruptFileError
+from kinema.base.prefetch import prefetched
 from kinema.ml.archives.plan import ConversionPlan
 from kinema.ml.archives.sources import ReadRows, RowsInPlace
 from kinema.ml.archives.tasks import ThreadBuffers, carry_out
 from kinema.ml.archives.writers import GrowingArchive, PlacedArchive
 from kinema.ml.stored_samples import samples_of
-from kinema.prefetch import prefetched
 
 __all__ = ["ReadBack", "WritePass"]
 

@@ -13,8 +13,10 @@ from numpy.typing import DTypeLike
 
 from kinema import _core
 from kinema._core import __version__
+from kinema.base.errors import ArgumentError, MemoryLimitError, UnsupportedFormatError
+from kinema.base.printable import counted, printable
+from kinema.base.resources import default_memory, parse_memory, worker_count
 from kinema.cache.node_cache import NodeCacheChoice
-from kinema.errors import ArgumentError, MemoryLimitError, UnsupportedFormatError
 from kinema.execution.checkpoint.file import Checkpoint, IdentityItem
 from kinema.execution.checkpoint.identity_items import plain
 from kinema.formats.h5md.write.series import buffered_rows
@@ -24,8 +26,6 @@ from kinema.ml.archives.origin import SampleOrigin, origin_of
 from kinema.ml.archives.sources import Sources
 from kinema.ml.samples import SampleDataset
 from kinema.ml.stored_samples import OWN_GROUP, Deflated
-from kinema.printable import counted, printable
-from kinema.resources import default_memory, parse_memory, worker_count
 from kinema.writing.provenance import Input, Provenance
 
 __all__ = ["ConversionPlan", "DtypeChoice"]

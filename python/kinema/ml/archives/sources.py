@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
+from kinema.base.errors import ArgumentError
 from kinema.cache.node_cache import NodeCache
-from kinema.errors import ArgumentError
 from kinema.ml.archives.checksums import MemberChecksum
 from kinema.ml.deflated import inflated
 from kinema.ml.processes import file_pool

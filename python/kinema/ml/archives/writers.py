@@ -15,7 +15,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import Error, UnsupportedFormatError
+from kinema.base.errors import Error, UnsupportedFormatError
 from kinema.formats.h5md.write.series import Series
 from kinema.formats.hdf5.chunk_index import full_chunks
 from kinema.formats.hdf5.output import GrowingFile, NewFile, OutputPart, OutputPartFile, hdf5_errors

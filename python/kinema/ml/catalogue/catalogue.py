@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
 from kinema.ml.catalogue.container import CatalogueFile
 from kinema.ml.catalogue.entry import Entry, EntryPlace
 from kinema.trajectory import Trajectory

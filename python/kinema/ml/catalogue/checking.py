@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from kinema.errors import CorruptFileError, Error, FileAccessError, FileIOError, FileNotFound, TruncatedFileError
+from kinema.base.errors import CorruptFileError, Error, FileAccessError, FileIOError, FileNotFound, TruncatedFileError
+from kinema.base.printable import counted, printable
+from kinema.base.progress import ProgressChoice
 from kinema.ml.catalogue.catalogue import Catalogue
 from kinema.ml.catalogue.container import CatalogueWriter, write_catalogue
 from kinema.ml.catalogue.entry import Entry, PackedEntry
 from kinema.ml.catalogue.making import each_in_order, lead, runner_for
-from kinema.printable import counted, printable
-from kinema.progress import ProgressChoice
 from kinema.runners import Runner
 from kinema.writing.output_file import reservations, reserve
 

@@ -25,9 +25,9 @@ from typing import IO, NamedTuple
 
 import numpy as np
 
-from kinema.errors import CorruptFileError, TruncatedFileError, from_os
-from kinema.files import open_regular
-from kinema.resources import physical_memory
+from kinema.base.errors import CorruptFileError, TruncatedFileError, from_os
+from kinema.base.input_files import open_regular
+from kinema.base.resources import physical_memory
 from kinema.writing.output_file import write_whole
 
 __all__ = ["CatalogueFile", "CatalogueWriter", "write_catalogue"]

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.errors import (
+from kinema.base.errors import (
     ArgumentError,
     CorruptFileError,
     Error,
@@ -25,6 +25,7 @@ from kinema.errors import (
     UnsupportedFormatError,
     from_os,
 )
+from kinema.base.resources import default_open_files
 from kinema.formats import h5md
 from kinema.formats.dlpoly import DLPOLY, DlpolyAtoms
 from kinema.formats.external_frames import EXTERNAL
@@ -33,7 +34,6 @@ from kinema.ml.catalogue.descriptions import can_be_kept, pack_description, unpa
 from kinema.ml.catalogue.packing import Packer, Unpacker
 from kinema.ml.mdcath import MdcathTrajectory
 from kinema.opening import topology_of
-from kinema.resources import default_open_files
 from kinema.selection.frames import FrameSelection
 from kinema.selection.topology import Topology
 from kinema.snapshot import TrajectorySnapshot

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any, TypeVar
 
-from kinema.choices import check_choice
-from kinema.errors import (
+from kinema.base.choices import check_choice
+from kinema.base.errors import (
     ArgumentError,
     CorruptFileError,
     FileAccessError,
@@ -18,7 +18,10 @@ from kinema.errors import (
     TruncatedFileError,
     UnsupportedFormatError,
 )
-from kinema.files import is_hdf5
+from kinema.base.input_files import is_hdf5
+from kinema.base.notes import collected, emit
+from kinema.base.progress import ProgressChoice, reporting
+from kinema.base.resources import worker_count
 from kinema.formats import h5md
 from kinema.formats.h5md.read.mdcath import is_mdcath
 from kinema.formats.hdf5.file import open_hdf5, reading
@@ -26,11 +29,8 @@ from kinema.ml.catalogue.container import CatalogueFile, CatalogueWriter, write_
 from kinema.ml.catalogue.entry import Entry, PackedEntry
 from kinema.ml.catalogue.sources import Files, files_of, name_of
 from kinema.ml.mdcath import MdcathTrajectory, mdcath
-from kinema.notes import collected, emit
 from kinema.opening import open as open_trajectory
 from kinema.opening import topology_of
-from kinema.progress import ProgressChoice, reporting
-from kinema.resources import worker_count
 from kinema.runners import Runner, choose_runner
 from kinema.runners.calls import CallValues
 from kinema.writing.output_checks import check_not_input, is_stream

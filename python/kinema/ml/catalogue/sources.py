@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from kinema.errors import ArgumentError, FileNotFound
+from kinema.base.errors import ArgumentError, FileNotFound
 from kinema.formats.external_frames import EXTERNAL
 from kinema.formats.registry import formats
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
 from kinema.ml.export.base import ExportFormat
 from kinema.ml.export.source import Array, ExportSource, Run
 from kinema.ml.stored_samples import samples_of

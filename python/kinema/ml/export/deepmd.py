@@ -11,7 +11,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
 from kinema.formats.h5md.schema import SYMBOLS
 from kinema.ml.dataset import Batch
 from kinema.ml.export.base import ExportFormat, ranges_of

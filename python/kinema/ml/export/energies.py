@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
+from kinema.base.notes import emit
 from kinema.formats.h5md.units import DIMENSIONS, parse
 from kinema.ml.export.source import ExportSource
 from kinema.ml.frames import FrameDataset
-from kinema.notes import emit
 
 __all__ = ["ENERGY_NAMES", "FORCE_TO_EV", "Energies", "converted", "elements_of"]
 

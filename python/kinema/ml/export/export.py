@@ -12,7 +12,11 @@ from typing import Any
 from numpy.typing import DTypeLike
 
 from kinema._core import __version__
-from kinema.errors import ArgumentError, Error, from_os
+from kinema.base.errors import ArgumentError, Error, from_os
+from kinema.base.notes import returns_notes
+from kinema.base.printable import counted, printable
+from kinema.base.progress import ProgressChoice, reporting
+from kinema.base.resources import default_memory, parse_memory
 from kinema.ml.dataset import Dataset
 from kinema.ml.export.base import ExportFormat
 from kinema.ml.export.formats import export_format
@@ -22,11 +26,7 @@ from kinema.ml.labels import Table, read_table
 from kinema.ml.splits import DataSplit
 from kinema.ml.stored_samples import LIST_OF_FILES
 from kinema.ml.systems import TrajectoryEntry
-from kinema.notes import returns_notes
 from kinema.opening import open as open_trajectory
-from kinema.printable import counted, printable
-from kinema.progress import ProgressChoice, reporting
-from kinema.resources import default_memory, parse_memory
 from kinema.runners import Runner, choose_runner
 from kinema.selection.atoms import AtomChoice
 from kinema.selection.frames import FrameChoice, resolve_run

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from kinema.choices import check_choice
-from kinema.errors import ArgumentError, UnsupportedFormatError
+from kinema.base.choices import check_choice
+from kinema.base.errors import ArgumentError, UnsupportedFormatError
 from kinema.ml.export.array_formats import Npy, Npz, SamplesH5
 from kinema.ml.export.base import ExportFormat
 from kinema.ml.export.deepmd import DeepMd

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import ArgumentError, MemoryLimitError
+from kinema.base.errors import ArgumentError, MemoryLimitError
+from kinema.base.prefetch import prefetched
 from kinema.ml.dataset import Batch, Dataset, Subset
 from kinema.ml.frames import FrameDataset
-from kinema.prefetch import prefetched
 
 __all__ = ["Array", "ExportSource", "Run"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
 
 __all__ = ["at_least_one", "rank_of"]
 

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from kinema.errors import ArgumentError, MemoryLimitError
+from kinema.base.errors import ArgumentError, MemoryLimitError
+from kinema.base.resources import default_memory, parse_memory, worker_count
 from kinema.ml.dataset import Batch, Dataset
 from kinema.ml.loading.arguments import at_least_one, rank_of
 from kinema.ml.loading.buffers import rows_of
@@ -29,7 +30,6 @@ from kinema.ml.processes import OfProcess
 from kinema.ml.statistics.fingerprint import DataIdentity
 from kinema.ml.statistics.normalised import Normalised
 from kinema.ml.statistics.statistics import Statistics
-from kinema.resources import default_memory, parse_memory, worker_count
 
 __all__ = ["Loader", "LoaderTimes"]
 

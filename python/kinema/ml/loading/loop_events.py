@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from time import perf_counter_ns
 
-from kinema.tracing.recording import lap, until_the_trace_ends
+from kinema.base.tracing.recording import lap, until_the_trace_ends
 
 __all__ = ["LoopEvents"]
 

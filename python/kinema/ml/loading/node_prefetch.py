@@ -11,10 +11,10 @@ from typing import Protocol
 import numpy as np
 
 from kinema import _core
-from kinema.errors import Error
+from kinema.base.errors import Error
+from kinema.base.notes import emit
 from kinema.ml.dataset import Dataset
 from kinema.ml.loading.gathers import Gather
-from kinema.notes import emit
 
 __all__ = ["NodePrefetch", "local_ranks", "prefetch_for"]
 

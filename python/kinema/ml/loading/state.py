@@ -6,10 +6,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
+from kinema.base.notes import emit
 from kinema.ml.loading.order import Order
 from kinema.ml.statistics.fingerprint import DataIdentity
-from kinema.notes import emit
 
 __all__ = ["LoaderState"]
 

@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from kinema.errors import WorkerError
+from kinema.base.errors import WorkerError
 from kinema.ml.dataset import Batch
 from kinema.ml.loading.buffers import Buffers
 from kinema.ml.processes import OfProcess

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from kinema import _core
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
 from kinema.ml.dataset import Dataset, Subset
 from kinema.ml.frames import FrameDataset
 from kinema.ml.samples import SampleDataset

@@ -11,7 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
+from kinema.base.notes import emit, returns_notes
+from kinema.base.progress import ProgressChoice, Report, reporting
+from kinema.base.resources import worker_count
 from kinema.formats.h5md.schema import SYMBOLS
 from kinema.ml.dataset import Batch, Dataset, Subset
 from kinema.ml.export.base import ranges_of
@@ -23,9 +26,6 @@ from kinema.ml.splits import DataSplit
 from kinema.ml.statistics.fingerprint import fingerprint, innermost, samples_fingerprint
 from kinema.ml.statistics.moments import Moments
 from kinema.ml.statistics.statistics import ANY_ELEMENT, EnergyStatistics, Statistics
-from kinema.notes import emit, returns_notes
-from kinema.progress import ProgressChoice, Report, reporting
-from kinema.resources import worker_count
 
 __all__ = ["statistics"]
 

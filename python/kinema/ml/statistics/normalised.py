@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
 from kinema.ml.dataset import Batch, Dataset, DatasetOverAnother
 from kinema.ml.statistics.fingerprint import fingerprint
 from kinema.ml.statistics.statistics import Statistics

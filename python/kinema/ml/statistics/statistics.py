@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import ArgumentError, CorruptFileError
-from kinema.files import read_regular
+from kinema.base.errors import ArgumentError, CorruptFileError
+from kinema.base.input_files import read_regular
 from kinema.formats.h5md.schema import SYMBOLS
 from kinema.ml.frames import LAGGED
 from kinema.ml.statistics.moments import Moments

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
 from kinema.profile.traces.summary import SCHEMA, TraceSummary, summarise
 from kinema.writing.output_checks import check_not_input, check_plot_path, check_remade
 from kinema.writing.output_file import write_whole

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.files import file_key
-from kinema.printable import counted
+from kinema.base.input_files import file_key
+from kinema.base.printable import counted
 from kinema.profile.traces.kinds import POSIX, TRANSFERS, Operation, kind_of, operation_of
 from kinema.profile.traces.lines import trace_files
 from kinema.profile.traces.parsing import COLUMNS, FileEvents, read_file

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
-from kinema.errors import ArgumentError, CorruptFileError, FileNotFound, from_os
-from kinema.files import file_key, open_regular
+from kinema.base.errors import ArgumentError, CorruptFileError, FileNotFound, from_os
+from kinema.base.input_files import file_key, open_regular
 
 __all__ = ["SUFFIXES", "is_trace", "lines_of", "trace_files"]
 

@@ -16,8 +16,8 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import CorruptFileError
-from kinema.printable import counted, printable
+from kinema.base.errors import CorruptFileError
+from kinema.base.printable import counted, printable
 from kinema.profile.traces.lines import lines_of
 
 __all__ = ["COLUMNS", "FileEvents", "read_file"]

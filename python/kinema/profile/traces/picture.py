@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from kinema.printable import counted, in_picture
+from kinema.base.printable import counted, in_picture
 from kinema.profile.traces.kinds import APPLICATION, BATCH, COMPUTE, OPERATIONS, POSIX, WAIT
 from kinema.profile.traces.text import in_bytes, in_seconds, size_classes
 

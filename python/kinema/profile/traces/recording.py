@@ -17,8 +17,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from kinema.errors import ArgumentError, Error, FileIOError, MissingPackageError, from_os
-from kinema.printable import counted
+from kinema.base.errors import ArgumentError, Error, FileIOError, MissingPackageError, from_os
+from kinema.base.printable import counted
 from kinema.profile.traces.lines import SUFFIXES
 from kinema.profile.traces.strace import OPTIONS, Imported, import_log
 from kinema.writing.output_file import write_whole

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import IO, Any
 
-from kinema.errors import CorruptFileError
-from kinema.files import open_regular
+from kinema.base.errors import CorruptFileError
+from kinema.base.input_files import open_regular
 
 __all__ = ["OPTIONS", "Imported", "import_log"]
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import ArgumentError
-from kinema.notes import emit
+from kinema.base.errors import ArgumentError
+from kinema.base.notes import emit
 from kinema.profile.traces.events import TraceEvents, read_trace
 from kinema.profile.traces.intervals import Spans, union
 from kinema.profile.traces.kinds import APPLICATION, BATCH, COMPUTE, KINDS, POSIX, WAIT

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from kinema.printable import printable
+from kinema.base.printable import printable
 from kinema.profile.traces.kinds import APPLICATION, COMPUTE, OPERATIONS, POSIX, TRANSFERS, WAIT
 from kinema.profile.traces.tables import SIZES, Distribution, FunctionRow
 

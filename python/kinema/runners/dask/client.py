@@ -27,8 +27,8 @@ from distributed.security import Security
 from distributed.utils import LoopRunner
 
 from kinema import _core
-from kinema.errors import ArgumentError, WorkerError
-from kinema.files import read_regular
+from kinema.base.errors import ArgumentError, WorkerError
+from kinema.base.input_files import read_regular
 from kinema.runners.dask.tasks import other_version, slots_of
 
 __all__ = [

@@ -25,7 +25,7 @@ from distributed import Client, Scheduler, SpecCluster, Worker
 from distributed.node import ServerNode
 from distributed.security import Security
 
-from kinema.errors import WorkerError, from_os, missing_package
+from kinema.base.errors import WorkerError, from_os, missing_package
 from kinema.runners.local.interpreter import ignore_job_signals, start_interpreter
 
 __all__ = ["OwnCluster", "work_for"]

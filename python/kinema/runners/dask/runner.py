@@ -16,19 +16,19 @@ from functools import partial
 from typing import Any
 
 from kinema import _core
+from kinema.base.errors import ArgumentError, missing_package
+from kinema.base.progress import Report, report_slowest
+from kinema.base.resources import LEAST_MEMORY, worker_count
+from kinema.base.serialisation import serialize
+from kinema.base.timings import PassTimings, TaskTimes, block_column, by_worker, processed_again
 from kinema.cache.counts import add_counts
-from kinema.errors import ArgumentError, missing_package
-from kinema.progress import Report, report_slowest
-from kinema.resources import LEAST_MEMORY, worker_count
 from kinema.runners.base import PassRequest, PassResult, Runner
 from kinema.runners.calls import CalledFunction, CallValues, InOrder, Received, unpacked_value
 from kinema.runners.local.worker import WorkerSetup
 from kinema.runners.reduction import Leaves, Reduction, describe_piece, insert_nodes
 from kinema.runners.scheduler import SchedulePolicy, Scheduler
-from kinema.runners.serialization import serialize
 from kinema.runners.worker_timer import WorkerTimer, pass_timings
 from kinema.snapshot import TrajectorySnapshot
-from kinema.timings import PassTimings, TaskTimes, block_column, by_worker, processed_again
 
 try:
     from distributed import Client

@@ -12,8 +12,8 @@ from typing import Any
 from distributed import Client
 from distributed.diagnostics.plugin import SchedulerPlugin
 
-from kinema.timings import Transition
-from kinema.tracing.recording import event
+from kinema.base.timings import Transition
+from kinema.base.tracing.recording import event
 
 __all__ = ["Recording", "Transitions", "trace_transitions", "transitions_since"]
 

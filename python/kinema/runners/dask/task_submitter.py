@@ -20,9 +20,9 @@ from typing import Any, Self
 import dask
 from distributed import Client, Future, KilledWorker
 
-from kinema.errors import WorkerError
-from kinema.notes import emit
-from kinema.printable import counted
+from kinema.base.errors import WorkerError
+from kinema.base.notes import emit
+from kinema.base.printable import counted
 from kinema.runners.local.interpreter import describe_end
 
 __all__ = ["SharedResult", "TaskSubmitter"]

@@ -19,8 +19,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from kinema import _core
-from kinema.cache.counts import SentCounts, take_counts
-from kinema.errors import (
+from kinema.base.errors import (
     ArgumentError,
     CancelledError,
     Error,
@@ -29,13 +28,14 @@ from kinema.errors import (
     InternalError,
     note_worker,
 )
+from kinema.base.serialisation import serialize_error
+from kinema.base.tracing.recording import lap
+from kinema.cache.counts import SentCounts, take_counts
 from kinema.runners.base import Job
 from kinema.runners.calls import CalledFunction
 from kinema.runners.dask.progress import reporting_frames
 from kinema.runners.local.worker import WorkerSetup
 from kinema.runners.reduction import Leaves, SerializedNode, serialize_nodes
-from kinema.runners.serialization import serialize_error
-from kinema.tracing.recording import lap
 
 __all__ = [
     "PieceResult",

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 
-from kinema.errors import ArgumentError, from_os
+from kinema.base.errors import ArgumentError, from_os
 
 __all__ = ["JOB_SIGNALS", "describe_end", "ignore_job_signals", "module_command", "start_interpreter"]
 

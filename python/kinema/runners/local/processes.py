@@ -17,10 +17,11 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from kinema import _core
+from kinema.base.errors import note_worker, says_enough
+from kinema.base.progress import Report, report_slowest
+from kinema.base.resources import default_memory, worker_count
+from kinema.base.serialisation import serialize
 from kinema.cache.counts import add_counts
-from kinema.errors import note_worker, says_enough
-from kinema.progress import Report, report_slowest
-from kinema.resources import default_memory, worker_count
 from kinema.runners.base import PassRequest, PassResult, Runner
 from kinema.runners.calls import CalledFunction, CallValues, unpacked_value
 from kinema.runners.local.worker import (
@@ -38,7 +39,6 @@ from kinema.runners.local.worker_pool import WorkerHandle, WorkerPool
 from kinema.runners.local.worker_server import start_server
 from kinema.runners.reduction import Leaves, Reduction, describe_piece, frames_in, insert_nodes
 from kinema.runners.scheduler import SchedulePolicy, Scheduler, WorkPlan
-from kinema.runners.serialization import serialize
 from kinema.runners.worker_timer import pass_timings
 
 __all__ = ["ProcessesRunner"]

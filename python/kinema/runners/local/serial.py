@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kinema.errors import ArgumentError
-from kinema.resources import worker_count
+from kinema.base.errors import ArgumentError
+from kinema.base.resources import worker_count
 from kinema.runners.base import PassRequest, PassResult, Runner
 from kinema.runners.local.threads import ThreadsRunner
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from kinema import _core
-from kinema.errors import ArgumentError
-from kinema.resources import default_memory, worker_count
+from kinema.base.errors import ArgumentError
+from kinema.base.resources import default_memory, worker_count
+from kinema.base.timings import PassTimings
 from kinema.runners.base import PassRequest, PassResult, Runner
 from kinema.runners.reduction import Reduction
-from kinema.timings import PassTimings
 
 __all__ = ["ThreadsRunner"]
 

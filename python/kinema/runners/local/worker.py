@@ -18,17 +18,17 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from kinema import _core
+from kinema.base.errors import InternalError, from_os
+from kinema.base.serialisation import serialize_error
+from kinema.base.timings import block_column
+from kinema.base.tracing.recording import TraceOfRun
 from kinema.cache.counts import SentCounts, take_counts
-from kinema.errors import InternalError, from_os
 from kinema.runners.base import Job
 from kinema.runners.calls import CalledFunction
 from kinema.runners.local.interpreter import ignore_job_signals
 from kinema.runners.reduction import Leaves, SerializedNode, serialize_nodes
 from kinema.runners.scheduler import WorkPlan
-from kinema.runners.serialization import serialize_error
 from kinema.snapshot import TrajectorySnapshot
-from kinema.timings import block_column
-from kinema.tracing.recording import TraceOfRun
 
 __all__ = [
     "Begin",

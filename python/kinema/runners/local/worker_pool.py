@@ -22,8 +22,8 @@ from multiprocessing import Pipe
 from types import TracebackType
 from typing import Self
 
-from kinema.errors import Error, InternalError, WorkerError, from_os
-from kinema.notes import emit
+from kinema.base.errors import Error, InternalError, WorkerError, from_os
+from kinema.base.notes import emit
 from kinema.runners import stalls
 from kinema.runners.local.interpreter import describe_end, start_interpreter
 from kinema.runners.local.worker import Begin, Message, PieceTimes, Progress, Ready

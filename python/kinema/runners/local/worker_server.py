@@ -22,7 +22,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
-from kinema.errors import Error
+from kinema.base.errors import Error
 from kinema.runners.local.interpreter import start_interpreter
 from kinema.runners.local.server_process import MOST_BYTES, Fork, Forked, Preload, WorkerEnded
 from kinema.runners.stalls import activity

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from mpi4py import MPI
 
+from kinema.base.errors import ArgumentError, CancelledError, WorkerError, says_enough
+from kinema.base.serialisation import serialize_error
 from kinema.cache.mpi.progress import sleep_between
-from kinema.errors import ArgumentError, CancelledError, WorkerError, says_enough
 from kinema.runners.mpi.launcher import launched
 from kinema.runners.mpi.shared_counter import Counter
-from kinema.runners.serialization import serialize_error
 
 __all__ = [
     "ANSWER",

@@ -18,7 +18,7 @@ import numpy as np
 from mpi4py import MPI
 from numpy.typing import DTypeLike, NDArray
 
-from kinema.errors import ArgumentError, MemoryLimitError, OutOfRangeError, WorkerError
+from kinema.base.errors import ArgumentError, MemoryLimitError, OutOfRangeError, WorkerError
 from kinema.runners.mpi.communicator import Ranks, sleep_between
 from kinema.selection.frames import FrameSelection
 

@@ -15,8 +15,8 @@ from mpi4py import MPI
 from numpy.typing import NDArray
 
 from kinema import _core
+from kinema.base.errors import ArgumentError, MemoryLimitError
 from kinema.cache.counts import add_counts, take_counts
-from kinema.errors import ArgumentError, MemoryLimitError
 from kinema.runners.mpi.communicator import Ranks, RemoteError
 from kinema.runners.mpi.passes import PassRank, PassSetup
 from kinema.runners.mpi.row_windows import RowsOfPass

@@ -13,9 +13,9 @@ from functools import partial
 from mpi4py import MPI
 
 from kinema import _core
-from kinema.errors import InternalError
-from kinema.notes import emit
-from kinema.progress import Report, report_slowest
+from kinema.base.errors import InternalError
+from kinema.base.notes import emit
+from kinema.base.progress import Report, report_slowest
 from kinema.runners.base import Job
 from kinema.runners.mpi.communicator import Ranks, answer_until, note_rank
 from kinema.runners.mpi.passes import (

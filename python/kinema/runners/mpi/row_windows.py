@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.errors import ArgumentError, InternalError
+from kinema.base.errors import ArgumentError, InternalError
 from kinema.runners.base import Rows
 from kinema.runners.mpi.global_array import GlobalArray, GlobalRows, Name
 from kinema.runners.mpi.session import MPISession

@@ -18,16 +18,16 @@ from typing import Any, Literal, Self, TypeVar, get_args
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.choices import GATHER, check_choice
-from kinema.errors import ArgumentError, InternalError, MissingPackageError
+from kinema.base.choices import GATHER, check_choice
+from kinema.base.errors import ArgumentError, InternalError, MissingPackageError
+from kinema.base.resources import default_memory, worker_count
+from kinema.base.serialisation import serialize
 from kinema.opening import open
-from kinema.resources import default_memory, worker_count
 from kinema.runners.access import access_method
 from kinema.runners.base import PassRequest, PassResult, Runner
 from kinema.runners.calls import CalledFunction, CallValues, InOrder, Received
 from kinema.runners.local.interpreter import JOB_SIGNALS
 from kinema.runners.scheduler import SchedulePolicy
-from kinema.runners.serialization import serialize
 from kinema.runners.worker_timer import pass_timings
 from kinema.trajectory import Trajectory
 

@@ -9,7 +9,7 @@ import numpy as np
 from mpi4py import MPI
 from numpy.typing import NDArray
 
-from kinema.errors import InternalError
+from kinema.base.errors import InternalError
 from kinema.runners.mpi.communicator import Ranks, RemoteError
 from kinema.runners.mpi.global_array import GlobalRows
 from kinema.runners.mpi.node_memory import NodeBytes

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 import numpy as np
 from mpi4py import MPI
 
+from kinema.base.errors import ArgumentError
 from kinema.cache.mpi.progress import progressing
-from kinema.errors import ArgumentError
 
 __all__ = ["Counter"]
 

@@ -5,7 +5,7 @@ They are data; neither h5py nor mpi4py is imported before a run asks for one of 
 
 from __future__ import annotations
 
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
 from kinema.runners.access import AccessMethod
 
 __all__ = ["ACCESS_METHODS"]

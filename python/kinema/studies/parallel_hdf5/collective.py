@@ -17,8 +17,8 @@ from mpi4py import MPI
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.errors import ArgumentError, CancelledError, InternalError
-from kinema.files import check_regular
+from kinema.base.errors import ArgumentError, CancelledError, InternalError
+from kinema.base.input_files import check_regular
 from kinema.runners.access import AccessMethod
 from kinema.runners.mpi.communicator import Ranks, RemoteError, sleep_between
 from kinema.runners.mpi.reading import RankReader

@@ -13,8 +13,8 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import ArgumentError, InternalError
-from kinema.files import check_regular
+from kinema.base.errors import ArgumentError, InternalError
+from kinema.base.input_files import check_regular
 from kinema.formats.h5md.description import FieldDescription, H5mdDescription
 from kinema.formats.h5md.read.row_readers import CellRows, Floats, StoredRows
 from kinema.formats.hdf5.file import reading

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kinema.choices import check_choice
-from kinema.errors import ArgumentError
+from kinema.base.choices import check_choice
+from kinema.base.errors import ArgumentError
 
 __all__ = ["AS_THEY_ARE", "LAYOUTS", "PAGE_CACHES", "LoadingDesign", "SampleLayout"]
 

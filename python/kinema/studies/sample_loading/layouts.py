@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
 from kinema.ml import SampleDataset
 from kinema.studies.sample_loading.design import LAYOUTS, LoadingDesign, SampleLayout
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from kinema.errors import CorruptFileError
+from kinema.base.errors import CorruptFileError
 from kinema.studies.sample_loading.design import LoadingDesign
 from kinema.studies.sample_loading.layouts import Samples
 from kinema.studies.sample_loading.loops import Loop, Taken

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.errors import ArgumentError, FileIOError
+from kinema.base.errors import ArgumentError, FileIOError
 
 __all__ = ["BinaryRecords", "RecordLayout", "read_binary"]
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import FileIOError
-from kinema.files import open_regular
-from kinema.notes import collected
+from kinema.base.errors import FileIOError
+from kinema.base.input_files import open_regular
+from kinema.base.notes import collected
 from kinema.opening import open as open_trajectory
 from kinema.studies import files
 from kinema.studies.write_strategies.binary import read_binary

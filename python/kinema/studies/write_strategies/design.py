@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
 from kinema.writing.parallel.strategies import CONTIGUOUS_H5MD, STRATEGIES, strategies_of
 
 __all__ = [

@@ -13,8 +13,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from kinema.errors import Error, from_os
-from kinema.printable import printable
+from kinema.base.errors import Error, from_os
+from kinema.base.printable import printable
+from kinema.base.timings import format_seconds
 from kinema.runners.local.interpreter import module_command
 from kinema.studies.launching import child_environment, mpi_launcher, run_bounded, said_last
 from kinema.studies.results_log import ResultsLog
@@ -30,7 +31,6 @@ from kinema.studies.write_strategies.design import (
 from kinema.studies.write_strategies.outcome import WriteRun
 from kinema.studies.write_strategies.peers import PnetcdfProgram, pnetcdf_program, write_values
 from kinema.studies.write_strategies.pyrochlore import Pyrochlore
-from kinema.timings import format_seconds
 from kinema.writing.output_file import temporary_folder
 from kinema.writing.parallel.strategies import strategies_of, verifying
 

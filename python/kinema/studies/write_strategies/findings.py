@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from kinema.printable import counted
+from kinema.base.printable import counted
 from kinema.studies.write_strategies.design import NETCDF_LIBRARY
 from kinema.studies.write_strategies.summary import MPIIO, WriteCell, WriteStudy
 

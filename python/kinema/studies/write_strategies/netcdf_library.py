@@ -13,7 +13,7 @@ import numpy as np
 from mpi4py import MPI
 from numpy.typing import NDArray
 
-from kinema.errors import ArgumentError, MissingPackageError, from_os
+from kinema.base.errors import ArgumentError, MissingPackageError, from_os
 from kinema.formats.netcdf4.conventions import DL_POLY, VECTORS
 from kinema.studies.write_strategies.pyrochlore import CHARGES, MASSES, NAMES, OwnAtoms, Pyrochlore
 from kinema.writing.output_file import OutputFile

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 from mpi4py import MPI
 
-from kinema.notes import collected
-from kinema.resources import peak_memory
+from kinema.base.notes import collected
+from kinema.base.resources import peak_memory
 from kinema.studies.write_strategies.design import FIELDS, NETCDF_LIBRARY, PLACER, WITHOUT_ATOMS
 from kinema.studies.write_strategies.outcome import files_of
 from kinema.studies.write_strategies.pyrochlore import OwnAtoms, Pyrochlore

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from kinema.errors import from_os
+from kinema.base.errors import from_os
+from kinema.base.printable import printable
 from kinema.formats.netcdf4.conventions import AMBER
-from kinema.printable import printable
 from kinema.studies.launching import placed, run_bounded
 from kinema.studies.write_strategies.pyrochlore import Pyrochlore
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
 
 __all__ = ["LATTICE_CONSTANT", "SITES", "OwnAtoms", "Pyrochlore", "site_positions"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kinema.printable import counted
+from kinema.base.printable import counted
 from kinema.studies.write_strategies.design import (
     DISK,
     KINDS,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kinema._core import __version__
-from kinema.printable import counted
+from kinema.base.printable import counted
 from kinema.profile import plotting
 from kinema.profile.machine import file_systems, machine_facts
 from kinema.studies.launching import child_environment

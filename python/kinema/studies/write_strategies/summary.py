@@ -8,7 +8,7 @@ from functools import cached_property
 from statistics import median
 from typing import Any
 
-from kinema.printable import counted
+from kinema.base.printable import counted
 from kinema.studies.write_strategies.design import (
     NETCDF_LIBRARY,
     PNETCDF,

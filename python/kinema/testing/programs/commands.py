@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO
 from unittest import mock
 
-from kinema import notes
+from kinema.base import notes
 from kinema.cli import main
 
 __all__ = ["call_kinema"]

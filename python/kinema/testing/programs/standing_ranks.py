@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kinema import notes
+from kinema.base import notes
 
 __all__ = ["StandingRanks"]
 

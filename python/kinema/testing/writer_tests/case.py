@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import kinema as kn
-from kinema.notes import collected
+from kinema.base.notes import collected
 from kinema.testing.changes import GrowingFileTests
 from kinema.testing.synthetic import CellKind, random_cells, random_walk
 from kinema.testing.written import GivenFrames, read_frames

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import kinema as kn
-from kinema.notes import collected
+from kinema.base.notes import collected
 from kinema.testing.amounts import LONG
 from kinema.testing.synthetic import CellKind
 from kinema.testing.writer_tests.case import HOWS, How, WriterCase

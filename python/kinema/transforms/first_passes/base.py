@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
+from kinema.base.resources import default_memory, parse_memory
 from kinema.execution.computation import Computation, Pass, Passes, Results
-from kinema.resources import default_memory, parse_memory
 from kinema.selection.frames import FrameSelection
 
 if TYPE_CHECKING:

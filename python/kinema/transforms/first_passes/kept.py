@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from kinema import _core
-from kinema.errors import ArgumentError, Error
+from kinema.base.errors import ArgumentError, Error
+from kinema.base.notes import emit
 from kinema.execution.checkpoint.identity_items import digest_of
-from kinema.notes import emit
 from kinema.stored.records import Record, RecordFolder
 from kinema.transforms.first_passes.base import FirstPass, Stations
 

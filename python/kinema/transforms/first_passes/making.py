@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
+from kinema.base.notes import emit
 from kinema.execution.run import run
-from kinema.notes import emit
 from kinema.runners.registry import runner_of
 from kinema.transforms.first_passes.base import FirstPass, Stations
 from kinema.transforms.first_passes.kept import KeptStations

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from kinema import opening
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
+from kinema.base.notes import collected, emit
+from kinema.base.printable import counted
+from kinema.base.progress import ProgressChoice
 from kinema.frame import VECTOR_FIELDS
-from kinema.notes import collected, emit
-from kinema.printable import counted
-from kinema.progress import ProgressChoice
 from kinema.runners.workers import CallWorkers
 from kinema.writing.conversion.compare import Verification
 from kinema.writing.conversion.frames import SourceFrames

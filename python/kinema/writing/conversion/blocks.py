@@ -13,7 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.errors import ArgumentError, CorruptFileError
+from kinema.base.errors import ArgumentError, CorruptFileError
+from kinema.base.notes import emit
+from kinema.base.prefetch import prefetched
+from kinema.base.progress import ProgressChoice, Report, reporting
+from kinema.base.resources import default_memory
 from kinema.execution.checkpoint import Checkpoint
 from kinema.execution.checkpoint.file import IdentityItem
 from kinema.formats.h5md.write.options import bound_of
@@ -23,10 +27,6 @@ from kinema.formats.hdf5.filters import Compression
 from kinema.formats.hdf5.output import OutputPart
 from kinema.formats.hdf5.storage import CHUNK_BYTES, Layout
 from kinema.frame import WORKING_MEMORY, block_length, frame_bytes
-from kinema.notes import emit
-from kinema.prefetch import prefetched
-from kinema.progress import ProgressChoice, Report, reporting
-from kinema.resources import default_memory
 from kinema.runners.workers import CallWorkers
 from kinema.selection.frames import FrameSelection
 from kinema.writing.conversion.compare import ComparedFile, Verification, check_memory, compare

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core, opening
-from kinema.errors import ArgumentError, CorruptFileError, Error, MemoryLimitError, with_name
+from kinema.base.errors import ArgumentError, CorruptFileError, Error, MemoryLimitError, with_name
+from kinema.base.notes import collected
+from kinema.base.progress import ProgressChoice, reporting
 from kinema.frame import WORKING_MEMORY, frame_bytes
-from kinema.notes import collected
-from kinema.progress import ProgressChoice, reporting
 from kinema.selection.frames import FrameSelection
 from kinema.trajectory import Trajectory
 from kinema.writing.conversion.frames import SourceFrames

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import UnsupportedFormatError
+from kinema.base.errors import UnsupportedFormatError
 from kinema.formats.h5md.write.units import LENGTHS, TIMES, FileUnits
 from kinema.formats.netcdf4.conventions import Convention, convention_named
 from kinema.formats.netcdf4.write import NOT_COUNTED

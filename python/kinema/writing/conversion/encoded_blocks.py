@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.errors import MemoryLimitError, UnsupportedFormatError
+from kinema.base.errors import MemoryLimitError, UnsupportedFormatError
+from kinema.base.resources import LEAST_MEMORY, default_memory
 from kinema.formats.h5md.write.encoding import ChunkEncoder
 from kinema.frame import WORKING_MEMORY, frame_bytes
-from kinema.resources import LEAST_MEMORY, default_memory
 from kinema.runners.calls import CallValues
 from kinema.runners.workers import CallWorkers
 from kinema.selection.frames import FrameSelection

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
+from kinema.base.notes import emit
+from kinema.base.printable import shortest
 from kinema.formats.dlpoly import of_own_atoms
-from kinema.notes import emit
-from kinema.printable import shortest
 from kinema.selection.atom_table import Atoms
 from kinema.selection.frames import FrameChoice, FrameSelection
 from kinema.trajectory import Trajectory

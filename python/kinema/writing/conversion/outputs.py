@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kinema.errors import UnsupportedFormatError
+from kinema.base.errors import UnsupportedFormatError
 from kinema.writing.output_checks import is_stream
 from kinema.writing.writer import format_of, format_of_file_name, is_variant, options_of
 

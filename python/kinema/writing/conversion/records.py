@@ -9,12 +9,12 @@ from functools import partial
 from typing import Any
 
 from kinema import _core
-from kinema.errors import CorruptFileError
+from kinema.base.errors import CorruptFileError
+from kinema.base.notes import emit
+from kinema.base.progress import ProgressChoice, reporting
 from kinema.execution.checkpoint import Checkpoint
 from kinema.execution.checkpoint.file import IdentityItem
 from kinema.formats.dlpoly import labels_of
-from kinema.notes import emit
-from kinema.progress import ProgressChoice, reporting
 from kinema.runners.workers import CallWorkers
 from kinema.writing.conversion.compare import ComparedFile, Verification, check_memory, compare
 from kinema.writing.conversion.frames import SourceFrames

@@ -7,8 +7,8 @@ import warnings
 
 import numpy as np
 
-from kinema.errors import ArgumentError, UnsupportedFormatError, from_os
-from kinema.notes import emit
+from kinema.base.errors import ArgumentError, UnsupportedFormatError, from_os
+from kinema.base.notes import emit
 from kinema.selection.universe import import_mdanalysis, universe_of
 from kinema.writing.conversion.frames import SourceFrames
 from kinema.writing.output_checks import check_target, is_stream

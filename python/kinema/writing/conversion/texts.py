@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import ArgumentError, UnsupportedFormatError
+from kinema.base.errors import ArgumentError, UnsupportedFormatError
+from kinema.base.notes import emit
+from kinema.base.prefetch import prefetched
+from kinema.base.progress import ProgressChoice, reporting
+from kinema.base.resources import default_memory
 from kinema.frame import VECTOR_FIELDS, block_length
-from kinema.notes import emit
-from kinema.prefetch import prefetched
-from kinema.progress import ProgressChoice, reporting
-from kinema.resources import default_memory
 from kinema.selection.frames import FrameSelection
 from kinema.writing.conversion.compare import Verification
 from kinema.writing.conversion.frames import SourceFrames

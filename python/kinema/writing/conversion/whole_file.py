@@ -7,10 +7,10 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from kinema.base.notes import emit
+from kinema.base.progress import ProgressChoice
 from kinema.formats.h5md.edit.repack import repack
 from kinema.frame import VECTOR_FIELDS
-from kinema.notes import emit
-from kinema.progress import ProgressChoice
 from kinema.runners.workers import CallWorkers
 from kinema.selection.frames import FrameSelection
 from kinema.writing.conversion.compare import Verification

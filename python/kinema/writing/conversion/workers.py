@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.errors import FileNotFound, MemoryLimitError
-from kinema.progress import Report
-from kinema.resources import LEAST_MEMORY, default_memory
+from kinema.base.errors import FileNotFound, MemoryLimitError
+from kinema.base.progress import Report
+from kinema.base.resources import LEAST_MEMORY, default_memory
 from kinema.runners.workers import CallWorkers
 from kinema.snapshot import TrajectorySnapshot
 from kinema.writing.conversion.frames import SourceFrames

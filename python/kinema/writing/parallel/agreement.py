@@ -16,7 +16,7 @@ import numpy as np
 from mpi4py import MPI
 from numpy.typing import NDArray
 
-from kinema.errors import ArgumentError, CancelledError
+from kinema.base.errors import ArgumentError, CancelledError
 from kinema.runners.mpi.communicator import RemoteError, broadcast_bytes
 
 __all__ = ["Agreement", "WriterTimings", "wait_for"]

@@ -17,7 +17,7 @@ from mpi4py import MPI
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
 from kinema.writing.parallel.agreement import Agreement, wait_for
 from kinema.writing.parallel.batches import (
     VECTOR_BYTES,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kinema._core import formats
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
 from kinema.formats.dlpoly import DLPOLY
 from kinema.writing.parallel.agreement import Agreement
 from kinema.writing.parallel.hdf5.direct import DirectFields

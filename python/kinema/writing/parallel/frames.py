@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
 from kinema.frame import VECTOR_FIELDS, Block, Frame
 from kinema.writing.frames import FrameArrays, frame_arrays
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.errors import Error, FileIOError, from_os
+from kinema.base.errors import Error, FileIOError, from_os
 
 if TYPE_CHECKING:
     # processes and Dask workers place bytes without it

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from kinema.errors import UnsupportedFormatError
+from kinema.base.errors import UnsupportedFormatError
 from kinema.writing.parallel.agreement import Agreement
 from kinema.writing.parallel.frames import RankFrame
 from kinema.writing.parallel.strategies import Hints

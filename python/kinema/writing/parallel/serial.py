@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import Error
+from kinema.base.errors import Error
 from kinema.writing.base import Writer
 from kinema.writing.parallel.agreement import Agreement
 from kinema.writing.parallel.behind import WriteBehind

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import CorruptFileError, Error, from_os
+from kinema.base.errors import CorruptFileError, Error, from_os
 from kinema.writing.parallel.agreement import Agreement
 from kinema.writing.parallel.node_memory import nodes_of
 from kinema.writing.parallel.placers import Data, bytes_of

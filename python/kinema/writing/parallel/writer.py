@@ -11,11 +11,11 @@ from typing import Any, Literal, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from kinema.choices import check_choice
-from kinema.errors import ArgumentError
+from kinema.base.choices import check_choice
+from kinema.base.errors import ArgumentError
+from kinema.base.notes import collected, emit
 from kinema.formats.h5md.write.options import whole_number
 from kinema.frame import Block, Frame
-from kinema.notes import collected, emit
 from kinema.runners.mpi.communicator import check_communicator, check_size
 from kinema.writing.base import RanksWriter, Writer, check_options, format_of, is_variant
 from kinema.writing.parallel.agreement import Agreement, WriterTimings

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import kinema as kn
-from kinema.notes import collected
+from kinema.base.notes import collected
 from kinema.opening import files_stay
 from kinema.testing import random_walk, write_dcd
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import kinema as kn
-from kinema.errors import ArgumentError, CorruptFileError, Error
+from kinema.base.errors import ArgumentError, CorruptFileError, Error
 from kinema.formats.h5md.edit.transfer import _tiles
 from kinema.formats.h5md.schema import NAMES, TABLE
 from kinema.formats.hdf5 import virtual

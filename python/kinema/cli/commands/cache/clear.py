@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
+from kinema.base.printable import counted
 from kinema.cli.command_line import Command
 from kinema.cli.commands.cache.folder import Folder, existing
-from kinema.printable import counted
 
 
 def clear(

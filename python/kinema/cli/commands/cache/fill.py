@@ -5,12 +5,12 @@ from typing import Annotated
 
 import typer
 
+from kinema.base.printable import counted
 from kinema.cache.blocks import DEFAULT_BLOCK
 from kinema.cli import options
 from kinema.cli.analysis_options import TrajectoryFiles, takes_groups
 from kinema.cli.command_line import Command
 from kinema.cli.commands.cache.folder import Folder
-from kinema.printable import counted
 
 
 class VerifyWhen(StrEnum):
@@ -62,8 +62,8 @@ def fill(
     """
     import time
 
+    from kinema.base.input_files import check_regular
     from kinema.cache import NodeCache
-    from kinema.files import check_regular
 
     command: Command = context.obj
     began = time.perf_counter()

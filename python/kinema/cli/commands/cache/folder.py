@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
+from kinema.base.errors import ArgumentError
 from kinema.cache.folder_settings import INSIDE
 from kinema.cache.node_cache import NodeCache
-from kinema.errors import ArgumentError
 
 __all__ = ["Folder", "existing"]
 

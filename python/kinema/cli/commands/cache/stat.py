@@ -4,9 +4,9 @@ from typing import Any
 
 import typer
 
+from kinema.base.printable import counted
 from kinema.cli.command_line import Command
 from kinema.cli.commands.cache.folder import Folder, existing
-from kinema.printable import counted
 
 
 def stat(context: typer.Context, folder: Folder) -> None:

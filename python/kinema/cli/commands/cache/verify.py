@@ -2,10 +2,10 @@
 
 import typer
 
+from kinema.base.printable import counted
 from kinema.cli import exit_codes
 from kinema.cli.command_line import Command
 from kinema.cli.commands.cache.folder import Folder, existing
-from kinema.printable import counted
 
 
 def verify(context: typer.Context, folder: Folder) -> None:

@@ -55,7 +55,7 @@ def bench(
     force: options.Force = False,
 ) -> None:
     """Loops of NumPy, h5py and Kinema over your own samples, as NPZ and HDF5; a picture, and the layout to use."""
-    from kinema.resources import parse_memory
+    from kinema.base.resources import parse_memory
     from kinema.studies.sample_loading import LoadingDesign, run_study
 
     command: Command = context.obj

@@ -6,11 +6,11 @@ from typing import Annotated, Any
 
 import typer
 
+from kinema.base.printable import printable
 from kinema.cli import exit_codes, options
 from kinema.cli.analysis_options import FileWorkers, parse_units, takes_groups
 from kinema.cli.command_line import Command
 from kinema.cli.options import one_of
-from kinema.printable import printable
 
 _ACTIONS = ("make", "add", "check", "list")
 _UNREADABLE = ("error", "leave-out")
@@ -57,7 +57,7 @@ def catalogue(
     trajectories have changed, or are gone.
     """
     from kinema import ml
-    from kinema.errors import ArgumentError
+    from kinema.base.errors import ArgumentError
 
     command: Command = context.obj
     makes = action in ("make", "add")
@@ -88,7 +88,7 @@ def catalogue(
 
 def _refuse_needless(action: str, given: dict[str, Any], update: bool) -> None:
     """ArgumentError for options that the action has no use for."""
-    from kinema.errors import ArgumentError
+    from kinema.base.errors import ArgumentError
 
     if update and action != "check":
         raise ArgumentError(f"--update is for kinema ml catalogue check, and this is {action}")
@@ -101,7 +101,7 @@ def _refuse_needless(action: str, given: dict[str, Any], update: bool) -> None:
 
 
 def _one(data: list[Path]) -> Path:
-    from kinema.errors import ArgumentError
+    from kinema.base.errors import ArgumentError
 
     if len(data) > 1:
         raise ArgumentError(f"this takes one catalogue, found {len(data)} names")

@@ -94,8 +94,8 @@ def convert(
 ) -> None:
     """Write the samples of many files into one HDF5 archive, and where each of them comes from."""
     import kinema.ml
+    from kinema.base.errors import ArgumentError
     from kinema.cli.analysis_options import checkpoint_of
-    from kinema.errors import ArgumentError
 
     command: Command = context.obj
     saved = checkpoint_of(checkpoint, checkpoint_interval)

@@ -128,8 +128,8 @@ def export(
     """Write frames with labels as files that training codes read; each trajectory file is one by itself."""
     import kinema as kn
     import kinema.ml
+    from kinema.base.errors import ArgumentError
     from kinema.cli.analysis_run import chosen_frames
-    from kinema.errors import ArgumentError
     from kinema.ml.archives.sample_files import is_archive
     from kinema.ml.export.formats import export_format
 

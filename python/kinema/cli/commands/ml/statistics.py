@@ -5,12 +5,12 @@ from typing import Annotated, Any
 
 import typer
 
+from kinema.base.printable import counted
 from kinema.cli import options, storage_options
 from kinema.cli.analysis_options import StatedTimes, takes_groups
 from kinema.cli.command_line import Command
 from kinema.cli.commands.ml.export import SplitPart
 from kinema.cli.periodic.inputs import Inputs
-from kinema.printable import counted
 
 
 @takes_groups
@@ -51,7 +51,7 @@ def statistics(
 ) -> None:
     """Moments of sample archives, or of trajectories, for normalisation: of the training part of a split."""
     import kinema.ml
-    from kinema.errors import ArgumentError
+    from kinema.base.errors import ArgumentError
     from kinema.writing.output_checks import check_not_input, check_remade
 
     command: Command = context.obj
@@ -84,8 +84,8 @@ def _of_archives(
 ) -> Any:
     """The data set of archives of samples; None if the files are others."""
     import kinema.ml
+    from kinema.base.errors import ArgumentError
     from kinema.cache.node_cache import node_cache_of
-    from kinema.errors import ArgumentError
     from kinema.following.patterns import GivenFiles
     from kinema.ml.archives.sample_files import is_archive
 

@@ -17,7 +17,8 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
+from kinema.base.notes import emit
 from kinema.formats.h5md.edit.elements import Contents, ParticlesGroup
 from kinema.formats.h5md.edit.tasks import Tasks, WriteDataset
 from kinema.formats.h5md.file import H5mdFile
@@ -30,7 +31,6 @@ from kinema.formats.h5md.write.metadata import Dialect
 from kinema.formats.hdf5.file import object_key
 from kinema.formats.hdf5.text import attribute
 from kinema.formats.hdf5.virtual import values_of
-from kinema.notes import emit
 from kinema.selection.atom_table import Atoms
 
 __all__ = ["check_columns", "reduce_to", "write_columns"]

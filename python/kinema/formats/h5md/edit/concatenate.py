@@ -15,7 +15,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
 from kinema.formats.h5md.edit.elements import Contents, TimedElement, steps_of
 from kinema.formats.h5md.edit.tasks import CreateDataset, Task, Tasks, WriteDataset
 from kinema.formats.h5md.edit.values import item_bytes

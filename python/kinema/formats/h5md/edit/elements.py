@@ -10,7 +10,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import ArgumentError, UnsupportedFormatError
+from kinema.base.errors import ArgumentError, UnsupportedFormatError
 from kinema.formats.h5md.file import H5mdFile
 from kinema.formats.h5md.read.groups import choose_group, element_name, find_root, list_groups
 from kinema.formats.h5md.schema import ELEMENTS

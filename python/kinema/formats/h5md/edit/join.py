@@ -11,9 +11,13 @@ from typing import Any
 import numpy as np
 
 from kinema import opening, trajectory
-from kinema.choices import renamed
-from kinema.errors import ArgumentError, CorruptFileError
-from kinema.files import file_names
+from kinema.base.choices import renamed
+from kinema.base.errors import ArgumentError, CorruptFileError
+from kinema.base.input_files import file_names
+from kinema.base.notes import emit, returns_notes
+from kinema.base.printable import counted, printable
+from kinema.base.progress import ProgressChoice
+from kinema.base.resources import parse_memory
 from kinema.formats import h5md
 from kinema.formats.external_frames import refuse_external
 from kinema.formats.h5md.edit.atom_subset import check_columns
@@ -36,10 +40,6 @@ from kinema.formats.whole_frames import (
     write_frames,
 )
 from kinema.frame import Part
-from kinema.notes import emit, returns_notes
-from kinema.printable import counted, printable
-from kinema.progress import ProgressChoice
-from kinema.resources import parse_memory
 from kinema.runners import Runner, ThreadsRunner, choose_runner
 from kinema.runners.workers import CallWorkers
 from kinema.writing.output_checks import check_format, check_not_input, check_target
@@ -58,7 +58,7 @@ class Joined:
     n_frames, n_atoms : int
     size : bytes of the file itself
     refers_to : files without which it cannot be read; none where everything was copied
-    notes : what a user of the file should know (`kinema.notes`)
+    notes : what a user of the file should know (`kinema.base.notes`)
     """
 
     path: str

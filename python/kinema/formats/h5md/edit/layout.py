@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.choices import renamed
-from kinema.errors import Error
+from kinema.base.choices import renamed
+from kinema.base.errors import Error
 from kinema.formats import h5md
 from kinema.formats.h5md.description import FieldDescription, H5mdDescription
 from kinema.formats.h5md.edit.elements import Contents, TimedElement, contents_of, group_of

@@ -11,8 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import opening
-from kinema.choices import renamed
-from kinema.errors import ArgumentError
+from kinema.base.choices import renamed
+from kinema.base.errors import ArgumentError
+from kinema.base.notes import returns_notes
+from kinema.base.printable import counted, printable
+from kinema.base.progress import ProgressChoice
+from kinema.base.resources import parse_memory
 from kinema.formats import h5md
 from kinema.formats.h5md.edit.atom_subset import check_columns, reduce_to, write_columns
 from kinema.formats.h5md.edit.elements import Contents, ParticlesGroup, contents_of, group_of
@@ -27,10 +31,6 @@ from kinema.formats.hdf5.rounding import Rounding, rounding_within
 from kinema.formats.hdf5.storage import CHUNK_BYTES, KEEP, LAYOUTS, Layout
 from kinema.formats.hdf5.text import text_attribute
 from kinema.formats.hdf5.trust.other_files import note_drawn_in
-from kinema.notes import returns_notes
-from kinema.printable import counted, printable
-from kinema.progress import ProgressChoice
-from kinema.resources import parse_memory
 from kinema.runners import Runner, choose_runner
 from kinema.runners.workers import CallWorkers
 from kinema.selection.atoms import AtomChoice
@@ -53,7 +53,7 @@ class Repacked:
     size_before, size_after : bytes
     verified : whether all that was written was read back and compared
     largest_change : how far rounding has moved a position at most, in the file's unit; 0 without
-    notes : what a user of the file should know (`kinema.notes`)
+    notes : what a user of the file should know (`kinema.base.notes`)
     """
 
     path: str

@@ -14,7 +14,8 @@ from typing import Any
 import h5py
 import numpy as np
 
-from kinema.errors import CorruptFileError
+from kinema.base.errors import CorruptFileError
+from kinema.base.progress import Report
 from kinema.formats.h5md.edit.tasks import CreateDataset, MoveDataset, Tasks, WriteDataset
 from kinema.formats.h5md.edit.transfer import MovedDataset, move, read_back
 from kinema.formats.h5md.edit.values import Values
@@ -25,7 +26,6 @@ from kinema.formats.hdf5.filters import filters_of
 from kinema.formats.hdf5.object_copies import copy_attributes, is_of_fixed_size, parts_of
 from kinema.formats.hdf5.output import NewFile, hdf5_errors
 from kinema.formats.hdf5.storage import create_dataset, write_dataset
-from kinema.progress import Report
 from kinema.runners.workers import CallWorkers
 from kinema.writing.output_checks import check_not_input
 

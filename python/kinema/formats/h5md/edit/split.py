@@ -10,8 +10,12 @@ from dataclasses import dataclass
 from typing import cast
 
 from kinema import _core, opening, trajectory
-from kinema.choices import renamed
-from kinema.errors import ArgumentError, Error, FileNotFound, from_os
+from kinema.base.choices import renamed
+from kinema.base.errors import ArgumentError, Error, FileNotFound, from_os
+from kinema.base.notes import returns_notes
+from kinema.base.printable import printable
+from kinema.base.progress import ProgressChoice
+from kinema.base.resources import parse_memory
 from kinema.formats import h5md
 from kinema.formats.external_frames import refuse_external
 from kinema.formats.h5md.edit.atom_subset import check_columns
@@ -31,10 +35,6 @@ from kinema.formats.whole_frames import (
     netcdf_header,
     write_frames,
 )
-from kinema.notes import returns_notes
-from kinema.printable import printable
-from kinema.progress import ProgressChoice
-from kinema.resources import parse_memory
 from kinema.runners import Runner, choose_runner
 from kinema.runners.workers import CallWorkers
 from kinema.writing.output_checks import check_not_input
@@ -53,7 +53,7 @@ class Split:
     ----------
     paths : the files, in order
     frames : (first, stop) of each in the whole trajectory
-    notes : what a user of the files should know (`kinema.notes`)
+    notes : what a user of the files should know (`kinema.base.notes`)
     """
 
     paths: tuple[str, ...]

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.errors import FileNotFound, TruncatedFileError
-from kinema.files import open_regular
+from kinema.base.errors import FileNotFound, TruncatedFileError
+from kinema.base.input_files import open_regular
 from kinema.formats.h5md.edit.values import Values
 from kinema.formats.hdf5.file import open_checked, reading
 from kinema.formats.hdf5.filters import Filters

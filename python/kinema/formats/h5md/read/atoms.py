@@ -16,7 +16,8 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
+from kinema.base.tracing.recording import span
 from kinema.formats.h5md.description import H5mdOptions
 from kinema.formats.h5md.file import H5mdFile, opened
 from kinema.formats.h5md.read.groups import choose_group, creator_of, element_name, find_root
@@ -40,7 +41,6 @@ from kinema.formats.hdf5.text import as_text, attribute, text_array, text_attrib
 from kinema.formats.hdf5.virtual import values_of
 from kinema.formats.netcdf4.atoms import atoms_of_variables, has_variables_of_atoms
 from kinema.selection.atom_table import TUPLES, Atoms
-from kinema.tracing.recording import span
 
 __all__ = ["H5mdAtoms", "has_atoms", "read_atoms", "tuples_in"]
 

@@ -12,7 +12,7 @@ from typing import Any
 import h5py
 import numpy as np
 
-from kinema.errors import UnsupportedFormatError
+from kinema.base.errors import UnsupportedFormatError
 from kinema.formats.h5md.file import H5mdFile
 from kinema.formats.h5md.read.elements import Element, as_fixed, as_rows, find_element
 from kinema.formats.hdf5.file import numbers

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
+from kinema.base.tracing.recording import span
 from kinema.formats.h5md.description import H5mdDescription, H5mdOptions
 from kinema.formats.h5md.file import H5mdFile, opened
 from kinema.formats.h5md.read.groups import GroupSummary, find_root, list_groups
@@ -17,7 +18,6 @@ from kinema.formats.h5md.read.particles import describe_group, vectors_of
 from kinema.formats.h5md.schema import METADATA
 from kinema.formats.h5md.units import Dimension, scale_to_kinema
 from kinema.formats.netcdf4.read import convention_of, describe_netcdf4, has_vectors, what_it_is
-from kinema.tracing.recording import span
 
 __all__ = ["describe_file", "file_holds_frames", "groups_of_file"]
 

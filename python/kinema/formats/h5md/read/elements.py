@@ -12,7 +12,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
 from kinema.formats.h5md.description import ABSENT, FORBIDDEN
 from kinema.formats.h5md.file import H5mdFile
 from kinema.formats.hdf5.chunks import read_series

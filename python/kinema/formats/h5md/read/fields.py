@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import ArgumentError, Error
+from kinema.base.errors import ArgumentError, Error
 from kinema.formats.h5md.description import FieldDescription
 from kinema.formats.h5md.file import H5mdFile
 from kinema.formats.h5md.read.elements import Element, match_rows

@@ -7,7 +7,7 @@ from typing import Any
 
 import h5py
 
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
 from kinema.formats.h5md.file import H5mdFile
 from kinema.formats.h5md.schema import ELEMENTS, METADATA, PARTICLES, PLURALS
 from kinema.formats.hdf5.file import numbers, objects_below

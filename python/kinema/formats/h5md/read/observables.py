@@ -13,7 +13,8 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import ArgumentError, OutOfRangeError
+from kinema.base.errors import ArgumentError, OutOfRangeError
+from kinema.base.tracing.recording import span
 from kinema.formats.h5md.description import H5mdOptions
 from kinema.formats.h5md.file import H5mdFile, opened
 from kinema.formats.h5md.read.elements import Element, find_element
@@ -23,7 +24,6 @@ from kinema.formats.h5md.units import scale_to_kinema
 from kinema.formats.hdf5.file import object_key
 from kinema.formats.hdf5.text import as_text
 from kinema.formats.hdf5.virtual import values_of
-from kinema.tracing.recording import span
 
 __all__ = ["Observable", "Observables"]
 

@@ -12,7 +12,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import ArgumentError, UnsupportedFormatError
+from kinema.base.errors import ArgumentError, UnsupportedFormatError
 from kinema.formats.h5md.description import FieldDescription, H5mdDescription
 from kinema.formats.h5md.file import H5mdFile
 from kinema.formats.h5md.read.elements import Element

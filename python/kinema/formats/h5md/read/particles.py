@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
 from kinema.formats.h5md.description import ABSENT, FieldDescription, H5mdDescription
 from kinema.formats.h5md.file import H5mdFile
 from kinema.formats.h5md.read.boxes import Box, find_box, not_three

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.errors import CorruptFileError
+from kinema.base.errors import CorruptFileError
 from kinema.formats.hdf5.file import open_checked, reading
 
 __all__ = ["CellRows", "IdOrder", "Rows", "StoredRows", "Unwrapped", "from_lengths_and_angles"]

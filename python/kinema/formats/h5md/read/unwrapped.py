@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
 from kinema.formats.h5md.description import FieldDescription
 from kinema.formats.h5md.file import H5mdFile
 from kinema.formats.h5md.read.elements import as_rows, find_element

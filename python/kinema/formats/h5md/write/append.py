@@ -14,7 +14,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import ArgumentError, UnsupportedFormatError
+from kinema.base.errors import ArgumentError, UnsupportedFormatError
 from kinema.formats.h5md.schema import ELEMENTS, MAX_ERROR, MAX_ERROR_UNIT, METADATA, OBSERVABLES, PARTICLES
 from kinema.formats.h5md.write.atoms import file_atoms
 from kinema.formats.h5md.write.encoding import ChunkEncoder, Preparation

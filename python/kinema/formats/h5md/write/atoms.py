@@ -15,7 +15,7 @@ import h5py
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
 from kinema.formats.h5md.schema import CONNECTIVITY, GUESSED, NAMES, NUMBERS, SYMBOLS, TABLE
 from kinema.formats.h5md.write.metadata import Dialect
 from kinema.formats.hdf5.storage import write_dataset

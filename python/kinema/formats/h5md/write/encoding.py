@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.errors import ArgumentError, InternalError
+from kinema.base.errors import ArgumentError, InternalError
 from kinema.formats.hdf5.filters import encodable_again, encoded_by_core, filters_of
 from kinema.formats.hdf5.library_encoder import encode_by_library
 from kinema.formats.hdf5.rounding import Rounding

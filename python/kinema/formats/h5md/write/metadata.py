@@ -13,8 +13,8 @@ from typing import Any
 import h5py
 import numpy as np
 
-from kinema.choices import DIALECTS
-from kinema.errors import ArgumentError
+from kinema.base.choices import DIALECTS
+from kinema.base.errors import ArgumentError
 from kinema.formats.h5md.schema import METADATA, MODULES, PROVENANCE, UNITS_VERSION, VERSION
 from kinema.formats.hdf5.storage import write_dataset
 

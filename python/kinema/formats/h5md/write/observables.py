@@ -9,7 +9,7 @@ import h5py
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
 from kinema.formats.h5md.schema import OBSERVABLES
 from kinema.formats.h5md.write.metadata import Dialect, text_of
 from kinema.formats.h5md.write.series import Series

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
 from kinema.formats.h5md.schema import FIELDS
 from kinema.formats.h5md.write.atoms import FileAtoms
 from kinema.formats.h5md.write.metadata import Dialect, Origin

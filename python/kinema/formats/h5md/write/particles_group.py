@@ -10,7 +10,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
 from kinema.formats.h5md.schema import DIMENSION, ELEMENTS, MAX_ERROR, MAX_ERROR_UNIT, PARTICLES, ROUNDING
 from kinema.formats.h5md.write.encoding import Preparation
 from kinema.formats.h5md.write.options import Bound, FileOptions

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kinema.errors import ArgumentError, UnsupportedFormatError
+from kinema.base.errors import ArgumentError, UnsupportedFormatError
 
 __all__ = ["LENGTHS", "TIMES", "FileUnits"]
 

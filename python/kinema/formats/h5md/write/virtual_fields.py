@@ -15,7 +15,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import ArgumentError, Error, from_os
+from kinema.base.errors import ArgumentError, Error, from_os
 from kinema.formats.h5md.schema import ELEMENTS, PARTICLES
 from kinema.formats.hdf5.file import open_hdf5
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import h5py
 
 from kinema import _core
-from kinema.errors import ArgumentError, CorruptFileError, Error, InternalError
+from kinema.base.errors import ArgumentError, CorruptFileError, Error, InternalError
 from kinema.formats.hdf5.trust import walk
 from kinema.stored.records import Record, RecordFolder
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import Error
+from kinema.base.errors import Error
 from kinema.formats.h5md.write.encoding import ChunkEncoder
 from kinema.writing.frames import FrameArrays
 from kinema.writing.parallel.agreement import Agreement

@@ -14,8 +14,8 @@ import numpy as np
 from mpi4py import MPI
 from numpy.typing import NDArray
 
-from kinema.errors import Error
-from kinema.resources import default_workers, worker_count
+from kinema.base.errors import Error
+from kinema.base.resources import default_workers, worker_count
 from kinema.writing.frames import EncodedRows
 from kinema.writing.parallel.agreement import Agreement, wait_for
 from kinema.writing.parallel.exchange import Exchange, Owners, even_owners

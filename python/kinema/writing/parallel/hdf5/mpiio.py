@@ -17,7 +17,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import ArgumentError, Error, FileIOError, MissingPackageError, from_os
+from kinema.base.errors import ArgumentError, Error, FileIOError, MissingPackageError, from_os
 from kinema.formats.h5md.write.encoding import ChunkEncoder
 from kinema.formats.hdf5.filters import missing_filters
 from kinema.formats.hdf5.output import LIBVER, hdf5_errors

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import ArgumentError, CorruptFileError, Error, FileNotFound, UnsupportedFormatError
+from kinema.base.errors import ArgumentError, CorruptFileError, Error, FileNotFound, UnsupportedFormatError
 from kinema.formats.h5md.write.encoding import ChunkEncoder
 from kinema.formats.h5md.write.virtual_fields import SubfileNames, check_runs, runs_of
 from kinema.writing.base import Writer

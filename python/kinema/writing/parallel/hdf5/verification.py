@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.errors import CorruptFileError, Error, from_os
+from kinema.base.errors import CorruptFileError, Error, from_os
 from kinema.formats.hdf5.file import open_checked
 from kinema.writing.parallel.agreement import Agreement
 from kinema.writing.parallel.placers import bytes_of

@@ -11,8 +11,8 @@ import numpy as np
 from mpi4py import MPI
 from numpy.typing import NDArray
 
-from kinema.errors import ArgumentError
-from kinema.notes import emit
+from kinema.base.errors import ArgumentError
+from kinema.base.notes import emit
 from kinema.writing.frames import LastStamps
 from kinema.writing.parallel.agreement import Agreement, wait_for
 from kinema.writing.parallel.frames import RankFrame

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import opening
-from kinema.errors import ArgumentError, Error, InternalError
+from kinema.base.errors import ArgumentError, Error, InternalError
+from kinema.base.notes import collected
 from kinema.formats.dlpoly import DLPOLY, Kinds, kinds_of
-from kinema.notes import collected
 from kinema.selection.atom_table import Atoms
 from kinema.trajectory import Trajectory
 from kinema.writing.base import Writer

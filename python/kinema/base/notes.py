@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, ParamSpec, TypeVar
 
-from kinema.printable import counted, printable
+from kinema.base.printable import counted, printable
 
 __all__ = ["Note", "collected", "emit", "emit_once", "of_several_files", "recorded", "returns_notes"]
 

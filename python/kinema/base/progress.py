@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Protocol, runtime_checkable
 
-from kinema.errors import ArgumentError
-from kinema.printable import printable
+from kinema.base.errors import ArgumentError
+from kinema.base.printable import printable
 
 __all__ = ["NamesSlowest", "ProgressChoice", "Report", "report_slowest", "reporting"]
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 from typing import Literal, ParamSpec, TypeVar, get_args
 
 from kinema import _core
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
 
 __all__ = [
     "ALIGN",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kinema.printable import printable
+from kinema.base.printable import printable
 
 __all__ = [
     "ArgumentError",

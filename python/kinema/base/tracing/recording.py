@@ -13,10 +13,10 @@ from typing import Any, Protocol
 from weakref import WeakSet
 
 from kinema import _core
-from kinema.errors import ArgumentError
-from kinema.notes import collected, emit
-from kinema.printable import counted
-from kinema.values import dataclass
+from kinema.base.errors import ArgumentError
+from kinema.base.notes import collected, emit
+from kinema.base.printable import counted
+from kinema.base.values import dataclass
 
 __all__ = ["FOLDER_VARIABLE", "Trace", "TraceOfRun", "describe", "event", "lap", "span", "trace", "traced"]
 

@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
 
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
 
 __all__ = [
     "LEAST_MEMORY",

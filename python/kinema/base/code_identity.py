@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from kinema.errors import ArgumentError
+from kinema.base.errors import ArgumentError
 
 __all__ = ["code_digest"]
 

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.printable import counted
-from kinema.values import dataclass
+from kinema.base.printable import counted
+from kinema.base.values import dataclass
 
 __all__ = [
     "BLOCK_COLUMNS",

@@ -3,6 +3,6 @@
 Rust records; see `docs/traces.md`. This room starts and ends a trace, and adds what Python does.
 """
 
-from kinema.tracing.recording import Trace, describe, event, span, trace
+from kinema.base.tracing.recording import Trace, describe, event, span, trace
 
 __all__ = ["Trace", "describe", "event", "span", "trace"]

@@ -11,7 +11,7 @@ import sys
 from operator import attrgetter
 from typing import Any
 
-from kinema.errors import InternalError
+from kinema.base.errors import InternalError
 
 __all__ = ["serialize", "serialize_error"]
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import IO, Any, cast
 
-from kinema.errors import ArgumentError, CorruptFileError, Error, from_os
+from kinema.base.errors import ArgumentError, CorruptFileError, Error, from_os
 
 __all__ = [
     "check_lines",

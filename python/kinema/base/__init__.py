@@ -1,0 +1,1 @@
+"""What all layers use: errors, notes, checks of arguments, progress, resources, timings, traces."""
