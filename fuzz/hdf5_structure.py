@@ -39,7 +39,7 @@ import kinema as kn
 from kinema.cli import exit_codes
 from kinema.cli import main as main_of_kinema
 from kinema.base.errors import Error, InternalError
-from kinema.formats.hdf5.trust import verdicts
+from kinema.storage.hdf5.trust import verdicts
 from kinema.testing.h5md_files import CASES
 
 WORK = Path(__file__).parent / "work" / "hdf5_structure"

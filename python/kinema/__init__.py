@@ -56,8 +56,8 @@ if TYPE_CHECKING:
     from kinema.selection.frames import FrameSelection
     from kinema.selection.time_range import frames_between
     from kinema.selection.topology import Topology
+    from kinema.storage import tables as output
     from kinema.trajectory import Trajectory
-    from kinema.writing import tables as output
     from kinema.writing.convert import Converted, convert
     from kinema.writing.writer import Writer
 
@@ -129,7 +129,7 @@ _MODULES = {
     "analysis": "kinema.analysis",
     "cache": "kinema.cache",
     "errors": "kinema.base.errors",
-    "output": "kinema.writing.tables",
+    "output": "kinema.storage.tables",
     "runners": "kinema.runners",
     "studies": "kinema.studies",
     "transforms": "kinema.transforms",

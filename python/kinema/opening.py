@@ -30,9 +30,9 @@ from kinema.frame import VECTOR_FIELDS, Frame
 from kinema.selection.atom_table import Atoms
 from kinema.selection.topology import Topology, is_atom_group, is_universe
 from kinema.selection.universe import files_of_universe, options_of_universe
+from kinema.storage.output_file import write_index
 from kinema.trajectory import Trajectory
 from kinema.transforms.base import Transform
-from kinema.writing.output_file import write_index
 
 if TYPE_CHECKING:
     from kinema.cache.node_cache import NodeCache, NodeCacheChoice

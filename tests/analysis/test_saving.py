@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import kinema as kn
+from kinema.storage import output_file, tables
 from kinema.testing import random_walk, write_dcd
-from kinema.writing import output_file, tables
 
 
 @pytest.fixture

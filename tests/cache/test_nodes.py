@@ -22,7 +22,7 @@ import pytest
 import kinema as kn
 from kinema.cache import NodeCache, NodeServer, SharedBlocks, torch_store
 from kinema.cache.node_files import NodeFiles
-from kinema.cache.signed import signed
+from kinema.storage.signed_json import signed
 from kinema.testing.programs.children import start_child
 
 pytestmark = pytest.mark.usefixtures("own_key")

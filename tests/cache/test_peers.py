@@ -24,10 +24,10 @@ import kinema as kn
 from kinema import _core
 from kinema.base.notes import collected
 from kinema.cache import NodeServer, await_ready, publish, published
-from kinema.cache.keys import user_key
 from kinema.cache.markers import read_marker, write_marker
 from kinema.cache.node_files import NodeFiles
 from kinema.ml import SampleDataset
+from kinema.storage.user_key import user_key
 from kinema.testing.programs.children import start_child
 
 pytestmark = pytest.mark.usefixtures("own_key")

@@ -16,7 +16,7 @@ import pytest
 
 import kinema as kn
 from kinema.cache import await_ready, publish, published
-from kinema.cache.keys import key_file, user_key
+from kinema.storage.user_key import key_file, user_key
 from kinema.testing import random_walk, write_dcd
 from kinema.testing.programs.children import start_child
 

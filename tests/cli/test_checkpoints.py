@@ -104,11 +104,11 @@ def test_the_checkpoint_stays_until_the_values_are_written(
     kept, output = tmp_path / "run.ckpt", tmp_path / "rgyr.csv"
     words = ["rgyr", "-f", str(files.dcd), "--weights", "none", "--checkpoint", str(kept), "-o", str(output)]
     script = (
-        "import kinema.writing.tables\n"
+        "import kinema.storage.tables\n"
         "from kinema.cli import main\n"
         "def full(*_):\n"
         "    raise OSError(28, 'No space left on device')\n"
-        "kinema.writing.tables._WRITERS['.csv'] = full\n"
+        "kinema.storage.tables._WRITERS['.csv'] = full\n"
         f"main({words!r})\n"
     )
     done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=120)

@@ -12,7 +12,7 @@ import pytest
 
 import kinema as kn
 from kinema.cli import main
-from kinema.formats.hdf5.chunk_maps import FEWEST_CHUNKS
+from kinema.storage.hdf5.chunk_maps import FEWEST_CHUNKS
 from kinema.testing import random_walk, write_dcd, write_xtc
 from kinema.testing.h5md_files import write_small_chunks
 from kinema.testing.keepers import settle

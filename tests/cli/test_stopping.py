@@ -27,7 +27,7 @@ SIGNALS = ["SIGINT", "SIGTERM"]
 WAITS = """
 import os, signal
 from kinema.cli import main
-import kinema.writing.tables
+import kinema.storage.tables
 
 def half(file, table, provenance):
     file.write(b"half")
@@ -35,7 +35,7 @@ def half(file, table, provenance):
     os.kill(os.getpid(), signal.{name})
     signal.pause()
 
-kinema.writing.tables._WRITERS[".csv"] = half
+kinema.storage.tables._WRITERS[".csv"] = half
 main({words!r})
 """
 
@@ -43,7 +43,7 @@ main({words!r})
 DROPS = """
 import os, signal, time, weakref
 from kinema.cli import main
-import kinema.writing.tables
+import kinema.storage.tables
 
 class Something:
     pass
@@ -54,7 +54,7 @@ def signalled(file, table, provenance):
     del one
     time.sleep(20)
 
-kinema.writing.tables._WRITERS[".csv"] = signalled
+kinema.storage.tables._WRITERS[".csv"] = signalled
 main({words!r})
 """
 
@@ -138,14 +138,14 @@ def test_a_signal_during_a_long_run(
 IGNORED = """
 import os, signal
 from kinema.cli import main
-import kinema.writing.tables
+import kinema.storage.tables
 
 def interrupted(file, table, provenance):
     os.kill(os.getpid(), signal.{name})
     write(file, table, provenance)
 
-write = kinema.writing.tables._WRITERS[".csv"]
-kinema.writing.tables._WRITERS[".csv"] = interrupted
+write = kinema.storage.tables._WRITERS[".csv"]
+kinema.storage.tables._WRITERS[".csv"] = interrupted
 main({words!r})
 """
 
@@ -243,8 +243,8 @@ def many_scalars(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-WALK = {"module": "kinema.formats.hdf5.trust.verdicts", "owner": "_Walker", "method": "ask"}
-COPY = {"module": "kinema.formats.hdf5.copying", "owner": "_Copy", "method": "members"}
+WALK = {"module": "kinema.storage.hdf5.trust.verdicts", "owner": "_Walker", "method": "ask"}
+COPY = {"module": "kinema.storage.hdf5.copying", "owner": "_Copy", "method": "members"}
 COMPARE = {"module": "kinema.formats.h5md.edit.rewrite", "owner": "_Rewriter", "method": "compare"}
 
 

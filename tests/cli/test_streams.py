@@ -13,10 +13,10 @@ import pytest
 import kinema as kn
 from kinema.base.notes import collected, emit
 from kinema.base.printable import printable, printable_lines
+from kinema.storage.provenance import Input, Provenance
 from kinema.testing import random_walk, write_dcd, write_h5md
 from kinema.testing.amounts import pairs
 from kinema.testing.synthetic import synthetic
-from kinema.writing.provenance import Input, Provenance
 
 EVIL = "a\x1b[31m\n\u202e\udcff.dcd"
 SHOWN = r"a\x1b[31m\n\u202e\udcff.dcd"

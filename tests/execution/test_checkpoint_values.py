@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 import kinema as kn
-from kinema.cache.keys import key_file
 from kinema.execution.checkpoint import Checkpoint
 from kinema.execution.checkpoint.file import CheckpointWriter, load
 from kinema.execution.checkpoint.values import _PICKLED, from_bytes, is_pickled, to_bytes
+from kinema.storage.user_key import key_file
 from kinema.testing import random_walk, write_dcd
 
 N_FRAMES, N_ATOMS = 60, 12

@@ -248,7 +248,7 @@ def test_a_complete_file_stays_until_the_next_is(traj: kn.Trajectory, out: Path,
 
 def test_what_a_killed_run_has_left_is_replaced(traj: kn.Trajectory, out: Path, tmp_path: Path) -> None:
     killed = subprocess.run(
-        [sys.executable, "-c", "import os, sys; from kinema.writing.output_file import OutputFile\n"
+        [sys.executable, "-c", "import os, sys; from kinema.storage.output_file import OutputFile\n"
          "held = OutputFile(sys.argv[1]); os.kill(os.getpid(), 9)", str(out)],
         env={**os.environ, "PYTHONPATH": str(Path(kn.__file__).parent.parent)}, timeout=120,
     )  # fmt: skip

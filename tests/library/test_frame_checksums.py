@@ -13,9 +13,9 @@ import pytest
 import kinema as kn
 from kinema import _core
 from kinema.base.notes import collected
-from kinema.stored import checksums
-from kinema.stored.checksums import checksums_of
-from kinema.stored.records import Record, encoded_record
+from kinema.storage import frame_checksums as checksums
+from kinema.storage.frame_checksums import checksums_of
+from kinema.storage.stored_records import Record, encoded_record
 from kinema.testing import (
     KeeperTests,
     history_bytes,

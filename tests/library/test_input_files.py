@@ -42,7 +42,7 @@ import sys
 import kinema as kn
 import numpy as np
 from kinema.execution.results_file import ResultArray
-from kinema.formats.hdf5.file import open_file
+from kinema.storage.hdf5.file import open_file
 from kinema.profile import Report
 from kinema.runners.dask import client
 from kinema.selection.gromacs_index import read_groups

@@ -14,11 +14,11 @@ import kinema as kn
 from kinema import _core
 from kinema.base.errors import ArgumentError, CorruptFileError
 from kinema.execution.checkpoint import Checkpoint
-from kinema.formats.hdf5 import chunks
-from kinema.formats.hdf5.chunk_maps import FEWEST_CHUNKS
 from kinema.selection import readable
 from kinema.selection.frames import FrameSelection
 from kinema.snapshot import TrajectorySnapshot
+from kinema.storage.hdf5 import chunks
+from kinema.storage.hdf5.chunk_maps import FEWEST_CHUNKS
 from kinema.testing import KeeperTests, random_walk, rewrite_middle, write_dcd, write_xtc
 from kinema.testing.h5md_files import write_small_chunks
 from kinema.testing.keepers import settle

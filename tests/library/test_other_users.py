@@ -16,8 +16,8 @@ import kinema as kn
 from kinema import _core
 from kinema.cache import NodeCache
 from kinema.cache import open as open_through
-from kinema.cache.keys import key_file, user_key
-from kinema.stored.records import Record, RecordFolder
+from kinema.storage.stored_records import Record, RecordFolder
+from kinema.storage.user_key import key_file, user_key
 from kinema.testing.programs.children import start_child
 
 NOBODY = 65534

@@ -22,11 +22,11 @@ from kinema.base.errors import ArgumentError, FileIOError
 from kinema.cli import main
 from kinema.profile import Report, scaling_of
 from kinema.runners import PassTimings, Timings, WorkerTimings
+from kinema.storage.output_file import temporary_folder
 from kinema.studies import Design, ExperimentRun, files, run_design
 from kinema.studies.launching import mpi_launcher
 from kinema.studies.results_log import ResultsLog
 from kinema.testing import random_walk, write_xtc
-from kinema.writing.output_file import temporary_folder
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ def test_what_a_killed_experiment_leaves_is_removed_by_the_next(
     code = (
         "import os, sys\n"
         "from contextlib import ExitStack\n"
-        "from kinema.writing.output_file import temporary_folder\n"
+        "from kinema.storage.output_file import temporary_folder\n"
         "stack = ExitStack()\n"
         "for path in sys.argv[1:]:\n"
         "    folder = stack.enter_context(temporary_folder(path, alone=False))\n"

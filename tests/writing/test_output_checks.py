@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import kinema as kn
-from kinema.writing.output_checks import check_not_input, check_plot_path, check_target, is_remade
+from kinema.storage.output_checks import check_not_input, check_plot_path, check_target, is_remade
 
 
 def test_checks_before_a_run(tmp_path: Path) -> None:

@@ -14,9 +14,8 @@ import numpy as np
 import pytest
 
 import kinema as kn
-from kinema.testing.programs.children import start_child
-from kinema.writing import output_file
-from kinema.writing.output_file import (
+from kinema.storage import output_file
+from kinema.storage.output_file import (
     OutputFile,
     machine,
     remove_leftovers,
@@ -27,6 +26,7 @@ from kinema.writing.output_file import (
     write_index,
     write_whole,
 )
+from kinema.testing.programs.children import start_child
 
 
 def names(folder: Path) -> list[str]:
@@ -78,7 +78,7 @@ def test_a_file_that_is_forgotten_is_removed(tmp_path: Path) -> None:
 def test_a_protected_file_is_never_removed_by_a_later_run(tmp_path: Path) -> None:
     code = (
         "import os, signal\n"
-        "from kinema.writing.output_file import OutputFile\n"
+        "from kinema.storage.output_file import OutputFile\n"
         "output = OutputFile('out.csv')\n"
         "output.protect()\n"
         "assert os.listdir() == [output.temporary] == [output.protected_name]\n"
@@ -103,7 +103,7 @@ def test_a_protected_file_is_never_removed_by_a_later_run(tmp_path: Path) -> Non
 def test_what_the_end_of_the_process_leaves(tmp_path: Path, killed: bool) -> None:
     code = (
         "import os, signal\n"
-        "from kinema.writing.output_file import OutputFile\n"
+        "from kinema.storage.output_file import OutputFile\n"
         "output = OutputFile('out.csv')\n"
         "assert os.listdir() == [output.temporary]\n"
         + ("os.kill(os.getpid(), signal.SIGKILL)\n" if killed else "raise SystemExit(0)\n")

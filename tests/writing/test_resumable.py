@@ -180,7 +180,7 @@ def test_a_call_that_was_ended_behind_its_last_write(conversion: Any, monkeypatc
 def test_an_interrupt_behind_the_renaming_of_a_checkpoint(
     conversion: Any, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    import kinema.writing.output_file as module
+    import kinema.storage.output_file as module
 
     renamed = []
     replace = os.replace

@@ -20,10 +20,10 @@ from kinema.base.errors import ArgumentError, missing_package
 from kinema.base.notes import collected, emit
 from kinema.base.printable import are_float32
 from kinema.execution.computation import Computation, KernelResults, Pass, Passes, Results
+from kinema.storage.output_checks import check_not_input, check_plot_path
+from kinema.storage.provenance import Input, Provenance
+from kinema.storage.tables import Column, Table, check_writable, write_table
 from kinema.transforms.base import transforms_in_words
-from kinema.writing.output_checks import check_not_input, check_plot_path
-from kinema.writing.provenance import Input, Provenance
-from kinema.writing.tables import Column, Table, check_writable, write_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -260,7 +260,7 @@ class Analysis(Computation):
         output_time_unit: str = "ps",
         overwrite: bool = False,
     ) -> None:
-        """Writes the results; the suffix decides: .csv, .xvg, .dat, .npy, .parquet (see `kinema.writing.tables`).
+        """Writes the results; the suffix decides: .csv, .xvg, .dat, .npy, .parquet (see `kinema.storage.tables`).
 
         Atoms are counted from 1, but in .npy from 0, as in `results`.
 

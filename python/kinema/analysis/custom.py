@@ -26,8 +26,8 @@ from kinema.frame import Block
 from kinema.runners.base import Rows
 from kinema.selection.atoms import AtomChoice
 from kinema.selection.frames import FrameSelection
+from kinema.storage.tables import NO_UNIT, Column, Table
 from kinema.trajectory import Trajectory
-from kinema.writing.tables import NO_UNIT, Column, Table
 
 __all__ = ["Custom", "FromFunction", "PythonKernel", "from_function"]
 

@@ -13,7 +13,7 @@ from kinema.analysis.base import Analysis, KernelResults, Pass, Passes, Results,
 from kinema.analysis.declaration import Quantity
 from kinema.base.errors import ArgumentError
 from kinema.base.printable import counted
-from kinema.writing.tables import Column, Table
+from kinema.storage.tables import Column, Table
 
 if TYPE_CHECKING:
     import numpy as np

@@ -14,9 +14,9 @@ from dataclasses import replace
 from typing import IO, TYPE_CHECKING
 
 from kinema.base.errors import from_os
-from kinema.writing.output_checks import check_plot_path, is_stream
-from kinema.writing.output_file import reserve
-from kinema.writing.tables import check_writable, table_lines
+from kinema.storage.output_checks import check_plot_path, is_stream
+from kinema.storage.output_file import reserve
+from kinema.storage.tables import check_writable, table_lines
 
 if TYPE_CHECKING:
     from kinema.analysis.base import Analysis

@@ -10,7 +10,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 
 from kinema.base.printable import in_picture
-from kinema.writing.tables import NO_UNIT, Column, Table
+from kinema.storage.tables import NO_UNIT, Column, Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

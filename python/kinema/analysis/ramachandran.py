@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from kinema.analysis.base import Passes
     from kinema.selection.atoms import AtomChoice
     from kinema.selection.frames import FrameSelection
+    from kinema.storage.tables import Table
     from kinema.trajectory import Trajectory
-    from kinema.writing.tables import Table
 
 __all__ = ["Ramachandran"]
 

@@ -22,7 +22,7 @@ from kinema.base.choices import ALIGN, BY, WEIGHTS, check_choice
 from kinema.base.errors import ArgumentError
 from kinema.base.notes import emit
 from kinema.base.printable import counted
-from kinema.writing.tables import Column, Table
+from kinema.storage.tables import Column, Table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

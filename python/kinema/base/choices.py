@@ -1,6 +1,6 @@
 """Values of arguments that choose among names, each list in one place: for checks, the command line and its help.
 
-Access methods are in `kinema.runners.access`, compressions with their levels in `kinema.formats.hdf5`.
+Access methods are in `kinema.runners.access`, compressions with their levels in `kinema.storage.hdf5`.
 """
 
 from __future__ import annotations

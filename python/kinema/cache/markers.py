@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from kinema.base.errors import CorruptFileError
-from kinema.cache.signed import read_signed, write_signed
+from kinema.storage.signed_json import read_signed, write_signed
 
 __all__ = [
     "SUFFIX",

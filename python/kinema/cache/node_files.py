@@ -28,8 +28,8 @@ from typing import Any
 from kinema import _core
 from kinema.base.errors import ArgumentError, CorruptFileError, Error, WaitTimeoutError, from_os
 from kinema.cache.markers import Marker, Owner, read_marker
-from kinema.cache.signed import read_signed, write_signed
 from kinema.snapshot import FETCHED, NODE, PUBLISHED
+from kinema.storage.signed_json import read_signed, write_signed
 
 __all__ = ["NodeFiles"]
 

@@ -19,15 +19,15 @@ from typing import TYPE_CHECKING, Any
 from kinema import _core
 from kinema.base.choices import check_choice
 from kinema.base.errors import ArgumentError, Error, WaitTimeoutError
-from kinema.cache.keys import user_key
 from kinema.cache.markers import Owner, addresses_in, write_address
 from kinema.cache.mpi.ranks import duplicated, on_all_ranks
 from kinema.cache.node_files import NodeFiles
 from kinema.cache.peers import NodeServer, check_step
-from kinema.cache.signed import read_signed, write_signed
 from kinema.cache.torch_store import from_store
 from kinema.cache.waiting import Watch
-from kinema.writing.output_file import machine
+from kinema.storage.output_file import machine
+from kinema.storage.signed_json import read_signed, write_signed
+from kinema.storage.user_key import user_key
 
 if TYPE_CHECKING:
     from kinema.cache.mpi.one_sided import OneSided

@@ -27,10 +27,10 @@ from kinema.base.errors import (
     FileNotFound,
     WaitTimeoutError,
 )
-from kinema.cache.keys import user_key
 from kinema.cache.markers import Marker, Owner, read_address, write_address
 from kinema.cache.node_files import NodeFiles
-from kinema.writing.output_file import OutputFile, machine
+from kinema.storage.output_file import OutputFile, machine
+from kinema.storage.user_key import user_key
 
 if TYPE_CHECKING:
     from kinema.cache.node_cache import NodeCache

@@ -25,7 +25,7 @@ from kinema.cache.mpi.registered import register, registered
 from kinema.cache.node_files import NodeFiles
 from kinema.cache.peers import check_step, fetch
 from kinema.cache.waiting import Watch
-from kinema.writing import output_file
+from kinema.storage import output_file
 
 __all__ = ["PublishedFile", "await_ready", "publish", "published"]
 

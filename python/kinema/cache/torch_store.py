@@ -10,7 +10,7 @@ from typing import Any
 
 from kinema.base.errors import ArgumentError, CorruptFileError, WaitTimeoutError, missing_package
 from kinema.cache.markers import Owner
-from kinema.cache.signed import checked, signed
+from kinema.storage.signed_json import checked, signed
 
 __all__ = ["from_store"]
 

@@ -10,7 +10,7 @@ from kinema.base.progress import ProgressChoice
 from kinema.cache.node_cache import NodeCacheChoice, node_cache_of
 from kinema.checking.problems import Problem
 from kinema.selection.broken import sampled_frames
-from kinema.stored.checksums import FrameChecksums, checksums_of, load_checksums
+from kinema.storage.frame_checksums import FrameChecksums, checksums_of, load_checksums
 
 __all__ = ["compare_checksums"]
 

@@ -245,7 +245,7 @@ class _Judged:
         self.notes += [f"{facts.path}: {warning}" for facts in part.parts for warning in facts.warnings]
         if part.core.hdf5:
             # it imports h5py
-            from kinema.formats.hdf5.trust.other_files import note_drawn_in
+            from kinema.storage.hdf5.trust.other_files import note_drawn_in
 
             self.notes += note_drawn_in(name, stated["external"], stored=stated["stored"])
         self.problems += header_problems(part, decoded=self.coordinates)

@@ -128,7 +128,7 @@ def _invoke(command: Command) -> int:
     from kinema.cli.app import GROUPS, parser_of, path_of, refuse_renamed, refuse_single_hyphens, refuse_unknown
     from kinema.cli.option_names import option_names
     from kinema.cli.working_folder import leave_out_matplotlibrc
-    from kinema.writing.output_file import reservations
+    from kinema.storage.output_file import reservations
 
     words = command.arguments or ["--help"]
     if len(words) == 1 and words[0] in GROUPS:

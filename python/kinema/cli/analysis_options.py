@@ -341,7 +341,7 @@ class Outputs:
     @property
     def written(self) -> list[str]:
         """Files for the user."""
-        from kinema.writing.tables import table_files
+        from kinema.storage.tables import table_files
 
         values = [] if self.output is None else table_files(self.output, self.output_format)
         return values + [str(path) for path in (self.plot, self.report) if path is not None]
@@ -387,9 +387,9 @@ class Outputs:
     def check(self, inputs: Sequence[Path | None]) -> None:
         """Raises what writing them would raise, also for a file that is read; reserves those written after the run."""
         from kinema.base.errors import ArgumentError
-        from kinema.writing.output_checks import check_not_input, check_plot_path, check_remade, check_target
-        from kinema.writing.output_file import reserve
-        from kinema.writing.tables import check_writable
+        from kinema.storage.output_checks import check_not_input, check_plot_path, check_remade, check_target
+        from kinema.storage.output_file import reserve
+        from kinema.storage.tables import check_writable
 
         kept = self.kept
         self._check_names()

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from kinema.cli import numbers
-from kinema.formats.hdf5.filters import COMPRESSIONS as _LEVELS
+from kinema.storage.hdf5.filters import COMPRESSIONS as _LEVELS
 
 __all__ = ["COMPRESSIONS", "Checksum", "FileIsSample", "MaxError", "Shuffle", "Unit", "compression", "layout"]
 

@@ -17,8 +17,8 @@ from kinema.base.errors import ArgumentError, FileNotFound, MissingPackageError
 from kinema.base.notes import collected
 from kinema.demo.repeat import repeat_dcd, repeat_xtc, repeated_size
 from kinema.opening import open as open_trajectory
+from kinema.storage.output_file import write_whole
 from kinema.writing.convert import convert
-from kinema.writing.output_file import write_whole
 
 __all__ = ["Case", "LongTrajectory", "make_case"]
 

@@ -13,7 +13,7 @@ from kinema.base.errors import WorkerError
 from kinema.demo.simulation import engine
 from kinema.following import when_there
 from kinema.runners.local.interpreter import module_command
-from kinema.writing.output_checks import check_target
+from kinema.storage.output_checks import check_target
 
 __all__ = ["Followed", "follow_demo"]
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from kinema.base.resources import peak_memory
 from kinema.demo.case import SELECTION
-from kinema.writing.output_file import write_whole
+from kinema.storage.output_file import write_whole
 
 
 def plain_read(path: str, buffer_bytes: int, threads: int) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.base.errors import ArgumentError
-from kinema.writing.output_file import write_whole
+from kinema.storage.output_file import write_whole
 
 __all__ = ["repeat_dcd", "repeat_xtc", "repeated_size"]
 

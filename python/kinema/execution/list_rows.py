@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.base.errors import ArgumentError, CorruptFileError, from_os
-from kinema.writing.output_file import OutputFile
+from kinema.storage.output_file import OutputFile
 
 if TYPE_CHECKING:
     from kinema.execution.results_file import ResultDataset, ResultFile

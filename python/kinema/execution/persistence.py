@@ -22,8 +22,8 @@ from kinema.execution.results_file import ResultDataset, ResultFile, check_resul
 from kinema.runners import PieceLimit, Reduction
 from kinema.runners.base import Job
 from kinema.selection.frames import FrameSelection
-from kinema.writing.output_checks import check_not_input
-from kinema.writing.output_file import is_temporary_of
+from kinema.storage.output_checks import check_not_input
+from kinema.storage.output_file import is_temporary_of
 
 __all__ = ["Persistence", "check_outputs"]
 

@@ -12,8 +12,8 @@ from kinema.cache.counts import CacheCounts
 from kinema.runners import Timings
 from kinema.selection.atoms import Selection
 from kinema.selection.frames import FrameSelection
+from kinema.storage.provenance import now
 from kinema.trajectory import Trajectory
-from kinema.writing.provenance import now
 
 __all__ = ["RunRecord"]
 

@@ -200,13 +200,13 @@ def opened(path: str, mode: Literal["r", "r+", "w"]) -> Any:
 
     if mode != "w" and os.path.exists(path):
         check_regular(path, "file of results")
-        from kinema.formats.hdf5.file import check_structure
+        from kinema.storage.hdf5.file import check_structure
 
         check_structure(path)
     if mode == "r":
         # as anybody opens it: a file that is open twice in one process must be opened alike
         return h5py.File(path, mode)
-    from kinema.formats.hdf5.output import written_in_place
+    from kinema.storage.hdf5.output import written_in_place
 
     # the layout of HDF5 1.8: attributes of any length, and no mark in the file that it is open, which a process that is
     # killed would leave; no lock, which network file systems may not have

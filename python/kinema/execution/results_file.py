@@ -10,7 +10,7 @@ that is killed leaves a valid file. Layout:
                   number of rows a frame, a group (`kinema.execution.list_rows`). Atoms in columns count from 0
 
 All data sets are contiguous and not compressed. While the run goes on the file has a temporary name
-(`kinema.writing.output_file`) and its attribute `complete` is False: rows that are not written yet are 0. When all are
+(`kinema.storage.output_file`) and its attribute `complete` is False: rows that are not written yet are 0. When all are
 there, it is synced, marked, renamed.
 """
 
@@ -38,8 +38,8 @@ from kinema.base.values import dataclass
 from kinema.execution.list_rows import ListRows
 from kinema.execution.result_arrays import ResultArray, ResultTable, from_h5py, opened
 from kinema.selection.frames import FrameSelection
-from kinema.writing.output_checks import check_no_link, check_not_input, check_remade, is_stream
-from kinema.writing.output_file import OutputFile, publish
+from kinema.storage.output_checks import check_no_link, check_not_input, check_remade, is_stream
+from kinema.storage.output_file import OutputFile, publish
 
 __all__ = [
     "SUFFIXES",

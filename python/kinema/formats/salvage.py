@@ -26,8 +26,8 @@ from kinema.formats.whole_frames import (
 from kinema.opening import open
 from kinema.selection.frames import FrameSelection
 from kinema.selection.readable import decode_frames
+from kinema.storage.output_checks import check_format, check_not_input, check_target
 from kinema.trajectory import Trajectory
-from kinema.writing.output_checks import check_format, check_not_input, check_target
 
 __all__ = ["Salvaged", "salvage"]
 

@@ -15,7 +15,7 @@ from typing import IO
 from kinema import _core
 from kinema.base.errors import ArgumentError, TruncatedFileError, UnsupportedFormatError
 from kinema.base.input_files import is_hdf5, open_regular
-from kinema.writing.output_file import write_whole
+from kinema.storage.output_file import write_whole
 
 __all__ = [
     "COPIED_FORMATS",

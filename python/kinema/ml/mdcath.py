@@ -49,8 +49,8 @@ class MdcathTrajectory:
         """Values of all frames by name, (frames,), in the units that the file says, and "temperature" in K. Raises
         CorruptFileError."""
         from kinema.formats.h5md.read.other_layouts import unit_of
-        from kinema.formats.hdf5.file import OpenFile, open_hdf5, reading
-        from kinema.formats.hdf5.virtual import values_of
+        from kinema.storage.hdf5.file import OpenFile, open_hdf5, reading
+        from kinema.storage.hdf5.virtual import values_of
 
         with open_hdf5(self.path) as file, reading(self.path, "labels"):
             opened = OpenFile(self.path, file, os.path.getsize(self.path), format="HDF5")
@@ -87,7 +87,7 @@ def mdcath(
         Where there is none.
     """
     from kinema.formats.h5md.read.mdcath import domains, replicas
-    from kinema.formats.hdf5.file import open_hdf5, reading
+    from kinema.storage.hdf5.file import open_hdf5, reading
 
     place = Path(os.fspath(folder))
     paths = [place] if place.is_file() else sorted(place.glob("*.h5"))

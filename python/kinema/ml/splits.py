@@ -35,8 +35,8 @@ from kinema.ml.compositions import compositions
 from kinema.ml.dataset import Dataset, Subset
 from kinema.ml.samples import SampleDataset
 from kinema.ml.statistics.fingerprint import DataIdentity
-from kinema.writing.output_checks import check_remade
-from kinema.writing.output_file import write_whole
+from kinema.storage.output_checks import check_remade
+from kinema.storage.output_file import write_whole
 
 __all__ = ["DataSplit", "split_by_composition", "split_by_time", "split_by_trajectory"]
 

@@ -21,8 +21,8 @@ from kinema.base.errors import ArgumentError
 from kinema.base.printable import counted, in_picture
 from kinema.base.timings import BLOCK_PHASES, PHASES, UNACCOUNTED, block_column
 from kinema.profile.scaling import Scaling, ScalingPoint
-from kinema.writing.output_file import write_whole
-from kinema.writing.provenance import picture_metadata
+from kinema.storage.output_file import write_whole
+from kinema.storage.provenance import picture_metadata
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -25,8 +25,8 @@ from kinema.profile.machine import file_systems, machine_facts
 from kinema.profile.places import Places
 from kinema.profile.quantities import Quantities, quantities_of
 from kinema.profile.stragglers import SlowFile, Straggler, find_slow_files, find_stragglers
-from kinema.writing.output_checks import check_not_input, check_plot_path, check_remade
-from kinema.writing.output_file import write_whole
+from kinema.storage.output_checks import check_not_input, check_plot_path, check_remade
+from kinema.storage.output_file import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -26,7 +26,7 @@ from kinema.base.errors import CorruptFileError, Error
 from kinema.base.notes import emit
 from kinema.selection.atom_table import COLUMNS, TUPLES, Atoms
 from kinema.selection.universe import installed_mdanalysis, is_imported
-from kinema.stored.records import Record, RecordFolder
+from kinema.storage.stored_records import Record, RecordFolder
 
 __all__ = ["StoredTopology"]
 

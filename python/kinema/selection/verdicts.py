@@ -13,7 +13,7 @@ from typing import Any
 from kinema import _core
 from kinema.base.errors import Error
 from kinema.base.notes import emit
-from kinema.stored.records import Record, RecordFolder
+from kinema.storage.stored_records import Record, RecordFolder
 
 __all__ = ["DamagedBytes", "Verdict", "Verdicts"]
 

@@ -21,12 +21,12 @@ from kinema.base.timings import format_seconds
 from kinema.opening import open as open_trajectory
 from kinema.profile import Report
 from kinema.runners.local.interpreter import module_command
+from kinema.storage.output_file import temporary_folder
 from kinema.studies import files
 from kinema.studies.design import Design, Setting
 from kinema.studies.launching import child_environment, mpi_launcher, said_last
 from kinema.studies.results_log import ResultsLog
 from kinema.trajectory import Trajectory
-from kinema.writing.output_file import temporary_folder
 
 __all__ = ["ExperimentRun", "run_design"]
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from kinema._core import __version__
 from kinema.base.errors import ArgumentError, from_os
-from kinema.writing.output_checks import check_remade, check_target
-from kinema.writing.output_file import write_whole
+from kinema.storage.output_checks import check_remade, check_target
+from kinema.storage.output_file import write_whole
 
 __all__ = ["ResultsLog", "marked"]
 

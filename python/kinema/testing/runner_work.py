@@ -22,9 +22,9 @@ from kinema.execution.checkpoint.file import load
 from kinema.execution.results_file import ResultDataset
 from kinema.runners import Runner
 from kinema.runners.base import Rows
+from kinema.storage.tables import Table
 from kinema.testing.synthetic import random_walk
 from kinema.testing.writers import write_dcd
-from kinema.writing.tables import Table
 
 __all__ = [
     "ANALYSES",

@@ -29,7 +29,7 @@ from kinema.selection.topology import Topology
 from kinema.snapshot import TrajectorySnapshot, opened_again
 
 if TYPE_CHECKING:
-    from kinema.stored.checksums import StoredChecksums
+    from kinema.storage.frame_checksums import StoredChecksums
     from kinema.transforms.base import Transform
 
 __all__ = ["OpenedFiles"]
@@ -219,7 +219,7 @@ class OpenedFiles:
         stored=False; CorruptFileError for a frame that is not what it was when its checksum was stored.
         """
         # with threads and hashes
-        from kinema.stored.checksums import store_checksums
+        from kinema.storage.frame_checksums import store_checksums
 
         self.scan(workers=workers)
         numbers = range(len(self.paths))

@@ -30,6 +30,9 @@ from kinema.runners.workers import CallWorkers
 from kinema.selection.atoms import AtomChoice
 from kinema.selection.frames import FrameChoice
 from kinema.selection.readable import decode_frames
+from kinema.storage.output_checks import check_not_input, check_target
+from kinema.storage.output_file import OutputFile
+from kinema.storage.provenance import Input, Provenance
 from kinema.trajectory import Trajectory
 from kinema.transforms.base import transforms_in_words
 from kinema.writing.conversion.append import append_frames, check_append
@@ -42,9 +45,6 @@ from kinema.writing.conversion.structure import check_structure, write_structure
 from kinema.writing.conversion.texts import atoms_as_text, write_text
 from kinema.writing.conversion.whole_file import is_whole_file, write_repacked
 from kinema.writing.external import AtomsAsText
-from kinema.writing.output_checks import check_not_input, check_target
-from kinema.writing.output_file import OutputFile
-from kinema.writing.provenance import Input, Provenance
 from kinema.writing.resumable import is_published
 from kinema.writing.writer import check_options
 

@@ -24,10 +24,10 @@ from kinema.opening import topology_of
 from kinema.selection.atom_table import Atoms
 from kinema.selection.topology import is_atom_group
 from kinema.selection.universe import import_mdanalysis, universe_of
+from kinema.storage.output_checks import check_no_link, check_not_input, check_target, open_temporary
+from kinema.storage.output_file import OutputFile, publish
 from kinema.writing.base import Writer
 from kinema.writing.frames import FrameArrays, check_cells_kept
-from kinema.writing.output_checks import check_no_link, check_not_input, check_target, open_temporary
-from kinema.writing.output_file import OutputFile, publish
 
 __all__ = ["AtomsAsText", "ExternalWriter", "GroWriter", "PdbWriter"]
 

@@ -18,8 +18,8 @@ from kinema.base.errors import ArgumentError, Error, UnsupportedFormatError
 from kinema.base.tracing.recording import span
 from kinema.formats.h5md.write.encoding import ChunkEncoder
 from kinema.formats.h5md.write.series import CountedRows
-from kinema.formats.hdf5.chunk_index import full_chunks
-from kinema.formats.hdf5.output import GrowingFile, NewFile, OutputPartFile, hdf5_errors
+from kinema.storage.hdf5.chunk_index import full_chunks
+from kinema.storage.hdf5.output import GrowingFile, NewFile, OutputPartFile, hdf5_errors
 from kinema.writing.base import Writer, not_finite_note
 from kinema.writing.frames import AnnouncedRows, EncodedRows, FrameArrays
 

@@ -19,10 +19,10 @@ from kinema.base.notes import collected
 from kinema.base.resources import worker_count
 from kinema.formats.h5md.write.options import whole_number
 from kinema.frame import VECTOR_FIELDS
+from kinema.storage.output_checks import check_target
+from kinema.storage.output_file import OutputFile, lock_alone, publish, write_index
 from kinema.writing.base import Writer
 from kinema.writing.frames import FrameArrays, LastStamps
-from kinema.writing.output_checks import check_target
-from kinema.writing.output_file import OutputFile, lock_alone, publish, write_index
 
 __all__ = ["RecordWriter", "vector_names"]
 

@@ -13,7 +13,7 @@ import pytest
 
 from kinema.formats.h5md import H5mdOptions, describe
 from kinema.formats.h5md.description import ABSENT
-from kinema.formats.hdf5.stored_dataset import NOT_STORED
+from kinema.storage.hdf5.stored_dataset import NOT_STORED
 from kinema.testing.h5md_files import CASES
 
 DEFLATE, SHUFFLE, FLETCHER32 = 1, 2, 3

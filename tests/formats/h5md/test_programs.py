@@ -8,7 +8,7 @@ import pytest
 
 import kinema as kn
 from kinema.formats.h5md import describe
-from kinema.formats.hdf5.stored_dataset import NOT_STORED
+from kinema.storage.hdf5.stored_dataset import NOT_STORED
 
 N = 5
 

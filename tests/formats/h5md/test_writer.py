@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import kinema as kn
-from kinema.formats.hdf5.filters import COMPRESSIONS
+from kinema.storage.hdf5.filters import COMPRESSIONS
 from kinema.testing import random_walk
 
 pytestmark = pytest.mark.usefixtures("nobody_changes_files")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import kinema as kn
-from kinema.formats.hdf5.filters import Compression, encoded_by_core
+from kinema.storage.hdf5.filters import Compression, encoded_by_core
 from kinema.testing import random_walk
 from kinema.testing.amounts import each
 

@@ -21,9 +21,9 @@ import pytest
 
 import kinema as kn
 from kinema.formats import h5md
-from kinema.formats.hdf5 import chunk_maps, chunks
-from kinema.formats.hdf5.chunk_maps import FEWEST_CHUNKS
 from kinema.snapshot import TrajectorySnapshot
+from kinema.storage.hdf5 import chunk_maps, chunks
+from kinema.storage.hdf5.chunk_maps import FEWEST_CHUNKS
 from kinema.testing.h5md_files import write_small_chunks
 from kinema.testing.keepers import settle
 from kinema.testing.programs.children import start_child

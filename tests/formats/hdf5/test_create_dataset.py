@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import kinema as kn
-from kinema.formats.hdf5.filters import COMPRESSIONS, GZIP, Compression, encodable, filters_of, without_plugin
-from kinema.formats.hdf5.storage import (
+from kinema.storage.hdf5.filters import COMPRESSIONS, GZIP, Compression, encodable, filters_of, without_plugin
+from kinema.storage.hdf5.storage import (
     KEEP,
     Layout,
     Storage,

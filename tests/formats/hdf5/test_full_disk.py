@@ -47,7 +47,7 @@ def limit(n):
 
 lines = []
 # the n-th write of HDF5 fails, with either error
-from kinema.formats.hdf5 import journal
+from kinema.storage.hdf5 import journal
 import errno, os
 
 def fails_at(n, code):

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import kinema as kn
-from kinema.formats.hdf5.copying import copy_structure
-from kinema.formats.hdf5.object_copies import attribute_names, pieces
+from kinema.storage.hdf5.copying import copy_structure
+from kinema.storage.hdf5.object_copies import attribute_names, pieces
 from kinema.testing.h5md_files.building import add_element, start_h5md
 
 HOSTILE = Path(__file__).parents[2] / "data" / "hostile"

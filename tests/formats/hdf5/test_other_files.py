@@ -9,7 +9,7 @@ import pytest
 
 import kinema as kn
 from kinema.base.errors import ArgumentError, CorruptFileError, UnsupportedFormatError
-from kinema.formats.hdf5.trust.other_files import drawn_in
+from kinema.storage.hdf5.trust.other_files import drawn_in
 from kinema.testing.h5md_files.building import add_element, start_h5md
 
 N = 4

@@ -14,9 +14,9 @@ import pytest
 
 import kinema as kn
 from kinema.base.errors import CorruptFileError, UnsupportedFormatError
-from kinema.formats.hdf5.chunk_index import lookup3
-from kinema.formats.hdf5.trust import verdicts
 from kinema.snapshot import SentTrajectory, TrajectorySnapshot
+from kinema.storage.hdf5.chunk_index import lookup3
+from kinema.storage.hdf5.trust import verdicts
 from kinema.testing.h5md_files.building import add_element, start_h5md
 
 HOSTILE = Path(__file__).parents[2] / "data" / "hostile"
@@ -49,7 +49,7 @@ for path in sys.argv[2:]:
             raise SystemExit(f"{path}: no error")
     (problem,) = kn.check(path).problems
     assert problem.kind == "corrupt", problem
-from kinema.formats.hdf5.trust import verdicts
+from kinema.storage.hdf5.trust import verdicts
 verdicts._walkers.clear()
 # not that of getrusage, which counts what the process that started this one had
 with open("/proc/self/status") as status:

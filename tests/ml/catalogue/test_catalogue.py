@@ -441,7 +441,7 @@ def test_an_empty_name_of_bytes_that_are_no_text(tmp_path: Path) -> None:
 
 
 def test_another_run_that_writes_it_is_refused(made: Path, folder: Path) -> None:
-    from kinema.writing.output_file import reservations, reserve
+    from kinema.storage.output_file import reservations, reserve
 
     with reservations():
         reserve(made)

@@ -65,7 +65,7 @@ def _follow(command: Command, folder: Path, n_frames: int, force: bool) -> None:
 def _measure(command: Command, folder: Path, frames: int, force: bool) -> None:
     from kinema.base.progress import reporting
     from kinema.demo import make_case, measurements
-    from kinema.writing.output_checks import check_remade
+    from kinema.storage.output_checks import check_remade
 
     command.print_progress(f"making up to {frames:,} frames of adenylate kinase in {folder} (not timed)")
     with reporting(False if command.quiet or command.json else None, "writing", 1, "bytes") as report:

@@ -85,7 +85,7 @@ def _print_reports(
 ) -> None:
     from kinema.base.errors import ArgumentError
     from kinema.profile import Report
-    from kinema.writing.output_checks import check_not_input, check_plot_path
+    from kinema.storage.output_checks import check_not_input, check_plot_path
 
     for picture in (plot, timeline):
         if picture is not None:
@@ -162,7 +162,7 @@ def _print_traces(
     """Those of one label are one trace; without labels each file and each folder is one."""
     from kinema.profile import TraceColumns, TraceSummary, side_by_side, summarise
     from kinema.profile.traces.lines import trace_files
-    from kinema.writing.output_checks import check_not_input, check_plot_path
+    from kinema.storage.output_checks import check_not_input, check_plot_path
 
     traces: dict[str, list[Path]] = {}
     for file, name in zip(files, labels, strict=True):
@@ -182,8 +182,8 @@ def _print_traces(
 
 
 def _print_published(command: Command, folder: Path, plot: Path | None, force: bool) -> None:
+    from kinema.storage.output_checks import check_plot_path
     from kinema.studies import read_published
-    from kinema.writing.output_checks import check_plot_path
 
     if plot is not None:
         check_plot_path(plot, overwrite=force)

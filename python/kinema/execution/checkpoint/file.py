@@ -41,7 +41,7 @@ from kinema.base.resources import physical_memory
 from kinema.base.values import dataclass
 from kinema.execution.checkpoint.counted import Digests, packed, unpacked
 from kinema.execution.checkpoint.values import is_pickled
-from kinema.writing.output_file import remove_leftovers
+from kinema.storage.output_file import remove_leftovers
 
 __all__ = [
     "Checkpoint",
@@ -239,7 +239,7 @@ class CheckpointWriter:
 def _proof_of(digests: bytes | bytearray) -> bytes:
     """The proof by the user's key; what `user_key` raises where there is none and none can be made."""
     # imported for files that are signed alone: these modules take a part of the start
-    from kinema.cache.keys import prove, user_key
+    from kinema.storage.user_key import prove, user_key
 
     return prove(user_key(), _PURPOSE, bytes(digests)).encode()
 
@@ -399,7 +399,7 @@ class _RecordReader:
         return level, index, partials
 
     def _not_ours(self, found: str) -> FileAccessError:
-        from kinema.cache.keys import key_file
+        from kinema.storage.user_key import key_file
 
         return FileAccessError(
             f"{self._path}: the checkpoint holds pickled values, which can run any code, expected the proof that they "

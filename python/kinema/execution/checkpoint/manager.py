@@ -13,8 +13,8 @@ from kinema.base.notes import emit
 from kinema.execution.checkpoint.counted import CountedBytes, Run
 from kinema.execution.checkpoint.file import Checkpoint, CheckpointWriter, IdentityItem, Node, PassContent, load
 from kinema.execution.checkpoint.signals import save_on_signals
-from kinema.writing.output_checks import check_target, open_temporary
-from kinema.writing.output_file import OutputFile
+from kinema.storage.output_checks import check_target, open_temporary
+from kinema.storage.output_file import OutputFile
 
 __all__ = ["CheckpointManager", "SavesBytes"]
 
@@ -246,7 +246,7 @@ class CheckpointManager:
         self._settle()
         self._output = OutputFile(self.path)
         if writer.is_pickled and not self._is_noted:
-            from kinema.cache.keys import key_file
+            from kinema.storage.user_key import key_file
 
             self._is_noted = True
             emit(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kinema.base.notes import emit
 from kinema.formats.h5md.description import FieldDescription, H5mdDescription, H5mdOptions, Quantity
-from kinema.formats.hdf5.stored_dataset import StoredDataset
+from kinema.storage.hdf5.stored_dataset import StoredDataset
 
 if TYPE_CHECKING:
     from kinema.formats.h5md.read.atoms import H5mdAtoms

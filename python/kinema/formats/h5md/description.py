@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema.base.values import dataclass
-from kinema.formats.hdf5.stored_dataset import StoredDataset
+from kinema.storage.hdf5.stored_dataset import StoredDataset
 
 if TYPE_CHECKING:
-    from kinema.formats.hdf5.trust.verdicts import KnownStructures
+    from kinema.storage.hdf5.trust.verdicts import KnownStructures
 
 __all__ = ["ABSENT", "FORBIDDEN", "FieldDescription", "H5mdDescription", "H5mdOptions", "Quantity", "RowReader"]
 
@@ -125,6 +125,6 @@ class H5mdDescription:
     def known_structures(self) -> KnownStructures:
         """What this process knows of the structure of the file, and of those that it draws in, for other processes."""
         # h5py is imported there, and descriptions are of files that other programs read as well
-        from kinema.formats.hdf5.trust.other_files import known_structures
+        from kinema.storage.hdf5.trust.other_files import known_structures
 
         return known_structures(self.path)

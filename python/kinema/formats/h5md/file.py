@@ -12,8 +12,8 @@ import h5py
 from kinema import _core
 from kinema.base.errors import UnsupportedFormatError
 from kinema.formats.h5md.description import H5mdOptions
-from kinema.formats.hdf5.chunk_maps import ChunkMaps
-from kinema.formats.hdf5.file import OpenFile, open_hdf5, reading
+from kinema.storage.hdf5.chunk_maps import ChunkMaps
+from kinema.storage.hdf5.file import OpenFile, open_hdf5, reading
 
 __all__ = ["H5mdFile", "check_hdf5", "opened"]
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema.formats.h5md.write.metadata import Dialect
-from kinema.formats.hdf5.storage import Storage, create_dataset, series_storage, write_dataset
+from kinema.storage.hdf5.storage import Storage, create_dataset, series_storage, write_dataset
 
 __all__ = ["FILL", "Structure"]
 

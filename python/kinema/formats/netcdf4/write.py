@@ -16,11 +16,11 @@ from kinema.base.errors import ArgumentError
 from kinema.formats.h5md.schema import GUESSED
 from kinema.formats.h5md.write.encoding import Preparation
 from kinema.formats.h5md.write.series import Series
-from kinema.formats.hdf5.storage import Layout, series_storage
 from kinema.formats.netcdf4.atoms import NAMES, NUMBERS
 from kinema.formats.netcdf4.conventions import AMBER, ANGLES, LENGTHS, VECTORS, Convention
 from kinema.formats.netcdf4.structure import FILL, Structure
 from kinema.selection.atom_table import Atoms
+from kinema.storage.hdf5.storage import Layout, series_storage
 from kinema.writing.frames import FrameArrays, check_cells_kept, check_rising, check_times_kept, counted_steps
 
 __all__ = ["NOT_COUNTED", "FrameVariables", "NetcdfOptions", "check_first", "create", "label_losses", "notes_of"]

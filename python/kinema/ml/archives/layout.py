@@ -11,8 +11,8 @@ import numpy as np
 
 from kinema import _core
 from kinema.base.errors import ArgumentError, UnsupportedFormatError
-from kinema.formats.hdf5.filters import Compression, filters_of
-from kinema.formats.hdf5.storage import Layout, Storage, create_dataset
+from kinema.storage.hdf5.filters import Compression, filters_of
+from kinema.storage.hdf5.storage import Layout, Storage, create_dataset
 
 __all__ = ["ArrayLayout", "advice", "chunk_samples", "field_layouts"]
 

@@ -67,7 +67,7 @@ class SampleOrigin:
 
     def write(self, h5: Any) -> None:
         """Writes the table into an open HDF5 file."""
-        from kinema.formats.hdf5.storage import write_dataset
+        from kinema.storage.hdf5.storage import write_dataset
 
         group = h5.require_group(_GROUP)
         write_dataset(group, "files", np.array([os.fsencode(file) for file in self.files]))
@@ -81,8 +81,8 @@ def origin_of(path: str, rows: int) -> SampleOrigin:
     """
     if not is_hdf5(path):
         return SampleOrigin.of_file(path, rows)
-    from kinema.formats.hdf5.file import OpenFile, open_hdf5, reading
-    from kinema.formats.hdf5.virtual import values_of
+    from kinema.storage.hdf5.file import OpenFile, open_hdf5, reading
+    from kinema.storage.hdf5.virtual import values_of
 
     with open_hdf5(path) as file, reading(path):
         group = file.get(_GROUP)

@@ -82,7 +82,7 @@ def is_archive(path: str | os.PathLike[str]) -> bool:
         return True
     if not os.path.isfile(name) or not is_hdf5(name):
         return False
-    from kinema.formats.hdf5.file import open_hdf5, reading
+    from kinema.storage.hdf5.file import open_hdf5, reading
 
     with open_hdf5(name) as file, reading(name):
         # NetCDF-4 says its conventions

@@ -17,15 +17,15 @@ from numpy.typing import NDArray
 
 from kinema.base.errors import Error, UnsupportedFormatError
 from kinema.formats.h5md.write.series import Series
-from kinema.formats.hdf5.chunk_index import full_chunks
-from kinema.formats.hdf5.output import GrowingFile, NewFile, OutputPart, OutputPartFile, hdf5_errors
-from kinema.formats.hdf5.storage import Storage, create_dataset, write_dataset
 from kinema.ml.archives.layout import ArrayLayout
 from kinema.ml.archives.origin import SampleOrigin
 from kinema.ml.archives.tasks import WholeRows
 from kinema.ml.stored_samples import OWN_GROUP, SampleFile, samples_of
+from kinema.storage.hdf5.chunk_index import full_chunks
+from kinema.storage.hdf5.output import GrowingFile, NewFile, OutputPart, OutputPartFile, hdf5_errors
+from kinema.storage.hdf5.storage import Storage, create_dataset, write_dataset
+from kinema.storage.provenance import Provenance
 from kinema.writing.parallel.placers import FilePlacer
-from kinema.writing.provenance import Provenance
 
 __all__ = ["GrowingArchive", "PlacedArchive", "make_part", "write_structure"]
 

@@ -15,7 +15,7 @@ from kinema.ml.catalogue.container import CatalogueWriter, write_catalogue
 from kinema.ml.catalogue.entry import Entry, PackedEntry
 from kinema.ml.catalogue.making import each_in_order, lead, runner_for
 from kinema.runners import Runner
-from kinema.writing.output_file import reservations, reserve
+from kinema.storage.output_file import reservations, reserve
 
 __all__ = ["CatalogueCheck", "ChangedEntry", "check_catalogue"]
 

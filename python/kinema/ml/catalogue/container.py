@@ -28,7 +28,7 @@ import numpy as np
 from kinema.base.errors import CorruptFileError, TruncatedFileError, from_os
 from kinema.base.input_files import open_regular
 from kinema.base.resources import physical_memory
-from kinema.writing.output_file import write_whole
+from kinema.storage.output_file import write_whole
 
 __all__ = ["CatalogueFile", "CatalogueWriter", "write_catalogue"]
 

@@ -37,8 +37,8 @@ from kinema.opening import topology_of
 from kinema.selection.frames import FrameSelection
 from kinema.selection.topology import Topology
 from kinema.snapshot import TrajectorySnapshot
+from kinema.storage.output_file import write_index
 from kinema.trajectory import Trajectory
-from kinema.writing.output_file import write_index
 
 __all__ = ["Entry", "EntryPlace", "PackedEntry", "Snapshot"]
 

@@ -24,7 +24,6 @@ from kinema.base.progress import ProgressChoice, reporting
 from kinema.base.resources import worker_count
 from kinema.formats import h5md
 from kinema.formats.h5md.read.mdcath import is_mdcath
-from kinema.formats.hdf5.file import open_hdf5, reading
 from kinema.ml.catalogue.container import CatalogueFile, CatalogueWriter, write_catalogue
 from kinema.ml.catalogue.entry import Entry, PackedEntry
 from kinema.ml.catalogue.sources import Files, files_of, name_of
@@ -33,8 +32,9 @@ from kinema.opening import open as open_trajectory
 from kinema.opening import topology_of
 from kinema.runners import Runner, choose_runner
 from kinema.runners.calls import CallValues
-from kinema.writing.output_checks import check_not_input, is_stream
-from kinema.writing.output_file import reservations, reserve
+from kinema.storage.hdf5.file import open_hdf5, reading
+from kinema.storage.output_checks import check_not_input, is_stream
+from kinema.storage.output_file import reservations, reserve
 
 __all__ = ["UNREADABLE", "CatalogueMade", "each_in_order", "extend_catalogue", "lead", "make_catalogue", "runner_for"]
 

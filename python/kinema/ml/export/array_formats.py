@@ -155,8 +155,8 @@ class SamplesH5(ArrayFormat):
                 row += batch.n_samples
 
     def _make_structure(self, path: str, rows: int) -> None:
-        from kinema.formats.hdf5.output import hdf5_errors, written_in_place
-        from kinema.formats.hdf5.storage import Storage, create_dataset
+        from kinema.storage.hdf5.output import hdf5_errors, written_in_place
+        from kinema.storage.hdf5.storage import Storage, create_dataset
 
         with hdf5_errors(path), written_in_place(path, "w") as file:
             for array in self.arrays:

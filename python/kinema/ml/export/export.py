@@ -30,9 +30,9 @@ from kinema.opening import open as open_trajectory
 from kinema.runners import Runner, choose_runner
 from kinema.selection.atoms import AtomChoice
 from kinema.selection.frames import FrameChoice, resolve_run
+from kinema.storage.output_checks import check_not_input, check_target, is_stream
+from kinema.storage.output_file import OutputFile, whole_folder
 from kinema.trajectory import Trajectory
-from kinema.writing.output_checks import check_not_input, check_target, is_stream
-from kinema.writing.output_file import OutputFile, whole_folder
 
 __all__ = ["Exported", "export"]
 

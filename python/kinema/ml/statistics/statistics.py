@@ -16,8 +16,8 @@ from kinema.base.input_files import read_regular
 from kinema.formats.h5md.schema import SYMBOLS
 from kinema.ml.frames import LAGGED
 from kinema.ml.statistics.moments import Moments
-from kinema.writing.output_checks import check_remade
-from kinema.writing.output_file import write_whole
+from kinema.storage.output_checks import check_remade
+from kinema.storage.output_file import write_whole
 
 __all__ = ["ANY_ELEMENT", "EnergyStatistics", "Statistics"]
 

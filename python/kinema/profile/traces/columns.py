@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from kinema.base.errors import ArgumentError
 from kinema.profile.traces.summary import SCHEMA, TraceSummary, summarise
-from kinema.writing.output_checks import check_not_input, check_plot_path, check_remade
-from kinema.writing.output_file import write_whole
+from kinema.storage.output_checks import check_not_input, check_plot_path, check_remade
+from kinema.storage.output_file import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -21,7 +21,7 @@ from kinema.base.errors import ArgumentError, Error, FileIOError, MissingPackage
 from kinema.base.printable import counted
 from kinema.profile.traces.lines import SUFFIXES
 from kinema.profile.traces.strace import OPTIONS, Imported, import_log
-from kinema.writing.output_file import write_whole
+from kinema.storage.output_file import write_whole
 
 __all__ = ["RecordedCommand", "record"]
 

@@ -37,8 +37,8 @@ from kinema.profile.traces.tables import (
     transfer_kind,
     transfers_of,
 )
-from kinema.writing.output_checks import check_not_input, check_plot_path, check_remade
-from kinema.writing.output_file import write_whole
+from kinema.storage.output_checks import check_not_input, check_plot_path, check_remade
+from kinema.storage.output_file import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

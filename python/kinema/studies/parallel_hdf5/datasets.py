@@ -17,9 +17,9 @@ from kinema.base.errors import ArgumentError, InternalError
 from kinema.base.input_files import check_regular
 from kinema.formats.h5md.description import FieldDescription, H5mdDescription
 from kinema.formats.h5md.read.row_readers import CellRows, Floats, StoredRows
-from kinema.formats.hdf5.file import reading
-from kinema.formats.hdf5.filters import filters_of, missing_filters
-from kinema.formats.hdf5.stored_dataset import NOT_STORED, StoredDataset
+from kinema.storage.hdf5.file import reading
+from kinema.storage.hdf5.filters import filters_of, missing_filters
+from kinema.storage.hdf5.stored_dataset import NOT_STORED, StoredDataset
 
 __all__ = ["MpioFiles", "MpioRows", "MpioSet", "RowRange", "bound", "evenly_spaced", "sets_of", "through_mpio"]
 

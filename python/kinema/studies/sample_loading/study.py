@@ -15,6 +15,8 @@ from kinema._core import __version__
 from kinema.ml import Dataset, SampleDataset, Subset
 from kinema.profile import plotting
 from kinema.profile.machine import file_systems, machine_facts
+from kinema.storage.output_checks import check_remade
+from kinema.storage.output_file import temporary_folder, write_whole
 from kinema.studies import files
 from kinema.studies.results_log import marked
 from kinema.studies.sample_loading.design import AS_THEY_ARE, LAYOUTS, LoadingDesign
@@ -24,8 +26,6 @@ from kinema.studies.sample_loading.loops import Loop, loop_of_kinema, loops_of
 from kinema.studies.sample_loading.measuring import LoopRow, measured
 from kinema.studies.sample_loading.plotting import draw_loading
 from kinema.studies.sample_loading.report import report_text
-from kinema.writing.output_checks import check_remade
-from kinema.writing.output_file import temporary_folder, write_whole
 
 __all__ = ["LoadingStudy", "run_study"]
 

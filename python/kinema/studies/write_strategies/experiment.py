@@ -17,6 +17,7 @@ from kinema.base.errors import Error, from_os
 from kinema.base.printable import printable
 from kinema.base.timings import format_seconds
 from kinema.runners.local.interpreter import module_command
+from kinema.storage.output_file import temporary_folder
 from kinema.studies.launching import child_environment, mpi_launcher, run_bounded, said_last
 from kinema.studies.results_log import ResultsLog
 from kinema.studies.write_strategies.checks import FileChecks
@@ -31,7 +32,6 @@ from kinema.studies.write_strategies.design import (
 from kinema.studies.write_strategies.outcome import WriteRun
 from kinema.studies.write_strategies.peers import PnetcdfProgram, pnetcdf_program, write_values
 from kinema.studies.write_strategies.pyrochlore import Pyrochlore
-from kinema.writing.output_file import temporary_folder
 from kinema.writing.parallel.strategies import strategies_of, verifying
 
 __all__ = ["run_write_design", "system_of"]

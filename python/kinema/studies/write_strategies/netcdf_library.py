@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from kinema.base.errors import ArgumentError, MissingPackageError, from_os
 from kinema.formats.netcdf4.conventions import DL_POLY, VECTORS
+from kinema.storage.output_file import OutputFile
 from kinema.studies.write_strategies.pyrochlore import CHARGES, MASSES, NAMES, OwnAtoms, Pyrochlore
-from kinema.writing.output_file import OutputFile
 
 __all__ = ["load_library", "read_with_library", "write_with_library"]
 

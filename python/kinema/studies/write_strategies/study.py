@@ -13,6 +13,7 @@ from kinema._core import __version__
 from kinema.base.printable import counted
 from kinema.profile import plotting
 from kinema.profile.machine import file_systems, machine_facts
+from kinema.storage.output_file import temporary_folder, write_whole
 from kinema.studies.launching import child_environment
 from kinema.studies.results_log import marked
 from kinema.studies.write_strategies.design import WriteDesign
@@ -22,7 +23,6 @@ from kinema.studies.write_strategies.peers import FormattedWrite, formatted_writ
 from kinema.studies.write_strategies.plotting import draw_strategies
 from kinema.studies.write_strategies.report import report_text
 from kinema.studies.write_strategies.summary import WriteStudy
-from kinema.writing.output_file import temporary_folder, write_whole
 
 __all__ = ["StudyFiles", "run_study"]
 

@@ -138,7 +138,7 @@ def all_ended(processes: Sequence[Any], seconds: float = 120) -> bool:
 
 def end_structure_walks() -> None:
     """Ends the process that looks at HDF5 files for this one; else it waits for further files for some seconds."""
-    from kinema.formats.hdf5.trust.verdicts import end_walks
+    from kinema.storage.hdf5.trust.verdicts import end_walks
 
     end_walks()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kinema.formats.hdf5.journal import CommittedFile
+from kinema.storage.hdf5.journal import CommittedFile
 
 __all__ = ["RecordedCommits"]
 

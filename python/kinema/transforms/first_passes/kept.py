@@ -17,7 +17,7 @@ from kinema import _core
 from kinema.base.errors import ArgumentError, Error
 from kinema.base.notes import emit
 from kinema.execution.checkpoint.identity_items import digest_of
-from kinema.stored.records import Record, RecordFolder
+from kinema.storage.stored_records import Record, RecordFolder
 from kinema.transforms.first_passes.base import FirstPass, Stations
 
 __all__ = ["KeptStations"]
@@ -161,7 +161,7 @@ def _state_of(part: dict[str, Any], n_parts: int, index: str) -> dict[str, Any]:
     others: tuple[str, ...] = ()
     if part["hdf5"]:
         # of HDF5 files alone
-        from kinema.formats.hdf5.trust.other_files import drawn_in
+        from kinema.storage.hdf5.trust.other_files import drawn_in
 
         others = drawn_in(part["path"], "any", stored=index != "memory")
         # libhdf5 changes a file in many places when it grows

@@ -23,12 +23,13 @@ from kinema.execution.checkpoint.file import IdentityItem
 from kinema.formats.h5md.write.options import bound_of
 from kinema.formats.h5md.write.series import buffered_rows
 from kinema.formats.h5md.write.units import LENGTHS, FileUnits
-from kinema.formats.hdf5.filters import Compression
-from kinema.formats.hdf5.output import OutputPart
-from kinema.formats.hdf5.storage import CHUNK_BYTES, Layout
 from kinema.frame import WORKING_MEMORY, block_length, frame_bytes
 from kinema.runners.workers import CallWorkers
 from kinema.selection.frames import FrameSelection
+from kinema.storage.hdf5.filters import Compression
+from kinema.storage.hdf5.output import OutputPart
+from kinema.storage.hdf5.storage import CHUNK_BYTES, Layout
+from kinema.storage.provenance import Provenance
 from kinema.writing.conversion.compare import ComparedFile, Verification, check_memory, compare
 from kinema.writing.conversion.content import FileContent, check_block, content_of, times_of
 from kinema.writing.conversion.encoded_blocks import phase_seconds, read_block, write_from_workers
@@ -37,7 +38,6 @@ from kinema.writing.conversion.outputs import WrittenFile
 from kinema.writing.conversion.subfiles import write_subfiles
 from kinema.writing.h5md import H5mdWriter
 from kinema.writing.hdf5 import Hdf5Writer
-from kinema.writing.provenance import Provenance
 from kinema.writing.resumable import block_file, item_of_atoms, items_of_convert
 from kinema.writing.writer import Writer
 

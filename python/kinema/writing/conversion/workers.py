@@ -24,8 +24,8 @@ from kinema.base.progress import Report
 from kinema.base.resources import LEAST_MEMORY, default_memory
 from kinema.runners.workers import CallWorkers
 from kinema.snapshot import TrajectorySnapshot
+from kinema.storage.output_file import machine
 from kinema.writing.conversion.frames import SourceFrames
-from kinema.writing.output_file import machine
 from kinema.writing.parallel.placers import FilePlacer, MpiPlacer
 from kinema.writing.parallel.strategies import uses_mpiio
 

@@ -14,9 +14,9 @@ import kinema as kn
 from kinema.base.errors import ArgumentError, CorruptFileError, Error
 from kinema.formats.h5md.edit.transfer import _tiles
 from kinema.formats.h5md.schema import NAMES, TABLE
-from kinema.formats.hdf5 import virtual
-from kinema.formats.hdf5.copying import _Copy
-from kinema.formats.hdf5.storage import Storage
+from kinema.storage.hdf5 import virtual
+from kinema.storage.hdf5.copying import _Copy
+from kinema.storage.hdf5.storage import Storage
 from kinema.testing.h5md_files.building import add_element, start_h5md
 
 STEPS = np.arange(5)

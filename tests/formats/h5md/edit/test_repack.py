@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import kinema as kn
 from kinema.formats.h5md import atoms_of
 from kinema.formats.h5md.edit import transfer, workers
-from kinema.formats.hdf5.storage import Storage
+from kinema.storage.hdf5.storage import Storage
 from kinema.testing import atom_tables
 from kinema.testing.amounts import each
 from kinema.testing.h5md_files import CASES, ConformanceFile

@@ -52,7 +52,7 @@ def statistics(
     """Moments of sample archives, or of trajectories, for normalisation: of the training part of a split."""
     import kinema.ml
     from kinema.base.errors import ArgumentError
-    from kinema.writing.output_checks import check_not_input, check_remade
+    from kinema.storage.output_checks import check_not_input, check_remade
 
     command: Command = context.obj
     if chosen.part is not None and chosen.split is None:

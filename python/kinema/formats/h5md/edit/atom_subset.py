@@ -28,10 +28,10 @@ from kinema.formats.h5md.read.row_readers import IdOrder
 from kinema.formats.h5md.schema import CONNECTIVITY, GROMACS_TOPOLOGY, TABLE
 from kinema.formats.h5md.write.atoms import FileAtoms
 from kinema.formats.h5md.write.metadata import Dialect
-from kinema.formats.hdf5.file import object_key
-from kinema.formats.hdf5.text import attribute
-from kinema.formats.hdf5.virtual import values_of
 from kinema.selection.atom_table import Atoms
+from kinema.storage.hdf5.file import object_key
+from kinema.storage.hdf5.text import attribute
+from kinema.storage.hdf5.virtual import values_of
 
 __all__ = ["check_columns", "reduce_to", "write_columns"]
 

@@ -22,10 +22,10 @@ from kinema.formats.h5md.edit.values import item_bytes
 from kinema.formats.h5md.edit.window import FrameWindow
 from kinema.formats.h5md.file import H5mdFile
 from kinema.formats.h5md.schema import PER_PARTICLE
-from kinema.formats.hdf5.file import object_key
-from kinema.formats.hdf5.object_copies import copy_attributes
-from kinema.formats.hdf5.text import text_attribute
-from kinema.formats.hdf5.virtual import values_of
+from kinema.storage.hdf5.file import object_key
+from kinema.storage.hdf5.object_copies import copy_attributes
+from kinema.storage.hdf5.text import text_attribute
+from kinema.storage.hdf5.virtual import values_of
 
 __all__ = ["JoinedPart", "join_tasks"]
 

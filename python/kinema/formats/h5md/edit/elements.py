@@ -14,9 +14,9 @@ from kinema.base.errors import ArgumentError, UnsupportedFormatError
 from kinema.formats.h5md.file import H5mdFile
 from kinema.formats.h5md.read.groups import choose_group, element_name, find_root, list_groups
 from kinema.formats.h5md.schema import ELEMENTS
-from kinema.formats.hdf5.chunks import read_series
-from kinema.formats.hdf5.file import numbers, object_key
-from kinema.formats.hdf5.text import attribute
+from kinema.storage.hdf5.chunks import read_series
+from kinema.storage.hdf5.file import numbers, object_key
+from kinema.storage.hdf5.text import attribute
 
 __all__ = ["Contents", "ParticlesGroup", "TimedElement", "axis_of", "contents_of", "group_of", "steps_of"]
 

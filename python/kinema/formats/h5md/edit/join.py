@@ -28,9 +28,6 @@ from kinema.formats.h5md.edit.rewrite import counting, write
 from kinema.formats.h5md.edit.window import FrameWindow
 from kinema.formats.h5md.edit.workers import copying
 from kinema.formats.h5md.file import opened
-from kinema.formats.hdf5.filters import Filters
-from kinema.formats.hdf5.storage import Layout
-from kinema.formats.hdf5.trust.other_files import is_within
 from kinema.formats.whole_frames import (
     COPIED_FORMATS,
     FrameRange,
@@ -42,8 +39,11 @@ from kinema.formats.whole_frames import (
 from kinema.frame import Part
 from kinema.runners import Runner, ThreadsRunner, choose_runner
 from kinema.runners.workers import CallWorkers
-from kinema.writing.output_checks import check_format, check_not_input, check_target
-from kinema.writing.output_file import temporary_folder
+from kinema.storage.hdf5.filters import Filters
+from kinema.storage.hdf5.storage import Layout
+from kinema.storage.hdf5.trust.other_files import is_within
+from kinema.storage.output_checks import check_format, check_not_input, check_target
+from kinema.storage.output_file import temporary_folder
 
 __all__ = ["Joined", "join"]
 

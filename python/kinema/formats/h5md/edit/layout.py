@@ -23,11 +23,11 @@ from kinema.formats.h5md.description import FieldDescription, H5mdDescription
 from kinema.formats.h5md.edit.elements import Contents, TimedElement, contents_of, group_of
 from kinema.formats.h5md.file import check_hdf5, opened
 from kinema.formats.h5md.schema import METADATA, OBSERVABLES, PARTICLES
-from kinema.formats.hdf5.filters import filters_of
-from kinema.formats.hdf5.storage import has_tiny_chunks
-from kinema.formats.hdf5.stored_dataset import NOT_STORED, StoredDataset
-from kinema.formats.hdf5.text import text_attribute
-from kinema.formats.hdf5.trust.other_files import drawn_in
+from kinema.storage.hdf5.filters import filters_of
+from kinema.storage.hdf5.storage import has_tiny_chunks
+from kinema.storage.hdf5.stored_dataset import NOT_STORED, StoredDataset
+from kinema.storage.hdf5.text import text_attribute
+from kinema.storage.hdf5.trust.other_files import drawn_in
 
 __all__ = ["PATTERNS", "FieldLayout", "FileLayout", "GroupLayout", "layout_of"]
 

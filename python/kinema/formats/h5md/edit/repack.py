@@ -26,15 +26,15 @@ from kinema.formats.h5md.file import H5mdFile, check_hdf5, opened
 from kinema.formats.h5md.schema import GROMACS_TOPOLOGY, MAX_ERROR, MAX_ERROR_UNIT, ROUNDING
 from kinema.formats.h5md.write.options import whole_number
 from kinema.formats.h5md.write.units import LENGTHS
-from kinema.formats.hdf5.filters import Compression
-from kinema.formats.hdf5.rounding import Rounding, rounding_within
-from kinema.formats.hdf5.storage import CHUNK_BYTES, KEEP, LAYOUTS, Layout
-from kinema.formats.hdf5.text import text_attribute
-from kinema.formats.hdf5.trust.other_files import note_drawn_in
 from kinema.runners import Runner, choose_runner
 from kinema.runners.workers import CallWorkers
 from kinema.selection.atoms import AtomChoice
-from kinema.writing.output_checks import check_format, check_not_input, check_target
+from kinema.storage.hdf5.filters import Compression
+from kinema.storage.hdf5.rounding import Rounding, rounding_within
+from kinema.storage.hdf5.storage import CHUNK_BYTES, KEEP, LAYOUTS, Layout
+from kinema.storage.hdf5.text import text_attribute
+from kinema.storage.hdf5.trust.other_files import note_drawn_in
+from kinema.storage.output_checks import check_format, check_not_input, check_target
 
 __all__ = ["Repacked", "repack", "repack_with"]
 

@@ -20,14 +20,14 @@ from kinema.formats.h5md.edit.tasks import CreateDataset, MoveDataset, Tasks, Wr
 from kinema.formats.h5md.edit.transfer import MovedDataset, move, read_back
 from kinema.formats.h5md.edit.values import Values
 from kinema.formats.h5md.file import H5mdFile
-from kinema.formats.hdf5.copying import DROPPED, copy_structure
-from kinema.formats.hdf5.file import object_key, open_checked, reading
-from kinema.formats.hdf5.filters import filters_of
-from kinema.formats.hdf5.object_copies import copy_attributes, is_of_fixed_size, parts_of
-from kinema.formats.hdf5.output import NewFile, hdf5_errors
-from kinema.formats.hdf5.storage import create_dataset, write_dataset
 from kinema.runners.workers import CallWorkers
-from kinema.writing.output_checks import check_not_input
+from kinema.storage.hdf5.copying import DROPPED, copy_structure
+from kinema.storage.hdf5.file import object_key, open_checked, reading
+from kinema.storage.hdf5.filters import filters_of
+from kinema.storage.hdf5.object_copies import copy_attributes, is_of_fixed_size, parts_of
+from kinema.storage.hdf5.output import NewFile, hdf5_errors
+from kinema.storage.hdf5.storage import create_dataset, write_dataset
+from kinema.storage.output_checks import check_not_input
 
 __all__ = ["Written", "total_bytes", "write"]
 

@@ -26,7 +26,6 @@ from kinema.formats.h5md.edit.window import FrameWindow
 from kinema.formats.h5md.edit.workers import copying
 from kinema.formats.h5md.file import opened
 from kinema.formats.h5md.write.options import whole_number
-from kinema.formats.hdf5.storage import KEEP, Layout
 from kinema.formats.whole_frames import (
     COPIED_FORMATS,
     FrameRange,
@@ -37,8 +36,9 @@ from kinema.formats.whole_frames import (
 )
 from kinema.runners import Runner, choose_runner
 from kinema.runners.workers import CallWorkers
-from kinema.writing.output_checks import check_not_input
-from kinema.writing.output_file import temporary_folder
+from kinema.storage.hdf5.storage import KEEP, Layout
+from kinema.storage.output_checks import check_not_input
+from kinema.storage.output_file import temporary_folder
 
 __all__ = ["Split", "split"]
 

@@ -19,12 +19,12 @@ from kinema.formats.h5md.edit.window import FrameWindow
 from kinema.formats.h5md.file import H5mdFile
 from kinema.formats.h5md.read.elements import Element
 from kinema.formats.h5md.read.fields import locate
-from kinema.formats.hdf5.chunks import numeric_type
-from kinema.formats.hdf5.file import numbers, object_key, objects_below
-from kinema.formats.hdf5.rounding import NOT_COMPRESSED, Rounding
-from kinema.formats.hdf5.storage import KEEP, Layout, Storage, has_tiny_chunks, rechunked_series
-from kinema.formats.hdf5.text import attribute
-from kinema.formats.hdf5.virtual import check_values_claim, check_virtual_claim
+from kinema.storage.hdf5.chunks import numeric_type
+from kinema.storage.hdf5.file import numbers, object_key, objects_below
+from kinema.storage.hdf5.rounding import NOT_COMPRESSED, Rounding
+from kinema.storage.hdf5.storage import KEEP, Layout, Storage, has_tiny_chunks, rechunked_series
+from kinema.storage.hdf5.text import attribute
+from kinema.storage.hdf5.virtual import check_values_claim, check_virtual_claim
 
 __all__ = ["Changes", "CreateDataset", "MoveDataset", "Task", "Tasks", "WriteDataset", "plan"]
 

@@ -23,10 +23,10 @@ from kinema.base.errors import CorruptFileError
 from kinema.base.prefetch import prefetched
 from kinema.formats.h5md.edit.values import Values
 from kinema.formats.h5md.edit.workers import EncodedTile, Tile, TileReader, encode_tile, read_tile, rounded, shares
-from kinema.formats.hdf5.filters import encoded_by_core, filters_of
-from kinema.formats.hdf5.rounding import Rounding
-from kinema.formats.hdf5.storage import Storage
 from kinema.runners.workers import CallWorkers
+from kinema.storage.hdf5.filters import encoded_by_core, filters_of
+from kinema.storage.hdf5.rounding import Rounding
+from kinema.storage.hdf5.storage import Storage
 
 __all__ = ["TILES_IN_MEMORY", "MovedDataset", "move", "read_back"]
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from kinema.formats.h5md.edit.elements import TimedElement, steps_of
 from kinema.formats.h5md.file import H5mdFile
-from kinema.formats.hdf5.file import object_key
+from kinema.storage.hdf5.file import object_key
 
 __all__ = ["FrameWindow"]
 

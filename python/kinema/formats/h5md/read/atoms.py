@@ -36,11 +36,11 @@ from kinema.formats.h5md.schema import (
     SYMBOLS,
 )
 from kinema.formats.h5md.units import scale_to_kinema
-from kinema.formats.hdf5.file import is_link_broken
-from kinema.formats.hdf5.text import as_text, attribute, text_array, text_attribute
-from kinema.formats.hdf5.virtual import values_of
 from kinema.formats.netcdf4.atoms import atoms_of_variables, has_variables_of_atoms
 from kinema.selection.atom_table import TUPLES, Atoms
+from kinema.storage.hdf5.file import is_link_broken
+from kinema.storage.hdf5.text import as_text, attribute, text_array, text_attribute
+from kinema.storage.hdf5.virtual import values_of
 
 __all__ = ["H5mdAtoms", "has_atoms", "read_atoms", "tuples_in"]
 

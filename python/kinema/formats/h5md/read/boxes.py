@@ -15,8 +15,8 @@ import numpy as np
 from kinema.base.errors import UnsupportedFormatError
 from kinema.formats.h5md.file import H5mdFile
 from kinema.formats.h5md.read.elements import Element, as_fixed, as_rows, find_element
-from kinema.formats.hdf5.file import numbers
-from kinema.formats.hdf5.text import as_texts, attribute
+from kinema.storage.hdf5.file import numbers
+from kinema.storage.hdf5.text import as_texts, attribute
 
 __all__ = ["Box", "find_box", "not_three"]
 

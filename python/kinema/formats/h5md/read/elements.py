@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from kinema.base.errors import ArgumentError
 from kinema.formats.h5md.description import ABSENT, FORBIDDEN
 from kinema.formats.h5md.file import H5mdFile
-from kinema.formats.hdf5.chunks import read_series
-from kinema.formats.hdf5.file import check_claim, is_link_broken, numbers, object_key
-from kinema.formats.hdf5.text import attribute, text_attribute
-from kinema.formats.hdf5.virtual import check_sources
+from kinema.storage.hdf5.chunks import read_series
+from kinema.storage.hdf5.file import check_claim, is_link_broken, numbers, object_key
+from kinema.storage.hdf5.text import attribute, text_attribute
+from kinema.storage.hdf5.virtual import check_sources
 
 __all__ = ["Element", "as_fixed", "as_rows", "find_element", "match_rows"]
 

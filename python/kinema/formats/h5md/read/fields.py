@@ -19,9 +19,9 @@ from kinema.formats.h5md.file import H5mdFile
 from kinema.formats.h5md.read.elements import Element, match_rows
 from kinema.formats.h5md.read.row_readers import CellRows, Floats, StoredRows
 from kinema.formats.h5md.units import Dimension, scale_to_kinema
-from kinema.formats.hdf5.chunks import NeedsLibrary, complete_rows, numeric_type
-from kinema.formats.hdf5.file import check_claim
-from kinema.formats.hdf5.virtual import Pieces, check_row_claim, check_sources, pieces_of
+from kinema.storage.hdf5.chunks import NeedsLibrary, complete_rows, numeric_type
+from kinema.storage.hdf5.file import check_claim
+from kinema.storage.hdf5.virtual import Pieces, check_row_claim, check_sources, pieces_of
 
 __all__ = [
     "LocatedElement",

@@ -10,8 +10,8 @@ import h5py
 from kinema.base.errors import ArgumentError
 from kinema.formats.h5md.file import H5mdFile
 from kinema.formats.h5md.schema import ELEMENTS, METADATA, PARTICLES, PLURALS
-from kinema.formats.hdf5.file import numbers, objects_below
-from kinema.formats.hdf5.text import attribute, text_attribute
+from kinema.storage.hdf5.file import numbers, objects_below
+from kinema.storage.hdf5.text import attribute, text_attribute
 
 __all__ = ["GroupSummary", "choose_group", "creator_of", "element_name", "find_root", "list_groups", "version_of"]
 

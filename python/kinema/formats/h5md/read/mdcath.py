@@ -19,7 +19,7 @@ from kinema.formats.h5md.read.elements import Element
 from kinema.formats.h5md.read.fields import field_of, locate, scale_of
 from kinema.formats.h5md.read.other_layouts import computed_cell, description_of, unit_of
 from kinema.formats.h5md.units import scale_to_kinema
-from kinema.formats.hdf5.chunks import numeric_type
+from kinema.storage.hdf5.chunks import numeric_type
 
 __all__ = ["describe_mdcath", "domains", "is_mdcath", "replicas", "trajectory_group"]
 

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from kinema.formats.h5md.file import H5mdFile
 from kinema.formats.h5md.read.per_particle import Columns, per_particle, table_of
 from kinema.formats.h5md.schema import NAMES, NUMBERS, SYMBOLS, TABLE
-from kinema.formats.hdf5.file import numbers
-from kinema.formats.hdf5.text import as_text, as_texts, attribute, text_array, text_attributes
-from kinema.formats.hdf5.virtual import values_of
+from kinema.storage.hdf5.file import numbers
+from kinema.storage.hdf5.text import as_text, as_texts, attribute, text_array, text_attributes
+from kinema.storage.hdf5.virtual import values_of
 
 __all__ = ["from_mdtraj", "from_module", "symbols", "text_column"]
 

@@ -21,9 +21,9 @@ from kinema.formats.h5md.read.elements import Element, find_element
 from kinema.formats.h5md.read.groups import find_root
 from kinema.formats.h5md.schema import OBSERVABLES
 from kinema.formats.h5md.units import scale_to_kinema
-from kinema.formats.hdf5.file import object_key
-from kinema.formats.hdf5.text import as_text
-from kinema.formats.hdf5.virtual import values_of
+from kinema.storage.hdf5.file import object_key
+from kinema.storage.hdf5.text import as_text
+from kinema.storage.hdf5.virtual import values_of
 
 __all__ = ["Observable", "Observables"]
 

@@ -19,10 +19,10 @@ from kinema.formats.h5md.read.elements import Element
 from kinema.formats.h5md.read.fields import LocatedElement, field_of, is_wide, locate, scale_of
 from kinema.formats.h5md.read.row_readers import from_lengths_and_angles
 from kinema.formats.h5md.units import scale_to_kinema
-from kinema.formats.hdf5.chunks import numeric_type, read_series
-from kinema.formats.hdf5.file import objects_below
-from kinema.formats.hdf5.stored_dataset import StoredDataset
-from kinema.formats.hdf5.text import text_attribute
+from kinema.storage.hdf5.chunks import numeric_type, read_series
+from kinema.storage.hdf5.file import objects_below
+from kinema.storage.hdf5.stored_dataset import StoredDataset
+from kinema.storage.hdf5.text import text_attribute
 
 __all__ = [
     "computed_cell",

@@ -16,7 +16,7 @@ from kinema.formats.h5md.file import H5mdFile
 from kinema.formats.h5md.read.by_id import fill_of, occurring
 from kinema.formats.h5md.read.elements import Element, as_rows, find_element
 from kinema.formats.h5md.read.fields import locate, stored_rows
-from kinema.formats.hdf5.virtual import values_of
+from kinema.storage.hdf5.virtual import values_of
 
 __all__ = ["Columns", "columns_of", "per_particle"]
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.base.errors import CorruptFileError
-from kinema.formats.hdf5.file import open_checked, reading
+from kinema.storage.hdf5.file import open_checked, reading
 
 __all__ = ["CellRows", "IdOrder", "Rows", "StoredRows", "Unwrapped", "from_lengths_and_angles"]
 

@@ -24,10 +24,10 @@ from kinema.formats.h5md.write.particles_group import TrajectoryGroup
 from kinema.formats.h5md.write.series import CountedRows, Series
 from kinema.formats.h5md.write.steps import StepAxis, Stride
 from kinema.formats.h5md.write.units import LENGTHS, FileUnits
-from kinema.formats.hdf5.file import objects_below
-from kinema.formats.hdf5.rounding import rounding_within
-from kinema.formats.hdf5.storage import Storage, create_dataset, series_storage
 from kinema.selection.atom_table import Atoms
+from kinema.storage.hdf5.file import objects_below
+from kinema.storage.hdf5.rounding import rounding_within
+from kinema.storage.hdf5.storage import Storage, create_dataset, series_storage
 
 __all__ = ["ExistingFile", "check_atoms"]
 

@@ -16,7 +16,7 @@ import numpy as np
 from kinema.base.choices import DIALECTS
 from kinema.base.errors import ArgumentError
 from kinema.formats.h5md.schema import METADATA, MODULES, PROVENANCE, UNITS_VERSION, VERSION
-from kinema.formats.hdf5.storage import write_dataset
+from kinema.storage.hdf5.storage import write_dataset
 
 __all__ = ["Dialect", "Origin", "text_of", "write_head"]
 

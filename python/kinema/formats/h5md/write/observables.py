@@ -15,7 +15,7 @@ from kinema.formats.h5md.write.metadata import Dialect, text_of
 from kinema.formats.h5md.write.series import Series
 from kinema.formats.h5md.write.steps import StepAxis
 from kinema.formats.h5md.write.units import FileUnits
-from kinema.formats.hdf5.storage import create_dataset, series_storage, write_dataset
+from kinema.storage.hdf5.storage import create_dataset, series_storage, write_dataset
 from kinema.writing.frames import real_array
 
 __all__ = ["ObservableWriter", "create_fixed_observable", "open_observable"]

@@ -14,8 +14,8 @@ from kinema.formats.h5md.schema import FIELDS
 from kinema.formats.h5md.write.atoms import FileAtoms
 from kinema.formats.h5md.write.metadata import Dialect, Origin
 from kinema.formats.h5md.write.units import LENGTHS, FileUnits
-from kinema.formats.hdf5.rounding import Rounding, rounding_within
-from kinema.formats.hdf5.storage import Layout, Storage
+from kinema.storage.hdf5.rounding import Rounding, rounding_within
+from kinema.storage.hdf5.storage import Layout, Storage
 from kinema.writing.frames import real_array
 
 __all__ = [

@@ -16,7 +16,7 @@ from kinema.formats.h5md.write.encoding import Preparation
 from kinema.formats.h5md.write.options import Bound, FileOptions
 from kinema.formats.h5md.write.series import CountedRows, Series
 from kinema.formats.h5md.write.steps import StepAxis
-from kinema.formats.hdf5.storage import Storage, create_dataset, series_storage, write_dataset
+from kinema.storage.hdf5.storage import Storage, create_dataset, series_storage, write_dataset
 from kinema.writing.frames import (
     FrameArrays,
     check_cells_kept,

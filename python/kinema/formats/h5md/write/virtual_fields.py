@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from kinema.base.errors import ArgumentError, Error, from_os
 from kinema.formats.h5md.schema import ELEMENTS, PARTICLES
-from kinema.formats.hdf5.file import open_hdf5
+from kinema.storage.hdf5.file import open_hdf5
 
 __all__ = [
     "MOST_RUNS",

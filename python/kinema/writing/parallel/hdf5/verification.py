@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema.base.errors import CorruptFileError, Error, from_os
-from kinema.formats.hdf5.file import open_checked
+from kinema.storage.hdf5.file import open_checked
 from kinema.writing.parallel.agreement import Agreement
 from kinema.writing.parallel.placers import bytes_of
 from kinema.writing.parallel.rank_file import FileRequest

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.base.errors import ArgumentError
-from kinema.formats.hdf5.filters import GZIP, Compression, Filters, encodable, filters_of, set_filters, without_plugin
+from kinema.storage.hdf5.filters import GZIP, Compression, Filters, encodable, filters_of, set_filters, without_plugin
 
 __all__ = [
     "CHUNK_BYTES",

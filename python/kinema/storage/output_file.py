@@ -30,7 +30,7 @@ from typing import IO
 from kinema.base.errors import ArgumentError, Error, FileAccessError, from_os
 from kinema.base.notes import collected, emit
 from kinema.base.values import dataclass
-from kinema.writing.output_checks import check_target, is_stream, open_temporary, others_may_move
+from kinema.storage.output_checks import check_target, is_stream, open_temporary, others_may_move
 
 __all__ = [
     "OutputFile",

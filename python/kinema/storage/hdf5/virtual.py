@@ -14,11 +14,11 @@ import h5py
 
 from kinema import _core
 from kinema.base.errors import CorruptFileError, FileNotFound, UnsupportedFormatError
-from kinema.formats.hdf5.chunks import NeedsLibrary, stored_array, take_rows
-from kinema.formats.hdf5.file import OpenFile, open_checked
-from kinema.formats.hdf5.filters import missing_filters, most_compressed
-from kinema.formats.hdf5.stored_dataset import StoredDataset
-from kinema.formats.hdf5.trust.other_files import drawn_in, find_file, numbered
+from kinema.storage.hdf5.chunks import NeedsLibrary, stored_array, take_rows
+from kinema.storage.hdf5.file import OpenFile, open_checked
+from kinema.storage.hdf5.filters import missing_filters, most_compressed
+from kinema.storage.hdf5.stored_dataset import StoredDataset
+from kinema.storage.hdf5.trust.other_files import drawn_in, find_file, numbered
 
 __all__ = [
     "Pieces",

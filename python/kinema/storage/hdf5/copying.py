@@ -14,8 +14,8 @@ from typing import Any
 import h5py
 import numpy as np
 
-from kinema.formats.hdf5.file import object_key
-from kinema.formats.hdf5.object_copies import (
+from kinema.storage.hdf5.file import object_key
+from kinema.storage.hdf5.object_copies import (
     attribute_names,
     copy_attributes,
     copy_dataset,

@@ -11,10 +11,10 @@ from typing import Any, Literal
 import h5py
 
 from kinema.base.errors import CorruptFileError, Error, FileIOError
-from kinema.formats.hdf5.file import check_structure
-from kinema.formats.hdf5.journal import CommittedFile, NewBytes
-from kinema.writing.output_checks import check_no_link, check_target
-from kinema.writing.output_file import OutputFile, publish
+from kinema.storage.hdf5.file import check_structure
+from kinema.storage.hdf5.journal import CommittedFile, NewBytes
+from kinema.storage.output_checks import check_no_link, check_target
+from kinema.storage.output_file import OutputFile, publish
 
 __all__ = [
     "GrowingFile",

@@ -15,9 +15,9 @@ from kinema.base.choices import OUTPUT_TIME_UNIT, OUTPUT_UNIT, TABLE_FORMATS, ch
 from kinema.base.errors import ArgumentError, UnsupportedFormatError, missing_package
 from kinema.base.printable import printable
 from kinema.base.values import dataclass
-from kinema.writing.output_checks import ArrayFingerprint, check_remade, is_stream
-from kinema.writing.output_file import write_whole
-from kinema.writing.provenance import Provenance
+from kinema.storage.output_checks import ArrayFingerprint, check_remade, is_stream
+from kinema.storage.output_file import write_whole
+from kinema.storage.provenance import Provenance
 
 __all__ = [
     "NO_UNIT",

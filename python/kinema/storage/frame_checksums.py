@@ -1,7 +1,8 @@
 """Checksums of frames: a hash of the bytes of each frame of a file, stored by `kinema index --checksums`.
 
 They are beside the file, `.NAME.kinema-checksums`, or in the cache folder if nothing can be written there. What is
-stored is a record of `kinema.stored.records` with three columns: offset, length and BLAKE2b-64 of each frame's bytes.
+stored is a record of `kinema.storage.stored_records` with three columns: offset, length and BLAKE2b-64 of each frame's
+bytes.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from kinema.base.printable import printable
 from kinema.base.progress import ProgressChoice, reporting
 from kinema.base.resources import worker_count
 from kinema.base.values import dataclass
-from kinema.stored.records import DAMAGE, Record, RecordFolder, decoded_record, encoded_record
-from kinema.writing.output_file import write_index
+from kinema.storage.output_file import write_index
+from kinema.storage.stored_records import DAMAGE, Record, RecordFolder, decoded_record, encoded_record
 
 __all__ = ["FrameChecksums", "StoredChecksums", "checksums_of", "load_checksums", "store_checksums"]
 

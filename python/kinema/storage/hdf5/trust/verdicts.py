@@ -24,8 +24,8 @@ import h5py
 
 from kinema import _core
 from kinema.base.errors import ArgumentError, CorruptFileError, Error, InternalError
-from kinema.formats.hdf5.trust import walk
-from kinema.stored.records import Record, RecordFolder
+from kinema.storage.hdf5.trust import walk
+from kinema.storage.stored_records import Record, RecordFolder
 
 if TYPE_CHECKING:
     import subprocess

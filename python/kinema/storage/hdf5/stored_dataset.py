@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema.base.values import dataclass
-from kinema.formats.hdf5.filters import Filters
+from kinema.storage.hdf5.filters import Filters
 
 __all__ = ["NOT_STORED", "StoredDataset"]
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from kinema.formats.hdf5.file import OpenFile
+    from kinema.storage.hdf5.file import OpenFile
 
 __all__ = ["as_text", "as_texts", "attribute", "text_array", "text_attribute", "text_attributes"]
 

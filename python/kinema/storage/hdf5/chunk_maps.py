@@ -5,8 +5,8 @@ it is read. A map is used for the very file that it was made of, unchanged by it
 object address, shape, chunks, type, filters, and the place of its first chunk, which libhdf5 finds without a walk. (The
 number of chunks it finds by a walk through all of them.) A copy of a file, and one that grows, are walked anew.
 
-A map is a record of `kinema.stored.records`: addresses, sizes and filter masks in the order of `StoredDataset`; sizes
-and masks have one element where all are equal.
+A map is a record of `kinema.storage.stored_records`: addresses, sizes and filter masks in the order of `StoredDataset`;
+sizes and masks have one element where all are equal.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.base.errors import Error
-from kinema.stored.records import Record, RecordFolder
+from kinema.storage.stored_records import Record, RecordFolder
 
 __all__ = ["FEWEST_CHUNKS", "ChunkMap", "ChunkMaps"]
 

@@ -27,10 +27,10 @@ from kinema.base.errors import (
     TruncatedFileError,
 )
 from kinema.base.input_files import check_regular
-from kinema.formats.hdf5.chunk_maps import ChunkMaps
-from kinema.formats.hdf5.trust.other_files import check_other_files
-from kinema.formats.hdf5.trust.verdicts import Status, status_of
-from kinema.formats.hdf5.trust.walk import open_h5py
+from kinema.storage.hdf5.chunk_maps import ChunkMaps
+from kinema.storage.hdf5.trust.other_files import check_other_files
+from kinema.storage.hdf5.trust.verdicts import Status, status_of
+from kinema.storage.hdf5.trust.walk import open_h5py
 
 __all__ = [
     "OpenFile",

@@ -32,8 +32,8 @@ from typing import Any
 
 from kinema import _core
 from kinema.base.errors import CorruptFileError, TruncatedFileError, UnsupportedFormatError, from_os
-from kinema.formats.hdf5.chunk_index import TREE, TREE_HEAD, ChunkEntry, chunk_entries, node_head, with_end_of_file
-from kinema.writing.output_file import lock_alone
+from kinema.storage.hdf5.chunk_index import TREE, TREE_HEAD, ChunkEntry, chunk_entries, node_head, with_end_of_file
+from kinema.storage.output_file import lock_alone
 
 __all__ = ["CommittedFile", "NewBytes"]
 

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.base.errors import CorruptFileError, TruncatedFileError, UnsupportedFormatError
-from kinema.formats.hdf5.chunk_maps import ChunkMap
-from kinema.formats.hdf5.file import OpenFile, check_claim, object_key, reading
-from kinema.formats.hdf5.filters import filters_of
-from kinema.formats.hdf5.stored_dataset import NOT_STORED, StoredDataset
+from kinema.storage.hdf5.chunk_maps import ChunkMap
+from kinema.storage.hdf5.file import OpenFile, check_claim, object_key, reading
+from kinema.storage.hdf5.filters import filters_of
+from kinema.storage.hdf5.stored_dataset import NOT_STORED, StoredDataset
 
 __all__ = [
     "NeedsLibrary",

@@ -52,7 +52,7 @@ _OF_PICTURES = {".png": ("Software", "Description"), ".svg": ("Creator", "Descri
 def picture_metadata(suffix: str, lines: Sequence[str]) -> dict[str, str]:
     """The lines of a provenance as the metadata of a picture; the first, "kinema VERSION", is the program.
 
-    By it `kinema.writing.output_checks.is_remade` knows the picture.
+    By it `kinema.storage.output_checks.is_remade` knows the picture.
     """
     program, text = _OF_PICTURES[suffix.lower()]
     return {program: lines[0], text: "\n".join(lines)}

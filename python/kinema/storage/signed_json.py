@@ -10,8 +10,8 @@ from typing import IO, Any
 
 from kinema.base.errors import CorruptFileError, Error, from_os
 from kinema.base.input_files import read_regular
-from kinema.cache.keys import prove, user_key
-from kinema.writing.output_file import write_whole
+from kinema.storage.output_file import write_whole
+from kinema.storage.user_key import prove, user_key
 
 __all__ = ["checked", "read_signed", "signed", "write_signed"]
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from kinema.base.choices import EXTERNAL, check_choice
 from kinema.base.errors import ArgumentError, CorruptFileError, UnsupportedFormatError
 from kinema.base.printable import printable
-from kinema.formats.hdf5.trust.verdicts import KnownStructures, Named, verdict_on, verdicts_known
+from kinema.storage.hdf5.trust.verdicts import KnownStructures, Named, verdict_on, verdicts_known
 
 __all__ = ["check_other_files", "drawn_in", "find_file", "is_within", "known_structures", "note_drawn_in", "numbered"]
 

@@ -33,7 +33,7 @@ from kinema import _core
 from kinema.base.errors import Error, FileNotFound
 from kinema.base.input_files import read_regular
 from kinema.base.values import dataclass
-from kinema.writing.output_file import write_index
+from kinema.storage.output_file import write_index
 
 __all__ = ["DAMAGE", "Record", "RecordFolder", "decoded_record", "encoded_record"]
 

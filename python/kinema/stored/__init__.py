@@ -1,1 +1,0 @@
-"""What is kept of files in the user's cache folder, and used as long as the files are what they were."""
