@@ -20,7 +20,7 @@ import kinema as kn
 from cases import LARGE_ATOMS, Files
 from kinema.demo import make_case
 from kinema.demo.repeat import repeat_dcd, repeat_xtc, repeated_size
-from kinema.selection.gromacs_index import read_group
+from kinema.model.selection.gromacs_index import read_group
 
 # made from the DCD file: frames at most, options
 _CONVERTED: dict[tuple[str, str], tuple[int, dict[str, Any]]] = {

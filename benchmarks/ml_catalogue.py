@@ -20,7 +20,7 @@ from kinema import _core
 from kinema.ml import Catalogue, FrameDataset
 from kinema.ml.catalogue.container import CatalogueWriter, write_catalogue
 from kinema.ml.catalogue.entry import Entry
-from kinema.selection.frames import FrameSelection
+from kinema.model.selection.frames import FrameSelection
 from kinema.testing import random_walk, synthetic, write_h5md, write_xtc
 
 GOAL = 3.0

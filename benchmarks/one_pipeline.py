@@ -20,7 +20,7 @@ import numpy as np
 
 import kinema as kn
 from kinema import _core
-from kinema.selection.frames import FrameSelection
+from kinema.model.selection.frames import FrameSelection
 from kinema.testing.recording import open_recorded
 
 _READ = 4096

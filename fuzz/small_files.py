@@ -33,7 +33,7 @@ from kinema.cli.jobs.text import read_text
 from kinema.base.errors import Error, InternalError
 from kinema.execution.checkpoint.file import load
 from kinema.profile.traces import read_trace, summarise
-from kinema.selection.gromacs_index import read_groups
+from kinema.model.selection.gromacs_index import read_groups
 from kinema.testing import random_walk, write_dcd
 
 FOUND = Path(__file__).parent / "work" / "small_files"

@@ -15,7 +15,7 @@ from MDAnalysisTests import datafiles
 
 import kinema as kn
 from kinema import _core
-from kinema.selection.frames import FrameSelection
+from kinema.model.selection.frames import FrameSelection
 
 FILES = [datafiles.DCD, datafiles.XTC, datafiles.TRR, datafiles.NCDF, datafiles.H5MD_xvf]
 WRITTEN = ["xtc", "trr", "dcd", "nc"]

@@ -48,16 +48,16 @@ if TYPE_CHECKING:
     from kinema.formats.h5md.edit.repack import Repacked, repack
     from kinema.formats.h5md.edit.split import Split, split
     from kinema.formats.salvage import Salvaged, salvage
-    from kinema.frame import Block, Frame, Gap, Part
+    from kinema.model.atom_table import Atoms
+    from kinema.model.frame import Block, Frame, Gap, Part
+    from kinema.model.selection.atoms import Selection
+    from kinema.model.selection.frames import FrameSelection
+    from kinema.model.topology import Topology
     from kinema.opening import open, read_atoms
     from kinema.runners import Timings
-    from kinema.selection.atom_table import Atoms
-    from kinema.selection.atoms import Selection
-    from kinema.selection.frames import FrameSelection
-    from kinema.selection.time_range import frames_between
-    from kinema.selection.topology import Topology
     from kinema.storage import tables as output
     from kinema.trajectory import Trajectory
+    from kinema.trajectory.time_range import frames_between
     from kinema.writing.convert import Converted, convert
     from kinema.writing.writer import Writer
 
@@ -161,15 +161,15 @@ _NAMES = {
     "kinema.formats.salvage": ("Salvaged", "salvage"),
     "kinema.formats.h5md.edit.repack": ("Repacked", "repack"),
     "kinema.formats.h5md.edit.split": ("Split", "split"),
-    "kinema.frame": ("Block", "Frame", "Gap", "Part"),
+    "kinema.model.frame": ("Block", "Frame", "Gap", "Part"),
     "kinema.base.notes": ("Note",),
     "kinema.opening": ("open", "read_atoms"),
     "kinema.runners": ("Timings",),
-    "kinema.selection.atom_table": ("Atoms",),
-    "kinema.selection.atoms": ("Selection",),
-    "kinema.selection.frames": ("FrameSelection",),
-    "kinema.selection.time_range": ("frames_between",),
-    "kinema.selection.topology": ("Topology",),
+    "kinema.model.atom_table": ("Atoms",),
+    "kinema.model.selection.atoms": ("Selection",),
+    "kinema.model.selection.frames": ("FrameSelection",),
+    "kinema.trajectory.time_range": ("frames_between",),
+    "kinema.model.topology": ("Topology",),
     "kinema.base.tracing.recording": ("trace",),
     "kinema.trajectory": ("Trajectory",),
     "kinema.writing.convert": ("Converted", "convert"),

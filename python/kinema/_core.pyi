@@ -12,7 +12,7 @@ from typing import Any, Literal, NotRequired, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.selection.frames import FrameSelection
+from kinema.model.selection.frames import FrameSelection
 
 __version__: str
 

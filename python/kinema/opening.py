@@ -26,10 +26,10 @@ from kinema.formats.dlpoly import DLPOLY, DlpolyAtoms
 from kinema.formats.dlpoly import has_atoms as has_dlpoly_atoms
 from kinema.formats.external import Describer, ExternalOptions
 from kinema.formats.external_frames import EXTERNAL, check_stated
-from kinema.frame import VECTOR_FIELDS, Frame
-from kinema.selection.atom_table import Atoms
-from kinema.selection.topology import Topology, is_atom_group, is_universe
-from kinema.selection.universe import files_of_universe, options_of_universe
+from kinema.model.atom_table import Atoms
+from kinema.model.frame import VECTOR_FIELDS, Frame
+from kinema.model.topology import Topology, is_atom_group, is_universe
+from kinema.model.universe import files_of_universe, options_of_universe
 from kinema.storage.output_file import write_index
 from kinema.trajectory import Trajectory
 from kinema.transforms.base import Transform

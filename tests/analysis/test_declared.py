@@ -17,7 +17,7 @@ from kinema.analysis.arguments import selections_of
 from kinema.analysis.declaration import MassWeights, takes_select
 from kinema.cli.command_line import prepare
 from kinema.cli.commands.analyses import command_of
-from kinema.selection.atom_tuples import atom_tuples, read_atom_tuples
+from kinema.model.selection.atom_tuples import atom_tuples, read_atom_tuples
 from kinema.testing import random_walk, write_dcd
 
 

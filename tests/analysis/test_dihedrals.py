@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import kinema as kn
-from kinema.selection.residue_dihedrals import residue_dihedrals
+from kinema.model.selection.residue_dihedrals import residue_dihedrals
 from kinema.testing import write_dcd
 
 

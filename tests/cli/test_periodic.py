@@ -11,7 +11,7 @@ import pytest
 from MDAnalysisTests import datafiles
 
 import kinema as kn
-from kinema.selection import topology
+from kinema.model import topology
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -155,7 +155,7 @@ def test_broken_molecules_are_noted_in_python(files, name):
 
 
 def test_broken_molecules_are_looked_for_once(files, monkeypatch):
-    from kinema.selection import broken
+    from kinema.trajectory import broken_molecules as broken
 
     traj = kn.open(files.xtc, topology=datafiles.TPR, stored=False)
     looks = []

@@ -19,7 +19,7 @@ from kinema.analysis.base import Passes, Results
 from kinema.execution import run as run_module
 from kinema.execution.checkpoint import Checkpoint
 from kinema.execution.checkpoint.file import load
-from kinema.selection.frames import FrameSelection
+from kinema.model.selection.frames import FrameSelection
 from kinema.testing import random_walk, write_dcd
 from kinema.testing.programs.children import start_child
 

@@ -14,8 +14,8 @@ from hypothesis.extra.numpy import arrays
 from MDAnalysis.lib.mdamath import triclinic_box, triclinic_vectors
 
 import kinema as kn
-from kinema.frame import frame_bytes
 from kinema.interop.mdanalysis.read_ahead import ReadAhead, dimensions
+from kinema.model.frame import frame_bytes
 from kinema.testing import random_walk, write_dcd
 
 N_FRAMES, N_ATOMS = 200, 9

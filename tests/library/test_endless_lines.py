@@ -11,7 +11,7 @@ import pytest
 
 import kinema as kn
 from kinema.base.input_files import check_lines
-from kinema.selection.gromacs_index import read_groups
+from kinema.model.selection.gromacs_index import read_groups
 from kinema.testing import random_walk, write_xtc
 
 pytestmark = pytest.mark.usefixtures("nobody_changes_files")
@@ -85,6 +85,6 @@ def test_what_an_itp_file_includes_is_looked_at_first(tmp_path: Path) -> None:
 
 def test_an_index_file_that_memory_has_no_room_for_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = _endless(tmp_path / "a.ndx", b"[ a ]\n1\n")
-    monkeypatch.setattr("kinema.selection.gromacs_index.physical_memory", lambda: 8 << 20)
+    monkeypatch.setattr("kinema.model.selection.gromacs_index.physical_memory", lambda: 8 << 20)
     with pytest.raises(kn.ArgumentError, match=r"too large for an index file, expected at most 1048576 bytes"):
         read_groups(path)

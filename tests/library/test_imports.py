@@ -57,7 +57,7 @@ NOT_FOR_A_COMMAND = (
     "kinema.cache.node_cache", "kinema.cache.publishing", "kinema.cli.commands.convert",
     "kinema.execution.following", "kinema.execution.persistence", "kinema.following.follow", "kinema.formats.h5md.read",
     "kinema.profile", "kinema.runners.dask", "kinema.runners.local.processes", "kinema.runners.mpi.runner",
-    "kinema.selection.readable",
+    "kinema.model.selection.readable_frames",
 )  # fmt: skip
 # beyond those of numpy; 171 when this was written
 MOST_MODULES = 186
@@ -113,7 +113,7 @@ def test_public_things_are_documented(name):
 THREADS = """
 import sys, threading
 import kinema as kn
-from kinema.selection.topology import refuse_changing
+from kinema.model.topology import refuse_changing
 
 topology, trajectory = sys.argv[1:]
 start = threading.Barrier(6)

@@ -13,8 +13,8 @@ import pytest
 
 import kinema as kn
 from kinema.base.input_files import open_regular, read_regular
-from kinema.selection.gromacs_index import read_groups
-from kinema.selection.topology import Topology
+from kinema.model.selection.gromacs_index import read_groups
+from kinema.model.topology import Topology
 from kinema.testing import random_walk, write_dcd, write_xtc
 from kinema.testing.programs.children import start_child
 
@@ -45,7 +45,7 @@ from kinema.execution.results_file import ResultArray
 from kinema.storage.hdf5.file import open_file
 from kinema.profile import Report
 from kinema.runners.dask import client
-from kinema.selection.gromacs_index import read_groups
+from kinema.model.selection.gromacs_index import read_groups
 bad = "bad"
 traj = kn.open("a.dcd")
 for call in sys.argv[1:]:

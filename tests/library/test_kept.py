@@ -14,9 +14,9 @@ import kinema as kn
 from kinema import _core
 from kinema.base.errors import ArgumentError, CorruptFileError
 from kinema.execution.checkpoint import Checkpoint
-from kinema.selection import readable
-from kinema.selection.frames import FrameSelection
-from kinema.snapshot import TrajectorySnapshot
+from kinema.model.selection import readable_frames as readable
+from kinema.model.selection.frames import FrameSelection
+from kinema.model.snapshot import TrajectorySnapshot
 from kinema.storage.hdf5 import chunks
 from kinema.storage.hdf5.chunk_maps import FEWEST_CHUNKS
 from kinema.testing import KeeperTests, random_walk, rewrite_middle, write_dcd, write_xtc

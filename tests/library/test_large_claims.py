@@ -30,8 +30,9 @@ import json, os, resource, sys
 # what the commands import, once for all of them
 import kinema.analysis.rgyr, kinema.checking.checksums, kinema.cli.app, kinema.cli.analysis_run, kinema.execution.run
 import kinema.cli.commands.analyses, kinema.cli.commands.check, kinema.cli.commands.info, kinema.cli.option_names
-import kinema.cli.command_line, kinema.cli.periodic.inputs, kinema.runners.mpi.launcher, kinema.selection.atom_tuples
-import kinema.selection.time_range, kinema.studies.parallel_hdf5, kinema.cli.working_folder, encodings.ascii
+import kinema.cli.command_line, kinema.cli.periodic.inputs, kinema.runners.mpi.launcher
+import kinema.model.selection.atom_tuples
+import kinema.trajectory.time_range, kinema.studies.parallel_hdf5, kinema.cli.working_folder, encodings.ascii
 from kinema.cli import main
 
 def run(words):

@@ -14,9 +14,9 @@ import pytest
 import kinema as kn
 from kinema.base.notes import collected
 from kinema.formats.h5md.units import scale_to_kinema
-from kinema.selection.frames import FrameSelection
-from kinema.selection.time_range import frames_between
+from kinema.model.selection.frames import FrameSelection
 from kinema.testing.programs.commands import call_kinema
+from kinema.trajectory.time_range import frames_between
 
 pytestmark = pytest.mark.usefixtures("nobody_changes_files")
 
@@ -230,7 +230,7 @@ def test_workers_and_checkpoints_know_what_was_stated(tmp_path: Path) -> None:
 
 
 def test_a_snapshot_keeps_what_was_stated(tmp_path: Path) -> None:
-    from kinema.snapshot import TrajectorySnapshot
+    from kinema.model.snapshot import TrajectorySnapshot
 
     traj = opened_quietly(xtc(tmp_path), units={"time": "fs"}, t0=1.0)
     snapshot, data = TrajectorySnapshot.of(traj.core)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kinema as kn
-from kinema.selection.frames import resolve
+from kinema.model.selection.frames import resolve
 
 pytestmark = pytest.mark.usefixtures("nobody_changes_files")
 

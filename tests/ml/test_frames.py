@@ -19,7 +19,7 @@ from kinema.base.notes import collected
 from kinema.ml import Batch, FrameDataset
 from kinema.ml.pairs import equal_runs
 from kinema.ml.processes import file_pool, replace_pool
-from kinema.selection.atom_table import Atoms
+from kinema.model.atom_table import Atoms
 
 N = 23
 SUFFIXES = [".xtc", ".trr", ".nc", ".ncdf", ".dcd", ".h5md", ".history"]

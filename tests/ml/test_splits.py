@@ -24,7 +24,7 @@ from kinema.ml import (
     statistics,
 )
 from kinema.ml.compositions import formula
-from kinema.selection.atom_table import Atoms
+from kinema.model.atom_table import Atoms
 from kinema.testing.writers import write_dcd
 
 PARTS = {"train": 0.6, "test": 0.2, "validation": 0.2}

@@ -92,7 +92,7 @@ def package(folder: Path, modules: dict[str, str]) -> Path:
 
 def test_a_wrong_layer_of_the_package_is_reported(tmp_path: Path) -> None:
     modules = {
-        "cli/stopping": "from kinema.selection import topology\n",
+        "cli/stopping": "from kinema.model.selection import topology\n",
         "selection/topology": "def f():\n    from ..cli import stopping\n",
         "runners/dask/client": "import kinema.runners.mpi.root\n",
         "runners/mpi/root": "if TYPE_CHECKING:\n    import kinema.cli.stopping\n",
@@ -102,7 +102,7 @@ def test_a_wrong_layer_of_the_package_is_reported(tmp_path: Path) -> None:
     assert tool("check_package").check(root) == [
         "python/kinema/novelty.py: novelty has no room in tools/check_package.py",
         "python/kinema/runners/dask/client.py:1: runners.dask may not import runners.mpi (runners.mpi.root)",
-        "python/kinema/selection/topology.py:2: selection may not import cli (cli.stopping)",
+        "python/kinema/model/topology.py:2: selection may not import cli (cli.stopping)",
         "circle of imports: cli.stopping -> selection.topology -> cli.stopping",
     ]
 
@@ -110,11 +110,11 @@ def test_a_wrong_layer_of_the_package_is_reported(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "way_back",
     [
-        "from kinema.frame import Block",
+        "from kinema.model.frame import Block",
         "from kinema import frame",
-        "import kinema.frame as frame",
+        "import kinema.model.frame as frame",
         "def f():\n    from .frame import Block",
-        "from importlib import import_module\nTABLE = {'Block': 'kinema.frame'}\nimport_module(TABLE['Block'])",
+        "from importlib import import_module\nTABLE = {'Block': 'kinema.model.frame'}\nimport_module(TABLE['Block'])",
     ],
 )
 def test_a_circle_of_imports_is_reported(tmp_path: Path, way_back: str) -> None:
@@ -123,12 +123,12 @@ def test_a_circle_of_imports_is_reported(tmp_path: Path, way_back: str) -> None:
         tmp_path, {"frame": "from kinema import files", "files": "import kinema.base.progress", "progress": way_back}
     )
     assert list(tools.check_circles(root)) == ["circle of imports: files -> progress -> frame -> files"]
-    package(tmp_path, {"progress": "if TYPE_CHECKING:\n    from kinema.frame import Block"})
+    package(tmp_path, {"progress": "if TYPE_CHECKING:\n    from kinema.model.frame import Block"})
     assert list(tools.check_circles(root)) == []
 
 
 def test_the_package_itself_may_be_part_of_a_circle(tmp_path: Path) -> None:
-    modules = {"frame": "def f():\n    import kinema as kn", "__init__": "from kinema.frame import Block"}
+    modules = {"frame": "def f():\n    import kinema as kn", "__init__": "from kinema.model.frame import Block"}
     root = package(tmp_path, modules)
     assert list(tool("check_package").check_circles(root)) == ["circle of imports: __init__ -> frame -> __init__"]
 
@@ -141,7 +141,7 @@ def test_a_class_name_used_twice_is_reported(tmp_path: Path) -> None:
     }
     root = package(tmp_path, modules)
     assert tool("check_package").check(root) == [
-        "class name Block is used 2 times: python/kinema/base/input_files.py:2, python/kinema/frame.py:1"
+        "class name Block is used 2 times: python/kinema/base/input_files.py:2, python/kinema/model/frame.py:1"
     ]
 
 
@@ -152,7 +152,7 @@ def test_a_crowded_folder_is_reported(tmp_path: Path, monkeypatch: pytest.Monkey
     package(tmp_path, {"selection/one_more": ""})
     (found,) = tools.check(tmp_path)
     assert found.startswith("python/kinema/selection: 16 modules, expected at most 15")
-    monkeypatch.setitem(tools.LARGER_FOLDERS, "python/kinema/selection", "one file for each format")
+    monkeypatch.setitem(tools.LARGER_FOLDERS, "python/kinema/model/selection", "one file for each format")
     assert tools.check(tmp_path) == []
 
 

@@ -11,9 +11,9 @@ import pytest
 
 import kinema as kn
 from kinema import _core
+from kinema.model.selection.frames import FrameSelection
 from kinema.runners import choose_runner
 from kinema.runners.scheduler import Schedule, Scheduler
-from kinema.selection.frames import FrameSelection
 from kinema.testing import random_walk, synthetic, write_h5md, write_xtc
 
 N_FRAMES, N_ATOMS = 6000, 3

@@ -25,13 +25,13 @@ import kinema as kn
 from kinema import _core
 from kinema.analysis import Analysis
 from kinema.base.serialisation import serialize
+from kinema.model.snapshot import TrajectorySnapshot
 from kinema.runners import PassRequest, Runner, choose_runner
 from kinema.runners.dask import runner as dask_runner
 from kinema.runners.dask.runner import Dask
 from kinema.runners.dask.tasks import SharedFiles, SharedSetup
 from kinema.runners.local.worker import WorkerSetup
 from kinema.runners.scheduler import SchedulePolicy
-from kinema.snapshot import TrajectorySnapshot
 from kinema.testing import RunnerTests, random_walk, write_dcd, write_xtc
 from kinema.testing.amounts import LONG
 from kinema.testing.runner_work import Sealed, SealedCount, save_at_work, slow_corner

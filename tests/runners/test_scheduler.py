@@ -20,10 +20,10 @@ import kinema as kn
 from kinema import _core
 from kinema.base.errors import ArgumentError
 from kinema.base.timings import PHASES
+from kinema.model.selection.frames import FrameSelection
 from kinema.runners.reduction import PieceLimit
 from kinema.runners.scheduler import DEFAULT_PIECES, Schedule, SchedulePolicy, Scheduler
 from kinema.runners.worker_timer import WorkerTimer, pass_timings
-from kinema.selection.frames import FrameSelection
 from kinema.testing import random_walk, write_dcd
 
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kinema as kn
-from kinema.selection.atom_table import COLUMNS, TUPLES
-from kinema.selection.topology import Topology
+from kinema.model.atom_table import COLUMNS, TUPLES
+from kinema.model.topology import Topology
 from kinema.testing import atom_tables
 
 pytestmark = [

@@ -3,8 +3,8 @@
 import pytest
 
 import kinema as kn
-from kinema.selection.time_range import frames_listed
 from kinema.testing import random_walk, write_dcd
+from kinema.trajectory.time_range import frames_listed
 
 
 @pytest.fixture(scope="module")

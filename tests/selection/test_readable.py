@@ -13,11 +13,11 @@ import pytest
 
 import kinema as kn
 from kinema import _core
+from kinema.model.selection import readable_frames as readable
+from kinema.model.selection.decoded_frames import DamagedBytes, Verdict
+from kinema.model.selection.frames import FrameSelection
+from kinema.model.selection.readable_frames import DecodedFrames, decode_frames
 from kinema.runners import choose_runner
-from kinema.selection import readable
-from kinema.selection.frames import FrameSelection
-from kinema.selection.readable import DecodedFrames, decode_frames
-from kinema.selection.verdicts import DamagedBytes, Verdict
 from kinema.testing import random_walk, write_dcd, write_xtc
 
 N_FRAMES, N_ATOMS = 200, 400

@@ -6,8 +6,8 @@ import pytest
 
 import kinema as kn
 from kinema.base.notes import collected
-from kinema.selection.atom_table import Atoms
-from kinema.selection.residue_dihedrals import DIHEDRALS, residue_dihedrals, residue_labels
+from kinema.model.atom_table import Atoms
+from kinema.model.selection.residue_dihedrals import DIHEDRALS, residue_dihedrals, residue_labels
 
 
 @pytest.fixture(scope="module")

@@ -18,9 +18,9 @@ import pytest
 
 import kinema as kn
 from kinema.base.errors import ArgumentError, CorruptFileError
-from kinema.selection import stored_topology, topology
-from kinema.selection.atom_table import Atoms
-from kinema.selection.topology import Topology
+from kinema.model import stored_topology, topology
+from kinema.model.atom_table import Atoms
+from kinema.model.topology import Topology
 from kinema.testing import KeeperTests, random_walk, write_dcd
 from kinema.testing.keepers import settle
 from kinema.testing.programs.children import start_child

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 import kinema as kn
 from kinema import transforms
 from kinema.base.notes import collected
-from kinema.selection.bonds import bonds_of, first_atoms
+from kinema.trajectory.bonds import bonds_of, first_atoms
 
 Floats = NDArray[np.floating]
 

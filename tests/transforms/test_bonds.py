@@ -16,8 +16,8 @@ from kinema import transforms
 from kinema.base.errors import ArgumentError
 from kinema.base.notes import collected
 from kinema.cli import main
-from kinema.selection.atom_table import Atoms
-from kinema.selection.bonds import bonds_of, first_atoms
+from kinema.model.atom_table import Atoms
+from kinema.trajectory.bonds import bonds_of, first_atoms
 
 EDGE = 20.0
 CELL = np.diag([EDGE] * 3)

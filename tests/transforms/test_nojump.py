@@ -18,8 +18,8 @@ from kinema import _core, transforms
 from kinema.base.errors import ArgumentError
 from kinema.base.notes import collected
 from kinema.execution.run import run
-from kinema.selection.atom_table import Atoms
-from kinema.selection.frames import FrameSelection
+from kinema.model.atom_table import Atoms
+from kinema.model.selection.frames import FrameSelection
 from kinema.testing.h5md_files import add_box, add_element, start_h5md
 from kinema.testing.programs.children import start_child
 from kinema.transforms.first_passes.kinds import JumpCounts

@@ -14,7 +14,7 @@ import pytest
 
 import kinema as kn
 from kinema.base.notes import collected
-from kinema.selection.frames import FrameSelection
+from kinema.model.selection.frames import FrameSelection
 from kinema.testing import random_walk, write_dcd, write_xtc
 
 N_FRAMES, N_ATOMS = 23, 17

@@ -10,7 +10,7 @@ import pytest
 from MDAnalysisTests import datafiles as data
 
 import kinema as kn
-from kinema.selection.universe import universe_of
+from kinema.model.universe import universe_of
 from kinema.testing import random_walk
 from kinema.writing import external
 from kinema.writing.writer import ExternalWriter

@@ -11,7 +11,7 @@ import pytest
 
 import kinema as kn
 from kinema.base.notes import collected
-from kinema.selection.atom_table import Atoms
+from kinema.model.atom_table import Atoms
 from kinema.testing import random_walk, read_frames, write_dl_poly_netcdf, write_netcdf
 from kinema.testing.amounts import LONG, each
 from kinema.testing.programs.children import start_child

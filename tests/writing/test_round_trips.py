@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import kinema as kn
 from kinema.base.notes import collected
-from kinema.frame import VECTOR_FIELDS
+from kinema.model.frame import VECTOR_FIELDS
 from kinema.testing import GivenFrames, lost_aspects, read_frames, trajectories
 from kinema.testing.amounts import LONG
 

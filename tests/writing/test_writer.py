@@ -17,7 +17,7 @@ import pytest
 
 import kinema as kn
 from kinema.base.notes import collected
-from kinema.frame import Block
+from kinema.model.frame import Block
 from kinema.testing import random_walk, write_dcd
 from kinema.testing.amounts import wanted_kills
 from kinema.testing.programs.children import start_child

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema.base.errors import ArgumentError
-from kinema.selection.atoms import AtomChoice, Selection
-from kinema.selection.topology import is_atom_group, is_universe
+from kinema.model.selection.atoms import AtomChoice, Selection
+from kinema.model.topology import is_atom_group, is_universe
 from kinema.trajectory import Trajectory
 
 __all__ = ["describe", "select_atoms", "selections_of", "weights_of"]

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from kinema.execution.checkpoint import CheckpointChoice
     from kinema.execution.results_file import ResultDataset
     from kinema.following import FollowOptions
+    from kinema.model.selection.frames import FrameChoice, FrameSelection
     from kinema.profile import Report
     from kinema.runners import Runner, RunnerOptions
-    from kinema.selection.frames import FrameChoice, FrameSelection
 
 __all__ = ["Analysis", "KernelResults", "Pass", "Passes", "Results", "results_per_frame"]
 

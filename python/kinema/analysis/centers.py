@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kinema.analysis.base import KernelResults, Results
-    from kinema.selection.atoms import AtomChoice
+    from kinema.model.selection.atoms import AtomChoice
     from kinema.trajectory import Trajectory
 
 __all__ = ["Centers"]
@@ -60,7 +60,7 @@ class Centers(PerFrameAnalysis):
         weights: MassWeights = "mass",
         compound: Annotated[str, Option("--compound", "Of what there is a centre.", choices=COMPOUND)] = "group",
     ) -> None:
-        from kinema.selection.compounds import groups_of
+        from kinema.model.selection.compounds import groups_of
 
         super().__init__(trajectory, select, weights=weights, compound=compound)
         self.selection.check_unique()

@@ -22,10 +22,10 @@ from kinema.base.errors import ArgumentError
 from kinema.base.serialisation import serialize
 from kinema.execution.checkpoint.values import from_bytes, to_bytes
 from kinema.execution.results_file import ResultDataset
-from kinema.frame import Block
+from kinema.model.frame import Block
+from kinema.model.selection.atoms import AtomChoice
+from kinema.model.selection.frames import FrameSelection
 from kinema.runners.base import Rows
-from kinema.selection.atoms import AtomChoice
-from kinema.selection.frames import FrameSelection
 from kinema.storage.tables import NO_UNIT, Column, Table
 from kinema.trajectory import Trajectory
 

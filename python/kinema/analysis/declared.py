@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from kinema import _core
     from kinema.execution.results_file import ResultDataset
-    from kinema.selection.atoms import AtomChoice, Selection
-    from kinema.selection.frames import FrameSelection
+    from kinema.model.selection.atoms import AtomChoice, Selection
+    from kinema.model.selection.frames import FrameSelection
     from kinema.trajectory import Trajectory
 
 __all__ = ["DeclaredAnalysis", "PerFrameAnalysis"]
@@ -62,7 +62,7 @@ class DeclaredAnalysis(Analysis):
         """See `Computation`: whether molecules are broken."""
         if not self.measures_whole_molecules:
             return ()
-        from kinema.selection.broken import broken_notes
+        from kinema.trajectory.broken_molecules import broken_notes
 
         return broken_notes(self.trajectory, self.selection, frames)
 

@@ -16,7 +16,7 @@ from kinema.base.errors import ArgumentError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kinema.selection.atoms import AtomChoice
+    from kinema.model.selection.atoms import AtomChoice
     from kinema.trajectory import Trajectory
 
 __all__ = ["Dihedrals"]

@@ -19,7 +19,7 @@ from kinema.base.choices import COMPOUND
 from kinema.base.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from kinema.selection.atoms import AtomChoice
+    from kinema.model.selection.atoms import AtomChoice
     from kinema.trajectory import Trajectory
 
 __all__ = ["EndToEnd"]
@@ -67,7 +67,7 @@ class EndToEnd(TupleAnalysis):
         ] = False,
     ) -> None:
         from kinema.analysis.arguments import select_atoms
-        from kinema.selection.compounds import groups_of
+        from kinema.model.selection.compounds import groups_of
 
         selection = select_atoms(trajectory, select)
         topology = None if compound == "group" else trajectory.topology

@@ -19,7 +19,7 @@ from kinema.analysis.declared import PerFrameAnalysis
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kinema.selection.atoms import AtomChoice
+    from kinema.model.selection.atoms import AtomChoice
     from kinema.trajectory import Trajectory
 
 __all__ = ["Gyration"]

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from kinema.base.errors import ArgumentError
 from kinema.base.values import dataclass
-from kinema.selection.atom_table import Atoms
-from kinema.selection.topology import Topology
+from kinema.model.atom_table import Atoms
+from kinema.model.topology import Topology
 
 __all__ = ["AtomsOf", "compare_atoms", "places_by_name"]
 

@@ -17,8 +17,8 @@ from kinema.base.printable import counted
 if TYPE_CHECKING:
     from kinema.analysis.base import Passes
     from kinema.analysis.declaration import Quantity
-    from kinema.selection.atoms import AtomChoice
-    from kinema.selection.frames import FrameSelection
+    from kinema.model.selection.atoms import AtomChoice
+    from kinema.model.selection.frames import FrameSelection
     from kinema.trajectory import Trajectory
 
 __all__ = ["TupleAnalysis", "groups_or_tuples", "named_dihedrals", "tuples_of"]
@@ -37,8 +37,8 @@ def tuples_of(
     trajectory: Trajectory, given: Mapping[str, Any], tuples: str, atoms_each: int, groups: Sequence[str] = ()
 ) -> NDArray[np.uint32]:
     """(n, atoms_each) atoms of an array of tuples, of a list of atom groups with as many atoms, or of `groups`."""
-    from kinema.selection.atom_tuples import atom_tuples
-    from kinema.selection.topology import is_atom_group
+    from kinema.model.selection.atom_tuples import atom_tuples
+    from kinema.model.topology import is_atom_group
 
     select_atoms(trajectory, None)
     if groups:
@@ -66,7 +66,7 @@ def named_dihedrals(
 ) -> tuple[NDArray[np.uint32], list[tuple[str, str]], list[str]]:
     """(n, 4) atoms of dihedral angles of residues, one name after the other; name and residue of each; notes."""
     from kinema.base.notes import collected
-    from kinema.selection.residue_dihedrals import residue_dihedrals, residue_labels
+    from kinema.model.selection.residue_dihedrals import residue_dihedrals, residue_labels
 
     selection = select_atoms(trajectory, select)
     with collected() as notes:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from kinema.analysis.base import Passes
-    from kinema.selection.atoms import AtomChoice
-    from kinema.selection.frames import FrameSelection
+    from kinema.model.selection.atoms import AtomChoice
+    from kinema.model.selection.frames import FrameSelection
     from kinema.storage.tables import Table
     from kinema.trajectory import Trajectory
 

@@ -20,12 +20,12 @@ from kinema.base.choices import MATCH, check_choice
 from kinema.base.errors import ArgumentError, FileNotFound, MemoryLimitError, OutOfRangeError
 from kinema.base.notes import emit
 from kinema.base.resources import default_memory
+from kinema.model.selection.atoms import Selection
+from kinema.model.topology import Topology, is_atom_group, is_universe
 from kinema.opening import open
-from kinema.selection.atoms import Selection
-from kinema.selection.bonds import Bonds, states_bonds
-from kinema.selection.broken import MoleculeSearch, bonds_for_a_look
-from kinema.selection.topology import Topology, is_atom_group, is_universe
 from kinema.trajectory import Trajectory
+from kinema.trajectory.bonds import Bonds, states_bonds
+from kinema.trajectory.broken_molecules import MoleculeSearch, bonds_for_a_look
 from kinema.trajectory.one_frame import OneFrame, cell_of
 from kinema.transforms.base import CENTERS, Transform
 

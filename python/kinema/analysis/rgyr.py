@@ -16,7 +16,7 @@ from kinema.analysis.declaration import MassWeights, Option, Quantity
 from kinema.analysis.declared import PerFrameAnalysis
 
 if TYPE_CHECKING:
-    from kinema.selection.atoms import AtomChoice
+    from kinema.model.selection.atoms import AtomChoice
     from kinema.trajectory import Trajectory
 
 __all__ = ["RadiusOfGyration"]

@@ -24,8 +24,8 @@ from kinema.execution.computation import SideBySide
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from kinema.selection.atoms import AtomChoice, Selection
-    from kinema.selection.frames import FrameSelection
+    from kinema.model.selection.atoms import AtomChoice, Selection
+    from kinema.model.selection.frames import FrameSelection
     from kinema.trajectory import Trajectory
 
 __all__ = ["RMSD"]

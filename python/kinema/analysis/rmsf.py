@@ -27,8 +27,8 @@ from kinema.storage.tables import Column, Table
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from kinema.selection.atoms import AtomChoice
-    from kinema.selection.frames import FrameSelection
+    from kinema.model.selection.atoms import AtomChoice
+    from kinema.model.selection.frames import FrameSelection
     from kinema.trajectory import Trajectory
 __all__ = ["RMSF"]
 

@@ -28,7 +28,7 @@ from typing import Any
 from kinema import _core
 from kinema.base.errors import ArgumentError, CorruptFileError, Error, WaitTimeoutError, from_os
 from kinema.cache.markers import Marker, Owner, read_marker
-from kinema.snapshot import FETCHED, NODE, PUBLISHED
+from kinema.model.snapshot import FETCHED, NODE, PUBLISHED
 from kinema.storage.signed_json import read_signed, write_signed
 
 __all__ = ["NodeFiles"]

@@ -9,8 +9,8 @@ import numpy as np
 from kinema.base.progress import ProgressChoice
 from kinema.cache.node_cache import NodeCacheChoice, node_cache_of
 from kinema.checking.problems import Problem
-from kinema.selection.broken import sampled_frames
 from kinema.storage.frame_checksums import FrameChecksums, checksums_of, load_checksums
+from kinema.trajectory.broken_molecules import sampled_frames
 
 __all__ = ["compare_checksums"]
 

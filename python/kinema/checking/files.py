@@ -24,15 +24,21 @@ from kinema.cache.node_cache import NodeCacheChoice
 from kinema.checking.headers import damaged_headers, header_problems, problems_between_parts
 from kinema.checking.motion import Motion, jumps
 from kinema.checking.problems import Problem, kind_of
-from kinema.frame import VECTOR_FIELDS
+from kinema.model.frame import VECTOR_FIELDS
+from kinema.model.selection.atoms import AtomChoice
+from kinema.model.selection.decoded_frames import Verdicts
+from kinema.model.selection.frames import FrameSelection
+from kinema.model.selection.readable_frames import (
+    DamagedFrame,
+    DecodedFrames,
+    decode_frames,
+    keep_verdicts,
+    not_finite_rows,
+)
 from kinema.opening import open
-from kinema.selection.atoms import AtomChoice
-from kinema.selection.bonds import bonds_of
-from kinema.selection.broken import BrokenMolecules, MoleculeSearch, sampled_frames
-from kinema.selection.frames import FrameSelection
-from kinema.selection.readable import DamagedFrame, DecodedFrames, decode_frames, keep_verdicts, not_finite_rows
-from kinema.selection.verdicts import Verdicts
 from kinema.trajectory import Trajectory
+from kinema.trajectory.bonds import bonds_of
+from kinema.trajectory.broken_molecules import BrokenMolecules, MoleculeSearch, sampled_frames
 
 __all__ = ["CheckReport", "check"]
 

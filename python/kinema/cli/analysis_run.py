@@ -26,8 +26,8 @@ from kinema.cli.analysis_options import (
 from kinema.cli.command_line import Command
 from kinema.cli.periodic.inputs import UnselectedInputs
 from kinema.cli.stopping import Terminated
-from kinema.selection.time_range import frames_between, frames_listed
 from kinema.storage.tables import PER_UNIT
+from kinema.trajectory.time_range import frames_between, frames_listed
 
 # coordinates are stored with three decimals of a nm, or better
 _DECIMALS = {"angstrom": 4, "nm": 5}

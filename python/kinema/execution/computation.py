@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from kinema import _core
     from kinema.execution.record import RunRecord
     from kinema.execution.results_file import ResultDataset
+    from kinema.model.selection.atoms import Selection
+    from kinema.model.selection.frames import FrameSelection
     from kinema.runners import Timings
     from kinema.runners.base import Rows
-    from kinema.selection.atoms import Selection
-    from kinema.selection.frames import FrameSelection
     from kinema.trajectory import Trajectory
 
 __all__ = ["Computation", "KernelResults", "Pass", "Passes", "Results", "ResultsOnRoot", "SideBySide"]

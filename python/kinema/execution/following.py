@@ -22,8 +22,8 @@ from kinema.execution.computation import Computation, Pass, Results
 from kinema.execution.record import RunRecord
 from kinema.execution.run import check_analyses, run, run_pass
 from kinema.following import Following
+from kinema.model.selection.frames import FrameSelection
 from kinema.runners import PassTimings, Timings
-from kinema.selection.frames import FrameSelection
 from kinema.trajectory import Trajectory
 
 __all__ = ["Choose", "follow"]

@@ -19,9 +19,9 @@ from kinema.execution.checkpoint.manager import CheckpointManager
 from kinema.execution.checkpoint.run_identity import items_of_pass, items_of_run
 from kinema.execution.computation import Computation
 from kinema.execution.results_file import ResultDataset, ResultFile, check_result_path
+from kinema.model.selection.frames import FrameSelection
 from kinema.runners import PieceLimit, Reduction
 from kinema.runners.base import Job
-from kinema.selection.frames import FrameSelection
 from kinema.storage.output_checks import check_not_input
 from kinema.storage.output_file import is_temporary_of
 

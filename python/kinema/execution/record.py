@@ -9,9 +9,9 @@ import numpy as np
 
 from kinema.base.values import dataclass
 from kinema.cache.counts import CacheCounts
+from kinema.model.selection.atoms import Selection
+from kinema.model.selection.frames import FrameSelection
 from kinema.runners import Timings
-from kinema.selection.atoms import Selection
-from kinema.selection.frames import FrameSelection
 from kinema.storage.provenance import now
 from kinema.trajectory import Trajectory
 

@@ -37,7 +37,7 @@ from kinema.base.errors import (
 from kinema.base.values import dataclass
 from kinema.execution.list_rows import ListRows
 from kinema.execution.result_arrays import ResultArray, ResultTable, from_h5py, opened
-from kinema.selection.frames import FrameSelection
+from kinema.model.selection.frames import FrameSelection
 from kinema.storage.output_checks import check_no_link, check_not_input, check_remade, is_stream
 from kinema.storage.output_file import OutputFile, publish
 

@@ -20,6 +20,7 @@ from kinema.base.values import dataclass
 from kinema.cache.counts import CacheCounts, counts_of_all
 from kinema.execution.computation import Computation, Pass, Passes, Results, ResultsOnRoot
 from kinema.execution.record import RunRecord
+from kinema.model.selection.frames import FrameChoice, FrameSelection
 from kinema.runners import (
     PassResult,
     PassTimings,
@@ -31,7 +32,6 @@ from kinema.runners import (
 )
 from kinema.runners.access import access_method
 from kinema.runners.base import PassRequest
-from kinema.selection.frames import FrameChoice, FrameSelection
 
 if TYPE_CHECKING:
     from kinema.execution.checkpoint import Checkpoint, CheckpointChoice
@@ -93,7 +93,7 @@ def run(
             if skip_damaged:
                 core = trajectory.core
                 threads = chosen_runner.local_threads(workers)
-                from kinema.selection.readable import decode_frames
+                from kinema.model.selection.readable_frames import decode_frames
 
                 decoded = decode_frames(core, chosen, workers=threads, memory=limit, progress=shown)
                 emit(decoded.notes())

@@ -15,7 +15,7 @@ from kinema.following.options import checked_options
 from kinema.following.patterns import GivenFiles
 from kinema.following.remembered import RememberedFrames, atoms_at_origin, is_blank
 from kinema.following.until import Until
-from kinema.frame import Block, Frame
+from kinema.model.frame import Block, Frame
 
 if TYPE_CHECKING:
     from kinema.trajectory import Trajectory

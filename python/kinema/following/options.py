@@ -13,7 +13,7 @@ from kinema.cache.waiting import POLL
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
-    from kinema.selection.atoms import AtomChoice
+    from kinema.model.selection.atoms import AtomChoice
 
 __all__ = ["FollowOptions", "checked_options"]
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.frame import VECTOR_FIELDS, Block
+from kinema.model.frame import VECTOR_FIELDS, Block
 
 __all__ = ["RememberedFrames", "atoms_at_origin", "is_blank"]
 

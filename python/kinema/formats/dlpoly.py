@@ -13,8 +13,8 @@ from kinema import _core
 from kinema.base.errors import ArgumentError
 from kinema.base.notes import emit
 from kinema.base.values import dataclass
-from kinema.selection.atom_table import Atoms
-from kinema.selection.topology import Topology
+from kinema.model.atom_table import Atoms
+from kinema.model.topology import Topology
 
 __all__ = ["DLPOLY", "DlpolyAtoms", "Kinds", "check_table", "has_atoms", "kinds_of", "labels_of", "of_own_atoms"]
 

@@ -27,7 +27,7 @@ from kinema.formats.compressed import refuse_compressed
 from kinema.formats.external_counts import COUNTED, Check, LineCount, count_frames, refuse_other_atoms
 from kinema.formats.external_frames import EXTERNAL, FrameReader, FrameRows, KnownCells, names_of, reader_class
 from kinema.formats.h5md.description import ABSENT, FORBIDDEN, FieldDescription, H5mdDescription, Quantity
-from kinema.selection.topology import BINARY, Topology
+from kinema.model.topology import BINARY, Topology
 
 __all__ = ["Describer", "ExternalOptions"]
 

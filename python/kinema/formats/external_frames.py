@@ -23,7 +23,7 @@ from kinema.base.printable import printable
 from kinema.base.values import dataclass
 from kinema.formats.h5md.description import Quantity
 from kinema.formats.registry import EXTERNAL_ENDINGS
-from kinema.selection.universe import import_mdanalysis
+from kinema.model.universe import import_mdanalysis
 
 __all__ = [
     "EXTERNAL",

@@ -23,9 +23,9 @@ from kinema.formats.whole_frames import (
     netcdf_header,
     write_frames,
 )
+from kinema.model.selection.frames import FrameSelection
+from kinema.model.selection.readable_frames import decode_frames
 from kinema.opening import open
-from kinema.selection.frames import FrameSelection
-from kinema.selection.readable import decode_frames
 from kinema.storage.output_checks import check_format, check_not_input, check_target
 from kinema.trajectory import Trajectory
 

@@ -14,7 +14,6 @@ from kinema.base.errors import ArgumentError
 from kinema.base.resources import worker_count
 from kinema.cache.counts import emit_troubles
 from kinema.cache.node_cache import NodeCache, NodeCacheChoice, node_cache_of
-from kinema.frame import VECTOR_FIELDS, float_name
 from kinema.ml.catalogue.catalogue import Catalogue
 from kinema.ml.dataset import Batch, Dataset, Extents, Reading, row_of
 from kinema.ml.labels import CatalogueNumbers, Table, atomic_numbers_of, label_values
@@ -23,8 +22,9 @@ from kinema.ml.processes import OfProcess
 from kinema.ml.sample_numbers import sample_numbers
 from kinema.ml.samples import Transform, transformed
 from kinema.ml.systems import CatalogueSystems, OpenTrajectories, System, systems_of
-from kinema.selection.atoms import AtomChoice
-from kinema.selection.frames import FrameSelection
+from kinema.model.frame import VECTOR_FIELDS, float_name
+from kinema.model.selection.atoms import AtomChoice
+from kinema.model.selection.frames import FrameSelection
 from kinema.trajectory import Trajectory
 
 __all__ = ["LAGGED", "FrameDataset"]

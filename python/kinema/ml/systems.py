@@ -19,10 +19,10 @@ from kinema.cache.trajectories import sized_for
 from kinema.ml.catalogue.catalogue import Catalogue
 from kinema.ml.catalogue.entry import Entry
 from kinema.ml.processes import file_pool
+from kinema.model.selection.atoms import AtomChoice
+from kinema.model.selection.frames import FrameSelection
+from kinema.model.snapshot import SentTrajectory, TrajectorySnapshot
 from kinema.opening import open as open_trajectory
-from kinema.selection.atoms import AtomChoice
-from kinema.selection.frames import FrameSelection
-from kinema.snapshot import SentTrajectory, TrajectorySnapshot
 from kinema.trajectory import Trajectory
 
 __all__ = ["CatalogueSystems", "OpenTrajectories", "System", "TrajectoryEntry", "systems_of"]

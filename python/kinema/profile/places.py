@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.selection.frames import FrameSelection
+from kinema.model.selection.frames import FrameSelection
 
 __all__ = ["Place", "Places"]
 

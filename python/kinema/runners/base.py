@@ -14,10 +14,10 @@ from kinema.base.progress import Report
 from kinema.base.resources import worker_count
 from kinema.base.timings import PassTimings
 from kinema.base.values import dataclass
+from kinema.model.selection.frames import FrameSelection
 from kinema.runners.access import access_method
 from kinema.runners.calls import CalledFunction, CallValues, InOrder, PlacedInOrder, Receive, Received
 from kinema.runners.reduction import Reduction
-from kinema.selection.frames import FrameSelection
 
 __all__ = ["Job", "PassRequest", "PassResult", "Rows", "Runner"]
 

@@ -11,7 +11,7 @@ from kinema import _core
 from kinema.base.errors import InternalError
 from kinema.base.progress import Report
 from kinema.base.values import dataclass
-from kinema.selection.frames import FrameSelection
+from kinema.model.selection.frames import FrameSelection
 
 __all__ = [
     "Leaves",

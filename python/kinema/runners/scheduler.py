@@ -10,10 +10,10 @@ from itertools import pairwise
 from kinema import _core
 from kinema.base.choices import SCHEDULE, Schedule, check_choice
 from kinema.base.errors import ArgumentError, InternalError
+from kinema.model.selection.frames import FrameSelection
 from kinema.runners.access import access_method
 from kinema.runners.base import Job, PassRequest
 from kinema.runners.reduction import Leaves, PieceLimit, Reduction
-from kinema.selection.frames import FrameSelection
 
 __all__ = [
     "DEFAULT_PIECES",

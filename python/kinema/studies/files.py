@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from kinema.base.errors import ArgumentError, Error, FileIOError, from_os
 from kinema.base.input_files import open_regular
 from kinema.base.notes import collected
+from kinema.model.universe import import_mdanalysis
 from kinema.opening import open as open_trajectory
-from kinema.selection.universe import import_mdanalysis
 from kinema.trajectory import Trajectory
 from kinema.writing.convert import convert
 

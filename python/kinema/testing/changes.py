@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 import kinema as kn
 from kinema.base.notes import collected
-from kinema.frame import WORKING_MEMORY, frame_bytes
+from kinema.model.frame import WORKING_MEMORY, frame_bytes
 from kinema.testing.amounts import each
 from kinema.testing.keepers import settle
 from kinema.testing.synthetic import random_walk

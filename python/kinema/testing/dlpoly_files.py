@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.frame import VECTOR_FIELDS
+from kinema.model.frame import VECTOR_FIELDS
 
 __all__ = ["DL_POLY_3", "DL_POLY_4", "general", "history_bytes", "unformatted_bytes", "write_history"]
 

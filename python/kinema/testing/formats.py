@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import kinema as kn
-from kinema.frame import WORKING_MEMORY, frame_bytes
+from kinema.model.frame import WORKING_MEMORY, frame_bytes
 from kinema.opening import files_stay
 from kinema.testing.amounts import each
 from kinema.testing.changes import ChangedFileTests

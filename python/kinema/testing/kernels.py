@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.selection.frames import FrameSelection
+from kinema.model.selection.frames import FrameSelection
 from kinema.testing.synthetic import random_walk
 from kinema.testing.writers import write_dcd
 

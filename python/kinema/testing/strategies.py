@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from kinema.selection.atom_table import COLUMNS, TUPLES, Atoms
+from kinema.model.atom_table import COLUMNS, TUPLES, Atoms
 from kinema.testing.synthetic import Synthetic, synthetic
 
 __all__ = ["atom_choices", "atom_tables", "frame_choices", "trajectories"]

@@ -14,8 +14,8 @@ from kinema.base.printable import html_table
 from kinema.base.resources import worker_count
 from kinema.base.timings import Timings
 from kinema.formats import h5md
-from kinema.selection.atom_table import Atoms
-from kinema.selection.topology import Topology
+from kinema.model.atom_table import Atoms
+from kinema.model.topology import Topology
 from kinema.trajectory.files import OpenedFiles
 
 if TYPE_CHECKING:

@@ -23,10 +23,10 @@ from kinema.base.timings import Timings
 from kinema.cache.counts import emit_troubles
 from kinema.following.patterns import GivenFiles
 from kinema.formats import h5md
-from kinema.frame import Gap, Part, notes_of
-from kinema.selection.frames import FrameChoice, FrameSelection, resolve, resolve_run
-from kinema.selection.topology import Topology
-from kinema.snapshot import TrajectorySnapshot, opened_again
+from kinema.model.frame import Gap, Part, notes_of
+from kinema.model.selection.frames import FrameChoice, FrameSelection, resolve, resolve_run
+from kinema.model.snapshot import TrajectorySnapshot, opened_again
+from kinema.model.topology import Topology
 
 if TYPE_CHECKING:
     from kinema.storage.frame_checksums import StoredChecksums

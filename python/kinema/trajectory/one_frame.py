@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.base.errors import ArgumentError
-from kinema.frame import VECTOR_FIELDS
-from kinema.selection.frames import FrameSelection
+from kinema.model.frame import VECTOR_FIELDS
+from kinema.model.selection.frames import FrameSelection
 
 __all__ = ["OneFrame", "cell_of", "has_vector"]
 

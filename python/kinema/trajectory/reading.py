@@ -14,7 +14,7 @@ from kinema.base.errors import ArgumentError
 from kinema.base.prefetch import prefetched
 from kinema.base.resources import parse_memory, worker_count
 from kinema.base.timings import Timings
-from kinema.frame import (
+from kinema.model.frame import (
     VECTOR_FIELDS,
     WORKING_MEMORY,
     Block,
@@ -24,10 +24,10 @@ from kinema.frame import (
     float_name,
     frame_bytes,
 )
-from kinema.selection import atoms as selection
-from kinema.selection.atoms import AtomChoice, Selection
-from kinema.selection.frames import FrameChoice, FrameSelection
-from kinema.selection.gromacs_index import group_of_file
+from kinema.model.selection import atoms as selection
+from kinema.model.selection.atoms import AtomChoice, Selection
+from kinema.model.selection.frames import FrameChoice, FrameSelection
+from kinema.model.selection.gromacs_index import group_of_file
 from kinema.trajectory.description import TrajectoryDescription
 from kinema.transforms.base import check_not_last
 

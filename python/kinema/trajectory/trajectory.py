@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Unpack
 
 from kinema.base.errors import ArgumentError
-from kinema.frame import Frame
+from kinema.model.frame import Frame
 from kinema.trajectory.reading import TrajectoryReading
 from kinema.transforms.base import Transform, check_not_last
 

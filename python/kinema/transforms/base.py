@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from kinema import _core
 from kinema.base.errors import ArgumentError
-from kinema.selection.atoms import Selection
+from kinema.model.selection.atoms import Selection
 
 if TYPE_CHECKING:
-    from kinema.selection.topology import Topology
+    from kinema.model.topology import Topology
     from kinema.trajectory import Trajectory
     from kinema.trajectory.files import OpenedFiles
 

@@ -10,8 +10,8 @@ import numpy as np
 from kinema import _core
 from kinema.analysis.arguments import describe
 from kinema.base.errors import ArgumentError
-from kinema.selection.atoms import AtomChoice
-from kinema.selection.bonds import is_of_any_atoms
+from kinema.model.selection.atoms import AtomChoice
+from kinema.trajectory.bonds import is_of_any_atoms
 from kinema.transforms.base import Transform, names_by_words, words_of
 from kinema.transforms.order import check_order
 from kinema.transforms.wrapping import NO_GROUP, check_labels_unwrapped, labels_of, masses_of

@@ -15,7 +15,7 @@ import numpy as np
 from kinema import _core
 from kinema.analysis.arguments import describe
 from kinema.base.errors import ArgumentError
-from kinema.selection.atoms import AtomChoice
+from kinema.model.selection.atoms import AtomChoice
 from kinema.transforms.base import Transform
 from kinema.transforms.first_passes.kinds import EdgeSums
 from kinema.transforms.first_passes.making import note_long_step, stations_of

@@ -14,8 +14,8 @@ from kinema import _core
 from kinema.base.code_identity import code_digest
 from kinema.base.errors import ArgumentError
 from kinema.base.serialisation import serialize
-from kinema.frame import VECTOR_FIELDS, Frame
-from kinema.selection.atoms import AtomChoice, Selection
+from kinema.model.frame import VECTOR_FIELDS, Frame
+from kinema.model.selection.atoms import AtomChoice, Selection
 from kinema.transforms.base import Transform, names_by_words, words_of
 
 if TYPE_CHECKING:

@@ -18,12 +18,12 @@ from kinema.analysis.arguments import describe
 from kinema.base.choices import CENTERS_OF, check_choice
 from kinema.base.errors import ArgumentError
 from kinema.base.notes import emit
-from kinema.selection.atom_table import Atoms
-from kinema.selection.atoms import AtomChoice
-from kinema.selection.bonds import bonds_of, first_atoms
-from kinema.selection.broken import NobodyLooked, find_broken
-from kinema.selection.compounds import divided, marks_of
-from kinema.selection.topology import Topology
+from kinema.model.atom_table import Atoms
+from kinema.model.selection.atoms import AtomChoice
+from kinema.model.selection.compounds import divided, marks_of
+from kinema.model.topology import Topology
+from kinema.trajectory.bonds import bonds_of, first_atoms
+from kinema.trajectory.broken_molecules import NobodyLooked, find_broken
 from kinema.transforms.base import CENTERS, Transform
 from kinema.transforms.order import check_order, check_unwrapped_together
 

@@ -16,7 +16,7 @@ from kinema.base.errors import ArgumentError, CorruptFileError
 from kinema.base.notes import emit
 from kinema.formats.external import Describer, ExternalOptions
 from kinema.formats.external_frames import EXTERNAL, names_of, reader_class
-from kinema.snapshot import fresh_recipe
+from kinema.model.snapshot import fresh_recipe
 
 if TYPE_CHECKING:
     from kinema.formats.h5md import H5mdOptions

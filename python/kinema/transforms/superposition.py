@@ -21,8 +21,8 @@ from kinema.analysis.reference import Reference, note_free_rotation
 from kinema.base.choices import check_choice
 from kinema.base.errors import ArgumentError
 from kinema.base.notes import emit
-from kinema.selection.atoms import AtomChoice
-from kinema.selection.broken import broken_notes
+from kinema.model.selection.atoms import AtomChoice
+from kinema.trajectory.broken_molecules import broken_notes
 from kinema.transforms.base import Transform, names_by_words, words_of
 from kinema.transforms.first_passes.kinds import Rotations
 from kinema.transforms.first_passes.making import stations_of

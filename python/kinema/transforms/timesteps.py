@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.base.errors import ArgumentError
-from kinema.frame import VECTOR_FIELDS
-from kinema.selection.topology import Topology
-from kinema.selection.universe import import_mdanalysis
+from kinema.model.frame import VECTOR_FIELDS
+from kinema.model.topology import Topology
+from kinema.model.universe import import_mdanalysis
 from kinema.trajectory import Trajectory
 from kinema.trajectory.one_frame import OneFrame, cell_of, has_vector
 from kinema.transforms.base import Transform

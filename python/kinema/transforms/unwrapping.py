@@ -19,9 +19,9 @@ from kinema.analysis.reference import Reference
 from kinema.base.choices import NOJUMP_COUNT, check_choice
 from kinema.base.errors import ArgumentError
 from kinema.base.notes import emit
-from kinema.selection.atoms import AtomChoice, Selection
-from kinema.selection.bonds import bonds_of, first_atoms
-from kinema.selection.frames import FrameSelection
+from kinema.model.selection.atoms import AtomChoice, Selection
+from kinema.model.selection.frames import FrameSelection
+from kinema.trajectory.bonds import bonds_of, first_atoms
 from kinema.transforms.base import Transform
 from kinema.transforms.clustering import Cluster
 from kinema.transforms.first_passes.base import Stations

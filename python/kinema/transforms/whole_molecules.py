@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from kinema import _core
 from kinema.analysis.arguments import describe
 from kinema.base.notes import emit
-from kinema.selection.atoms import AtomChoice
-from kinema.selection.bonds import bonds_of, is_of_any_atoms
+from kinema.model.selection.atoms import AtomChoice
+from kinema.trajectory.bonds import bonds_of, is_of_any_atoms
 from kinema.transforms.base import Transform, names_by_words, words_of
 from kinema.transforms.order import check_order
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from kinema.base.errors import ArgumentError
 from kinema.base.notes import emit
-from kinema.selection.atoms import Selection
-from kinema.selection.bonds import GUESS, bonds_of, first_atoms
+from kinema.model.selection.atoms import Selection
+from kinema.trajectory.bonds import GUESS, bonds_of, first_atoms
 from kinema.transforms.base import Transform
 from kinema.transforms.centering import center
 from kinema.transforms.clustering import cluster

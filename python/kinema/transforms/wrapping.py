@@ -13,8 +13,8 @@ from kinema.analysis.arguments import describe
 from kinema.base.choices import UNIT_CELLS, check_choice
 from kinema.base.errors import ArgumentError
 from kinema.base.notes import emit
-from kinema.selection.atoms import AtomChoice
-from kinema.selection.bonds import bonds_of, first_atoms, is_of_any_atoms
+from kinema.model.selection.atoms import AtomChoice
+from kinema.trajectory.bonds import bonds_of, first_atoms, is_of_any_atoms
 from kinema.transforms.base import Transform, names_by_words, words_of
 from kinema.transforms.order import check_order, check_unwrapped_together
 

@@ -20,7 +20,7 @@ from kinema._core import formats
 from kinema.base.choices import check_text, renamed
 from kinema.base.errors import ArgumentError, FileNotFound, UnsupportedFormatError, missing_package
 from kinema.base.notes import emit
-from kinema.frame import Block, Frame
+from kinema.model.frame import Block, Frame
 from kinema.storage.output_checks import is_stream
 from kinema.writing.frames import FrameArrays, frames_of
 

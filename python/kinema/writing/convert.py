@@ -24,12 +24,12 @@ from kinema.base.progress import ProgressChoice
 from kinema.base.resources import parse_memory
 from kinema.execution.checkpoint import Checkpoint, CheckpointChoice
 from kinema.formats.h5md.write.options import whole_number
-from kinema.frame import VECTOR_FIELDS
+from kinema.model.frame import VECTOR_FIELDS
+from kinema.model.selection.atoms import AtomChoice
+from kinema.model.selection.frames import FrameChoice
+from kinema.model.selection.readable_frames import decode_frames
 from kinema.runners import Runner, choose_runner
 from kinema.runners.workers import CallWorkers
-from kinema.selection.atoms import AtomChoice
-from kinema.selection.frames import FrameChoice
-from kinema.selection.readable import decode_frames
 from kinema.storage.output_checks import check_not_input, check_target
 from kinema.storage.output_file import OutputFile
 from kinema.storage.provenance import Input, Provenance

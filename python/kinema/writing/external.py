@@ -20,10 +20,10 @@ from kinema import _core
 from kinema.base.errors import ArgumentError, UnsupportedFormatError, from_os
 from kinema.formats.h5md.read.row_readers import from_lengths_and_angles
 from kinema.formats.h5md.write.options import whole_number
+from kinema.model.atom_table import Atoms
+from kinema.model.topology import is_atom_group
+from kinema.model.universe import import_mdanalysis, universe_of
 from kinema.opening import topology_of
-from kinema.selection.atom_table import Atoms
-from kinema.selection.topology import is_atom_group
-from kinema.selection.universe import import_mdanalysis, universe_of
 from kinema.storage.output_checks import check_no_link, check_not_input, check_target, open_temporary
 from kinema.storage.output_file import OutputFile, publish
 from kinema.writing.base import Writer

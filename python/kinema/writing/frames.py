@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from kinema import _core
 from kinema.base.errors import ArgumentError, UnsupportedFormatError
-from kinema.frame import VECTOR_FIELDS, Block, Frame
+from kinema.model.frame import VECTOR_FIELDS, Block, Frame
 
 __all__ = [
     "AnnouncedRows",

@@ -33,9 +33,9 @@ from kinema.formats.h5md.write.options import (
 )
 from kinema.formats.h5md.write.particles_group import TrajectoryGroup
 from kinema.formats.h5md.write.units import FileUnits
+from kinema.model.atom_table import Atoms
+from kinema.model.topology import Topology, is_atom_group
 from kinema.opening import topology_of
-from kinema.selection.atom_table import Atoms
-from kinema.selection.topology import Topology, is_atom_group
 from kinema.storage.hdf5.filters import Compression
 from kinema.storage.hdf5.output import LIBVER, GrowingFile, NewFile, OutputPart, OutputPartFile, damaged_file_errors
 from kinema.storage.hdf5.rounding import NOT_COMPRESSED

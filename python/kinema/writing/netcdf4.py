@@ -20,7 +20,7 @@ from kinema.formats.h5md.write.options import field_names, float_type, whole_num
 from kinema.formats.netcdf4.append import ExistingNetcdf
 from kinema.formats.netcdf4.conventions import convention_named
 from kinema.formats.netcdf4.write import FrameVariables, NetcdfOptions, check_first, create, label_losses, notes_of
-from kinema.selection.atom_table import Atoms
+from kinema.model.atom_table import Atoms
 from kinema.storage.hdf5.filters import Compression
 from kinema.storage.hdf5.output import GrowingFile, NewFile, damaged_file_errors
 from kinema.storage.hdf5.storage import CHUNK_BYTES, Layout

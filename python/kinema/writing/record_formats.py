@@ -10,8 +10,8 @@ from numpy.typing import DTypeLike
 
 from kinema.base.errors import ArgumentError
 from kinema.formats.dlpoly import labels_of
-from kinema.frame import float_name
-from kinema.selection.atom_table import Atoms
+from kinema.model.atom_table import Atoms
+from kinema.model.frame import float_name
 from kinema.writing.records import RecordWriter, vector_names
 
 __all__ = ["ConfigWriter", "DcdWriter", "HistoryWriter", "NetcdfWriter", "TrrWriter", "XtcWriter"]

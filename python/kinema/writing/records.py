@@ -18,7 +18,7 @@ from kinema.base.errors import ArgumentError, Error, UnsupportedFormatError, fro
 from kinema.base.notes import collected
 from kinema.base.resources import worker_count
 from kinema.formats.h5md.write.options import whole_number
-from kinema.frame import VECTOR_FIELDS
+from kinema.model.frame import VECTOR_FIELDS
 from kinema.storage.output_checks import check_target
 from kinema.storage.output_file import OutputFile, lock_alone, publish, write_index
 from kinema.writing.base import Writer

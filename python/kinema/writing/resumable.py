@@ -26,8 +26,8 @@ from kinema.execution.checkpoint.counted import Run
 from kinema.execution.checkpoint.file import Checkpoint, IdentityItem, load
 from kinema.execution.checkpoint.identity_items import array, digest_of, item_of_frames, items_of_files, plain
 from kinema.execution.checkpoint.manager import CheckpointManager
-from kinema.selection.atom_table import Atoms
-from kinema.selection.frames import FrameSelection
+from kinema.model.atom_table import Atoms
+from kinema.model.selection.frames import FrameSelection
 from kinema.storage.hdf5.output import OutputPart
 from kinema.storage.output_checks import check_not_input
 from kinema.storage.output_file import OutputFile, is_temporary_of, publish, write_index

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import kinema as kn
 from kinema.formats.h5md import H5mdOptions, atoms_of
-from kinema.selection.topology import Topology
+from kinema.model.topology import Topology
 from kinema.testing import atom_tables
 from kinema.testing.h5md_files import CASES, add_element, start_h5md, walk, write_gromacs_topology
 

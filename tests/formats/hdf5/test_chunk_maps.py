@@ -21,7 +21,7 @@ import pytest
 
 import kinema as kn
 from kinema.formats import h5md
-from kinema.snapshot import TrajectorySnapshot
+from kinema.model.snapshot import TrajectorySnapshot
 from kinema.storage.hdf5 import chunk_maps, chunks
 from kinema.storage.hdf5.chunk_maps import FEWEST_CHUNKS
 from kinema.testing.h5md_files import write_small_chunks

@@ -14,7 +14,7 @@ import pytest
 
 import kinema as kn
 from kinema.base.errors import CorruptFileError, UnsupportedFormatError
-from kinema.snapshot import SentTrajectory, TrajectorySnapshot
+from kinema.model.snapshot import SentTrajectory, TrajectorySnapshot
 from kinema.storage.hdf5.chunk_index import lookup3
 from kinema.storage.hdf5.trust import verdicts
 from kinema.testing.h5md_files.building import add_element, start_h5md

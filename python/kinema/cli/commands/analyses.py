@@ -115,7 +115,7 @@ def _run(
 ) -> None:
     """Opens the files, makes the analysis and runs it; `given` has the groups of options, and each own one."""
     from kinema.cli.analysis_run import open_inputs, run
-    from kinema.selection.atom_tuples import read_atom_tuples
+    from kinema.model.selection.atom_tuples import read_atom_tuples
 
     written = {one.name: given.pop(_name(one.flag)) for one in arguments}
     groups = {one.name: given.pop(_name(one.option.by_group)) for one in arguments if one.option.by_group}

@@ -9,7 +9,7 @@ from kinema.base.printable import printable
 from kinema.cli import options
 from kinema.cli.analysis_options import Opened, TrajectoryFiles, takes_groups
 from kinema.cli.command_line import Command
-from kinema.frame import Part
+from kinema.model.frame import Part
 
 
 @takes_groups

@@ -73,7 +73,7 @@ class _Chosen:
 
 def _chosen(traj: Any, selection: Any) -> _Chosen:
     from kinema import _core
-    from kinema.selection.frames import FrameSelection
+    from kinema.model.selection.frames import FrameSelection
 
     read = 0
     # other fields may have been written at other strides

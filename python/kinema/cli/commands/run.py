@@ -194,7 +194,7 @@ def _value(argument: Any, given: Any, trajectory: "kn.Trajectory", job: "Job") -
     from pathlib import Path
 
     from kinema.base.errors import ArgumentError
-    from kinema.selection.atom_tuples import read_atom_tuples
+    from kinema.model.selection.atom_tuples import read_atom_tuples
 
     if argument.kind == "list of atoms":
         index_file = job.trajectory.get("index_file")

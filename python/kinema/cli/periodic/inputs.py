@@ -9,7 +9,7 @@ from kinema.cli.analysis_options import TrajectoryFiles
 from kinema.cli.periodic import options as periodic
 
 if TYPE_CHECKING:
-    from kinema.selection.atoms import Selection
+    from kinema.model.selection.atoms import Selection
     from kinema.trajectory import Trajectory
 
 __all__ = ["Inputs", "UnselectedInputs"]
@@ -90,7 +90,7 @@ class UnselectedInputs(TrajectoryFiles):
         not_a_group = ""
         try:
             if self.index_file is not None:
-                from kinema.selection.gromacs_index import read_groups
+                from kinema.model.selection.gromacs_index import read_groups
 
                 if text in read_groups(str(self.index_file)):
                     return trajectory.select(index_file=str(self.index_file), group=text)

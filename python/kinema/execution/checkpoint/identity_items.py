@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.execution.checkpoint.file import IdentityItem
-from kinema.selection.frames import FrameSelection
+from kinema.model.selection.frames import FrameSelection
 from kinema.trajectory import Trajectory
 
 __all__ = ["array", "digest_of", "item_of_frames", "items_of_files", "items_of_transform", "items_of_value", "plain"]

@@ -18,8 +18,8 @@ from kinema.execution.checkpoint.identity_items import (
     plain,
 )
 from kinema.execution.computation import Computation
+from kinema.model.selection.frames import FrameSelection
 from kinema.runners.base import Job
-from kinema.selection.frames import FrameSelection
 
 __all__ = ["items_of_pass", "items_of_run"]
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kinema.formats.h5md.read.atoms import H5mdAtoms
     from kinema.formats.h5md.read.groups import GroupSummary
     from kinema.formats.h5md.read.observables import Observables
-    from kinema.selection.atom_table import Atoms
+    from kinema.model.atom_table import Atoms
 
 __all__ = [
     "FieldDescription",

@@ -19,7 +19,7 @@ from kinema.formats.h5md.write.series import Series
 from kinema.formats.netcdf4.atoms import NAMES, NUMBERS
 from kinema.formats.netcdf4.conventions import AMBER, ANGLES, LENGTHS, VECTORS, Convention
 from kinema.formats.netcdf4.structure import FILL, Structure
-from kinema.selection.atom_table import Atoms
+from kinema.model.atom_table import Atoms
 from kinema.storage.hdf5.storage import Layout, series_storage
 from kinema.writing.frames import FrameArrays, check_cells_kept, check_rising, check_times_kept, counted_steps
 

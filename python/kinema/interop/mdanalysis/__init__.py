@@ -4,7 +4,7 @@ Importing it imports MDAnalysis and registers the format "KINEMA" there, to read
 readers are replaced by `install()` only.
 """
 
-from kinema.selection.universe import import_mdanalysis
+from kinema.model.universe import import_mdanalysis
 
 # before any module here imports a part of it
 import_mdanalysis()

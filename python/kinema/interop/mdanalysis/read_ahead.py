@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from kinema import _core
 from kinema.base.notes import emit
 from kinema.base.prefetch import Prefetcher
-from kinema.frame import frame_bytes
-from kinema.selection.frames import FrameSelection
+from kinema.model.frame import frame_bytes
+from kinema.model.selection.frames import FrameSelection
 
 __all__ = ["ReadAhead", "dimensions"]
 

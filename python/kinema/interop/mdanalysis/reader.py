@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from kinema.base.errors import ArgumentError
 from kinema.base.input_files import file_names, is_hdf5
 from kinema.base.resources import parse_memory
-from kinema.frame import VECTOR_FIELDS
 from kinema.interop.mdanalysis.read_ahead import BLOCK_MEMORY, ReadAhead
 from kinema.interop.mdanalysis.reader_arguments import (
     check_parallel,
@@ -29,8 +28,9 @@ from kinema.interop.mdanalysis.reader_arguments import (
     units_of,
 )
 from kinema.interop.mdanalysis.recorded import RecordedValues
+from kinema.model.frame import VECTOR_FIELDS
+from kinema.model.selection.frames import FrameSelection
 from kinema.opening import open as open_trajectory
-from kinema.selection.frames import FrameSelection
 from kinema.trajectory import Trajectory
 from kinema.transforms.base import Transform
 from kinema.transforms.timesteps import BoundTransform, FrameOfFile, bound_to, changed, universe_of_timestep

@@ -33,10 +33,10 @@ from kinema.formats.h5md.read.atoms import H5mdAtoms
 from kinema.ml.catalogue.descriptions import can_be_kept, pack_description, unpack_description
 from kinema.ml.catalogue.packing import Packer, Unpacker
 from kinema.ml.mdcath import MdcathTrajectory
+from kinema.model.selection.frames import FrameSelection
+from kinema.model.snapshot import TrajectorySnapshot
+from kinema.model.topology import Topology
 from kinema.opening import topology_of
-from kinema.selection.frames import FrameSelection
-from kinema.selection.topology import Topology
-from kinema.snapshot import TrajectorySnapshot
 from kinema.storage.output_file import write_index
 from kinema.trajectory import Trajectory
 

@@ -26,10 +26,10 @@ from kinema.ml.labels import Table, read_table
 from kinema.ml.splits import DataSplit
 from kinema.ml.stored_samples import LIST_OF_FILES
 from kinema.ml.systems import TrajectoryEntry
+from kinema.model.selection.atoms import AtomChoice
+from kinema.model.selection.frames import FrameChoice, resolve_run
 from kinema.opening import open as open_trajectory
 from kinema.runners import Runner, choose_runner
-from kinema.selection.atoms import AtomChoice
-from kinema.selection.frames import FrameChoice, resolve_run
 from kinema.storage.output_checks import check_not_input, check_target, is_stream
 from kinema.storage.output_file import OutputFile, whole_folder
 from kinema.trajectory import Trajectory

@@ -22,13 +22,13 @@ from kinema.base.resources import LEAST_MEMORY, worker_count
 from kinema.base.serialisation import serialize
 from kinema.base.timings import PassTimings, TaskTimes, block_column, by_worker, processed_again
 from kinema.cache.counts import add_counts
+from kinema.model.snapshot import TrajectorySnapshot
 from kinema.runners.base import PassRequest, PassResult, Runner
 from kinema.runners.calls import CalledFunction, CallValues, InOrder, Received, unpacked_value
 from kinema.runners.local.worker import WorkerSetup
 from kinema.runners.reduction import Leaves, Reduction, describe_piece, insert_nodes
 from kinema.runners.scheduler import SchedulePolicy, Scheduler
 from kinema.runners.worker_timer import WorkerTimer, pass_timings
-from kinema.snapshot import TrajectorySnapshot
 
 try:
     from distributed import Client

@@ -23,12 +23,12 @@ from kinema.base.serialisation import serialize_error
 from kinema.base.timings import block_column
 from kinema.base.tracing.recording import TraceOfRun
 from kinema.cache.counts import SentCounts, take_counts
+from kinema.model.snapshot import TrajectorySnapshot
 from kinema.runners.base import Job
 from kinema.runners.calls import CalledFunction
 from kinema.runners.local.interpreter import ignore_job_signals
 from kinema.runners.reduction import Leaves, SerializedNode, serialize_nodes
 from kinema.runners.scheduler import WorkPlan
-from kinema.snapshot import TrajectorySnapshot
 
 __all__ = [
     "Begin",

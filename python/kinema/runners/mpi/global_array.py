@@ -19,8 +19,8 @@ from mpi4py import MPI
 from numpy.typing import DTypeLike, NDArray
 
 from kinema.base.errors import ArgumentError, MemoryLimitError, OutOfRangeError, WorkerError
+from kinema.model.selection.frames import FrameSelection
 from kinema.runners.mpi.communicator import Ranks, sleep_between
-from kinema.selection.frames import FrameSelection
 
 __all__ = ["FreeRows", "GlobalArray", "GlobalRows", "pack_arrays", "unpack_arrays"]
 

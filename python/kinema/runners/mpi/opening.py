@@ -12,11 +12,11 @@ import numpy as np
 from mpi4py import MPI
 from numpy.typing import NDArray
 
+from kinema.model.snapshot import TrajectorySnapshot
 from kinema.runners.access import access_method
 from kinema.runners.mpi.communicator import Ranks, RemoteError
 from kinema.runners.mpi.node_memory import NodeBytes
 from kinema.runners.mpi.reading import RankReader, rank_reader
-from kinema.snapshot import TrajectorySnapshot
 from kinema.trajectory import Trajectory
 
 __all__ = ["OpenedTrajectory", "broadcast_opened", "open_on_ranks", "receive_opened"]

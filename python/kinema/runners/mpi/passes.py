@@ -17,6 +17,7 @@ from mpi4py import MPI
 from kinema import _core
 from kinema.base.errors import Error
 from kinema.base.timings import block_column
+from kinema.model.snapshot import TrajectorySnapshot
 from kinema.runners import stalls
 from kinema.runners.base import Job, Rows
 from kinema.runners.mpi.communicator import Ranks, RemoteError
@@ -26,7 +27,6 @@ from kinema.runners.mpi.session import RunSnapshot
 from kinema.runners.reduction import Leaves, PieceLimit, SerializedNode, frames_in, serialize_nodes
 from kinema.runners.scheduler import RateEstimate, Scheduler, WorkPlan
 from kinema.runners.worker_timer import WorkerTimer
-from kinema.snapshot import TrajectorySnapshot
 
 __all__ = [
     "PASS_END",

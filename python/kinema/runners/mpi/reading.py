@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
+from kinema.model.snapshot import TrajectorySnapshot
 from kinema.runners.access import AccessMethod
 from kinema.runners.mpi.communicator import Ranks
-from kinema.snapshot import TrajectorySnapshot
 
 __all__ = ["RankReader", "rank_reader", "reading"]
 

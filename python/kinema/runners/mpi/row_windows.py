@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.base.errors import ArgumentError, InternalError
+from kinema.model.selection.frames import FrameSelection
 from kinema.runners.base import Rows
 from kinema.runners.mpi.global_array import GlobalArray, GlobalRows, Name
 from kinema.runners.mpi.session import MPISession
 from kinema.runners.worker_timer import WorkerTimer
-from kinema.selection.frames import FrameSelection
 
 __all__ = ["RowsOfPass"]
 

@@ -39,6 +39,7 @@ except ImportError as missing:
         "for the MPI of the site, 'kinema[mpi-local]' for one of its own"
     ) from None
 
+from kinema.model.snapshot import TrajectorySnapshot
 from kinema.runners.mpi.communicator import RemoteError, check_communicator, check_size, signal_code
 from kinema.runners.mpi.global_array import FreeRows, GlobalArray, pack_arrays, unpack_arrays
 from kinema.runners.mpi.indexing import SMALLEST, FindFrames, find_frames, search
@@ -57,7 +58,6 @@ from kinema.runners.mpi.remote_call import (
 from kinema.runners.mpi.root import RootRank
 from kinema.runners.mpi.row_windows import RowsOfPass
 from kinema.runners.mpi.session import MPISession, RunEnded, Shutdown
-from kinema.snapshot import TrajectorySnapshot
 
 __all__ = ["MPIRunner"]
 

@@ -10,11 +10,11 @@ from mpi4py import MPI
 from numpy.typing import NDArray
 
 from kinema.base.errors import InternalError
+from kinema.model.selection.frames import FrameSelection
+from kinema.model.snapshot import TrajectorySnapshot
 from kinema.runners.mpi.communicator import Ranks, RemoteError
 from kinema.runners.mpi.global_array import GlobalRows
 from kinema.runners.mpi.node_memory import NodeBytes
-from kinema.selection.frames import FrameSelection
-from kinema.snapshot import TrajectorySnapshot
 
 __all__ = ["MPISession", "RunEnded", "RunSnapshot", "Shutdown"]
 

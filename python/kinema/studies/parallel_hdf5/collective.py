@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from kinema import _core
 from kinema.base.errors import ArgumentError, CancelledError, InternalError
 from kinema.base.input_files import check_regular
+from kinema.model.snapshot import TrajectorySnapshot
 from kinema.runners.access import AccessMethod
 from kinema.runners.mpi.communicator import Ranks, RemoteError, sleep_between
 from kinema.runners.mpi.reading import RankReader
-from kinema.snapshot import TrajectorySnapshot
 from kinema.studies.parallel_hdf5.datasets import (
     MpioFiles,
     MpioSet,

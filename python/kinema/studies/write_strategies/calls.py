@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from mpi4py import MPI
 
-from kinema.selection.atom_table import Atoms
+from kinema.model.atom_table import Atoms
 from kinema.studies.write_strategies.binary import BinaryRecords
 from kinema.studies.write_strategies.design import KINDS
 from kinema.studies.write_strategies.pyrochlore import NAMES, OwnAtoms, Pyrochlore

@@ -19,11 +19,11 @@ from kinema import _core
 from kinema.base.errors import ArgumentError
 from kinema.base.resources import default_memory, parse_memory
 from kinema.execution.computation import Computation, Pass, Passes, Results
-from kinema.selection.frames import FrameSelection
+from kinema.model.selection.frames import FrameSelection
 
 if TYPE_CHECKING:
     from kinema.execution.checkpoint import Checkpoint
-    from kinema.selection.atoms import Selection
+    from kinema.model.selection.atoms import Selection
     from kinema.trajectory import Trajectory
 
 __all__ = ["FirstPass", "Stations", "checkpoint_beside"]

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.selection.frames import FrameSelection
+from kinema.model.selection.frames import FrameSelection
 from kinema.transforms.first_passes.base import FirstPass
 
 if TYPE_CHECKING:
-    from kinema.selection.atoms import Selection
+    from kinema.model.selection.atoms import Selection
     from kinema.trajectory import Trajectory
 
 __all__ = ["KINDS", "EdgeSums", "JumpCounts", "Rotations"]

@@ -13,7 +13,7 @@ from kinema.base.errors import ArgumentError
 from kinema.base.notes import collected, emit
 from kinema.base.printable import counted
 from kinema.base.progress import ProgressChoice
-from kinema.frame import VECTOR_FIELDS
+from kinema.model.frame import VECTOR_FIELDS
 from kinema.runners.workers import CallWorkers
 from kinema.writing.conversion.compare import Verification
 from kinema.writing.conversion.frames import SourceFrames

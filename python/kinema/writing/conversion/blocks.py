@@ -23,9 +23,9 @@ from kinema.execution.checkpoint.file import IdentityItem
 from kinema.formats.h5md.write.options import bound_of
 from kinema.formats.h5md.write.series import buffered_rows
 from kinema.formats.h5md.write.units import LENGTHS, FileUnits
-from kinema.frame import WORKING_MEMORY, block_length, frame_bytes
+from kinema.model.frame import WORKING_MEMORY, block_length, frame_bytes
+from kinema.model.selection.frames import FrameSelection
 from kinema.runners.workers import CallWorkers
-from kinema.selection.frames import FrameSelection
 from kinema.storage.hdf5.filters import Compression
 from kinema.storage.hdf5.output import OutputPart
 from kinema.storage.hdf5.storage import CHUNK_BYTES, Layout

@@ -14,8 +14,8 @@ from kinema import _core, opening
 from kinema.base.errors import ArgumentError, CorruptFileError, Error, MemoryLimitError, with_name
 from kinema.base.notes import collected
 from kinema.base.progress import ProgressChoice, reporting
-from kinema.frame import WORKING_MEMORY, frame_bytes
-from kinema.selection.frames import FrameSelection
+from kinema.model.frame import WORKING_MEMORY, frame_bytes
+from kinema.model.selection.frames import FrameSelection
 from kinema.trajectory import Trajectory
 from kinema.writing.conversion.frames import SourceFrames
 

@@ -20,11 +20,11 @@ from kinema import _core
 from kinema.base.errors import MemoryLimitError, UnsupportedFormatError
 from kinema.base.resources import LEAST_MEMORY, default_memory
 from kinema.formats.h5md.write.encoding import ChunkEncoder
-from kinema.frame import WORKING_MEMORY, frame_bytes
+from kinema.model.frame import WORKING_MEMORY, frame_bytes
+from kinema.model.selection.frames import FrameSelection
+from kinema.model.snapshot import SentTrajectory, TrajectorySnapshot
 from kinema.runners.calls import CallValues
 from kinema.runners.workers import CallWorkers
-from kinema.selection.frames import FrameSelection
-from kinema.snapshot import SentTrajectory, TrajectorySnapshot
 from kinema.writing.conversion.content import FileContent, check_block, times_of
 from kinema.writing.conversion.frames import SourceFrames
 from kinema.writing.frames import FrameArrays, check_numbers_kept

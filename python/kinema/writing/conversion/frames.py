@@ -12,8 +12,8 @@ from kinema.base.errors import ArgumentError
 from kinema.base.notes import emit
 from kinema.base.printable import shortest
 from kinema.formats.dlpoly import of_own_atoms
-from kinema.selection.atom_table import Atoms
-from kinema.selection.frames import FrameChoice, FrameSelection
+from kinema.model.atom_table import Atoms
+from kinema.model.selection.frames import FrameChoice, FrameSelection
 from kinema.trajectory import Trajectory
 
 __all__ = ["SourceFrames", "chosen_frames", "rotated"]

@@ -9,7 +9,7 @@ import numpy as np
 
 from kinema.base.errors import ArgumentError, UnsupportedFormatError, from_os
 from kinema.base.notes import emit
-from kinema.selection.universe import import_mdanalysis, universe_of
+from kinema.model.universe import import_mdanalysis, universe_of
 from kinema.storage.output_checks import check_target, is_stream
 from kinema.writing.conversion.frames import SourceFrames
 

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.formats.h5md.write.virtual_fields import SubfileNames, VirtualPart, make_fields_virtual
-from kinema.frame import WORKING_MEMORY, frame_bytes
+from kinema.model.frame import WORKING_MEMORY, frame_bytes
+from kinema.model.selection.frames import FrameSelection
+from kinema.model.snapshot import SentTrajectory, TrajectorySnapshot
 from kinema.runners.workers import CallWorkers
-from kinema.selection.frames import FrameSelection
-from kinema.snapshot import SentTrajectory, TrajectorySnapshot
 from kinema.writing.conversion.content import FileContent, check_block, times_of
 from kinema.writing.conversion.encoded_blocks import first_frame, phase_seconds, read_block
 from kinema.writing.conversion.frames import SourceFrames

@@ -15,8 +15,8 @@ from kinema.base.notes import emit
 from kinema.base.prefetch import prefetched
 from kinema.base.progress import ProgressChoice, reporting
 from kinema.base.resources import default_memory
-from kinema.frame import VECTOR_FIELDS, block_length
-from kinema.selection.frames import FrameSelection
+from kinema.model.frame import VECTOR_FIELDS, block_length
+from kinema.model.selection.frames import FrameSelection
 from kinema.writing.conversion.compare import Verification
 from kinema.writing.conversion.frames import SourceFrames
 from kinema.writing.conversion.outputs import WrittenFile

@@ -10,9 +10,9 @@ from typing import Any
 from kinema.base.notes import emit
 from kinema.base.progress import ProgressChoice
 from kinema.formats.h5md.edit.repack import repack
-from kinema.frame import VECTOR_FIELDS
+from kinema.model.frame import VECTOR_FIELDS
+from kinema.model.selection.frames import FrameSelection
 from kinema.runners.workers import CallWorkers
-from kinema.selection.frames import FrameSelection
 from kinema.writing.conversion.compare import Verification
 from kinema.writing.conversion.frames import SourceFrames
 from kinema.writing.conversion.outputs import WrittenFile

@@ -22,8 +22,8 @@ from kinema import _core
 from kinema.base.errors import FileNotFound, MemoryLimitError
 from kinema.base.progress import Report
 from kinema.base.resources import LEAST_MEMORY, default_memory
+from kinema.model.snapshot import TrajectorySnapshot
 from kinema.runners.workers import CallWorkers
-from kinema.snapshot import TrajectorySnapshot
 from kinema.storage.output_file import machine
 from kinema.writing.conversion.frames import SourceFrames
 from kinema.writing.parallel.placers import FilePlacer, MpiPlacer

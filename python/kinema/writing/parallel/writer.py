@@ -15,7 +15,7 @@ from kinema.base.choices import check_choice
 from kinema.base.errors import ArgumentError
 from kinema.base.notes import collected, emit
 from kinema.formats.h5md.write.options import whole_number
-from kinema.frame import Block, Frame
+from kinema.model.frame import Block, Frame
 from kinema.runners.mpi.communicator import check_communicator, check_size
 from kinema.writing.base import RanksWriter, Writer, check_options, format_of, is_variant
 from kinema.writing.parallel.agreement import Agreement, WriterTimings

@@ -28,7 +28,7 @@ from kinema.formats.h5md.read.row_readers import IdOrder
 from kinema.formats.h5md.schema import CONNECTIVITY, GROMACS_TOPOLOGY, TABLE
 from kinema.formats.h5md.write.atoms import FileAtoms
 from kinema.formats.h5md.write.metadata import Dialect
-from kinema.selection.atom_table import Atoms
+from kinema.model.atom_table import Atoms
 from kinema.storage.hdf5.file import object_key
 from kinema.storage.hdf5.text import attribute
 from kinema.storage.hdf5.virtual import values_of

@@ -36,7 +36,7 @@ from kinema.formats.whole_frames import (
     netcdf_header,
     write_frames,
 )
-from kinema.frame import Part
+from kinema.model.frame import Part
 from kinema.runners import Runner, ThreadsRunner, choose_runner
 from kinema.runners.workers import CallWorkers
 from kinema.storage.hdf5.filters import Filters

@@ -26,9 +26,9 @@ from kinema.formats.h5md.file import H5mdFile, check_hdf5, opened
 from kinema.formats.h5md.schema import GROMACS_TOPOLOGY, MAX_ERROR, MAX_ERROR_UNIT, ROUNDING
 from kinema.formats.h5md.write.options import whole_number
 from kinema.formats.h5md.write.units import LENGTHS
+from kinema.model.selection.atoms import AtomChoice
 from kinema.runners import Runner, choose_runner
 from kinema.runners.workers import CallWorkers
-from kinema.selection.atoms import AtomChoice
 from kinema.storage.hdf5.filters import Compression
 from kinema.storage.hdf5.rounding import Rounding, rounding_within
 from kinema.storage.hdf5.storage import CHUNK_BYTES, KEEP, LAYOUTS, Layout

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.formats import h5md
-from kinema.selection.frames import FrameSelection
+from kinema.model.selection.frames import FrameSelection
 from kinema.storage.hdf5.chunks import numeric_type
 from kinema.storage.hdf5.file import reading
 from kinema.storage.hdf5.filters import missing_filters

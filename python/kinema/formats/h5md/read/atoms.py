@@ -37,7 +37,7 @@ from kinema.formats.h5md.schema import (
 )
 from kinema.formats.h5md.units import scale_to_kinema
 from kinema.formats.netcdf4.atoms import atoms_of_variables, has_variables_of_atoms
-from kinema.selection.atom_table import TUPLES, Atoms
+from kinema.model.atom_table import TUPLES, Atoms
 from kinema.storage.hdf5.file import is_link_broken
 from kinema.storage.hdf5.text import as_text, attribute, text_array, text_attribute
 from kinema.storage.hdf5.virtual import values_of

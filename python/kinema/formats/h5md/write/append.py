@@ -24,7 +24,7 @@ from kinema.formats.h5md.write.particles_group import TrajectoryGroup
 from kinema.formats.h5md.write.series import CountedRows, Series
 from kinema.formats.h5md.write.steps import StepAxis, Stride
 from kinema.formats.h5md.write.units import LENGTHS, FileUnits
-from kinema.selection.atom_table import Atoms
+from kinema.model.atom_table import Atoms
 from kinema.storage.hdf5.file import objects_below
 from kinema.storage.hdf5.rounding import rounding_within
 from kinema.storage.hdf5.storage import Storage, create_dataset, series_storage

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from kinema.base.errors import ArgumentError
 from kinema.formats.h5md.schema import CONNECTIVITY, GUESSED, NAMES, NUMBERS, SYMBOLS, TABLE
 from kinema.formats.h5md.write.metadata import Dialect
-from kinema.selection.atom_table import TUPLES, Atoms
+from kinema.model.atom_table import TUPLES, Atoms
 from kinema.storage.hdf5.storage import write_dataset
 from kinema.writing.frames import real_array
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.base.errors import ArgumentError
-from kinema.frame import VECTOR_FIELDS
+from kinema.model.frame import VECTOR_FIELDS
 from kinema.writing.parallel.agreement import Agreement
 from kinema.writing.parallel.exchange import Exchange, Owners, even_owners
 from kinema.writing.parallel.frames import RankFrame

@@ -15,7 +15,7 @@ from kinema import opening
 from kinema.base.errors import ArgumentError, Error, InternalError
 from kinema.base.notes import collected
 from kinema.formats.dlpoly import DLPOLY, Kinds, kinds_of
-from kinema.selection.atom_table import Atoms
+from kinema.model.atom_table import Atoms
 from kinema.trajectory import Trajectory
 from kinema.writing.base import Writer
 from kinema.writing.parallel.rank_file import FileRequest, FileState

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.base.errors import ArgumentError
-from kinema.frame import VECTOR_FIELDS, float_name
+from kinema.model.frame import VECTOR_FIELDS, float_name
 from kinema.writing.parallel.agreement import Agreement
 from kinema.writing.parallel.batches import VECTOR_BYTES, VECTORS
 from kinema.writing.parallel.behind import WriteBehind

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from kinema.base.choices import COMPOUND, check_choice
 from kinema.base.errors import ArgumentError
-from kinema.selection.residue_dihedrals import residue_labels
+from kinema.model.selection.residue_dihedrals import residue_labels
 
 if TYPE_CHECKING:
-    from kinema.selection.atom_table import Atoms
-    from kinema.selection.atoms import Selection
+    from kinema.model.atom_table import Atoms
+    from kinema.model.selection.atoms import Selection
 
 __all__ = ["AtomsOfGroup", "divided", "groups_of", "marks_of"]
 

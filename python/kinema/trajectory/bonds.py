@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.base.errors import ArgumentError
+from kinema.model.atom_table import Atoms
 from kinema.opening import topology_of
-from kinema.selection.atom_table import Atoms
 
 if TYPE_CHECKING:
-    from kinema.selection.atoms import Selection
+    from kinema.model.selection.atoms import Selection
     from kinema.trajectory import Trajectory
 
 __all__ = ["GUESS", "WATERS", "Bonds", "bonds_near_by", "bonds_of", "first_atoms", "is_of_any_atoms", "states_bonds"]
@@ -281,7 +281,7 @@ def _boxed(
     positions: NDArray[np.float32], cell: NDArray[np.float64], periodic: NDArray[np.bool_]
 ) -> tuple[NDArray[np.float32], NDArray[np.float32] | None]:
     """Positions, and lengths and angles of a cell, whose first edge is along x and the second in the plane xy."""
-    from kinema.selection.universe import import_mdanalysis
+    from kinema.model.universe import import_mdanalysis
 
     import_mdanalysis()
     from MDAnalysis.lib.mdamath import triclinic_box, triclinic_vectors
@@ -300,7 +300,7 @@ def _guessed_by_distance(
     trajectory: Trajectory, atoms: NDArray[np.int64], positions: NDArray[np.float32], box: NDArray[np.float32] | None
 ) -> NDArray[np.int64]:
     """Pairs of MDAnalysis' `guess_bonds`, with nearest images."""
-    from kinema.selection.universe import import_mdanalysis
+    from kinema.model.universe import import_mdanalysis
 
     topology = trajectory.topology
     assert topology is not None, "its types are what bonds are guessed of"

@@ -22,9 +22,9 @@ from kinema.base.input_files import check_lines, check_regular, open_regular
 from kinema.base.notes import emit
 from kinema.base.resources import physical_memory
 from kinema.base.values import dataclass
-from kinema.selection.atom_table import Atoms
-from kinema.selection.stored_topology import StoredTopology
-from kinema.selection.universe import import_mdanalysis, universe_of
+from kinema.model.atom_table import Atoms
+from kinema.model.stored_topology import StoredTopology
+from kinema.model.universe import import_mdanalysis, universe_of
 
 __all__ = [
     "BINARY",

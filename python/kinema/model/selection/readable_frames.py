@@ -14,8 +14,8 @@ from kinema.base.errors import ArgumentError, CorruptFileError, TruncatedFileErr
 from kinema.base.printable import printable
 from kinema.base.progress import ProgressChoice, reporting
 from kinema.base.resources import worker_count
-from kinema.selection.frames import FrameSelection
-from kinema.selection.verdicts import DamagedBytes, Verdict, Verdicts
+from kinema.model.selection.decoded_frames import DamagedBytes, Verdict, Verdicts
+from kinema.model.selection.frames import FrameSelection
 
 __all__ = ["DamagedFrame", "DecodedFrames", "decode_frames", "keep_verdicts", "not_finite_rows"]
 

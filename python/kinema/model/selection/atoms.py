@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from kinema.base.errors import ArgumentError, OutOfRangeError
 from kinema.base.values import dataclass
-from kinema.selection.topology import Topology, is_atom_group, refuse_updating
+from kinema.model.topology import Topology, is_atom_group, refuse_updating
 
 __all__ = ["AtomChoice", "Selection"]
 

@@ -16,7 +16,7 @@ from kinema.base.errors import ArgumentError, CorruptFileError, OutOfRangeError
 from kinema.base.input_files import read_regular
 from kinema.base.notes import emit
 from kinema.base.printable import shortest
-from kinema.selection.frames import FrameSelection, resolve
+from kinema.model.selection.frames import FrameSelection, resolve
 from kinema.trajectory import Trajectory
 
 __all__ = ["frames_between", "frames_listed"]

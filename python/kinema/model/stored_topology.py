@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from kinema import _core
 from kinema.base.errors import CorruptFileError, Error
 from kinema.base.notes import emit
-from kinema.selection.atom_table import COLUMNS, TUPLES, Atoms
-from kinema.selection.universe import installed_mdanalysis, is_imported
+from kinema.model.atom_table import COLUMNS, TUPLES, Atoms
+from kinema.model.universe import installed_mdanalysis, is_imported
 from kinema.storage.stored_records import Record, RecordFolder
 
 __all__ = ["StoredTopology"]

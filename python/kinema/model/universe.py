@@ -20,7 +20,7 @@ import numpy as np
 
 from kinema import _core
 from kinema.base.errors import ArgumentError
-from kinema.selection.atom_table import TUPLES, Atoms
+from kinema.model.atom_table import TUPLES, Atoms
 
 __all__ = [
     "InstalledPackage",

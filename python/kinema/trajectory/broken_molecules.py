@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from kinema import _core
 from kinema.base.errors import ArgumentError, CorruptFileError, TruncatedFileError
 from kinema.base.printable import counted
-from kinema.selection.bonds import Bonds, bonds_near_by, bonds_of, first_atoms
+from kinema.trajectory.bonds import Bonds, bonds_near_by, bonds_of, first_atoms
 
 if TYPE_CHECKING:
-    from kinema.selection.atoms import Selection
-    from kinema.selection.frames import FrameSelection
+    from kinema.model.selection.atoms import Selection
+    from kinema.model.selection.frames import FrameSelection
     from kinema.trajectory import Trajectory
 
 __all__ = [

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from kinema.base.errors import ArgumentError
 from kinema.base.notes import emit
 from kinema.base.printable import counted
-from kinema.selection.atom_table import Atoms
+from kinema.model.atom_table import Atoms
 
 __all__ = ["DIHEDRALS", "ResidueDihedrals", "residue_dihedrals", "residue_labels"]
 

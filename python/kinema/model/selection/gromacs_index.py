@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from kinema.base.errors import ArgumentError, CorruptFileError
 from kinema.base.input_files import read_regular
 from kinema.base.resources import physical_memory
-from kinema.selection.atoms import AtomChoice, Selection, from_indices
+from kinema.model.selection.atoms import AtomChoice, Selection, from_indices
 
 __all__ = ["group_of_file", "read_group", "read_groups"]
 
