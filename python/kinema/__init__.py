@@ -53,10 +53,10 @@ if TYPE_CHECKING:
     from kinema.model.selection.atoms import Selection
     from kinema.model.selection.frames import FrameSelection
     from kinema.model.topology import Topology
-    from kinema.opening import open, read_atoms
     from kinema.runners import Timings
     from kinema.storage import tables as output
     from kinema.trajectory import Trajectory
+    from kinema.trajectory.opening import open, read_atoms
     from kinema.trajectory.time_range import frames_between
     from kinema.writing.convert import Converted, convert
     from kinema.writing.writer import Writer
@@ -163,7 +163,7 @@ _NAMES = {
     "kinema.formats.h5md.edit.split": ("Split", "split"),
     "kinema.model.frame": ("Block", "Frame", "Gap", "Part"),
     "kinema.base.notes": ("Note",),
-    "kinema.opening": ("open", "read_atoms"),
+    "kinema.trajectory.opening": ("open", "read_atoms"),
     "kinema.runners": ("Timings",),
     "kinema.model.atom_table": ("Atoms",),
     "kinema.model.selection.atoms": ("Selection",),

@@ -16,10 +16,10 @@ from tests.following.writers import N_ATOMS, Program, Stage, Steps
 import kinema as kn
 from kinema.base.errors import RewoundError
 from kinema.base.notes import collected
-from kinema.following import when_there
 from kinema.testing import random_walk
 from kinema.testing.amounts import LONG
 from kinema.testing.programs.children import start_child
+from kinema.trajectory.following import when_there
 
 PROGRAM = Path(__file__).with_name("hdf5_program.py")
 N_FRAMES = 15

@@ -12,9 +12,9 @@ from tests.following.writers import N_ATOMS
 
 import kinema as kn
 from kinema.base.notes import collected
-from kinema.following import when_there
 from kinema.testing import random_walk
 from kinema.testing.programs.children import start_child
+from kinema.trajectory.following import when_there
 
 PROGRAM = Path(__file__).with_name("killed_program.py")
 N_FRAMES = 40

@@ -14,8 +14,8 @@ from tests.following.writers import SEEDS, Made, Program, Stage, Steps, appendin
 
 import kinema as kn
 from kinema.base.notes import collected
-from kinema.following.patterns import GivenFiles
-from kinema.following.until import Until
+from kinema.trajectory.following.end import Until
+from kinema.trajectory.following.patterns import GivenFiles
 
 
 @pytest.fixture(autouse=True)

@@ -118,7 +118,7 @@ def test_parts_that_stay_on_their_producers_node(tmp_path: Path, monkeypatch: py
 
     # a file that cannot be fetched is an error in bounded time, and one without a marker is not there
     shutil.rmtree(consumer / "fetched")
-    monkeypatch.setattr("kinema.following.patterns._FETCHED_WITHIN", 0.5)
+    monkeypatch.setattr("kinema.trajectory.following.patterns._FETCHED_WITHIN", 0.5)
     with pytest.raises(kn.WaitTimeoutError, match=r"md\.part8\.xtc: could not be fetched"):
         kn.open(shared / "md.part8.xtc", stored=False, node_cache=consumer)
     with pytest.raises(kn.FileNotFound, match="no file fits"):

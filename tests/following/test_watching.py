@@ -18,8 +18,8 @@ from kinema.base.errors import FileNotFound
 from kinema.base.notes import collected
 from kinema.cache import waiting
 from kinema.cache.waiting import Watch
-from kinema.following import when_there
 from kinema.testing.programs.children import start_child
+from kinema.trajectory.following import when_there
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="inotify is of Linux")

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 
 import kinema as kn
 from kinema.base.notes import collected
-from kinema.following import follow
-from kinema.opening import files_stay
 from kinema.testing import random_walk
 from kinema.testing.amounts import wanted_kills
+from kinema.trajectory.following import follow
+from kinema.trajectory.opening import files_stay
 
 N_ATOMS = 24
 CELL = np.array([[60.0, 0, 0], [5.0, 61.0, 0], [2.0, -3.0, 62.0]])

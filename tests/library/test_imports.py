@@ -55,7 +55,8 @@ NOT_FOR_A_COMMAND = (
     "h5py", "hmac", "importlib.metadata", "multiprocessing", "secrets", "socket", "tempfile",
     "kinema.analysis.custom", "kinema.analysis.growing_outputs", "kinema.analysis.rgyr", "kinema.analysis.rmsf",
     "kinema.cache.node_cache", "kinema.cache.publishing", "kinema.cli.commands.convert",
-    "kinema.execution.following", "kinema.execution.persistence", "kinema.following.follow", "kinema.formats.h5md.read",
+    "kinema.execution.following", "kinema.execution.persistence", "kinema.trajectory.following.follow",
+    "kinema.formats.h5md.read",
     "kinema.profile", "kinema.runners.dask", "kinema.runners.local.processes", "kinema.runners.mpi.runner",
     "kinema.model.selection.readable_frames",
 )  # fmt: skip

@@ -52,7 +52,7 @@ class TestIndexOfTheCacheFolder(TestIndex):
 
     @pytest.fixture(autouse=True)
     def nothing_beside(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        from kinema import opening
+        from kinema.trajectory import opening
 
         write = opening.write_index
 

@@ -23,7 +23,7 @@ from kinema.execution.computation import Computation, KernelResults, Pass, Passe
 from kinema.storage.output_checks import check_not_input, check_plot_path
 from kinema.storage.provenance import Input, Provenance
 from kinema.storage.tables import Column, Table, check_writable, write_table
-from kinema.transforms.base import transforms_in_words
+from kinema.trajectory.transform import transforms_in_words
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from kinema.base.progress import ProgressChoice
     from kinema.execution.checkpoint import CheckpointChoice
     from kinema.execution.results_file import ResultDataset
-    from kinema.following import FollowOptions
     from kinema.model.selection.frames import FrameChoice, FrameSelection
     from kinema.profile import Report
     from kinema.runners import Runner, RunnerOptions
+    from kinema.trajectory.following import FollowOptions
 
 __all__ = ["Analysis", "KernelResults", "Pass", "Passes", "Results", "results_per_frame"]
 

@@ -22,12 +22,12 @@ from kinema.base.notes import emit
 from kinema.base.resources import default_memory
 from kinema.model.selection.atoms import Selection
 from kinema.model.topology import Topology, is_atom_group, is_universe
-from kinema.opening import open
 from kinema.trajectory import Trajectory
 from kinema.trajectory.bonds import Bonds, states_bonds
 from kinema.trajectory.broken_molecules import MoleculeSearch, bonds_for_a_look
 from kinema.trajectory.one_frame import OneFrame, cell_of
-from kinema.transforms.base import CENTERS, Transform
+from kinema.trajectory.opening import open
+from kinema.trajectory.transform import CENTERS, Transform
 
 __all__ = ["Reference", "note_free_rotation"]
 

@@ -35,10 +35,10 @@ from kinema.model.selection.readable_frames import (
     keep_verdicts,
     not_finite_rows,
 )
-from kinema.opening import open
 from kinema.trajectory import Trajectory
 from kinema.trajectory.bonds import bonds_of
 from kinema.trajectory.broken_molecules import BrokenMolecules, MoleculeSearch, sampled_frames
+from kinema.trajectory.opening import open
 
 __all__ = ["CheckReport", "check"]
 

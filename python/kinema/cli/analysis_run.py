@@ -84,7 +84,7 @@ def open_inputs(
     with outputs.checkpoint_noted():
         outputs.check([*inputs.paths, inputs.topology, inputs.index_file, *files])
         if following.follow:
-            from kinema.following import when_there
+            from kinema.trajectory.following import when_there
 
             trajectory = when_there(lambda: opened(inputs, opening), following.follow_timeout, command.print_progress)
             if inputs.fit is not None or inputs.bonds is not None:

@@ -11,9 +11,9 @@ import kinema as kn
 from kinema.analysis.growing_outputs import GrowingOutputs
 from kinema.base.errors import WorkerError
 from kinema.demo.simulation import engine
-from kinema.following import when_there
 from kinema.runners.local.interpreter import module_command
 from kinema.storage.output_checks import check_target
+from kinema.trajectory.following import when_there
 
 __all__ = ["Followed", "follow_demo"]
 

@@ -21,10 +21,10 @@ from kinema.base.timings import BLOCK_COLUMNS
 from kinema.execution.computation import Computation, Pass, Results
 from kinema.execution.record import RunRecord
 from kinema.execution.run import check_analyses, run, run_pass
-from kinema.following import Following
 from kinema.model.selection.frames import FrameSelection
 from kinema.runners import PassTimings, Timings
 from kinema.trajectory import Trajectory
+from kinema.trajectory.following import Following
 
 __all__ = ["Choose", "follow"]
 

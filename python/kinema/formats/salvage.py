@@ -25,9 +25,9 @@ from kinema.formats.whole_frames import (
 )
 from kinema.model.selection.frames import FrameSelection
 from kinema.model.selection.readable_frames import decode_frames
-from kinema.opening import open
 from kinema.storage.output_checks import check_format, check_not_input, check_target
 from kinema.trajectory import Trajectory
+from kinema.trajectory.opening import open
 
 __all__ = ["Salvaged", "salvage"]
 

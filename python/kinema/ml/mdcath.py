@@ -11,8 +11,8 @@ import numpy as np
 
 from kinema.base.errors import ArgumentError
 from kinema.ml.label_columns import LabelColumns
-from kinema.opening import open as open_trajectory
 from kinema.trajectory import Trajectory
+from kinema.trajectory.opening import open as open_trajectory
 
 __all__ = ["MdcathTrajectory", "mdcath"]
 

@@ -22,8 +22,8 @@ from kinema.ml.processes import file_pool
 from kinema.model.selection.atoms import AtomChoice
 from kinema.model.selection.frames import FrameSelection
 from kinema.model.snapshot import SentTrajectory, TrajectorySnapshot
-from kinema.opening import open as open_trajectory
 from kinema.trajectory import Trajectory
+from kinema.trajectory.opening import open as open_trajectory
 
 __all__ = ["CatalogueSystems", "OpenTrajectories", "System", "TrajectoryEntry", "systems_of"]
 

@@ -18,7 +18,6 @@ from typing import Any
 from kinema.base.errors import FileNotFound, WorkerError, from_os
 from kinema.base.printable import counted
 from kinema.base.timings import format_seconds
-from kinema.opening import open as open_trajectory
 from kinema.profile import Report
 from kinema.runners.local.interpreter import module_command
 from kinema.storage.output_file import temporary_folder
@@ -27,6 +26,7 @@ from kinema.studies.design import Design, Setting
 from kinema.studies.launching import child_environment, mpi_launcher, said_last
 from kinema.studies.results_log import ResultsLog
 from kinema.trajectory import Trajectory
+from kinema.trajectory.opening import open as open_trajectory
 
 __all__ = ["ExperimentRun", "run_design"]
 

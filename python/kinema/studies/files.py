@@ -17,8 +17,8 @@ from kinema.base.errors import ArgumentError, Error, FileIOError, from_os
 from kinema.base.input_files import open_regular
 from kinema.base.notes import collected
 from kinema.model.universe import import_mdanalysis
-from kinema.opening import open as open_trajectory
 from kinema.trajectory import Trajectory
+from kinema.trajectory.opening import open as open_trajectory
 from kinema.writing.convert import convert
 
 __all__ = [

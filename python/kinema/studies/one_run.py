@@ -13,8 +13,8 @@ from typing import Any
 from kinema.analysis import RMSD
 from kinema.base.errors import Error, says_enough
 from kinema.execution.run import run
-from kinema.opening import open as open_trajectory
 from kinema.runners import Runner, choose_runner
+from kinema.trajectory.opening import open as open_trajectory
 
 __all__ = ["main"]
 

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 import kinema as kn
 from kinema.model.frame import WORKING_MEMORY, frame_bytes
-from kinema.opening import files_stay
 from kinema.testing.amounts import each
 from kinema.testing.changes import ChangedFileTests
 from kinema.testing.recording import open_recorded
 from kinema.testing.strategies import atom_choices, frame_choices, trajectories
 from kinema.testing.synthetic import Synthetic, random_walk
+from kinema.trajectory.opening import files_stay
 
 __all__ = ["FormatTests", "Golden"]
 

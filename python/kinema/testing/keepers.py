@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from kinema import _core
-from kinema.opening import files_stay
+from kinema.trajectory.opening import files_stay
 
 __all__ = ["KeeperTests", "nobody_changes_files", "rewrite_middle", "settle"]
 
@@ -35,8 +35,8 @@ def settle(path: Path) -> None:
 
 @pytest.fixture
 def nobody_changes_files() -> Iterator[None]:
-    """`kinema.opening.files_stay` for a whole test: `pytestmark = pytest.mark.usefixtures("nobody_changes_files")`."""
-    with files_stay():
+    """`kinema.trajectory.opening.files_stay` for a whole test: `pytestmark =
+    pytest.mark.usefixtures("nobody_changes_files")`.""" with files_stay():
         yield
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 import kinema as kn
 from kinema.base.notes import collected
 from kinema.model.frame import VECTOR_FIELDS, Block
-from kinema.opening import files_stay
+from kinema.trajectory.opening import files_stay
 
 __all__ = ["GivenFrames", "lost_aspects", "read_frames"]
 

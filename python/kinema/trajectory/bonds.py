@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from kinema import _core
 from kinema.base.errors import ArgumentError
 from kinema.model.atom_table import Atoms
-from kinema.opening import topology_of
+from kinema.trajectory.opening import topology_of
 
 if TYPE_CHECKING:
     from kinema.model.selection.atoms import Selection

@@ -21,16 +21,16 @@ from kinema.base.progress import ProgressChoice, reporting
 from kinema.base.resources import worker_count
 from kinema.base.timings import Timings
 from kinema.cache.counts import emit_troubles
-from kinema.following.patterns import GivenFiles
 from kinema.formats import h5md
 from kinema.model.frame import Gap, Part, notes_of
 from kinema.model.selection.frames import FrameChoice, FrameSelection, resolve, resolve_run
 from kinema.model.snapshot import TrajectorySnapshot, opened_again
 from kinema.model.topology import Topology
+from kinema.trajectory.following.patterns import GivenFiles
 
 if TYPE_CHECKING:
     from kinema.storage.frame_checksums import StoredChecksums
-    from kinema.transforms.base import Transform
+    from kinema.trajectory.transform import Transform
 
 __all__ = ["OpenedFiles"]
 

@@ -29,7 +29,7 @@ from kinema.model.selection.atoms import AtomChoice, Selection
 from kinema.model.selection.frames import FrameChoice, FrameSelection
 from kinema.model.selection.gromacs_index import group_of_file
 from kinema.trajectory.description import TrajectoryDescription
-from kinema.transforms.base import check_not_last
+from kinema.trajectory.transform import check_not_last
 
 __all__ = ["TrajectoryReading"]
 

@@ -1,6 +1,6 @@
 """`Trajectory`: files as one sequence of frames, to be read whole, in blocks or frame by frame.
 
-`kinema.opening` makes it.
+`kinema.trajectory.opening` makes it.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Unpack
 from kinema.base.errors import ArgumentError
 from kinema.model.frame import Frame
 from kinema.trajectory.reading import TrajectoryReading
-from kinema.transforms.base import Transform, check_not_last
+from kinema.trajectory.transform import Transform, check_not_last
 
 if TYPE_CHECKING:
-    from kinema.following import Following, FollowOptions
+    from kinema.trajectory.following import Following, FollowOptions
 
 __all__ = ["Trajectory"]
 
@@ -48,7 +48,7 @@ class Trajectory(TrajectoryReading):
         for transform in transforms:
             if not isinstance(transform, Transform):
                 # with what sends code to workers
-                from kinema.transforms.functions import function
+                from kinema.trajectory.function_transform import function
 
                 transform = function(transform)
             check_not_last(transform.name, made)
@@ -79,7 +79,7 @@ class Trajectory(TrajectoryReading):
             Seconds in which nothing is written, after which it ends, with a note; None: it waits for ever.
         **options
             `over`, `select`, `fields`, `dtype`, `memory`, `workers`, `on_rewind`, `poll`, `end`, `events`, as
-            `kinema.following.FollowOptions` has them.
+            `kinema.trajectory.following.FollowOptions` has them.
 
         Raises
         ------
@@ -94,6 +94,6 @@ class Trajectory(TrajectoryReading):
                     f"{transform.label} is made by a pass over all frames, so that it cannot follow frames that are "
                     "still coming; leave it out, or run when all are there"
                 )
-        from kinema.following import Following
+        from kinema.trajectory.following import Following
 
         return Following(self, self._given, until, timeout, {"fields": self._vector_fields(), **options})

@@ -6,14 +6,14 @@ Public names are imported when they are first used: trajectories know the base c
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from kinema.transforms.base import Transform
+from kinema.trajectory.transform import Transform
 
 if TYPE_CHECKING:
+    from kinema.trajectory.function_transform import FunctionTransform, function
     from kinema.transforms.cell_rotation import RotateCell, rotate_cell
     from kinema.transforms.centering import Center, center
     from kinema.transforms.clustering import Cluster, cluster
     from kinema.transforms.displacements import Displacement, displacement
-    from kinema.transforms.functions import FunctionTransform, function
     from kinema.transforms.group_centers import GroupCenters, centers
     from kinema.transforms.superposition import Superpose, fit, superpose
     from kinema.transforms.unwrapping import NoJump, nojump
@@ -54,8 +54,8 @@ _MODULE_OF = {
     **dict.fromkeys(("NoJump", "nojump"), "kinema.transforms.unwrapping"),
     **dict.fromkeys(("Whole", "whole"), "kinema.transforms.whole_molecules"),
     **dict.fromkeys(("Wrap", "wrap"), "kinema.transforms.wrapping"),
-    "FunctionTransform": "kinema.transforms.functions",
-    "function": "kinema.transforms.functions",
+    "FunctionTransform": "kinema.trajectory.function_transform",
+    "function": "kinema.trajectory.function_transform",
     "Superpose": "kinema.transforms.superposition",
     "fit": "kinema.transforms.superposition",
     "superpose": "kinema.transforms.superposition",

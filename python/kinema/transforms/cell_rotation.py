@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from kinema import _core
-from kinema.transforms.base import Transform
+from kinema.trajectory.transform import Transform
 from kinema.transforms.order import check_order
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from kinema import _core
 from kinema.analysis.arguments import describe, weights_of
 from kinema.base.errors import ArgumentError
 from kinema.model.selection.atoms import AtomChoice
-from kinema.transforms.base import Transform, names_by_words, words_of
+from kinema.trajectory.transform import Transform, names_by_words, words_of
 from kinema.transforms.order import check_order
 
 if TYPE_CHECKING:

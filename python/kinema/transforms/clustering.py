@@ -12,7 +12,7 @@ from kinema.analysis.arguments import describe
 from kinema.base.errors import ArgumentError
 from kinema.model.selection.atoms import AtomChoice
 from kinema.trajectory.bonds import is_of_any_atoms
-from kinema.transforms.base import Transform, names_by_words, words_of
+from kinema.trajectory.transform import Transform, names_by_words, words_of
 from kinema.transforms.order import check_order
 from kinema.transforms.wrapping import NO_GROUP, check_labels_unwrapped, labels_of, masses_of
 

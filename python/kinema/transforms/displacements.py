@@ -16,7 +16,7 @@ from kinema import _core
 from kinema.analysis.arguments import describe
 from kinema.base.errors import ArgumentError
 from kinema.model.selection.atoms import AtomChoice
-from kinema.transforms.base import Transform
+from kinema.trajectory.transform import Transform
 from kinema.transforms.first_passes.kinds import EdgeSums
 from kinema.transforms.first_passes.making import note_long_step, stations_of
 from kinema.transforms.order import check_order

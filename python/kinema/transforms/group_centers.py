@@ -24,7 +24,7 @@ from kinema.model.selection.compounds import divided, marks_of
 from kinema.model.topology import Topology
 from kinema.trajectory.bonds import bonds_of, first_atoms
 from kinema.trajectory.broken_molecules import NobodyLooked, find_broken
-from kinema.transforms.base import CENTERS, Transform
+from kinema.trajectory.transform import CENTERS, Transform
 from kinema.transforms.order import check_order, check_unwrapped_together
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from kinema.base.errors import ArgumentError
 from kinema.base.notes import emit
 from kinema.model.selection.atoms import AtomChoice
 from kinema.trajectory.broken_molecules import broken_notes
-from kinema.transforms.base import Transform, names_by_words, words_of
+from kinema.trajectory.transform import Transform, names_by_words, words_of
 from kinema.transforms.first_passes.kinds import Rotations
 from kinema.transforms.first_passes.making import stations_of
 

@@ -17,7 +17,7 @@ from kinema.model.topology import Topology
 from kinema.model.universe import import_mdanalysis
 from kinema.trajectory import Trajectory
 from kinema.trajectory.one_frame import OneFrame, cell_of, has_vector
-from kinema.transforms.base import Transform
+from kinema.trajectory.transform import Transform
 
 __all__ = ["BoundTransform", "FrameOfFile", "bound_to", "changed", "universe_of_timestep"]
 

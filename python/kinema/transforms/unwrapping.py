@@ -22,7 +22,7 @@ from kinema.base.notes import emit
 from kinema.model.selection.atoms import AtomChoice, Selection
 from kinema.model.selection.frames import FrameSelection
 from kinema.trajectory.bonds import bonds_of, first_atoms
-from kinema.transforms.base import Transform
+from kinema.trajectory.transform import Transform
 from kinema.transforms.clustering import Cluster
 from kinema.transforms.first_passes.base import Stations
 from kinema.transforms.first_passes.kinds import JumpCounts

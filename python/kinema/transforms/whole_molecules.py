@@ -14,7 +14,7 @@ from kinema.analysis.arguments import describe
 from kinema.base.notes import emit
 from kinema.model.selection.atoms import AtomChoice
 from kinema.trajectory.bonds import bonds_of, is_of_any_atoms
-from kinema.transforms.base import Transform, names_by_words, words_of
+from kinema.trajectory.transform import Transform, names_by_words, words_of
 from kinema.transforms.order import check_order
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from kinema.base.errors import ArgumentError
 from kinema.base.notes import emit
 from kinema.model.selection.atoms import Selection
 from kinema.trajectory.bonds import GUESS, bonds_of, first_atoms
-from kinema.transforms.base import Transform
+from kinema.trajectory.transform import Transform
 from kinema.transforms.centering import center
 from kinema.transforms.clustering import cluster
 from kinema.transforms.displacements import displacement

@@ -15,7 +15,7 @@ from kinema.base.errors import ArgumentError
 from kinema.base.notes import emit
 from kinema.model.selection.atoms import AtomChoice
 from kinema.trajectory.bonds import bonds_of, first_atoms, is_of_any_atoms
-from kinema.transforms.base import Transform, names_by_words, words_of
+from kinema.trajectory.transform import Transform, names_by_words, words_of
 from kinema.transforms.order import check_order, check_unwrapped_together
 
 if TYPE_CHECKING:

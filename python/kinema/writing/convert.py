@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema import opening
 from kinema._core import __version__
 from kinema.base.errors import ArgumentError
 from kinema.base.notes import collected, emit, of_several_files, returns_notes
@@ -33,8 +32,8 @@ from kinema.runners.workers import CallWorkers
 from kinema.storage.output_checks import check_not_input, check_target
 from kinema.storage.output_file import OutputFile
 from kinema.storage.provenance import Input, Provenance
-from kinema.trajectory import Trajectory
-from kinema.transforms.base import transforms_in_words
+from kinema.trajectory import Trajectory, opening
+from kinema.trajectory.transform import transforms_in_words
 from kinema.writing.conversion.append import append_frames, check_append
 from kinema.writing.conversion.blocks import write_blocks
 from kinema.writing.conversion.compare import Verification, check_verification

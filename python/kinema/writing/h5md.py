@@ -35,12 +35,12 @@ from kinema.formats.h5md.write.particles_group import TrajectoryGroup
 from kinema.formats.h5md.write.units import FileUnits
 from kinema.model.atom_table import Atoms
 from kinema.model.topology import Topology, is_atom_group
-from kinema.opening import topology_of
 from kinema.storage.hdf5.filters import Compression
 from kinema.storage.hdf5.output import LIBVER, GrowingFile, NewFile, OutputPart, OutputPartFile, damaged_file_errors
 from kinema.storage.hdf5.rounding import NOT_COMPRESSED
 from kinema.storage.hdf5.storage import CHUNK_BYTES, Layout
 from kinema.storage.output_checks import check_not_input, check_target
+from kinema.trajectory.opening import topology_of
 from kinema.writing.frames import FrameArrays
 from kinema.writing.hdf5 import GrowingData, Hdf5Writer
 

@@ -30,9 +30,9 @@ from kinema.interop.mdanalysis.reader_arguments import (
 from kinema.interop.mdanalysis.recorded import RecordedValues
 from kinema.model.frame import VECTOR_FIELDS
 from kinema.model.selection.frames import FrameSelection
-from kinema.opening import open as open_trajectory
 from kinema.trajectory import Trajectory
-from kinema.transforms.base import Transform
+from kinema.trajectory.opening import open as open_trajectory
+from kinema.trajectory.transform import Transform
 from kinema.transforms.timesteps import BoundTransform, FrameOfFile, bound_to, changed, universe_of_timestep
 
 __all__ = ["KinemaReader"]

@@ -11,7 +11,7 @@ from typing import Any
 from kinema.base.errors import ArgumentError, missing_package
 from kinema.base.resources import worker_count
 from kinema.formats.registry import formats
-from kinema.opening import open as open_trajectory
+from kinema.trajectory.opening import open as open_trajectory
 
 __all__ = ["check_parallel", "open_options", "refuse_unknown", "threads_of", "units_of"]
 

@@ -36,9 +36,9 @@ from kinema.ml.mdcath import MdcathTrajectory
 from kinema.model.selection.frames import FrameSelection
 from kinema.model.snapshot import TrajectorySnapshot
 from kinema.model.topology import Topology
-from kinema.opening import topology_of
 from kinema.storage.output_file import write_index
 from kinema.trajectory import Trajectory
+from kinema.trajectory.opening import topology_of
 
 __all__ = ["Entry", "EntryPlace", "PackedEntry", "Snapshot"]
 

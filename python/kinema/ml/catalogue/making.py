@@ -28,13 +28,13 @@ from kinema.ml.catalogue.container import CatalogueFile, CatalogueWriter, write_
 from kinema.ml.catalogue.entry import Entry, PackedEntry
 from kinema.ml.catalogue.sources import Files, files_of, name_of
 from kinema.ml.mdcath import MdcathTrajectory, mdcath
-from kinema.opening import open as open_trajectory
-from kinema.opening import topology_of
 from kinema.runners import Runner, choose_runner
 from kinema.runners.calls import CallValues
 from kinema.storage.hdf5.file import open_hdf5, reading
 from kinema.storage.output_checks import check_not_input, is_stream
 from kinema.storage.output_file import reservations, reserve
+from kinema.trajectory.opening import open as open_trajectory
+from kinema.trajectory.opening import topology_of
 
 __all__ = ["UNREADABLE", "CatalogueMade", "each_in_order", "extend_catalogue", "lead", "make_catalogue", "runner_for"]
 

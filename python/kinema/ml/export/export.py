@@ -28,11 +28,11 @@ from kinema.ml.stored_samples import LIST_OF_FILES
 from kinema.ml.systems import TrajectoryEntry
 from kinema.model.selection.atoms import AtomChoice
 from kinema.model.selection.frames import FrameChoice, resolve_run
-from kinema.opening import open as open_trajectory
 from kinema.runners import Runner, choose_runner
 from kinema.storage.output_checks import check_not_input, check_target, is_stream
 from kinema.storage.output_file import OutputFile, whole_folder
 from kinema.trajectory import Trajectory
+from kinema.trajectory.opening import open as open_trajectory
 
 __all__ = ["Exported", "export"]
 

@@ -22,7 +22,6 @@ from kinema.base.choices import GATHER, check_choice
 from kinema.base.errors import ArgumentError, InternalError, MissingPackageError
 from kinema.base.resources import default_memory, worker_count
 from kinema.base.serialisation import serialize
-from kinema.opening import open
 from kinema.runners.access import access_method
 from kinema.runners.base import PassRequest, PassResult, Runner
 from kinema.runners.calls import CalledFunction, CallValues, InOrder, Received
@@ -30,6 +29,7 @@ from kinema.runners.local.interpreter import JOB_SIGNALS
 from kinema.runners.scheduler import SchedulePolicy
 from kinema.runners.worker_timer import pass_timings
 from kinema.trajectory import Trajectory
+from kinema.trajectory.opening import open
 
 try:
     from mpi4py import MPI as _MPI

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from kinema.base.errors import FileIOError
 from kinema.base.input_files import open_regular
 from kinema.base.notes import collected
-from kinema.opening import open as open_trajectory
 from kinema.studies import files
 from kinema.studies.write_strategies.binary import read_binary
 from kinema.studies.write_strategies.design import FIELDS, NETCDF_LIBRARY, WriteSetting
 from kinema.studies.write_strategies.outcome import files_of
 from kinema.studies.write_strategies.pyrochlore import NAMES, Pyrochlore
+from kinema.trajectory.opening import open as open_trajectory
 
 __all__ = ["FileChecks"]
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from kinema import opening
 from kinema.base.errors import ArgumentError
 from kinema.base.notes import collected, emit
 from kinema.base.printable import counted
 from kinema.base.progress import ProgressChoice
 from kinema.model.frame import VECTOR_FIELDS
 from kinema.runners.workers import CallWorkers
+from kinema.trajectory import opening
 from kinema.writing.conversion.compare import Verification
 from kinema.writing.conversion.frames import SourceFrames
 from kinema.writing.conversion.outputs import TEXTS, WrittenFile

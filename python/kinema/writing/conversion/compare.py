@@ -10,13 +10,13 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema import _core, opening
+from kinema import _core
 from kinema.base.errors import ArgumentError, CorruptFileError, Error, MemoryLimitError, with_name
 from kinema.base.notes import collected
 from kinema.base.progress import ProgressChoice, reporting
 from kinema.model.frame import WORKING_MEMORY, frame_bytes
 from kinema.model.selection.frames import FrameSelection
-from kinema.trajectory import Trajectory
+from kinema.trajectory import Trajectory, opening
 from kinema.writing.conversion.frames import SourceFrames
 
 __all__ = ["ComparedFile", "Scales", "Verification", "check_memory", "check_verification", "compare"]

@@ -10,8 +10,8 @@ import numpy as np
 
 import kinema as kn
 from kinema.base.notes import collected
-from kinema.opening import files_stay
 from kinema.testing import random_walk, write_dcd
+from kinema.trajectory.opening import files_stay
 
 N_FRAMES, N_ATOMS = 300, 700
 

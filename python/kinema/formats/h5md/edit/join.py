@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from kinema import opening, trajectory
+from kinema import trajectory
 from kinema.base.choices import renamed
 from kinema.base.errors import ArgumentError, CorruptFileError
 from kinema.base.input_files import file_names
@@ -44,6 +44,7 @@ from kinema.storage.hdf5.storage import Layout
 from kinema.storage.hdf5.trust.other_files import is_within
 from kinema.storage.output_checks import check_format, check_not_input, check_target
 from kinema.storage.output_file import temporary_folder
+from kinema.trajectory import opening
 
 __all__ = ["Joined", "join"]
 

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema import opening
 from kinema.base.choices import renamed
 from kinema.base.errors import ArgumentError
 from kinema.base.notes import returns_notes
@@ -35,6 +34,7 @@ from kinema.storage.hdf5.storage import CHUNK_BYTES, KEEP, LAYOUTS, Layout
 from kinema.storage.hdf5.text import text_attribute
 from kinema.storage.hdf5.trust.other_files import note_drawn_in
 from kinema.storage.output_checks import check_format, check_not_input, check_target
+from kinema.trajectory import opening
 
 __all__ = ["Repacked", "repack", "repack_with"]
 

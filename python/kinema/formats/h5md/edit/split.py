@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import cast
 
-from kinema import _core, opening, trajectory
+from kinema import _core, trajectory
 from kinema.base.choices import renamed
 from kinema.base.errors import ArgumentError, Error, FileNotFound, from_os
 from kinema.base.notes import returns_notes
@@ -39,6 +39,7 @@ from kinema.runners.workers import CallWorkers
 from kinema.storage.hdf5.storage import KEEP, Layout
 from kinema.storage.output_checks import check_not_input
 from kinema.storage.output_file import temporary_folder
+from kinema.trajectory import opening
 
 __all__ = ["Split", "split"]
 

@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema import opening
 from kinema.base.errors import ArgumentError, Error, InternalError
 from kinema.base.notes import collected
 from kinema.formats.dlpoly import DLPOLY, Kinds, kinds_of
 from kinema.model.atom_table import Atoms
-from kinema.trajectory import Trajectory
+from kinema.trajectory import Trajectory, opening
 from kinema.writing.base import Writer
 from kinema.writing.parallel.rank_file import FileRequest, FileState
 from kinema.writing.records import RecordWriter

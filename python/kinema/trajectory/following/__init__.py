@@ -7,17 +7,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kinema.following.appearing import when_there
-    from kinema.following.follow import Following
-    from kinema.following.options import FollowOptions
+    from kinema.trajectory.following.awaited_files import when_there
+    from kinema.trajectory.following.follow import Following
+    from kinema.trajectory.following.options import FollowOptions
 
 __all__ = ["FollowOptions", "Following", "when_there"]
 
 # public names, by the module that has them
 _MODULE_OF = {
-    "FollowOptions": "kinema.following.options",
-    "Following": "kinema.following.follow",
-    "when_there": "kinema.following.appearing",
+    "FollowOptions": "kinema.trajectory.following.options",
+    "Following": "kinema.trajectory.following.follow",
+    "when_there": "kinema.trajectory.following.awaited_files",
 }
 
 

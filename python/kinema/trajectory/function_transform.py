@@ -16,7 +16,7 @@ from kinema.base.errors import ArgumentError
 from kinema.base.serialisation import serialize
 from kinema.model.frame import VECTOR_FIELDS, Frame
 from kinema.model.selection.atoms import AtomChoice, Selection
-from kinema.transforms.base import Transform, names_by_words, words_of
+from kinema.trajectory.transform import Transform, names_by_words, words_of
 
 if TYPE_CHECKING:
     from kinema.trajectory import Trajectory

@@ -20,7 +20,6 @@ from kinema.base.errors import ArgumentError, CorruptFileError, Error, FileNotFo
 from kinema.base.input_files import file_names, is_hdf5
 from kinema.base.notes import emit
 from kinema.base.resources import default_open_files
-from kinema.following.patterns import GivenFiles
 from kinema.formats import h5md
 from kinema.formats.dlpoly import DLPOLY, DlpolyAtoms
 from kinema.formats.dlpoly import has_atoms as has_dlpoly_atoms
@@ -32,7 +31,8 @@ from kinema.model.topology import Topology, is_atom_group, is_universe
 from kinema.model.universe import files_of_universe, options_of_universe
 from kinema.storage.output_file import write_index
 from kinema.trajectory import Trajectory
-from kinema.transforms.base import Transform
+from kinema.trajectory.following.patterns import GivenFiles
+from kinema.trajectory.transform import Transform
 
 if TYPE_CHECKING:
     from kinema.cache.node_cache import NodeCache, NodeCacheChoice

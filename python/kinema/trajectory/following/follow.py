@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 from kinema.base.errors import ArgumentError, Error, RewoundError
 from kinema.base.notes import emit
 from kinema.cache.waiting import Watch
-from kinema.following.appearing import TROUBLE, Status, is_of_beginning, status_of
-from kinema.following.options import checked_options
-from kinema.following.patterns import GivenFiles
-from kinema.following.remembered import RememberedFrames, atoms_at_origin, is_blank
-from kinema.following.until import Until
 from kinema.model.frame import Block, Frame
+from kinema.trajectory.following.awaited_files import TROUBLE, Status, is_of_beginning, status_of
+from kinema.trajectory.following.end import Until
+from kinema.trajectory.following.options import checked_options
+from kinema.trajectory.following.patterns import GivenFiles
+from kinema.trajectory.following.remembered_frames import RememberedFrames, atoms_at_origin, is_blank
 
 if TYPE_CHECKING:
     from kinema.trajectory import Trajectory
