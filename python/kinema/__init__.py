@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from kinema.base.tracing.recording import trace
     from kinema.checking import CheckReport, Problem, check
     from kinema.execution.run import run
+    from kinema.formats.all_writers import Writer
     from kinema.formats.h5md.edit.join import Joined, join
     from kinema.formats.h5md.edit.layout import FileLayout, layout_of
     from kinema.formats.h5md.edit.repack import Repacked, repack
@@ -59,7 +60,6 @@ if TYPE_CHECKING:
     from kinema.trajectory.opening import open, read_atoms
     from kinema.trajectory.time_range import frames_between
     from kinema.writing.convert import Converted, convert
-    from kinema.writing.writer import Writer
 
 __all__ = [
     "RMSD",
@@ -173,7 +173,7 @@ _NAMES = {
     "kinema.base.tracing.recording": ("trace",),
     "kinema.trajectory": ("Trajectory",),
     "kinema.writing.convert": ("Converted", "convert"),
-    "kinema.writing.writer": ("Writer",),
+    "kinema.formats.all_writers": ("Writer",),
 }
 # KINEMA_TRACE has begun a trace, or could not
 if trace_enabled() or TRACE_ERROR is not None:

@@ -17,8 +17,8 @@ from MDAnalysisTests import datafiles as data
 
 import kinema as kn
 from kinema.base.notes import collected
-from kinema.formats.external import Describer, ExternalOptions
-from kinema.formats.external_frames import reader_class
+from kinema.formats.external.frames import reader_class
+from kinema.formats.external.reading import Describer, ExternalOptions
 from kinema.testing import FormatTests, Golden, random_walk
 from kinema.testing.amounts import each
 from kinema.testing.programs.children import start_child
@@ -402,7 +402,7 @@ def test_descriptions_travel_and_are_made_once(tmp_path, monkeypatch):
     first = describe(path)
     assert describe(path) is first
     other = pickle.loads(pickle.dumps(describe))
-    monkeypatch.setattr(sys.modules["kinema.formats.external"], "_described", None)
+    monkeypatch.setattr(sys.modules["kinema.formats.external.reading"], "_described", None)
     np.testing.assert_array_equal(other(path).positions.reader(np.array([3])), first.positions.reader(np.array([3])))
     monkeypatch.undo()
     path.write_text("1\nnew\nC 0 0 0\n")

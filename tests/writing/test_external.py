@@ -10,10 +10,10 @@ import pytest
 from MDAnalysisTests import datafiles as data
 
 import kinema as kn
+from kinema.formats.all_writers import ExternalWriter
+from kinema.formats.external.reading import writer as external
 from kinema.model.universe import universe_of
 from kinema.testing import random_walk
-from kinema.writing import external
-from kinema.writing.writer import ExternalWriter
 
 POSITIONS = random_walk(4, 12)
 CELL = np.array([[30.0, 0, 0], [5, 28, 0], [3, 2, 25]])

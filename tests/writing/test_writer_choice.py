@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import kinema as kn
+from kinema.formats.all_writers import DcdWriter, H5mdWriter, NetcdfWriter, TrrWriter, XtcWriter, options_of
 from kinema.testing import random_walk
-from kinema.writing.writer import DcdWriter, H5mdWriter, NetcdfWriter, TrrWriter, XtcWriter, options_of
 
 
 def test_the_class_is_that_of_the_suffix_or_format(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 
 from kinema import _core
 from kinema.cache.node_cache import NodeCache
-from kinema.formats.external_frames import EXTERNAL
+from kinema.formats.external.frames import EXTERNAL
 
 __all__ = ["explain_coverage", "not_covered", "sized_for"]
 

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 from kinema.base.errors import ArgumentError
 from kinema.base.progress import ProgressChoice, Report, reporting
 from kinema.base.resources import worker_count
+from kinema.formats.strategies import Hints, check_strategy, hints_of, uses_mpiio
 from kinema.runners.base import Runner
-from kinema.writing.parallel.strategies import Hints, check_strategy, hints_of, uses_mpiio
 
 __all__ = ["CallWorkers"]
 

@@ -35,8 +35,8 @@ def settle(path: Path) -> None:
 
 @pytest.fixture
 def nobody_changes_files() -> Iterator[None]:
-    """`kinema.trajectory.opening.files_stay` for a whole test: `pytestmark =
-    pytest.mark.usefixtures("nobody_changes_files")`.""" with files_stay():
+    """`kinema.trajectory.opening.files_stay` for a whole test, by `pytest.mark.usefixtures("nobody_changes_files")`."""
+    with files_stay():
         yield
 
 

@@ -21,10 +21,10 @@ from kinema.base.input_files import file_names, is_hdf5
 from kinema.base.notes import emit
 from kinema.base.resources import default_open_files
 from kinema.formats import h5md
-from kinema.formats.dlpoly import DLPOLY, DlpolyAtoms
-from kinema.formats.dlpoly import has_atoms as has_dlpoly_atoms
-from kinema.formats.external import Describer, ExternalOptions
-from kinema.formats.external_frames import EXTERNAL, check_stated
+from kinema.formats.dlpoly.atoms import DLPOLY, DlpolyAtoms
+from kinema.formats.dlpoly.atoms import has_atoms as has_dlpoly_atoms
+from kinema.formats.external.frames import EXTERNAL, check_stated
+from kinema.formats.external.reading import Describer, ExternalOptions
 from kinema.model.atom_table import Atoms
 from kinema.model.frame import VECTOR_FIELDS, Frame
 from kinema.model.topology import Topology, is_atom_group, is_universe

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from kinema import _core
 from kinema.base.errors import ArgumentError, CorruptFileError
 from kinema.base.notes import emit
-from kinema.formats.external import Describer, ExternalOptions
-from kinema.formats.external_frames import EXTERNAL, names_of, reader_class
+from kinema.formats.external.frames import EXTERNAL, names_of, reader_class
+from kinema.formats.external.reading import Describer, ExternalOptions
 from kinema.model.snapshot import fresh_recipe
 
 if TYPE_CHECKING:

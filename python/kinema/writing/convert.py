@@ -22,6 +22,8 @@ from kinema.base.printable import counted, printable
 from kinema.base.progress import ProgressChoice
 from kinema.base.resources import parse_memory
 from kinema.execution.checkpoint import Checkpoint, CheckpointChoice
+from kinema.formats.all_writers import check_options
+from kinema.formats.external.writer import AtomsAsText
 from kinema.formats.h5md.write.options import whole_number
 from kinema.model.frame import VECTOR_FIELDS
 from kinema.model.selection.atoms import AtomChoice
@@ -43,9 +45,7 @@ from kinema.writing.conversion.records import write_records
 from kinema.writing.conversion.structure import check_structure, write_structure
 from kinema.writing.conversion.texts import atoms_as_text, write_text
 from kinema.writing.conversion.whole_file import is_whole_file, write_repacked
-from kinema.writing.external import AtomsAsText
 from kinema.writing.resumable import is_published
-from kinema.writing.writer import check_options
 
 __all__ = ["Converted", "check_output", "convert"]
 

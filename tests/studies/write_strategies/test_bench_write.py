@@ -16,6 +16,8 @@ import pytest
 from kinema.base.errors import ArgumentError
 from kinema.base.notes import collected
 from kinema.cli import main
+from kinema.formats.all_writers import Writer
+from kinema.formats.strategies import strategies_of, uses_mpiio, verifying
 from kinema.studies import launching, write_strategies
 from kinema.studies.launching import mpi_launcher, run_bounded
 from kinema.studies.write_strategies.checks import FileChecks
@@ -38,8 +40,6 @@ from kinema.studies.write_strategies.pyrochlore import Pyrochlore
 from kinema.studies.write_strategies.report import report_text
 from kinema.studies.write_strategies.study import StudyFiles
 from kinema.studies.write_strategies.summary import WriteStudy
-from kinema.writing.parallel.strategies import strategies_of, uses_mpiio, verifying
-from kinema.writing.writer import Writer
 
 QUICK = WriteDesign(
     particles=704, records=("ascii",), strategies=("serial", "direct"), ranks=(2,), time_limit=120, peers=False

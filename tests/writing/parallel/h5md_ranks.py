@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from rank_common import barrier
 
 import kinema as kn
-from kinema.writing.h5md import H5mdWriter
+from kinema.formats.h5md.writer import H5mdWriter
 from kinema.writing.parallel import verification
 from kinema.writing.parallel.agreement import Agreement, WriterTimings
 from kinema.writing.parallel.hdf5 import gathered, mpiio

@@ -27,7 +27,7 @@ from rank_common import (
 )
 
 import kinema as kn
-from kinema.writing.parallel.strategies import strategies_of
+from kinema.formats.strategies import strategies_of
 
 # one process and many
 

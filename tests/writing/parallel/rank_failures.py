@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from rank_common import COMM, N_ATOMS, RANK, SIZE, barrier, exchange_by, on_root, raised, stamps, values_of
 
 import kinema as kn
+from kinema.formats.strategies import strategies_of
 from kinema.writing.parallel import agreement
 from kinema.writing.parallel import writer as parallel_writer
-from kinema.writing.parallel.strategies import strategies_of
 
 PARALLEL_HDF5 = h5py.get_config().mpi
 

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 import kinema as kn
-from kinema.writing.base import OPTIONS_OF_RANKS
-from kinema.writing.parallel.strategies import (
+from kinema.formats.strategies import (
     AXES,
     CONTIGUOUS_H5MD,
     STRATEGIES,
@@ -22,6 +21,7 @@ from kinema.writing.parallel.strategies import (
     table_rows,
     verifying,
 )
+from kinema.formats.writer import OPTIONS_OF_RANKS
 
 PAGE = (Path(__file__).parents[3] / "docs" / "parallel-writing.md").read_text(encoding="utf-8")
 

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from kinema.base.errors import ArgumentError
 from kinema.base.notes import emit
-from kinema.formats.dlpoly import DLPOLY
+from kinema.formats.all_writers import OPTIONS_OF_RANKS, RanksWriter, Writer, format_of, is_variant, options_of
+from kinema.formats.dlpoly.atoms import DLPOLY
 from kinema.interop.mdanalysis.recorded import OWN_DATA
 from kinema.model.atom_table import Atoms
 from kinema.model.frame import VECTOR_FIELDS, frame_bytes
-from kinema.writing.writer import OPTIONS_OF_RANKS, RanksWriter, Writer, format_of, is_variant, options_of
 
 __all__ = ["KinemaWriter"]
 

@@ -27,8 +27,8 @@ from kinema.base.errors import (
 )
 from kinema.base.resources import default_open_files
 from kinema.formats import h5md
-from kinema.formats.dlpoly import DLPOLY, DlpolyAtoms
-from kinema.formats.external_frames import EXTERNAL
+from kinema.formats.dlpoly.atoms import DLPOLY, DlpolyAtoms
+from kinema.formats.external.frames import EXTERNAL
 from kinema.formats.h5md.read.atoms import H5mdAtoms
 from kinema.ml.catalogue.descriptions import can_be_kept, pack_description, unpack_description
 from kinema.ml.catalogue.packing import Packer, Unpacker

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kinema.base.errors import ArgumentError, FileNotFound
-from kinema.formats.external_frames import EXTERNAL
+from kinema.formats.external.frames import EXTERNAL
 from kinema.formats.registry import formats
 
 __all__ = ["Files", "files_of", "name_of"]

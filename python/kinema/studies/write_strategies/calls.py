@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from mpi4py import MPI
 
+from kinema.formats.all_writers import Writer
+from kinema.formats.strategies import CONTIGUOUS_H5MD, hints_of
 from kinema.model.atom_table import Atoms
 from kinema.studies.write_strategies.binary import BinaryRecords
 from kinema.studies.write_strategies.design import KINDS
@@ -18,9 +20,7 @@ from kinema.writing.parallel.rank_file import FileRequest
 from kinema.writing.parallel.record_files.base import Stamp
 from kinema.writing.parallel.record_files.placed import PlacedFile
 from kinema.writing.parallel.records import AtomRecordsLike
-from kinema.writing.parallel.strategies import CONTIGUOUS_H5MD, hints_of
 from kinema.writing.parallel.writer import ParallelWriter
-from kinema.writing.writer import Writer
 
 __all__ = ["atoms_of", "write_binary", "writer_of"]
 

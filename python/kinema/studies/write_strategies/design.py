@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import product
 
 from kinema.base.errors import ArgumentError
-from kinema.writing.parallel.strategies import CONTIGUOUS_H5MD, STRATEGIES, strategies_of
+from kinema.formats.strategies import CONTIGUOUS_H5MD, STRATEGIES, strategies_of
 
 __all__ = [
     "DISK", "FIELDS", "FORMATS", "KINDS", "NETCDF_LIBRARY", "PAGE_CACHES", "PAPER_NAMES", "PLACER", "PNETCDF",
@@ -113,7 +113,7 @@ class WriteDesign:
     particles : about so many atoms, whole cells of the system
     system : of SYSTEMS
     records : of KINDS
-    strategies : of `kinema.writing.parallel.strategies`, "netcdf-library", "pnetcdf"; ("all",) for what each kind has
+    strategies : of `kinema.formats.strategies`, "netcdf-library", "pnetcdf"; ("all",) for what each kind has
     ranks : numbers of MPI ranks
     hints : {ROMIO's name: (values,)}; each combination of values is a series of its own
     time_limit : seconds of one program, from its start to its end

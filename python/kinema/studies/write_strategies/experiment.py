@@ -16,6 +16,7 @@ from typing import Any
 from kinema.base.errors import Error, from_os
 from kinema.base.printable import printable
 from kinema.base.timings import format_seconds
+from kinema.formats.strategies import strategies_of, verifying
 from kinema.runners.local.interpreter import module_command
 from kinema.storage.output_file import temporary_folder
 from kinema.studies.launching import child_environment, mpi_launcher, run_bounded, said_last
@@ -32,7 +33,6 @@ from kinema.studies.write_strategies.design import (
 from kinema.studies.write_strategies.outcome import WriteRun
 from kinema.studies.write_strategies.peers import PnetcdfProgram, pnetcdf_program, write_values
 from kinema.studies.write_strategies.pyrochlore import Pyrochlore
-from kinema.writing.parallel.strategies import strategies_of, verifying
 
 __all__ = ["run_write_design", "system_of"]
 

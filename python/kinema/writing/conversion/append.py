@@ -12,6 +12,7 @@ from kinema.base.errors import ArgumentError
 from kinema.base.notes import collected, emit
 from kinema.base.printable import counted
 from kinema.base.progress import ProgressChoice
+from kinema.formats.all_writers import Writer
 from kinema.model.frame import VECTOR_FIELDS
 from kinema.runners.workers import CallWorkers
 from kinema.trajectory import opening
@@ -19,7 +20,6 @@ from kinema.writing.conversion.compare import Verification
 from kinema.writing.conversion.frames import SourceFrames
 from kinema.writing.conversion.outputs import TEXTS, WrittenFile
 from kinema.writing.conversion.texts import write_through, written_by
-from kinema.writing.writer import Writer
 
 __all__ = ["append_frames", "check_append"]
 

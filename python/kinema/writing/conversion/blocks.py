@@ -20,9 +20,12 @@ from kinema.base.progress import ProgressChoice, Report, reporting
 from kinema.base.resources import default_memory
 from kinema.execution.checkpoint import Checkpoint
 from kinema.execution.checkpoint.file import IdentityItem
+from kinema.formats.all_writers import Writer
 from kinema.formats.h5md.write.options import bound_of
 from kinema.formats.h5md.write.series import buffered_rows
 from kinema.formats.h5md.write.units import LENGTHS, FileUnits
+from kinema.formats.h5md.writer import H5mdWriter
+from kinema.formats.hdf5_writer import Hdf5Writer
 from kinema.model.frame import WORKING_MEMORY, block_length, frame_bytes
 from kinema.model.selection.frames import FrameSelection
 from kinema.runners.workers import CallWorkers
@@ -36,10 +39,7 @@ from kinema.writing.conversion.encoded_blocks import phase_seconds, read_block, 
 from kinema.writing.conversion.frames import SourceFrames
 from kinema.writing.conversion.outputs import WrittenFile
 from kinema.writing.conversion.subfiles import write_subfiles
-from kinema.writing.h5md import H5mdWriter
-from kinema.writing.hdf5 import Hdf5Writer
 from kinema.writing.resumable import block_file, item_of_atoms, items_of_convert
-from kinema.writing.writer import Writer
 
 __all__ = ["write_blocks"]
 

@@ -19,7 +19,9 @@ from numpy.typing import NDArray
 from kinema import _core
 from kinema.base.errors import MemoryLimitError, UnsupportedFormatError
 from kinema.base.resources import LEAST_MEMORY, default_memory
+from kinema.formats.given_frames import FrameArrays, check_numbers_kept
 from kinema.formats.h5md.write.encoding import ChunkEncoder
+from kinema.formats.hdf5_writer import Hdf5Writer
 from kinema.model.frame import WORKING_MEMORY, frame_bytes
 from kinema.model.selection.frames import FrameSelection
 from kinema.model.snapshot import SentTrajectory, TrajectorySnapshot
@@ -27,8 +29,6 @@ from kinema.runners.calls import CallValues
 from kinema.runners.workers import CallWorkers
 from kinema.writing.conversion.content import FileContent, check_block, times_of
 from kinema.writing.conversion.frames import SourceFrames
-from kinema.writing.frames import FrameArrays, check_numbers_kept
-from kinema.writing.hdf5 import Hdf5Writer
 
 __all__ = ["MadeRun", "first_frame", "phase_seconds", "read_block", "write_from_workers"]
 

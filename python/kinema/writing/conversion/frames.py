@@ -11,7 +11,7 @@ from kinema import _core
 from kinema.base.errors import ArgumentError
 from kinema.base.notes import emit
 from kinema.base.printable import shortest
-from kinema.formats.dlpoly import of_own_atoms
+from kinema.formats.dlpoly.atoms import of_own_atoms
 from kinema.model.atom_table import Atoms
 from kinema.model.selection.frames import FrameChoice, FrameSelection
 from kinema.trajectory import Trajectory

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from kinema.base.errors import UnsupportedFormatError
+from kinema.formats.all_writers import format_of, format_of_file_name, is_variant, options_of
 from kinema.storage.output_checks import is_stream
-from kinema.writing.writer import format_of, format_of_file_name, is_variant, options_of
 
 __all__ = ["TEXTS", "WrittenFile", "in_blocks", "numbered", "own_options", "target_format"]
 

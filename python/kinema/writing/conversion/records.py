@@ -14,14 +14,14 @@ from kinema.base.notes import emit
 from kinema.base.progress import ProgressChoice, reporting
 from kinema.execution.checkpoint import Checkpoint
 from kinema.execution.checkpoint.file import IdentityItem
-from kinema.formats.dlpoly import labels_of
+from kinema.formats.all_writers import options_of
+from kinema.formats.dlpoly.atoms import labels_of
 from kinema.runners.workers import CallWorkers
 from kinema.writing.conversion.compare import ComparedFile, Verification, check_memory, compare
 from kinema.writing.conversion.frames import SourceFrames
 from kinema.writing.conversion.outputs import WrittenFile
 from kinema.writing.conversion.workers import EncoderRecipe, write_on_workers
 from kinema.writing.resumable import items_of_convert, record_file
-from kinema.writing.writer import options_of
 
 __all__ = ["write_records"]
 

@@ -14,7 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
+from kinema.formats.given_frames import FrameArrays
 from kinema.formats.h5md.write.virtual_fields import SubfileNames, VirtualPart, make_fields_virtual
+from kinema.formats.h5md.writer import H5mdWriter
 from kinema.model.frame import WORKING_MEMORY, frame_bytes
 from kinema.model.selection.frames import FrameSelection
 from kinema.model.snapshot import SentTrajectory, TrajectorySnapshot
@@ -22,8 +24,6 @@ from kinema.runners.workers import CallWorkers
 from kinema.writing.conversion.content import FileContent, check_block, times_of
 from kinema.writing.conversion.encoded_blocks import first_frame, phase_seconds, read_block
 from kinema.writing.conversion.frames import SourceFrames
-from kinema.writing.frames import FrameArrays
-from kinema.writing.h5md import H5mdWriter
 
 __all__ = ["SubfilesMade", "write_subfiles"]
 

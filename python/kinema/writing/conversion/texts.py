@@ -15,13 +15,13 @@ from kinema.base.notes import emit
 from kinema.base.prefetch import prefetched
 from kinema.base.progress import ProgressChoice, reporting
 from kinema.base.resources import default_memory
+from kinema.formats.all_writers import Writer
+from kinema.formats.external.writer import AtomsAsText
 from kinema.model.frame import VECTOR_FIELDS, block_length
 from kinema.model.selection.frames import FrameSelection
 from kinema.writing.conversion.compare import Verification
 from kinema.writing.conversion.frames import SourceFrames
 from kinema.writing.conversion.outputs import WrittenFile
-from kinema.writing.external import AtomsAsText
-from kinema.writing.writer import Writer
 
 __all__ = ["atoms_as_text", "write_text", "write_through", "written_by"]
 

@@ -22,12 +22,12 @@ from kinema import _core
 from kinema.base.errors import FileNotFound, MemoryLimitError
 from kinema.base.progress import Report
 from kinema.base.resources import LEAST_MEMORY, default_memory
+from kinema.formats.strategies import uses_mpiio
 from kinema.model.snapshot import TrajectorySnapshot
 from kinema.runners.workers import CallWorkers
 from kinema.storage.output_file import machine
 from kinema.writing.conversion.frames import SourceFrames
 from kinema.writing.parallel.placers import FilePlacer, MpiPlacer
-from kinema.writing.parallel.strategies import uses_mpiio
 
 if TYPE_CHECKING:
     from mpi4py import MPI

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kinema._core import formats
 from kinema.base.errors import ArgumentError
-from kinema.formats.dlpoly import DLPOLY
+from kinema.formats.dlpoly.atoms import DLPOLY
 from kinema.writing.parallel.agreement import Agreement
 from kinema.writing.parallel.hdf5.direct import DirectFields
 from kinema.writing.parallel.hdf5.gathered import GatheredChunks

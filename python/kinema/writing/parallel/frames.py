@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kinema.base.errors import ArgumentError
+from kinema.formats.given_frames import FrameArrays, frame_arrays
 from kinema.model.frame import VECTOR_FIELDS, Block, Frame
-from kinema.writing.frames import FrameArrays, frame_arrays
 
 __all__ = ["COLUMNS", "GivenPart", "RankFrame", "agreed_frame", "given_part"]
 

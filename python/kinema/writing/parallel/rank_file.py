@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from kinema.base.errors import UnsupportedFormatError
+from kinema.formats.strategies import Hints
 from kinema.writing.parallel.agreement import Agreement
 from kinema.writing.parallel.frames import RankFrame
-from kinema.writing.parallel.strategies import Hints
 
 __all__ = ["FileRequest", "FileState", "RankFile"]
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema.base.errors import Error
-from kinema.writing.base import Writer
+from kinema.formats.writer import Writer
 from kinema.writing.parallel.agreement import Agreement
 from kinema.writing.parallel.behind import WriteBehind
 from kinema.writing.parallel.exchange import Exchange, Owners

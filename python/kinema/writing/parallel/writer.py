@@ -15,14 +15,14 @@ from kinema.base.choices import check_choice
 from kinema.base.errors import ArgumentError
 from kinema.base.notes import collected, emit
 from kinema.formats.h5md.write.options import whole_number
+from kinema.formats.strategies import CONTIGUOUS_H5MD, check_strategy, check_verify, hints_of
+from kinema.formats.writer import RanksWriter, Writer, check_options, format_of, is_variant
 from kinema.model.frame import Block, Frame
 from kinema.runners.mpi.communicator import check_communicator, check_size
-from kinema.writing.base import RanksWriter, Writer, check_options, format_of, is_variant
 from kinema.writing.parallel.agreement import Agreement, WriterTimings
 from kinema.writing.parallel.files import check_order, opened_file
 from kinema.writing.parallel.frames import COLUMNS, GivenPart, agreed_frame, given_part
 from kinema.writing.parallel.rank_file import FileRequest, FileState, RankFile
-from kinema.writing.parallel.strategies import CONTIGUOUS_H5MD, check_strategy, check_verify, hints_of
 
 __all__ = ["MOST_BUFFERED", "ParallelWriter"]
 

@@ -17,7 +17,7 @@ from kinema.base.printable import printable
 from kinema.base.progress import ProgressChoice
 from kinema.base.resources import parse_memory
 from kinema.formats import h5md
-from kinema.formats.external_frames import refuse_external
+from kinema.formats.external.frames import refuse_external
 from kinema.formats.h5md.edit.atom_subset import check_columns
 from kinema.formats.h5md.edit.elements import axis_of, contents_of
 from kinema.formats.h5md.edit.rewrite import counting, total_bytes, write

@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kinema.base.errors import ArgumentError
+from kinema.formats.given_frames import real_array
 from kinema.formats.h5md.schema import CONNECTIVITY, GUESSED, NAMES, NUMBERS, SYMBOLS, TABLE
 from kinema.formats.h5md.write.metadata import Dialect
 from kinema.model.atom_table import TUPLES, Atoms
 from kinema.storage.hdf5.storage import write_dataset
-from kinema.writing.frames import real_array
 
 __all__ = ["FileAtoms", "file_atoms"]
 

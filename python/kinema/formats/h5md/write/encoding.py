@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.base.errors import ArgumentError, InternalError
+from kinema.formats.given_frames import EncodedChunk, EncodedRows, check_numbers_kept
 from kinema.storage.hdf5.filters import encodable_again, encoded_by_core, filters_of
 from kinema.storage.hdf5.library_encoder import encode_by_library
 from kinema.storage.hdf5.rounding import Rounding
 from kinema.storage.hdf5.storage import Storage, create_dataset
-from kinema.writing.frames import EncodedChunk, EncodedRows, check_numbers_kept
 
 __all__ = ["ChunkEncoder", "Preparation"]
 

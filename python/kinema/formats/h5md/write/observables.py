@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from kinema.base.errors import ArgumentError
+from kinema.formats.given_frames import real_array
 from kinema.formats.h5md.schema import OBSERVABLES
 from kinema.formats.h5md.write.metadata import Dialect, text_of
 from kinema.formats.h5md.write.series import Series
 from kinema.formats.h5md.write.steps import StepAxis
 from kinema.formats.h5md.write.units import FileUnits
 from kinema.storage.hdf5.storage import create_dataset, series_storage, write_dataset
-from kinema.writing.frames import real_array
 
 __all__ = ["ObservableWriter", "create_fixed_observable", "open_observable"]
 

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from kinema.base.errors import ArgumentError
+from kinema.formats.given_frames import real_array
 from kinema.formats.h5md.schema import FIELDS
 from kinema.formats.h5md.write.atoms import FileAtoms
 from kinema.formats.h5md.write.metadata import Dialect, Origin
 from kinema.formats.h5md.write.units import LENGTHS, FileUnits
 from kinema.storage.hdf5.rounding import Rounding, rounding_within
 from kinema.storage.hdf5.storage import Layout, Storage
-from kinema.writing.frames import real_array
 
 __all__ = [
     "Bound",

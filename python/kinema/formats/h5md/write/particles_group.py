@@ -11,19 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema.base.errors import ArgumentError
-from kinema.formats.h5md.schema import DIMENSION, ELEMENTS, MAX_ERROR, MAX_ERROR_UNIT, PARTICLES, ROUNDING
-from kinema.formats.h5md.write.encoding import Preparation
-from kinema.formats.h5md.write.options import Bound, FileOptions
-from kinema.formats.h5md.write.series import CountedRows, Series
-from kinema.formats.h5md.write.steps import StepAxis
-from kinema.storage.hdf5.storage import Storage, create_dataset, series_storage, write_dataset
-from kinema.writing.frames import (
+from kinema.formats.given_frames import (
     FrameArrays,
     check_cells_kept,
     check_rising,
     check_times_kept,
     counted_steps,
 )
+from kinema.formats.h5md.schema import DIMENSION, ELEMENTS, MAX_ERROR, MAX_ERROR_UNIT, PARTICLES, ROUNDING
+from kinema.formats.h5md.write.encoding import Preparation
+from kinema.formats.h5md.write.options import Bound, FileOptions
+from kinema.formats.h5md.write.series import CountedRows, Series
+from kinema.formats.h5md.write.steps import StepAxis
+from kinema.storage.hdf5.storage import Storage, create_dataset, series_storage, write_dataset
 
 __all__ = ["TrajectoryGroup"]
 

@@ -14,8 +14,8 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
+from kinema.formats.given_frames import AnnouncedRows, EncodedChunk, EncodedRows
 from kinema.formats.h5md.write.encoding import ChunkEncoder, Preparation
-from kinema.writing.frames import AnnouncedRows, EncodedChunk, EncodedRows
 
 __all__ = ["CountedRows", "Series", "buffered_rows"]
 

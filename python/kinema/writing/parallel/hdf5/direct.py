@@ -12,15 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema.base.errors import Error
+from kinema.formats.given_frames import FrameArrays
 from kinema.formats.h5md.write.encoding import ChunkEncoder
-from kinema.writing.frames import FrameArrays
+from kinema.formats.strategies import uses_mpiio
 from kinema.writing.parallel.agreement import Agreement
 from kinema.writing.parallel.exchange import Exchange, even_owners
 from kinema.writing.parallel.frames import RankFrame
 from kinema.writing.parallel.hdf5.on_root import Hdf5File
 from kinema.writing.parallel.placers import FilePlacer, MpiPlacer, Placer
 from kinema.writing.parallel.rank_file import FileRequest, FileState
-from kinema.writing.parallel.strategies import uses_mpiio
 from kinema.writing.parallel.verification import Verification
 
 __all__ = ["DirectFields"]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from kinema.base.errors import Error
 from kinema.base.resources import default_workers, worker_count
-from kinema.writing.frames import EncodedRows
+from kinema.formats.given_frames import EncodedRows
 from kinema.writing.parallel.agreement import Agreement, wait_for
 from kinema.writing.parallel.exchange import Exchange, Owners, even_owners
 from kinema.writing.parallel.frames import RankFrame

@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema.base.errors import ArgumentError, Error, FileIOError, MissingPackageError, from_os
+from kinema.formats.given_frames import FrameArrays
 from kinema.formats.h5md.write.encoding import ChunkEncoder
 from kinema.storage.hdf5.filters import missing_filters
 from kinema.storage.hdf5.output import LIBVER, hdf5_errors
-from kinema.writing.frames import FrameArrays
 from kinema.writing.parallel.agreement import Agreement
 from kinema.writing.parallel.exchange import Exchange, even_owners
 from kinema.writing.parallel.frames import RankFrame

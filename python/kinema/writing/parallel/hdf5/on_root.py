@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kinema.formats.given_frames import FrameArrays, check_rising
 from kinema.formats.h5md.write.encoding import ChunkEncoder
-from kinema.writing.frames import FrameArrays, check_rising
-from kinema.writing.h5md import H5mdWriter
+from kinema.formats.h5md.writer import H5mdWriter
 from kinema.writing.parallel.agreement import Agreement
 from kinema.writing.parallel.frames import RankFrame
 from kinema.writing.parallel.rank_file import FileRequest, FileState

@@ -7,7 +7,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from kinema.base.errors import Error
-from kinema.writing.h5md import H5mdWriter
+from kinema.formats.h5md.writer import H5mdWriter
 from kinema.writing.parallel.agreement import Agreement
 from kinema.writing.parallel.hdf5.on_root import place_of_fields
 from kinema.writing.parallel.hdf5.verification import RowVerification

@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema.base.errors import ArgumentError, CorruptFileError, Error, FileNotFound, UnsupportedFormatError
+from kinema.formats.given_frames import FrameArrays
 from kinema.formats.h5md.write.encoding import ChunkEncoder
 from kinema.formats.h5md.write.virtual_fields import SubfileNames, check_runs, runs_of
-from kinema.writing.base import Writer
-from kinema.writing.frames import FrameArrays
-from kinema.writing.h5md import H5mdWriter
+from kinema.formats.h5md.writer import H5mdWriter
+from kinema.formats.writer import Writer
 from kinema.writing.parallel.agreement import Agreement
 from kinema.writing.parallel.exchange import Exchange, even_owners
 from kinema.writing.parallel.frames import RankFrame

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from kinema.base.errors import ArgumentError
 from kinema.base.notes import emit
-from kinema.writing.frames import LastStamps
+from kinema.formats.given_frames import LastStamps
+from kinema.formats.strategies import uses_mpiio
 from kinema.writing.parallel.agreement import Agreement, wait_for
 from kinema.writing.parallel.frames import RankFrame
 from kinema.writing.parallel.placers import FilePlacer, MpiPlacer, Placer
 from kinema.writing.parallel.rank_file import FileRequest, RankFile
 from kinema.writing.parallel.record_files.output import RecordOutput
-from kinema.writing.parallel.strategies import uses_mpiio
 from kinema.writing.parallel.verification import Verification
 
 __all__ = ["UNFINISHED", "RecordsFile", "Stamp"]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.base.errors import ArgumentError
+from kinema.formats.record_writer import vector_names
 from kinema.model.frame import VECTOR_FIELDS
 from kinema.writing.parallel.agreement import Agreement
 from kinema.writing.parallel.exchange import Exchange, Owners, even_owners
@@ -18,7 +19,6 @@ from kinema.writing.parallel.frames import RankFrame
 from kinema.writing.parallel.rank_file import FileRequest
 from kinema.writing.parallel.record_files.base import UNFINISHED, RecordsFile, Stamp
 from kinema.writing.parallel.serial import whole_vectors
-from kinema.writing.records import vector_names
 
 __all__ = ["GatheredFile"]
 

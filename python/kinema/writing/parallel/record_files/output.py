@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from kinema.base.errors import ArgumentError, Error, InternalError
 from kinema.base.notes import collected
-from kinema.formats.dlpoly import DLPOLY, Kinds, kinds_of
+from kinema.formats.dlpoly.atoms import DLPOLY, Kinds, kinds_of
+from kinema.formats.record_writer import RecordWriter
+from kinema.formats.writer import Writer
 from kinema.model.atom_table import Atoms
 from kinema.trajectory import Trajectory, opening
-from kinema.writing.base import Writer
 from kinema.writing.parallel.rank_file import FileRequest, FileState
-from kinema.writing.records import RecordWriter
 
 __all__ = ["OpenedRecords", "RecordOutput"]
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.base.errors import ArgumentError
+from kinema.formats.record_writer import vector_names
 from kinema.model.frame import VECTOR_FIELDS, float_name
 from kinema.writing.parallel.agreement import Agreement
 from kinema.writing.parallel.batches import VECTOR_BYTES, VECTORS
@@ -21,7 +22,6 @@ from kinema.writing.parallel.placers import WRITEBACK_BYTES, FilePlacer
 from kinema.writing.parallel.rank_file import FileRequest
 from kinema.writing.parallel.record_files.base import RecordsFile, Stamp
 from kinema.writing.parallel.records import AtomRecordsLike, FrameLayoutLike
-from kinema.writing.records import vector_names
 
 __all__ = ["PlacedFile"]
 

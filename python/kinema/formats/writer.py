@@ -1,6 +1,6 @@
 """`Writer`: the base class of the writers of all formats, which chooses among them.
 
-It knows no format: each class names its own. `kinema.writing.writer` imports them all.
+It knows no format: each class names its own. `kinema.formats.all_writers` imports them all.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from kinema._core import formats
 from kinema.base.choices import check_text, renamed
 from kinema.base.errors import ArgumentError, FileNotFound, UnsupportedFormatError, missing_package
 from kinema.base.notes import emit
+from kinema.formats.given_frames import FrameArrays, frames_of
 from kinema.model.frame import Block, Frame
 from kinema.storage.output_checks import is_stream
-from kinema.writing.frames import FrameArrays, frames_of
 
 __all__ = [
     "OPTIONS_OF_RANKS",
@@ -87,7 +87,8 @@ class Writer:
     comm : mpi4py intracommunicator, optional
         All its ranks write the file together, each of them the atoms that it has: `docs/parallel-writing.md`.
     **options
-        Those of the format, as its class in `kinema.writing.writer` has them. Others are refused with a list of these.
+        Those of the format, as its class in `kinema.formats.all_writers` has them. Others are refused with a list of
+        these.
 
     Attributes
     ----------

@@ -16,7 +16,10 @@ from numpy.typing import DTypeLike
 from kinema.base.errors import ArgumentError
 from kinema.base.input_files import is_hdf5
 from kinema.base.resources import worker_count
+from kinema.formats.given_frames import FrameArrays
 from kinema.formats.h5md.write.options import field_names, float_type, whole_number
+from kinema.formats.h5md.writer import table_of
+from kinema.formats.hdf5_writer import Hdf5Writer
 from kinema.formats.netcdf4.append import ExistingNetcdf
 from kinema.formats.netcdf4.conventions import convention_named
 from kinema.formats.netcdf4.write import FrameVariables, NetcdfOptions, check_first, create, label_losses, notes_of
@@ -25,9 +28,6 @@ from kinema.storage.hdf5.filters import Compression
 from kinema.storage.hdf5.output import GrowingFile, NewFile, damaged_file_errors
 from kinema.storage.hdf5.storage import CHUNK_BYTES, Layout
 from kinema.storage.output_checks import check_target
-from kinema.writing.frames import FrameArrays
-from kinema.writing.h5md import table_of
-from kinema.writing.hdf5 import Hdf5Writer
 
 __all__ = ["Netcdf4Writer"]
 

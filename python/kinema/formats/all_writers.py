@@ -1,6 +1,18 @@
 """`Writer` with the writers of all formats, which it chooses among: `kinema.Writer`."""
 
-from kinema.writing.base import (
+from kinema.formats.external.writer import ExternalWriter, GroWriter, PdbWriter
+from kinema.formats.h5md.writer import H5mdWriter
+from kinema.formats.netcdf4.writer import Netcdf4Writer
+from kinema.formats.record_formats import (
+    ConfigWriter,
+    DcdWriter,
+    HistoryWriter,
+    NetcdfWriter,
+    TrrWriter,
+    XtcWriter,
+)
+from kinema.formats.record_writer import RecordWriter
+from kinema.formats.writer import (
     OPTIONS_OF_RANKS,
     RanksWriter,
     Writer,
@@ -10,18 +22,6 @@ from kinema.writing.base import (
     is_variant,
     options_of,
 )
-from kinema.writing.external import ExternalWriter, GroWriter, PdbWriter
-from kinema.writing.h5md import H5mdWriter
-from kinema.writing.netcdf4 import Netcdf4Writer
-from kinema.writing.record_formats import (
-    ConfigWriter,
-    DcdWriter,
-    HistoryWriter,
-    NetcdfWriter,
-    TrrWriter,
-    XtcWriter,
-)
-from kinema.writing.records import RecordWriter
 
 __all__ = [
     "OPTIONS_OF_RANKS",

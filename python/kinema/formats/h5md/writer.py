@@ -17,6 +17,7 @@ from kinema._core import __version__
 from kinema.base.errors import ArgumentError
 from kinema.base.resources import worker_count
 from kinema.formats import h5md
+from kinema.formats.given_frames import FrameArrays
 from kinema.formats.h5md.write.append import ExistingFile, check_atoms
 from kinema.formats.h5md.write.atoms import file_atoms
 from kinema.formats.h5md.write.metadata import Dialect, Origin, write_head
@@ -33,6 +34,7 @@ from kinema.formats.h5md.write.options import (
 )
 from kinema.formats.h5md.write.particles_group import TrajectoryGroup
 from kinema.formats.h5md.write.units import FileUnits
+from kinema.formats.hdf5_writer import GrowingData, Hdf5Writer
 from kinema.model.atom_table import Atoms
 from kinema.model.topology import Topology, is_atom_group
 from kinema.storage.hdf5.filters import Compression
@@ -41,8 +43,6 @@ from kinema.storage.hdf5.rounding import NOT_COMPRESSED
 from kinema.storage.hdf5.storage import CHUNK_BYTES, Layout
 from kinema.storage.output_checks import check_not_input, check_target
 from kinema.trajectory.opening import topology_of
-from kinema.writing.frames import FrameArrays
-from kinema.writing.hdf5 import GrowingData, Hdf5Writer
 
 __all__ = ["H5mdWriter", "table_of"]
 

@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 from kinema.base.errors import ArgumentError, CancelledError, CorruptFileError
 from kinema.base.input_files import check_lines
 from kinema.base.values import dataclass
-from kinema.formats.compressed import refuse_compressed
-from kinema.formats.external_counts import COUNTED, Check, LineCount, count_frames, refuse_other_atoms
-from kinema.formats.external_frames import EXTERNAL, FrameReader, FrameRows, KnownCells, names_of, reader_class
+from kinema.formats.external.compressed import refuse_compressed
+from kinema.formats.external.counts import COUNTED, Check, LineCount, count_frames, refuse_other_atoms
+from kinema.formats.external.frames import EXTERNAL, FrameReader, FrameRows, KnownCells, names_of, reader_class
 from kinema.formats.h5md.description import ABSENT, FORBIDDEN, FieldDescription, H5mdDescription, Quantity
 from kinema.model.topology import BINARY, Topology
 

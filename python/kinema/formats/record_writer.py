@@ -17,13 +17,13 @@ from kinema import _core
 from kinema.base.errors import ArgumentError, Error, UnsupportedFormatError, from_os
 from kinema.base.notes import collected
 from kinema.base.resources import worker_count
+from kinema.formats.given_frames import FrameArrays, LastStamps
 from kinema.formats.h5md.write.options import whole_number
+from kinema.formats.writer import Writer
 from kinema.model.frame import VECTOR_FIELDS
 from kinema.storage.output_checks import check_target
 from kinema.storage.output_file import OutputFile, lock_alone, publish, write_index
 from kinema.trajectory import opening
-from kinema.writing.base import Writer
-from kinema.writing.frames import FrameArrays, LastStamps
 
 __all__ = ["RecordWriter", "vector_names"]
 

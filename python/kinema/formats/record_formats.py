@@ -9,10 +9,10 @@ from typing import Literal
 from numpy.typing import DTypeLike
 
 from kinema.base.errors import ArgumentError
-from kinema.formats.dlpoly import labels_of
+from kinema.formats.dlpoly.atoms import labels_of
+from kinema.formats.record_writer import RecordWriter, vector_names
 from kinema.model.atom_table import Atoms
 from kinema.model.frame import float_name
-from kinema.writing.records import RecordWriter, vector_names
 
 __all__ = ["ConfigWriter", "DcdWriter", "HistoryWriter", "NetcdfWriter", "TrrWriter", "XtcWriter"]
 

@@ -13,7 +13,7 @@ from kinema.base.errors import CorruptFileError, UnsupportedFormatError
 from kinema.base.input_files import open_text
 from kinema.base.printable import printable
 from kinema.base.values import dataclass
-from kinema.formats.external_frames import EXTERNAL, FrameReader
+from kinema.formats.external.frames import EXTERNAL, FrameReader
 
 __all__ = ["COUNTED", "LineCount", "count_frames", "refuse_other_atoms"]
 

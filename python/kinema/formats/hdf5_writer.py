@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from kinema.base.errors import ArgumentError, Error, UnsupportedFormatError
 from kinema.base.tracing.recording import span
+from kinema.formats.given_frames import AnnouncedRows, EncodedRows, FrameArrays
 from kinema.formats.h5md.write.encoding import ChunkEncoder
 from kinema.formats.h5md.write.series import CountedRows
+from kinema.formats.writer import Writer, not_finite_note
 from kinema.storage.hdf5.chunk_index import full_chunks
 from kinema.storage.hdf5.output import GrowingFile, NewFile, OutputPartFile, hdf5_errors
-from kinema.writing.base import Writer, not_finite_note
-from kinema.writing.frames import AnnouncedRows, EncodedRows, FrameArrays
 
 __all__ = ["FrameGroup", "GrowingData", "Hdf5Writer"]
 

@@ -13,7 +13,7 @@ from kinema.base.errors import CorruptFileError, UnsupportedFormatError
 from kinema.base.input_files import open_regular
 from kinema.base.printable import printable
 from kinema.base.values import dataclass
-from kinema.formats.external_frames import LAMMPS_DUMP, names_of, reader_class
+from kinema.formats.external.frames import LAMMPS_DUMP, names_of, reader_class
 
 __all__ = ["refuse_compressed"]
 

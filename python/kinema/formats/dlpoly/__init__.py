@@ -1,0 +1,1 @@
+"""What DL_POLY files say of their atoms."""
