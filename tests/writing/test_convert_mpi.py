@@ -141,7 +141,7 @@ import os, resource, signal, sys, time
 from pathlib import Path
 from mpi4py import MPI
 from kinema.cli import main
-from kinema.writing.parallel.placers import FilePlacer, MpiPlacer
+from kinema.parallel.placers import FilePlacer, MpiPlacer
 rank, (_, failing, how, *words) = MPI.COMM_WORLD.Get_rank(), sys.argv
 Path(f"pid-{rank}").write_text(str(os.getpid()))
 if how == "limit" and rank == int(failing):

@@ -42,7 +42,7 @@ _USUAL = "H5MD"
 _COMMON = ("self", "path", "n_atoms", "format", "mode", "overwrite", "keep_partial", "workers", "resume_from")
 
 # The class for comm=, a string: it is loaded when it is asked for, as it needs mpi4py and lies above this room.
-_OVER_RANKS = ("kinema.writing.parallel.writer", "ParallelWriter")
+_OVER_RANKS = ("kinema.parallel.writer", "ParallelWriter")
 OPTIONS_OF_RANKS = ("comm", "strategy", "hints", "order", "verify", "buffer_frames")
 """What it takes besides."""
 
@@ -390,7 +390,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 class RanksWriter(Writer):
-    """A writer of many ranks, as `comm=` chooses it: `kinema.writing.parallel.writer` makes it of files."""
+    """A writer of many ranks, as `comm=` chooses it: `kinema.parallel.writer` makes it of files."""
 
     def write(
         self,

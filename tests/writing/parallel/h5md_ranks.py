@@ -22,9 +22,9 @@ from rank_common import barrier
 
 import kinema as kn
 from kinema.formats.h5md.writer import H5mdWriter
-from kinema.writing.parallel import verification
-from kinema.writing.parallel.agreement import Agreement, WriterTimings
-from kinema.writing.parallel.hdf5 import gathered, mpiio
+from kinema.parallel import verification
+from kinema.parallel.agreement import Agreement, WriterTimings
+from kinema.parallel.hdf5 import gathered, mpiio
 
 COMM = MPI.COMM_WORLD
 RANK, SIZE = COMM.Get_rank(), COMM.Get_size()

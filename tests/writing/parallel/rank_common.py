@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import kinema as kn
 from kinema.cache.mpi.progress import sleep_between
-from kinema.writing.parallel import exchange, node_memory
+from kinema.parallel import exchange, node_memory
 
 COMM = MPI.COMM_WORLD
 RANK, SIZE = COMM.Get_rank(), COMM.Get_size()

@@ -19,8 +19,8 @@ from rank_common import COMM, N_ATOMS, RANK, SIZE, barrier, exchange_by, on_root
 
 import kinema as kn
 from kinema.formats.strategies import strategies_of
-from kinema.writing.parallel import agreement
-from kinema.writing.parallel import writer as parallel_writer
+from kinema.parallel import agreement
+from kinema.parallel import writer as parallel_writer
 
 PARALLEL_HDF5 = h5py.get_config().mpi
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kinema.writing.parallel.verification import _RUN, _nuls
+from kinema.parallel.verification import _RUN, _nuls
 
 
 def test_the_longest_of_several_runs_of_nuls() -> None:

@@ -21,11 +21,11 @@ from kinema.ml.archives.layout import ArrayLayout
 from kinema.ml.archives.origin import SampleOrigin
 from kinema.ml.archives.tasks import WholeRows
 from kinema.ml.stored_samples import OWN_GROUP, SampleFile, samples_of
+from kinema.parallel.placers import FilePlacer
 from kinema.storage.hdf5.chunk_index import full_chunks
 from kinema.storage.hdf5.output import GrowingFile, NewFile, OutputPart, OutputPartFile, hdf5_errors
 from kinema.storage.hdf5.storage import Storage, create_dataset, write_dataset
 from kinema.storage.provenance import Provenance
-from kinema.writing.parallel.placers import FilePlacer
 
 __all__ = ["GrowingArchive", "PlacedArchive", "make_part", "write_structure"]
 

@@ -11,16 +11,16 @@ from mpi4py import MPI
 from kinema.formats.all_writers import Writer
 from kinema.formats.strategies import CONTIGUOUS_H5MD, hints_of
 from kinema.model.atom_table import Atoms
+from kinema.parallel.agreement import Agreement, WriterTimings
+from kinema.parallel.atom_records import AtomRecordsLike
+from kinema.parallel.rank_file import FileRequest
+from kinema.parallel.rank_frames import RankFrame
+from kinema.parallel.record_files.base import Stamp
+from kinema.parallel.record_files.placed import PlacedFile
+from kinema.parallel.writer import ParallelWriter
 from kinema.studies.write_strategies.binary import BinaryRecords
 from kinema.studies.write_strategies.design import KINDS
 from kinema.studies.write_strategies.pyrochlore import NAMES, OwnAtoms, Pyrochlore
-from kinema.writing.parallel.agreement import Agreement, WriterTimings
-from kinema.writing.parallel.frames import RankFrame
-from kinema.writing.parallel.rank_file import FileRequest
-from kinema.writing.parallel.record_files.base import Stamp
-from kinema.writing.parallel.record_files.placed import PlacedFile
-from kinema.writing.parallel.records import AtomRecordsLike
-from kinema.writing.parallel.writer import ParallelWriter
 
 __all__ = ["atoms_of", "write_binary", "writer_of"]
 

@@ -23,10 +23,10 @@ from mpi4py import MPI
 
 from kinema.base.notes import collected
 from kinema.base.resources import peak_memory
+from kinema.parallel.placers import FilePlacer
 from kinema.studies.write_strategies.design import FIELDS, NETCDF_LIBRARY, PLACER, WITHOUT_ATOMS
 from kinema.studies.write_strategies.outcome import files_of
 from kinema.studies.write_strategies.pyrochlore import OwnAtoms, Pyrochlore
-from kinema.writing.parallel.placers import FilePlacer
 
 _STEP, _TIME = 1000, 0.49
 # of plain writing

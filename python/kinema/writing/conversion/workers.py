@@ -24,10 +24,10 @@ from kinema.base.progress import Report
 from kinema.base.resources import LEAST_MEMORY, default_memory
 from kinema.formats.strategies import uses_mpiio
 from kinema.model.snapshot import TrajectorySnapshot
+from kinema.parallel.placers import FilePlacer, MpiPlacer
 from kinema.runners.workers import CallWorkers
 from kinema.storage.output_file import machine
 from kinema.writing.conversion.frames import SourceFrames
-from kinema.writing.parallel.placers import FilePlacer, MpiPlacer
 
 if TYPE_CHECKING:
     from mpi4py import MPI

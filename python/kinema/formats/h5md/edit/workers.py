@@ -20,13 +20,13 @@ from kinema.base.errors import FileNotFound, TruncatedFileError
 from kinema.base.input_files import open_regular
 from kinema.formats.h5md.edit.values import Values
 from kinema.formats.whole_frames import FrameRange
+from kinema.parallel.placers import FilePlacer
 from kinema.runners.workers import CallWorkers
 from kinema.storage.hdf5.file import open_checked, reading
 from kinema.storage.hdf5.filters import Filters
 from kinema.storage.hdf5.rounding import Rounding
 from kinema.storage.output_checks import is_stream
 from kinema.storage.output_file import machine
-from kinema.writing.parallel.placers import FilePlacer
 
 __all__ = ["EncodedTile", "Tile", "TileReader", "copying", "encode_tile", "read_tile", "rounded", "shares"]
 

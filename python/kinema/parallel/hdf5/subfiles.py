@@ -22,13 +22,13 @@ from kinema.formats.h5md.write.encoding import ChunkEncoder
 from kinema.formats.h5md.write.virtual_fields import SubfileNames, check_runs, runs_of
 from kinema.formats.h5md.writer import H5mdWriter
 from kinema.formats.writer import Writer
-from kinema.writing.parallel.agreement import Agreement
-from kinema.writing.parallel.exchange import Exchange, even_owners
-from kinema.writing.parallel.frames import RankFrame
-from kinema.writing.parallel.hdf5.on_root import Hdf5File, place_of_fields
-from kinema.writing.parallel.hdf5.verification import RowVerification
-from kinema.writing.parallel.hdf5.virtual_writer import VirtualFieldsWriter
-from kinema.writing.parallel.rank_file import FileRequest, FileState
+from kinema.parallel.agreement import Agreement
+from kinema.parallel.exchange import Exchange, even_owners
+from kinema.parallel.hdf5.on_root import Hdf5File, place_of_fields
+from kinema.parallel.hdf5.verification import RowVerification
+from kinema.parallel.hdf5.virtual_writer import VirtualFieldsWriter
+from kinema.parallel.rank_file import FileRequest, FileState
+from kinema.parallel.rank_frames import RankFrame
 
 __all__ = ["Subfiles"]
 

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema.base.errors import CorruptFileError, Error, from_os
+from kinema.parallel.agreement import Agreement
+from kinema.parallel.placers import bytes_of
+from kinema.parallel.rank_file import FileRequest
+from kinema.parallel.verification import shift_between_nodes
 from kinema.storage.hdf5.file import open_checked
-from kinema.writing.parallel.agreement import Agreement
-from kinema.writing.parallel.placers import bytes_of
-from kinema.writing.parallel.rank_file import FileRequest
-from kinema.writing.parallel.verification import shift_between_nodes
 
 __all__ = ["RowVerification"]
 

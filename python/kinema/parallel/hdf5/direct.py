@@ -15,13 +15,13 @@ from kinema.base.errors import Error
 from kinema.formats.given_frames import FrameArrays
 from kinema.formats.h5md.write.encoding import ChunkEncoder
 from kinema.formats.strategies import uses_mpiio
-from kinema.writing.parallel.agreement import Agreement
-from kinema.writing.parallel.exchange import Exchange, even_owners
-from kinema.writing.parallel.frames import RankFrame
-from kinema.writing.parallel.hdf5.on_root import Hdf5File
-from kinema.writing.parallel.placers import FilePlacer, MpiPlacer, Placer
-from kinema.writing.parallel.rank_file import FileRequest, FileState
-from kinema.writing.parallel.verification import Verification
+from kinema.parallel.agreement import Agreement
+from kinema.parallel.exchange import Exchange, even_owners
+from kinema.parallel.hdf5.on_root import Hdf5File
+from kinema.parallel.placers import FilePlacer, MpiPlacer, Placer
+from kinema.parallel.rank_file import FileRequest, FileState
+from kinema.parallel.rank_frames import RankFrame
+from kinema.parallel.verification import Verification
 
 __all__ = ["DirectFields"]
 

@@ -18,11 +18,11 @@ from kinema.formats.h5md.write.options import whole_number
 from kinema.formats.strategies import CONTIGUOUS_H5MD, check_strategy, check_verify, hints_of
 from kinema.formats.writer import RanksWriter, Writer, check_options, format_of, is_variant
 from kinema.model.frame import Block, Frame
+from kinema.parallel.agreement import Agreement, WriterTimings
+from kinema.parallel.rank_file import FileRequest, FileState, RankFile
+from kinema.parallel.rank_files import check_order, opened_file
+from kinema.parallel.rank_frames import COLUMNS, GivenPart, agreed_frame, given_part
 from kinema.runners.mpi.communicator import check_communicator, check_size
-from kinema.writing.parallel.agreement import Agreement, WriterTimings
-from kinema.writing.parallel.files import check_order, opened_file
-from kinema.writing.parallel.frames import COLUMNS, GivenPart, agreed_frame, given_part
-from kinema.writing.parallel.rank_file import FileRequest, FileState, RankFile
 
 __all__ = ["MOST_BUFFERED", "ParallelWriter"]
 

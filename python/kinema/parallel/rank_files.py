@@ -5,16 +5,16 @@ from __future__ import annotations
 from kinema._core import formats
 from kinema.base.errors import ArgumentError
 from kinema.formats.dlpoly.atoms import DLPOLY
-from kinema.writing.parallel.agreement import Agreement
-from kinema.writing.parallel.hdf5.direct import DirectFields
-from kinema.writing.parallel.hdf5.gathered import GatheredChunks
-from kinema.writing.parallel.hdf5.mpiio import MpiioFields
-from kinema.writing.parallel.hdf5.serial import SerialFields
-from kinema.writing.parallel.hdf5.subfiles import Subfiles
-from kinema.writing.parallel.rank_file import FileRequest, RankFile
-from kinema.writing.parallel.record_files.gathered import GatheredFile
-from kinema.writing.parallel.record_files.placed import PlacedFile
-from kinema.writing.parallel.serial import SerialFile
+from kinema.parallel.agreement import Agreement
+from kinema.parallel.hdf5.direct import DirectFields
+from kinema.parallel.hdf5.gathered import GatheredChunks
+from kinema.parallel.hdf5.mpiio import MpiioFields
+from kinema.parallel.hdf5.serial import SerialFields
+from kinema.parallel.hdf5.subfiles import Subfiles
+from kinema.parallel.rank_file import FileRequest, RankFile
+from kinema.parallel.record_files.gathered import GatheredFile
+from kinema.parallel.record_files.placed import PlacedFile
+from kinema.parallel.serial import SerialFile
 
 __all__ = ["check_order", "opened_file"]
 

@@ -17,8 +17,8 @@ from kinema.formats.dlpoly.atoms import DLPOLY, Kinds, kinds_of
 from kinema.formats.record_writer import RecordWriter
 from kinema.formats.writer import Writer
 from kinema.model.atom_table import Atoms
+from kinema.parallel.rank_file import FileRequest, FileState
 from kinema.trajectory import Trajectory, opening
-from kinema.writing.parallel.rank_file import FileRequest, FileState
 
 __all__ = ["OpenedRecords", "RecordOutput"]
 

@@ -20,15 +20,15 @@ from numpy.typing import NDArray
 from kinema.base.errors import ArgumentError, Error, FileIOError, MissingPackageError, from_os
 from kinema.formats.given_frames import FrameArrays
 from kinema.formats.h5md.write.encoding import ChunkEncoder
+from kinema.parallel.agreement import Agreement
+from kinema.parallel.exchange import Exchange, even_owners
+from kinema.parallel.hdf5.on_root import Hdf5File
+from kinema.parallel.hdf5.verification import RowVerification
+from kinema.parallel.placers import info_of
+from kinema.parallel.rank_file import FileRequest, FileState
+from kinema.parallel.rank_frames import RankFrame
 from kinema.storage.hdf5.filters import missing_filters
 from kinema.storage.hdf5.output import LIBVER, hdf5_errors
-from kinema.writing.parallel.agreement import Agreement
-from kinema.writing.parallel.exchange import Exchange, even_owners
-from kinema.writing.parallel.frames import RankFrame
-from kinema.writing.parallel.hdf5.on_root import Hdf5File
-from kinema.writing.parallel.hdf5.verification import RowVerification
-from kinema.writing.parallel.placers import info_of
-from kinema.writing.parallel.rank_file import FileRequest, FileState
 
 __all__ = ["MpiioFields"]
 

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.base.errors import ArgumentError
-from kinema.writing.parallel.agreement import Agreement, wait_for
-from kinema.writing.parallel.batches import (
+from kinema.parallel.agreement import Agreement, wait_for
+from kinema.parallel.batches import (
     VECTOR_BYTES,
     VECTORS,
     AtomBatch,
@@ -29,7 +29,7 @@ from kinema.writing.parallel.batches import (
     all_to_all,
     joined,
 )
-from kinema.writing.parallel.node_memory import NodeMemory, nodes_of
+from kinema.parallel.node_memory import NodeMemory, nodes_of
 
 __all__ = ["Exchange", "Owners", "Route", "even_owners"]
 

@@ -11,7 +11,7 @@ import numpy as np
 from mpi4py import MPI
 from numpy.typing import NDArray
 
-from kinema.writing.parallel.agreement import Agreement
+from kinema.parallel.agreement import Agreement
 
 __all__ = ["NodeMemory", "nodes_of"]
 

@@ -13,12 +13,12 @@ from kinema import _core
 from kinema.base.errors import ArgumentError
 from kinema.formats.record_writer import vector_names
 from kinema.model.frame import VECTOR_FIELDS
-from kinema.writing.parallel.agreement import Agreement
-from kinema.writing.parallel.exchange import Exchange, Owners, even_owners
-from kinema.writing.parallel.frames import RankFrame
-from kinema.writing.parallel.rank_file import FileRequest
-from kinema.writing.parallel.record_files.base import UNFINISHED, RecordsFile, Stamp
-from kinema.writing.parallel.serial import whole_vectors
+from kinema.parallel.agreement import Agreement
+from kinema.parallel.exchange import Exchange, Owners, even_owners
+from kinema.parallel.rank_file import FileRequest
+from kinema.parallel.rank_frames import RankFrame
+from kinema.parallel.record_files.base import UNFINISHED, RecordsFile, Stamp
+from kinema.parallel.serial import whole_vectors
 
 __all__ = ["GatheredFile"]
 

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema.base.errors import CorruptFileError, Error, from_os
-from kinema.writing.parallel.agreement import Agreement
-from kinema.writing.parallel.node_memory import nodes_of
-from kinema.writing.parallel.placers import Data, bytes_of
-from kinema.writing.parallel.rank_file import FileRequest
+from kinema.parallel.agreement import Agreement
+from kinema.parallel.node_memory import nodes_of
+from kinema.parallel.placers import Data, bytes_of
+from kinema.parallel.rank_file import FileRequest
 
 __all__ = ["Verification", "shift_between_nodes"]
 

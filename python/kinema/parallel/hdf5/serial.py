@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 
 from kinema.base.errors import Error
 from kinema.formats.h5md.writer import H5mdWriter
-from kinema.writing.parallel.agreement import Agreement
-from kinema.writing.parallel.hdf5.on_root import place_of_fields
-from kinema.writing.parallel.hdf5.verification import RowVerification
-from kinema.writing.parallel.rank_file import FileRequest
-from kinema.writing.parallel.serial import SerialFile
+from kinema.parallel.agreement import Agreement
+from kinema.parallel.hdf5.on_root import place_of_fields
+from kinema.parallel.hdf5.verification import RowVerification
+from kinema.parallel.rank_file import FileRequest
+from kinema.parallel.serial import SerialFile
 
 __all__ = ["SerialFields"]
 

@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 from kinema.base.errors import Error
 from kinema.base.resources import default_workers, worker_count
 from kinema.formats.given_frames import EncodedRows
-from kinema.writing.parallel.agreement import Agreement, wait_for
-from kinema.writing.parallel.exchange import Exchange, Owners, even_owners
-from kinema.writing.parallel.frames import RankFrame
-from kinema.writing.parallel.hdf5.on_root import Hdf5File
-from kinema.writing.parallel.hdf5.verification import RowVerification
-from kinema.writing.parallel.rank_file import FileRequest
-from kinema.writing.parallel.serial import whole_vectors
+from kinema.parallel.agreement import Agreement, wait_for
+from kinema.parallel.exchange import Exchange, Owners, even_owners
+from kinema.parallel.hdf5.on_root import Hdf5File
+from kinema.parallel.hdf5.verification import RowVerification
+from kinema.parallel.rank_file import FileRequest
+from kinema.parallel.rank_frames import RankFrame
+from kinema.parallel.serial import whole_vectors
 
 __all__ = ["GatheredChunks"]
 

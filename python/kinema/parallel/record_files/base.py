@@ -15,12 +15,12 @@ from kinema.base.errors import ArgumentError
 from kinema.base.notes import emit
 from kinema.formats.given_frames import LastStamps
 from kinema.formats.strategies import uses_mpiio
-from kinema.writing.parallel.agreement import Agreement, wait_for
-from kinema.writing.parallel.frames import RankFrame
-from kinema.writing.parallel.placers import FilePlacer, MpiPlacer, Placer
-from kinema.writing.parallel.rank_file import FileRequest, RankFile
-from kinema.writing.parallel.record_files.output import RecordOutput
-from kinema.writing.parallel.verification import Verification
+from kinema.parallel.agreement import Agreement, wait_for
+from kinema.parallel.placers import FilePlacer, MpiPlacer, Placer
+from kinema.parallel.rank_file import FileRequest, RankFile
+from kinema.parallel.rank_frames import RankFrame
+from kinema.parallel.record_files.output import RecordOutput
+from kinema.parallel.verification import Verification
 
 __all__ = ["UNFINISHED", "RecordsFile", "Stamp"]
 

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from kinema.formats.given_frames import FrameArrays, check_rising
 from kinema.formats.h5md.write.encoding import ChunkEncoder
 from kinema.formats.h5md.writer import H5mdWriter
-from kinema.writing.parallel.agreement import Agreement
-from kinema.writing.parallel.frames import RankFrame
-from kinema.writing.parallel.rank_file import FileRequest, FileState
-from kinema.writing.parallel.serial import SerialFile
+from kinema.parallel.agreement import Agreement
+from kinema.parallel.rank_file import FileRequest, FileState
+from kinema.parallel.rank_frames import RankFrame
+from kinema.parallel.serial import SerialFile
 
 __all__ = ["Hdf5File", "Stamps", "first_arrays", "place_of_fields"]
 

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from kinema.base.errors import Error
 from kinema.formats.writer import Writer
-from kinema.writing.parallel.agreement import Agreement
-from kinema.writing.parallel.behind import WriteBehind
-from kinema.writing.parallel.exchange import Exchange, Owners
-from kinema.writing.parallel.frames import RankFrame
-from kinema.writing.parallel.rank_file import FileRequest, FileState, RankFile
+from kinema.parallel.agreement import Agreement
+from kinema.parallel.exchange import Exchange, Owners
+from kinema.parallel.rank_file import FileRequest, FileState, RankFile
+from kinema.parallel.rank_frames import RankFrame
+from kinema.parallel.write_behind import WriteBehind
 
 __all__ = ["SerialFile", "whole_vectors"]
 

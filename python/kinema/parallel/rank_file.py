@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from kinema.base.errors import UnsupportedFormatError
 from kinema.formats.strategies import Hints
-from kinema.writing.parallel.agreement import Agreement
-from kinema.writing.parallel.frames import RankFrame
+from kinema.parallel.agreement import Agreement
+from kinema.parallel.rank_frames import RankFrame
 
 __all__ = ["FileRequest", "FileState", "RankFile"]
 

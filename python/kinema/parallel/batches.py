@@ -9,11 +9,11 @@ from mpi4py import MPI
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.writing.parallel.agreement import wait_for
-from kinema.writing.parallel.node_memory import NodeMemory
+from kinema.parallel.agreement import wait_for
+from kinema.parallel.node_memory import NodeMemory
 
 if TYPE_CHECKING:
-    from kinema.writing.parallel.exchange import Route
+    from kinema.parallel.exchange import Route
 
 __all__ = ["VECTORS", "VECTOR_BYTES", "AtomBatch", "LocalBatch", "MessageBatch", "SharedBatch", "all_to_all", "joined"]
 

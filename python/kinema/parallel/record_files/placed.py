@@ -13,15 +13,15 @@ from kinema import _core
 from kinema.base.errors import ArgumentError
 from kinema.formats.record_writer import vector_names
 from kinema.model.frame import VECTOR_FIELDS, float_name
-from kinema.writing.parallel.agreement import Agreement
-from kinema.writing.parallel.batches import VECTOR_BYTES, VECTORS
-from kinema.writing.parallel.behind import WriteBehind
-from kinema.writing.parallel.exchange import Exchange, Owners, Route, even_owners
-from kinema.writing.parallel.frames import RankFrame
-from kinema.writing.parallel.placers import WRITEBACK_BYTES, FilePlacer
-from kinema.writing.parallel.rank_file import FileRequest
-from kinema.writing.parallel.record_files.base import RecordsFile, Stamp
-from kinema.writing.parallel.records import AtomRecordsLike, FrameLayoutLike
+from kinema.parallel.agreement import Agreement
+from kinema.parallel.atom_records import AtomRecordsLike, FrameLayoutLike
+from kinema.parallel.batches import VECTOR_BYTES, VECTORS
+from kinema.parallel.exchange import Exchange, Owners, Route, even_owners
+from kinema.parallel.placers import WRITEBACK_BYTES, FilePlacer
+from kinema.parallel.rank_file import FileRequest
+from kinema.parallel.rank_frames import RankFrame
+from kinema.parallel.record_files.base import RecordsFile, Stamp
+from kinema.parallel.write_behind import WriteBehind
 
 __all__ = ["PlacedFile"]
 
