@@ -41,14 +41,15 @@ if TYPE_CHECKING:
     )
     from kinema.base.notes import Note
     from kinema.base.tracing.recording import trace
-    from kinema.checking import CheckReport, Problem, check
     from kinema.execution.run import run
+    from kinema.files.check import CheckReport, Problem, check
+    from kinema.files.convert import Converted, convert
+    from kinema.files.join import Joined, join
+    from kinema.files.layout import FileLayout, layout_of
+    from kinema.files.repack import Repacked, repack
+    from kinema.files.salvage import Salvaged, salvage
+    from kinema.files.split import Split, split
     from kinema.formats.all_writers import Writer
-    from kinema.formats.h5md.edit.join import Joined, join
-    from kinema.formats.h5md.edit.layout import FileLayout, layout_of
-    from kinema.formats.h5md.edit.repack import Repacked, repack
-    from kinema.formats.h5md.edit.split import Split, split
-    from kinema.formats.salvage import Salvaged, salvage
     from kinema.model.atom_table import Atoms
     from kinema.model.frame import Block, Frame, Gap, Part
     from kinema.model.selection.atoms import Selection
@@ -59,7 +60,6 @@ if TYPE_CHECKING:
     from kinema.trajectory import Trajectory
     from kinema.trajectory.opening import open, read_atoms
     from kinema.trajectory.time_range import frames_between
-    from kinema.writing.convert import Converted, convert
 
 __all__ = [
     "RMSD",
@@ -137,7 +137,7 @@ _MODULES = {
 # by the module that has them
 _NAMES = {
     "kinema.analysis": ("RMSD", "RMSF", "Analysis", "RadiusOfGyration"),
-    "kinema.checking": ("CheckReport", "Problem", "check"),
+    "kinema.files.check": ("CheckReport", "Problem", "check"),
     "kinema.base.errors": (
         "ArgumentError",
         "CancelledError",
@@ -156,11 +156,11 @@ _NAMES = {
         "WorkerError",
     ),
     "kinema.execution.run": ("run",),
-    "kinema.formats.h5md.edit.join": ("Joined", "join"),
-    "kinema.formats.h5md.edit.layout": ("FileLayout", "layout_of"),
-    "kinema.formats.salvage": ("Salvaged", "salvage"),
-    "kinema.formats.h5md.edit.repack": ("Repacked", "repack"),
-    "kinema.formats.h5md.edit.split": ("Split", "split"),
+    "kinema.files.join": ("Joined", "join"),
+    "kinema.files.layout": ("FileLayout", "layout_of"),
+    "kinema.files.salvage": ("Salvaged", "salvage"),
+    "kinema.files.repack": ("Repacked", "repack"),
+    "kinema.files.split": ("Split", "split"),
     "kinema.model.frame": ("Block", "Frame", "Gap", "Part"),
     "kinema.base.notes": ("Note",),
     "kinema.trajectory.opening": ("open", "read_atoms"),
@@ -172,7 +172,7 @@ _NAMES = {
     "kinema.model.topology": ("Topology",),
     "kinema.base.tracing.recording": ("trace",),
     "kinema.trajectory": ("Trajectory",),
-    "kinema.writing.convert": ("Converted", "convert"),
+    "kinema.files.convert": ("Converted", "convert"),
     "kinema.formats.all_writers": ("Writer",),
 }
 # KINEMA_TRACE has begun a trace, or could not

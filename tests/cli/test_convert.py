@@ -142,7 +142,7 @@ def test_several_files_the_nearest_frame_and_a_topology(files: Any, tmp_path: Pa
 AT_WORK = """
 import sys
 from contextlib import contextmanager
-from kinema.writing.conversion import blocks, records
+from kinema.files.conversion import blocks, records
 from kinema.cli import main
 
 @contextmanager

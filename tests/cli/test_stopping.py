@@ -221,8 +221,8 @@ def test_a_signal_ends_a_call_into_rust(many_frames: Path, environment: dict[str
 def test_a_signal_ends_a_check_of_coordinates(many_frames: Path, environment: dict[str, str]) -> None:
     # which is many calls
     place = {
-        "module": "kinema.checking.files",
-        "owner": "sys.modules['kinema.checking.files']",
+        "module": "kinema.files.check.files",
+        "owner": "sys.modules['kinema.files.check.files']",
         "method": "_not_finite",
     }
     script = WITHIN.replace("from {module} import {owner}", "import {module}").format(
@@ -245,7 +245,7 @@ def many_scalars(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 WALK = {"module": "kinema.storage.hdf5.trust.verdicts", "owner": "_Walker", "method": "ask"}
 COPY = {"module": "kinema.storage.hdf5.copying", "owner": "_Copy", "method": "members"}
-COMPARE = {"module": "kinema.formats.h5md.edit.rewrite", "owner": "_Rewriter", "method": "compare"}
+COMPARE = {"module": "kinema.files.h5md.rewrite", "owner": "_Rewriter", "method": "compare"}
 
 
 WORK = {

@@ -75,7 +75,7 @@ def part(number):
     return number
 
 if rank == 1:
-    from kinema.writing.conversion import workers
+    from kinema.files.conversion import workers
     encode = workers._EncodeRuns.__call__
     workers._EncodeRuns.__call__ = lambda *arguments: (stop(), encode(*arguments))[1]
 

@@ -249,7 +249,7 @@ def test_values_beyond_a_format_are_errors_with_the_frame(tmp_path: Path) -> Non
 def test_a_file_that_reads_back_otherwise_is_not_kept(
     small: kn.Trajectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import kinema.writing.conversion.records as module
+    import kinema.files.conversion.records as module
 
     class Wrong:
         """Writes what the core does, and one bit less in the last frame."""

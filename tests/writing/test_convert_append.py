@@ -11,8 +11,8 @@ import pytest
 import kinema as kn
 from kinema.base.notes import collected
 from kinema.cli import main
+from kinema.files.conversion import frame_by_frame as texts
 from kinema.testing import random_walk
-from kinema.writing.conversion import texts
 
 N_FRAMES, N_ATOMS = 12, 30
 CELLS = np.broadcast_to(np.diag([40.0, 50.0, 60.0]), (N_FRAMES, 3, 3))

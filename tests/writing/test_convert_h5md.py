@@ -387,7 +387,7 @@ def test_a_cell_that_only_some_frames_have(tmp_path: Path) -> None:
 def test_a_file_that_reads_back_otherwise_is_not_kept(
     adk_xtc: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verify: Any, what: str
 ) -> None:
-    import kinema.writing.conversion.blocks as module
+    import kinema.files.conversion.blocks as module
 
     inner = module.compare
 
@@ -447,7 +447,7 @@ def test_an_error_in_the_middle_leaves_the_old_file(adk_xtc: Any, tmp_path: Path
 def test_what_a_sample_misses_all_frames_show(
     adk_dcd: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
 ) -> None:
-    from kinema.writing.conversion import blocks, records
+    from kinema.files.conversion import blocks, records
 
     inner = records.compare
 

@@ -158,7 +158,7 @@ def test_a_damaged_frame_ends_all_and_leaves_nothing(
 
 
 def test_a_dask_worker_that_does_not_see_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from kinema.writing.conversion import workers
+    from kinema.files.conversion import workers
 
     write_dcd(tmp_path / "in.dcd", random_walk(5, 10))
     # what a worker of another machine would find

@@ -149,7 +149,7 @@ def test_an_error_before_the_first_frame_leaves_nothing(conversion: Any) -> None
 
 
 def test_a_call_that_was_ended_behind_its_last_write(conversion: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    import kinema.writing.resumable as module
+    import kinema.files.conversion.resumable as module
 
     def ended(*_: Any) -> None:
         raise Stopped
@@ -221,7 +221,7 @@ def test_a_checkpoint_that_is_kept_says_that_all_is_done(conversion: Any) -> Non
 
 
 def test_a_file_that_reads_back_otherwise_is_not_gone_on_with(conversion: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    import kinema.writing.conversion.compare as module
+    import kinema.files.conversion.compare as module
 
     conversion.n_parts = 3
     monkeypatch.setattr(module, "_same_values", lambda copy, field, expected, found: np.zeros(len(found), np.bool_))

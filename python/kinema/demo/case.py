@@ -16,9 +16,9 @@ from typing import Any
 from kinema.base.errors import ArgumentError, FileNotFound, MissingPackageError
 from kinema.base.notes import collected
 from kinema.demo.repeat import repeat_dcd, repeat_xtc, repeated_size
+from kinema.files.convert import convert
 from kinema.storage.output_file import write_whole
 from kinema.trajectory.opening import open as open_trajectory
-from kinema.writing.convert import convert
 
 __all__ = ["Case", "LongTrajectory", "make_case"]
 

@@ -202,7 +202,7 @@ def _circumstances(run: RunRecord) -> Circumstances:
 
 def _layouts(paths: Sequence[str]) -> tuple[dict[str, Mapping[str, float]], tuple[str, ...]]:
     """Amplification of the positions of each file, and why files are read slowly or are not known."""
-    from kinema.formats.h5md.edit.layout import layout_of
+    from kinema.files.layout import layout_of
 
     layouts: dict[str, Mapping[str, float]] = {}
     described: list[str] = []

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from kinema.base.errors import ArgumentError, Error, FileIOError, from_os
 from kinema.base.input_files import open_regular
 from kinema.base.notes import collected
+from kinema.files.convert import convert
 from kinema.model.universe import import_mdanalysis
 from kinema.trajectory import Trajectory
 from kinema.trajectory.opening import open as open_trajectory
-from kinema.writing.convert import convert
 
 __all__ = [
     "H5MD_LAYOUTS",

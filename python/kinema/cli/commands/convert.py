@@ -187,7 +187,7 @@ def convert(
     from kinema.base.errors import ArgumentError
     from kinema.cli.analysis_options import checkpoint_of, remove_checkpoints_of_passes
     from kinema.cli.word_lists import named_words
-    from kinema.writing.convert import check_output
+    from kinema.files.convert import check_output
 
     command: Command = context.obj
     saved = checkpoint_of(checkpoint, checkpoint_interval)

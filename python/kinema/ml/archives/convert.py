@@ -15,13 +15,13 @@ from kinema.base.printable import counted, printable
 from kinema.base.progress import ProgressChoice, Report, reporting
 from kinema.cache.node_cache import NodeCacheChoice
 from kinema.execution.checkpoint.file import Checkpoint, CheckpointChoice
+from kinema.files.conversion.resumable import block_file, is_published
 from kinema.ml.archives.passes import ReadBack, WritePass
 from kinema.ml.archives.plan import ConversionPlan, DtypeChoice
 from kinema.ml.archives.writers import GrowingArchive, PlacedArchive, make_part, write_structure
 from kinema.storage.hdf5.filters import Compression
 from kinema.storage.hdf5.output import GrowingFile, NewFile, OutputPart
 from kinema.storage.output_checks import check_not_input, check_target
-from kinema.writing.resumable import block_file, is_published
 
 __all__ = ["ConvertedSamples", "convert", "plan_conversion"]
 

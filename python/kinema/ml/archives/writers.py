@@ -1,6 +1,6 @@
 """The archive while it is written: space that is there from the beginning, or data sets of filtered chunks that grow.
 
-Both are gone on with by the checkpoint of a conversion: see `kinema.writing.resumable.BlockFile`.
+Both are gone on with by the checkpoint of a conversion: see `kinema.files.conversion.resumable.BlockFile`.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ import pytest
 
 import kinema as kn
 from kinema.base.errors import ArgumentError, CorruptFileError, Error
-from kinema.formats.h5md.edit.transfer import _tiles
+from kinema.files.h5md.transfer import _tiles
 from kinema.formats.h5md.schema import NAMES, TABLE
 from kinema.storage.hdf5 import virtual
 from kinema.storage.hdf5.copying import _Copy

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import kinema as kn
-from kinema.formats.h5md.edit.layout import IN_BLOCKS, ONE_ATOM, ONE_BY_ONE, SUBSET, FileLayout
+from kinema.files.layout import IN_BLOCKS, ONE_ATOM, ONE_BY_ONE, SUBSET, FileLayout
 from kinema.testing.h5md_files import CASES
 
 from .files import make_h5md, make_rich, walk

@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import kinema as kn
+from kinema.files.h5md import transfer, workers
 from kinema.formats.h5md import atoms_of
-from kinema.formats.h5md.edit import transfer, workers
 from kinema.storage.hdf5.storage import Storage
 from kinema.testing import atom_tables
 from kinema.testing.amounts import each
@@ -410,7 +410,7 @@ def test_memory_is_bounded(tmp_path: Path) -> None:
         for frame in range(0, n_frames, 10):
             value[frame] = frame
     code = (
-        "import resource, kinema as kn, kinema.formats.h5md.edit.repack\n"
+        "import resource, kinema as kn, kinema.files.repack\n"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
         "kn.repack('in.h5md', 'out.h5md', layout='atoms', memory='48 MiB', workers=2)\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)\n"

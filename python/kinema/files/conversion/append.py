@@ -1,0 +1,102 @@
+"""Frames of a trajectory are added to a file that is there, by the writer of its format."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from kinema.base.errors import ArgumentError
+from kinema.base.notes import collected, emit
+from kinema.base.printable import counted
+from kinema.base.progress import ProgressChoice
+from kinema.files.conversion.compare import Verification
+from kinema.files.conversion.frame_by_frame import write_through, written_by
+from kinema.files.conversion.outputs import TEXTS, WrittenFile
+from kinema.files.conversion.source_frames import SourceFrames
+from kinema.formats.all_writers import Writer
+from kinema.model.frame import VECTOR_FIELDS
+from kinema.runners.workers import CallWorkers
+from kinema.trajectory import opening
+
+__all__ = ["append_frames", "check_append"]
+
+
+def check_append(format: str, on: CallWorkers, strategy: str, verify: Verification, others: Mapping[str, Any]) -> None:
+    """ArgumentError for what `append=True` cannot do; `others` are arguments of which none may be given."""
+    given = [name for name, value in others.items() if value not in (None, False)]
+    if given:
+        raise ArgumentError(f"append= adds to one file that is there, and {given[0]}= is given; leave one out")
+    if format in TEXTS:
+        raise ArgumentError(f"{format} files are not appended to; leave out append=")
+    if verify == "all":
+        raise ArgumentError("append= reads nothing back; leave out verify='all'")
+    if not on.in_this_process or strategy != "auto":
+        raise ArgumentError("append= is done by this process; leave out runner= and strategy=")
+
+
+def append_frames(
+    source: SourceFrames,
+    name: str,
+    format: str,
+    options: Mapping[str, Any],
+    *,
+    workers: int,
+    memory: int,
+    progress: ProgressChoice,
+) -> WrittenFile:
+    """Adds the frames to the file `name`, whose fields they must have; they are not read back.
+
+    Frames that were in the file are not touched. After an error it has those that were added before it; a note of the
+    error counts them. Raises as `kinema.convert`.
+    """
+    held = _look_at(name, format, source)
+    emit(lost := tuple(f"{name}: {loss}" for loss in (*source.extras_lost, *source.observables_lost)))
+    began = time.perf_counter()
+    writer = Writer(name, source.n_atoms, format=format, mode="a", workers=workers, **options)
+    n_before = writer.n_frames
+    try:
+        with writer:
+            fields = _fields(source, name, held)
+            dtype = "float64" if source.trajectory.wide_fields & set(fields) else "float32"
+            write_through(writer, source, fields, dtype, workers=workers, memory=memory, progress=progress)
+    except BaseException as error:
+        n_added = writer.n_flushed - n_before
+        error.add_note(f"{name}: {counted(n_added, 'frame')} of {len(source):,} added")
+        raise
+    return written_by(writer, fields, lost, time.perf_counter() - began, workers)
+
+
+def _look_at(name: str, format: str, source: SourceFrames) -> tuple[str, ...]:
+    """The fields that the file holds, none if it has no frames; a note if it ends later than what is added begins."""
+    with collected():
+        there = opening.open(name, format=format)
+        there.scan()
+    if not len(there):
+        return ()
+    stamps = there.core.read(there.choose(start=len(there) - 1), fields=(), atoms=np.zeros(0, np.uint32))
+    last, first = stamps["times"][0], source.times[0]
+    last_step, first_step = int(stamps["steps"][0]), int(source.steps[0])
+    if format == "H5MD" and first_step <= last_step:
+        raise ArgumentError(
+            f"{name}: ends at step {last_step}, and the first frame to be added is of step {first_step}; steps of an "
+            "H5MD file rise from frame to frame",
+            path=name,
+        )
+    if first <= last:
+        emit([f"{name}: ends at {last:g} ps, and the first frame that is added is of {first:g} ps"])
+    return tuple(there.fields)
+
+
+def _fields(source: SourceFrames, name: str, held: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of the frames to be added: the ones that the file holds."""
+    wanted = source.fields or tuple(one for one in VECTOR_FIELDS if one in source.trajectory.fields)
+    fields = tuple(one for one in VECTOR_FIELDS if one in (held or wanted))
+    if not set(fields) <= set(source.trajectory.fields) or (source.fields and set(source.fields) != set(fields)):
+        raise ArgumentError(
+            f"{name}: its frames hold {', '.join(fields)}; those to be added have {', '.join(wanted)}", path=name
+        )
+    source.trajectory.check_fields(fields)
+    return fields

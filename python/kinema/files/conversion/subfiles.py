@@ -1,0 +1,189 @@
+"""The strategy "subfiles" with frames over workers: each makes an H5MD file of its frames; one virtual H5MD is on top.
+
+Steps, times, cells and atoms are in the file on top, which the process that leads makes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema import _core
+from kinema.files.conversion.content import FileContent, check_block, times_of
+from kinema.files.conversion.encoded_blocks import first_frame, phase_seconds, read_block
+from kinema.files.conversion.source_frames import SourceFrames
+from kinema.formats.given_frames import FrameArrays
+from kinema.formats.h5md.write.virtual_fields import SubfileNames, VirtualPart, make_fields_virtual
+from kinema.formats.h5md.writer import H5mdWriter
+from kinema.model.frame import WORKING_MEMORY, frame_bytes
+from kinema.model.selection.frames import FrameSelection
+from kinema.model.snapshot import SentTrajectory, TrajectorySnapshot
+from kinema.runners.workers import CallWorkers
+
+__all__ = ["SubfilesMade", "write_subfiles"]
+
+# bytes of the values of frames that are read at a time
+_BLOCK_BYTES = 8 << 20
+_OF_ALL = ("atoms", "provenance", "n_frames")
+
+
+@dataclass(frozen=True, eq=False)
+class _MadePart:
+    """What a worker says of its file: stamps of its frames, the first that is not finite, seconds of phases, and what
+    was odd about frames that it has read so far."""
+
+    cells: NDArray[Any] | None
+    steps: NDArray[np.int64] | None
+    times: NDArray[np.float64] | None
+    not_finite: int | None
+    seconds: Mapping[str, float]
+    faults: Sequence[_core.FrameFault]
+
+
+class _WritePart:
+    """Writes the file of some frames on a worker, which is sent this once."""
+
+    unpickled_once = True
+
+    def __init__(
+        self,
+        trajectory: SentTrajectory,
+        frames: FrameSelection,
+        atoms: NDArray[np.uint32] | None,
+        stored: FileContent,
+        given: Mapping[str, Any],
+        names: SubfileNames,
+        name: str,
+        n_atoms: int,
+        threads: int,
+    ) -> None:
+        self._content = (trajectory, frames, atoms, stored, given, names, name, n_atoms, threads)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self._content
+
+    @staticmethod
+    def describe(part: tuple[int, int, int]) -> str:
+        """See `Runner.map`."""
+        return f"frames {part[1]} to {part[2] - 1} of the output"
+
+    def __call__(self, part: tuple[int, int, int]) -> _MadePart:
+        """Makes part `number` of the rows `start` to `stop`."""
+        trajectory, frames, atoms, stored, given, names, name, n_atoms, threads = self._content
+        number, start, stop = part
+        needed = frame_bytes(n_atoms, len(stored.fields), np.dtype(stored.dtype).itemsize)
+        length, reads, not_finite = max(1, _BLOCK_BYTES // needed), [], None  # type: tuple[int, list[Any], int | None]
+        columns: dict[str, list[NDArray[Any]]] = {"cell": [], "step": [], "time": []}
+        with H5mdWriter(names.of(number), n_atoms, workers=threads, keep_partial=False, **given) as writer:
+            for first in range(start, stop, length):
+                chosen = frames[first : min(first + length, stop)]
+                arrays = read_block(
+                    trajectory.get(), chosen, atoms, stored,
+                    workers=threads, memory=WORKING_MEMORY + needed, timings=reads,
+                )  # fmt: skip
+                check_block(frames, stored, arrays["present"], first, name)
+                fields: dict[str, Any] = {field: arrays[field] for field in stored.fields}
+                if not_finite is None and "positions" in fields:
+                    here = FrameArrays({"positions": fields["positions"]}, None, None, None).first_not_finite
+                    not_finite = None if here is None else first + here
+                stamps = {
+                    "cell": arrays["cells"] if stored.has_cells else None,
+                    "step": arrays["steps"] if stored.steps else None,
+                    "time": times_of(stored, arrays["times"]) if stored.times else None,
+                }
+                writer.write(**fields, **stamps)
+                for column, values in stamps.items():
+                    columns[column] += [] if values is None else [values]
+        joined = {name: np.concatenate(values) if values else None for name, values in columns.items()}
+        faults = trajectory.get().frame_faults()
+        return _MadePart(joined["cell"], joined["step"], joined["time"], not_finite, phase_seconds(reads), faults)
+
+
+@dataclass(frozen=True)
+class SubfilesMade:
+    """What was made: seconds of phases of all workers, bytes of all files."""
+
+    seconds: dict[str, float]
+    size: int
+
+
+def write_subfiles(
+    source: SourceFrames,
+    stored: FileContent,
+    by: CallWorkers,
+    name: str,
+    given: Mapping[str, Any],
+    *,
+    losses: tuple[str, ...],
+    check: Callable[[str], object],
+    taken: Callable[[int], None],
+) -> SubfilesMade:
+    """Writes all frames; `check` is called with the temporary name of the file on top, `taken` with the frames done.
+
+    Raises as `kinema.convert`; nothing stays then.
+    """
+    names = SubfileNames(os.path.abspath(name))
+    bounds = np.linspace(0, len(source), min(by.n_workers, len(source)) + 1).astype(np.int64).tolist()
+    parts = [(number, bounds[number], bounds[number + 1]) for number in range(len(bounds) - 1)]
+    sent = SentTrajectory(*TrajectorySnapshot.of(source.trajectory.core, absolute=True))
+    of_part = {key: value for key, value in given.items() if key not in (*_OF_ALL, "workers")}
+    function = _WritePart(
+        sent, source.frames, source.atoms, stored, of_part, names, name, source.n_atoms,
+        by.runner.threads_per_worker,
+    )  # fmt: skip
+    made: dict[int, _MadePart] = {}
+
+    def receive(number: int, part: _MadePart) -> None:
+        made[number] = part
+        taken(sum(parts[one][2] - parts[one][1] for one in made))
+
+    names.make_folder()
+    try:
+        with H5mdWriter(name, source.n_atoms, overwrite=True, keep_partial=False, **given) as writer:
+            writer.losses = losses
+            encoders = writer.encoders(first_frame(source, stored))
+            writer.leave_fields()
+            by.runner.map(function, parts, workers=by.n_workers, receive=receive)
+            _count_frames(writer, stored, parts, made)
+            source.trajectory.core.add_frame_faults(sorted({fault for one in made.values() for fault in one.faults}))
+            virtual = [
+                VirtualPart(names.relative(number), start, stop - start, [(0, source.n_atoms)])
+                for number, start, stop in parts
+            ]
+            kinds = {field: encoder.preparation.dtype for field, encoder in encoders.items()}
+
+            def finish(path: str) -> None:
+                make_fields_virtual(path, writer.group_name, virtual, kinds)
+                check(path)
+
+            writer.close(finish)
+    except BaseException:
+        names.remove(number for number, _, _ in parts)
+        raise
+    names.remove_others()
+    return _result(made, [name, *(names.of(number) for number, _, _ in parts)])
+
+
+def _count_frames(
+    writer: H5mdWriter, stored: FileContent, parts: list[tuple[int, int, int]], made: Mapping[int, _MadePart]
+) -> None:
+    """Gives the file on top the steps, times and cells of all frames, in their order."""
+    kinds = {field: np.dtype(stored.dtype) for field in stored.fields}
+    for number, start, stop in parts:
+        one = made[number]
+        if one.not_finite is not None:
+            writer.note_not_finite(one.not_finite)
+        writer.write_announced(stop - start, kinds, cells=one.cells, steps=one.steps, times=one.times)
+
+
+def _result(made: Mapping[int, _MadePart], paths: list[str]) -> SubfilesMade:
+    seconds: dict[str, float] = {}
+    for one in made.values():
+        for phase, value in one.seconds.items():
+            seconds[phase] = seconds.get(phase, 0.0) + value
+    return SubfilesMade(seconds, sum(map(os.path.getsize, paths)))

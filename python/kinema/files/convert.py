@@ -1,0 +1,476 @@
+"""`convert`: frames of any trajectory as a file of another format, or of the same with other frames or atoms.
+
+This is names, checks of arguments and the public result; files are written by `kinema.files.conversion`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema._core import __version__
+from kinema.base.errors import ArgumentError
+from kinema.base.notes import collected, emit, of_several_files, returns_notes
+from kinema.base.printable import counted, printable
+from kinema.base.progress import ProgressChoice
+from kinema.base.resources import parse_memory
+from kinema.execution.checkpoint import Checkpoint, CheckpointChoice
+from kinema.files.conversion.append import append_frames, check_append
+from kinema.files.conversion.blocks import write_blocks
+from kinema.files.conversion.compare import Verification, check_verification
+from kinema.files.conversion.frame_by_frame import atoms_as_text, write_text
+from kinema.files.conversion.outputs import TEXTS, WrittenFile, in_blocks, numbered, own_options, target_format
+from kinema.files.conversion.records import write_records
+from kinema.files.conversion.resumable import is_published
+from kinema.files.conversion.source_frames import SourceFrames, chosen_frames, rotated
+from kinema.files.conversion.structure import check_structure, write_structure
+from kinema.files.conversion.whole_file import is_whole_file, write_repacked
+from kinema.formats.all_writers import check_options
+from kinema.formats.external.writer import AtomsAsText
+from kinema.formats.h5md.write.options import whole_number
+from kinema.model.frame import VECTOR_FIELDS
+from kinema.model.selection.atoms import AtomChoice
+from kinema.model.selection.frames import FrameChoice
+from kinema.model.selection.readable_frames import decode_frames
+from kinema.runners import Runner, choose_runner
+from kinema.runners.workers import CallWorkers
+from kinema.storage.output_checks import check_not_input, check_target
+from kinema.storage.output_file import OutputFile
+from kinema.storage.provenance import Input, Provenance
+from kinema.trajectory import Trajectory, opening
+from kinema.trajectory.transform import transforms_in_words
+
+__all__ = ["Converted", "check_output", "convert"]
+
+
+@dataclass(frozen=True)
+class Converted:
+    """What `convert` has made.
+
+    Attributes
+    ----------
+    path : str
+        As it was asked for.
+    format : str
+    n_frames, n_atoms : int
+    fields : tuple of str
+        What the file holds of the atoms.
+    paths : tuple of str
+        The files: `path`, or with `split` several.
+    size : int
+        Bytes of all files.
+    seconds : float
+        Wall time from the first byte to the last, with the file synced; finding frames and comparing are no part of it.
+    gib_per_second : float
+        Of what was written.
+    workers : int
+    timings : mapping of str to float
+        Seconds of all workers: "open", "io", "decode", "encode", "write", "wait". Of H5MD "write" is that of the one
+        writer, and has "encode" in it; empty for a file that was repacked.
+    topology_out : str or None
+        The topology that was written.
+    compared : int
+        Frames that were read back and are those of the source.
+    n_restored : int
+        Frames that an earlier call had written, by the checkpoint.
+    losses : tuple of str
+        What of the source the file does not hold, or not exactly; known, and noted, before the first byte.
+    notes : tuple of str
+        What a user of the file should know (`kinema.base.notes`), losses included.
+    """
+
+    path: str
+    format: str
+    n_frames: int
+    n_atoms: int
+    fields: tuple[str, ...]
+    paths: tuple[str, ...]
+    size: int
+    seconds: float
+    workers: int
+    timings: Mapping[str, float]
+    compared: int
+    n_restored: int = 0
+    topology_out: str | None = None
+    losses: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def gib_per_second(self) -> float:
+        """GiB of the file in a second."""
+        return self.size / self.seconds / 2**30 if self.seconds > 0 else 0.0
+
+    def __str__(self) -> str:
+        compared = f"; {counted(self.compared, 'frame')} compared with the source" if self.compared else ""
+        if self.n_restored:
+            compared = f"; {counted(self.n_restored, 'frame')} were there already{compared}"
+        files = "" if self.paths == (self.path,) else f" in {counted(len(self.paths), 'file')}"
+        return (
+            f"{printable(self.path)}: {self.format}, {counted(self.n_frames, 'frame')} of "
+            f"{counted(self.n_atoms, 'atom')} ({', '.join(self.fields)}){files}, {self.size:,} bytes in "
+            f"{self.seconds:.2f} s, {self.gib_per_second:.2f} GiB/s on {counted(self.workers, 'worker')}{compared}"
+            + ("" if self.topology_out is None else f"; its topology is {printable(self.topology_out)}")
+        )
+
+
+@returns_notes
+def convert(
+    source: Trajectory | str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Any,
+    out: str | os.PathLike[str],
+    *,
+    topology: str | os.PathLike[str] | Any | None = None,
+    start: int | None = None,
+    stop: int | None = None,
+    step: int | None = None,
+    frames: FrameChoice = None,
+    dump: float | None = None,
+    select: AtomChoice = None,
+    index_file: str | os.PathLike[str] | None = None,
+    group: str | None = None,
+    fields: str | Sequence[str] | None = None,
+    format: str | None = None,
+    split: int | None = None,
+    topology_out: str | os.PathLike[str] | None = None,
+    runner: str | Runner | None = None,
+    workers: int | None = None,
+    strategy: str = "auto",
+    hints: Mapping[str, Any] | None = None,
+    memory: int | str | None = None,
+    overwrite: bool = False,
+    append: bool = False,
+    verify: Verification = True,
+    rotate_cell: bool = False,
+    checkpoint: CheckpointChoice = None,
+    checkpoint_interval: float | None = None,
+    skip_damaged: bool = False,
+    progress: ProgressChoice = False,
+    **options: Any,
+) -> Converted:
+    """Writes frames of a trajectory, of whatever format, as one file or several.
+
+        kn.convert("md.xtc", "md.dcd")
+        kn.convert(["a.xtc", "b.xtc"], "ca.dcd", topology="top.psf", select="name CA", step=10)
+        kn.convert("md.xtc", "md.h5md", compression="zstd", max_error=0.01)
+
+    Values between equal units are written bit for bit, others are multiplied and rounded once. A file appears under
+    its name when it is whole. It has the same bytes on any runner, for any number of workers and any memory limit.
+    Where all MPI ranks call this with the runner "mpi", rank 0 leads, and all get what it returns.
+
+    Parameters
+    ----------
+    source : Trajectory, or what `kinema.open` takes
+    out : path
+        Its suffix says the format.
+    topology : as `kinema.open`
+        For selection strings, and what an H5MD file says of its atoms; not with a Trajectory, which has its own.
+    start, stop, step, frames : as `Trajectory.choose`
+        In the order of `frames`; all by default.
+    dump : float, optional
+        Only the frame nearest to this time, ps, as `gmx trjconv -dump`; the first of two that are as near.
+    select, index_file, group : as `Trajectory.select`
+        In the order asked for; all by default.
+    fields : str or list of str, optional
+        "positions", "velocities", "forces"; by default what files of the format usually hold, if the source has it. All
+        frames must have them.
+    format : str, optional
+        "DCD", ...; by default by the suffix of `out`.
+    split : int, optional
+        Files of so many frames each, the last of fewer: out0.xtc, out1.xtc, ... for "out.xtc". Each appears when it is
+        whole.
+    topology_out : path, optional
+        A PDB or GRO file of the atoms that are written, in their order, with the positions and cell of the first frame
+        that is written. Needs a topology, and appears after the trajectory.
+    runner : str or Runner, optional
+        Who encodes and writes: "threads" (default), "serial", "processes", "dask", "mpi", or a Runner. Workers must see
+        the inputs, and the folder of the output, under the same paths.
+    workers : int, optional
+        As many as there are by default.
+    strategy : str
+        How workers write one file: "auto" is "direct" where the format has it, each writes what it has encoded; with
+        "serial" all bytes come to one process; "mpiio" and "mpiio-collective" go through MPI-IO. See
+        docs/parallel-writing.md.
+    hints : mapping, optional
+        With ROMIO's names: cb_buffer_size, bytes that a worker encodes and writes at a time; others are for MPI-IO.
+    memory : int or str, optional
+        Limit of working memory, "256 MiB".
+    overwrite : bool
+        Replace files that are there.
+    append : bool
+        Add the frames to `out` if it is there, as `kinema.Writer` does with mode="a". They are not read back.
+    verify : bool or "all"
+        Read some frames back, or all, and compare them with the source, before a file gets its name.
+    rotate_cell : bool
+        Rotate each frame whose cell lengths and angles do not hold as it lies, with positions, velocities and forces:
+        `kinema.transforms.rotate_cell`, after all other transforms; noted.
+    checkpoint : path or Checkpoint, optional
+        A file that says how far the work is: after any end the same call goes on behind the frames that are written,
+        and makes the same bytes (of H5MD: the same values). It is removed when the output is whole. For one file of any
+        format but PDB and GRO; not where an H5MD file is repacked.
+    checkpoint_interval : float, optional
+        Seconds between two saves; 30 by default.
+    skip_damaged : bool
+        Leave out frames that cannot be decoded, with a note that names them; without it they are an error. All are
+        decoded once more to find them, unless that was done before.
+    progress : bool, None or function
+    **options
+        Arguments of `kinema.open`: `units`, `dt`, `t0`, `overlap`, `particles`, ...; and those of the format:
+
+        PDB, GRO (through MDAnalysis, not read back): none.
+
+        HISTORY, CONFIG: `title`, the first line; by default that of a source of the same format.
+
+        TRR: `dtype`, "float32" by default, or "float64". Records of TRR sources are copied with the precision that they
+        have.
+
+        XTC: `precision`, numbers to a nm; by default that of an XTC source, which nothing rounds then, or 1000.
+
+        NetCDF: `netcdf4`, to write NetCDF-4, and then `convention`, `layout`, `compression`, `level`, `dtype`, ... as
+        of `kinema.Writer`.
+
+        H5MD: those of `kinema.Writer`: `layout`, `compression`, `level`, `max_error`, `unit`, `length_unit`, `dtype`,
+        ...; `length_unit`, `time_unit` and `dtype` are by default those of the source. All of an H5MD file as H5MD is
+        repacked (`kinema.repack`), with a note.
+
+    Raises
+    ------
+    ArgumentError
+        For frames, atoms and fields as `run` and `read` do; for an output that exists or is an input; for options that
+        the format does not have; for the checkpoint of another call, with what differs.
+    UnsupportedFormatError
+        For a format that is not written here, and values that it cannot hold.
+    MemoryLimitError, OutOfRangeError, CorruptFileError, FileIOError, ...
+        Of reading and writing. The file that `out` was stays, and no other is left but what a checkpoint names.
+    """
+    on = CallWorkers(choose_runner(runner), workers, strategy, hints)
+
+    def whole_call() -> Converted:
+        name, how = os.fspath(out), check_verification(verify)
+        target = target_format(out, format)
+        opened, made = _sorted(options, target, name)
+        saved = Checkpoint.of(checkpoint, checkpoint_interval)
+        appends = append and os.path.exists(name)
+        if append:
+            others = {"split": split, "overwrite": overwrite, "checkpoint": saved, "topology_out": topology_out}
+            check_append(target, on, strategy, how, others)
+        check_output(out, format, overwrite=overwrite or appends or split is not None, checkpoint=saved)
+        on.chosen("H5MD" if in_blocks(name, target, made) else target)
+        on.check()
+        length = None if split is None else whole_number("split", split)
+        if saved is not None and (target in TEXTS or length is not None):
+            what = f"{target} files" if target in TEXTS else "several files"
+            raise ArgumentError(f"checkpoint= is for one file that is no text, found {what}; leave it out")
+        if saved is not None and target != "H5MD" and in_blocks(name, target, made):
+            raise ArgumentError(f"checkpoint= is not for {target} files in HDF5; leave it out")
+        limit = 0 if memory is None else parse_memory(memory)
+        trajectory = _opened(source, topology, opened)
+        if rotate_cell:
+            trajectory = rotated(trajectory, name)
+        trajectory.scan(workers=on.threads, progress=progress, search=on.runner.find_frames, skip_damaged=skip_damaged)
+        chosen = chosen_frames(trajectory, start, stop, step, frames, dump)
+        if skip_damaged:
+            decoded = decode_frames(trajectory.core, chosen, workers=on.threads, memory=limit, progress=progress)
+            emit(decoded.notes())
+            chosen = decoded.readable()
+        atoms = _atoms(trajectory, select, index_file, group)
+        whole = SourceFrames.of(trajectory, chosen, atoms, _fields(fields))
+        parts = [whole] if length is None else [whole[at : at + length] for at in range(0, len(whole), length)]
+        names = [name] if length is None else numbered(name, len(parts))
+        inputs = [*trajectory.paths, trajectory.topology_name, index_file]
+        replaces = overwrite or appends or is_published(name, saved)
+        _check_names(names, topology_out, inputs, overwrite=replaces)
+        shared = atoms_as_text(whole, name, target) if target in TEXTS else None
+        call = _Call(target, made, how, on, limit, saved, progress, shared, appends)
+        provenance = _provenance(trajectory, select, index_file, group, made)
+        with ExitStack() as stack:
+            stack.enter_context(on.runner.session())
+            if topology_out is not None:
+                # published last
+                structure = check_structure(topology_out, whole, overwrite=overwrite)
+                write_structure(whole, stack.enter_context(OutputFile(structure, alone=True)).temporary, structure)
+            with collected() if len(parts) > 1 else nullcontext(list[str]()) as noted:
+                written = [call.write(part, one, provenance) for part, one in zip(parts, names, strict=True)]
+            trajectory.note_frames()
+            emit(of_several_files(noted, names))
+        return _converted(name, target, whole, written, None if topology_out is None else os.fspath(topology_out))
+
+    return on.runner.on_root_for_all(whole_call)
+
+
+def check_output(
+    out: str | os.PathLike[str],
+    format: str | None = None,
+    *,
+    overwrite: bool = False,
+    checkpoint: CheckpointChoice = None,
+) -> str:
+    """The format that `convert` would write as `out`; raises what keeps it from that and needs no input to be read."""
+    found = target_format(out, format)
+    check_target(out, overwrite=overwrite or is_published(os.fspath(out), Checkpoint.of(checkpoint, None)))
+    return found
+
+
+@dataclass(frozen=True)
+class _Call:
+    """What all files of a call share."""
+
+    format: str
+    options: Mapping[str, Any]
+    verify: Verification
+    on: CallWorkers
+    memory: int
+    checkpoint: Checkpoint | None
+    progress: ProgressChoice
+    atoms: AtomsAsText | None
+    appends: bool
+
+    def write(self, source: SourceFrames, name: str, provenance: Provenance) -> WrittenFile:
+        """Makes one file, in the way of its format, or adds to it."""
+        if self.appends:
+            threads, memory = self.on.threads, self.memory
+            return append_frames(
+                source, name, self.format, self.options, workers=threads, memory=memory, progress=self.progress
+            )
+        shared: dict[str, Any] = {
+            "verify": self.verify,
+            "memory": self.memory,
+            "progress": self.progress,
+        }
+        if is_whole_file(source, self.format, self.options):
+            if self.checkpoint is not None:
+                raise ArgumentError(
+                    f"{name}: all of {source.trajectory.paths[0]} is repacked, which has no checkpoint; leave out "
+                    "checkpoint=, or write with fields= what is read of it"
+                )
+            return write_repacked(source, name, self.options, on=self.on, **shared)
+        if self.atoms is not None:
+            shared |= {"atoms": self.atoms, "workers": self.on.threads}
+            return write_text(source, name, self.format, self.options, **shared)
+        if in_blocks(name, self.format, self.options):
+            made = replace(provenance, frames=str(source.frames))
+            shared |= {"checkpoint": self.checkpoint, "on": self.on}
+            return write_blocks(source, name, self.format, self.options, made, **shared)
+        shared |= {"checkpoint": self.checkpoint, "on": self.on}
+        return write_records(source, name, self.format, options=self.options, **shared)
+
+
+def _sorted(options: Mapping[str, Any], format: str, out: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Those of `kinema.open`, and those of the format; ArgumentError for any other, but where it is None."""
+    of_opening, taken = inspect.signature(opening.open).parameters, own_options(format)
+    opened = {name: value for name, value in options.items() if name in of_opening}
+    made = {name: value for name, value in options.items() if name not in of_opening}
+    made = {name: value for name, value in made.items() if name in taken or value is not None}
+    if made.get("unit") is not None and made.get("max_error") is None:
+        raise ArgumentError("unit= is that of max_error; give both, or none")
+    for name in made:
+        if name not in taken:
+            takes = ", ".join(f"{option}=" for option in taken) or "no options"
+            raise ArgumentError(f"{format} files do not have {name}=; convert to {format} takes {takes}")
+    check_options(out, format, made)
+    return opened, made
+
+
+def _opened(source: Any, topology: Any, opened: Mapping[str, Any]) -> Trajectory:
+    if not isinstance(source, Trajectory):
+        trajectory: Trajectory = opening.open(source, topology, **opened)
+        return trajectory
+    given = [*opened, *([] if topology is None else ["topology"])]
+    if given:
+        raise ArgumentError(
+            f"the trajectory is open already; give {given[0]}= to kn.open, or the names of the files here"
+        )
+    return source
+
+
+def _atoms(
+    trajectory: Trajectory, select: AtomChoice, index_file: str | os.PathLike[str] | None, group: str | None
+) -> NDArray[np.uint32] | None:
+    if select is None and index_file is None and group is None:
+        return None
+    return trajectory.select(select, index_file=index_file, group=group).indices
+
+
+def _fields(fields: str | Sequence[str] | None) -> tuple[str, ...] | None:
+    if fields is None:
+        return None
+    names = (fields,) if isinstance(fields, str) else tuple(fields)
+    for field in names:
+        if field not in VECTOR_FIELDS:
+            raise ArgumentError(f"field {field!r} is none of {', '.join(VECTOR_FIELDS)}")
+    if not names:
+        raise ArgumentError("fields names nothing to write; give 'positions'")
+    return names
+
+
+def _check_names(
+    names: Sequence[str],
+    topology_out: str | os.PathLike[str] | None,
+    inputs: Sequence[str | os.PathLike[str] | None],
+    *,
+    overwrite: bool,
+) -> None:
+    """Raises ArgumentError for an output that is an input, is there already, or is named twice."""
+    for name in names:
+        check_target(name, overwrite=overwrite)
+        check_not_input(name, *inputs)
+    if topology_out is not None:
+        structure = os.fspath(topology_out)
+        if os.path.abspath(structure) in map(os.path.abspath, names):
+            raise ArgumentError(f"{structure}: is the trajectory and its topology; name two files", path=structure)
+        check_not_input(structure, *inputs)
+
+
+def _provenance(
+    trajectory: Trajectory,
+    select: AtomChoice,
+    index_file: str | os.PathLike[str] | None,
+    group: str | None,
+    options: Mapping[str, Any],
+) -> Provenance:
+    """What makes a file, but for its frames and losses: nothing that the same call would not give again."""
+    files = [Input(part.path, part.size, part.fingerprint) for part in trajectory.parts]
+    others = [trajectory.topology_name, None if index_file is None else os.fspath(index_file)]
+    files += [Input.of(path) for path in others if path is not None and path not in trajectory.paths]
+    named = select if isinstance(select, str) else f"group {group!r}" if group is not None else "chosen by number"
+    everything = select is None and index_file is None
+    plain = {name: str(value) for name, value in options.items() if isinstance(value, (str, int, float, tuple))}
+    return Provenance(
+        version=__version__,
+        call="kinema.convert",
+        inputs=tuple(files),
+        selection="all atoms" if everything else named,
+        parameters={**trajectory.stated, **transforms_in_words(trajectory), **plain},
+        date="",
+    )
+
+
+def _converted(
+    name: str, format: str, source: SourceFrames, written: Sequence[WrittenFile], topology_out: str | None
+) -> Converted:
+    """The files of a call as one result."""
+    paths = tuple(one.path for one in written)
+    losses = of_several_files((loss for one in written for loss in one.losses), paths)
+    phases = dict.fromkeys(phase for one in written for phase in one.timings)
+    return Converted(
+        path=name,
+        format=format,
+        n_frames=len(source),
+        n_atoms=source.n_atoms,
+        fields=written[0].fields,
+        paths=paths,
+        size=sum(one.size for one in written),
+        seconds=sum(one.seconds for one in written),
+        workers=max(one.workers for one in written),
+        timings={phase: sum(one.timings[phase] for one in written) for phase in phases},
+        compared=sum(one.compared for one in written),
+        n_restored=sum(one.n_restored for one in written),
+        topology_out=topology_out,
+        losses=losses,
+        notes=of_several_files((*losses, *(note for one in written for note in one.notes)), paths),
+    )

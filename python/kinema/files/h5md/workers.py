@@ -1,0 +1,220 @@
+"""What workers of a runner do for an edit: they read and encode tiles of data sets, and copy frames.
+
+HDF5 files are written by the process that leads. Frames of other formats are copied by whoever gets a run of bytes.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema import _core
+from kinema.base.errors import FileNotFound, TruncatedFileError
+from kinema.base.input_files import open_regular
+from kinema.files.h5md.values import Values
+from kinema.formats.whole_frames import FrameRange
+from kinema.parallel.placers import FilePlacer
+from kinema.runners.workers import CallWorkers
+from kinema.storage.hdf5.file import open_checked, reading
+from kinema.storage.hdf5.filters import Filters
+from kinema.storage.hdf5.rounding import Rounding
+from kinema.storage.output_checks import is_stream
+from kinema.storage.output_file import machine
+
+__all__ = ["EncodedTile", "Tile", "TileReader", "copying", "encode_tile", "read_tile", "rounded", "shares"]
+
+Copy = Callable[[Sequence[FrameRange], IO[bytes]], None]
+
+# rows [start, stop), columns [first, last), which are (0, 1) where rows are single numbers
+Tile = tuple[int, int, int, int]
+
+# bytes that a worker copies at a time
+_COPIED = 16 << 20
+# tiles of a worker at a time: one is made, two wait for the process that leads
+_TILES_OF_WORKER = 3
+# memory that a worker needs at the least
+_LEAST_OF_WORKER = 16 << 20
+
+
+def shares(on: CallWorkers, memory: int) -> tuple[int, int, int]:
+    """How many workers fit, the memory in which each reads, and the most bytes of a tile."""
+    workers = max(1, min(on.n_workers, memory // _LEAST_OF_WORKER))
+    return workers, memory // (2 * workers), memory // (2 * (_TILES_OF_WORKER * workers + 1))
+
+
+def copying(on: CallWorkers, path: str, advance: Callable[[int], None]) -> Copy | None:
+    """What copies ranges behind what a file holds (`write_frames`); None where this process does that itself."""
+    if on.in_this_process or is_stream(path):
+        return None
+
+    def copied(ranges: Sequence[FrameRange], file: IO[bytes]) -> None:
+        file.flush()
+        at, pieces = file.tell(), []
+        for one in ranges:
+            for start in range(one.start, one.stop, _COPIED):
+                stop = min(start + _COPIED, one.stop)
+                pieces.append((os.path.abspath(one.path), start, stop, at))
+                at += stop - start
+        target = _CopyTo(os.path.abspath(file.name), machine())
+        on.runner.map(target, pieces, workers=on.workers, receive=lambda _number, size: advance(size))
+
+    return copied
+
+
+class _CopyTo:
+    """Copies bytes of a file to a place in another, on a worker."""
+
+    unpickled_once = True
+
+    def __init__(self, path: str, leader: tuple[str, str]) -> None:
+        self._path, self._leader = path, leader
+
+    def __call__(self, piece: tuple[str, int, int, int]) -> int:
+        """How many bytes were copied."""
+        source, start, stop, offset = piece
+        if not os.path.exists(self._path):
+            raise FileNotFound(
+                f"{self._path}: a worker on {machine()[0]} does not see the file that is written; workers must see the "
+                "folder of the output under the same path",
+                path=self._path,
+            )
+        with open_regular(source, "trajectory") as file:
+            parts, at = [], start
+            while at < stop:
+                part = os.pread(file.fileno(), stop - at, at)
+                if not part:
+                    raise TruncatedFileError(f"{source}: ended at byte {at}, expected {stop}", path=source)
+                parts.append(part)
+                at += len(part)
+        placer = FilePlacer(self._path, self._path)
+        try:
+            placer.write_at(offset, b"".join(parts) if len(parts) > 1 else parts[0])
+            if machine() != self._leader:
+                placer.sync()
+        finally:
+            placer.close()
+        return stop - start
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedTile:
+    """A tile as a worker has made it: its values, or encoded chunks with their places in the tile; checksum, size."""
+
+    values: NDArray[Any] | None
+    chunks: list[tuple[tuple[int, ...], bytes]]
+    checksum: int
+    change: float
+    size: int
+
+
+class TileReader:
+    """Reads tiles of a data set on a worker, which opens the file once.
+
+    Parameters
+    ----------
+    path, name : str
+        The file that holds it, and its path within.
+    first_row : int
+    columns : (n,) int64, or None for all
+    rounding : Rounding, optional
+    chunks : tuple, or None
+        Of the new data set; None: values are not encoded.
+    filters : as of `_core.encode_chunks`
+    memory, threads : int
+    checksums_alone : bool
+        Nothing but checksums are returned.
+    """
+
+    unpickled_once = True
+
+    def __init__(
+        self,
+        path: str,
+        name: str,
+        *,
+        first_row: int = 0,
+        columns: NDArray[np.int64] | None = None,
+        rounding: Rounding | None = None,
+        chunks: tuple[int, ...] | None = None,
+        filters: Filters = (),
+        memory: int = 0,
+        threads: int = 1,
+        checksums_alone: bool = False,
+    ) -> None:
+        self._path, self._name = os.path.abspath(path), name
+        self._first_row, self._columns, self._rounding = first_row, columns, rounding
+        self._chunks, self._filters = chunks, filters
+        self._memory, self._threads, self._checksums_alone = memory, threads, checksums_alone
+        self._lock: Any = None
+        self._values: Values | None = None
+        self._file: Any = None
+        self._lock = threading.Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_lock": None, "_values": None, "_file": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._lock = threading.Lock()
+
+    def __del__(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def __call__(self, tile: Tile) -> EncodedTile:
+        """Reads, rounds and encodes a tile."""
+        part = read_tile(self._opened(), self._first_row, self._columns, tile)
+        change = 0.0
+        if self._rounding is not None:
+            part, change = rounded(part, self._rounding)
+        checksum = zlib.crc32(part.data)
+        if self._checksums_alone:
+            return EncodedTile(None, [], checksum, change, part.nbytes)
+        if self._chunks is None:
+            return EncodedTile(part, [], checksum, change, part.nbytes)
+        chunks = encode_tile(part, self._chunks, self._filters, self._threads)
+        return EncodedTile(None, chunks, checksum, change, part.nbytes)
+
+    def _opened(self) -> Values:
+        with self._lock:
+            if self._values is None:
+                with reading(self._path):
+                    self._file = open_checked(self._path)
+                    self._values = Values(
+                        self._file[self._name], self._path, workers=self._threads, memory=self._memory
+                    )
+            return self._values
+
+
+def encode_tile(
+    part: NDArray[Any], chunks: tuple[int, ...], filters: Filters, threads: int
+) -> list[tuple[tuple[int, ...], bytes]]:
+    """The chunks of a tile, with their places in it."""
+    return _core.encode_chunks(part, chunks, filters, threads)
+
+
+def read_tile(values: Values, first_row: int, columns: NDArray[np.int64] | None, tile: Tile) -> NDArray[Any]:
+    """The values of a tile, contiguous."""
+    start, stop, first, last = tile
+    n_columns = len(columns) if columns is not None else values.item[0] if values.item else 1
+    chosen = columns
+    if (first, last) != (0, n_columns):
+        chosen = np.arange(first, last) if columns is None else columns[first:last]
+    return np.ascontiguousarray(values.rows(first_row + start, first_row + stop, chosen))
+
+
+def rounded(part: NDArray[Any], rounding: Rounding) -> tuple[NDArray[Any], float]:
+    """The values rounded, in the file's byte order, and how far one has moved at most."""
+    made = part.astype(part.dtype.newbyteorder("="), copy=True)
+    rounding.apply(made)
+    with np.errstate(invalid="ignore"):
+        change = np.abs(made - part)
+    largest = float(np.fmax.reduce(change, axis=None, initial=0.0))
+    return made.astype(part.dtype, copy=False), largest

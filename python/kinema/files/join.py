@@ -1,0 +1,292 @@
+"""`join`: several trajectory files as one; H5MD by reference (virtual data sets) or copied, others as bytes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from kinema import trajectory
+from kinema.base.choices import renamed
+from kinema.base.errors import ArgumentError, CorruptFileError
+from kinema.base.input_files import file_names
+from kinema.base.notes import emit, returns_notes
+from kinema.base.printable import counted, printable
+from kinema.base.progress import ProgressChoice
+from kinema.base.resources import parse_memory
+from kinema.files.h5md.atom_subset import check_columns
+from kinema.files.h5md.concatenate import JoinedPart, join_tasks
+from kinema.files.h5md.elements import axis_of, contents_of
+from kinema.files.h5md.rewrite import counting, write
+from kinema.files.h5md.window import FrameWindow
+from kinema.files.h5md.workers import copying
+from kinema.files.repack import repack_with
+from kinema.formats import h5md
+from kinema.formats.external.frames import refuse_external
+from kinema.formats.h5md.file import opened
+from kinema.formats.whole_frames import (
+    COPIED_FORMATS,
+    FrameRange,
+    dcd_header,
+    history_header,
+    netcdf_header,
+    write_frames,
+)
+from kinema.model.frame import Part
+from kinema.runners import Runner, ThreadsRunner, choose_runner
+from kinema.runners.workers import CallWorkers
+from kinema.storage.hdf5.filters import Filters
+from kinema.storage.hdf5.storage import Layout
+from kinema.storage.hdf5.trust.other_files import is_within
+from kinema.storage.output_checks import check_format, check_not_input, check_target
+from kinema.storage.output_file import temporary_folder
+from kinema.trajectory import opening
+
+__all__ = ["Joined", "join"]
+
+
+@dataclass(frozen=True)
+class Joined:
+    """What `join` has made.
+
+    Attributes
+    ----------
+    path : the file
+    n_frames, n_atoms : int
+    size : bytes of the file itself
+    refers_to : files without which it cannot be read; none where everything was copied
+    notes : what a user of the file should know (`kinema.base.notes`)
+    """
+
+    path: str
+    n_frames: int
+    n_atoms: int
+    size: int
+    refers_to: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        needed = f"; it needs its {len(self.refers_to)} parts where they are" if self.refers_to else ""
+        return (
+            f"{printable(self.path)}: {counted(self.n_frames, 'frame')} of {counted(self.n_atoms, 'atom')}, "
+            f"{self.size:,} bytes{needed}"
+        )
+
+
+@renamed(group="particles")
+@returns_notes
+def join(
+    parts: Sequence[str | os.PathLike[str]],
+    target: str | os.PathLike[str],
+    *,
+    copy: bool = False,
+    overlap: str = "last",
+    format: str | None = None,
+    particles: str | None = None,
+    root: str | None = None,
+    units: Mapping[str, str] | None = None,
+    external: str = "folder",
+    on_truncated: str = "drop",
+    stored: bool = True,
+    overwrite: bool = False,
+    verify: bool = True,
+    runner: str | Runner | None = None,
+    workers: int | None = None,
+    memory: int | str = "512 MiB",
+    progress: ProgressChoice = False,
+) -> Joined:
+    """Makes one file of several that follow each other.
+
+    Of H5MD files the new one holds steps, times, boxes and observables, and refers to positions, velocities and forces
+    in the parts by virtual data sets (HDF5 1.10): it is made at once, is small, and is read at the same speed. The
+    names of the parts are kept relative to it. XTC, TRR, NetCDF, DCD and HISTORY files are always copied, byte
+    for byte.
+
+    Parameters
+    ----------
+    parts : file names, in the order of time
+    target : file name
+    copy : bool
+        H5MD: copy all frames, in chunks of whole frames, with the compression of the first part.
+    overlap : {"last", "first", "all"}
+        Which frames count where a part begins before its predecessor ends. "all" of DCD files, which hold no step for
+        each frame: where the steps go on from part to part, or the headers say no time step.
+    format, particles, root, units, external, on_truncated, stored : as `kinema.open`
+    overwrite, verify, runner, workers, memory : as `repack`
+
+    Raises
+    ------
+    ArgumentError
+        For parts that do not fit: other atoms, fields, units, types; DCD files with frames missing between them;
+        NetCDF files whose headers differ.
+    UnsupportedFormatError, FileNotFound, FileAccessError, FileIOError, CorruptFileError
+    """
+    on = CallWorkers(choose_runner(runner), workers)
+    on.check()
+
+    def whole_call() -> Joined:
+        out = os.fspath(target)
+        names = file_names(parts)
+        limit = parse_memory(memory)
+        check_not_input(out, *names)
+        check_target(out, overwrite=overwrite)
+        stated: dict[str, Any] = {"particles": particles, "root": root, "units": units, "external": external}
+        traj = opening.open(names, format=format, overlap=overlap, on_truncated=on_truncated, stored=stored, **stated)
+        kinds = sorted({part.format for part in traj.parts})
+        if len(kinds) > 1:
+            raise ArgumentError(f"parts are of one format, found {' and '.join(kinds)}")
+        refuse_external(names[0], kinds[0], "joined")
+        check_format(out, kinds[0])
+        if kinds[0] in COPIED_FORMATS:
+            _join_bytes(traj, out, on, progress)
+            return Joined(out, traj.n_frames, traj.n_atoms, os.path.getsize(out))
+        options = h5md.H5mdOptions(particles=particles, root=root, units=units, external=external, stored=stored)
+        if not copy:
+            refers_to = _refer(traj, out, options, overwrite=overwrite)
+            _note_outside(out, refers_to)
+            return Joined(out, traj.n_frames, traj.n_atoms, os.path.getsize(out), refers_to)
+        stem, suffix = os.path.splitext(os.path.abspath(out))
+        with temporary_folder(f"{stem}.virtual{suffix}") as folder:
+            virtual = os.path.join(folder, os.path.basename(out))
+            _refer(traj, virtual, options, overwrite=False)
+            layout = Layout("frames", _compression_of(names[0], options))
+            repack_with(
+                virtual, out, layout, replace(options, external="any"), overwrite=overwrite, verify=verify, on=on,
+                memory=limit, progress=progress,
+            )  # fmt: skip
+        return Joined(out, traj.n_frames, traj.n_atoms, os.path.getsize(out))
+
+    return on.lead(whole_call)
+
+
+def _join_bytes(traj: trajectory.Trajectory, out: str, on: CallWorkers, progress: ProgressChoice) -> None:
+    ranges, header = [], b""
+    for number, part in enumerate(traj.parts):
+        if part.format == "DCD":
+            header = _common_header(traj, number, part, header)
+        elif part.format == "NetCDF":
+            header = _netcdf_header(traj, number, part, header)
+        elif part.format == "DL_POLY HISTORY":
+            header = _history_header(traj, number, part, header)
+        offsets, lengths = traj.core.extents(number)
+        start, stop = part.kept
+        if start < stop:
+            ranges.append(FrameRange(part.path, int(offsets[start]), int(offsets[stop - 1] + lengths[stop - 1])))
+    total = sum(one.stop - one.start for one in ranges)
+    with on.reporting(progress, f"joining {os.path.basename(out)}", total) as report:
+        advance = counting(report, total)
+        write_frames(out, header, ranges, advance, copying(on, out, advance))
+
+
+def _common_header(traj: trajectory.Trajectory, number: int, part: Part, header: bytes) -> bytes:
+    """The header of the concatenated DCD file: the first part's with all frames counted."""
+    own = dcd_header(part.path)
+    steps = traj.steps
+    if number == 0:
+        strides = np.diff(steps)
+        wrong = np.flatnonzero(strides != own.stride)
+        # without times the steps are numbers of frames, which go on
+        if len(wrong) and "time" not in part.fields:
+            emit([f"{traj.paths[0]}: the DCD files hold no times; steps are counted on from the first part's"])
+        elif len(wrong):
+            at = int(wrong[0])
+            later = next((one for one in traj.parts if one.first_frame == at + 1 and one.kept[1]), part)
+            raise ArgumentError(
+                f"{later.path}: frames of a DCD are equally far apart in time, expected step {steps[at] + own.stride} "
+                f"after {steps[at]}, found {steps[at + 1]}; the parts cannot be one DCD file, whose header alone says "
+                "the times of all frames",
+                path=later.path,
+                format="DCD",
+            )
+        return own.of_frames(int(steps[0]), traj.n_frames)
+    own.of_frames(0, 1)  # refuses what cannot be cut
+    other = dcd_header(traj.paths[0])
+    if own.layout() != other.layout():
+        raise ArgumentError(
+            f"{part.path}: its header differs from that of {traj.paths[0]} (byte order, time step, cell or program), "
+            "so that their frames cannot stand in one file",
+            path=part.path,
+            format="DCD",
+        )
+    return header
+
+
+def _netcdf_header(traj: trajectory.Trajectory, number: int, part: Part, header: bytes) -> bytes:
+    """The header of the concatenated NetCDF file: the first part's with all frames counted."""
+    own = netcdf_header(part.path).of_frames(traj.n_frames)
+    if number and own != header:
+        raise ArgumentError(
+            f"{part.path}: its header differs from that of {traj.paths[0]} (title, program, variables, units), so "
+            "that their frames cannot be copied into one file; convert writes one of both",
+            path=part.path,
+            format="NetCDF",
+        )
+    return own
+
+
+def _history_header(traj: trajectory.Trajectory, number: int, part: Part, header: bytes) -> bytes:
+    """The head of the concatenated HISTORY file: the first part's with all frames counted."""
+    own = history_header(part.path)
+    if number == 0:
+        return own.of_frames(traj.n_frames)
+    if own.layout() != history_header(traj.paths[0]).layout():
+        raise ArgumentError(
+            f"{part.path}: its head differs from that of {traj.paths[0]} (keytrj, imcon, atoms, ends of lines), "
+            "so that their frames cannot be copied into one file; convert writes one of both",
+            path=part.path,
+            format="DL_POLY HISTORY",
+        )
+    return header
+
+
+def _refer(traj: trajectory.Trajectory, out: str, options: h5md.H5mdOptions, *, overwrite: bool) -> tuple[str, ...]:
+    """Makes the file that refers to the parts."""
+    described = traj.parts
+    for part in described:
+        check_columns(h5md.describe(part.path, options).positions, part.path)
+    with ExitStack() as stack:
+        joined = []
+        for number, part in enumerate(described):
+            source = stack.enter_context(opened(part.path, options))
+            contents = contents_of(source)
+            first, stop = part.kept
+            window = FrameWindow(axis_of(source, contents), first, stop, part.file_frames)
+            joined.append(JoinedPart(source, contents, window, number == 0, number + 1 == len(described)))
+        tasks = join_tasks(joined, os.path.dirname(os.path.abspath(out)))
+        write(
+            joined[0].opened, tasks, out, overwrite=overwrite, verify=True, on=CallWorkers(ThreadsRunner(), 1),
+            memory=1 << 26,
+            advance=lambda _: None,
+        )  # fmt: skip
+    # it draws in what the user named
+    whole = opening.open(
+        out, particles=options.particles, root=options.root, units=options.units, external="any", stored=False
+    )
+    if whole.n_frames != traj.n_frames or not np.array_equal(whole.steps, traj.steps):
+        raise CorruptFileError(f"{out}: has other frames than its parts, expected {traj.n_frames}", path=out)
+    return tuple(dict.fromkeys(part.path for part in described))
+
+
+def _note_outside(out: str, parts: tuple[str, ...]) -> None:
+    """Notes what a file refers to that is not in its folder: others read it with external="any" alone."""
+    outside = [part for part in parts if not is_within(os.path.dirname(os.path.realpath(out)), part)]
+    if outside:
+        more = f" and {len(outside) - 1} more" if len(outside) > 1 else ""
+        emit(
+            [
+                f'{out}: refers to {outside[0]}{more}, outside of its folder, which is read with external="any" '
+                "(--external any) alone; copy=True (--copy) makes a file that needs no other"
+            ]
+        )
+
+
+def _compression_of(path: str, options: h5md.H5mdOptions) -> Filters:
+    """The filters of the frames of a part, in the order of writing."""
+    with opened(path, options) as source:
+        value = axis_of(source, contents_of(source)).value
+        storage, _ = Layout().existing_field(value, value.shape, 1 << 28)
+        return storage.filters
