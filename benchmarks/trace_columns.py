@@ -19,7 +19,7 @@ import numpy as np
 
 from kinema.base.tracing import span
 from kinema.ml import Loader, SampleDataset
-from kinema.profile import record, side_by_side
+from kinema.report import record, side_by_side
 from kinema.studies.files import forget
 from kinema.studies.sample_loading.design import LAYOUTS
 from kinema.studies.sample_loading.layouts import Samples, write_layout

@@ -32,7 +32,7 @@ from kinema.cli.jobs.template import template
 from kinema.cli.jobs.text import read_text
 from kinema.base.errors import Error, InternalError
 from kinema.execution.checkpoint.file import load
-from kinema.profile.traces import read_trace, summarise
+from kinema.report.traces import read_trace, summarise
 from kinema.model.selection.gromacs_index import read_groups
 from kinema.testing import random_walk, write_dcd
 

@@ -13,7 +13,7 @@ import kinema as kn
 from kinema import _core
 from kinema.cache import NodeCache
 from kinema.cache.counts import counts_of_all
-from kinema.profile import summarise
+from kinema.report import summarise
 from kinema.testing import random_walk, write_dcd
 from kinema.testing.keepers import settle
 

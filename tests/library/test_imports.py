@@ -57,7 +57,7 @@ NOT_FOR_A_COMMAND = (
     "kinema.cache.node_cache", "kinema.cache.publishing", "kinema.cli.commands.convert",
     "kinema.execution.following", "kinema.execution.persistence", "kinema.trajectory.following.follow",
     "kinema.formats.h5md.read",
-    "kinema.profile", "kinema.runners.dask", "kinema.runners.local.processes", "kinema.runners.mpi.runner",
+    "kinema.report", "kinema.runners.dask", "kinema.runners.local.processes", "kinema.runners.mpi.runner",
     "kinema.model.selection.readable_frames",
 )  # fmt: skip
 # beyond those of numpy; 171 when this was written

@@ -43,7 +43,7 @@ import kinema as kn
 import numpy as np
 from kinema.execution.results_file import ResultArray
 from kinema.storage.hdf5.file import open_file
-from kinema.profile import Report
+from kinema.report import Report
 from kinema.runners.dask import client
 from kinema.model.selection.gromacs_index import read_groups
 bad = "bad"

@@ -174,7 +174,7 @@ def test_nested_json_is_an_error_of_the_file(tmp_path: Path, what: str) -> None:
 
             return Statistics.load(path)
         if what == "report":
-            from kinema.profile import Report
+            from kinema.report import Report
 
             return Report.load(path)
         if what == "scheduler file":

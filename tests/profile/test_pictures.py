@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from kinema.base.timings import PHASES
-from kinema.profile import Report, scaling_of
+from kinema.report import Report, scaling_of
 from kinema.runners import PassTimings, Timings, WorkerTimings
 
 # seconds of each phase, all different, and two which no clock saw
@@ -29,7 +29,7 @@ def report(*passes: PassTimings) -> Report:
 def test_bars_have_each_phase_in_its_colour_and_what_no_clock_saw() -> None:
     from matplotlib.colors import to_hex
 
-    from kinema.profile import plotting
+    from kinema.report import plotting
 
     one = PassTimings(38.0, 20, (worker(0), worker(1)), np.empty((0, 7)))
     # rounds add up
@@ -53,7 +53,7 @@ def spans(axes: Any) -> list[tuple[str, int, float, float]]:
     """(phase, worker, begin, end) of all bars of a timeline."""
     from matplotlib.colors import to_hex
 
-    from kinema.profile import plotting
+    from kinema.report import plotting
 
     names = {colour.upper(): name for name, colour in plotting._COLOURS.items()}
     found = []
@@ -81,7 +81,7 @@ def test_the_timeline_shows_who_did_what_when() -> None:
 
 
 def test_points_and_deviations_of_scaling() -> None:
-    from kinema.profile import plotting
+    from kinema.report import plotting
 
     def run(n: int, seconds: float) -> Report:
         workers = tuple(worker(number) for number in range(n))

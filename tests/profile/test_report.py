@@ -20,12 +20,12 @@ import pytest
 import kinema as kn
 from kinema.base.errors import ArgumentError, CorruptFileError, FileNotFound
 from kinema.base.timings import PHASES, TaskTimes, WorkerTaskTimes
-from kinema.profile import Report, Straggler, report_of, scaling_of
-from kinema.profile.advice import Circumstances, advise
-from kinema.profile.places import Place
-from kinema.profile.quantities import quantities_of
-from kinema.profile.stored import MOST_BLOCKS, report_as_dict
-from kinema.profile.stragglers import SlowFile
+from kinema.report import Report, Straggler, report_of, scaling_of
+from kinema.report.advice import Circumstances, advise
+from kinema.report.places import Place
+from kinema.report.quantities import quantities_of
+from kinema.report.stored import MOST_BLOCKS, report_as_dict
+from kinema.report.stragglers import SlowFile
 from kinema.runners import PassTimings, Timings, WorkerTimings, choose_runner
 from kinema.testing import random_walk, synthetic, write_dcd, write_h5md, write_xtc
 from kinema.testing.programs.commands import call_kinema

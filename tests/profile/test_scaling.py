@@ -18,8 +18,8 @@ import pytest
 import kinema as kn
 from kinema.base.errors import ArgumentError, FileIOError, UnsupportedFormatError, WorkerError
 from kinema.cli.stopping import Terminated
-from kinema.profile import Report, scaling_of
-from kinema.profile.scaling import scaling_points
+from kinema.report import Report, scaling_of
+from kinema.report.scaling import scaling_points
 from kinema.runners import PassTimings, Timings, WorkerTimings
 from kinema.studies import Design, files, run_design
 from kinema.testing import random_walk, write_dcd, write_xtc
@@ -146,7 +146,7 @@ def test_what_cannot_be_compared_is_refused() -> None:
 
 
 def test_the_picture_has_bars_of_deviations() -> None:
-    from kinema.profile import plotting
+    from kinema.report import plotting
 
     figure = plotting.draw_scaling(scaling_of([made_up(n, 8.0 / n + r) for n in (1, 2, 4, 16) for r in (0.0, 0.5)]))
     assert [len(axes.containers) for axes in figure.axes] == [1, 1, 1]
@@ -155,7 +155,7 @@ def test_the_picture_has_bars_of_deviations() -> None:
 
 def test_names_of_series_are_drawn_as_they_are() -> None:
     """A `$` is the beginning of mathematics for matplotlib, and `\\x` none that it knows."""
-    from kinema.profile import plotting
+    from kinema.report import plotting
 
     for workers in ((1, 2), (1,)):
         figure = plotting.draw_scaling(scaling_of([made_up(n, 1.0, format=f"$\\x{x}$") for n in workers for x in "ab"]))
@@ -165,7 +165,7 @@ def test_names_of_series_are_drawn_as_they_are() -> None:
 
 
 def test_many_series_can_be_told_apart() -> None:
-    from kinema.profile import plotting
+    from kinema.report import plotting
 
     reports = [made_up(n, 8.0 / n, format=f"f{number}") for number in range(12) for n in (1, 2, 3)]
     figure = plotting.draw_scaling(scaling_of(reports))
@@ -176,7 +176,7 @@ def test_many_series_can_be_told_apart() -> None:
 
 
 def test_the_picture_of_one_number_of_workers() -> None:
-    from kinema.profile import plotting
+    from kinema.report import plotting
 
     reports = [made_up(1, seconds) for seconds in (4.0, 5.0)]
     (axes,) = plotting.draw_scaling(scaling_of(reports)).axes

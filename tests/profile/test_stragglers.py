@@ -15,8 +15,8 @@ import kinema as kn
 from kinema import _core
 from kinema.formats import h5md
 from kinema.formats.h5md.description import FieldDescription, H5mdDescription
-from kinema.profile.places import Places
-from kinema.profile.stragglers import find_slow_files, find_stragglers
+from kinema.report.places import Places
+from kinema.report.stragglers import find_slow_files, find_stragglers
 from kinema.runners import PassTimings, WorkerTimings
 from kinema.testing import random_walk, synthetic, write_dcd, write_h5md, write_xtc
 from kinema.trajectory import Trajectory

@@ -10,10 +10,10 @@ import pytest
 
 import kinema as kn
 from kinema.base.timings import TaskTimes, WorkerTaskTimes
-from kinema.profile import Report, Straggler, scaling_of
-from kinema.profile.advice import Circumstances, advise
-from kinema.profile.quantities import quantities_of
-from kinema.profile.stored import block_summary, report_as_dict
+from kinema.report import Report, Straggler, scaling_of
+from kinema.report.advice import Circumstances, advise
+from kinema.report.quantities import quantities_of
+from kinema.report.stored import block_summary, report_as_dict
 from kinema.runners import PassTimings, Timings, WorkerTimings
 from kinema.testing import random_walk, write_xtc
 

@@ -16,8 +16,8 @@ import kinema as kn
 from kinema.analysis import Analysis
 from kinema.base.timings import block_column
 from kinema.cli.options import ACCESS_NAMES
-from kinema.profile import Report
-from kinema.profile.scaling import label_of
+from kinema.report import Report
+from kinema.report.scaling import label_of
 from kinema.runners import ProcessesRunner, Runner
 from kinema.runners.access import AccessMethod, access_method, access_names, register_access
 from kinema.testing import open_recorded, synthetic, write_dcd, write_h5md, write_xtc

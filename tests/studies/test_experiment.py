@@ -20,7 +20,7 @@ from MDAnalysisTests.datafiles import DCD, PSF
 from kinema import studies as experiments
 from kinema.base.errors import ArgumentError, FileIOError
 from kinema.cli import main
-from kinema.profile import Report, scaling_of
+from kinema.report import Report, scaling_of
 from kinema.runners import PassTimings, Timings, WorkerTimings
 from kinema.storage.output_file import temporary_folder
 from kinema.studies import Design, ExperimentRun, files, run_design

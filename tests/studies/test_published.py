@@ -12,7 +12,7 @@ import pytest
 
 from kinema.base.errors import ArgumentError, CorruptFileError, FileNotFound
 from kinema.cli import main
-from kinema.profile.scaling import scaling_points
+from kinema.report.scaling import scaling_points
 from kinema.studies import Published, read_published
 
 _SHARED = Path(__file__).resolve().parents[3] / "shared" / "data" / "published"
@@ -144,7 +144,7 @@ def test_tables_of_2021(both: tuple[Published, Published]) -> None:
 
 @needs_data
 def test_pictures(both: tuple[Published, Published], tmp_path: Path) -> None:
-    from kinema.profile import plotting
+    from kinema.report import plotting
     from kinema.studies.plotting import draw_publications
 
     plotting.write(draw_publications(both), tmp_path / "both.png")

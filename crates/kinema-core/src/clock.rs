@@ -1,6 +1,6 @@
 //! Timings of a run, per worker and per block, returned as data; the same readings of the clock are events of a trace.
 //!
-//! Conclusions are drawn by Python's `kinema.profile`.
+//! Conclusions are drawn by Python's `kinema.report`.
 
 use std::ops::AddAssign;
 use std::path::Path;

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from kinema.execution.checkpoint import CheckpointChoice
     from kinema.execution.results_file import ResultDataset
     from kinema.model.selection.frames import FrameChoice, FrameSelection
-    from kinema.profile import Report
+    from kinema.report import Report
     from kinema.runners import Runner, RunnerOptions
     from kinema.trajectory.following import FollowOptions
 
@@ -300,7 +300,7 @@ class Analysis(Computation):
             check_plot_path(path, overwrite=overwrite)
         figure = self._figure(self.table().from_one().in_units(output_unit, output_time_unit))
         if path is not None:
-            from kinema.profile.plotting import write
+            from kinema.report.plotting import write
 
             write(figure, path, self.provenance().lines())
         return figure
@@ -314,10 +314,10 @@ class Analysis(Computation):
     def report(self, *, extra: Mapping[str, Any] | None = None) -> Report:
         """Where the time of the last run went: every second, stragglers, advice; to print, save and plot.
 
-        Analyses that ran together have one report; `extra` as in `kinema.profile.Report`. ArgumentError before `run`,
+        Analyses that ran together have one report; `extra` as in `kinema.report.Report`. ArgumentError before `run`,
         and on ranks that have no results.
         """
-        from kinema.profile import report_of
+        from kinema.report import report_of
 
         if self.record is None:
             raise ArgumentError(f"{type(self).__name__} has no timings yet; call run() first, on the rank that leads")

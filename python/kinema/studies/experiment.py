@@ -1,6 +1,6 @@
 """The driver of a scaling experiment: it makes the files, starts each run as a program, collects the reports.
 
-Speed-ups are computed by `kinema.profile.scaling_of`.
+Speed-ups are computed by `kinema.report.scaling_of`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 from kinema.base.errors import FileNotFound, WorkerError, from_os
 from kinema.base.printable import counted
 from kinema.base.timings import format_seconds
-from kinema.profile import Report
+from kinema.report import Report
 from kinema.runners.local.interpreter import module_command
 from kinema.storage.output_file import temporary_folder
 from kinema.studies import files

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from kinema.base.timings import PHASES, UNACCOUNTED
-from kinema.profile.plotting import draw_speed_up, series_style, stack_phases
+from kinema.report.plotting import draw_speed_up, series_style, stack_phases
 from kinema.studies.published import Published
 
 __all__ = ["draw_publications"]

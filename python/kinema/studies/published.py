@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from kinema.base.errors import ArgumentError, CorruptFileError, FileNotFound, from_os
 from kinema.base.input_files import read_regular
 from kinema.base.printable import printable
-from kinema.profile.scaling import ScalingPoint, mean_and_deviation, scaling_points
-from kinema.profile.stragglers import THRESHOLD
+from kinema.report.scaling import ScalingPoint, mean_and_deviation, scaling_points
+from kinema.report.stragglers import THRESHOLD
 
 __all__ = ["Published", "PublishedRun", "PublishedStraggler", "read_published"]
 

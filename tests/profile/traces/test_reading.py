@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import kinema as kn
-from kinema.profile import summarise
-from kinema.profile.traces import read_trace
-from kinema.profile.traces.parsing import COLUMNS
+from kinema.report import summarise
+from kinema.report.traces import read_trace
+from kinema.report.traces.parsing import COLUMNS
 from kinema.testing import write_dcd
 
 DFTRACER = Path(__file__).parents[2] / "data" / "traces" / "dftracer.pfw.gz"

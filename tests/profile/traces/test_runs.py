@@ -10,7 +10,7 @@ import pytest
 
 import kinema as kn
 from kinema.cli import main
-from kinema.profile import Report, summarise
+from kinema.report import Report, summarise
 from kinema.testing import random_walk, write_dcd, write_xtc
 
 

@@ -18,9 +18,9 @@ import numpy as np
 import pytest
 
 import kinema as kn
-from kinema.profile import record, summarise
-from kinema.profile.traces import read_trace, recording
-from kinema.profile.traces.strace import OPTIONS, import_log
+from kinema.report import record, summarise
+from kinema.report.traces import read_trace, recording
+from kinema.report.traces.strace import OPTIONS, import_log
 from kinema.testing import random_walk, write_dcd
 from kinema.testing.programs.children import start_child
 

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kinema as kn
-from kinema.profile import TraceSummary, side_by_side, summarise
-from kinema.profile.traces import read_trace
-from kinema.profile.traces.events import TraceEvents
-from kinema.profile.traces.intervals import union
+from kinema.report import TraceSummary, side_by_side, summarise
+from kinema.report.traces import read_trace
+from kinema.report.traces.events import TraceEvents
+from kinema.report.traces.intervals import union
 
 US = 1000
 

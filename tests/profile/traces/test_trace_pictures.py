@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kinema.profile import side_by_side, summarise
+from kinema.report import side_by_side, summarise
 
 MS = 1_000_000
 

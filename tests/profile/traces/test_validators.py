@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 import kinema as kn
-from kinema.profile.traces import read_trace
-from kinema.profile.traces.strace import import_log
+from kinema.report.traces import read_trace
+from kinema.report.traces.strace import import_log
 from kinema.testing import random_walk, write_dcd
 
 DFTRACER = Path(__file__).parents[2] / "data" / "traces" / "dftracer.pfw.gz"

@@ -1,4 +1,4 @@
-"""`kinema report`: where the time of runs went, and what traces say of I/O. The computation is `kinema.profile`."""
+"""`kinema report`: where the time of runs went, and what traces say of I/O. The computation is `kinema.report`."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,7 +9,7 @@ from kinema.cli import options
 from kinema.cli.command_line import Command
 
 if TYPE_CHECKING:
-    from kinema.profile import Report
+    from kinema.report import Report
 
 
 def report(
@@ -53,7 +53,7 @@ def report(
     Of traces say how files were used: times, calls, sizes.
     """
     from kinema.base.errors import ArgumentError
-    from kinema.profile.traces.lines import is_trace
+    from kinema.report.traces.lines import is_trace
 
     command: Command = context.obj
     if published is not None:
@@ -84,7 +84,7 @@ def _print_reports(
     force: bool,
 ) -> None:
     from kinema.base.errors import ArgumentError
-    from kinema.profile import Report
+    from kinema.report import Report
     from kinema.storage.output_checks import check_not_input, check_plot_path
 
     for picture in (plot, timeline):
@@ -146,11 +146,11 @@ def _print_report(command: Command, report: "Report", plot: Path | None, timelin
 
 
 def _print_scaling(command: Command, reports: list["Report"], labels: list[str | None], plot: Path | None) -> None:
-    from kinema.profile import scaling_of
+    from kinema.report import scaling_of
 
     scaling = scaling_of(reports, labels=labels)
     if plot is not None:
-        from kinema.profile import plotting
+        from kinema.report import plotting
 
         plotting.write(plotting.draw_scaling(scaling), plot)
     command.print_result(scaling.as_dict, lambda: scaling)
@@ -160,8 +160,8 @@ def _print_traces(
     command: Command, files: list[Path], labels: list[str | None], plot: Path | None, force: bool
 ) -> None:
     """Those of one label are one trace; without labels each file and each folder is one."""
-    from kinema.profile import TraceColumns, TraceSummary, side_by_side, summarise
-    from kinema.profile.traces.lines import trace_files
+    from kinema.report import TraceColumns, TraceSummary, side_by_side, summarise
+    from kinema.report.traces.lines import trace_files
     from kinema.storage.output_checks import check_not_input, check_plot_path
 
     traces: dict[str, list[Path]] = {}
@@ -189,7 +189,7 @@ def _print_published(command: Command, folder: Path, plot: Path | None, force: b
         check_plot_path(plot, overwrite=force)
     tables = read_published(folder)
     if plot is not None:
-        from kinema.profile import plotting
+        from kinema.report import plotting
         from kinema.studies.plotting import draw_publications
 
         plotting.write(draw_publications(tables), plot)

@@ -144,7 +144,7 @@ def scaling(
     force: options.Force = False,
 ) -> None:
     """RMSD on several numbers of workers, repeated: S(N), E(N) with deviations, where the time went, R_comp/IO."""
-    from kinema.profile import plotting, scaling_of
+    from kinema.report import plotting, scaling_of
     from kinema.studies import run_design
 
     command: Command = context.obj

@@ -1,4 +1,4 @@
-"""`kinema trace`: records the I/O of any command. The recording is `kinema.profile.record`."""
+"""`kinema trace`: records the I/O of any command. The recording is `kinema.report.record`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -32,7 +32,7 @@ def trace(
     """Run any command under strace and record its calls on files; of Kinema's own commands also what they do."""
     from kinema.base.errors import ArgumentError
     from kinema.base.notes import emit
-    from kinema.profile import record
+    from kinema.report import record
 
     called: Command = context.obj
     if called.ranks is not None:

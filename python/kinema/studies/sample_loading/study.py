@@ -13,8 +13,8 @@ from typing import Any
 
 from kinema._core import __version__
 from kinema.ml import Dataset, SampleDataset, Subset
-from kinema.profile import plotting
-from kinema.profile.machine import file_systems, machine_facts
+from kinema.report import plotting
+from kinema.report.machine import file_systems, machine_facts
 from kinema.storage.output_checks import check_remade
 from kinema.storage.output_file import temporary_folder, write_whole
 from kinema.studies import files

@@ -11,8 +11,8 @@ from typing import Any
 
 from kinema._core import __version__
 from kinema.base.printable import counted
-from kinema.profile import plotting
-from kinema.profile.machine import file_systems, machine_facts
+from kinema.report import plotting
+from kinema.report.machine import file_systems, machine_facts
 from kinema.storage.output_file import temporary_folder, write_whole
 from kinema.studies.launching import child_environment
 from kinema.studies.results_log import marked

@@ -135,7 +135,7 @@ class WriteStudy:
     system : Pyrochlore
     runs : as they were carried out
     peers : formatted writes of others
-    machine : `kinema.profile.machine_facts`
+    machine : `kinema.report.machine_facts`
     file_system : of the folder
     """
 

@@ -19,8 +19,8 @@ from typing import Any
 
 from kinema.base.errors import ArgumentError, Error, FileIOError, MissingPackageError, from_os
 from kinema.base.printable import counted
-from kinema.profile.traces.lines import SUFFIXES
-from kinema.profile.traces.strace import OPTIONS, Imported, import_log
+from kinema.report.traces.lines import SUFFIXES
+from kinema.report.traces.strace import OPTIONS, Imported, import_log
 from kinema.storage.output_file import write_whole
 
 __all__ = ["RecordedCommand", "record"]

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from kinema.base.errors import CorruptFileError
 from kinema.base.printable import counted, printable
-from kinema.profile.traces.lines import lines_of
+from kinema.report.traces.lines import lines_of
 
 __all__ = ["COLUMNS", "FileEvents", "read_file"]
 

@@ -34,11 +34,11 @@ from kinema.base.timings import (
     block_column,
 )
 from kinema.cache.counts import CacheCounts
-from kinema.profile.places import Place
-from kinema.profile.stragglers import PHASE_NAMES, SlowFile, Straggler
+from kinema.report.places import Place
+from kinema.report.stragglers import PHASE_NAMES, SlowFile, Straggler
 
 if TYPE_CHECKING:
-    from kinema.profile.report import Report
+    from kinema.report.report import Report
 
 __all__ = ["MOST_BLOCKS", "SCHEMA", "VERSION", "block_summary", "report_as_dict", "report_from_dict"]
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from kinema.profile.traces.columns import TraceColumns, side_by_side
-from kinema.profile.traces.events import TraceEvents, read_trace
-from kinema.profile.traces.recording import RecordedCommand, record
-from kinema.profile.traces.summary import TimeSplit, TraceSummary, summarise
+from kinema.report.traces.columns import TraceColumns, side_by_side
+from kinema.report.traces.events import TraceEvents, read_trace
+from kinema.report.traces.recording import RecordedCommand, record
+from kinema.report.traces.summary import TimeSplit, TraceSummary, summarise
 
 __all__ = [
     "RecordedCommand",

@@ -20,14 +20,14 @@ from kinema._core import __version__
 from kinema.base.errors import ArgumentError
 from kinema.base.printable import counted, in_picture
 from kinema.base.timings import BLOCK_PHASES, PHASES, UNACCOUNTED, block_column
-from kinema.profile.scaling import Scaling, ScalingPoint
+from kinema.report.scaling import Scaling, ScalingPoint
 from kinema.storage.output_file import write_whole
 from kinema.storage.provenance import picture_metadata
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from kinema.profile.report import Report
+    from kinema.report.report import Report
 
 __all__ = ["draw_bars", "draw_scaling", "draw_speed_up", "draw_timeline", "series_style", "stack_phases", "write"]
 

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from kinema.base.errors import ArgumentError
 from kinema.base.notes import emit
-from kinema.profile.traces.events import TraceEvents, read_trace
-from kinema.profile.traces.intervals import Spans, union
-from kinema.profile.traces.kinds import APPLICATION, BATCH, COMPUTE, KINDS, POSIX, WAIT
-from kinema.profile.traces.tables import (
+from kinema.report.traces.events import TraceEvents, read_trace
+from kinema.report.traces.intervals import Spans, union
+from kinema.report.traces.kinds import APPLICATION, BATCH, COMPUTE, KINDS, POSIX, WAIT
+from kinema.report.traces.tables import (
     Bandwidth,
     CacheUse,
     EpochRow,
@@ -165,8 +165,8 @@ class TraceSummary:
 
     def plot(self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False) -> Figure:
         """A matplotlib figure of what happened when, written to `path` (.png, .pdf, .svg) where one is given."""
-        from kinema.profile import plotting
-        from kinema.profile.traces.picture import draw_summary
+        from kinema.report import plotting
+        from kinema.report.traces.picture import draw_summary
 
         if path is not None:
             check_not_input(path, *self.paths)
@@ -177,7 +177,7 @@ class TraceSummary:
         return figure
 
     def __str__(self) -> str:
-        from kinema.profile.traces.text import summary_text
+        from kinema.report.traces.text import summary_text
 
         return summary_text(self)
 

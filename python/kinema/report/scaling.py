@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 from kinema.base.errors import ArgumentError
 from kinema.base.printable import printable
 from kinema.base.timings import digits_for
-from kinema.profile.quantities import Quantities
+from kinema.report.quantities import Quantities
 
 if TYPE_CHECKING:
-    from kinema.profile.report import Report
+    from kinema.report.report import Report
 
 __all__ = ["Scaling", "ScalingPoint", "label_of", "mean_and_deviation", "scaling_of", "scaling_points"]
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kinema.base.timings import Timings
-from kinema.profile.quantities import Quantities
-from kinema.profile.stragglers import SlowFile, Straggler
+from kinema.report.quantities import Quantities
+from kinema.report.stragglers import SlowFile, Straggler
 
 __all__ = ["Circumstances", "advise"]
 

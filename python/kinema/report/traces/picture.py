@@ -13,13 +13,13 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from kinema.base.printable import counted, in_picture
-from kinema.profile.traces.kinds import APPLICATION, BATCH, COMPUTE, OPERATIONS, POSIX, WAIT
-from kinema.profile.traces.text import in_bytes, in_seconds, size_classes
+from kinema.report.traces.kinds import APPLICATION, BATCH, COMPUTE, OPERATIONS, POSIX, WAIT
+from kinema.report.traces.text import in_bytes, in_seconds, size_classes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from kinema.profile.traces.summary import TraceSummary
+    from kinema.report.traces.summary import TraceSummary
 
 __all__ = ["draw_columns", "draw_summary"]
 

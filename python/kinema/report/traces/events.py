@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from kinema.base.input_files import file_key
 from kinema.base.printable import counted
-from kinema.profile.traces.kinds import POSIX, TRANSFERS, Operation, kind_of, operation_of
-from kinema.profile.traces.lines import trace_files
-from kinema.profile.traces.parsing import COLUMNS, FileEvents, read_file
+from kinema.report.traces.kinds import POSIX, TRANSFERS, Operation, kind_of, operation_of
+from kinema.report.traces.lines import trace_files
+from kinema.report.traces.parsing import COLUMNS, FileEvents, read_file
 
 __all__ = ["TraceEvents", "TracedFunction", "TracedProcess", "read_trace"]
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.profile.traces.events import TraceEvents
-from kinema.profile.traces.kinds import APPLICATION, BATCH, COMPUTE, OPERATIONS, POSIX
+from kinema.report.traces.events import TraceEvents
+from kinema.report.traces.kinds import APPLICATION, BATCH, COMPUTE, OPERATIONS, POSIX
 
 __all__ = [
     "SIZES",

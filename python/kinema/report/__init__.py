@@ -4,10 +4,10 @@ It measures nothing itself; runners and the Rust half do, and `kinema.base.timin
 reads what tracers have written, and runs commands under strace.
 """
 
-from kinema.profile.report import Report, report_of
-from kinema.profile.scaling import Scaling, ScalingPoint, scaling_of
-from kinema.profile.stragglers import Straggler
-from kinema.profile.traces import TraceColumns, TraceSummary, record, side_by_side, summarise
+from kinema.report.report import Report, report_of
+from kinema.report.scaling import Scaling, ScalingPoint, scaling_of
+from kinema.report.stragglers import Straggler
+from kinema.report.traces import TraceColumns, TraceSummary, record, side_by_side, summarise
 
 __all__ = [
     "Report",

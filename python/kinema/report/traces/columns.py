@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kinema.base.errors import ArgumentError
-from kinema.profile.traces.summary import SCHEMA, TraceSummary, summarise
+from kinema.report.traces.summary import SCHEMA, TraceSummary, summarise
 from kinema.storage.output_checks import check_not_input, check_plot_path, check_remade
 from kinema.storage.output_file import write_whole
 
@@ -46,8 +46,8 @@ class TraceColumns:
 
     def plot(self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False) -> Figure:
         """A matplotlib figure of all beside each other, written to `path` (.png, .pdf, .svg) where one is given."""
-        from kinema.profile import plotting
-        from kinema.profile.traces.picture import draw_columns
+        from kinema.report import plotting
+        from kinema.report.traces.picture import draw_columns
 
         if path is not None:
             self._check_not_input(path)
@@ -61,7 +61,7 @@ class TraceColumns:
         check_not_input(path, *(file for one in self.summaries for file in one.paths))
 
     def __str__(self) -> str:
-        from kinema.profile.traces.text import columns_text
+        from kinema.report.traces.text import columns_text
 
         return columns_text(self.summaries)
 

@@ -7,11 +7,11 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from kinema.base.printable import printable
-from kinema.profile.traces.kinds import APPLICATION, COMPUTE, OPERATIONS, POSIX, TRANSFERS, WAIT
-from kinema.profile.traces.tables import SIZES, Distribution, FunctionRow
+from kinema.report.traces.kinds import APPLICATION, COMPUTE, OPERATIONS, POSIX, TRANSFERS, WAIT
+from kinema.report.traces.tables import SIZES, Distribution, FunctionRow
 
 if TYPE_CHECKING:
-    from kinema.profile.traces.summary import TimeSplit, TraceSummary
+    from kinema.report.traces.summary import TimeSplit, TraceSummary
 
 __all__ = ["columns_text", "size_classes", "summary_text"]
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema.base.timings import PassTimings, WorkerTimings, block_column
-from kinema.profile.places import Place, Places
+from kinema.report.places import Place, Places
 
 __all__ = ["PHASE_NAMES", "THRESHOLD", "SlowFile", "Straggler", "find_slow_files", "find_stragglers"]
 

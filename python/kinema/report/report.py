@@ -19,12 +19,12 @@ from kinema.base.resources import default_workers
 from kinema.base.timings import Timings, format_seconds
 from kinema.cache.counts import CacheCounts
 from kinema.execution.record import RunRecord
-from kinema.profile import stored
-from kinema.profile.advice import Circumstances, advise
-from kinema.profile.machine import file_systems, machine_facts
-from kinema.profile.places import Places
-from kinema.profile.quantities import Quantities, quantities_of
-from kinema.profile.stragglers import SlowFile, Straggler, find_slow_files, find_stragglers
+from kinema.report import stored
+from kinema.report.advice import Circumstances, advise
+from kinema.report.machine import file_systems, machine_facts
+from kinema.report.places import Places
+from kinema.report.quantities import Quantities, quantities_of
+from kinema.report.stragglers import SlowFile, Straggler, find_slow_files, find_stragglers
 from kinema.storage.output_checks import check_not_input, check_plot_path, check_remade
 from kinema.storage.output_file import write_whole
 
@@ -80,7 +80,7 @@ class Report:
         return self.timings.n_workers
 
     def as_dict(self) -> dict[str, Any]:
-        """All of it as plain values, for JSON; `kinema.profile.stored` says how."""
+        """All of it as plain values, for JSON; `kinema.report.stored` says how."""
         return stored.report_as_dict(self)
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
@@ -113,7 +113,7 @@ class Report:
         `kind`: "bars", where the time of each worker went; "timeline", the blocks of each worker.
         `overwrite` replaces a file that Kinema did not write.
         """
-        from kinema.profile import plotting
+        from kinema.report import plotting
 
         kinds = {"bars": plotting.draw_bars, "timeline": plotting.draw_timeline}
         if kind not in kinds:
