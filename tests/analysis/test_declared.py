@@ -13,12 +13,12 @@ from typer.testing import CliRunner
 import kinema as kn
 from kinema import _core
 from kinema.analysis import Option, PerFrameAnalysis, Quantity, arguments_of
-from kinema.analysis.arguments import selections_of
 from kinema.analysis.declaration import MassWeights, takes_select
 from kinema.cli.command_line import prepare
 from kinema.cli.commands.analyses import command_of
 from kinema.model.selection.atom_tuples import atom_tuples, read_atom_tuples
 from kinema.testing import random_walk, write_dcd
+from kinema.transforms.arguments import selections_of
 
 
 class Spread(PerFrameAnalysis):

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.analysis.arguments import describe, select_atoms
 from kinema.analysis.base import Analysis, Pass, Passes, Results
 from kinema.base.errors import ArgumentError
 from kinema.base.serialisation import serialize
@@ -28,6 +27,7 @@ from kinema.model.selection.frames import FrameSelection
 from kinema.runners.base import Rows
 from kinema.storage.tables import NO_UNIT, Column, Table
 from kinema.trajectory import Trajectory
+from kinema.transforms.arguments import describe, select_atoms
 
 __all__ = ["Custom", "FromFunction", "PythonKernel", "from_function"]
 

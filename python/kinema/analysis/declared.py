@@ -68,7 +68,7 @@ class DeclaredAnalysis(Analysis):
 
     def __init__(self, trajectory: Trajectory, select: AtomChoice, **arguments: Any) -> None:
         """`arguments` are those of the constructor that decide the results: provenance and checkpoints name them."""
-        from kinema.analysis.arguments import describe, select_atoms
+        from kinema.transforms.arguments import describe, select_atoms
 
         selection = select_atoms(trajectory, select)
         described = {name: describe(value) for name, value in {"select": selection, **arguments}.items()}
@@ -108,7 +108,7 @@ class DeclaredAnalysis(Analysis):
         self, weights: Any, selection: Selection | None = None, what: str = "weights"
     ) -> NDArray[np.float64] | None:
         """(n,) weights of the atoms of a selection, by default of `self.selection`, or None for equal ones."""
-        from kinema.analysis.arguments import weights_of
+        from kinema.transforms.arguments import weights_of
 
         return weights_of(weights, self.selection if selection is None else selection, self.trajectory, what)
 

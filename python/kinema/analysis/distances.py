@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.analysis.arguments import select_atoms
 from kinema.analysis.declaration import Option, Quantity
 from kinema.analysis.of_tuples import TupleAnalysis, groups_or_tuples, tuples_of
 from kinema.base.errors import ArgumentError
 from kinema.base.printable import counted
+from kinema.transforms.arguments import select_atoms
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

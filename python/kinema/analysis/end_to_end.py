@@ -66,8 +66,8 @@ class EndToEnd(TupleAnalysis):
             bool, Option("--minimum-image/--no-minimum-image", "Of the nearest images of both ends.")
         ] = False,
     ) -> None:
-        from kinema.analysis.arguments import select_atoms
         from kinema.model.selection.compounds import groups_of
+        from kinema.transforms.arguments import select_atoms
 
         selection = select_atoms(trajectory, select)
         topology = None if compound == "group" else trajectory.topology

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.analysis.arguments import describe, select_atoms
 from kinema.analysis.declared import PerFrameAnalysis
 from kinema.base.errors import ArgumentError
 from kinema.base.printable import counted
+from kinema.transforms.arguments import describe, select_atoms
 
 if TYPE_CHECKING:
     from kinema.analysis.base import Passes

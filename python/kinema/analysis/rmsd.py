@@ -105,8 +105,8 @@ class RMSD(PerFrameAnalysis):
         match: Match = "masses",
         tol_mass: float = 0.1,
     ) -> None:
-        from kinema.analysis.arguments import select_atoms, selections_of
-        from kinema.analysis.reference import Reference
+        from kinema.transforms.arguments import select_atoms, selections_of
+        from kinema.transforms.reference import Reference
 
         selection = select_atoms(trajectory, select)
         if isinstance(group_weights, str) and group_weights == "same":
@@ -175,7 +175,7 @@ class RMSD(PerFrameAnalysis):
         n_atoms = self.trajectory.n_atoms
         fit = "superpose" if self._superposition else "none"
         if self._superposition:
-            from kinema.analysis.reference import note_free_rotation
+            from kinema.transforms.reference import note_free_rotation
 
             note_free_rotation(reference, weights)
         return _core.Kernel("rmsd", n_atoms, atoms=atoms, reference=reference, weights=weights, groups=groups, fit=fit)

@@ -122,8 +122,8 @@ class RMSF(DeclaredAnalysis):
             int, Option("--most-passes", "With --align iterative: how many averages are taken at most.", least=1)
         ] = 100,
     ) -> None:
-        from kinema.analysis.arguments import select_atoms
-        from kinema.analysis.reference import Reference
+        from kinema.transforms.arguments import select_atoms
+        from kinema.transforms.reference import Reference
 
         check_choice("by", by, BY)
         if align not in (None, *ALIGN[1:]):
@@ -186,7 +186,7 @@ class RMSF(DeclaredAnalysis):
         return tuple(dict.fromkeys((*super().other_files, *self._reference.files)))
 
     def _passes(self, frames: FrameSelection) -> Passes:
-        from kinema.analysis.reference import note_free_rotation
+        from kinema.transforms.reference import note_free_rotation
 
         n_atoms = self.trajectory.n_atoms
         transforms: tuple[_core.Transform, ...] = ()

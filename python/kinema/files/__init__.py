@@ -1,2 +1,1 @@
-"""Files made of trajectories: convert, repack, split, join, salvage; and `check`, which finds what is wrong with
-them."""
+"""Files made of trajectories: convert, repack, split, join, salvage; and `check`, which says what is wrong."""

@@ -10,15 +10,15 @@ from kinema.trajectory.transform import Transform
 
 if TYPE_CHECKING:
     from kinema.trajectory.function_transform import FunctionTransform, function
-    from kinema.transforms.cell_rotation import RotateCell, rotate_cell
-    from kinema.transforms.centering import Center, center
-    from kinema.transforms.clustering import Cluster, cluster
-    from kinema.transforms.displacements import Displacement, displacement
     from kinema.transforms.group_centers import GroupCenters, centers
+    from kinema.transforms.periodic.cell_rotation import RotateCell, rotate_cell
+    from kinema.transforms.periodic.centering import Center, center
+    from kinema.transforms.periodic.clustering import Cluster, cluster
+    from kinema.transforms.periodic.displacements import Displacement, displacement
+    from kinema.transforms.periodic.unwrapping import NoJump, nojump
+    from kinema.transforms.periodic.whole_molecules import Whole, whole
+    from kinema.transforms.periodic.wrapping import Wrap, wrap
     from kinema.transforms.superposition import Superpose, fit, superpose
-    from kinema.transforms.unwrapping import NoJump, nojump
-    from kinema.transforms.whole_molecules import Whole, whole
-    from kinema.transforms.wrapping import Wrap, wrap
 
 __all__ = [
     "Center",
@@ -46,14 +46,14 @@ __all__ = [
 ]
 
 _MODULE_OF = {
-    **dict.fromkeys(("Center", "center"), "kinema.transforms.centering"),
-    **dict.fromkeys(("Cluster", "cluster"), "kinema.transforms.clustering"),
-    **dict.fromkeys(("Displacement", "displacement"), "kinema.transforms.displacements"),
+    **dict.fromkeys(("Center", "center"), "kinema.transforms.periodic.centering"),
+    **dict.fromkeys(("Cluster", "cluster"), "kinema.transforms.periodic.clustering"),
+    **dict.fromkeys(("Displacement", "displacement"), "kinema.transforms.periodic.displacements"),
     **dict.fromkeys(("GroupCenters", "centers"), "kinema.transforms.group_centers"),
-    **dict.fromkeys(("RotateCell", "rotate_cell"), "kinema.transforms.cell_rotation"),
-    **dict.fromkeys(("NoJump", "nojump"), "kinema.transforms.unwrapping"),
-    **dict.fromkeys(("Whole", "whole"), "kinema.transforms.whole_molecules"),
-    **dict.fromkeys(("Wrap", "wrap"), "kinema.transforms.wrapping"),
+    **dict.fromkeys(("RotateCell", "rotate_cell"), "kinema.transforms.periodic.cell_rotation"),
+    **dict.fromkeys(("NoJump", "nojump"), "kinema.transforms.periodic.unwrapping"),
+    **dict.fromkeys(("Whole", "whole"), "kinema.transforms.periodic.whole_molecules"),
+    **dict.fromkeys(("Wrap", "wrap"), "kinema.transforms.periodic.wrapping"),
     "FunctionTransform": "kinema.trajectory.function_transform",
     "function": "kinema.trajectory.function_transform",
     "Superpose": "kinema.transforms.superposition",

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.analysis.arguments import describe
 from kinema.base.choices import CENTERS_OF, check_choice
 from kinema.base.errors import ArgumentError
 from kinema.base.notes import emit
@@ -25,7 +24,8 @@ from kinema.model.topology import Topology
 from kinema.trajectory.bonds import bonds_of, first_atoms
 from kinema.trajectory.broken_molecules import NobodyLooked, find_broken
 from kinema.trajectory.transform import CENTERS, Transform
-from kinema.transforms.order import check_order, check_unwrapped_together
+from kinema.transforms.arguments import describe
+from kinema.transforms.periodic.order import check_order, check_unwrapped_together
 
 if TYPE_CHECKING:
     from kinema.trajectory import Trajectory

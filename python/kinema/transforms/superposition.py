@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from kinema import _core
-from kinema.analysis.arguments import describe, weights_of
-from kinema.analysis.reference import Reference, note_free_rotation
 from kinema.base.choices import check_choice
 from kinema.base.errors import ArgumentError
 from kinema.base.notes import emit
 from kinema.model.selection.atoms import AtomChoice
 from kinema.trajectory.broken_molecules import broken_notes
 from kinema.trajectory.transform import Transform, names_by_words, words_of
+from kinema.transforms.arguments import describe, weights_of
 from kinema.transforms.first_passes.kinds import Rotations
 from kinema.transforms.first_passes.making import stations_of
+from kinema.transforms.reference import Reference, note_free_rotation
 
 if TYPE_CHECKING:
     from kinema.trajectory import Trajectory

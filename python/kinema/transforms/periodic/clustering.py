@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from kinema import _core
-from kinema.analysis.arguments import describe
 from kinema.base.errors import ArgumentError
 from kinema.model.selection.atoms import AtomChoice
 from kinema.trajectory.bonds import is_of_any_atoms
 from kinema.trajectory.transform import Transform, names_by_words, words_of
-from kinema.transforms.order import check_order
-from kinema.transforms.wrapping import NO_GROUP, check_labels_unwrapped, labels_of, masses_of
+from kinema.transforms.arguments import describe
+from kinema.transforms.periodic.order import check_order
+from kinema.transforms.periodic.wrapping import NO_GROUP, check_labels_unwrapped, labels_of, masses_of
 
 if TYPE_CHECKING:
     from kinema.trajectory import Trajectory

@@ -14,8 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.analysis.arguments import describe
-from kinema.analysis.reference import Reference
 from kinema.base.choices import NOJUMP_COUNT, check_choice
 from kinema.base.errors import ArgumentError
 from kinema.base.notes import emit
@@ -23,12 +21,14 @@ from kinema.model.selection.atoms import AtomChoice, Selection
 from kinema.model.selection.frames import FrameSelection
 from kinema.trajectory.bonds import bonds_of, first_atoms
 from kinema.trajectory.transform import Transform
-from kinema.transforms.clustering import Cluster
+from kinema.transforms.arguments import describe
 from kinema.transforms.first_passes.base import Stations
 from kinema.transforms.first_passes.kinds import JumpCounts
 from kinema.transforms.first_passes.making import note_long_step, stations_of
-from kinema.transforms.order import check_order
-from kinema.transforms.stored_images import reads_images, unwrapped_by_images
+from kinema.transforms.periodic.clustering import Cluster
+from kinema.transforms.periodic.order import check_order
+from kinema.transforms.periodic.stored_images import reads_images, unwrapped_by_images
+from kinema.transforms.reference import Reference
 
 if TYPE_CHECKING:
     from kinema.trajectory import Trajectory

@@ -14,16 +14,16 @@ from kinema.base.notes import emit
 from kinema.model.selection.atoms import Selection
 from kinema.trajectory.bonds import GUESS, bonds_of, first_atoms
 from kinema.trajectory.transform import Transform
-from kinema.transforms.centering import center
-from kinema.transforms.clustering import cluster
-from kinema.transforms.displacements import displacement
 from kinema.transforms.first_passes.base import FirstPass, checkpoint_beside
 from kinema.transforms.first_passes.kinds import EdgeSums, JumpCounts, Rotations
 from kinema.transforms.group_centers import centers
+from kinema.transforms.periodic.centering import center
+from kinema.transforms.periodic.clustering import cluster
+from kinema.transforms.periodic.displacements import displacement
+from kinema.transforms.periodic.unwrapping import nojump
+from kinema.transforms.periodic.whole_molecules import whole
+from kinema.transforms.periodic.wrapping import labels_of, wrap
 from kinema.transforms.superposition import PREVIOUS, superpose
-from kinema.transforms.unwrapping import nojump
-from kinema.transforms.whole_molecules import whole
-from kinema.transforms.wrapping import labels_of, wrap
 
 if TYPE_CHECKING:
     from kinema.trajectory import Trajectory

@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from kinema import _core
-from kinema.analysis.arguments import describe
 from kinema.base.notes import emit
 from kinema.model.selection.atoms import AtomChoice
 from kinema.trajectory.bonds import bonds_of, is_of_any_atoms
 from kinema.trajectory.transform import Transform, names_by_words, words_of
-from kinema.transforms.order import check_order
+from kinema.transforms.arguments import describe
+from kinema.transforms.periodic.order import check_order
 
 if TYPE_CHECKING:
     from kinema.trajectory import Trajectory

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.analysis.matching import AtomsOf, compare_atoms, places_by_name
 from kinema.base.choices import MATCH, check_choice
 from kinema.base.errors import ArgumentError, FileNotFound, MemoryLimitError, OutOfRangeError
 from kinema.base.notes import emit
@@ -28,6 +27,7 @@ from kinema.trajectory.broken_molecules import MoleculeSearch, bonds_for_a_look
 from kinema.trajectory.one_frame import OneFrame, cell_of
 from kinema.trajectory.opening import open
 from kinema.trajectory.transform import CENTERS, Transform
+from kinema.transforms.matching import AtomsOf, compare_atoms, places_by_name
 
 __all__ = ["Reference", "note_free_rotation"]
 

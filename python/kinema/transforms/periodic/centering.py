@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from kinema import _core
-from kinema.analysis.arguments import describe, weights_of
 from kinema.base.errors import ArgumentError
 from kinema.model.selection.atoms import AtomChoice
 from kinema.trajectory.transform import Transform, names_by_words, words_of
-from kinema.transforms.order import check_order
+from kinema.transforms.arguments import describe, weights_of
+from kinema.transforms.periodic.order import check_order
 
 if TYPE_CHECKING:
     from kinema.trajectory import Trajectory

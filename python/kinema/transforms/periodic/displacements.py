@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from kinema import _core
-from kinema.analysis.arguments import describe
 from kinema.base.errors import ArgumentError
 from kinema.model.selection.atoms import AtomChoice
 from kinema.trajectory.transform import Transform
+from kinema.transforms.arguments import describe
 from kinema.transforms.first_passes.kinds import EdgeSums
 from kinema.transforms.first_passes.making import note_long_step, stations_of
-from kinema.transforms.order import check_order
+from kinema.transforms.periodic.order import check_order
 
 if TYPE_CHECKING:
     from kinema.trajectory import Trajectory

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema.base.errors import ArgumentError
-from kinema.transforms.stored_images import reads_images
+from kinema.transforms.periodic.stored_images import reads_images
 
 if TYPE_CHECKING:
     from kinema.trajectory import Trajectory

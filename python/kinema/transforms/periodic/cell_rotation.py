@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from kinema import _core
 from kinema.trajectory.transform import Transform
-from kinema.transforms.order import check_order
+from kinema.transforms.periodic.order import check_order
 
 if TYPE_CHECKING:
     from kinema.trajectory import Trajectory

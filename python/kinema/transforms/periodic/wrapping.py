@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.analysis.arguments import describe
 from kinema.base.choices import UNIT_CELLS, check_choice
 from kinema.base.errors import ArgumentError
 from kinema.base.notes import emit
 from kinema.model.selection.atoms import AtomChoice
 from kinema.trajectory.bonds import bonds_of, first_atoms, is_of_any_atoms
 from kinema.trajectory.transform import Transform, names_by_words, words_of
-from kinema.transforms.order import check_order, check_unwrapped_together
+from kinema.transforms.arguments import describe
+from kinema.transforms.periodic.order import check_order, check_unwrapped_together
 
 if TYPE_CHECKING:
     from kinema.trajectory import Trajectory
