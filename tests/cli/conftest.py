@@ -14,7 +14,7 @@ import pytest
 from MDAnalysisTests import datafiles
 
 import kinema
-from kinema.testing.programs.commands import call_kinema
+from kinema.cli.in_process import call_kinema
 
 Kinema = Callable[..., subprocess.CompletedProcess[str]]
 

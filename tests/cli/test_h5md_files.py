@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import kinema as kn
+from kinema.cli.in_process import call_kinema
 from kinema.testing.h5md_files import CASES
-from kinema.testing.programs.commands import call_kinema
 
 
 def kinema(folder, *words):

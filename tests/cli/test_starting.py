@@ -15,9 +15,9 @@ import pytest
 
 from kinema.cli.app import COMMANDS, GROUPS
 from kinema.cli.commands import cache, ml
+from kinema.cli.in_process import call_kinema
 from kinema.testing import random_walk, write_dcd, write_xtc
 from kinema.testing.h5md_files.building import plain_file
-from kinema.testing.programs.commands import call_kinema
 
 # what each is called with, in a folder of small files; DCD and PSF are real ones
 LINES = {

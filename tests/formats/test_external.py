@@ -17,12 +17,12 @@ from MDAnalysisTests import datafiles as data
 
 import kinema as kn
 from kinema.base.notes import collected
+from kinema.cli.in_process import call_kinema
 from kinema.formats.external.frames import reader_class
 from kinema.formats.external.reading import Describer, ExternalOptions
 from kinema.testing import FormatTests, Golden, random_walk
 from kinema.testing.amounts import each
 from kinema.testing.programs.children import start_child
-from kinema.testing.programs.commands import call_kinema
 
 # file, MDAnalysis' format where the name does not say it, file that says how many atoms there are
 FILES = {

@@ -12,8 +12,8 @@ import pytest
 
 import kinema as kn
 from kinema.base.notes import collected
+from kinema.cli.in_process import call_kinema
 from kinema.testing import random_walk, write_dcd, write_trr, write_xtc
-from kinema.testing.programs.commands import call_kinema
 
 pytestmark = pytest.mark.usefixtures("nobody_changes_files")
 

@@ -53,7 +53,8 @@ print(",".join(sys.modules), file=sys.stderr)
 NOT_FOR_A_COMMAND = (
     *(name for name in HEAVY if name != "typer"),
     "h5py", "hmac", "importlib.metadata", "multiprocessing", "secrets", "socket", "tempfile",
-    "kinema.analysis.custom", "kinema.analysis.growing_outputs", "kinema.analysis.rgyr", "kinema.analysis.rmsf",
+    "kinema.analysis.custom", "kinema.analysis.growing_outputs", "kinema.analysis.structure.rgyr",
+    "kinema.analysis.structure.rmsf",
     "kinema.cache.node_cache", "kinema.cache.publishing", "kinema.cli.commands.convert",
     "kinema.execution.following", "kinema.execution.persistence", "kinema.trajectory.following.follow",
     "kinema.formats.h5md.read",

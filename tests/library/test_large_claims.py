@@ -28,7 +28,8 @@ MOST_SECONDS = 60
 CHILD = f"""
 import json, os, resource, sys
 # what the commands import, once for all of them
-import kinema.analysis.rgyr, kinema.files.check.checksums, kinema.cli.app, kinema.cli.analysis_run, kinema.execution.run
+import kinema.analysis.structure.rgyr, kinema.files.check.checksums, kinema.cli.app, kinema.cli.analysis_run
+import kinema.execution.run
 import kinema.cli.commands.analyses, kinema.cli.commands.check, kinema.cli.commands.info, kinema.cli.option_names
 import kinema.cli.command_line, kinema.cli.periodic.inputs, kinema.runners.mpi.launcher
 import kinema.model.selection.atom_tuples

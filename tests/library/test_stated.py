@@ -13,9 +13,9 @@ import pytest
 
 import kinema as kn
 from kinema.base.notes import collected
+from kinema.cli.in_process import call_kinema
 from kinema.formats.h5md.units import scale_to_kinema
 from kinema.model.selection.frames import FrameSelection
-from kinema.testing.programs.commands import call_kinema
 from kinema.trajectory.time_range import frames_between
 
 pytestmark = pytest.mark.usefixtures("nobody_changes_files")

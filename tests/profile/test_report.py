@@ -20,6 +20,7 @@ import pytest
 import kinema as kn
 from kinema.base.errors import ArgumentError, CorruptFileError, FileNotFound
 from kinema.base.timings import PHASES, TaskTimes, WorkerTaskTimes
+from kinema.cli.in_process import call_kinema
 from kinema.report import Report, Straggler, report_of, scaling_of
 from kinema.report.advice import Circumstances, advise
 from kinema.report.places import Place
@@ -28,7 +29,6 @@ from kinema.report.stored import MOST_BLOCKS, report_as_dict
 from kinema.report.stragglers import SlowFile
 from kinema.runners import PassTimings, Timings, WorkerTimings, choose_runner
 from kinema.testing import random_walk, synthetic, write_dcd, write_h5md, write_xtc
-from kinema.testing.programs.commands import call_kinema
 
 run_module = import_module("kinema.execution.run")
 ROOT = str(Path(kn.__file__).parent.parent)

@@ -17,13 +17,13 @@ import pytest
 
 import kinema as kn
 from kinema.base.errors import ArgumentError, FileIOError, UnsupportedFormatError, WorkerError
+from kinema.cli.in_process import call_kinema
 from kinema.cli.stopping import Terminated
 from kinema.report import Report, scaling_of
 from kinema.report.scaling import scaling_points
 from kinema.runners import PassTimings, Timings, WorkerTimings
 from kinema.studies import Design, files, run_design
 from kinema.testing import random_walk, write_dcd, write_xtc
-from kinema.testing.programs.commands import call_kinema
 
 
 def made_up(n_workers: int, seconds: float, *, frames: int = 100, runner: str = "mpi", **extra: object) -> Report:

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import kinema as kn
-from kinema.testing.programs.commands import call_kinema
+from kinema.cli.in_process import call_kinema
 
 
 def _documents() -> ModuleType:

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 import kinema as kn
+from kinema.cli.in_process import call_kinema
 from kinema.testing import random_walk, write_dcd
 from kinema.testing.amounts import LONG
-from kinema.testing.programs.commands import call_kinema
 
 pytestmark = pytest.mark.processes
 

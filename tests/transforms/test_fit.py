@@ -20,9 +20,9 @@ import kinema as kn
 from kinema import transforms
 from kinema.base.errors import ArgumentError
 from kinema.base.notes import collected
+from kinema.cli.in_process import call_kinema
 from kinema.testing import random_walk
 from kinema.testing.programs.children import start_child
-from kinema.testing.programs.commands import call_kinema
 
 FITTED = "name CA"
 

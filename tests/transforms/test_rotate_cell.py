@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 import kinema as kn
 from kinema.base.notes import collected
+from kinema.cli.in_process import call_kinema
 from kinema.testing import read_frames
-from kinema.testing.programs.commands import call_kinema
 
 TRICLINIC = np.array([[30.0, 0.0, 0.0], [5.0, 28.0, 0.0], [4.0, 7.0, 30.0]])
 CELLS = np.array(

@@ -2,13 +2,13 @@
 # `kinema.analysis.registry` reads this file, and type checkers know by it what `kinema.analysis` has.
 # ruff: noqa: I001
 
-from kinema.analysis.rmsd import RMSD as RMSD
-from kinema.analysis.rmsf import RMSF as RMSF
-from kinema.analysis.rgyr import RadiusOfGyration as RadiusOfGyration
-from kinema.analysis.gyration import Gyration as Gyration
-from kinema.analysis.centers import Centers as Centers
-from kinema.analysis.distances import Distances as Distances
-from kinema.analysis.end_to_end import EndToEnd as EndToEnd
-from kinema.analysis.angles import Angles as Angles
-from kinema.analysis.dihedrals import Dihedrals as Dihedrals
-from kinema.analysis.ramachandran import Ramachandran as Ramachandran
+from kinema.analysis.structure.rmsd import RMSD as RMSD
+from kinema.analysis.structure.rmsf import RMSF as RMSF
+from kinema.analysis.structure.rgyr import RadiusOfGyration as RadiusOfGyration
+from kinema.analysis.structure.gyration import Gyration as Gyration
+from kinema.analysis.geometry.centers import Centers as Centers
+from kinema.analysis.geometry.distances import Distances as Distances
+from kinema.analysis.geometry.end_to_end import EndToEnd as EndToEnd
+from kinema.analysis.geometry.angles import Angles as Angles
+from kinema.analysis.geometry.dihedrals import Dihedrals as Dihedrals
+from kinema.analysis.geometry.ramachandran import Ramachandran as Ramachandran

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ANALYSES", "AnalysisRegistry"]
 
-_LINE = re.compile(r"^from kinema\.analysis\.(\w+) import (\w+) as \2$", re.MULTILINE)
+_LINE = re.compile(r"^from (kinema\.analysis\.\w+\.)(\w+) import (\w+) as \3$", re.MULTILINE)
 
 
 class AnalysisRegistry(Mapping[str, "type[DeclaredAnalysis]"]):
@@ -29,12 +29,13 @@ class AnalysisRegistry(Mapping[str, "type[DeclaredAnalysis]"]):
     """
 
     def __init__(self, lines: str) -> None:
-        self.class_names = {name: module.replace("_", "-") for module, name in _LINE.findall(lines)}
-        self._classes = {command: name for name, command in self.class_names.items()}
+        found = _LINE.findall(lines)
+        self.class_names = {name: module.replace("_", "-") for _, module, name in found}
+        self._classes = {self.class_names[name]: (topic + module, name) for topic, module, name in found}
 
     def __getitem__(self, command: str) -> type[DeclaredAnalysis]:
-        name = self._classes[command]
-        found: type[DeclaredAnalysis] = getattr(import_module(f"{__package__}.{command.replace('-', '_')}"), name)
+        module, name = self._classes[command]
+        found: type[DeclaredAnalysis] = getattr(import_module(module), name)
         return found
 
     def __iter__(self) -> Iterator[str]:

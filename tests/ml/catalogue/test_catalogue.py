@@ -19,6 +19,7 @@ import pytest
 import kinema as kn
 from kinema import ml
 from kinema.base.errors import ArgumentError, CorruptFileError, FileNotFound, TruncatedFileError
+from kinema.cli.in_process import call_kinema
 from kinema.ml.catalogue import entry as entries
 from kinema.ml.catalogue.container import CatalogueFile
 from kinema.ml.catalogue.packing import Packer, Unpacker
@@ -36,7 +37,6 @@ from kinema.testing import (
 from kinema.testing.h5md_files import write_small_chunks
 from kinema.testing.keepers import settle
 from kinema.testing.programs.children import start_child
-from kinema.testing.programs.commands import call_kinema
 
 
 def write_mdcath(path: Path, domain: str, n_atoms: int, frames: tuple[int, ...] = (5, 6)) -> None:

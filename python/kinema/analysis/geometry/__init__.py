@@ -1,0 +1,1 @@
+"""Distances, angles, dihedral angles and centres of atoms, per frame."""
