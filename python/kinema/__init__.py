@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from kinema.files.salvage import Salvaged, salvage
     from kinema.files.split import Split, split
     from kinema.formats.all_writers import Writer
+    from kinema.formats.atoms import read_atoms
     from kinema.model.atom_table import Atoms
     from kinema.model.frame import Block, Frame, Gap, Part
     from kinema.model.selection.atoms import Selection
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
     from kinema.runners import Timings
     from kinema.storage import tables as output
     from kinema.trajectory import Trajectory
-    from kinema.trajectory.opening import open, read_atoms
+    from kinema.trajectory.opening import open
     from kinema.trajectory.time_range import frames_between
 
 __all__ = [
@@ -163,7 +164,8 @@ _NAMES = {
     "kinema.files.split": ("Split", "split"),
     "kinema.model.frame": ("Block", "Frame", "Gap", "Part"),
     "kinema.base.notes": ("Note",),
-    "kinema.trajectory.opening": ("open", "read_atoms"),
+    "kinema.trajectory.opening": ("open",),
+    "kinema.formats.atoms": ("read_atoms",),
     "kinema.runners": ("Timings",),
     "kinema.model.atom_table": ("Atoms",),
     "kinema.model.selection.atoms": ("Selection",),

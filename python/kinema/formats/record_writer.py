@@ -20,10 +20,9 @@ from kinema.base.resources import worker_count
 from kinema.formats.given_frames import FrameArrays, LastStamps
 from kinema.formats.h5md.write.options import whole_number
 from kinema.formats.writer import Writer
-from kinema.model.frame import VECTOR_FIELDS
+from kinema.model.frame import VECTOR_FIELDS, Part
 from kinema.storage.output_checks import check_target
 from kinema.storage.output_file import OutputFile, lock_alone, publish, write_index
-from kinema.trajectory import opening
 
 __all__ = ["RecordWriter", "vector_names"]
 
@@ -201,19 +200,19 @@ class RecordWriter(Writer):
             return _core.RecordFile(self.path, self.path, self.format, n_atoms, **self._options)
         # what is noted of reading is not what matters here
         with collected():
-            trajectory = opening.open(self.path)
-            trajectory.scan()
-        (part,) = trajectory.parts
+            found = _core.Trajectory([self.path], write_index=write_index)
+            found.scan(worker_count(None))
+        part = Part.of(found.parts()[0])
         if part.format != self.format:
             what = f"{self.path}: cannot append {self.format} frames, the file is {part.format}"
             raise UnsupportedFormatError(what, path=self.path, format=part.format)
-        if n_atoms not in (None, trajectory.n_atoms):
-            what = f"{self.path}: cannot append with n_atoms={n_atoms}, the file has {trajectory.n_atoms}"
+        if n_atoms not in (None, found.n_atoms):
+            what = f"{self.path}: cannot append with n_atoms={n_atoms}, the file has {found.n_atoms}"
             raise ArgumentError(what, path=self.path)
-        self.n_atoms = trajectory.n_atoms
-        steps, times = trajectory.core.steps(), trajectory.core.times()
+        self.n_atoms = found.n_atoms
+        steps, times = found.steps(), found.times()
         kept = None if resume_from is None else self._frames_up_to(resume_from, steps)
-        core = _core.RecordFile.resume(trajectory.core, self.path, n_frames=kept, **self._options)
+        core = _core.RecordFile.resume(found, self.path, n_frames=kept, **self._options)
         if part.truncation is not None:
             self._note([f"{part.truncation.removeprefix(f'{self.path}: ')}; it is cut off"])
         self._note(f"{warning}; this is put right" for warning in part.warnings if "header says" in warning)

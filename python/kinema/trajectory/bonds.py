@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.base.errors import ArgumentError
+from kinema.formats.atoms import topology_of
 from kinema.model.atom_table import Atoms
-from kinema.trajectory.opening import topology_of
 
 if TYPE_CHECKING:
     from kinema.model.selection.atoms import Selection

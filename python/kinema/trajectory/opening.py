@@ -17,15 +17,14 @@ from kinema import _core
 from kinema.base.choices import EXTERNAL as EXTERNAL_FILES
 from kinema.base.choices import INDEX, ON_TRUNCATED, OVERLAP, check_choice, renamed
 from kinema.base.errors import ArgumentError, CorruptFileError, Error, FileNotFound, UnsupportedFormatError
-from kinema.base.input_files import file_names, is_hdf5
+from kinema.base.input_files import file_names
 from kinema.base.notes import emit
 from kinema.base.resources import default_open_files
 from kinema.formats import h5md
+from kinema.formats.atoms import topology_of
 from kinema.formats.dlpoly.atoms import DLPOLY, DlpolyAtoms
-from kinema.formats.dlpoly.atoms import has_atoms as has_dlpoly_atoms
 from kinema.formats.external.frames import EXTERNAL, check_stated
 from kinema.formats.external.reading import Describer, ExternalOptions
-from kinema.model.atom_table import Atoms
 from kinema.model.frame import VECTOR_FIELDS, Frame
 from kinema.model.topology import Topology, is_atom_group, is_universe
 from kinema.model.universe import files_of_universe, options_of_universe
@@ -37,7 +36,7 @@ from kinema.trajectory.transform import Transform
 if TYPE_CHECKING:
     from kinema.cache.node_cache import NodeCache, NodeCacheChoice
 
-__all__ = ["files_stay", "open", "read_atoms", "topology_of"]
+__all__ = ["files_stay", "open"]
 
 P = ParamSpec("P")
 
@@ -345,43 +344,6 @@ def _chosen_cache(choice: NodeCacheChoice, names: Sequence[str]) -> NodeCache | 
         elif not files.patterns and not os.path.lexists(name) and not os.path.lexists(marker_path(name)):
             raise FileNotFound(f"{name}: no such file; check the name", path=name)
     return node_cache_of(choice)
-
-
-def topology_of(source: str | os.PathLike[str] | Atoms | Topology | Any, *, index: str = "memory") -> Topology:
-    """The topology that users name: a file that MDAnalysis reads, an HDF5 trajectory or a DL_POLY file that says of its
-    atoms itself, a table of atoms, a Universe. Files are read when they are first needed; `index` and errors are those
-    of `Topology`."""
-    if isinstance(source, Topology):
-        return source
-    if isinstance(source, (str, os.PathLike)) and os.path.isfile(source) and is_hdf5(source):
-        own = h5md.atoms_source(source)
-        if own is not None:
-            return Topology(own)
-    elif isinstance(source, (str, os.PathLike)) and os.path.isfile(source) and has_dlpoly_atoms(source):
-        return Topology(DlpolyAtoms(os.fspath(source)))
-    return Topology(source, index=index)
-
-
-def read_atoms(source: str | os.PathLike[str] | Any, *, particles: str | None = None) -> Atoms:
-    """What is known of the atoms of a file: names, residues, masses, charges, bonds, ...
-
-    Parameters
-    ----------
-    source : path, or MDAnalysis Universe or AtomGroup
-        A trajectory that says it itself (H5MD, MDTraj's HDF5, DL_POLY), or a topology that MDAnalysis reads.
-    particles : str, optional
-        The particles group of an H5MD file; needed where it has several.
-
-    Raises
-    ------
-    FileNotFound, FileAccessError, CorruptFileError, ArgumentError
-        ArgumentError also where the file says nothing of its atoms.
-    """
-    if is_atom_group(source):
-        return Atoms.from_mdanalysis(source)
-    if particles is None:
-        return topology_of(source).atoms
-    return Topology(h5md.atoms_source(source, h5md.H5mdOptions(particles=particles), always=True)).atoms
 
 
 def _index_policy(index: str, stored: bool) -> str:

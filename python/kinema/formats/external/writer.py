@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.base.errors import ArgumentError, UnsupportedFormatError, from_os
+from kinema.formats.atoms import topology_of
 from kinema.formats.given_frames import FrameArrays, check_cells_kept
 from kinema.formats.h5md.read.row_readers import from_lengths_and_angles
 from kinema.formats.h5md.write.options import whole_number
@@ -27,7 +28,6 @@ from kinema.model.topology import is_atom_group
 from kinema.model.universe import import_mdanalysis, universe_of
 from kinema.storage.output_checks import check_no_link, check_not_input, check_target, open_temporary
 from kinema.storage.output_file import OutputFile, publish
-from kinema.trajectory.opening import topology_of
 
 __all__ = ["AtomsAsText", "ExternalWriter", "GroWriter", "PdbWriter"]
 

@@ -17,6 +17,7 @@ from kinema._core import __version__
 from kinema.base.errors import ArgumentError
 from kinema.base.resources import worker_count
 from kinema.formats import h5md
+from kinema.formats.atoms import topology_of
 from kinema.formats.given_frames import FrameArrays
 from kinema.formats.h5md.write.append import ExistingFile, check_atoms
 from kinema.formats.h5md.write.atoms import file_atoms
@@ -42,7 +43,6 @@ from kinema.storage.hdf5.output import LIBVER, GrowingFile, NewFile, OutputPart,
 from kinema.storage.hdf5.rounding import NOT_COMPRESSED
 from kinema.storage.hdf5.storage import CHUNK_BYTES, Layout
 from kinema.storage.output_checks import check_not_input, check_target
-from kinema.trajectory.opening import topology_of
 
 __all__ = ["H5mdWriter", "table_of"]
 

@@ -27,6 +27,7 @@ from kinema.base.errors import (
 )
 from kinema.base.resources import default_open_files
 from kinema.formats import h5md
+from kinema.formats.atoms import topology_of
 from kinema.formats.dlpoly.atoms import DLPOLY, DlpolyAtoms
 from kinema.formats.external.frames import EXTERNAL
 from kinema.formats.h5md.read.atoms import H5mdAtoms
@@ -38,7 +39,6 @@ from kinema.model.snapshot import TrajectorySnapshot
 from kinema.model.topology import Topology
 from kinema.storage.output_file import write_index
 from kinema.trajectory import Trajectory
-from kinema.trajectory.opening import topology_of
 
 __all__ = ["Entry", "EntryPlace", "PackedEntry", "Snapshot"]
 

@@ -23,6 +23,7 @@ from kinema.base.notes import collected, emit
 from kinema.base.progress import ProgressChoice, reporting
 from kinema.base.resources import worker_count
 from kinema.formats import h5md
+from kinema.formats.atoms import topology_of
 from kinema.formats.h5md.read.mdcath import is_mdcath
 from kinema.ml.catalogue.container import CatalogueFile, CatalogueWriter, write_catalogue
 from kinema.ml.catalogue.entry import Entry, PackedEntry
@@ -34,7 +35,6 @@ from kinema.storage.hdf5.file import open_hdf5, reading
 from kinema.storage.output_checks import check_not_input, is_stream
 from kinema.storage.output_file import reservations, reserve
 from kinema.trajectory.opening import open as open_trajectory
-from kinema.trajectory.opening import topology_of
 
 __all__ = ["UNREADABLE", "CatalogueMade", "each_in_order", "extend_catalogue", "lead", "make_catalogue", "runner_for"]
 
