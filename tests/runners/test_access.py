@@ -15,7 +15,7 @@ import pytest
 import kinema as kn
 from kinema.analysis import Analysis
 from kinema.base.timings import block_column
-from kinema.cli.options import ACCESS_NAMES
+from kinema.cli.options.shared import ACCESS_NAMES
 from kinema.report import Report
 from kinema.report.scaling import label_of
 from kinema.runners import ProcessesRunner, Runner

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 import kinema as kn
 from kinema import transforms
-from kinema.cli.analysis_options import remove_checkpoints_of_passes
+from kinema.cli.options.analyses import remove_checkpoints_of_passes
 from kinema.execution.checkpoint import Checkpoint
 from kinema.execution.run import run
 from kinema.testing.programs.children import start_child

@@ -15,7 +15,8 @@ from kinema.base.errors import ArgumentError
 from kinema.base.notes import emit
 from kinema.base.printable import counted, printable
 from kinema.base.resources import peak_memory
-from kinema.cli.analysis_options import (
+from kinema.cli.command_line import Command
+from kinema.cli.options.analyses import (
     FollowedFiles,
     FrameOptions,
     Opening,
@@ -23,7 +24,6 @@ from kinema.cli.analysis_options import (
     Workers,
     remove_checkpoints_of_passes,
 )
-from kinema.cli.command_line import Command
 from kinema.cli.periodic.inputs import UnselectedInputs
 from kinema.cli.stopping import Terminated
 from kinema.storage.tables import PER_UNIT

@@ -14,7 +14,7 @@ import typer
 
 from kinema.analysis.registry import ANALYSES
 from kinema.base.errors import ArgumentError
-from kinema.cli.single_options import SingleOptionsCommand
+from kinema.cli.options.single import SingleOptionsCommand
 
 # in the order of --help; each is a function in a module of its name, with _ for -, but for analyses
 COMMANDS = (

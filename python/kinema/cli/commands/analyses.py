@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kinema.analysis.declaration import Argument, arguments_of, takes_select
-from kinema.cli import numbers, options
-from kinema.cli.analysis_options import (
+from kinema.cli import numbers
+from kinema.cli.options import shared as options
+from kinema.cli.options.analyses import (
     FollowedFiles,
     FrameOptions,
     Opening,

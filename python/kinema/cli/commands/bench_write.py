@@ -7,10 +7,11 @@ from typing import Annotated
 import typer
 
 from kinema.base.errors import ArgumentError
-from kinema.cli import numbers, options
-from kinema.cli.analysis_options import takes_groups
+from kinema.cli import numbers
 from kinema.cli.command_line import Command
-from kinema.cli.options import one_of
+from kinema.cli.options import shared as options
+from kinema.cli.options.analyses import takes_groups
+from kinema.cli.options.shared import one_of
 from kinema.cli.word_lists import list_of_numbers, list_of_words
 from kinema.studies.write_strategies.design import (
     FORMATS,

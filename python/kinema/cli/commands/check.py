@@ -6,9 +6,10 @@ from typing import Annotated
 
 import typer
 
-from kinema.cli import exit_codes, numbers, options
-from kinema.cli.analysis_options import StatedTimes, TrajectoryFiles, takes_groups
+from kinema.cli import exit_codes, numbers
 from kinema.cli.command_line import Command
+from kinema.cli.options import shared as options
+from kinema.cli.options.analyses import StatedTimes, TrajectoryFiles, takes_groups
 from kinema.cli.periodic import options as periodic
 
 

@@ -7,9 +7,11 @@ from typing import Annotated, Any
 import typer
 
 from kinema.base.choices import DIALECTS
-from kinema.cli import numbers, options, storage_options
-from kinema.cli.analysis_options import FileWorkers, FrameOptions, Opening, takes_groups
+from kinema.cli import numbers
 from kinema.cli.command_line import Command
+from kinema.cli.options import shared as options
+from kinema.cli.options import storage as storage_options
+from kinema.cli.options.analyses import FileWorkers, FrameOptions, Opening, takes_groups
 from kinema.cli.periodic.inputs import Inputs
 
 
@@ -185,7 +187,7 @@ def convert(
     """Write frames of a trajectory as a file of another format, or of the same with other frames or atoms."""
     import kinema as kn
     from kinema.base.errors import ArgumentError
-    from kinema.cli.analysis_options import checkpoint_of, remove_checkpoints_of_passes
+    from kinema.cli.options.analyses import checkpoint_of, remove_checkpoints_of_passes
     from kinema.cli.word_lists import named_words
     from kinema.files.convert import check_output
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kinema.cli import numbers, options
+from kinema.cli import numbers
 from kinema.cli.command_line import Command
+from kinema.cli.options import shared as options
 
 if TYPE_CHECKING:
     from kinema.demo import Case, Row

@@ -6,9 +6,9 @@ from typing import Annotated, Any
 import typer
 
 from kinema.base.printable import printable
-from kinema.cli import options
-from kinema.cli.analysis_options import Opened, TrajectoryFiles, takes_groups
 from kinema.cli.command_line import Command
+from kinema.cli.options import shared as options
+from kinema.cli.options.analyses import Opened, TrajectoryFiles, takes_groups
 from kinema.model.frame import Part
 
 

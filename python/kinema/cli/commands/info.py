@@ -10,9 +10,9 @@ from typing import Any
 import typer
 
 from kinema.base.printable import printable
-from kinema.cli import options
-from kinema.cli.analysis_options import Opening, TrajectoryFiles, takes_groups
 from kinema.cli.command_line import Command
+from kinema.cli.options import shared as options
+from kinema.cli.options.analyses import Opening, TrajectoryFiles, takes_groups
 
 
 @takes_groups

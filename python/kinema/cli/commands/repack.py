@@ -6,9 +6,11 @@ from typing import Annotated
 
 import typer
 
-from kinema.cli import numbers, options, storage_options
-from kinema.cli.analysis_options import FileWorkers, Stated, takes_groups
+from kinema.cli import numbers
 from kinema.cli.command_line import Command
+from kinema.cli.options import shared as options
+from kinema.cli.options import storage as storage_options
+from kinema.cli.options.analyses import FileWorkers, Stated, takes_groups
 
 
 @takes_groups

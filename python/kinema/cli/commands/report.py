@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kinema.cli import options
 from kinema.cli.command_line import Command
+from kinema.cli.options import shared as options
 
 if TYPE_CHECKING:
     from kinema.report import Report

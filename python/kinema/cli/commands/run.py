@@ -4,15 +4,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kinema.cli import options
+from kinema.cli.options import shared as options
 
 if TYPE_CHECKING:
     import kinema as kn
     from kinema.analysis.declared import DeclaredAnalysis
-    from kinema.cli.analysis_options import Outputs
     from kinema.cli.command_line import Command
     from kinema.cli.jobs.job import Job, JobAnalysis
     from kinema.cli.jobs.text import Place
+    from kinema.cli.options.analyses import Outputs
     from kinema.cli.periodic.inputs import Inputs
 
 
@@ -69,8 +69,8 @@ def _print_template(names: list[str], settings: list[str]) -> None:
 
 def _run(command: "Command", job: "Job", force: bool) -> None:
     from kinema.base.printable import printable
-    from kinema.cli.analysis_options import FrameOptions, Opening, Outputs, SeriesOutputs, Workers
     from kinema.cli.analysis_run import facts, lines_of, opened, run_together, transformed
+    from kinema.cli.options.analyses import FrameOptions, Opening, Outputs, SeriesOutputs, Workers
     from kinema.cli.periodic.inputs import UnselectedInputs
 
     given = {**job.trajectory, **job.run}
@@ -123,7 +123,7 @@ def _of(group: type, given: Any) -> dict[str, Any]:
 
 
 def _outputs(one: "JobAnalysis", force: bool) -> "Outputs":
-    from kinema.cli.analysis_options import Outputs, SeriesOutputs
+    from kinema.cli.options.analyses import Outputs, SeriesOutputs
 
     group = SeriesOutputs if one.analysis.is_per_frame else Outputs
     return group(force=force, **_of(group, one.given))

@@ -8,9 +8,10 @@ import typer
 
 from kinema.base.choices import GATHER, SCHEDULE
 from kinema.base.errors import ArgumentError
-from kinema.cli import numbers, options
-from kinema.cli.analysis_options import StatedTimes, TrajectoryFiles, takes_groups
+from kinema.cli import numbers
 from kinema.cli.command_line import Command
+from kinema.cli.options import shared as options
+from kinema.cli.options.analyses import StatedTimes, TrajectoryFiles, takes_groups
 from kinema.cli.word_lists import list_of_numbers, list_of_words
 from kinema.studies.design import FORMATS, PAGE_CACHES, SOURCES, Design
 

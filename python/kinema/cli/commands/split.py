@@ -6,9 +6,10 @@ from typing import Annotated
 
 import typer
 
-from kinema.cli import numbers, options
-from kinema.cli.analysis_options import FileWorkers, Opened, TrajectoryFiles, takes_groups
+from kinema.cli import numbers
 from kinema.cli.command_line import Command
+from kinema.cli.options import shared as options
+from kinema.cli.options.analyses import FileWorkers, Opened, TrajectoryFiles, takes_groups
 
 
 @takes_groups

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from kinema.cli import options
 from kinema.cli.command_line import Command
+from kinema.cli.options import shared as options
 
 
 def trace(

@@ -13,8 +13,8 @@ import typer
 
 from kinema.analysis.declaration import Argument, arguments_of, takes_select
 from kinema.base.values import dataclass
-from kinema.cli.analysis_options import FrameOptions, Opening, Outputs, Workers
 from kinema.cli.jobs.text import shown
+from kinema.cli.options.analyses import FrameOptions, Opening, Outputs, Workers
 from kinema.cli.periodic.inputs import Inputs, UnselectedInputs
 
 __all__ = ["RUN", "TRAJECTORY", "Key", "keys_of"]

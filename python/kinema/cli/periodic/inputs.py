@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kinema.base.values import dataclass
-from kinema.cli import options
-from kinema.cli.analysis_options import TrajectoryFiles
+from kinema.cli.options import shared as options
+from kinema.cli.options.analyses import TrajectoryFiles
 from kinema.cli.periodic import options as periodic
 
 if TYPE_CHECKING:

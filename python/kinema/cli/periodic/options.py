@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from kinema.base.choices import CENTERS_OF, FITS, NOJUMP_COUNT, UNIT_CELLS
-from kinema.cli.options import one_of
+from kinema.cli.options.shared import one_of
 
 _PERIODIC = "Periodic boundaries"
 _OF_PERIODIC: dict[str, Any] = {"show_default": False, "rich_help_panel": _PERIODIC}

@@ -7,10 +7,10 @@ import typer
 
 from kinema.base.printable import counted
 from kinema.cache.blocks import DEFAULT_BLOCK
-from kinema.cli import options
-from kinema.cli.analysis_options import TrajectoryFiles, takes_groups
 from kinema.cli.command_line import Command
 from kinema.cli.commands.cache.folder import Folder
+from kinema.cli.options import shared as options
+from kinema.cli.options.analyses import TrajectoryFiles, takes_groups
 
 
 class VerifyWhen(StrEnum):

@@ -5,10 +5,12 @@ from typing import Annotated
 
 import typer
 
-from kinema.cli import numbers, options, storage_options
-from kinema.cli.analysis_options import takes_groups
+from kinema.cli import numbers
 from kinema.cli.command_line import Command
-from kinema.cli.options import one_of
+from kinema.cli.options import shared as options
+from kinema.cli.options import storage as storage_options
+from kinema.cli.options.analyses import takes_groups
+from kinema.cli.options.shared import one_of
 from kinema.cli.word_lists import list_of_words
 
 _PAGE_CACHES = ("drop", "warm")

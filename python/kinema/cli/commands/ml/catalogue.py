@@ -7,10 +7,11 @@ from typing import Annotated, Any
 import typer
 
 from kinema.base.printable import printable
-from kinema.cli import exit_codes, options
-from kinema.cli.analysis_options import FileWorkers, parse_units, takes_groups
+from kinema.cli import exit_codes
 from kinema.cli.command_line import Command
-from kinema.cli.options import one_of
+from kinema.cli.options import shared as options
+from kinema.cli.options.analyses import FileWorkers, parse_units, takes_groups
+from kinema.cli.options.shared import one_of
 
 _ACTIONS = ("make", "add", "check", "list")
 _UNREADABLE = ("error", "leave-out")

@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from kinema.cli import options
-from kinema.cli.analysis_options import FileWorkers, FrameOptions, StatedTimes, takes_groups
 from kinema.cli.command_line import Command
+from kinema.cli.options import shared as options
+from kinema.cli.options.analyses import FileWorkers, FrameOptions, StatedTimes, takes_groups
 from kinema.cli.periodic.inputs import Inputs
 
 

@@ -6,10 +6,11 @@ from typing import Annotated, Any
 import typer
 
 from kinema.base.printable import counted
-from kinema.cli import options, storage_options
-from kinema.cli.analysis_options import StatedTimes, takes_groups
 from kinema.cli.command_line import Command
 from kinema.cli.commands.ml.export import SplitPart
+from kinema.cli.options import shared as options
+from kinema.cli.options import storage as storage_options
+from kinema.cli.options.analyses import StatedTimes, takes_groups
 from kinema.cli.periodic.inputs import Inputs
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from kinema.base.values import dataclass
-from kinema.cli import options
+from kinema.cli.options import shared as options
 from kinema.cli.stopping import Terminated
 
 if TYPE_CHECKING:
