@@ -10,7 +10,7 @@ import pytest
 from MDAnalysisTests.datafiles import LAMMPSdcd2
 
 from kinema.cli import main
-from kinema.cli.options.names import in_options, option_names
+from kinema.cli.option_names import in_options, option_names
 from kinema.testing import random_walk, write_dcd, write_h5md, write_xtc
 from kinema.testing.synthetic import synthetic
 

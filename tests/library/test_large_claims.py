@@ -30,7 +30,7 @@ import json, os, resource, sys
 # what the commands import, once for all of them
 import kinema.analysis.structure.rgyr, kinema.files.check.checksums, kinema.cli.app, kinema.cli.analysis_run
 import kinema.execution.run
-import kinema.cli.commands.analyses, kinema.cli.commands.check, kinema.cli.commands.info, kinema.cli.options.names
+import kinema.cli.commands.analyses, kinema.cli.commands.check, kinema.cli.commands.info, kinema.cli.option_names
 import kinema.cli.command_line, kinema.cli.periodic.inputs, kinema.runners.mpi.launcher
 import kinema.model.selection.atom_tuples
 import kinema.trajectory.time_range, kinema.studies.parallel_hdf5, kinema.cli.working_folder, encodings.ascii

@@ -24,7 +24,7 @@ from kinema.testing.programs.children import start_child
 from kinema.transforms.first_passes.base import FirstPass
 from kinema.transforms.first_passes.kinds import EdgeSums, JumpCounts, Rotations
 from kinema.transforms.first_passes.making import stations_of
-from kinema.transforms.periodic.pbc_words import Asked
+from kinema.transforms.pbc_words import Asked
 
 N_FRAMES, N_ATOMS = 400, 7
 CELL = np.array([[31.0, 2.0, 1.0], [11.0, 29.0, 3.0], [-7.0, 5.0, 23.0]])

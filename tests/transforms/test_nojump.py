@@ -24,7 +24,7 @@ from kinema.testing.h5md_files import add_box, add_element, start_h5md
 from kinema.testing.programs.children import start_child
 from kinema.transforms.first_passes.kinds import JumpCounts
 from kinema.transforms.first_passes.making import stations_of
-from kinema.transforms.periodic.pbc_words import Asked
+from kinema.transforms.pbc_words import Asked
 
 CELL = np.array([[31.0, 2.0, 1.0], [11.0, 29.0, 3.0], [-7.0, 5.0, 23.0]])
 # of the files of a chain

@@ -126,7 +126,7 @@ def _invoke(command: Command) -> int:
 
     from kinema.base.notes import collected
     from kinema.cli.app import GROUPS, parser_of, path_of, refuse_renamed, refuse_single_hyphens, refuse_unknown
-    from kinema.cli.options.names import option_names
+    from kinema.cli.option_names import option_names
     from kinema.cli.working_folder import leave_out_matplotlibrc
     from kinema.storage.output_file import reservations
 
@@ -176,7 +176,7 @@ def _bad_input(error: Exception, command: Command) -> str | None:
         name = place.command_path if place is not None else "kinema"
         return f"{str(format_message()).rstrip('.')} (see {name} --help)"
     from kinema.base.errors import says_enough
-    from kinema.cli.options.names import in_options, option_names
+    from kinema.cli.option_names import in_options, option_names
 
     if says_enough(error):
         message = "; ".join(filter(None, (str(error), _exception_notes(error))))

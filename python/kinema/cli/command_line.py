@@ -89,7 +89,7 @@ class Command:
 
     def print_note(self, note: str) -> None:
         """Prints a note on stderr, once, in the words of the command line; nothing with --quiet."""
-        from kinema.cli.options.names import in_options, option_names
+        from kinema.cli.option_names import in_options, option_names
 
         note = in_options(note, option_names(self.arguments))
         if note not in self.notes:

@@ -65,7 +65,7 @@ class UnselectedInputs(TrajectoryFiles):
             given["fit_reference"] = reference
         if not given:
             return trajectory
-        from kinema.transforms.periodic.pbc_words import Asked
+        from kinema.transforms.pbc_words import Asked
 
         asked = Asked(**given)
         asked.check()
