@@ -138,6 +138,7 @@ lint: $(VENV)/.stamp-packages ## formatting, clippy, ruff, mypy, layers, circles
 	$(BIN)/ruff format --check $(PYTHON_FOLDERS)
 	$(TIMED) mypy $(BIN)/mypy
 	$(BIN)/python tools/check_layers.py
+	$(BIN)/lint-imports --no-logo --no-cache
 	$(BIN)/python tools/check_package.py
 	$(BIN)/python tools/third_party_licences.py --check
 	$(BIN)/python tools/check_error_messages.py
