@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from kinema._core import TRACE_ERROR, __version__, trace_enabled
+from kinema.base import moved
 
 # here at once: the package of that name would hide the function
 from kinema.formats.registry import FormatInfo, formats
@@ -177,6 +178,8 @@ _NAMES = {
     "kinema.files.convert": ("Converted", "convert"),
     "kinema.formats.all_writers": ("Writer",),
 }
+moved.install()
+
 # KINEMA_TRACE has begun a trace, or could not
 if trace_enabled() or TRACE_ERROR is not None:
     import_module("kinema.base.tracing.recording").begin_of_environment()

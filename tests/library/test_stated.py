@@ -299,13 +299,24 @@ def test_check_judges_times_as_they_were_stated(tmp_path: Path) -> None:
         ({"dt": float("nan")}, "dt must be above 0"),
         ({"time_offset": float("inf")}, "time_offset must be"),
         ({"time_offset": 1.0, "t0": 1.0}, "cannot be combined"),
-        ({"group": "all"}, "group= is called particles= now"),
+        ({"group": "all", "particles": "all"}, "open: group= is the old name of particles=; give one of them"),
         ({"particles": "all"}, "particles is for HDF5"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(options: dict[str, Any], words: str) -> None:
     with pytest.raises(kn.ArgumentError, match=words):
         kn.open(str(DCD), **options)
+
+
+def test_an_old_name_of_an_argument_still_works(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5md"
+    with pytest.warns(DeprecationWarning, match="the argument group= is called particles= now") as caught:
+        with kn.Writer(path, 3, group="water") as out:
+            out.write(np.zeros((3, 3), np.float32))
+    assert caught[0].filename == __file__
+    with pytest.warns(DeprecationWarning, match="group= is called particles=") as caught:
+        assert kn.open(path, group="water").n_atoms == 3
+    assert caught[0].filename == __file__
 
 
 # -- the command line -----------------------------------------------------------------------------------------------

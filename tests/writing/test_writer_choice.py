@@ -41,7 +41,7 @@ def test_the_class_is_that_of_the_suffix_or_format(tmp_path: Path) -> None:
         ("a.xtc", {"compression": "gzip"}, r"XTC has no option compression=, expected one of fields, precision"),
         ("a.dcd", {"precision": 100}, r"DCD has no option precision=, expected one of fields"),
         ("a.h5md", {"precision": 100}, r"H5MD has no option precision=, expected one of fields, particles, layout"),
-        ("a.xtc", {"group": "x"}, r"group= is called particles="),
+        ("a.xtc", {"group": "x", "particles": "x"}, r"group= is the old name of particles="),
         ("a.xtc", {"format": "DCD"}, r"the suffix is none of DCD, expected \.dcd or \.veldcd, found \.xtc"),
         ("a.pdbx", {}, r"no writer of \.pdbx, expected XTC \(\.xtc\), TRR"),
         ("-", {}, "not into streams"),

@@ -6,6 +6,7 @@ Access methods are in `kinema.runners.access`, compressions with their levels in
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable, Collection
 from typing import Literal, ParamSpec, TypeVar, get_args
 
@@ -107,14 +108,22 @@ def check_text(argument: str, value: object) -> None:
 
 
 def renamed(**names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Decorator: arguments that have another name now, old="new", are refused with an ArgumentError that gives it."""
+    """Decorator: arguments that have another name now, old="new", still work, with a DeprecationWarning.
+
+    Both names together are an ArgumentError.
+    """
 
     def decorated(function: Callable[P, R]) -> Callable[P, R]:
         @functools.wraps(function)
         def called(*args: P.args, **kwargs: P.kwargs) -> R:
+            name = function.__qualname__.removesuffix(".__new__").removesuffix(".__init__")
             for old, new in names.items():
                 if old in kwargs:
-                    raise ArgumentError(f"{function.__name__}: the argument {old}= is called {new}= now")
+                    if new in kwargs:
+                        raise ArgumentError(f"{name}: {old}= is the old name of {new}=; give one of them")
+                    said = f"{name}: the argument {old}= is called {new}= now"
+                    warnings.warn(said, DeprecationWarning, stacklevel=2)
+                    kwargs[new] = kwargs.pop(old)
             return function(*args, **kwargs)
 
         return called

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from kinema._core import __version__
+from kinema.base.choices import renamed
 from kinema.base.errors import ArgumentError
 from kinema.base.resources import worker_count
 from kinema.formats import h5md
@@ -126,6 +127,7 @@ class H5mdWriter(Hdf5Writer, format="H5MD"):
     # of a file that grows: its particles group, and the box that does not change
     _opened_as: tuple[str, NDArray[Any] | None] | None = None
 
+    @renamed(group="particles")
     def __init__(
         self,
         path: str | os.PathLike[str],
