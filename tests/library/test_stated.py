@@ -311,8 +311,9 @@ def test_what_cannot_be_meant_is_refused(options: dict[str, Any], words: str) ->
 def test_an_old_name_of_an_argument_still_works(tmp_path: Path) -> None:
     path = tmp_path / "a.h5md"
     with pytest.warns(DeprecationWarning, match="the argument group= is called particles= now") as caught:
-        with kn.Writer(path, 3, group="water") as out:
-            out.write(np.zeros((3, 3), np.float32))
+        out = kn.Writer(path, 3, group="water")
+    out.write(np.zeros((3, 3), np.float32))
+    out.close()
     assert caught[0].filename == __file__
     with pytest.warns(DeprecationWarning, match="group= is called particles=") as caught:
         assert kn.open(path, group="water").n_atoms == 3

@@ -91,7 +91,7 @@ def package(folder: Path, modules: dict[str, str]) -> Path:
 
 
 def with_layers(folder: Path, modules: dict[str, str]) -> Path:
-    """A project with these modules, empty folders for all layers, and the contracts of import-linter that this one has."""
+    """A project with these modules, empty folders for all layers, and this one's contracts of import-linter."""
     (folder / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text())
     layers = tool("check_package").layers_of(ROOT).keys() - {"__main__"}
     empty = {f"{layer}/__init__": "" for layer in layers} | {"__init__": "", "__main__": ""}
