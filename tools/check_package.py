@@ -1,7 +1,7 @@
 """Checks what import-linter does not see of the package `kinema`; the order of its folders stands in pyproject.toml.
 
-Names of modules in strings that `import_module` may get, imports from the facade `kinema`, class names, and sizes of
-folders. Imports inside functions count as those at the top do. Tests and benchmarks are not checked.
+Names of modules in strings that `import_module` may get, imports from the facade `kinema`, comparisons with names of
+formats, class names, and sizes of folders. Imports inside functions count as those at the top do. Tests and benchmarks are not checked.
 """
 
 import ast
@@ -19,6 +19,8 @@ UPWARD_TABLES = {
     ("formats/writer.py", "parallel"): "the writer of many ranks, as comm= chooses it",
     ("runners/access.py", "studies"): "packages that register access methods",
 }
+# the old paths of modules that lie anywhere
+MOVED = "base/moved.py"
 
 
 def modules_of(root: Path) -> Iterator[tuple[str, ast.Module]]:
@@ -42,7 +44,7 @@ def check_strings(root: Path) -> Iterator[str]:
         here = layers.get(path.split("/")[0].removesuffix(".py"))
         nodes = list(ast.walk(tree))
         by_name = any("import_module" in (getattr(node, "id", ""), getattr(node, "attr", "")) for node in nodes)
-        for node in nodes if by_name and here is not None else ():
+        for node in nodes if by_name and here is not None and path != MOVED else ():
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("kinema."):
                 folder = node.value.split(".")[1]
                 if layers.get(folder, here) > here and (path, folder) not in UPWARD_TABLES:
@@ -57,10 +59,44 @@ def check_facade(root: Path) -> Iterator[str]:
             continue
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom) and node.module == "kinema":
-                for name in sorted({alias.name for alias in node.names} - folders):
-                    yield f"python/kinema/{path}:{node.lineno}: imports {name} from the facade kinema, which lies above it"
+                names = sorted({alias.name for alias in node.names} - folders)
             elif isinstance(node, ast.Import) and "kinema" in (alias.name for alias in node.names):
-                yield f"python/kinema/{path}:{node.lineno}: imports the facade kinema, which lies above it"
+                names = ["all"]
+            else:
+                continue
+            for name in names:
+                yield f"python/kinema/{path}:{node.lineno}: imports {name} of the facade kinema, which lies above it"
+
+
+def names_of_formats(root: Path) -> set[str]:
+    """The names that classes in the folders of formats declare."""
+    folder = root / "python" / "kinema" / "formats"
+    return {
+        node.value.value
+        for file in folder.glob("*/format.py")
+        for one in ast.parse(file.read_text()).body
+        for node in (one.body if isinstance(one, ast.ClassDef) else ())
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and _is_called("name", node)
+    }
+
+
+def _is_called(name: str, node: ast.Assign) -> bool:
+    return any(isinstance(target, ast.Name) and target.id == name for target in node.targets)
+
+
+def check_formats(root: Path) -> Iterator[str]:
+    """Comparisons with the name of a format outside of `formats`: what differs is an attribute of `Format`."""
+    names = names_of_formats(root)
+    for path, tree in modules_of(root):
+        # suites of tests are made for formats
+        if path.split("/")[0] in ("formats", "testing"):
+            continue
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.Compare):
+                continue
+            sides = [part for side in (node.left, *node.comparators) for part in getattr(side, "elts", [side])]
+            for name in sorted({one.value for one in sides if isinstance(one, ast.Constant)} & names):
+                yield f"python/kinema/{path}:{node.lineno}: compares with {name}; ask an attribute of its `Format`"
 
 
 def check_class_names(root: Path) -> Iterator[str]:
@@ -85,10 +121,16 @@ def check_folders(root: Path) -> Iterator[str]:
 
 def check(root: Path) -> list[str]:
     """All that is wrong with the package in `root`, one line each."""
-    return [*check_strings(root), *check_facade(root), *check_class_names(root), *check_folders(root)]
+    return [
+        *check_strings(root),
+        *check_facade(root),
+        *check_formats(root),
+        *check_class_names(root),
+        *check_folders(root),
+    ]
 
 
 if __name__ == "__main__":
     wrong = check(Path(__file__).resolve().parent.parent)
-    print("\n".join(wrong) or "package: strings, facade, class names and folders are in order")
+    print("\n".join(wrong) or "package: strings, facade, formats, class names and folders are in order")
     sys.exit(1 if wrong else 0)

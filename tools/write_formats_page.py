@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from kinema.formats.registry import formats_page
+from kinema.formats.page import formats_page
 
 if __name__ == "__main__":
     (Path(__file__).resolve().parent.parent / "docs/formats.md").write_text(formats_page(), encoding="utf-8")

@@ -300,7 +300,7 @@ def test_check_judges_times_as_they_were_stated(tmp_path: Path) -> None:
         ({"time_offset": float("inf")}, "time_offset must be"),
         ({"time_offset": 1.0, "t0": 1.0}, "cannot be combined"),
         ({"group": "all", "particles": "all"}, "open: group= is the old name of particles=; give one of them"),
-        ({"particles": "all"}, "particles is for HDF5"),
+        ({"particles": "all"}, "particles is for H5MD files"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(options: dict[str, Any], words: str) -> None:

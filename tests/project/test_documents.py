@@ -12,7 +12,8 @@ import pytest
 
 import kinema as kn
 from kinema.analysis.page import analyses_page
-from kinema.formats.registry import formats, formats_page
+from kinema.formats.page import formats_page
+from kinema.formats.registry import formats
 
 ROOT = Path(__file__).resolve().parents[2]
 

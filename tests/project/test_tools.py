@@ -145,8 +145,21 @@ def test_an_import_of_the_facade_below_it_is_reported(tmp_path: Path) -> None:
         "cli/app": "import kinema",
     }
     assert tool("check_package").check(with_layers(tmp_path, modules)) == [
-        "python/kinema/model/atoms.py:1: imports Block from the facade kinema, which lies above it",
-        "python/kinema/model/frame.py:2: imports the facade kinema, which lies above it",
+        "python/kinema/model/atoms.py:1: imports Block of the facade kinema, which lies above it",
+        "python/kinema/model/frame.py:2: imports all of the facade kinema, which lies above it",
+    ]
+
+
+def test_comparing_with_the_name_of_a_format_is_reported(tmp_path: Path) -> None:
+    modules = {
+        "formats/xtc/format": "class Xtc:\n    name = 'XTC'",
+        "formats/registry": "format == 'XTC'",
+        "files/convert": "if 'XTC' != traj.format:\n    f(format='XTC')",
+        "report/report": "traj.format in ('DCD', 'XTC')",
+    }
+    assert tool("check_package").check(with_layers(tmp_path, modules)) == [
+        f"python/kinema/{place}: compares with XTC; ask an attribute of its `Format`"
+        for place in ("files/convert.py:1", "report/report.py:1")
     ]
 
 

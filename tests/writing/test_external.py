@@ -11,7 +11,7 @@ from MDAnalysisTests import datafiles as data
 
 import kinema as kn
 from kinema.formats.all_writers import ExternalWriter
-from kinema.formats.external.reading import writer as external
+from kinema.formats.external import writer as external
 from kinema.model.universe import universe_of
 from kinema.testing import random_walk
 

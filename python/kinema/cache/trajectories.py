@@ -6,7 +6,7 @@ import numpy as np
 
 from kinema import _core
 from kinema.cache.node_cache import NodeCache
-from kinema.formats.external.frames import EXTERNAL
+from kinema.formats.all_formats import format_named
 
 __all__ = ["explain_coverage", "not_covered", "sized_for"]
 
@@ -16,7 +16,7 @@ def sized_for(cache: NodeCache, core: _core.Trajectory) -> NodeCache:
 
     Of files that must be searched for frames, and whose frames differ in size, blocks are as large as by default.
     """
-    if cache.block is not None or core.format == EXTERNAL or core.unindexed() or not core.n_frames:
+    if cache.block is not None or format_named(core.format).through_mdanalysis or core.unindexed() or not core.n_frames:
         return cache.sized(1)
     if core.hdf5:
         # of its first chunk
@@ -34,7 +34,7 @@ def not_covered(core: _core.Trajectory, other_reader: str = "") -> list[str]:
         return [f"{other_reader} reads the files themselves, on each rank"]
     found: dict[str, None] = {}
     for part in core.parts():
-        if part["format"] == EXTERNAL:
+        if format_named(part["format"]).through_mdanalysis:
             found[f"{part['path']}: MDAnalysis reads it, from the file itself"] = None
             continue
         if part["hdf5"]:

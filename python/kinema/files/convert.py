@@ -26,12 +26,13 @@ from kinema.files.conversion.append import append_frames, check_append
 from kinema.files.conversion.blocks import write_blocks
 from kinema.files.conversion.compare import Verification, check_verification
 from kinema.files.conversion.frame_by_frame import atoms_as_text, write_text
-from kinema.files.conversion.outputs import TEXTS, WrittenFile, in_blocks, numbered, own_options, target_format
+from kinema.files.conversion.outputs import WrittenFile, in_blocks, numbered, own_options, target_format
 from kinema.files.conversion.records import write_records
 from kinema.files.conversion.resumable import is_published
 from kinema.files.conversion.source_frames import SourceFrames, chosen_frames, rotated
 from kinema.files.conversion.structure import check_structure, write_structure
 from kinema.files.conversion.whole_file import is_whole_file, write_repacked
+from kinema.formats.all_formats import format_named
 from kinema.formats.all_writers import check_options
 from kinema.formats.external.writer import AtomsAsText
 from kinema.formats.h5md.write.options import whole_number
@@ -260,13 +261,13 @@ def convert(
             others = {"split": split, "overwrite": overwrite, "checkpoint": saved, "topology_out": topology_out}
             check_append(target, on, strategy, how, others)
         check_output(out, format, overwrite=overwrite or appends or split is not None, checkpoint=saved)
-        on.chosen("H5MD" if in_blocks(name, target, made) else target)
+        on.chosen(format_named(target).written_kind({}, by_library=in_blocks(name, target, made)))
         on.check()
         length = None if split is None else whole_number("split", split)
-        if saved is not None and (target in TEXTS or length is not None):
-            what = f"{target} files" if target in TEXTS else "several files"
+        if saved is not None and (format_named(target).written_through_mdanalysis or length is not None):
+            what = f"{target} files" if format_named(target).written_through_mdanalysis else "several files"
             raise ArgumentError(f"checkpoint= is for one file that is no text, found {what}; leave it out")
-        if saved is not None and target != "H5MD" and in_blocks(name, target, made):
+        if saved is not None and not format_named(target).chunked and in_blocks(name, target, made):
             raise ArgumentError(f"checkpoint= is not for {target} files in HDF5; leave it out")
         limit = 0 if memory is None else parse_memory(memory)
         trajectory = _opened(source, topology, opened)
@@ -285,7 +286,7 @@ def convert(
         inputs = [*trajectory.paths, trajectory.topology_name, index_file]
         replaces = overwrite or appends or is_published(name, saved)
         _check_names(names, topology_out, inputs, overwrite=replaces)
-        shared = atoms_as_text(whole, name, target) if target in TEXTS else None
+        shared = atoms_as_text(whole, name, target) if format_named(target).written_through_mdanalysis else None
         call = _Call(target, made, how, on, limit, saved, progress, shared, appends)
         provenance = _provenance(trajectory, select, index_file, group, made)
         with ExitStack() as stack:

@@ -26,17 +26,10 @@ from kinema.files.h5md.window import FrameWindow
 from kinema.files.h5md.workers import copying
 from kinema.files.repack import repack_with
 from kinema.formats import h5md
+from kinema.formats.all_formats import format_named
 from kinema.formats.external.frames import refuse_external
 from kinema.formats.h5md.file import opened
-from kinema.formats.whole_frames import (
-    COPIED_FORMATS,
-    FrameRange,
-    dcd_header,
-    history_header,
-    netcdf_header,
-    write_frames,
-)
-from kinema.model.frame import Part
+from kinema.formats.splice import FrameRange, write_frames
 from kinema.runners import Runner, ThreadsRunner, choose_runner
 from kinema.runners.workers import CallWorkers
 from kinema.storage.hdf5.filters import Filters
@@ -141,7 +134,7 @@ def join(
             raise ArgumentError(f"parts are of one format, found {' and '.join(kinds)}")
         refuse_external(names[0], kinds[0], "joined")
         check_format(out, kinds[0])
-        if kinds[0] in COPIED_FORMATS:
+        if format_named(kinds[0]).spliced:
             _join_bytes(traj, out, on, progress)
             return Joined(out, traj.n_frames, traj.n_atoms, os.path.getsize(out))
         options = h5md.H5mdOptions(particles=particles, root=root, units=units, external=external, stored=stored)
@@ -164,14 +157,14 @@ def join(
 
 
 def _join_bytes(traj: trajectory.Trajectory, out: str, on: CallWorkers, progress: ProgressChoice) -> None:
-    ranges, header = [], b""
-    for number, part in enumerate(traj.parts):
-        if part.format == "DCD":
-            header = _common_header(traj, number, part, header)
-        elif part.format == "NetCDF":
-            header = _netcdf_header(traj, number, part, header)
-        elif part.format == "DL_POLY HISTORY":
-            header = _history_header(traj, number, part, header)
+    format, parts = format_named(traj.format), traj.parts
+    first = format.head_of(parts[0].path)
+    first.check_first(lambda: traj.steps, parts)
+    header = first.of_frames(lambda: int(traj.steps[0]), traj.n_frames)
+    ranges = []
+    for number, part in enumerate(parts):
+        if number:
+            format.head_of(part.path).check_next(first, traj.n_frames)
         offsets, lengths = traj.core.extents(number)
         start, stop = part.kept
         if start < stop:
@@ -180,67 +173,6 @@ def _join_bytes(traj: trajectory.Trajectory, out: str, on: CallWorkers, progress
     with on.reporting(progress, f"joining {os.path.basename(out)}", total) as report:
         advance = counting(report, total)
         write_frames(out, header, ranges, advance, copying(on, out, advance))
-
-
-def _common_header(traj: trajectory.Trajectory, number: int, part: Part, header: bytes) -> bytes:
-    """The header of the concatenated DCD file: the first part's with all frames counted."""
-    own = dcd_header(part.path)
-    steps = traj.steps
-    if number == 0:
-        strides = np.diff(steps)
-        wrong = np.flatnonzero(strides != own.stride)
-        # without times the steps are numbers of frames, which go on
-        if len(wrong) and "time" not in part.fields:
-            emit([f"{traj.paths[0]}: the DCD files hold no times; steps are counted on from the first part's"])
-        elif len(wrong):
-            at = int(wrong[0])
-            later = next((one for one in traj.parts if one.first_frame == at + 1 and one.kept[1]), part)
-            raise ArgumentError(
-                f"{later.path}: frames of a DCD are equally far apart in time, expected step {steps[at] + own.stride} "
-                f"after {steps[at]}, found {steps[at + 1]}; the parts cannot be one DCD file, whose header alone says "
-                "the times of all frames",
-                path=later.path,
-                format="DCD",
-            )
-        return own.of_frames(int(steps[0]), traj.n_frames)
-    own.of_frames(0, 1)  # refuses what cannot be cut
-    other = dcd_header(traj.paths[0])
-    if own.layout() != other.layout():
-        raise ArgumentError(
-            f"{part.path}: its header differs from that of {traj.paths[0]} (byte order, time step, cell or program), "
-            "so that their frames cannot stand in one file",
-            path=part.path,
-            format="DCD",
-        )
-    return header
-
-
-def _netcdf_header(traj: trajectory.Trajectory, number: int, part: Part, header: bytes) -> bytes:
-    """The header of the concatenated NetCDF file: the first part's with all frames counted."""
-    own = netcdf_header(part.path).of_frames(traj.n_frames)
-    if number and own != header:
-        raise ArgumentError(
-            f"{part.path}: its header differs from that of {traj.paths[0]} (title, program, variables, units), so "
-            "that their frames cannot be copied into one file; convert writes one of both",
-            path=part.path,
-            format="NetCDF",
-        )
-    return own
-
-
-def _history_header(traj: trajectory.Trajectory, number: int, part: Part, header: bytes) -> bytes:
-    """The head of the concatenated HISTORY file: the first part's with all frames counted."""
-    own = history_header(part.path)
-    if number == 0:
-        return own.of_frames(traj.n_frames)
-    if own.layout() != history_header(traj.paths[0]).layout():
-        raise ArgumentError(
-            f"{part.path}: its head differs from that of {traj.paths[0]} (keytrj, imcon, atoms, ends of lines), "
-            "so that their frames cannot be copied into one file; convert writes one of both",
-            path=part.path,
-            format="DL_POLY HISTORY",
-        )
-    return header
 
 
 def _refer(traj: trajectory.Trajectory, out: str, options: h5md.H5mdOptions, *, overwrite: bool) -> tuple[str, ...]:

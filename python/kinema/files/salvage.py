@@ -15,18 +15,11 @@ from kinema.base.notes import emit, returns_notes
 from kinema.base.printable import counted
 from kinema.base.progress import ProgressChoice
 from kinema.base.resources import parse_memory
-from kinema.formats.whole_frames import (
-    COPIED_FORMATS,
-    FrameRange,
-    dcd_header,
-    history_header,
-    netcdf_header,
-    write_frames,
-)
+from kinema.formats.all_formats import FORMATS, format_named
+from kinema.formats.splice import FrameRange, write_frames
 from kinema.model.selection.frames import FrameSelection
 from kinema.model.selection.readable_frames import decode_frames
 from kinema.storage.output_checks import check_format, check_not_input, check_target
-from kinema.trajectory import Trajectory
 from kinema.trajectory.opening import open
 
 __all__ = ["Salvaged", "salvage"]
@@ -99,40 +92,29 @@ def salvage(
     traj = open(name, format=format, stored=stored)
     traj.scan(workers=workers, skip_damaged=True)
     (part,) = traj.parts
-    if part.format not in COPIED_FORMATS:
+    format_of_file = format_named(part.format)
+    if not format_of_file.spliced:
+        known = ", ".join(one.name for one in FORMATS.values() if one.spliced)
         raise UnsupportedFormatError(
-            f"{name}: frames of {', '.join(COPIED_FORMATS)} files can be copied alone, and this is {part.format}",
+            f"{name}: frames of {known} files can be copied alone, and this is {part.format}",
             path=name,
             format=part.format,
         )
     check_format(out, part.format)
-    if part.format == "NetCDF":
-        netcdf_header(name)  # refuses NetCDF-4
-    if part.format == "DL_POLY HISTORY":
-        history_header(name)  # refuses unformatted ones, and records of any width
+    head = format_of_file.head_of(name)
     everything = FrameSelection(range(part.file_frames))
     limit = 0 if memory is None else parse_memory(memory)
     decoded = decode_frames(traj.core, everything, workers=workers, memory=limit, progress=progress)
     frames = decoded.readable().numbers()
     emit(decoded.notes())
     offsets, lengths = traj.core.extents(0)
-    write_frames(out, _header(traj, part.format, out, frames), _ranges(name, frames, offsets, lengths), lambda _: None)
-    return Salvaged(out, len(frames), tuple(one.number for one in decoded.damaged))
-
-
-def _header(traj: Trajectory, format: str, out: str, frames: NDArray[np.uint64]) -> bytes:
-    """The header of the new file, for these frames; a note says which of them get other times."""
-    name = traj.paths[0]
-    if format == "DL_POLY HISTORY":
-        return history_header(name).of_frames(len(frames))
-    if format == "NetCDF":
-        return netcdf_header(name).of_frames(len(frames))
-    if format != "DCD":
-        return b""
     gaps = np.flatnonzero(np.diff(frames.astype(np.int64)) > 1)
-    if len(gaps):
-        emit([f"{out}: DCD has no times of single frames: those from frame {int(gaps[0]) + 1} on are too early"])
-    return dcd_header(name).of_frames(int(traj.steps[int(frames[0])]), len(frames))
+    if format_of_file.evenly_timed and len(gaps):
+        early = f"those from frame {int(gaps[0]) + 1} on are too early"
+        emit([f"{out}: {part.format} has no times of single frames: {early}"])
+    header = head.of_frames(lambda: int(traj.steps[int(frames[0])]), len(frames))
+    write_frames(out, header, _ranges(name, frames, offsets, lengths), lambda _: None)
+    return Salvaged(out, len(frames), tuple(one.number for one in decoded.damaged))
 
 
 def _ranges(

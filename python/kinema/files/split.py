@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import cast
 
 from kinema import _core, trajectory
@@ -23,17 +24,11 @@ from kinema.files.h5md.tasks import Changes, Tasks, plan
 from kinema.files.h5md.window import FrameWindow
 from kinema.files.h5md.workers import copying
 from kinema.formats import h5md
+from kinema.formats.all_formats import format_named
 from kinema.formats.external.frames import refuse_external
 from kinema.formats.h5md.file import opened
 from kinema.formats.h5md.write.options import whole_number
-from kinema.formats.whole_frames import (
-    COPIED_FORMATS,
-    FrameRange,
-    dcd_header,
-    history_header,
-    netcdf_header,
-    write_frames,
-)
+from kinema.formats.splice import FrameRange, write_frames
 from kinema.runners import Runner, choose_runner
 from kinema.runners.workers import CallWorkers
 from kinema.storage.hdf5.storage import KEEP, Layout
@@ -149,7 +144,7 @@ def split(
             check_not_input(os.path.join(out, name), path)
         with _folder(out, names, overwrite=overwrite) as temporary:
             targets = [os.path.join(temporary, name) for name in names]
-            if traj.format in COPIED_FORMATS:
+            if format_named(traj.format).spliced:
                 _copy_frames(traj, runs, targets, on, progress)
                 notes: tuple[str, ...] = ()
             else:
@@ -219,28 +214,24 @@ def _copy_frames(
     progress: ProgressChoice,
 ) -> None:
     path = traj.paths[0]
-    head_of = _headers_of_frames(traj)
+    head = format_named(traj.format).head_of(path)
     offsets, lengths = (values.tolist() for values in traj.core.extents(0))
     total = offsets[-1] + lengths[-1] - offsets[0]
     with on.reporting(progress, f"splitting {os.path.basename(path)}", total) as report:
         advance = counting(report, total)
         for (first, stop), target in zip(runs, targets, strict=True):
             bytes_of_run = FrameRange(path, offsets[first], offsets[stop - 1] + lengths[stop - 1])
-            write_frames(target, head_of(first, stop), [bytes_of_run], advance, copying(on, target, advance))
+            write_frames(
+                target,
+                head.of_frames(partial(_step, traj, first), stop - first),
+                [bytes_of_run],
+                advance,
+                copying(on, target, advance),
+            )
 
 
-def _headers_of_frames(traj: trajectory.Trajectory) -> Callable[[int, int], bytes]:
-    """What stands before the frames of a file of the frames from one on up to another; nothing in XTC and TRR."""
-    if traj.format == "DCD":
-        dcd, steps = dcd_header(traj.paths[0]), traj.steps
-        return lambda first, stop: dcd.of_frames(int(steps[first]), stop - first)
-    if traj.format == "NetCDF":
-        netcdf = netcdf_header(traj.paths[0])
-        return lambda first, stop: netcdf.of_frames(stop - first)
-    if traj.format == "DL_POLY HISTORY":
-        history = history_header(traj.paths[0])
-        return lambda first, stop: history.of_frames(stop - first)
-    return lambda _first, _stop: b""
+def _step(traj: trajectory.Trajectory, frame: int) -> int:
+    return int(traj.steps[frame])
 
 
 def _cut_h5md(

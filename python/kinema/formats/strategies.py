@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
 
 from kinema.base.errors import ArgumentError
+from kinema.formats.all_formats import FORMATS
+from kinema.formats.format import Axis
 
 __all__ = [
     "AXES",
-    "CONTIGUOUS_H5MD",
     "STRATEGIES",
     "Hints",
     "check_strategy",
@@ -22,7 +22,6 @@ __all__ = [
     "verifying",
 ]
 
-Axis = Literal["atoms", "frames"]
 AXES: tuple[Axis, ...] = ("atoms", "frames")
 """What is spread over the workers: the atoms of each frame, or the frames."""
 
@@ -33,35 +32,6 @@ STRATEGIES: Mapping[str, str] = {
     "mpiio-collective": "as direct, through MPI_File_write_at_all",
     "gather": "whole frames or chunks are gathered on ranks that encode and write them",
     "subfiles": "a file a rank, and one virtual H5MD file on top",
-}
-
-_FIXED = ("direct", "serial", "mpiio", "mpiio-collective")
-CONTIGUOUS_H5MD = "H5MD (contiguous)"
-"""H5MD with layout "contiguous": values have fixed places there."""
-
-# Of each format the strategies that exist; the first is "auto": direct where records have a fixed size, else gather.
-_TABLE: Mapping[Axis, Mapping[str, tuple[str, ...]]] = {
-    "atoms": {
-        "DL_POLY HISTORY": (*_FIXED, "gather"),
-        "DL_POLY CONFIG": (*_FIXED, "gather"),
-        "DCD": (*_FIXED, "gather"),
-        "NetCDF": (*_FIXED, "gather"),
-        "TRR": (*_FIXED, "gather"),
-        "XTC": ("gather", "serial"),
-        "H5MD": ("gather", "serial", "mpiio", "mpiio-collective", "subfiles"),
-        CONTIGUOUS_H5MD: _FIXED,
-        "NetCDF-4": ("serial",),
-        "PDB": ("serial",),
-        "GRO": ("serial",),
-    },
-    "frames": {
-        # records of other sizes follow each other: their places are an exclusive scan of the sizes in a window
-        **dict.fromkeys(("DL_POLY HISTORY", "DL_POLY CONFIG", "DCD", "NetCDF", "TRR", "XTC"), _FIXED),
-        "H5MD": ("gather", "serial", "subfiles"),
-        "NetCDF-4": ("gather", "serial"),
-        "PDB": ("serial",),
-        "GRO": ("serial",),
-    },
 }
 
 # bytes of a batch where no hint says more: large enough for full speed, small beside a rank's share of a big frame
@@ -115,10 +85,16 @@ def strategies_of(format: str, axis: Axis = "atoms") -> tuple[str, ...]:
     """The strategies of a format, that of "auto" first; ArgumentError for one that no strategy writes."""
     if axis not in AXES:
         raise ArgumentError(f"axis must be 'atoms' or 'frames', found {axis!r}")
-    found = _TABLE[axis].get(format)
+    found = _known(axis).get(format)
     if found is None:
         raise ArgumentError(f"no strategy writes {format}, the table is: {_table(axis)}")
     return found
+
+
+def _known(axis: Axis) -> dict[str, tuple[str, ...]]:
+    """Of what can be written the strategies that exist; "auto" is the first."""
+    known = {name: getattr(one, axis) for format in FORMATS.values() for name, one in format.strategies.items()}
+    return {name: strategies for name, strategies in known.items() if strategies}
 
 
 def check_strategy(format: str, axis: Axis, strategy: str) -> str:
@@ -198,7 +174,7 @@ def _number(name: str, value: object, least: int, most: int) -> int | None:
 def table_rows(axis: Axis) -> list[tuple[str, ...]]:
     """The table for people: a head, then a row a format; "auto" marks what that stands for, "yes" what exists."""
     rows: list[tuple[str, ...]] = [("format", *STRATEGIES)]
-    for format, known in _TABLE[axis].items():
+    for format, known in _known(axis).items():
         cells = ("auto" if name == known[0] else "yes" if name in known else "" for name in STRATEGIES)
         rows.append((format, *cells))
     return rows
@@ -207,7 +183,7 @@ def table_rows(axis: Axis) -> list[tuple[str, ...]]:
 def _table(axis: Axis) -> str:
     """The same in one line, as errors are: formats of the same strategies together."""
     formats: dict[tuple[str, ...], list[str]] = {}
-    for format, known in _TABLE[axis].items():
+    for format, known in _known(axis).items():
         formats.setdefault(known, []).append(format)
     return "; ".join(
         f"{', '.join(names)}: {', '.join((f'{known[0]} (auto)', *known[1:]))}" for known, names in formats.items()

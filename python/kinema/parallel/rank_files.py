@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kinema._core import formats
 from kinema.base.errors import ArgumentError
-from kinema.formats.dlpoly.atoms import DLPOLY
+from kinema.formats.all_formats import FORMATS, format_named
 from kinema.parallel.agreement import Agreement
 from kinema.parallel.hdf5.direct import DirectFields
 from kinema.parallel.hdf5.gathered import GatheredChunks
@@ -30,16 +30,17 @@ _H5MD: dict[str, type[SerialFile]] = {
 
 def check_order(format: str, strategy: str, order: str) -> None:
     """ArgumentError for order="given" where records do not say which atom is which, or ranks do not write their own."""
-    if order == "given" and (format not in DLPOLY or strategy in ("serial", "gather")):
+    labelled = [one.name for one in FORMATS.values() if one.labelled_records]
+    if order == "given" and (not format_named(format).labelled_records or strategy in ("serial", "gather")):
         raise ArgumentError(
-            f"order='given' is for {' and '.join(DLPOLY)} with 'direct', 'mpiio' and 'mpiio-collective', found "
+            f"order='given' is for {' and '.join(labelled)} with 'direct', 'mpiio' and 'mpiio-collective', found "
             f"{format} with {strategy!r}"
         )
 
 
 def opened_file(request: FileRequest, agreement: Agreement) -> RankFile:
     """The file, opened by all ranks together; the same error on all of them."""
-    if request.format == "H5MD":
+    if format_named(request.format).chunked:
         contiguous = request.options.get("layout") == "contiguous" and request.strategy != "serial"
         return (DirectFields if contiguous else _H5MD[request.strategy])(request, agreement)
     if request.strategy == "serial":

@@ -14,8 +14,9 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from kinema.base.choices import check_choice
 from kinema.base.errors import ArgumentError
 from kinema.base.notes import collected, emit
+from kinema.formats.all_formats import format_named
 from kinema.formats.h5md.write.options import whole_number
-from kinema.formats.strategies import CONTIGUOUS_H5MD, check_strategy, check_verify, hints_of
+from kinema.formats.strategies import check_strategy, check_verify, hints_of
 from kinema.formats.writer import RanksWriter, Writer, check_options, format_of, is_variant
 from kinema.model.frame import Block, Frame
 from kinema.parallel.agreement import Agreement, WriterTimings
@@ -112,12 +113,11 @@ class ParallelWriter(RanksWriter):
             Writer.__init__(self, path, mode=mode, overwrite=overwrite, keep_partial=keep_partial)
             self.format = format_of(path, format)  # type: ignore[misc]
             check_options(path, self.format, options)
-            name = f"{self.format}-4" if is_variant(path, self.format, {**options, "mode": mode}) else self.format
-            if name == "H5MD" and options.get("layout") == "contiguous":
-                name = CONTIGUOUS_H5MD
+            by_library = is_variant(path, self.format, {**options, "mode": mode})
+            name = format_named(self.format).written_kind(options, by_library=by_library)
             self.strategy = check_strategy(name, "atoms", strategy)
             check_choice("order", order, ORDERS)
-            check_order(name, self.strategy, order)
+            check_order(self.format, self.strategy, order)
             if verify:
                 check_verify(name, self.strategy)
             if buffer_frames is not None and not 0 < whole_number("buffer_frames", buffer_frames) <= MOST_BUFFERED:
@@ -190,7 +190,7 @@ class ParallelWriter(RanksWriter):
         frame = agreed_frame(part, rows)
         taken = self._state.n_frames
         self._calling(lambda file: file.take(frame))
-        if rows[:, 3].any() and not self._not_finite_noted and self.format != "XTC":
+        if rows[:, 3].any() and not self._not_finite_noted and not format_named(self.format).packed:
             self._not_finite_noted = True
             self._note([f"frame {taken} has positions that are no numbers (NaN or infinite)"])
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kinema.base.timings import Timings
+from kinema.formats.all_formats import format_named
 from kinema.report.quantities import Quantities
 from kinema.report.stragglers import SlowFile, Straggler
 
@@ -133,7 +134,7 @@ def _amplified(run: Circumstances) -> Iterator[str]:
 
 
 def _instead(timings: Timings, run: Circumstances) -> str:
-    if run.format == "H5MD":
+    if format_named(run.format).chunked:
         return "HDF5 scales with parallel reads: put it on a parallel or node-local file system, or read fewer atoms"
     if len(run.paths) == 1:
         return (

@@ -19,6 +19,7 @@ from kinema.base.resources import default_workers
 from kinema.base.timings import Timings, format_seconds
 from kinema.cache.counts import CacheCounts
 from kinema.execution.record import RunRecord
+from kinema.formats.all_formats import format_named
 from kinema.report import stored
 from kinema.report.advice import Circumstances, advise
 from kinema.report.machine import file_systems, machine_facts
@@ -184,7 +185,7 @@ def _no_number(name: str) -> None:
 
 def _circumstances(run: RunRecord) -> Circumstances:
     trajectory, timings = run.trajectory, run.timings
-    layouts, layout_advice = _layouts(trajectory.paths) if trajectory.format == "H5MD" else ({}, ())
+    layouts, layout_advice = _layouts(trajectory.paths) if format_named(trajectory.format).chunked else ({}, ())
     n_read = timings.frames_read * run.n_atoms * _ATOM_BYTES
     return Circumstances(
         format=trajectory.format,
@@ -194,7 +195,7 @@ def _circumstances(run: RunRecord) -> Circumstances:
         one_sided=timings.gather == "one-sided",
         access=timings.access,
         # packed frames are read whole
-        bytes_wanted=0 if trajectory.format == "XTC" else n_read,
+        bytes_wanted=0 if format_named(trajectory.format).packed else n_read,
         layouts=layouts,
         layout_advice=layout_advice,
     )

@@ -17,6 +17,7 @@ from kinema.base.errors import ArgumentError, Error, FileIOError, from_os
 from kinema.base.input_files import open_regular
 from kinema.base.notes import collected
 from kinema.files.convert import convert
+from kinema.formats.all_formats import format_named
 from kinema.model.universe import import_mdanalysis
 from kinema.trajectory import Trajectory
 from kinema.trajectory.opening import open as open_trajectory
@@ -73,7 +74,7 @@ def write_as(trajectory: Trajectory, folder: Path, format: str) -> list[str]:
 
 def write_subfiles(trajectory: Trajectory, folder: Path, number: int) -> list[str]:
     """The frames in as many files, contiguous: XTC where they came from one, otherwise DCD."""
-    suffix = "xtc" if trajectory.format == "XTC" else "dcd"
+    suffix = "xtc" if format_named(trajectory.format).packed else "dcd"
     if number > trajectory.n_frames:
         raise ArgumentError(f"{trajectory.n_frames} frames do not fill {number} files")
     if suffix != "xtc":

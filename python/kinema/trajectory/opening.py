@@ -7,7 +7,7 @@ import inspect
 import math
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import fields as dataclass_fields
@@ -21,10 +21,11 @@ from kinema.base.input_files import file_names
 from kinema.base.notes import emit
 from kinema.base.resources import default_open_files
 from kinema.formats import h5md
+from kinema.formats.all_formats import FORMATS, format_named
 from kinema.formats.atoms import topology_of
-from kinema.formats.dlpoly.atoms import DLPOLY, DlpolyAtoms
 from kinema.formats.external.frames import EXTERNAL, check_stated
 from kinema.formats.external.reading import Describer, ExternalOptions
+from kinema.formats.format import Format
 from kinema.model.frame import VECTOR_FIELDS, Frame
 from kinema.model.topology import Topology, is_atom_group, is_universe
 from kinema.model.universe import files_of_universe, options_of_universe
@@ -288,21 +289,15 @@ def open(
     }
     if units:
         stated["units"] = ", ".join(f"{name} {unit}" for name, unit in sorted(units.items()))
-    if core.format == EXTERNAL:
+    found = format_named(core.format)
+    if found.through_mdanalysis:
         _refuse_exchanged(names[0], known)
     if reader_options:
         stated["reader_options"] = ", ".join(f"{name} {value!r}" for name, value in sorted(reader_options.items()))
-        if core.format != EXTERNAL:
-            raise ArgumentError(
-                f"{names[0]}: reader_options is for files that are read through MDAnalysis, and this is {core.format}"
-            )
-    if core.format in DLPOLY and known is None:
-        known = Topology(DlpolyAtoms(names[0], core.n_atoms))
-    if core.format == "NetCDF" and (given := ", ".join(name for name in of_hdf5 if name not in _OF_ALL_FORMATS)):
-        raise ArgumentError(f"{names[0]}: {given} is for H5MD files, and this is {core.format}")
+    _check_options(names[0], found, core.format, [*of_hdf5, *(["reader_options"] if reader_options else [])])
+    if known is None and (own_atoms := found.own_atoms(names[0], core.n_atoms)) is not None:
+        known = Topology(own_atoms)
     if not core.hdf5:
-        if given := ", ".join(name for name in of_hdf5 if name not in _OF_ALL_FORMATS):
-            raise ArgumentError(f"{names[0]}: {given} is for HDF5 files, and this is {core.format}")
         if axis is not None and core.may_lack_fields:
             raise ArgumentError(
                 f"{names[0]}: axis is not for {core.format}, each frame of which says what it has; "
@@ -311,12 +306,21 @@ def open(
         if axis is not None and axis not in core.fields:
             vectors = ", ".join(name for name in core.fields if name in VECTOR_FIELDS)
             raise ArgumentError(f"{names[0]}: {core.format} has no {axis} for axis=, only {vectors or 'nothing'}")
-        if cache is not None and core.format == EXTERNAL:
+        if cache is not None and found.through_mdanalysis:
             emit([f"{names[0]}: is read by MDAnalysis, from the file itself: the node cache {cache.root} is not used"])
         return Trajectory(core, known, opening=opening, stated=stated, given=files)
     own = h5md.atoms_source(names[0], options) if known is None else None
     known = known if own is None else Topology(own)
     return Trajectory(core, known, hdf5=options, opening=opening, stated=stated, given=files)
+
+
+def _check_options(path: str, format: Format, name: str, given: Iterable[str]) -> None:
+    """ArgumentError for options of another format."""
+    wrong = [one for one in given if one not in _OF_ALL_FORMATS and one not in format.reading_options]
+    if wrong:
+        (owner,) = {one.name: one for one in FORMATS.values() if wrong[0] in one.reading_options}.values()
+        files = "files that are read through MDAnalysis" if owner.through_mdanalysis else f"{owner.name} files"
+        raise ArgumentError(f"{path}: {', '.join(wrong)} is for {files}, and this is {name}")
 
 
 @contextmanager

@@ -104,7 +104,7 @@ def test_workers_in_processes_understand_a_file_alike(case, tmp_path):
 
 def test_options_for_hdf5_are_refused_for_other_files():
     golden = Path(__file__).parents[2] / "data" / "golden" / "ca.dcd"
-    with pytest.raises(kn.ArgumentError, match=r"particles, unwrap is for HDF5 files, and this is DCD"):
+    with pytest.raises(kn.ArgumentError, match=r"particles, unwrap is for H5MD files, and this is DCD"):
         kn.open(golden, particles="all", unwrap=True, absent="nan")
 
 

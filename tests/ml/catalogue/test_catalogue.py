@@ -125,7 +125,7 @@ def test_opening_reads_nothing_and_a_frame_only_its_own_file(
     traj = catalogue["c.h5md"]
     core = catalogue.entry(catalogue.number_of("c.h5md")).kept
     recorded = kn._core.FilePool(8, record_reads=True)
-    read = core.open(recorded).read(kn.selection.frames.FrameSelection(range(3, 4)))
+    read = core.open(recorded).read(kn.FrameSelection(range(3, 4)))
     assert read["positions"].shape == (1, 50, 3) and len(traj) == 12
     assert recorded.take_opens() == [str(folder / "c.h5md")]
 

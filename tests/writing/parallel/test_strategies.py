@@ -12,7 +12,6 @@ import pytest
 import kinema as kn
 from kinema.formats.strategies import (
     AXES,
-    CONTIGUOUS_H5MD,
     STRATEGIES,
     check_strategy,
     check_verify,
@@ -21,7 +20,7 @@ from kinema.formats.strategies import (
     table_rows,
     verifying,
 )
-from kinema.formats.writer import OPTIONS_OF_RANKS
+from kinema.formats.writer import _CLASSES, OPTIONS_OF_RANKS
 
 PAGE = (Path(__file__).parents[3] / "docs" / "parallel-writing.md").read_text(encoding="utf-8")
 
@@ -35,7 +34,7 @@ def test_the_tables_of_the_documents(axis: Literal["atoms", "frames"]) -> None:
 
 
 def test_every_writer_has_strategies() -> None:
-    for name in kn.writing.base._CLASSES:
+    for name in _CLASSES:
         assert check_strategy(name, "atoms", "auto") == strategies_of(name)[0]
 
 
@@ -50,7 +49,7 @@ def test_strategies_that_verify() -> None:
     assert verifying("XTC") == ("gather",)
     assert set(verifying("DCD")) == {"direct", "mpiio", "mpiio-collective", "gather"}
     assert verifying("H5MD") == strategies_of("H5MD")
-    assert set(verifying(CONTIGUOUS_H5MD)) == {"direct", "mpiio", "mpiio-collective"} and verifying("PDB") == ()
+    assert set(verifying("H5MD (contiguous)")) == {"direct", "mpiio", "mpiio-collective"} and verifying("PDB") == ()
     check_verify("DCD", "mpiio")
     with pytest.raises(kn.ArgumentError, match=r"not for strategy .serial. of XTC, choose one of gather$"):
         check_verify("XTC", "serial")

@@ -9,6 +9,7 @@ import numpy as np
 from kinema.base.errors import ArgumentError, CorruptFileError, TruncatedFileError
 from kinema.base.printable import shortest
 from kinema.files.check.problems import Problem, kind_of
+from kinema.formats.all_formats import format_named
 from kinema.trajectory import Trajectory
 
 __all__ = ["damaged_headers", "header_problems", "problems_between_parts"]
@@ -32,7 +33,7 @@ def header_problems(part: Trajectory, *, decoded: bool) -> Iterator[Problem]:
             yield Problem(kind_of(error), facts.path, error.frame, str(error))
         return
     # a DCD header has a time step, which is wrong where no time follows from it
-    if facts.format != "DCD" and np.isnan(times).all() and "time" not in part.fields:
+    if not format_named(facts.format).evenly_timed and np.isnan(times).all() and "time" not in part.fields:
         return  # XYZ, a bare data set, NetCDF of cpptraj: there is nothing to judge
     numbers, finite = np.arange(len(times)), np.isfinite(times)
     # what cannot be read has no time, and is a problem of its own

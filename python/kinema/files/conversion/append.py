@@ -14,8 +14,9 @@ from kinema.base.printable import counted
 from kinema.base.progress import ProgressChoice
 from kinema.files.conversion.compare import Verification
 from kinema.files.conversion.frame_by_frame import write_through, written_by
-from kinema.files.conversion.outputs import TEXTS, WrittenFile
+from kinema.files.conversion.outputs import WrittenFile
 from kinema.files.conversion.source_frames import SourceFrames
+from kinema.formats.all_formats import format_named
 from kinema.formats.all_writers import Writer
 from kinema.model.frame import VECTOR_FIELDS
 from kinema.runners.workers import CallWorkers
@@ -29,7 +30,7 @@ def check_append(format: str, on: CallWorkers, strategy: str, verify: Verificati
     given = [name for name, value in others.items() if value not in (None, False)]
     if given:
         raise ArgumentError(f"append= adds to one file that is there, and {given[0]}= is given; leave one out")
-    if format in TEXTS:
+    if format_named(format).written_through_mdanalysis:
         raise ArgumentError(f"{format} files are not appended to; leave out append=")
     if verify == "all":
         raise ArgumentError("append= reads nothing back; leave out verify='all'")
@@ -79,10 +80,10 @@ def _look_at(name: str, format: str, source: SourceFrames) -> tuple[str, ...]:
     stamps = there.core.read(there.choose(start=len(there) - 1), fields=(), atoms=np.zeros(0, np.uint32))
     last, first = stamps["times"][0], source.times[0]
     last_step, first_step = int(stamps["steps"][0]), int(source.steps[0])
-    if format == "H5MD" and first_step <= last_step:
+    if format_named(format).rising_steps and first_step <= last_step:
         raise ArgumentError(
-            f"{name}: ends at step {last_step}, and the first frame to be added is of step {first_step}; steps of an "
-            "H5MD file rise from frame to frame",
+            f"{name}: ends at step {last_step}, and the first frame to be added is of step {first_step}; steps of "
+            f"{format} files rise from frame to frame",
             path=name,
         )
     if first <= last:

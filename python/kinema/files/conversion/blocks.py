@@ -27,6 +27,7 @@ from kinema.files.conversion.outputs import WrittenFile
 from kinema.files.conversion.resumable import block_file, item_of_atoms, items_of_convert
 from kinema.files.conversion.source_frames import SourceFrames
 from kinema.files.conversion.subfiles import write_subfiles
+from kinema.formats.all_formats import format_named
 from kinema.formats.all_writers import Writer
 from kinema.formats.h5md.write.options import bound_of
 from kinema.formats.h5md.write.series import buffered_rows
@@ -68,7 +69,7 @@ def write_blocks(
     `options` are those of the writer. Losses are emitted before the first byte. Raises as `kinema.convert`.
     """
     # of NetCDF files those that are stored in HDF5
-    strategy, _ = on.chosen("NetCDF-4" if format == "NetCDF" else format)
+    strategy, _ = on.chosen(format_named(format).written_kind({}, by_library=True))
     workers = on.threads
     by = None if on.in_this_process else on
     stored = content_of(source, name, format, options)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from kinema.base.errors import UnsupportedFormatError
 from kinema.files.conversion.compare import Scales
 from kinema.files.conversion.source_frames import SourceFrames
+from kinema.formats.all_formats import format_named
 from kinema.formats.h5md.write.units import LENGTHS, TIMES, FileUnits
 from kinema.formats.netcdf4.conventions import Convention, convention_named
 from kinema.formats.netcdf4.write import NOT_COUNTED
@@ -68,7 +69,9 @@ def content_of(source: SourceFrames, name: str, format: str, options: Mapping[st
     parts = trajectory.core.parts()
     wide = trajectory.wide_fields & set(fields)
     dtype = float_name(options["dtype"] if options.get("dtype") is not None else "float64" if wide else "float32")
-    units = convention_named(options.get("convention")) if format == "NetCDF" else _units(parts[0], options)
+    units = (
+        convention_named(options.get("convention")) if format_named(format).conventions else _units(parts[0], options)
+    )
     stated = bool(_STATED_TIMES & trajectory.stated.keys())
     positions, velocities, forces = (units.size(field) for field in VECTOR_FIELDS)
     scales = (positions, velocities, forces, 1.0 if stated else units.size("times"))

@@ -18,6 +18,7 @@ from kinema.base.resources import default_memory
 from kinema.files.conversion.compare import Verification
 from kinema.files.conversion.outputs import WrittenFile
 from kinema.files.conversion.source_frames import SourceFrames
+from kinema.formats.all_formats import format_named
 from kinema.formats.all_writers import Writer
 from kinema.formats.external.writer import AtomsAsText
 from kinema.model.frame import VECTOR_FIELDS, block_length
@@ -44,7 +45,7 @@ def write_text(
     ArgumentError for verify="all". Else raises as `kinema.convert`."""
     if verify == "all":
         raise ArgumentError(f"{name}: {format} files are not compared with their source; leave out verify='all'")
-    held = ("positions", "velocities") if format == "GRO" else ("positions",)
+    held = format_named(format).written_fields
     wanted = source.fields if source.fields is not None else [one for one in held if one in source.trajectory.fields]
     unknown = [one for one in wanted if one not in held]
     if unknown or "positions" not in wanted:

@@ -8,15 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from kinema.base.errors import UnsupportedFormatError
+from kinema.formats.all_formats import format_named
 from kinema.formats.all_writers import format_of, format_of_file_name, is_variant, options_of
 from kinema.storage.output_checks import is_stream
 
-__all__ = ["TEXTS", "WrittenFile", "in_blocks", "numbered", "own_options", "target_format"]
+__all__ = ["WrittenFile", "in_blocks", "numbered", "own_options", "target_format"]
 
-# formats that are written frame by frame: H5MD (NetCDF by its option), and text through MDAnalysis; others have an
-# encoder in Rust
-_BLOCKS = ("H5MD",)
-TEXTS = ("PDB", "GRO")
 # of the arguments of a writer those that the source and `convert` decide
 _DECIDED = ("fields", "particles", "n_frames", "cell", "atoms", "topology", "native", "provenance", "resume_from")
 
@@ -52,7 +49,7 @@ def own_options(format: str) -> tuple[str, ...]:
 
 def in_blocks(out: str, format: str, options: Mapping[str, Any]) -> bool:
     """Whether a file is written by `kn.Writer`, of blocks that were read, into HDF5."""
-    return format in _BLOCKS or is_variant(out, format, options)
+    return format_named(format).chunked or is_variant(out, format, options)
 
 
 def numbered(name: str, count: int) -> list[str]:

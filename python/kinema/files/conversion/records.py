@@ -19,6 +19,7 @@ from kinema.files.conversion.outputs import WrittenFile
 from kinema.files.conversion.resumable import items_of_convert, record_file
 from kinema.files.conversion.source_frames import SourceFrames
 from kinema.files.conversion.workers import EncoderRecipe, write_on_workers
+from kinema.formats.all_formats import format_named
 from kinema.formats.all_writers import options_of
 from kinema.formats.dlpoly.atoms import labels_of
 from kinema.runners.workers import CallWorkers
@@ -55,7 +56,7 @@ def write_records(
             encoder.format,
             tuple(encoder.fields),
             largest_rounding=encoder.largest_rounding,
-            same_bits=encoder.format == "DCD" and encoder.fields == ["positions"],
+            same_bits=tuple(encoder.fields) == format_named(encoder.format).exact_copy,
         )
         check_memory(copy, verify, memory)
         losses = tuple(f"{name}: {loss}" for loss in (*encoder.losses, *source.observables_lost))

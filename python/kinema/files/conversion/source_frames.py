@@ -11,6 +11,7 @@ from kinema import _core
 from kinema.base.errors import ArgumentError
 from kinema.base.notes import emit
 from kinema.base.printable import shortest
+from kinema.formats.all_formats import format_named
 from kinema.formats.dlpoly.atoms import of_own_atoms
 from kinema.model.atom_table import Atoms
 from kinema.model.selection.frames import FrameChoice, FrameSelection
@@ -93,7 +94,11 @@ class SourceFrames:
     def observables_lost(self) -> tuple[str, ...]:
         """The loss of observables of an H5MD file, which no format but a copy of the whole file keeps."""
         trajectory = self.trajectory
-        if trajectory.format == "H5MD" and len(trajectory.paths) == 1 and (names := list(trajectory.observables)):
+        if (
+            format_named(trajectory.format).observables
+            and len(trajectory.paths) == 1
+            and (names := list(trajectory.observables))
+        ):
             return (f"observables are not written: {', '.join(names)}",)
         return ()
 

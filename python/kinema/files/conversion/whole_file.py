@@ -13,6 +13,7 @@ from kinema.files.conversion.compare import Verification
 from kinema.files.conversion.outputs import WrittenFile
 from kinema.files.conversion.source_frames import SourceFrames
 from kinema.files.repack import repack
+from kinema.formats.all_formats import format_named
 from kinema.model.frame import VECTOR_FIELDS
 from kinema.model.selection.frames import FrameSelection
 from kinema.runners.workers import CallWorkers
@@ -30,9 +31,9 @@ def is_whole_file(source: SourceFrames, format: str, options: Mapping[str, Any])
     trajectory = source.trajectory
     parts = trajectory.parts
     return (
-        format == "H5MD"
+        format_named(format).chunked
         and len(parts) == 1
-        and parts[0].variant.startswith("H5MD")
+        and parts[0].variant.startswith(format)
         and parts[0].truncation is None
         and not trajectory.stated
         and not trajectory.transforms

@@ -19,7 +19,7 @@ from kinema import _core
 from kinema.base.errors import FileNotFound, TruncatedFileError
 from kinema.base.input_files import open_regular
 from kinema.files.h5md.values import Values
-from kinema.formats.whole_frames import FrameRange
+from kinema.formats.splice import FrameRange
 from kinema.parallel.placers import FilePlacer
 from kinema.runners.workers import CallWorkers
 from kinema.storage.hdf5.file import open_checked, reading

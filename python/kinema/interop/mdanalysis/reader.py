@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from kinema.base.errors import ArgumentError
 from kinema.base.input_files import file_names, is_hdf5
 from kinema.base.resources import parse_memory
+from kinema.formats.all_formats import format_named
 from kinema.interop.mdanalysis.read_ahead import BLOCK_MEMORY, ReadAhead
 from kinema.interop.mdanalysis.reader_arguments import (
     check_parallel,
@@ -154,10 +155,10 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
         between = first[1] - first[0] if len(first) > 1 else 0.0
         self._dt = dt
         # the first step of a DCD file, which MDAnalysis applies also where the user gives another dt
-        self._first = first[0] / between if self.format == "DCD" and between else 0.0
+        self._first = first[0] / between if format_named(self.format).evenly_timed and between else 0.0
         if dt is not None:
             self._ts_kwargs["dt"] = dt
-        self._with_recorded = observables and self.format == "H5MD" and len(self.filenames) == 1
+        self._with_recorded = observables and format_named(self.format).observables and len(self.filenames) == 1
         self.ts = self._Timestep(
             self.n_atoms, **{name: name in self._fields for name in VECTOR_FIELDS}, **self._ts_kwargs
         )
@@ -416,7 +417,7 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
             For an atom group without atoms, for both names of it, for another `order`.
         """
         if order is None:
-            order = "afc" if self.format == "DCD" else "fac"
+            order = format_named(self.format).mdanalysis_order
         if sorted(order) != ["a", "c", "f"]:
             raise ArgumentError(f"order must be a permutation of 'fac', found {order!r}")
         group = asel if atomgroup is None else atomgroup

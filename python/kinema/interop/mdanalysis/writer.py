@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from kinema.base.errors import ArgumentError
 from kinema.base.notes import emit
+from kinema.formats.all_formats import format_named
 from kinema.formats.all_writers import OPTIONS_OF_RANKS, RanksWriter, Writer, format_of, is_variant, options_of
-from kinema.formats.dlpoly.atoms import DLPOLY
 from kinema.interop.mdanalysis.recorded import OWN_DATA
 from kinema.model.atom_table import Atoms
 from kinema.model.frame import VECTOR_FIELDS, frame_bytes
@@ -27,7 +27,6 @@ __all__ = ["KinemaWriter"]
 _BLOCK_MEMORY = 4 << 20
 _BLOCK_FRAMES = 256
 # formats whose files hold several vectors of an atom; others of records hold one
-_SEVERAL = ("TRR", "NetCDF", "DL_POLY HISTORY", "DL_POLY CONFIG")
 
 
 class KinemaWriter(WriterBase):  # type: ignore[misc]
@@ -121,7 +120,7 @@ class KinemaWriter(WriterBase):  # type: ignore[misc]
         self._with_observables, self._with_topology = observables, topology
         self._options = {"overwrite": overwrite, **options}
         self._comm = comm
-        if dialect is not None or self._format == "H5MD":
+        if dialect is not None or "dialect" in options_of(self._format):
             self._options["dialect"] = dialect or "mdanalysis"
         self._closed = False
 
@@ -141,7 +140,7 @@ class KinemaWriter(WriterBase):  # type: ignore[misc]
         if self._pending is None:
             self._begin(atoms, ts)
         assert self._pending is not None and self._writer is not None
-        if self._format == "TRR" and (fields := self._fields_of(ts)) != self._pending.fields:
+        if format_named(self._format).fields_of_each_frame and (fields := self._fields_of(ts)) != self._pending.fields:
             self._pending.write_to(self._writer)
             self._pending = _PendingFrames(self.n_atoms, fields, (), series=False)
         self._pending.add(ts, atoms.indices, ts.time if self._dt is None else ts.frame * self._dt)
@@ -168,7 +167,7 @@ class KinemaWriter(WriterBase):  # type: ignore[misc]
         """What rank 0 says of all atoms, as an option of the format, where the Universe has all of them."""
         if self._comm.Get_rank() != 0 or len(universe.atoms) != self.n_atoms or not self._with_topology:
             return {}
-        if self._format == "H5MD":
+        if format_named(self._format).observables:
             return {"topology": universe.atoms}
         known = options_of(self._format, variants=is_variant(self.filename, self._format, self._options))
         return {"atoms": Atoms.from_mdanalysis(universe.atoms)} if "atoms" in known else {}
@@ -177,19 +176,16 @@ class KinemaWriter(WriterBase):  # type: ignore[misc]
         """Makes the file, with what the first frame has."""
         fields = self._fields_of(ts)
         numbers = self._numbers_of(ts.data) if self._with_observables else {}
-        if self._format == "H5MD":
+        if format_named(self._format).observables:
             table = atoms if self._with_topology else None
             self._writer = Writer(self.filename, self.n_atoms, fields=fields, topology=table, **self._options)
             for name, array in numbers.items():
                 self._writer.add_observable(name, shape=array.shape, dtype=array.dtype)
             self._pending = _PendingFrames(self.n_atoms, fields, tuple(numbers))
             return
-        held = fields if self._format in _SEVERAL else fields[:1]
-        if self._format in DLPOLY and held != VECTOR_FIELDS[: len(held)]:
-            # forces only beside velocities
-            held = fields[:1]
-        # of TRR each frame decides
-        stated = None if self._format == "TRR" else held
+        format = format_named(self._format)
+        held = format.usual_fields(fields)
+        stated = None if format.fields_of_each_frame else held
         options = self._options
         if "atoms" in options_of(self._format, variants=is_variant(self.filename, self._format, options)):
             options = {"atoms": Atoms.from_mdanalysis(atoms), **options}

@@ -27,9 +27,8 @@ from kinema.base.errors import (
 )
 from kinema.base.resources import default_open_files
 from kinema.formats import h5md
+from kinema.formats.all_formats import format_named
 from kinema.formats.atoms import topology_of
-from kinema.formats.dlpoly.atoms import DLPOLY, DlpolyAtoms
-from kinema.formats.external.frames import EXTERNAL
 from kinema.formats.h5md.read.atoms import H5mdAtoms
 from kinema.ml.catalogue.descriptions import can_be_kept, pack_description, unpack_description
 from kinema.ml.catalogue.packing import Packer, Unpacker
@@ -167,7 +166,7 @@ class Entry:
                 f"{trajectory.paths[0]}: a catalogue keeps files as they are, found the transforms "
                 f"{', '.join(trajectory.transforms)}; apply them when an entry is opened, with with_transform"
             )
-        if core.format == EXTERNAL:
+        if format_named(core.format).through_mdanalysis:
             raise ArgumentError(f"{trajectory.paths[0]}: {_WHY_NOT}", path=trajectory.paths[0])
         recipe, parts = core.recipe(), core.parts()
 
@@ -269,7 +268,7 @@ class Entry:
         if not self.topology:
             if self.topology is None:
                 return None
-            own = DlpolyAtoms(self.paths[0], self.n_atoms) if self.format in DLPOLY else None
+            own = format_named(self.format).own_atoms(self.paths[0], self.n_atoms)
             return Topology(own or H5mdAtoms(self.paths[0], self.hdf5 or h5md.H5mdOptions()))
         return topology_of(self.topology)
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kinema.base.errors import ArgumentError, FileNotFound
-from kinema.formats.external.frames import EXTERNAL
 from kinema.formats.registry import formats
 
 __all__ = ["Files", "files_of", "name_of"]
@@ -62,7 +61,7 @@ def _files(name: str) -> Iterator[str]:
 
 def _below(folder: str) -> Iterator[str]:
     """Files of trajectories in a folder and those in it, hidden ones left out."""
-    own = [known for known in formats() if not known.slow and known.name != EXTERNAL]
+    own = [known for known in formats() if not known.slow]
     endings = {f".{ending}" for known in own for ending in known.extensions}
     names = {name for known in own for name in known.file_names}
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from kinema.base.errors import ArgumentError
 from kinema.base.notes import emit
+from kinema.formats.all_formats import format_named
 from kinema.formats.given_frames import LastStamps
 from kinema.formats.strategies import uses_mpiio
 from kinema.parallel.agreement import Agreement, wait_for
@@ -28,7 +29,6 @@ UNFINISHED = b"KINE"
 """What stands where a record begins that ranks are writing; its first bytes replace it when all of it is there. Of a
 run that was killed meanwhile readers leave this record out, and what lies behind it."""
 # formats whose readers count by the size of the file, or go from record to record; others have a count that comes last
-_MARKED = ("DCD", "TRR", "XTC")
 
 _NO_CELL = np.zeros((3, 3))
 
@@ -132,7 +132,7 @@ class RecordsFile(RankFile):
 
     def announce(self, offset: int) -> BaseException | None:
         """On rank 0: says in the file that a record is being written there, behind the last one. What went wrong."""
-        if self._root is not None and self.request.format in _MARKED:
+        if self._root is not None and format_named(self.request.format).markers:
             try:
                 self._root.write_at(offset, UNFINISHED)
             except Exception as error:

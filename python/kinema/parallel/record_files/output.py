@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import struct
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +12,8 @@ from numpy.typing import NDArray
 
 from kinema.base.errors import ArgumentError, Error, InternalError
 from kinema.base.notes import collected
-from kinema.formats.dlpoly.atoms import DLPOLY, Kinds, kinds_of
+from kinema.formats.all_formats import format_named
+from kinema.formats.dlpoly.atoms import Kinds, kinds_of
 from kinema.formats.record_writer import RecordWriter
 from kinema.formats.writer import Writer
 from kinema.model.atom_table import Atoms
@@ -23,9 +23,7 @@ from kinema.trajectory import Trajectory, opening
 __all__ = ["OpenedRecords", "RecordOutput"]
 
 # formats whose frames have headers, by which they are found
-_INDEXED = ("TRR", "XTC")
 # atoms that XTC stores as they are; where the precision of the others is in the first frame
-_PLAIN_ATOMS, _PRECISION = 9, 56
 
 
 @dataclass
@@ -88,7 +86,7 @@ class RecordOutput:
         table = request.options.get("atoms")
         if writer.n_frames:
             self._read(made)
-            if request.format in DLPOLY and table is None:
+            if format_named(request.format).labelled_records and table is None:
                 with collected():
                     table = opening.open(self._request.path).atoms
         if table is not None:
@@ -116,9 +114,7 @@ class RecordOutput:
         made.fields = list(part["fields"])
         made.dtype = "float64" if part["wide_fields"] else "float32"
         made.trajectory = trajectory
-        if self._request.format == "XTC" and self._writer.n_atoms > _PLAIN_ATOMS:
-            with open(path, "rb") as file:
-                (made.precision,) = struct.unpack_from(">f", file.read(1 << 8), _PRECISION)
+        made.precision = format_named(self._request.format).written_precision(path, self._writer.n_atoms)
 
     def name_committed(self) -> str:
         """The first frames are committed: gives the file the name under which they stay, and returns it."""
@@ -134,7 +130,7 @@ class RecordOutput:
         """Gives a finished file its name; one without frames is removed. The index of the frames is stored, as the
         writer of one process does: they are looked for, as each rank knows some. Returns notes on that."""
         self._writer.finish_names()
-        if not n_frames or self._request.format not in _INDEXED:
+        if not n_frames or not format_named(self._request.format).indexed:
             return []
         with collected() as notes:
             try:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.base.errors import ArgumentError
+from kinema.formats.all_formats import format_named
 from kinema.formats.record_writer import vector_names
 from kinema.model.frame import VECTOR_FIELDS, float_name
 from kinema.parallel.agreement import Agreement
@@ -73,6 +74,7 @@ class PlacedFile(RecordsFile):
 
     def __init__(self, request: FileRequest, agreement: Agreement) -> None:
         super().__init__(request, agreement)
+        self._format = format_named(request.format)
         self._exchange = Exchange(agreement, self.state.n_atoms)
         self._asked = vector_names(request.options.get("fields"))
         # by fields: a TRR file has records of different ones
@@ -159,12 +161,12 @@ class PlacedFile(RecordsFile):
     def _fields_of(self, frame: RankFrame, number: int) -> tuple[str, ...]:
         """What is written of a frame; ArgumentError where it lacks what the file holds, the same on all ranks."""
         given = [name for name in VECTOR_FIELDS if name in frame.vectors]
-        if self.request.format == "TRR":
+        if self._format.fields_of_each_frame:
             fields = tuple(name for name in given if self._asked is None or name in self._asked)
             if not fields:
                 raise ArgumentError(f"frame {number} has none of {', '.join(self._asked or ())}, expected one at least")
             return fields
-        held = self.state.fields or self.opened.fields or self._asked or _usual(self.request.format, given)
+        held = self.state.fields or self.opened.fields or self._asked or self._format.usual_fields(given)
         missing = [name for name in held if name not in given]
         if missing:
             path = self.request.path
@@ -189,7 +191,7 @@ class PlacedFile(RecordsFile):
             "fields": fields,
             "wide": wide,
             "title": title,
-            "dtype": dtype if self.request.format == "TRR" else None,
+            "dtype": dtype if self._format.wide_records else None,
             "kinds": opened.kinds,
             "codes": self.codes,
         }
@@ -425,14 +427,3 @@ class PlacedFile(RecordsFile):
         for offset, piece in reversed(place.layout.pieces):
             placer.write_at(place.offset + offset, piece)
             self.wrote(number, place.offset + offset, piece)
-
-
-def _usual(format: str, given: list[str]) -> list[str]:
-    """What a file holds whose first frame has these fields, where nobody has said what."""
-    if format == "DCD":
-        return given[:1]
-    if format == "NetCDF":
-        return given
-    # DL_POLY's files: forces only beside velocities, and these beside positions
-    levels = [name for name, expected in zip(given, VECTOR_FIELDS, strict=False) if name == expected]
-    return levels or given[:1]

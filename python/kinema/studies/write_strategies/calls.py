@@ -9,7 +9,7 @@ import numpy as np
 from mpi4py import MPI
 
 from kinema.formats.all_writers import Writer
-from kinema.formats.strategies import CONTIGUOUS_H5MD, hints_of
+from kinema.formats.strategies import hints_of
 from kinema.model.atom_table import Atoms
 from kinema.parallel.agreement import Agreement, WriterTimings
 from kinema.parallel.atom_records import AtomRecordsLike
@@ -39,8 +39,7 @@ def writer_of(
     records = settings["records"]
     options: dict[str, Any] = {"fields": fields} if records not in _NAMED else {"fields": fields, "atoms": atoms}
     format = KINDS[records].format
-    if format == CONTIGUOUS_H5MD:
-        format, options = "H5MD", {**options, "layout": "contiguous", "n_frames": 1}
+    options |= KINDS[records].options
     out = Writer(
         settings["path"], n_atoms, format=format, comm=comm, strategy=settings["strategy"],
         hints=settings["hints"], verify=settings["verify"], workers=1, **options,

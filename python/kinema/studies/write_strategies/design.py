@@ -6,9 +6,11 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import product
+from typing import Any
 
 from kinema.base.errors import ArgumentError
-from kinema.formats.strategies import CONTIGUOUS_H5MD, STRATEGIES, strategies_of
+from kinema.formats.all_formats import format_named
+from kinema.formats.strategies import STRATEGIES, strategies_of
 
 __all__ = [
     "DISK", "FIELDS", "FORMATS", "KINDS", "NETCDF_LIBRARY", "PAGE_CACHES", "PAPER_NAMES", "PLACER", "PNETCDF",
@@ -22,14 +24,21 @@ class RecordKind:
 
     Attributes
     ----------
-    format : of the table of strategies; for native binary records that whose strategies they have
+    format : of native binary records that whose strategies they have
     file : its name
     title : for tables and pictures
+    options : of the writer
     """
 
     format: str
     file: str
     title: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def written(self) -> str:
+        """Its row of the table of strategies."""
+        return format_named(self.format).written_kind(self.options)
 
 
 KINDS: Mapping[str, RecordKind] = {
@@ -40,7 +49,9 @@ KINDS: Mapping[str, RecordKind] = {
     "trr": RecordKind("TRR", "configuration.trr", "TRR"),
     "xtc": RecordKind("XTC", "configuration.xtc", "XTC (positions)"),
     "h5md": RecordKind("H5MD", "configuration.h5md", "H5MD"),
-    "h5md-contiguous": RecordKind(CONTIGUOUS_H5MD, "contiguous.h5md", "H5MD, layout contiguous"),
+    "h5md-contiguous": RecordKind(
+        "H5MD", "contiguous.h5md", "H5MD, layout contiguous", {"layout": "contiguous", "n_frames": 1}
+    ),
 }
 RECORDS = ("ascii", "binary")
 FORMATS = tuple(name for name in KINDS if name not in RECORDS)
@@ -176,7 +187,7 @@ class WriteDesign:
         """
         for records, ranks in product(self.records, self.ranks):
             for strategy in self._strategies_of(records):
-                if strategy not in strategies_of(KINDS[records].format):
+                if strategy not in strategies_of(KINDS[records].written):
                     yield WriteSetting(records, strategy, ranks)
                     continue
                 for values in product(*self.hints.values()):
@@ -186,7 +197,7 @@ class WriteDesign:
         if not self.asks_for_all:
             # these libraries write NetCDF, and nothing else can be meant
             return tuple(one for one in self.strategies if one not in _OF_NETCDF or records == "netcdf")
-        known = strategies_of(KINDS[records].format)
+        known = strategies_of(KINDS[records].written)
         libraries: tuple[str, ...] = () if records != "netcdf" else _OF_NETCDF if self.peers else (NETCDF_LIBRARY,)
         # one frame: to gather it whole is the way of formats whose atoms have no places
         found = tuple(one for one in known if one != "gather" or "direct" not in known)

@@ -119,11 +119,11 @@ class _Driver:
 
     def _verifies(self, setting: WriteSetting) -> bool:
         """Whether ranks read back what others wrote: with strategies that can, where it is asked for."""
-        return self.design.verify and setting.strategy in verifying(KINDS[setting.records].format)
+        return self.design.verify and setting.strategy in verifying(KINDS[setting.records].written)
 
     def _refusal(self, setting: WriteSetting, scratch: Path) -> str:
         """Why a run would be in vain; "" where it may be tried."""
-        format = KINDS[setting.records].format
+        format = KINDS[setting.records].written
         if setting.strategy not in (*WITHOUT_ATOMS, NETCDF_LIBRARY, PNETCDF, *strategies_of(format)):
             return f"{format} has no strategy {setting.strategy!r} with atoms over ranks"
         needed = int(_ROOM * _ATOM_BYTES[setting.records] * self.checks.system.n_atoms)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from kinema.base.errors import ArgumentError, Error, RewoundError
 from kinema.base.notes import emit
 from kinema.cache.waiting import Watch
+from kinema.formats.all_formats import format_named
 from kinema.model.frame import Block, Frame
 from kinema.trajectory.following.awaited_files import TROUBLE, Status, is_of_beginning, status_of
 from kinema.trajectory.following.end import Until
@@ -397,10 +398,11 @@ class Following:
 
     def _note_on_writer(self) -> None:
         part = self._trajectory.parts[0]
-        if part.format == "H5MD" and not any(name in part.variant.lower() for name in ("kinema", "gromacs")):
+        known = format_named(part.format).writers_that_commit
+        if known and not any(name in part.variant.lower() for name in known):
             self._note(
-                f"{part.path}: H5MD of a writer that is not known ({part.variant}): its frames are taken as whole when "
-                "they are counted, their chunks are in the file and their last atoms are not at the origin"
+                f"{part.path}: {part.format} of a writer that is not known ({part.variant}): its frames are taken as "
+                "whole when they are counted, their chunks are in the file and their last atoms are not at the origin"
             )
 
 

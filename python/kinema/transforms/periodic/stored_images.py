@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from kinema import _core
 from kinema.base.errors import ArgumentError, CorruptFileError
 from kinema.base.notes import emit
-from kinema.formats.external.frames import EXTERNAL, names_of, reader_class
+from kinema.formats.all_formats import format_named
+from kinema.formats.external.frames import names_of, reader_class
 from kinema.formats.external.reading import Describer, ExternalOptions
 from kinema.model.snapshot import fresh_recipe
 
@@ -36,7 +37,7 @@ def reads_images(trajectory: Trajectory) -> bool:
     """Whether positions are unwrapped by images when they are read."""
     if trajectory.hdf5 is not None:
         return trajectory.hdf5.unwrap
-    return trajectory.format == EXTERNAL and _unwraps(_external_options(trajectory))
+    return format_named(trajectory.format).through_mdanalysis and _unwraps(_external_options(trajectory))
 
 
 def unwrapped_by_images(trajectory: Trajectory) -> Trajectory | None:
@@ -50,7 +51,7 @@ def unwrapped_by_images(trajectory: Trajectory) -> Trajectory | None:
     if hdf5 is not None:
         hdf5 = replace(hdf5, unwrap=True)
         recipe["describe"] = _with_options(recipe["describe"], hdf5)
-    elif trajectory.format == EXTERNAL:
+    elif format_named(trajectory.format).through_mdanalysis:
         options = _reading_images(path, _external_options(trajectory))
         if options is None:
             return None

@@ -1,0 +1,30 @@
+"""DCD as a format."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kinema.formats.dcd.head import DcdHead
+from kinema.formats.format import FIXED, Format, Strategies
+
+__all__ = ["Dcd"]
+
+
+class Dcd(Format):
+    """DCD."""
+
+    name = "DCD"
+    evenly_timed = True
+    markers = True
+    exact_copy = ("positions",)
+    mdanalysis_order = "afc"
+    spliced = True
+    strategies = {"DCD": Strategies(atoms=(*FIXED, "gather"), frames=FIXED)}
+
+    def usual_fields(self, given: Sequence[str]) -> tuple[str, ...]:
+        """As `Format`: a file has one field."""
+        return tuple(given[:1])
+
+    def head_of(self, path: str) -> DcdHead:
+        """As `Format`."""
+        return DcdHead.of(path)

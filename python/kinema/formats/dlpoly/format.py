@@ -1,0 +1,72 @@
+"""HISTORY and CONFIG of DL_POLY as formats."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kinema.formats.dlpoly.atoms import DlpolyAtoms
+from kinema.formats.dlpoly.head import HistoryHead
+from kinema.formats.format import FIXED, Format, Strategies, leading_fields
+
+__all__ = ["Config", "History"]
+
+
+class _Dlpoly(Format):
+    """What both have in common: text with a record an atom, and a line of values for each vector."""
+
+    labelled_records = True
+
+    def usual_fields(self, given: Sequence[str]) -> tuple[str, ...]:
+        """As `Format`: forces only beside velocities, and these beside positions."""
+        return leading_fields(given)
+
+    def own_atoms(self, path: str, n_atoms: int) -> DlpolyAtoms:
+        """As `Format`."""
+        return DlpolyAtoms(path, n_atoms)
+
+
+class History(_Dlpoly):
+    """DL_POLY HISTORY."""
+
+    name = "DL_POLY HISTORY"
+    spliced = True
+    strategies = {"DL_POLY HISTORY": Strategies(atoms=(*FIXED, "gather"), frames=FIXED)}
+    remarks = """\
+Positions are given as they are in the file: the origin is the centre of the cell. Forces are in Da angstrom/ps^2
+there, 100 of which are a kJ/(mol angstrom). Atoms are in the order of their indices, which are 1 to the number of
+atoms in each frame, in whatever order a frame has its records. Frames count that the second record counts and that
+are whole; where it counts none, all that are whole. imcon 0 is no cell. Of imcon 4, 5 and 7 (truncated octahedron,
+rhombic dodecahedron, hexagonal prism) the vectors of the file are given, which are not the lattice, and a note says
+so; of imcon 6 (slab) z is open, and a note says so. Names, masses and charges are those of the first frame. Read
+are files with records of 72 characters (keytrj 0, 1, 2), and compressed ones of 34 (keytrj 3), with ends of lines of
+Unix and of Windows; files are found by their content, whatever their name. The line `timestep` of frames is read in the
+columns of DL_POLY_4, in those of DL_POLY_3 and early DL_POLY_4 (a8,4i10,2f12.6), or else as words, as the first frame
+has it. Written, continued and copied record by record are those of 72 characters with the columns of DL_POLY_4.
+
+Files with records of any width are read as well, as DL_POLY 2 and DL_POLY Classic write them and editors leave
+others: their frames are found by a scan, whose index is stored. Which lines of a cell and of vectors there are is
+seen in the first frame; where keytrj or imcon say otherwise, a note names it. The time is that of the frame's head,
+or step times time step. Where indices of a frame are not distinct or missing, the file's order counts. Frames of
+another number of atoms, keytrj or with and without a cell in one file are refused by number and byte. Such files are
+not continued, and not copied record by record.
+
+Unformatted files of DL_POLY 2 and Classic (Fortran records of float64, as in the manual of DL_POLY_2) are read as well,
+of either byte order, with lengths of records in 4 or 8 bytes, to the last bit with `dtype="float64"`. Frames are
+computed from the size; the head of each is read for its step, and step times time step is the time. A frame with
+another number of atoms, keytrj or imcon is refused by number and byte. They are not written, continued or copied."""
+
+    def head_of(self, path: str) -> HistoryHead:
+        """As `Format`."""
+        return HistoryHead.of(path)
+
+
+class Config(_Dlpoly):
+    """DL_POLY CONFIG, REVCON and CFGMIN: one frame."""
+
+    name = "DL_POLY CONFIG"
+    strategies = {"DL_POLY CONFIG": Strategies(atoms=(*FIXED, "gather"), frames=FIXED)}
+    remarks = """\
+As HISTORY, with one frame: levcfg 0, 1, 2. Records of 72 characters are read as columns, others as words, numbers
+with D or E. Where all atoms have an index, and no two the same, they are in the order of these, as MDAnalysis gives
+them; else in that of the file. Step and time are there where the second record has six numbers, as DL_POLY_4 writes
+it."""

@@ -1,0 +1,129 @@
+"""`Format`: all that Kinema knows of a file format, beside what the core does with its bytes.
+
+Each folder beside this module has the one of its format. Nothing outside of `kinema.formats` compares names of
+formats: what differs between them is an attribute or a method here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal, NamedTuple
+
+from kinema.formats.splice import FileHead
+from kinema.model.frame import VECTOR_FIELDS
+
+__all__ = ["FIXED", "Axis", "Format", "Strategies", "leading_fields"]
+
+Axis = Literal["atoms", "frames"]
+FIXED = ("direct", "serial", "mpiio", "mpiio-collective")
+"""Strategies of files whose bytes have places that are known before they are written."""
+
+
+class Strategies(NamedTuple):
+    """Strategies by which many workers write one file; the first of each is what "auto" stands for."""
+
+    atoms: tuple[str, ...] = ()
+    frames: tuple[str, ...] = ()
+
+
+class Format:
+    """A file format. What follows is true of a format that says nothing else."""
+
+    name: ClassVar[str] = ""
+    """As in the registry of the core, in errors and in `format=`."""
+
+    remarks: ClassVar[str] = ""
+    """What a user must know of how it is read, for docs/formats.md."""
+
+    # -- what a file holds ----------------------------------------------------------------------------------------
+
+    through_mdanalysis: ClassVar[bool] = False
+    """Whether MDAnalysis reads it, frame by frame."""
+
+    chunked: ClassVar[bool] = False
+    """Whether frames lie in chunks of HDF5 data sets, which `layout_of` judges and `repack` changes."""
+
+    packed: ClassVar[bool] = False
+    """Whether a frame is read whole, whatever atoms of it are wanted; numbers that are not finite have no place."""
+
+    evenly_timed: ClassVar[bool] = False
+    """Whether a first step, a stride and a time step in the header say the times of all frames."""
+
+    wide_records: ClassVar[bool] = False
+    """Whether the numbers of a record are float32 or float64, as `dtype=` says."""
+
+    fields_of_each_frame: ClassVar[bool] = False
+    """Whether one frame may have fields that another lacks."""
+
+    observables: ClassVar[bool] = False
+    """Whether it has series of the user's own beside the frames."""
+
+    labelled_records: ClassVar[bool] = False
+    """Whether the record of each atom says which atom it is, and what it is called."""
+
+    rising_steps: ClassVar[bool] = False
+    """Whether a step must be greater than the one before."""
+
+    markers: ClassVar[bool] = False
+    """Whether a mark behind the last frame can say that another is being written."""
+
+    indexed: ClassVar[bool] = False
+    """Whether frames are found by a scan, whose index is stored."""
+
+    exact_copy: ClassVar[tuple[str, ...]] = ()
+    """Fields of which a copy, with no other field beside them, has the bits of its source."""
+
+    writers_that_commit: ClassVar[tuple[str, ...]] = ()
+    """Programs whose files say which frames are whole while they grow, by words in `variant`; () if all do."""
+
+    mdanalysis_order: ClassVar[str] = "fac"
+    """The order of axes that MDAnalysis' reader gives series in, if nobody says another."""
+
+    written_fields: ClassVar[tuple[str, ...]] = VECTOR_FIELDS
+    """What a file that is written can hold."""
+
+    written_through_mdanalysis: ClassVar[bool] = False
+    """Whether MDAnalysis' writers write it, frame by frame, as text."""
+
+    conventions: ClassVar[bool] = False
+    """Whether a convention, which `convention=` names, says its units and names."""
+
+    reading_options: ClassVar[tuple[str, ...]] = ()
+    """Options of `kinema.open` that it has beyond those of all formats."""
+
+    # -- writing --------------------------------------------------------------------------------------------------
+
+    strategies: ClassVar[Mapping[str, Strategies]] = {}
+    """How many workers write one file, by what is written: the format's name, or a variant of it."""
+
+    def usual_fields(self, given: Sequence[str]) -> tuple[str, ...]:
+        """The fields that a file holds whose first frame has these, if nobody says which."""
+        return tuple(given)
+
+    def written_kind(self, options: Mapping[str, Any], *, by_library: bool = False) -> str:
+        """The key of `strategies` for a file with these options, or one that is written through a library."""
+        return self.name
+
+    def written_precision(self, path: str, n_atoms: int) -> float | None:
+        """The precision that a file which is extended keeps, in numbers to a nm; None if it has none."""
+        return None
+
+    # -- atoms, and frames as bytes -------------------------------------------------------------------------------
+
+    def own_atoms(self, path: str, n_atoms: int) -> Any:
+        """A source of a `Topology`, which the file itself is; None if it says nothing of its atoms, or for HDF5 files,
+        whose options decide."""
+        return None
+
+    spliced: ClassVar[bool] = False
+    """Whether files can be made of whole frames of others, copied byte for byte: split, join, salvage."""
+
+    def head_of(self, path: str) -> FileHead:
+        """What stands before the frames of a file; errors of files whose frames cannot be copied."""
+        return FileHead(path)
+
+
+def leading_fields(given: Sequence[str]) -> tuple[str, ...]:
+    """Those that make a beginning of positions, velocities, forces, else the first."""
+    levels = tuple(name for name, expected in zip(given, VECTOR_FIELDS, strict=False) if name == expected)
+    return levels or tuple(given[:1])

@@ -1,0 +1,40 @@
+"""H5MD as a format."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kinema.formats.format import FIXED, Format, Strategies
+
+__all__ = ["H5md"]
+
+_CONTIGUOUS = "H5MD (contiguous)"
+
+
+class H5md(Format):
+    """H5MD."""
+
+    name = "H5MD"
+    chunked = True
+    reading_options = ("particles", "dataset", "unwrap", "root", "absent_particles", "external")
+    observables = True
+    rising_steps = True
+    writers_that_commit = ("kinema", "gromacs")
+    strategies = {
+        "H5MD": Strategies(
+            atoms=("gather", "serial", "mpiio", "mpiio-collective", "subfiles"), frames=("gather", "serial", "subfiles")
+        ),
+        # values have fixed places there
+        _CONTIGUOUS: Strategies(atoms=FIXED),
+    }
+    remarks = """\
+Elements are joined by `step`. Without `step`, edges of the box, ids, images and charges are read row by row if they
+are as many as the positions, and a note says so; edges that have the shape of one box are those of all frames. A `step`
+of 0 is no interval between rows: there are no steps then. A file without the group `h5md` is read if it has particles
+groups. What makes no sense beside the positions does not keep them from being read: velocities, forces, times and ids
+are left out, with a note that says why, and a cell is not known, so that whatever needs it is an error."""
+
+    def written_kind(self, options: Mapping[str, Any], *, by_library: bool = False) -> str:
+        """As `Format`."""
+        return _CONTIGUOUS if options.get("layout") == "contiguous" else self.name

@@ -1,0 +1,66 @@
+"""The header of NetCDF files that are made of whole frames of others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Self
+
+from kinema import _core
+from kinema.base.errors import ArgumentError, TruncatedFileError, UnsupportedFormatError
+from kinema.base.input_files import is_hdf5
+from kinema.formats.splice import FileHead
+
+__all__ = ["NetcdfHead"]
+
+# where the number of records stands in a NetCDF header
+_COUNT_AT = 4
+
+
+@dataclass(frozen=True)
+class NetcdfHead(FileHead):
+    """The header of an AMBER NetCDF file, as the core parses it: `facts`."""
+
+    facts: _core.NetcdfHeader
+
+    @classmethod
+    def of(cls, path: str) -> NetcdfHead:
+        """The header of a file; errors as of `_core.netcdf_header`, and for NetCDF-4 files."""
+        if is_hdf5(path):
+            raise UnsupportedFormatError(
+                f"{path}: NetCDF-4 stores frames in chunks of HDF5, and is not cut or joined byte for byte; convert it",
+                path=path,
+                format="NetCDF",
+            )
+        return cls(path, _core.netcdf_header(path))
+
+    def of_frames(self, first_step: Callable[[], int], n_frames: int) -> bytes:
+        """As `FileHead`: UnsupportedFormatError for restarts, and for frames that may end within their padding."""
+        if self.facts["stride"] != self.facts["frame_bytes"]:
+            what = "one frame that is no record" if self.facts["stride"] == 0 else "frames that end in padding"
+            raise UnsupportedFormatError(
+                f"{self.path}: NetCDF with {what}, cannot be cut or joined; convert it", path=self.path, format="NetCDF"
+            )
+        if len(self.facts["data"]) < self.facts["first_frame"]:
+            raise TruncatedFileError(
+                f"{self.path}: NetCDF: ended at byte {len(self.facts['data'])}, before its first frame, expected "
+                f"{self.facts['first_frame']}",
+                path=self.path,
+                format="NetCDF",
+            )
+        width = self.facts["count_bytes"]
+        if n_frames >= 1 << (8 * width - 1):
+            raise ArgumentError(f"{self.path}: {n_frames} is beyond what its NetCDF header holds", path=self.path)
+        result = bytearray(self.facts["data"])
+        result[_COUNT_AT : _COUNT_AT + width] = n_frames.to_bytes(width, "big")
+        return bytes(result)
+
+    def check_next(self, first: Self, n_frames: int) -> None:
+        """As `FileHead`."""
+        if self.of_frames(lambda: 0, n_frames) != first.of_frames(lambda: 0, n_frames):
+            raise ArgumentError(
+                f"{self.path}: its header differs from that of {first.path} (title, program, variables, units), so "
+                "that their frames cannot be copied into one file; convert writes one of both",
+                path=self.path,
+                format="NetCDF",
+            )

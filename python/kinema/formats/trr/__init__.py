@@ -1,0 +1,1 @@
+"""GROMACS TRR: positions, velocities and forces, as each frame has them."""

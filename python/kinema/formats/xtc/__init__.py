@@ -1,0 +1,1 @@
+"""GROMACS XTC: positions packed to a precision."""

@@ -1,0 +1,37 @@
+"""XTC as a format."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+from kinema.formats.format import FIXED, Format, Strategies
+
+__all__ = ["Xtc"]
+
+# a system of so few atoms is stored as floats, without a precision
+_PLAIN_ATOMS, _PRECISION_AT = 9, 56
+
+
+class Xtc(Format):
+    """GROMACS XTC."""
+
+    name = "XTC"
+    packed = True
+    indexed = True
+    markers = True
+    spliced = True
+    # records of other sizes follow each other: their places are an exclusive scan of the sizes in a window
+    strategies = {"XTC": Strategies(atoms=("gather", "serial"), frames=FIXED)}
+
+    def usual_fields(self, given: Sequence[str]) -> tuple[str, ...]:
+        """As `Format`: positions."""
+        return tuple(given[:1])
+
+    def written_precision(self, path: str, n_atoms: int) -> float | None:
+        """As `Format`: that of the first frame."""
+        if n_atoms <= _PLAIN_ATOMS:
+            return None
+        with open(path, "rb") as file:
+            (precision,) = struct.unpack_from(">f", file.read(1 << 8), _PRECISION_AT)
+        return float(precision)
