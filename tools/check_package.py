@@ -1,7 +1,8 @@
 """Checks what import-linter does not see of the package `kinema`; the order of its folders stands in pyproject.toml.
 
 Names of modules in strings that `import_module` may get, imports from the facade `kinema`, comparisons with names of
-formats, class names, and sizes of folders. Imports inside functions count as those at the top do. Tests and benchmarks are not checked.
+formats, class names, and sizes of folders. Imports inside functions count as those at the top do. Tests and benchmarks
+are not checked.
 """
 
 import ast
