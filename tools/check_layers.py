@@ -12,8 +12,9 @@ from pathlib import Path
 
 CRATES: dict[str, set[str]] = {
     "kinema-core": set(),
+    "kinema-net": {"kinema-core"},
     "kinema-analysis": {"kinema-core"},
-    "kinema-python": {"kinema-core", "kinema-analysis"},
+    "kinema-python": {"kinema-core", "kinema-net", "kinema-analysis"},
 }
 
 # What every module of the core may use.
@@ -34,7 +35,6 @@ CORE_MODULES: dict[str, set[str]] = {
     "reduce": set(),
     "trajectory": {"clock", "source", "index", "format", "reduce"},
     "plan": {"format", "index", "reduce", "trajectory"},
-    "peer": {"source", "pipeline"},
     # rows of archives are those of HDF5 data sets, without a format between
     "pipeline": {"clock", "container", "format", "index", "plan", "reduce", "sink", "source", "trajectory"},
 }

@@ -3,7 +3,6 @@
 //! There is no cursor, so one handle serves all threads. Frames are unknown here.
 
 mod ahead;
-pub mod cache;
 mod content;
 mod file;
 mod memory;
