@@ -24,6 +24,7 @@ OTHER: dict[str, tuple[str, ...]] = {
 }
 CRATES: dict[str, tuple[str, ...]] = {
     "kinema-core": ("formats", "writing", "cache"),
+    "kinema-net": ("cache",),
     "kinema-analysis": ("analysis", "transforms"),
     "kinema-python": ("formats", "analysis"),
 }

@@ -1,4 +1,4 @@
-"""Checks that dependencies of the Rust half point one way: between crates, and between modules of the core.
+"""Checks that dependencies of the Rust half point one way: between crates, and between modules of the core and of net.
 
 It does not look at tests, benches or examples: these may use whatever they like.
 The tables below are the architecture; a module without a row is an error: a new one is placed on purpose.
@@ -12,8 +12,9 @@ from pathlib import Path
 
 CRATES: dict[str, set[str]] = {
     "kinema-core": set(),
+    "kinema-net": {"kinema-core"},
     "kinema-analysis": {"kinema-core"},
-    "kinema-python": {"kinema-core", "kinema-analysis"},
+    "kinema-python": {"kinema-core", "kinema-net", "kinema-analysis"},
 }
 
 # What every module of the core may use.
@@ -34,9 +35,14 @@ CORE_MODULES: dict[str, set[str]] = {
     "reduce": set(),
     "trajectory": {"clock", "source", "index", "format", "reduce"},
     "plan": {"format", "index", "reduce", "trajectory"},
-    "peer": {"source", "pipeline"},
     # rows of archives are those of HDF5 data sets, without a format between
     "pipeline": {"clock", "container", "format", "index", "plan", "reduce", "sink", "source", "trajectory"},
+}
+
+# The modules of kinema-net.
+NET_MODULES: dict[str, set[str]] = {
+    "cache": set(),
+    "peer": {"cache"},
 }
 
 # What formats have in common, among their folders.
@@ -110,25 +116,25 @@ def check_crates(root: Path) -> Iterator[str]:
             yield f"{manifest.relative_to(root)}: {name} may not depend on {crate}"
 
 
-def check_core(root: Path) -> Iterator[str]:
-    """Modules of kinema-core, and formats that know each other."""
-    source = root / "crates/kinema-core/src"
+def check_modules(root: Path, crate: str, modules: dict[str, set[str]], common: set[str]) -> Iterator[str]:
+    """Modules of a crate, and formats that know each other."""
+    source = root / "crates" / crate / "src"
+    siblings = {path.stem for path in (source / "format").glob("*")} - {"mod"} - SHARED_BY_FORMATS
     for file in sorted(source.rglob("*.rs")):
         parts = list(file.relative_to(source).with_suffix("").parts)
         if parts == ["lib"] or parts[-1] == "tests" or file.stem.endswith("_tests"):
             continue
         module = parts[:-1] if parts[-1] == "mod" else parts
         place = file.relative_to(root)
-        if module[0] not in CORE_MODULES:
+        if module[0] not in modules:
             yield f"{place}: module {module[0]} has no row in tools/check_layers.py"
             continue
-        allowed = CORE_MODULES[module[0]] | CORE_COMMON | {module[0]}
-        siblings = {path.stem for path in (source / "format").iterdir()} - {"mod"} - SHARED_BY_FORMATS
+        allowed = modules[module[0]] | common | {module[0]}
         for path in rust_paths(file.read_text()):
             target = absolute(path, module)
             if not target:
                 continue
-            if target[0] in CORE_MODULES and target[0] not in allowed:
+            if target[0] in modules and target[0] not in allowed:
                 yield f"{place}: {module[0]} may not use {target[0]}"
             if module[0] == target[0] == "format" and len(module) > 1 and len(target) > 1:
                 other = target[1]
@@ -138,7 +144,11 @@ def check_core(root: Path) -> Iterator[str]:
 
 def check(root: Path) -> list[str]:
     """All wrong dependencies of the project in `root`, one line each."""
-    return [*check_crates(root), *check_core(root)]
+    return [
+        *check_crates(root),
+        *check_modules(root, "kinema-core", CORE_MODULES, CORE_COMMON),
+        *check_modules(root, "kinema-net", NET_MODULES, set()),
+    ]
 
 
 if __name__ == "__main__":

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 
 use aegis::aegis128x2::Aegis128X2;
 use hmac::{Hmac, KeyInit, Mac};
-use kinema_core::peer::{Client, Key, Limits, NodeContent, Patience, PublishedFiles, Serve, Server};
 use kinema_core::source::{Extent, MemorySource, Source};
 use kinema_core::{ErrorKind, Result};
+use kinema_net::peer::{Client, Key, Limits, NodeContent, Patience, PublishedFiles, Serve, Server};
 use sha2::Sha256;
 
 const KEY: [u8; 32] = [7; 32];

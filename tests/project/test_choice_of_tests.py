@@ -19,6 +19,7 @@ THERE = {"analysis", "cache", "cli", "execution", "formats", "library", "project
         ("python/kinema/runners/scheduler.py", ["execution", "library", "runners"]),
         ("python/kinema/base/input_files.py", ["library"]),
         ("crates/kinema-analysis/src/rmsd.rs", ["analysis", "library", "transforms"]),
+        ("crates/kinema-net/src/cache/fetch.rs", ["cache", "library"]),
         ("tests/formats/h5md/test_format.py", ["formats"]),
         ("tests/conftest.py", sorted(THERE)),
         ("docs/testing.md", ["project"]),

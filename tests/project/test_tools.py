@@ -81,6 +81,28 @@ def test_a_wrong_dependency_of_the_core_is_reported(tmp_path: Path) -> None:
     ]
 
 
+def test_a_wrong_dependency_of_the_cache_is_reported(tmp_path: Path) -> None:
+    source = tmp_path / "crates/kinema-net/src"
+    for folder in ("cache", "peer", "other"):
+        (source / folder).mkdir(parents=True)
+    (source / "cache/fetch.rs").write_text("use crate::peer::Client;\nuse super::block::Block;\n")
+    (source / "peer/blocks.rs").write_text("use crate::cache::Nodes;\n")
+    (source / "other/mod.rs").touch()
+    assert tool("check_layers").check(tmp_path) == [
+        "crates/kinema-net/src/cache/fetch.rs: cache may not use peer",
+        "crates/kinema-net/src/other/mod.rs: module other has no row in tools/check_layers.py",
+    ]
+
+
+def test_the_core_may_not_depend_on_another_crate(tmp_path: Path) -> None:
+    core = tmp_path / "crates/kinema-core"
+    core.mkdir(parents=True)
+    (core / "Cargo.toml").write_text('[package]\nname = "kinema-core"\n[dependencies]\nkinema-net.workspace = true\n')
+    assert tool("check_layers").check(tmp_path) == [
+        "crates/kinema-core/Cargo.toml: kinema-core may not depend on kinema-net"
+    ]
+
+
 def package(folder: Path, modules: dict[str, str]) -> Path:
     """A project with these modules of the package; `a/b` is kinema.a.b."""
     for name, text in modules.items():

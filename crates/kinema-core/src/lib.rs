@@ -10,7 +10,6 @@ pub mod format;
 pub mod frame;
 pub mod index;
 pub mod named;
-pub mod peer;
 pub mod pipeline;
 pub mod plan;
 pub mod reduce;

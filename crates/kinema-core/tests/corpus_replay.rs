@@ -10,8 +10,6 @@ mod files;
 mod hdf5_chunks;
 #[path = "../../../fuzz/src/hdf5_filters.rs"]
 mod hdf5_filters;
-#[path = "../../../fuzz/src/peers.rs"]
-mod peers;
 #[path = "../../../fuzz/src/records.rs"]
 mod records;
 #[path = "../../../fuzz/src/replay.rs"]
@@ -156,9 +154,4 @@ fn append() {
 #[test]
 fn snapshot() {
     replay::inputs("snapshot", snapshot::restore);
-}
-
-#[test]
-fn peers() {
-    replay::inputs("peers", peers::speak);
 }

@@ -1,7 +1,7 @@
 //! Blocks that the nodes of a job give each other by a transfer that is written in Python.
 
-use kinema_core::source::cache::{Answer, Nodes, StoredBlock, WantedBlock};
 use kinema_core::{Error, ErrorKind, Result};
+use kinema_net::cache::{Answer, Nodes, StoredBlock, WantedBlock};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 

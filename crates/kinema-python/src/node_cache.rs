@@ -7,11 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kinema_core::error::catch_panics;
 use kinema_core::named::Named;
-use kinema_core::peer::{BlockNodes, Key, Node};
-use kinema_core::source::cache::{
-    CacheOptions, Counts, NodeCache, Nodes, Prefetch, Verify, counts_of_process, take_troubles,
-};
 use kinema_core::source::{Extent, FileStatus, OpenSource, Source, Unchanged};
+use kinema_net::cache::{CacheOptions, Counts, NodeCache, Nodes, Prefetch, Verify, counts_of_process, take_troubles};
+use kinema_net::peer::{BlockNodes, Key, Node};
 use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use kinema_core::peer::{self, Client, Key, Limits, NodeContent, Patience, PublishedFiles, Server};
 use kinema_core::source::FileSource;
-use kinema_core::source::cache::check_folder;
+use kinema_net::cache::check_folder;
+use kinema_net::peer::{self, Client, Key, Limits, NodeContent, Patience, PublishedFiles, Server};
 use pyo3::prelude::*;
 
 use crate::errors::{invalid, to_python};

@@ -8,7 +8,7 @@ use super::Source;
 use crate::error::Result;
 
 /// Places at which content is sampled, unless somebody wants more.
-pub(crate) const CONTENT_PLACES: u64 = 16;
+pub const CONTENT_PLACES: u64 = 16;
 /// Bytes hashed at each end.
 const END_BYTES: u64 = 64 * 1024;
 /// Bytes of a piece of content: what the operating system reads at least.
@@ -17,7 +17,10 @@ pub(crate) const PIECE_BYTES: u64 = 4096;
 const BLOCK_BYTES: u64 = 1 << 20;
 
 /// xxh3 of the first and the last 64 KiB of the first `size` bytes, and of the pieces.
-pub(crate) fn sampled_content(source: &dyn Source, size: u64, places: u64) -> Result<[u64; 3]> {
+///
+/// # Errors
+/// Those of [`Source::read_exact_at`].
+pub fn sampled_content(source: &dyn Source, size: u64, places: u64) -> Result<[u64; 3]> {
     let end = size.min(END_BYTES);
     let mut bytes = vec![0; end as usize];
     source.read_exact_at(0, &mut bytes)?;
@@ -30,7 +33,7 @@ pub(crate) fn sampled_content(source: &dyn Source, size: u64, places: u64) -> Re
 }
 
 /// Bytes that [`sampled_content`] reads.
-pub(crate) fn sampled_bytes(size: u64, places: u64) -> u64 {
+pub fn sampled_bytes(size: u64, places: u64) -> u64 {
     2 * size.min(END_BYTES) + size.min(places.saturating_mul(PIECE_BYTES))
 }
 

@@ -135,8 +135,8 @@ impl FileSource {
         system_call(activity, &self.path, (offset, len), call)
     }
 
-    /// The open file.
-    pub(super) fn file(&self) -> &File {
+    /// The open file, for its metadata and for what is set on it.
+    pub fn file(&self) -> &File {
         &self.file
     }
 

@@ -3,7 +3,6 @@
 //! There is no cursor, so one handle serves all threads. Frames are unknown here.
 
 mod ahead;
-pub mod cache;
 mod content;
 mod file;
 mod memory;
@@ -17,13 +16,15 @@ mod throttled;
 mod unchanged;
 
 pub use ahead::ReadList;
-pub(crate) use content::{CONTENT_PLACES, PIECE_BYTES, sampled_bytes, sampled_content};
+pub(crate) use content::PIECE_BYTES;
+pub use content::{CONTENT_PLACES, sampled_bytes, sampled_content};
 pub use file::{FileSource, open_regular, read_regular};
 pub use memory::MemorySource;
 pub use multi::MultiFileSource;
 pub use open::{Files, OpenSource};
-pub use pool::FilePool;
+pub use pool::{FilePool, locked};
 pub use recording::ReadLog;
+pub use shared_number::SharedNumber;
 pub use status::{Attributes, Change, FileStatus};
 pub use throttled::{Throttle, Throttled};
 pub use unchanged::{Unchanged, UnchangedFiles, changed};

@@ -13,7 +13,7 @@ const BYTES: usize = size_of::<u64>();
 
 /// A number in a file that is never cut. Forked children share it too.
 #[derive(Debug)]
-pub(super) struct SharedNumber(NonNull<AtomicU64>);
+pub struct SharedNumber(NonNull<AtomicU64>);
 
 // SAFETY: the mapping is shared memory that is reached as an atomic number only
 unsafe impl Send for SharedNumber {}
@@ -21,8 +21,11 @@ unsafe impl Send for SharedNumber {}
 unsafe impl Sync for SharedNumber {}
 
 impl SharedNumber {
-    /// The number of a file; 0 in a new one.
-    pub(super) fn open(path: &Path) -> Result<Self> {
+    /// Maps the number in a file, which is made if there is none; 0 in a new one.
+    ///
+    /// # Errors
+    /// The operating system's error; a symbolic link is refused.
+    pub fn open(path: &Path) -> Result<Self> {
         let failed = |error: std::io::Error| Error::io("cannot map the file", &error).at_path(path);
         let file = OpenOptions::new()
             .read(true)
@@ -52,21 +55,23 @@ impl SharedNumber {
         unsafe { self.0.as_ref() }
     }
 
-    pub(super) fn get(&self) -> u64 {
+    /// The number now.
+    pub fn get(&self) -> u64 {
         self.number().load(Ordering::Acquire)
     }
 
-    pub(super) fn set(&self, value: u64) {
+    /// Replaces the number.
+    pub fn set(&self, value: u64) {
         self.number().store(value, Ordering::Release);
     }
 
-    /// The greater one stays.
-    pub(super) fn raise(&self, value: u64) {
+    /// Raises the number to `value` if it is less.
+    pub fn raise(&self, value: u64) {
         self.number().fetch_max(value, Ordering::AcqRel);
     }
 
     /// Changes it by `change`, which may be called several times; returns what it has become.
-    pub(super) fn update(&self, mut change: impl FnMut(u64) -> u64) -> u64 {
+    pub fn update(&self, mut change: impl FnMut(u64) -> u64) -> u64 {
         let mut before = self.get();
         loop {
             let after = change(before);

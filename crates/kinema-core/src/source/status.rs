@@ -140,7 +140,7 @@ impl FileStatus {
     }
 
     /// Whether nothing was changed, as far as times say it: of changes within a tick of the clock they do not.
-    pub(super) fn is_equal(&self, now: &Self) -> bool {
+    pub fn is_equal(&self, now: &Self) -> bool {
         (self.inode, self.size, self.modified, self.changed) == (now.inode, now.size, now.modified, now.changed)
     }
 
