@@ -36,7 +36,8 @@ from ml_loading_loops import (
 )
 from ml_loading_picture import draw
 from ml_loading_processes import programs_of, storage_limit, system_calls, with_trainers
-from ml_loading_rows import HEADER, Row, drop_pages, for_all_files, measured, read_pages
+from ml_loading_rows import HEADER, Row, for_all_files, measured, read_pages
+from repeats import drop_pages
 
 STEP = 0.133
 SMALLER = "the same, 2,172 float64"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -116,13 +115,6 @@ def for_all_files(paths: list[Path], do: Callable[[Path], None]) -> None:
     for path in paths:
         for file in sorted(path.iterdir()) if path.is_dir() else [path]:
             do(file)
-
-
-def drop_pages(file: Path) -> None:
-    """Has the system forget what it holds of a file."""
-    with file.open("rb") as opened:
-        os.fdatasync(opened.fileno())
-        os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def read_pages(file: Path) -> None:

@@ -34,7 +34,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema.ml import Batch, Loader, Order, SampleDataset
-from ml_loading_rows import drop_pages, for_all_files, read_pages
+from ml_loading_rows import for_all_files, read_pages
+from repeats import drop_pages
 
 BATCH = 256
 WORKERS = 2

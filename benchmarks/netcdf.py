@@ -45,11 +45,12 @@ def netcdf(bench: Any) -> None:
             with collected():
                 kn.convert(str(source), path, verify=False, **options)
         if not beside:
-            found = bench.python("mdanalysis", path, atoms_file, min(frames, _PEER_FRAMES))
+            found = bench.python("mdanalysis", path, min(frames, _PEER_FRAMES), atoms=atoms_file)
             beside = found["frames"] / found["cpu"]
-            bench.record(case, kind, "mdanalysis", figure=beside, unit="frames/s")
-        rate = frames / bench.python("kinema", path, atoms_file, frames)["cpu"]
-        bench.record(case, kind, "kinema", figure=rate, unit="frames/s")
+            bench.record(case, kind, "mdanalysis", figure=beside, unit="frames/s", repeats=found["repeats"])
+        found = bench.python("kinema", path, frames, atoms=atoms_file)
+        rate = frames / found["cpu"]
+        bench.record(case, kind, "kinema", figure=rate, unit="frames/s", repeats=found["repeats"])
         if kind == "CDF-2":
             bench.record_beside_goal(case, kind, "kinema/mdanalysis", rate / beside, _BESIDE_MDANALYSIS)
 

@@ -1,6 +1,7 @@
 """`make bench`: Kinema and its peers on this machine, in one run; a table on the screen and JSON in results/.
 
-It asserts nothing: figures are told beside their goals. `--quick` takes fewer frames and tries.
+It asserts nothing: figures are told beside their goals. `--quick` takes fewer frames and tries. "8 runs" in a row: its
+figure is the mean of 8 runs in one process.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import datetime
 import functools
 import importlib.util
 import json
+import math
 import os
 import platform
 import re
@@ -46,6 +48,7 @@ from ml_convert import ml_convert
 from netcdf import netcdf
 from node_cache import node_cache
 from pipeline import pipeline
+from repeats import LEAST_SECONDS, timed
 from runners import runners
 from serial_io import plot, serial_io
 from start import start
@@ -68,7 +71,6 @@ class Bench:
         self.tries = 2 if quick else TRIES
         small, large = (9_800, 200) if quick else (98_000, 1_000)
         self.files: Files = make_files(folder / "files", small, large)
-        self.interpreter = sys.executable
         self.rows: list[dict[str, Any]] = []
 
     @functools.cached_property
@@ -80,14 +82,18 @@ class Bench:
         """The run with the least CPU time."""
         return min((run_json(command) for _ in range(self.tries)), key=lambda found: float(found["cpu"]))
 
-    def python(self, program: str, path: Path, atoms: Path | str, frames: int) -> dict[str, Any]:
-        """A program of peers.py."""
-        return self.best([sys.executable, str(HERE / "peers.py"), program, str(path), str(atoms), str(frames)])
+    def python(
+        self, program: str, path: Path, frames: int, *, atoms: Path | None = None, cold: bool = False
+    ) -> dict[str, Any]:
+        """A program of peers.py; if `cold`, one process and not the best of several."""
+        words = [sys.executable, str(HERE / "peers.py"), program, str(path), str(frames)]
+        words += [] if atoms is None else ["--atoms", str(atoms)]
+        return run_json([*words, "--cold"]) if cold else self.best(words)
 
-    def plain_read(self, path: Path, buffer: int) -> dict[str, Any]:
+    def plain_read(self, path: Path, frames: int, buffer: int) -> dict[str, Any]:
         """A positional read loop over the file, one thread."""
-        words = ["-m", "kinema.demo.measure", "plain-read", str(path), str(buffer), "1"]
-        return self.best([sys.executable, *words])
+        words = [sys.executable, str(HERE / "peers.py"), "plain-read", str(path), str(frames)]
+        return self.best([*words, "--buffer", str(buffer)])
 
     def record(self, case: str, kind: str, program: str, **figures: Any) -> None:
         """Keeps and prints one row."""
@@ -97,7 +103,8 @@ class Bench:
         said = f"{figure:>14,.3f}" if abs(figure) < 100 else f"{figure:>14,.0f}"
         more = "" if goal is None else f"   goal {goal:g}: {'reached' if figures['reached'] else 'not reached'}"
         ratio = f"  {figures['ratio']:8.2f} x mdanalysis" if "ratio" in figures else ""
-        print(f"{case:54} {kind:13} {program:24} {said} {unit}{ratio}{more}", flush=True)
+        runs = f"   {figures['repeats']} run{'s'[: figures['repeats'] - 1]}" if "repeats" in figures else ""
+        print(f"{case:54} {kind:13} {program:24} {said} {unit}{ratio}{more}{runs}", flush=True)
 
     def record_beside_goal(
         self, case: str, kind: str, program: str, figure: float, goal: Goal, unit: str = "ratio"
@@ -113,21 +120,21 @@ def rmsd_case(bench: Bench, case: RmsdCase) -> None:
     atoms = selected_atoms(case.atoms, n_atoms, bench.files.c_alpha)
     atoms_file = bench.folder / "atoms.npy"
     np.save(atoms_file, atoms)
-    rates: dict[str, float] = {}
+    measured: dict[str, dict[str, Any]] = {}
     for program in case.peers:
         count = min(frames, PEER_FRAMES["text" if case.format == "history" else case.system])
         found = _peer(bench, program, path, atoms, atoms_file, count)
         if found is not None:
-            rates[program] = found["frames"] / found["cpu"]
-    found = bench.python("kinema", path, atoms_file, frames)
-    rates["kinema"] = frames / found["cpu"]
+            measured[program] = found
+    measured["kinema"] = bench.python("kinema", path, frames, atoms=atoms_file)
     frame_bytes = path.stat().st_size / frames
-    read = bench.plain_read(path, max(1 << 16, int(frame_bytes) * max(1, int((1 << 19) // frame_bytes))))
-    rates["plain read"] = frames / read["cpu"]
+    buffer = max(1 << 16, int(frame_bytes) * max(1, int((1 << 19) // frame_bytes)))
+    measured["plain read"] = bench.plain_read(path, frames, buffer)
     if case.limit == "swapped read":
-        rates["swapped read"] = frames / bench.python("swapped-read", path, atoms_file, frames)["cpu"]
+        measured["swapped read"] = bench.python("swapped-read", path, frames)
+    rates = {program: found["frames"] / found["cpu"] for program, found in measured.items()}
     for program, rate in rates.items():
-        extra: dict[str, Any] = {}
+        extra: dict[str, Any] = {"repeats": measured[program]["repeats"]}
         if "mdanalysis" in rates:
             extra["ratio"] = rate / rates["mdanalysis"]
         if program == "kinema" and case.goal is not None and case.limit == "rate":
@@ -150,7 +157,7 @@ def _peer(
     if program == "cpptraj":
         return _cpptraj(bench, path, atoms, frames)
     try:
-        return bench.python(program, path, atoms_file, frames)
+        return bench.python(program, path, frames, atoms=atoms_file)
     except kn.InternalError as error:
         print(f"{program} is left out here: {error}")
         bench.rows.append({"case": path.name, "program": program, "failed": str(error)})
@@ -158,7 +165,7 @@ def _peer(
 
 
 def _cpptraj(bench: Bench, path: Path, atoms: np.ndarray, frames: int) -> dict[str, Any] | None:
-    """cpptraj on the 3341-atom system, whose topology there is; start-up is taken off by a run of one frame."""
+    """cpptraj on the 3341-atom system, whose topology there is; runs of one frame take off start-up and opening."""
     program = shutil.which("cpptraj")
     if program is None or bench.files.paths.get(("small", path.suffix[1:])) != path or path.suffix == ".h5md":
         return None
@@ -166,14 +173,17 @@ def _cpptraj(bench: Bench, path: Path, atoms: np.ndarray, frames: int) -> dict[s
 
     mask = "@" + ",".join(str(atom + 1) for atom in atoms)
 
-    def cpu(last: int) -> float:
-        script = f"parm {PSF}\ntrajin {path} 1 {last}\nrms first {mask} out {bench.folder / 'cpptraj.dat'}\nrun\n"
+    def cpu(last: int, repeats: int = 1) -> float:
+        inputs = f"trajin {path} 1 {last}\n" * repeats
+        script = f"parm {PSF}\n{inputs}rms first {mask} out {bench.folder / 'cpptraj.dat'}\nrun\n"
         before = os.times()
         subprocess.run([program], input=script, text=True, capture_output=True, check=True)
         after = os.times()
         return after.children_user + after.children_system - before.children_user - before.children_system
 
-    return {"frames": frames - 1, "cpu": min(cpu(frames) - cpu(1) for _ in range(bench.tries))}
+    repeats = math.ceil(LEAST_SECONDS / max(cpu(frames) - cpu(1), 0.01))
+    seconds = min(cpu(frames, repeats) - cpu(1, repeats) for _ in range(bench.tries))
+    return {"frames": frames - 1, "cpu": seconds / repeats, "repeats": repeats}
 
 
 def atom_checkpoints(bench: Bench) -> None:
@@ -181,27 +191,30 @@ def atom_checkpoints(bench: Bench) -> None:
     path, frames = bench.files.paths["large", "xtc"], bench.files.frames["large", "xtc"]
     atoms_file = bench.folder / "atoms.npy"
     trajectory = kn.open(path)
-    n_atoms, passes = trajectory.n_atoms, 1 if bench.quick else 3
-    began = time.process_time()
-    for _ in range(passes):
-        trajectory.store_atom_checkpoints(workers=1)
-    made = (time.process_time() - began) / passes / frames
-    bench.record(
-        "111,815 atoms, making atom checkpoints", "xtc", "kinema", figure=1e9 * made / n_atoms, unit="ns/atom CPU"
-    )
+    n_atoms = trajectory.n_atoms
+    # untimed: there is no making of a few
+    trajectory.store_atom_checkpoints(workers=1)
+    made = timed(lambda: trajectory.store_atom_checkpoints(workers=1))
+    figure, name = 1e9 * made["cpu"] / frames / n_atoms, "111,815 atoms, making atom checkpoints"
+    bench.record(name, "xtc", "kinema", figure=figure, unit="ns/atom CPU", repeats=made["repeats"])
     for case in RMSD_CASES:
         if (case.system, case.format) != ("large", "xtc"):
             continue
         np.save(atoms_file, selected_atoms(case.atoms, n_atoms, bench.files.c_alpha))
-        found = bench.python("kinema", path, atoms_file, frames)
-        plain = bench.python("kinema-plain", path, atoms_file, frames)
+        found = bench.python("kinema", path, frames, atoms=atoms_file)
+        plain = bench.python("kinema-plain", path, frames, atoms=atoms_file)
         for program, one in (("kinema", found), ("kinema without", plain)):
-            bench.record(f"{case.name}, atom checkpoints", "xtc", program, figure=frames / one["cpu"], unit="frames/s")
+            _record_rate(bench, f"{case.name}, atom checkpoints", "xtc", program, one)
         ratio, name = plain["cpu"] / found["cpu"], f"{case.name}, with/without atom checkpoints"
         if case.atoms in CHECKPOINT_GOALS:
             bench.record_beside_goal(name, "xtc", "kinema", ratio, CHECKPOINT_GOALS[case.atoms])
         else:
             bench.record(name, "xtc", "kinema", figure=ratio, unit="ratio")
+
+
+def _record_rate(bench: Bench, case: str, kind: str, program: str, found: dict[str, Any]) -> None:
+    rate = found["frames"] / found["cpu"]
+    bench.record(case, kind, program, figure=rate, unit="frames/s", repeats=found["repeats"])
 
 
 def warp_md(bench: Bench) -> None:
@@ -215,11 +228,11 @@ def warp_md(bench: Bench) -> None:
     np.save(atoms_file, bench.files.c_alpha)
     for analysis, (ours, theirs, times) in BESIDE_WARP_MD.items():
         case = f"3341 atoms, C-alpha {analysis} beside warp-md"
-        found = bench.python(ours, path, atoms_file, frames)
-        peer = bench.python(theirs, path, atoms_file, frames)
-        plain = bench.plain_read(path, 1 << 19)
+        found = bench.python(ours, path, frames, atoms=atoms_file)
+        peer = bench.python(theirs, path, frames, atoms=atoms_file)
+        plain = bench.plain_read(path, frames, 1 << 19)
         for program, one in (("kinema", found), ("warp-md", peer), ("plain read", plain)):
-            bench.record(case, "dcd", program, figure=frames / one["cpu"], unit="frames/s")
+            _record_rate(bench, case, "dcd", program, one)
         # whichever is lower
         goal = Goal(min(times, SHARE_OF_PLAIN_READ * peer["cpu"] / plain["cpu"]), at_least=True, source="step 7")
         bench.record_beside_goal(case, "dcd", "kinema/warp-md", peer["cpu"] / found["cpu"], goal)
@@ -233,23 +246,24 @@ def figures(bench: Bench) -> None:
         ("XTC full decode, 47,681 atoms", bench.files.real_xtc, 400, 47_681),
     ):
         for program in ("mdanalysis-decode", "kinema-decode"):
-            found = bench.python(program, path, "", frames // (4 if bench.quick else 1))
-            _figure(bench, name, program.split("-")[0], 1e9 * found["cpu"] / found["frames"] / n_atoms)
+            found = bench.python(program, path, frames // (4 if bench.quick else 1))
+            figure = 1e9 * found["cpu"] / found["frames"] / n_atoms
+            _figure(bench, name, program.split("-")[0], figure, found["repeats"])
         if bench.molly is not None:
             found = bench.best([str(bench.molly), str(path), str(frames)])
-            _figure(bench, name, "molly", 1e9 * found["cpu"] / found["frames"] / n_atoms)
-    found = bench.python("kinema-index", small, "", 0)
-    _figure(bench, "XTC index", "kinema", 1e6 * found["cpu"] / found["frames"])
+            _figure(bench, name, "molly", 1e9 * found["cpu"] / found["frames"] / n_atoms, found["repeats"])
+    found = bench.python("kinema-index", small, 0)
+    _figure(bench, "XTC index", "kinema", 1e6 * found["cpu"] / found["frames"], found["repeats"])
     _stored_index(bench)
     _qcp(bench)
     _command(bench)
 
 
-def _figure(bench: Bench, name: str, program: str, value: float) -> None:
+def _figure(bench: Bench, name: str, program: str, value: float, repeats: int | None = None) -> None:
     unit, goal = FIGURES[name]
-    extra = {}
+    extra: dict[str, Any] = {} if repeats is None else {"repeats": repeats}
     if goal is not None and program == "kinema":
-        extra = {"goal": goal.value, "reached": goal.reached(value)}
+        extra |= {"goal": goal.value, "reached": goal.reached(value)}
     bench.record(name, "", program, figure=value, unit=unit, **extra)
 
 
@@ -280,7 +294,7 @@ def _qcp(bench: Bench) -> None:
 
 def _command(bench: Bench) -> None:
     """The command itself: memory above an idle interpreter, and the time until a run of 98 frames is done."""
-    idle = bench.python("interpreter", Path(), "", 0)["peak_memory"]
+    idle = run_json([sys.executable, str(HERE / "peers.py"), "interpreter"])["peak_memory"]
     small = bench.files.paths["small", "xtc"]
     index_file = small.with_name("c-alpha.ndx")
     words = [sys.executable, "-m", "kinema", "rmsd", "-n", str(index_file), "--json", "-j", "1"]

@@ -1,7 +1,8 @@
 """The serial reading of the H5MD paper (SciPy 2021), redone: H5MD layouts beside DCD, TRR and XTC, warm and cold.
 
 Part of `make bench`; alone: `python benchmarks/serial_io.py [--quick]`. Every measurement is a process of its own
-(`peers.py`). Warm: frames a second of CPU time, best of several. Cold: of wall time, once, the file's pages dropped.
+(`peers.py`). Warm: frames a second of CPU time, best of several. Cold: frames a second of wall time, from one process
+that drops the file's pages before each run.
 """
 
 from __future__ import annotations
@@ -21,9 +22,8 @@ from numpy.typing import NDArray
 
 import kinema as kn
 from cases import Files, Goal
-from kinema.demo import run_json
 
-__all__ = ["LAYOUTS", "drop_pages", "make_h5md", "serial_io"]
+__all__ = ["LAYOUTS", "make_h5md", "serial_io"]
 
 # the paper's files: name -> how h5py is told to store positions
 LAYOUTS: dict[str, Callable[[int], dict[str, Any]]] = {
@@ -108,50 +108,40 @@ def _cases(files: Files, folder: Path, quick: bool) -> list[_Case]:
     return cases
 
 
-def drop_pages(path: Path) -> None:
-    """Asks the system to forget what it holds of a file, so that the next read comes from the disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-        os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
-    finally:
-        os.close(handle)
-
-
 def serial_io(bench: Any) -> None:
     """All files, all atoms read and RMSD of C-alpha, by Kinema, MDAnalysis and h5py; recorded through `bench`."""
     atoms_file = bench.folder / "c-alpha.npy"
     np.save(atoms_file, bench.files.c_alpha)
     for case in _cases(bench.files, bench.folder / "files", bench.quick):
         for work in ("rmsd", "read"):
-            rates = _rates(bench, case, work, atoms_file)
+            measured = _measured(bench, case, work, atoms_file)
+            rates = {program: found["frames"] / found["cpu"] for program, found in measured.items()}
             atoms = "C-alpha RMSD" if work == "rmsd" else "all atoms read"
             name = f"serial I/O, {'3341' if case.system == 'small' else '111,815'} atoms, {atoms}"
             for program, rate in rates.items():
                 extra = {"ratio": rate / rates["mdanalysis"]} if "mdanalysis" in rates else {}
+                extra["repeats"] = measured[program]["repeats"]
                 bench.record(name, case.layout, program, figure=rate, unit="frames/s", **extra)
             if work == "rmsd" and "kinema" in rates:
                 _goals(bench, name, case, rates)
         _cold(bench, case, atoms_file)
 
 
-def _rates(bench: Any, case: _Case, work: str, atoms_file: Path) -> dict[str, float]:
-    """Frames a second of CPU time."""
+def _measured(bench: Any, case: _Case, work: str, atoms_file: Path) -> dict[str, dict[str, Any]]:
+    """What each program measures."""
     programs = {"mdanalysis": _PEER_FRAMES[case.system]}
     if case.layout != "trr":  # which Kinema does not read yet
         programs["kinema"] = case.frames
     if case.path.suffix == ".h5md":
         programs["h5py"] = min(case.frames, 2 * _PEER_FRAMES[case.system])
-    rates = {}
+    measured = {}
     for program, frames in programs.items():
         frames = min(frames, case.frames)
         word = {"rmsd": program, "read": f"{program}-read"}[work] if program != "h5py" else "h5py"
-        found = bench.python(word, case.path, atoms_file, frames)
-        rates[program] = frames / found["cpu"]
+        measured[program] = bench.python(word, case.path, frames, atoms=atoms_file)
     if work == "rmsd" and case.layout == "contiguous":
-        read = bench.plain_read(case.path, 1 << 20)
-        rates["plain read"] = case.frames / read["cpu"]
-    return rates
+        measured["plain read"] = bench.plain_read(case.path, case.frames, 1 << 20)
+    return measured
 
 
 def _goals(bench: Any, name: str, case: _Case, rates: dict[str, float]) -> None:
@@ -174,17 +164,17 @@ def _goals(bench: Any, name: str, case: _Case, rates: dict[str, float]) -> None:
 
 
 def _cold(bench: Any, case: _Case, atoms_file: Path) -> None:
-    """RMSD of C-alpha from the disk, once: wall time, opening not counted."""
+    """RMSD of C-alpha from the disk: wall time, opening not counted."""
     for program in ("mdanalysis", "kinema"):
         if program == "kinema" and case.layout == "trr":
             continue
         frames = case.frames if program == "kinema" else min(case.frames, _PEER_FRAMES[case.system])
-        drop_pages(case.path)
-        words = [str(Path(__file__).with_name("peers.py")), program, str(case.path), str(atoms_file), str(frames)]
-        found = run_json([bench.interpreter, *words])
+        found = bench.python(program, case.path, frames, atoms=atoms_file, cold=True)
         system = "3341" if case.system == "small" else "111,815"
         name = f"serial I/O, cold, {system} atoms, C-alpha RMSD"
-        bench.record(name, case.layout, program, figure=frames / found["wall"], unit="frames/s wall")
+        bench.record(
+            name, case.layout, program, figure=frames / found["wall"], unit="frames/s wall", repeats=found["repeats"]
+        )
 
 
 def plot(rows: list[dict[str, Any]], path: Path) -> None:

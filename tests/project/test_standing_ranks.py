@@ -31,7 +31,7 @@ def test_programs_leave_nothing_to_the_next(mpi: Any, tmp_path: Path) -> None:
         ("os._exit(0) if rank else None\n", "of 2 did not answer"),
         # the ranks have not imported the second module before
         (
-            "import kinema.base.notes\nkinema.notes.emit = print\n"
+            "import kinema.base.notes\nkinema.base.notes.emit = print\n"
             "from kinema.testing import changes\ndef other(): pass\nchanges.other = other\n",
             "the program changes kinema.base.notes.emit, kinema.testing.changes.other: ",
         ),

@@ -134,7 +134,7 @@ def _inputs(job: "Job", one: "JobAnalysis") -> "Inputs":
 
     group = one.given.get("group")
     if group is not None and "index_file" not in job.trajectory:
-        raise job.error(one.number, "group", "group names a group of an index file; give index_file in [trajectory]")
+        raise job.error(one.number, "group names a group of an index file; give index_file in [trajectory]", "group")
     # it names groups alone
     named: dict[str, Any] = {**_of(Inputs, job.trajectory), **({} if group is not None else {"index_file": None})}
     named.update((name, one.given.get(name)) for name in ("select", "group"))
@@ -173,7 +173,7 @@ def _check_outputs(job: "Job", whole: "Outputs", outputs: "list[Outputs]", input
 
 
 def _made(job: "Job", one: "JobAnalysis", trajectory: "kn.Trajectory", inputs: "Inputs") -> "DeclaredAnalysis":
-    """The analysis of a table; errors of its arguments name the line of the table."""
+    """The analysis of a table; errors of its arguments name the table."""
     from kinema.analysis.declaration import arguments_of, takes_select
     from kinema.base.errors import Error
 
@@ -186,7 +186,7 @@ def _made(job: "Job", one: "JobAnalysis", trajectory: "kn.Trajectory", inputs: "
             values["select"] = inputs.chosen(trajectory)
         return one.analysis(trajectory, **values)
     except Error as error:
-        raise job.error(one.number, "", f"[[analysis]] of {one.name}: {error}") from None
+        raise job.error(one.number, f"[[analysis]] of {one.name}: {error}") from None
 
 
 def _value(argument: Any, given: Any, trajectory: "kn.Trajectory", job: "Job") -> Any:

@@ -1,4 +1,4 @@
-"""`Job`: a job file that was checked, each mistake with its line."""
+"""`Job`: a checked job file; each mistake is an error that names its key."""
 
 from __future__ import annotations
 
@@ -62,13 +62,13 @@ class Job:
     run: Mapping[str, Any]
     analyses: list[JobAnalysis]
 
-    def error(self, number: int, key: str, what: str) -> ArgumentError:
-        """An error at a key of an analysis."""
-        return self.text.error(("analysis", number, key), what)
+    def error(self, number: int, what: str, key: str | None = None) -> ArgumentError:
+        """An error that names an analysis, or a key of it."""
+        return self.text.error(("analysis", number) if key is None else ("analysis", number, key), what)
 
 
 def checked_job(text: JobText) -> Job:
-    """The job of a file; ArgumentError with the line of the first mistake."""
+    """Checks a job file; ArgumentError with the path of the first wrong key."""
     for name in text.data:
         if name not in _TABLES:
             raise text.error((name,), _unknown(name, _TABLES, "in a job file"))
