@@ -32,4 +32,4 @@ class Dcd(Format):
         """As `Format`."""
         from kinema.formats.dcd.head import DcdHead
 
-        return DcdHead.of(path)
+        return DcdHead.read(path)

@@ -62,7 +62,7 @@ another number of atoms, keytrj or imcon is refused by number and byte. They are
         """As `Format`."""
         from kinema.formats.dlpoly.head import HistoryHead
 
-        return HistoryHead.of(path)
+        return HistoryHead.read(path)
 
 
 class Config(_Dlpoly):

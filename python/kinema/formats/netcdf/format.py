@@ -37,4 +37,4 @@ the `scale_factor` of the file. Cells of an unknown unit are not known: whatever
         """As `Format`."""
         from kinema.formats.netcdf.head import NetcdfHead
 
-        return NetcdfHead.of(path)
+        return NetcdfHead.read(path)
