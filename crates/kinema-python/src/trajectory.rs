@@ -406,8 +406,8 @@ impl PyTrajectory {
             row.set_item("assumptions", scanned.assumption(number).into_iter().collect::<Vec<_>>())?;
             row.set_item("size", part.size)?;
             row.set_item("fields", header.fields.names())?;
-            row.set_item("wide_fields", part.decoder.wide_fields().names())?;
-            row.set_item("extras", part.decoder.extras())?;
+            row.set_item("wide_fields", part.decoder.facts().wide_fields.names())?;
+            row.set_item("extras", &part.decoder.facts().extras)?;
             let scales = part.scales;
             row.set_item("scales", (scales.length, scales.velocity, scales.force, scales.time))?;
             row.set_item("file_frames", n_frames)?;
@@ -645,5 +645,5 @@ fn column<T>(scanned: &Scanned, value: impl Fn(usize, u64) -> Option<T>) -> kine
 
 /// Whether a file is HDF5, whatever its format.
 fn is_hdf5(format: &dyn Format, decoder: &dyn Decoder) -> bool {
-    format.info().name != format::EXTERNAL.info().name && decoder.stored_format().is_some()
+    format.info().name != format::EXTERNAL.info().name && decoder.facts().stored_format.is_some()
 }

@@ -28,6 +28,68 @@ pub struct Header {
     pub warnings: Vec<String>,
 }
 
+/// What is known of a file besides its header: how its numbers are to be understood, and what others may do with it.
+///
+/// Plain data, the same as long as the file is open. [`Facts::PLAIN`] is true of a file of which nothing special is known;
+/// a format states what differs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Facts {
+    /// The name of the format if it is one of several that the same storage holds (HDF5); `None`: the format that opened
+    /// the file.
+    pub stored_format: Option<String>,
+    /// Factors to angstrom and ps, if files of this format differ in their units; `None`: those of the format.
+    pub scales: Option<Scales>,
+    /// Whether units that the user states are in `scales` already: the file was opened with them (HDF5, NetCDF).
+    pub has_stated_units: bool,
+    /// The unit, in ps, that the numbers of the file are taken to have, if its times are given in ps (DCD).
+    pub time_unit: f64,
+    /// What is assumed of the times if the user states neither their unit nor the time between frames.
+    pub assumption: Option<String>,
+    /// For each of the vectors, by their number in blocks, the values that stand for numbers that were never written.
+    pub fills: [Vec<f64>; 3],
+    /// Vectors that the file has in numbers that float32 does not hold.
+    pub wide_fields: Fields,
+    /// Whether frames may lack fields of the file: `decode` marks them as absent, and the pipeline refuses them where they
+    /// are needed.
+    pub may_lack_fields: bool,
+    /// Whether frames are found one after the other only, so that a second worker would begin at the front again.
+    pub reads_forward: bool,
+    /// Numbers to one unit of length that the first frame was rounded to, if the format rounds.
+    pub precision: Option<f64>,
+    /// What the file has besides the fields that are read, in words: only records of the same format keep it.
+    pub extras: Vec<&'static str>,
+    /// Version of the layout of frames, if [`super::Encoder::recode`] of this format can make records of them with it.
+    pub recoded_version: Option<i32>,
+    /// Files besides the one that was opened; their bytes have addresses as [`crate::source::MultiFileSource`] has them.
+    pub other_files: Vec<PathBuf>,
+}
+
+impl Facts {
+    /// Units and format are those of [`super::FormatInfo`], vectors are float32 and in every frame, and there is nothing
+    /// besides.
+    pub const PLAIN: Self = Self {
+        stored_format: None,
+        scales: None,
+        has_stated_units: false,
+        time_unit: 1.0,
+        assumption: None,
+        fills: [const { Vec::new() }; 3],
+        wide_fields: Fields::NONE,
+        may_lack_fields: false,
+        reads_forward: false,
+        precision: None,
+        extras: Vec::new(),
+        recoded_version: None,
+        other_files: Vec::new(),
+    };
+}
+
+impl Default for Facts {
+    fn default() -> Self {
+        Self::PLAIN
+    }
+}
+
 /// What is wanted of some frames.
 #[derive(Debug, Clone)]
 pub struct Request {
@@ -175,66 +237,10 @@ pub trait Decoder: Send + Sync {
     /// What the header says.
     fn header(&self) -> &Header;
 
-    /// The name of the format where HDF5 is its storage alone, which holds several formats; `None`: that which has opened it.
-    fn stored_format(&self) -> Option<&str> {
-        None
-    }
-
-    /// Factors to angstrom and ps where files of this format differ in their units; `None`: those of the format.
-    fn scales(&self) -> Option<Scales> {
-        None
-    }
-
-    /// The unit, in ps, that the numbers of the file are taken to have, where its times are given in ps (DCD).
-    fn time_unit(&self) -> f64 {
-        1.0
-    }
-
-    /// What is assumed of the times, for where the user states neither their unit nor the time between frames.
-    fn assumption(&self) -> Option<&str> {
-        None
-    }
-
-    /// Whether units that the user states are in `scales` already: the file was opened with them (HDF5, NetCDF).
-    fn has_stated_units(&self) -> bool {
-        false
-    }
-
-    /// Numbers of the file that stand for such that were never written, of vectors by their number in blocks.
-    fn fills(&self, vectors: usize) -> &[f64] {
-        let _ = vectors;
-        &[]
-    }
-
-    /// Vectors that the file has in numbers that float32 does not hold.
-    fn wide_fields(&self) -> Fields {
-        Fields::NONE
-    }
-
-    /// Whether frames may lack fields of the file: `decode` marks them as absent, and it is for the pipeline to refuse
-    /// them where they are needed.
-    fn may_lack_fields(&self) -> bool {
-        false
-    }
-
-    /// Whether frames are found one after the other only, so that a second worker would begin at the front again.
-    fn reads_forward(&self) -> bool {
-        false
-    }
-
-    /// Numbers to one unit of length that the first frame was rounded to, where the format rounds.
-    fn precision(&self) -> Option<f64> {
-        None
-    }
-
-    /// What the file has besides the fields that are read, in words: only records of the same format keep it.
-    fn extras(&self) -> &[&'static str] {
-        &[]
-    }
-
-    /// Version of the layout of frames, where [`super::Encoder::recode`] of this format can make records of them with it (DCD).
-    fn recoded_version(&self) -> Option<i32> {
-        None
+    /// What else is known of the file: the same each time.
+    fn facts(&self) -> &Facts {
+        static PLAIN: Facts = Facts::PLAIN;
+        &PLAIN
     }
 
     /// The coupling of frames where these fields are requested.
@@ -248,11 +254,6 @@ pub trait Decoder: Send + Sync {
     fn redecoded_frames(&self, before: u64, after: u64, fields: Fields) -> u64 {
         let _ = (before, after, fields);
         0
-    }
-
-    /// Files besides the one that was opened; their bytes have addresses as [`crate::source::MultiFileSource`] has them.
-    fn other_files(&self) -> &[PathBuf] {
-        &[]
     }
 
     /// Finds all frames.

@@ -227,7 +227,7 @@ impl<'a> Reader<'a> {
         source: &dyn Source,
         out: &mut BlockMut<'_>,
     ) -> Result<()> {
-        if self.absent == Absent::Nan || !part.decoder.may_lack_fields() {
+        if self.absent == Absent::Nan || !part.decoder.facts().may_lack_fields {
             return Ok(());
         }
         let batch = std::mem::take(&mut self.buffers.wanted);
@@ -244,7 +244,7 @@ impl<'a> Reader<'a> {
         }
         let Scales { length, velocity, force, .. } = self.request.scales;
         for (vectors, (field, factor)) in Fields::VECTORS.into_iter().zip([length, velocity, force]).enumerate() {
-            let fills = part.decoder.fills(vectors);
+            let fills = part.decoder.facts().fills[vectors].as_slice();
             if fills.is_empty() || !self.request.fields.contains(field) {
                 continue;
             }

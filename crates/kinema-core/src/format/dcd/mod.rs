@@ -14,7 +14,7 @@ pub use self::header::DcdHeader;
 use self::header::{Kind, shown};
 use super::planes::{PlaneRuns, gather_run, interleave};
 use super::scan::{UNFINISHED, unfinished};
-use super::{Decoded, Decoder, Encoder, Format, FormatInfo, Header, Making};
+use super::{Decoded, Decoder, Encoder, Facts, Format, FormatInfo, Header, Making};
 use super::{Request, Scan, ScanOptions, Scratch, Segment, Wanted};
 use crate::container::fortran::Layout;
 use crate::error::{Error, ErrorKind, Result};
@@ -66,7 +66,13 @@ impl Format for Dcd {
         let dcd = DcdHeader::read(source)?;
         let (index, _) = uniform(&dcd, source.len()?);
         let header = dcd.describe(index.n_frames);
-        let mut decoder = DcdDecoder { header, dcd, fixed: None };
+        let facts = Facts {
+            assumption: dcd.assumption.clone(),
+            time_unit: dcd.program.time_unit(),
+            recoded_version: recoded_version(&dcd),
+            ..Facts::PLAIN
+        };
+        let mut decoder = DcdDecoder { header, facts, dcd, fixed: None };
         if decoder.dcd.free.is_some() {
             decoder.fixed = Some(decoder.read_fixed(source)?);
         }
@@ -80,6 +86,12 @@ impl Format for Dcd {
     fn resume(&self, source: &dyn Source, _: &Index, making: &Making) -> Result<Box<dyn Encoder>> {
         Ok(Box::new(encode::DcdEncoder::resume(&DcdHeader::read(source)?, making)?))
     }
+}
+
+/// The version of little-endian records with all atoms and three planes; others cannot be recoded.
+fn recoded_version(dcd: &DcdHeader) -> Option<i32> {
+    let plain = dcd.layout == Layout { big_endian: false, wide_markers: false };
+    (plain && dcd.free.is_none() && !dcd.four_dimensional).then_some(dcd.version)
 }
 
 /// The frames of a file of `size` bytes, and how many bytes of an incomplete one are left over.
@@ -103,6 +115,7 @@ const MOST_UNFINISHED: u64 = 1024;
 
 struct DcdDecoder {
     header: Header,
+    facts: Facts,
     dcd: DcdHeader,
     fixed: Option<Fixed>,
 }
@@ -132,19 +145,8 @@ impl Decoder for DcdDecoder {
         &self.header
     }
 
-    fn assumption(&self) -> Option<&str> {
-        self.dcd.assumption.as_deref()
-    }
-
-    fn time_unit(&self) -> f64 {
-        self.dcd.program.time_unit()
-    }
-
-    /// Of little-endian records with all atoms and three planes.
-    fn recoded_version(&self) -> Option<i32> {
-        let DcdHeader { layout, free, four_dimensional, version, .. } = &self.dcd;
-        let plain = *layout == Layout { big_endian: false, wide_markers: false };
-        (plain && free.is_none() && !four_dimensional).then_some(*version)
+    fn facts(&self) -> &Facts {
+        &self.facts
     }
 
     fn scan(&self, source: &dyn Source, _: &ScanOptions<'_>) -> Result<Scan> {

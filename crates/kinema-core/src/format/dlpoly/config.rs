@@ -9,7 +9,7 @@ use super::records::{AtomBlock, Lines, RECORD};
 use super::{SCALES, TIME_UNIT, encode_config, fields_of, shape_of, warning_of};
 use crate::container::text::{Words, parse_f64, parse_i64};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{Decoded, Decoder, Encoder, Format, FormatInfo, Header, Making};
+use crate::format::{Decoded, Decoder, Encoder, Facts, Format, FormatInfo, Header, Making};
 use crate::format::{HEAD_BYTES, Request, Scan, ScanOptions, Scratch, Segment, Wanted};
 use crate::frame::{BlockMut, Cell, Fields, NO_CELL, Real, Stamp, VectorsMut};
 use crate::index::{Index, UniformIndex};
@@ -136,6 +136,7 @@ impl ConfigHead {
 #[derive(Debug)]
 struct ConfigDecoder {
     header: Header,
+    facts: Facts,
     head: ConfigHead,
     size: u64,
     /// Of files whose records have one width.
@@ -175,7 +176,8 @@ impl ConfigDecoder {
             variant: format!("levcfg {}, {}, {width}", head.levels - 1, shape_of(head.imcon)),
             warnings,
         };
-        Ok(Self { header, head, size, fixed })
+        let facts = Facts { wide_fields: fields_of(head.levels), ..Facts::PLAIN };
+        Ok(Self { header, facts, head, size, fixed })
     }
 }
 
@@ -250,8 +252,8 @@ impl Decoder for ConfigDecoder {
         &self.header
     }
 
-    fn wide_fields(&self) -> Fields {
-        fields_of(self.head.levels)
+    fn facts(&self) -> &Facts {
+        &self.facts
     }
 
     fn scan(&self, source: &dyn Source, options: &ScanOptions<'_>) -> Result<Scan> {

@@ -8,7 +8,7 @@ use super::layout::Layout;
 use super::{SCALES, TIME_UNIT, classic, encode_history, fields_of, shape_of, unformatted, warning_of};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::strided::{Strided, read_strided};
-use crate::format::{Decoded, Decoder, Encoder, Format, FormatInfo, Header, Making};
+use crate::format::{Decoded, Decoder, Encoder, Facts, Format, FormatInfo, Header, Making};
 use crate::format::{HEAD_BYTES, Request, Scan, ScanOptions, Scratch, Segment, Wanted};
 use crate::frame::{BlockMut, Fields, NO_CELL, Stamp};
 use crate::index::{Index, UniformIndex};
@@ -121,10 +121,10 @@ impl Head {
 #[derive(Debug)]
 struct HistoryDecoder {
     header: Header,
+    facts: Facts,
     layout: Layout,
     /// Whether the first atoms of the first frame are in the order of their indices: then runs of atoms are read alone.
     sorted: bool,
-    extras: Vec<&'static str>,
 }
 
 impl HistoryDecoder {
@@ -165,8 +165,14 @@ impl HistoryDecoder {
             ),
             warnings,
         };
-        let extras = if displaced { vec!["the displacement of the atoms"] } else { Vec::new() };
-        Ok(Self { header, layout, sorted, extras })
+        let copied = !layout.block.compressed && layout.heads.are_written();
+        let facts = Facts {
+            wide_fields: fields_of(layout.block.levels),
+            extras: if displaced { vec!["the displacement of the atoms"] } else { Vec::new() },
+            recoded_version: copied.then(|| encode_history::version_of(layout.keytrj, layout.imcon)),
+            ..Facts::PLAIN
+        };
+        Ok(Self { header, facts, layout, sorted })
     }
 
     /// Steps and times of frames.
@@ -203,17 +209,8 @@ impl Decoder for HistoryDecoder {
         &self.header
     }
 
-    fn wide_fields(&self) -> Fields {
-        fields_of(self.layout.block.levels)
-    }
-
-    fn extras(&self) -> &[&'static str] {
-        &self.extras
-    }
-
-    fn recoded_version(&self) -> Option<i32> {
-        let copied = !self.layout.block.compressed && self.layout.heads.are_written();
-        copied.then(|| encode_history::version_of(self.layout.keytrj, self.layout.imcon))
+    fn facts(&self) -> &Facts {
+        &self.facts
     }
 
     fn scan(&self, source: &dyn Source, options: &ScanOptions<'_>) -> Result<Scan> {

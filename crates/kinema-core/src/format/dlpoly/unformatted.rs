@@ -12,7 +12,9 @@ use crate::container::fortran::Layout;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::planes::{PlaneRuns, gather_run, interleave};
 use crate::format::strided::{Strided, read_strided};
-use crate::format::{Decoded, Decoder, HEAD_BYTES, Header, Request, Scan, ScanOptions, Scratch, Segment, Wanted};
+use crate::format::{
+    Decoded, Decoder, Facts, HEAD_BYTES, Header, Request, Scan, ScanOptions, Scratch, Segment, Wanted,
+};
 use crate::frame::{BlockMut, Cell, Fields, NO_CELL, Real, Stamp, VectorsMut};
 use crate::index::{Index, UniformIndex};
 use crate::source::{Extent, Source};
@@ -240,7 +242,8 @@ pub(super) fn open(source: &dyn Source) -> Result<Arc<dyn Decoder>> {
         variant: format!("unformatted, keytrj {}, {}, {order}{markers}", shape.keytrj, shape_of(shape.imcon)),
         warnings: warning_of(shape.imcon).into_iter().collect(),
     };
-    Ok(Arc::new(UnformattedDecoder { header, shape }))
+    let facts = Facts { wide_fields: fields_of(shape.levels()), ..Facts::PLAIN };
+    Ok(Arc::new(UnformattedDecoder { header, facts, shape }))
 }
 
 /// Names, masses and charges, which the file's head has.
@@ -266,6 +269,7 @@ pub(super) fn read_atoms(source: &dyn Source) -> Result<AtomNames> {
 #[derive(Debug)]
 struct UnformattedDecoder {
     header: Header,
+    facts: Facts,
     shape: Shape,
 }
 
@@ -274,8 +278,8 @@ impl Decoder for UnformattedDecoder {
         &self.header
     }
 
-    fn wide_fields(&self) -> Fields {
-        fields_of(self.shape.levels())
+    fn facts(&self) -> &Facts {
+        &self.facts
     }
 
     fn scan(&self, source: &dyn Source, options: &ScanOptions<'_>) -> Result<Scan> {

@@ -14,8 +14,8 @@ pub use self::external_rows::{ReadRows, RowValues};
 pub use self::field::{ABSENT, Field, Rows};
 use self::field::{PART_BITS, Work};
 use super::{
-    Decoded, Decoder, Format, FormatInfo, FrameCoupling, Header, ReadStructure, Request, Scan, ScanOptions, Scratch,
-    Segment, Wanted,
+    Decoded, Decoder, Facts, Format, FormatInfo, FrameCoupling, Header, ReadStructure, Request, Scan, ScanOptions,
+    Scratch, Segment, Wanted,
 };
 use crate::container::hdf5;
 use crate::error::{Error, ErrorKind, Result};
@@ -117,15 +117,12 @@ const STAMPS: u32 = 4;
 
 /// Decodes one file.
 pub struct H5mdDecoder {
-    format: Option<String>,
     header: Header,
+    facts: Facts,
     vectors: [Option<Field>; 3],
     cell: Option<Field>,
     periodic: [bool; 3],
     index: ChunkedIndex,
-    time_scale: f64,
-    other_files: Vec<PathBuf>,
-    reads_forward: bool,
     cut_at: Option<u64>,
 }
 
@@ -191,7 +188,17 @@ impl H5mdDecoder {
         };
         let H5mdDescription { format, vectors, cell, periodic, time_scale, other_files, reads_forward, cut_at, .. } =
             description;
-        Ok(Self { format, header, vectors, cell, periodic, index, time_scale, other_files, reads_forward, cut_at })
+        let facts = Facts {
+            stored_format: format,
+            scales: Some(scales(&vectors, &cell, time_scale)),
+            has_stated_units: true,
+            fills: vectors.each_ref().map(|field| field.as_ref().map_or(Vec::new(), |field| field.fills.clone())),
+            wide_fields: wide_fields(&vectors),
+            reads_forward,
+            other_files,
+            ..Facts::PLAIN
+        };
+        Ok(Self { header, facts, vectors, cell, periodic, index, cut_at })
     }
 
     fn present(&self, fields: Fields) -> impl Iterator<Item = (u32, &Field)> {
@@ -201,6 +208,20 @@ impl H5mdDecoder {
         let cell = self.cell.as_ref().filter(|_| fields.contains(Fields::CELL));
         vectors.chain(cell.map(|cell| (CELL, cell)))
     }
+}
+
+/// From the units of the fields to angstrom and ps.
+fn scales(vectors: &[Option<Field>; 3], cell: &Option<Field>, time: f64) -> Scales {
+    let scale = |field: &Option<Field>| field.as_ref().map_or(1.0, |field| field.scale);
+    let [positions, velocity, force] = vectors.each_ref().map(scale);
+    let length = if vectors[0].is_some() { positions } else { scale(cell) };
+    Scales { length, velocity, force, time }
+}
+
+fn wide_fields(vectors: &[Option<Field>; 3]) -> Fields {
+    let is_wide = |field: &Option<Field>| field.as_ref().is_some_and(Field::is_wide);
+    let wide = vectors.iter().zip(KINDS).filter(|(field, _)| is_wide(field));
+    wide.fold(Fields::NONE, |all, (_, kind)| all | kind)
 }
 
 /// Bytes of a frame of a field that are in memory at the least, whoever reads them.
@@ -253,29 +274,8 @@ impl Decoder for H5mdDecoder {
         &self.header
     }
 
-    fn stored_format(&self) -> Option<&str> {
-        self.format.as_deref()
-    }
-
-    fn scales(&self) -> Option<Scales> {
-        let scale = |field: &Option<Field>| field.as_ref().map_or(1.0, |field| field.scale);
-        let [positions, velocity, force] = self.vectors.each_ref().map(scale);
-        let length = if self.vectors[0].is_some() { positions } else { scale(&self.cell) };
-        Some(Scales { length, velocity, force, time: self.time_scale })
-    }
-
-    fn has_stated_units(&self) -> bool {
-        true
-    }
-
-    fn fills(&self, vectors: usize) -> &[f64] {
-        self.vectors.get(vectors).and_then(Option::as_ref).map_or(&[], |field| &field.fills)
-    }
-
-    fn wide_fields(&self) -> Fields {
-        let wide = |field: &Option<Field>| field.as_ref().is_some_and(Field::is_wide);
-        let there = self.vectors.iter().zip(KINDS).filter(|(field, _)| wide(field));
-        there.fold(Fields::NONE, |all, (_, kind)| all | kind)
+    fn facts(&self) -> &Facts {
+        &self.facts
     }
 
     fn coupling(&self, fields: Fields) -> FrameCoupling {
@@ -293,14 +293,6 @@ impl Decoder for H5mdDecoder {
 
     fn is_stored(&self, frame: u64) -> bool {
         self.present(self.header.fields).all(|(_, field)| field.is_stored(frame))
-    }
-
-    fn other_files(&self) -> &[PathBuf] {
-        &self.other_files
-    }
-
-    fn reads_forward(&self) -> bool {
-        self.reads_forward
     }
 
     fn scan(&self, source: &dyn Source, options: &ScanOptions<'_>) -> Result<Scan> {

@@ -13,7 +13,7 @@ use self::layout::{Column, KILOCALORIE, Layout};
 use super::cells::{cosine_of_degrees, degrees_of_cosine, from_lengths, lengths_and_cosines};
 use super::numbers::BigEndianVectors;
 use super::strided::{Strided, read_strided};
-use super::{Decoded, Decoder, Encoder, Format, FormatInfo, Header, Making, ReadStructure};
+use super::{Decoded, Decoder, Encoder, Facts, Format, FormatInfo, Header, Making, ReadStructure};
 use super::{Request, Scan, ScanOptions, Scratch, Segment, Wanted};
 use crate::container::hdf5;
 use crate::container::netcdf3::{self, text};
@@ -134,6 +134,7 @@ impl Head {
 #[derive(Debug)]
 struct NetcdfDecoder {
     header: Header,
+    facts: Facts,
     layout: Layout,
     /// Records by the header; `None`: by the size of the file.
     records: Option<u64>,
@@ -191,7 +192,8 @@ impl NetcdfDecoder {
             ),
             warnings,
         };
-        Self { header, layout, records, first_part, cell_extent }
+        let facts = facts(&layout);
+        Self { header, facts, layout, records, first_part, cell_extent }
     }
 
     fn frame_at(&self, frame: u64) -> u64 {
@@ -232,6 +234,24 @@ impl NetcdfDecoder {
     }
 }
 
+fn facts(layout: &Layout) -> Facts {
+    let factor = |i: usize, usual: f64| layout.vectors[i].map_or(usual, |column| column.factor);
+    let is_wide = |column: &Option<Column>| column.is_some_and(|column| column.double);
+    let wide = Fields::VECTORS.into_iter().zip(&layout.vectors).filter(|(_, column)| is_wide(column));
+    Facts {
+        scales: Some(Scales {
+            length: factor(0, 1.0),
+            velocity: factor(1, VELOCITY),
+            force: factor(2, KILOCALORIE),
+            time: layout.time.map_or(1.0, |column| column.factor),
+        }),
+        has_stated_units: true,
+        fills: layout.vectors.each_ref().map(|column| column.map_or(Vec::new(), |column| column.fills.to_vec())),
+        wide_fields: wide.fold(Fields::NONE, |all, (field, _)| all | field),
+        ..Facts::PLAIN
+    }
+}
+
 /// Frames that are whole in a file of `size` bytes.
 fn frames_in(layout: &Layout, size: u64) -> u64 {
     match size.checked_sub(layout.first).and_then(|there| there.checked_sub(layout.frame_len)) {
@@ -258,28 +278,8 @@ impl Decoder for NetcdfDecoder {
         &self.header
     }
 
-    fn has_stated_units(&self) -> bool {
-        true
-    }
-
-    fn fills(&self, vectors: usize) -> &[f64] {
-        self.layout.vectors.get(vectors).and_then(Option::as_ref).map_or(&[], |column| &column.fills)
-    }
-
-    fn scales(&self) -> Option<Scales> {
-        let factor = |i: usize, usual: f64| self.layout.vectors[i].map_or(usual, |column| column.factor);
-        Some(Scales {
-            length: factor(0, 1.0),
-            velocity: factor(1, VELOCITY),
-            force: factor(2, KILOCALORIE),
-            time: self.layout.time.map_or(1.0, |column| column.factor),
-        })
-    }
-
-    fn wide_fields(&self) -> Fields {
-        let wide = |column: &Option<Column>| column.is_some_and(|column| column.double);
-        let wide = Fields::VECTORS.into_iter().zip(&self.layout.vectors).filter(|(_, column)| wide(column));
-        wide.fold(Fields::NONE, |all, (field, _)| all | field)
+    fn facts(&self) -> &Facts {
+        &self.facts
     }
 
     fn scan(&self, source: &dyn Source, options: &ScanOptions<'_>) -> Result<Scan> {

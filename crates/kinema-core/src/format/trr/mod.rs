@@ -10,7 +10,7 @@ use std::sync::Arc;
 use self::header::{FrameHeader, LONGEST_HEADER, MAGIC, SHORTEST_HEADER, VERSION};
 use super::numbers::BigEndianVectors;
 use super::scan::{self, FrameHead, FrameHeaders, HeaderFault, ends_early};
-use super::{Decoded, Decoder, Encoder, Format, FormatInfo, Header, Making};
+use super::{Decoded, Decoder, Encoder, Facts, Format, FormatInfo, Header, Making};
 use super::{Request, Scan, ScanOptions, Scratch, Segment, Wanted};
 use crate::container::xdr;
 use crate::error::{Error, ErrorKind, Result};
@@ -99,7 +99,10 @@ impl Format for Trr {
             variant: format!("{precision} precision{also}"),
             warnings: Vec::new(),
         };
-        Ok(Arc::new(TrrDecoder { header, first, extras }))
+        let vectors = Fields::POSITIONS | Fields::VELOCITIES | Fields::FORCES;
+        let wide_fields = if first.double { fields - (Fields::ALL - vectors) } else { Fields::NONE };
+        let facts = Facts { wide_fields, may_lack_fields: true, extras, ..Facts::PLAIN };
+        Ok(Arc::new(TrrDecoder { header, facts, first }))
     }
 
     fn encoder(&self, making: &Making) -> Result<Box<dyn Encoder>> {
@@ -167,9 +170,8 @@ impl FrameHeaders for TrrHeaders {
 #[derive(Debug)]
 struct TrrDecoder {
     header: Header,
+    facts: Facts,
     first: FrameHeader,
-    /// What the file has besides fields.
-    extras: Vec<&'static str>,
 }
 
 impl TrrDecoder {
@@ -183,17 +185,8 @@ impl Decoder for TrrDecoder {
         &self.header
     }
 
-    fn wide_fields(&self) -> Fields {
-        let vectors = Fields::POSITIONS | Fields::VELOCITIES | Fields::FORCES;
-        if self.first.double { self.header.fields - (Fields::ALL - vectors) } else { Fields::NONE }
-    }
-
-    fn may_lack_fields(&self) -> bool {
-        true
-    }
-
-    fn extras(&self) -> &[&'static str] {
-        &self.extras
+    fn facts(&self) -> &Facts {
+        &self.facts
     }
 
     fn scan(&self, source: &dyn Source, options: &ScanOptions<'_>) -> Result<Scan> {

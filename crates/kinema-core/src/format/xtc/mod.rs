@@ -26,7 +26,7 @@ use self::header::{FrameHeader, LONGEST_HEADER, MAGIC_CLASSIC, MAGIC_LONG, PLAIN
 use self::radix::FullCoordinate;
 use self::scan::XtcHeaders;
 use super::scan::{FrameHeaders, HeaderFault, ends_early};
-use super::{Decoded, Decoder, Encoder, Format, FormatInfo, Header, Making};
+use super::{Decoded, Decoder, Encoder, Facts, Format, FormatInfo, Header, Making};
 use super::{Request, Scan, ScanOptions, Scratch, Segment, Wanted};
 use std::ops::Range;
 
@@ -93,8 +93,8 @@ impl Format for Xtc {
             variant: format!("magic {}, {packing}", first.magic),
             warnings: Vec::new(),
         };
-        let precision = first.packing.map(|packing| f64::from(packing.precision));
-        Ok(Arc::new(XtcDecoder { header, precision }))
+        let facts = Facts { precision: first.packing.map(|packing| f64::from(packing.precision)), ..Facts::PLAIN };
+        Ok(Arc::new(XtcDecoder { header, facts }))
     }
 
     fn encoder(&self, making: &Making) -> Result<Box<dyn Encoder>> {
@@ -121,8 +121,7 @@ pub fn scan_in_ranges(source: &dyn Source, n_atoms: u32, options: &ScanOptions<'
 #[derive(Debug)]
 struct XtcDecoder {
     header: Header,
-    /// Of frame 0.
-    precision: Option<f64>,
+    facts: Facts,
 }
 
 impl Decoder for XtcDecoder {
@@ -130,8 +129,8 @@ impl Decoder for XtcDecoder {
         &self.header
     }
 
-    fn precision(&self) -> Option<f64> {
-        self.precision
+    fn facts(&self) -> &Facts {
+        &self.facts
     }
 
     fn scan(&self, source: &dyn Source, options: &ScanOptions<'_>) -> Result<Scan> {

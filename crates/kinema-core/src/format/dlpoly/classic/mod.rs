@@ -18,7 +18,7 @@ use crate::container::text::{Words, is_blank, parse_i64, parse_three};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::lines::{TextFrames, TextHead, TextHeads};
 use crate::format::scan::{self, FrameHeaders};
-use crate::format::{Decoded, Decoder, Header, Request, Scan, ScanOptions, Scratch, Segment, Wanted};
+use crate::format::{Decoded, Decoder, Facts, Header, Request, Scan, ScanOptions, Scratch, Segment, Wanted};
 use crate::frame::{BlockMut, Fields};
 use crate::index::{Index, TableIndex};
 use crate::source::{Extent, Source};
@@ -134,6 +134,7 @@ pub(super) fn read_atoms(source: &dyn Source) -> Result<AtomNames> {
 #[derive(Debug)]
 struct ClassicDecoder {
     header: Header,
+    facts: Facts,
     shape: Shape,
 }
 
@@ -184,7 +185,8 @@ impl ClassicDecoder {
         }
         let shape =
             Shape { first: first as u64, n_atoms, levels, cell, keytrj: timestep.keytrj, imcon: timestep.imcon };
-        Ok(Self { header: Self::header(&shape, title, second_says), shape })
+        let facts = Facts { wide_fields: fields_of(levels), ..Facts::PLAIN };
+        Ok(Self { header: Self::header(&shape, title, second_says), facts, shape })
     }
 
     fn header(shape: &Shape, title: &[u8], second_says: Option<i64>) -> Header {
@@ -225,8 +227,8 @@ impl Decoder for ClassicDecoder {
         &self.header
     }
 
-    fn wide_fields(&self) -> Fields {
-        fields_of(self.shape.levels)
+    fn facts(&self) -> &Facts {
+        &self.facts
     }
 
     fn scan(&self, source: &dyn Source, options: &ScanOptions<'_>) -> Result<Scan> {
