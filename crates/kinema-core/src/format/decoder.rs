@@ -243,17 +243,9 @@ pub trait Decoder: Send + Sync {
         &PLAIN
     }
 
-    /// The coupling of frames where these fields are requested.
-    fn coupling(&self, fields: Fields) -> FrameCoupling {
-        let _ = fields;
-        FrameCoupling::INDEPENDENT
-    }
-
-    /// Frames of this file that are decoded a second time where two frames, neighbours in some order, are decoded by
-    /// different tasks: those of the chunks that both need, where chunks are decoded whole.
-    fn redecoded_frames(&self, before: u64, after: u64, fields: Fields) -> u64 {
-        let _ = (before, after, fields);
-        0
+    /// The same decoder if frames of the file share chunks (HDF5); `None` if the bytes of each frame stand alone.
+    fn chunked(&self) -> Option<&dyn ChunkedDecoder> {
+        None
     }
 
     /// Finds all frames.
@@ -290,12 +282,6 @@ pub trait Decoder: Send + Sync {
     fn unwritten_numbers(&self, bytes: &[u8]) -> (usize, usize) {
         let _ = bytes;
         (0, 0)
-    }
-
-    /// Whether all chunks that hold a frame have been given a place in the file.
-    fn is_stored(&self, frame: u64) -> bool {
-        let _ = frame;
-        true
     }
 
     /// Whether byte ranges of a file can be scanned by different processes.
@@ -341,14 +327,6 @@ pub trait Decoder: Send + Sync {
     /// None on a sound index; `Internal` otherwise.
     fn segments(&self, index: &Index, wanted: &[Wanted], request: &Request, segments: &mut Vec<Segment>) -> Result<()>;
 
-    /// Whether the bytes of a segment are, as they are in the file, float32 values of all atoms of its wanted frames, row
-    /// after row: then they may be read to their place, instead of [`Decoder::decode`]. Which vectors, by their number in
-    /// blocks, and the factor that they are to be multiplied with.
-    fn in_place(&self, segment: &Segment, wanted: &[Wanted], request: &Request) -> Option<(usize, f64)> {
-        let _ = (segment, wanted, request);
-        None
-    }
-
     /// Decodes the `bytes` of one segment into the rows of `out`: the selected atoms side by side, scaled. The segments of
     /// a frame are given in their order, with the same `scratch`.
     ///
@@ -365,4 +343,29 @@ pub trait Decoder: Send + Sync {
         out: &mut BlockMut<'_>,
         scratch: &mut Scratch,
     ) -> Result<Decoded>;
+}
+
+impl dyn Decoder + '_ {
+    /// The coupling of frames if these fields are requested.
+    pub fn coupling(&self, fields: Fields) -> FrameCoupling {
+        self.chunked().map_or(FrameCoupling::INDEPENDENT, |chunked| chunked.coupling(fields))
+    }
+}
+
+/// What a decoder knows besides where frames share chunks, each of which is read and decoded as a unit.
+pub trait ChunkedDecoder {
+    /// The coupling of frames if these fields are requested.
+    fn coupling(&self, fields: Fields) -> FrameCoupling;
+
+    /// Frames of this file that are decoded a second time if two frames, neighbours in some order, are decoded by different
+    /// tasks: those of the chunks that both need, where chunks are decoded whole.
+    fn redecoded_frames(&self, before: u64, after: u64, fields: Fields) -> u64;
+
+    /// Whether all chunks that hold a frame have been given a place in the file.
+    fn is_stored(&self, frame: u64) -> bool;
+
+    /// Whether the bytes of a segment are, as they are in the file, float32 values of all atoms of its wanted frames, row
+    /// after row: then they may be read to their place, instead of [`Decoder::decode`]. Which vectors, by their number in
+    /// blocks, and the factor that they are to be multiplied with.
+    fn in_place(&self, segment: &Segment, wanted: &[Wanted], request: &Request) -> Option<(usize, f64)>;
 }

@@ -25,7 +25,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub use self::decoder::{
-    Decoded, Decoder, Facts, FrameCoupling, Header, Request, Scan, ScanOptions, Scratch, Segment, Wanted,
+    ChunkedDecoder, Decoded, Decoder, Facts, FrameCoupling, Header, Request, Scan, ScanOptions, Scratch, Segment,
+    Wanted,
 };
 pub(crate) use self::encoder::first_lost;
 pub use self::encoder::{Encoder, Making, Marker, Placing, Record};

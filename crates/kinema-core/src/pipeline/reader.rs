@@ -300,8 +300,9 @@ impl<'a> Reader<'a> {
     /// their place. `None` where there are none, or so few bytes that one read of several segments takes less time.
     fn run_in_place(&self, part: &Part, first: usize, out: &BlockMut<'_>) -> Option<InPlace> {
         let buffers = &self.buffers;
+        let chunked = part.decoder.chunked()?;
         let of = |segment: &Segment| {
-            let (vectors, factor) = part.decoder.in_place(segment, &buffers.wanted, &self.request)?;
+            let (vectors, factor) = chunked.in_place(segment, &buffers.wanted, &self.request)?;
             let rows = buffers.wanted.get(segment.wanted.start as usize..segment.wanted.end as usize)?;
             let row = rows.first()?.row;
             rows.iter().zip(row..).all(|(one, row)| one.row == row).then_some((vectors, factor, row, rows.len()))

@@ -220,7 +220,8 @@ fn is_stored(decoder: &dyn Decoder, source: &dyn Source, index: &Index, frame: u
     decoder.segments(index, &[Wanted { frame, row: 0 }], &request, &mut segments)?;
     let size = source.len()?;
     let one_file = decoder.facts().other_files.is_empty();
-    Ok(segments.iter().all(|segment| !one_file || segment.whole.end() <= size) && decoder.is_stored(frame))
+    let is_stored = decoder.chunked().is_none_or(|chunked| chunked.is_stored(frame));
+    Ok(segments.iter().all(|segment| !one_file || segment.whole.end() <= size) && is_stored)
 }
 
 fn is_filled(decoder: &dyn Decoder, source: &dyn Source, index: &Index, frame: u64, few: usize) -> Result<bool> {

@@ -14,8 +14,8 @@ pub use self::external_rows::{ReadRows, RowValues};
 pub use self::field::{ABSENT, Field, Rows};
 use self::field::{PART_BITS, Work};
 use super::{
-    Decoded, Decoder, Facts, Format, FormatInfo, FrameCoupling, Header, ReadStructure, Request, Scan, ScanOptions,
-    Scratch, Segment, Wanted,
+    ChunkedDecoder, Decoded, Decoder, Facts, Format, FormatInfo, FrameCoupling, Header, ReadStructure, Request, Scan,
+    ScanOptions, Scratch, Segment, Wanted,
 };
 use crate::container::hdf5;
 use crate::error::{Error, ErrorKind, Result};
@@ -278,21 +278,8 @@ impl Decoder for H5mdDecoder {
         &self.facts
     }
 
-    fn coupling(&self, fields: Fields) -> FrameCoupling {
-        self.present(fields).fold(FrameCoupling::INDEPENDENT, |all, (_, field)| all.and(field.coupling()))
-    }
-
-    fn redecoded_frames(&self, before: u64, after: u64, fields: Fields) -> u64 {
-        let changing = || self.present(fields).map(|(_, field)| field).filter(|field| !field.fixed);
-        // fields weigh by their bytes: to decode a chunk of cells again matters little
-        let all: u64 = changing().map(Field::frame_bytes).sum();
-        let bytes = |field: &Field| field.shared_rows(before, after).saturating_mul(field.frame_bytes());
-        let shared = changing().fold(0_u64, |sum, field| sum.saturating_add(bytes(field)));
-        shared.div_ceil(all.max(1))
-    }
-
-    fn is_stored(&self, frame: u64) -> bool {
-        self.present(self.header.fields).all(|(_, field)| field.is_stored(frame))
+    fn chunked(&self) -> Option<&dyn ChunkedDecoder> {
+        Some(self)
     }
 
     fn scan(&self, source: &dyn Source, options: &ScanOptions<'_>) -> Result<Scan> {
@@ -327,13 +314,6 @@ impl Decoder for H5mdDecoder {
         Ok(())
     }
 
-    fn in_place(&self, segment: &Segment, wanted: &[Wanted], request: &Request) -> Option<(usize, f64)> {
-        let number = (segment.part & ((1 << PART_BITS) - 1)) as usize;
-        let field = self.vectors.get(number)?.as_ref()?;
-        let factor = self.factor(number as u32, &request.scales);
-        field.in_place(segment, wanted, &request.atoms).then_some((number, factor))
-    }
-
     fn decode(
         &self,
         segment: &Segment,
@@ -366,6 +346,32 @@ impl Decoder for H5mdDecoder {
             }
         }
         Ok(Decoded::Done)
+    }
+}
+
+impl ChunkedDecoder for H5mdDecoder {
+    fn coupling(&self, fields: Fields) -> FrameCoupling {
+        self.present(fields).fold(FrameCoupling::INDEPENDENT, |all, (_, field)| all.and(field.coupling()))
+    }
+
+    fn redecoded_frames(&self, before: u64, after: u64, fields: Fields) -> u64 {
+        let changing = || self.present(fields).map(|(_, field)| field).filter(|field| !field.fixed);
+        // fields weigh by their bytes: to decode a chunk of cells again matters little
+        let all: u64 = changing().map(Field::frame_bytes).sum();
+        let bytes = |field: &Field| field.shared_rows(before, after).saturating_mul(field.frame_bytes());
+        let shared = changing().fold(0_u64, |sum, field| sum.saturating_add(bytes(field)));
+        shared.div_ceil(all.max(1))
+    }
+
+    fn is_stored(&self, frame: u64) -> bool {
+        self.present(self.header.fields).all(|(_, field)| field.is_stored(frame))
+    }
+
+    fn in_place(&self, segment: &Segment, wanted: &[Wanted], request: &Request) -> Option<(usize, f64)> {
+        let number = (segment.part & ((1 << PART_BITS) - 1)) as usize;
+        let field = self.vectors.get(number)?.as_ref()?;
+        let factor = self.factor(number as u32, &request.scales);
+        field.in_place(segment, wanted, &request.atoms).then_some((number, factor))
     }
 }
 
