@@ -51,7 +51,6 @@ SHARED_BY_FORMATS = {
     "planes",
     "registry",
     "scan",
-    "strided",
 }
 
 

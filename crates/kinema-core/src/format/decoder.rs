@@ -5,11 +5,12 @@
 use std::ops::Range;
 use std::path::PathBuf;
 
+use super::scan::{self, HeaderScan, UniformFrames};
 use crate::clock::Meter;
 use crate::container::hdf5::filters::FilterScratch;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::frame::{BlockMut, Fields, Scales};
-use crate::index::{Index, TableIndex};
+use crate::index::{ChunkedIndex, Index, TableIndex};
 use crate::selection::AtomSelection;
 use crate::source::{Extent, Source};
 
@@ -206,19 +207,6 @@ pub struct ScanOptions<'a> {
     pub skip_damaged: bool,
 }
 
-impl ScanOptions<'_> {
-    /// Steps and times of the first frames of a file with `n_frames` of one size, as far as they are known.
-    pub(super) fn known_stamps(&self, first: Extent, stride: u64, n_frames: u64) -> (Vec<i64>, Vec<f64>) {
-        let Some(Index::Uniform(known)) = &self.previous else { return Default::default() };
-        if (known.first, known.stride) != (first, stride) {
-            return Default::default();
-        }
-        let n = known.n_frames.min(n_frames) as usize;
-        let steps = known.steps.as_ref().map_or(Vec::new(), |steps| steps[..n].to_vec());
-        (steps, known.times.as_ref().map_or(Vec::new(), |times| times[..n].to_vec()))
-    }
-}
-
 /// Result of a scan.
 #[derive(Debug, Clone)]
 pub struct Scan {
@@ -230,6 +218,21 @@ pub struct Scan {
     pub damaged: Vec<u64>,
     /// The first frame whose time was never written: it is NaN in the index.
     pub without_time: Option<u64>,
+}
+
+/// How the frames of a file are arranged.
+pub enum Arrangement<'a> {
+    /// One after the other, each with a header that says how long it is: a scan goes from header to header.
+    Headers(&'a dyn HeaderScan),
+    /// Of one size: arithmetic finds them.
+    Uniform(&'a dyn UniformFrames),
+    /// In chunks that were listed when the file was opened.
+    Listed {
+        /// All frames.
+        index: &'a ChunkedIndex,
+        /// Where a frame begins that is not whole, after all others.
+        cut_at: Option<u64>,
+    },
 }
 
 /// Finds and decodes the frames of one file; no input or output in `segments` and `decode`.
@@ -248,27 +251,8 @@ pub trait Decoder: Send + Sync {
         None
     }
 
-    /// Finds all frames.
-    ///
-    /// # Errors
-    /// `Corrupt` where a frame contradicts the format in the middle of the file, the operating system's errors,
-    /// and what `progress` returns. An incomplete last frame is no error but `Scan::truncation`.
-    fn scan(&self, source: &dyn Source, options: &ScanOptions<'_>) -> Result<Scan>;
-
-    /// Where the first frame begins, of formats whose frames are found by their headers; else `None`.
-    fn first_frame(&self) -> Option<u64> {
-        None
-    }
-
-    /// Compares length, step and time of a frame in an index with its header, where [`Decoder::first_frame`]. Of text, where
-    /// no header states the length, the lines are counted if `whole`.
-    ///
-    /// # Errors
-    /// `Corrupt` or `Truncated` with frame and byte if they differ; those of the source.
-    fn compare_frame(&self, source: &dyn Source, table: &TableIndex, frame: u64, whole: bool) -> Result<()> {
-        let _ = (source, table, frame, whole);
-        Ok(())
-    }
+    /// How its frames are arranged, by which they are found.
+    fn arrangement(&self) -> Arrangement<'_>;
 
     /// Whether the bytes of a frame at byte `offset` of a file that is being written are all there, as far as they show it:
     /// its head is sound, what ends it has come. Zeros at its end are the caller's business.
@@ -282,34 +266,6 @@ pub trait Decoder: Send + Sync {
     fn unwritten_numbers(&self, bytes: &[u8]) -> (usize, usize) {
         let _ = bytes;
         (0, 0)
-    }
-
-    /// Whether byte ranges of a file can be scanned by different processes.
-    fn supports_ranged_scan(&self) -> bool {
-        false
-    }
-
-    /// The frames that start in a byte range, where [`Decoder::supports_ranged_scan`].
-    ///
-    /// # Errors
-    /// As [`Decoder::scan`], but for frames that contradict the format: there the range's frames end.
-    fn scan_range(
-        &self,
-        source: &dyn Source,
-        range: Range<u64>,
-        progress: &(dyn Fn(u64) -> Result<()> + Sync),
-    ) -> Result<TableIndex> {
-        let _ = (source, range, progress);
-        Ok(TableIndex::default())
-    }
-
-    /// As [`Decoder::scan`], given the indices of ascending byte ranges; the result is the same.
-    ///
-    /// # Errors
-    /// As [`Decoder::scan`].
-    fn scan_with_ranges(&self, source: &dyn Source, options: &ScanOptions<'_>, ranges: &[TableIndex]) -> Result<Scan> {
-        let _ = ranges;
-        self.scan(source, options)
     }
 
     /// The atom checkpoints of a frame, given all its bytes: places at which decoding can start, one for every `every`-th
@@ -346,6 +302,40 @@ pub trait Decoder: Send + Sync {
 }
 
 impl dyn Decoder + '_ {
+    /// Finds all frames.
+    ///
+    /// # Errors
+    /// `Corrupt` where a frame contradicts the format in the middle of the file, the operating system's errors,
+    /// and what `progress` returns. An incomplete last frame is no error but `Scan::truncation`.
+    pub fn scan(&self, source: &dyn Source, options: &ScanOptions<'_>) -> Result<Scan> {
+        self.scan_with_ranges(source, options, &[])
+    }
+
+    /// As `scan`, given the indices of ascending byte ranges, if frames are found by their headers; the result is the same.
+    ///
+    /// # Errors
+    /// As `scan`.
+    pub fn scan_with_ranges(
+        &self,
+        source: &dyn Source,
+        options: &ScanOptions<'_>,
+        ranges: &[TableIndex],
+    ) -> Result<Scan> {
+        match self.arrangement() {
+            Arrangement::Headers(headers) => headers.scan(source, options, ranges),
+            Arrangement::Uniform(frames) => scan::uniform::scan(frames, source, options),
+            Arrangement::Listed { index, cut_at } => {
+                (options.progress)(source.len()?)?;
+                let truncation = cut_at.map(|byte| {
+                    let what = "the file ends within a frame, expected a whole one";
+                    Error::new(ErrorKind::Truncated, what).at_frame(index.n_frames).at_byte(byte)
+                });
+                let index = Index::Chunked(index.clone());
+                Ok(Scan { index, truncation, damaged: Vec::new(), without_time: None })
+            }
+        }
+    }
+
     /// The coupling of frames if these fields are requested.
     pub fn coupling(&self, fields: Fields) -> FrameCoupling {
         self.chunked().map_or(FrameCoupling::INDEPENDENT, |chunked| chunked.coupling(fields))

@@ -17,7 +17,6 @@ mod numbers;
 mod planes;
 mod registry;
 mod scan;
-mod strided;
 pub mod trr;
 pub mod xtc;
 
@@ -25,8 +24,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub use self::decoder::{
-    ChunkedDecoder, Decoded, Decoder, Facts, FrameCoupling, Header, Request, Scan, ScanOptions, Scratch, Segment,
-    Wanted,
+    Arrangement, ChunkedDecoder, Decoded, Decoder, Facts, FrameCoupling, Header, Request, Scan, ScanOptions, Scratch,
+    Segment, Wanted,
 };
 pub(crate) use self::encoder::first_lost;
 pub use self::encoder::{Encoder, Making, Marker, Placing, Record};
@@ -34,6 +33,7 @@ pub(crate) use self::frame_layout::no_planes;
 pub use self::frame_layout::{AtomNumbers, AtomPlane, FrameLayout, SomeAtoms};
 pub use self::labels::AtomLabels;
 pub use self::registry::{by_file_name, by_name, detect, of_head};
+pub use self::scan::{FrameStamp, FrameStamps, HeaderScan, UniformFrames};
 use crate::error::{Error, ErrorKind, Result};
 use crate::frame::{Fields, Scales, StatedUnits};
 use crate::index::Index;

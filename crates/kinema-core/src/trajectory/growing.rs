@@ -90,7 +90,7 @@ pub(super) fn without_last(index: &Index) -> Option<Index> {
 /// written yet. So many zeros at the end of a frame say nothing.
 ///
 /// # Errors
-/// As [`Decoder::scan`].
+/// As `scan` of the decoder.
 pub(super) fn scan(
     decoder: &dyn Decoder,
     source: &dyn Source,

@@ -13,9 +13,10 @@ use std::sync::Arc;
 pub use self::header::DcdHeader;
 use self::header::{Kind, shown};
 use super::planes::{PlaneRuns, gather_run, interleave};
+use super::scan::uniform::incomplete;
 use super::scan::{UNFINISHED, unfinished};
-use super::{Decoded, Decoder, Encoder, Facts, Format, FormatInfo, Header, Making};
-use super::{Request, Scan, ScanOptions, Scratch, Segment, Wanted};
+use super::{Arrangement, Decoded, Decoder, Encoder, Facts, Format, FormatInfo, Header, Making};
+use super::{Request, Scratch, Segment, UniformFrames, Wanted};
 use crate::container::fortran::Layout;
 use crate::error::{Error, ErrorKind, Result};
 use crate::frame::{BlockMut, Fields, NO_CELL, NOT_A_CELL, Real, RowsMut, Scales, Stamp, VectorsMut};
@@ -140,6 +141,27 @@ impl DcdDecoder {
     }
 }
 
+impl UniformFrames for DcdDecoder {
+    fn name(&self) -> &'static str {
+        INFO.name
+    }
+
+    fn places(&self, source: &dyn Source) -> Result<(UniformIndex, Option<Error>)> {
+        let (mut index, rest) = uniform(&self.dcd, source.len()?);
+        if let Some(frame) = self.first_unfinished(source, &index)? {
+            let at = Index::Uniform(index.clone()).extent(frame).offset;
+            index.n_frames = frame;
+            return Ok((index, Some(unfinished(at).at_frame(frame))));
+        }
+        let truncation = (rest > 0).then(|| {
+            let expected = if index.n_frames == 0 { index.first.len } else { index.stride };
+            let at = Index::Uniform(index.clone()).end().unwrap_or(index.first.offset);
+            incomplete(index.n_frames, at, expected, rest)
+        });
+        Ok((index, truncation))
+    }
+}
+
 impl Decoder for DcdDecoder {
     fn header(&self) -> &Header {
         &self.header
@@ -149,21 +171,8 @@ impl Decoder for DcdDecoder {
         &self.facts
     }
 
-    fn scan(&self, source: &dyn Source, _: &ScanOptions<'_>) -> Result<Scan> {
-        let (mut index, rest) = uniform(&self.dcd, source.len()?);
-        if let Some(frame) = self.first_unfinished(source, &index)? {
-            let at = Index::Uniform(index.clone()).extent(frame).offset;
-            index.n_frames = frame;
-            let truncation = Some(unfinished(at).at_frame(frame));
-            return Ok(Scan { index: Index::Uniform(index), truncation, damaged: Vec::new(), without_time: None });
-        }
-        let truncation = (rest > 0).then(|| {
-            let expected = if index.n_frames == 0 { index.first.len } else { index.stride };
-            let at = Index::Uniform(index.clone()).end().unwrap_or(index.first.offset);
-            let what = format!("the last frame is incomplete, expected {expected} bytes, found {rest}");
-            Error::new(ErrorKind::Truncated, what).at_frame(index.n_frames).at_byte(at)
-        });
-        Ok(Scan { index: Index::Uniform(index), truncation, damaged: Vec::new(), without_time: None })
+    fn arrangement(&self) -> Arrangement<'_> {
+        Arrangement::Uniform(self)
     }
 
     /// All records have their lengths before and behind them.

@@ -14,8 +14,8 @@ pub use self::external_rows::{ReadRows, RowValues};
 pub use self::field::{ABSENT, Field, Rows};
 use self::field::{PART_BITS, Work};
 use super::{
-    ChunkedDecoder, Decoded, Decoder, Facts, Format, FormatInfo, FrameCoupling, Header, ReadStructure, Request, Scan,
-    ScanOptions, Scratch, Segment, Wanted,
+    Arrangement, ChunkedDecoder, Decoded, Decoder, Facts, Format, FormatInfo, FrameCoupling, Header, ReadStructure,
+    Request, Scratch, Segment, Wanted,
 };
 use crate::container::hdf5;
 use crate::error::{Error, ErrorKind, Result};
@@ -282,14 +282,8 @@ impl Decoder for H5mdDecoder {
         Some(self)
     }
 
-    fn scan(&self, source: &dyn Source, options: &ScanOptions<'_>) -> Result<Scan> {
-        // all was found when the file was opened
-        (options.progress)(source.len()?)?;
-        let truncation = self.cut_at.map(|byte| {
-            let what = "the file ends within a frame, expected a whole one";
-            Error::new(ErrorKind::Truncated, what).at_frame(self.index.n_frames).at_byte(byte)
-        });
-        Ok(Scan { index: Index::Chunked(self.index.clone()), truncation, damaged: Vec::new(), without_time: None })
+    fn arrangement(&self) -> Arrangement<'_> {
+        Arrangement::Listed { index: &self.index, cut_at: self.cut_at }
     }
 
     fn segments(&self, index: &Index, wanted: &[Wanted], request: &Request, segments: &mut Vec<Segment>) -> Result<()> {
