@@ -1,6 +1,6 @@
 //! Parts of a trajectory and the gaps between them, as rows that Python reads.
 
-use kinema_core::format::{self, Decoder, Format};
+use kinema_core::format::{Decoder, Format};
 use kinema_core::named::Named;
 use kinema_core::trajectory::Scanned;
 use pyo3::prelude::*;
@@ -74,5 +74,5 @@ pub(crate) fn gaps<'py>(py: Python<'py>, scanned: &Scanned) -> PyResult<Bound<'p
 
 /// Whether a file is HDF5, whatever its format.
 pub(crate) fn is_hdf5(format: &dyn Format, decoder: &dyn Decoder) -> bool {
-    format.info().name != format::EXTERNAL.info().name && decoder.facts().stored_format.is_some()
+    !format.is_external() && decoder.facts().stored_format.is_some()
 }

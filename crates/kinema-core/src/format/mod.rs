@@ -85,6 +85,11 @@ pub trait Format: Send + Sync {
     /// Whether a file that begins with `head` (up to [`HEAD_BYTES`]) is of this format.
     fn sniff(&self, head: &[u8]) -> bool;
 
+    /// Whether another library reads the files of this format, frame by frame.
+    fn is_external(&self) -> bool {
+        false
+    }
+
     /// Reads the file's header (or that of frame 0) and nothing more.
     ///
     /// # Errors
@@ -132,6 +137,13 @@ pub trait Format: Send + Sync {
         let known: Vec<&str> = known.collect();
         let what = format!("files of this format are not made of frames here, expected {}", known.join(" or "));
         Error::new(ErrorKind::Unsupported, format!("{what}, found {}", self.info().name))
+    }
+}
+
+impl dyn Format + '_ {
+    /// Whether both are the same format.
+    pub fn is_same(&self, other: &dyn Format) -> bool {
+        self.info().name == other.info().name
     }
 }
 

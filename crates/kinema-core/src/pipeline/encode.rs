@@ -80,12 +80,12 @@ pub fn making(
     let vectors_of_first = parts().next().map(vectors_of);
     let as_it_is = |part: &Part| {
         let same_fields = Some(vectors_of(part)) == vectors_of_first;
-        part.format.info().name == info.name && part.scales == info.scales && same_fields
+        part.format.is_same(format) && part.scales == info.scales && same_fields
     };
     let mut extras: Vec<&'static str> = parts().flat_map(|part| part.decoder.facts().extras.iter().copied()).collect();
     extras.sort_unstable();
     extras.dedup();
-    let of_format = parts().all(|part| part.format.info().name == info.name);
+    let of_format = parts().all(|part| part.format.is_same(format));
     let precisions = parts().filter_map(|part| part.decoder.facts().precision).filter(|_| of_format);
     let version =
         parts().map(|part| part.decoder.facts().recoded_version).reduce(|a, b| a.filter(|_| a == b)).flatten();

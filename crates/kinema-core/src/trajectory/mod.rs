@@ -426,15 +426,14 @@ fn check_claim(source: &dyn Source, (format, decoder): &(&'static dyn Format, Ar
 
 fn open_decoder(source: &dyn Source, options: &OpenOptions) -> Result<(&'static dyn Format, Arc<dyn Decoder>)> {
     let structure = options.structure.as_deref();
-    let external = format::EXTERNAL.info().name;
     let open = |format: &'static dyn Format| {
         let place = |error: Error| error.in_format(format.info().name).at_path(source.path());
         let decoder = format.open_with(source, structure, &options.units).map_err(place)?;
-        let stored = decoder.facts().stored_format.as_deref().filter(|_| format.info().name != external);
+        let stored = decoder.facts().stored_format.as_deref().filter(|_| !format.is_external());
         Ok((stored.and_then(format::by_name).unwrap_or(format), decoder))
     };
     match options.format {
-        Some(format) if format.info().name != external => open(format),
+        Some(format) if !format.is_external() => open(format),
         Some(_) => match format::detect(source) {
             Ok(own) => {
                 let what = format!("this is {}, which Kinema reads itself; leave out format=", own.info().name);
@@ -449,7 +448,7 @@ fn open_decoder(source: &dyn Source, options: &OpenOptions) -> Result<(&'static 
                 // one that names the file says whose it is
                 let place = |error: Error| match error.path() {
                     Some(_) => error,
-                    None => error.in_format(external).at_path(source.path()),
+                    None => error.in_format(format::EXTERNAL.info().name).at_path(source.path()),
                 };
                 let other = structure.open_other(source.path()).map_err(place)?;
                 other.map(|decoder| (format::EXTERNAL, decoder)).ok_or(error)
