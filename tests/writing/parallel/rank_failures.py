@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from rank_common import COMM, N_ATOMS, RANK, SIZE, barrier, exchange_by, on_root, raised, stamps, values_of
 
 import kinema as kn
+from kinema.formats.strategies import strategies_of
 from kinema.parallel import agreement
 from kinema.parallel import writer as parallel_writer
 from kinema.parallel.placers import FilePlacer
-from kinema.formats.strategies import strategies_of
 
 PARALLEL_HDF5 = h5py.get_config().mpi
 
