@@ -21,7 +21,7 @@ pub(super) mod uniform;
 
 pub use by_headers::HeaderScan;
 use compare::compare_frame;
-pub use uniform::{FrameStamp, FrameStamps, UniformFrames};
+pub use uniform::{FrameStamp, FrameStamps, ReadStamp, UniformFrames};
 
 /// Why a header could not be had; byte numbers count from the start of the frame.
 #[derive(Debug, Clone)]

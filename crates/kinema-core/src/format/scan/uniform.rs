@@ -39,9 +39,12 @@ pub struct FrameStamps<'a> {
     pub len: u64,
     /// Whether they state the step as well as the time.
     pub has_steps: bool,
-    /// What the bytes of one frame, which lie at this place in the file, say.
-    pub read: Box<dyn Fn(&[u8], u64) -> Result<FrameStamp> + 'a>,
+    /// What they say.
+    pub read: Box<ReadStamp<'a>>,
 }
+
+/// What the bytes of one frame, which lie at this place in the file, say.
+pub type ReadStamp<'a> = dyn Fn(&[u8], u64) -> Result<FrameStamp> + 'a;
 
 /// What a frame says of itself.
 #[derive(Debug, Clone, Copy, PartialEq)]
