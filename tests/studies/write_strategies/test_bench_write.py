@@ -229,7 +229,7 @@ def test_each_strategy_of_each_kind_of_file(mpi: Any, tmp_path: Path) -> None:
     """On ranks of one program, which takes a second for all of them."""
     system = Pyrochlore.of_about(704)
     design = WriteDesign(particles=704, records=tuple(KINDS), ranks=(3,), hints={"cb_nodes": ("2",)}, peers=False)
-    every = {(kind, strategy) for kind in KINDS for strategy in strategies_of(KINDS[kind].format)}
+    every = {(kind, strategy) for kind in KINDS for strategy in strategies_of(KINDS[kind].written)}
     settings = list(dict.fromkeys([*design.settings(), *(WriteSetting(*pair, 3) for pair in sorted(every))]))
     assert {(one.records, one.strategy) for one in settings} == every | {("netcdf", NETCDF_LIBRARY)}
     cells = []
@@ -238,7 +238,7 @@ def test_each_strategy_of_each_kind_of_file(mpi: Any, tmp_path: Path) -> None:
         cells.append(
             {
                 "records": one.records, "strategy": one.strategy, "hints": dict(one.hints), "cells": system.cells,
-                "seed": 1, "verify": one.strategy in verifying(KINDS[one.records].format),
+                "seed": 1, "verify": one.strategy in verifying(KINDS[one.records].written),
                 "path": str(tmp_path / str(number) / KINDS[one.records].file),
                 "result": str(tmp_path / str(number) / "result.json"), "warm_bytes": 0,
             }

@@ -71,8 +71,8 @@ pub(in crate::format) fn scan(
         found.read(&stamps, &index, source, options).map_err(place)?;
         index.steps = stamps.has_steps.then(|| found.steps.into());
         index.times = Some(found.times.into());
+        (options.progress)(source.len()?)?;
     }
-    (options.progress)(source.len()?)?;
     let (damaged, without_time) = (found.damaged, found.without_time);
     Ok(Scan { index: Index::Uniform(index), truncation: truncation.map(place), damaged, without_time })
 }
