@@ -44,13 +44,13 @@ class DirectFields(Hdf5File):
 
     def begin(self, first: FrameArrays) -> dict[str, ChunkEncoder]:
         """As `Hdf5File.begin`."""
-        self._places = self.writer.places_of_fields(first)
+        self._places = self.sink.places_of_fields(first)
         return super().begin(first)
 
     def take_values(self, frame: RankFrame, row: int) -> None:
         """As `Hdf5File.take_values`."""
         if self._placer is None:
-            path, self._places = self.on_root(lambda: (self.writer.written_path, self._places))
+            path, self._places = self.on_root(lambda: (self.sink.path, self._places))
             self._placer = self.agreement.together(lambda: self._opened_placer(path))
         error: BaseException | None = None
         widest = max(3 * values.dtype.itemsize for values in frame.vectors.values())
@@ -97,13 +97,13 @@ class DirectFields(Hdf5File):
     def found(self) -> Error | None:
         """As `SerialFile.found`."""
         assert self._verification is not None
-        return self._verification.found(self.on_root(lambda: self.writer.written_path))
+        return self._verification.found(self.on_root(lambda: self.sink.path))
 
     def took(self) -> None:
         """As `Hdf5File.took`: rank 0 counts the frame."""
 
         def count() -> FileState:
-            self.writer.write_announced(1, self._kinds, **self.stamps.taken(1))
+            self.sink.stored(self.stamps.taken(1, self._kinds))
             return self._state()
 
         self._on_root(count)

@@ -162,9 +162,8 @@ class GatheredChunks(Hdf5File):
                 with self.agreement.timings.of("write"):
                     content: Any = own[number] if buffer is None else buffer
                     made: dict[str, EncodedRows] = pickle.loads(content)
-                    self.writer.announce(made)
                     kinds = {name: one.dtype for name, one in made.items()}
-                    self.writer.write_announced(row.n_frames, kinds, **self.stamps.taken(row.n_frames))
+                    self.sink.stored(self.stamps.taken(row.n_frames, kinds, made))
             except BaseException as raised:
                 error = raised
         return error

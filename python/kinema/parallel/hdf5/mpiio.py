@@ -66,18 +66,18 @@ class MpiioFields(Hdf5File):
 
     def begin(self, first: FrameArrays) -> dict[str, ChunkEncoder]:
         """As `Hdf5File.begin`."""
-        if self.writer.n_frames:
+        if self.sink.n_frames:
             made = super().begin(first)
-            self._names = {name: series.dataset.name for name, series in self.writer._group.fields.items()}
+            _, self._names = self.place_of_fields()
             return made
         if self.request.mode == "a" and self.request.options.get("compression") is not None:
             raise self._no_growth("it is compressed")
-        self.writer.allocate_early()
+        self.sink.allocate_early()
         super().begin(first)
         # a file that grows, with a row of steps for each frame
-        self.writer.flush()
+        self.sink.commit()
         made = super().begin(first)
-        self._names = {name: series.dataset.name for name, series in self.writer._group.fields.items()}
+        _, self._names = self.place_of_fields()
         return made
 
     def take_values(self, frame: RankFrame, row: int) -> None:
@@ -121,12 +121,11 @@ class MpiioFields(Hdf5File):
         def count() -> FileState:
             n_frames = len(self.stamps)
             if n_frames:
-                self.writer.take_back()
-                self.writer.leave_fields()
-                self.writer.write_announced(n_frames, self._kinds, **self.stamps.taken(n_frames))
+                self.sink.take_back()
+                self.sink.stored(self.stamps.taken(n_frames, self._kinds))
                 observed, self._observed = self._observed, []
                 for name, value, stamps in observed:
-                    self.writer.write_observable(name, value, **stamps)
+                    self.sink.writer.write_observable(name, value, **stamps)
             return self._state()
 
         self._on_root(count)
@@ -155,7 +154,7 @@ class MpiioFields(Hdf5File):
             return
 
         def check() -> None:
-            if name not in self.writer._observables:
+            if name not in self.sink.writer._observables:
                 raise ArgumentError(f"observable {name} is unknown, add it first with add_observable")
             step, time = options.get("step"), options.get("time")
             if step is None:
@@ -168,13 +167,12 @@ class MpiioFields(Hdf5File):
 
     def _check_growth(self) -> None:
         """On rank 0: whether the file is one that a killed run leaves readable; ArgumentError."""
-        group = self.writer._group
-        if self.request.mode != "a" or group is None:
+        if self.request.mode != "a":
             return
-        for series in group.fields.values():
-            if series.encoder.storage.filters:
+        for name, dataset in self.sink.datasets.items():
+            if self.sink.encoders[name].storage.filters:
                 raise self._no_growth("it is compressed")
-            if series.dataset.id.get_create_plist().get_alloc_time() != h5py.h5d.ALLOC_TIME_EARLY:
+            if dataset.id.get_create_plist().get_alloc_time() != h5py.h5d.ALLOC_TIME_EARLY:
                 raise self._no_growth("it was not made by 'mpiio'")
 
     def _no_growth(self, why: str) -> ArgumentError:
@@ -189,8 +187,8 @@ class MpiioFields(Hdf5File):
         return any(encoder.storage.filters for encoder in self.encoders.values())
 
     def _trimmed(self) -> FileState:
-        self.writer.flush()
-        self.writer.trim()
+        self.sink.commit()
+        self.sink.trim()
         return self._state()
 
     def _make_room(self, rows: int) -> None:
@@ -203,17 +201,16 @@ class MpiioFields(Hdf5File):
 
         def lengthen() -> int:
             if was_open:
-                self.writer.take_back()
-                self.writer.leave_fields()
+                self.sink.take_back()
             room = max(2 * rows, int(announced))
-            self.writer.make_room(room)
+            self.sink.make_room(room)
             return room
 
         self._room = self.on_root(lengthen)
 
     def _open(self) -> None:
         """All ranks have the file, which rank 0 releases."""
-        self._path, self._names = self.on_root(lambda: (self.writer.release(), self._names))
+        self._path, self._names = self.on_root(lambda: (self.sink.release(), self._names))
 
         def opened() -> Any:
             info = info_of(self.request.hints.info)

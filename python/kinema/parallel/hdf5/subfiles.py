@@ -21,10 +21,11 @@ from kinema.formats.given_frames import FrameArrays
 from kinema.formats.h5md.write.encoding import ChunkEncoder
 from kinema.formats.h5md.write.virtual_fields import SubfileNames, check_runs, runs_of
 from kinema.formats.h5md.writer import H5mdWriter
+from kinema.formats.hdf5_sink import Hdf5Sink
 from kinema.formats.writer import Writer
 from kinema.parallel.agreement import Agreement
 from kinema.parallel.exchange import Exchange, even_owners
-from kinema.parallel.hdf5.on_root import Hdf5File, place_of_fields
+from kinema.parallel.hdf5.on_root import Hdf5File
 from kinema.parallel.hdf5.verification import RowVerification
 from kinema.parallel.hdf5.virtual_writer import VirtualFieldsWriter
 from kinema.parallel.rank_file import FileRequest, FileState
@@ -92,7 +93,7 @@ class Subfiles(Hdf5File):
         """As `Hdf5File.took`: rank 0 counts the frame."""
 
         def count() -> FileState:
-            self.writer.write_announced(1, self._kinds, **self.stamps.taken(1))
+            self.sink.stored(self.stamps.taken(1, self._kinds))
             return self._state()
 
         self._on_root(count)
@@ -112,7 +113,7 @@ class Subfiles(Hdf5File):
         if part is not None:
             assert isinstance(part, H5mdWriter)
             # it has its name from the first flush on
-            self._place = place_of_fields(part)
+            self._place = Hdf5Sink(part).place_of_fields
 
     def found(self) -> Error | None:
         """As `SerialFile.found`, in the file of another rank."""
@@ -206,7 +207,7 @@ class Subfiles(Hdf5File):
         """Makes the file of this rank, or goes on with it behind the frames that the one on top has. Collective."""
         ids = np.sort(np.asarray(frame.ids, np.int64))
         self.on_root(self._names.make_folder)
-        last_step = self.on_root(lambda: self.writer._group.last_step)
+        last_step = self.on_root(lambda: self.sink.last_step)
 
         def begin() -> None:
             if len(ids):
