@@ -149,7 +149,7 @@ class H5mdSink(Hdf5Sink):
                     dataset.resize(rows, axis=0)
 
     def trim(self) -> None:
-        """Fields of a file that grows, all of which is committed, lose the rows behind the last frame."""
+        """Fields of a file that grows, all of which is committed, lose the rows after the last frame."""
         file = self.writer._file
         assert isinstance(file, GrowingFile)
         with self.writer._all_or_nothing():

@@ -17,13 +17,12 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.base.errors import ArgumentError, Error, FileIOError, MissingPackageError, from_os
+from kinema.base.errors import ArgumentError, FileIOError, MissingPackageError, from_os
 from kinema.formats.given_frames import FrameArrays
 from kinema.formats.h5md.write.encoding import ChunkEncoder
 from kinema.parallel.agreement import Agreement
 from kinema.parallel.exchange import Exchange, even_owners
 from kinema.parallel.hdf5.on_root import Hdf5File
-from kinema.parallel.hdf5.verification import RowVerification
 from kinema.parallel.placers import info_of
 from kinema.parallel.rank_file import FileRequest, FileState
 from kinema.parallel.rank_frames import RankFrame
@@ -58,10 +57,7 @@ class MpiioFields(Hdf5File):
         self._room = 0
         self._path = ""
         self._names: dict[str, str] = {}
-        self._kinds: dict[str, np.dtype[Any]] = {}
         self._observed: list[tuple[str, NDArray[Any], dict[str, Any]]] = []
-        self._verification = RowVerification(agreement, request) if request.verify else None
-        self.verified_by = "" if self._verification is None else self._verification.words
         self.on_root(self._check_growth)
 
     def begin(self, first: FrameArrays) -> dict[str, ChunkEncoder]:
@@ -103,7 +99,6 @@ class MpiioFields(Hdf5File):
         if self._verification is not None and len(own):
             for name, one in prepared.items():
                 self._verification.add(name, row, [one], own.start)
-        self._kinds = {name: given.dtype for name, given in frame.vectors.items()}
 
     def took(self) -> None:
         """As `Hdf5File.took`."""
@@ -122,18 +117,13 @@ class MpiioFields(Hdf5File):
             n_frames = len(self.stamps)
             if n_frames:
                 self.sink.take_back()
-                self.sink.stored(self.stamps.taken(n_frames, self._kinds))
+                self.sink.stored(self.stamps.taken(n_frames, self.kinds))
                 observed, self._observed = self._observed, []
                 for name, value, stamps in observed:
                     self.sink.writer.write_observable(name, value, **stamps)
             return self._state()
 
         self._on_root(count)
-
-    def found(self) -> Error | None:
-        """As `SerialFile.found`; rank 0 has the file."""
-        assert self._verification is not None
-        return self._verification.found(*self.on_root(self.place_of_fields))
 
     def close(self) -> None:
         """As `RankFile.close`; room that no frame has come into is given back."""

@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kinema.base.errors import Error
 from kinema.formats.frame_sink import StoredFrames
 from kinema.formats.given_frames import EncodedRows, FrameArrays, check_rising
 from kinema.formats.h5md.write.encoding import ChunkEncoder
 from kinema.formats.h5md.writer import H5mdWriter
 from kinema.formats.hdf5_sink import H5mdSink
 from kinema.parallel.agreement import Agreement
+from kinema.parallel.hdf5.verification import RowVerification
 from kinema.parallel.rank_file import FileRequest, FileState
 from kinema.parallel.rank_frames import RankFrame
 from kinema.parallel.serial import SerialFile
@@ -72,13 +74,21 @@ class Hdf5File(SerialFile):
     Attributes
     ----------
     encoders : {"positions": ChunkEncoder, ...}, on all ranks
+    kinds : {"positions": dtype, ...}
+        Types of the values of the last frame.
     """
+
+    # by which class ranks verify what others have written
+    _verifies_by: Any = RowVerification
 
     def __init__(self, request: FileRequest, agreement: Agreement) -> None:
         self.stamps = Stamps.none()
         self.encoders: dict[str, ChunkEncoder] = {}
         super().__init__(replace(request, buffer_frames=None), agreement)
+        self.kinds: dict[str, np.dtype[Any]] = {}
         self._asked_buffer = request.buffer_frames
+        self._verification = self._verifies_by(agreement, request) if request.verify else None
+        self.verified_by = "" if self._verification is None else self._verification.words
 
     # what a strategy does
 
@@ -102,6 +112,7 @@ class Hdf5File(SerialFile):
         if made is not None:
             self.encoders = made
         self.take_values(frame, self.state.n_frames)
+        self.kinds = {name: values.dtype for name, values in frame.vectors.items()}
         if self.agreement.is_root:
             self.stamps.steps.append(self._next_step(frame))
             self.stamps.times.append(frame.time)
@@ -130,7 +141,22 @@ class Hdf5File(SerialFile):
                 options["time"] = self.stamps.times[-1]
         super().write_observable(name, value, **options)
 
+    def found(self) -> Error | None:
+        """As `SerialFile.found`."""
+        assert self._verification is not None
+        error: Error | None = self._verification.found(*self.on_root(self.place_of_fields))
+        return error
+
     # for strategies
+
+    def count(self, n_frames: int) -> None:
+        """Rank 0 counts frames whose values are where they belong; collective."""
+
+        def counted() -> FileState:
+            self.sink.stored(self.stamps.taken(n_frames, self.kinds))
+            return self._state()
+
+        self._on_root(counted)
 
     @cached_property
     def sink(self) -> H5mdSink:

@@ -26,9 +26,8 @@ from kinema.formats.writer import Writer
 from kinema.parallel.agreement import Agreement
 from kinema.parallel.exchange import Exchange, even_owners
 from kinema.parallel.hdf5.on_root import Hdf5File
-from kinema.parallel.hdf5.verification import RowVerification
 from kinema.parallel.hdf5.virtual_writer import VirtualFieldsWriter
-from kinema.parallel.rank_file import FileRequest, FileState
+from kinema.parallel.rank_file import FileRequest
 from kinema.parallel.rank_frames import RankFrame
 
 __all__ = ["Subfiles"]
@@ -52,9 +51,6 @@ class Subfiles(Hdf5File):
         self._part: Writer | None = None
         self._place: tuple[str, dict[str, str]] = ("", {})
         self._number = agreement.rank
-        self._kinds: dict[str, np.dtype[Any]] = {}
-        self._verification = RowVerification(agreement, request) if request.verify else None
-        self.verified_by = "" if self._verification is None else self._verification.words
 
     @property
     def writer(self) -> VirtualFieldsWriter:
@@ -80,7 +76,6 @@ class Subfiles(Hdf5File):
                 "atoms of a rank are the same in all frames; use 'gather' where they move between ranks"
             )
         self.agreement.check(error)
-        self._kinds = {name: values.dtype for name, values in frame.vectors.items()}
         failed: BaseException | None = None
         if self._part is not None:
             try:
@@ -91,12 +86,7 @@ class Subfiles(Hdf5File):
 
     def took(self) -> None:
         """As `Hdf5File.took`: rank 0 counts the frame."""
-
-        def count() -> FileState:
-            self.sink.stored(self.stamps.taken(1, self._kinds))
-            return self._state()
-
-        self._on_root(count)
+        self.count(1)
 
     def begin(self, first: FrameArrays) -> dict[str, ChunkEncoder]:
         """As `Hdf5File.begin`."""
@@ -118,7 +108,8 @@ class Subfiles(Hdf5File):
     def found(self) -> Error | None:
         """As `SerialFile.found`, in the file of another rank."""
         assert self._verification is not None
-        return self._verification.found(*self._place)
+        error: Error | None = self._verification.found(*self._place)
+        return error
 
     def flush(self) -> None:
         """As `RankFile.flush`."""
