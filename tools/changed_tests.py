@@ -14,13 +14,16 @@ ROOT = Path(__file__).resolve().parents[1]
 # test folders of parts of the package that have none of their own name, or more than that
 OTHER: dict[str, tuple[str, ...]] = {
     "analysis": ("analysis", "transforms"),
-    "checking": ("cli",),
+    "base": ("cli", "tracing"),
     "demo": ("cli",),
+    "files": ("writing", "formats", "cli"),
+    "model": ("selection",),
+    "parallel": ("writing",),
+    "report": ("profile",),
     "runners": ("runners", "execution"),
-    "stored": ("cache",),
+    "storage": ("writing", "formats", "cache"),
     "testing": ("analysis", "formats", "writing"),
-    "trajectory": ("selection", "transforms"),
-    "values": ("analysis",),
+    "trajectory": ("selection", "following", "transforms"),
 }
 CRATES: dict[str, tuple[str, ...]] = {
     "kinema-core": ("formats", "writing", "cache"),

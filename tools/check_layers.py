@@ -1,5 +1,6 @@
 """Checks that dependencies of the Rust half point one way: between crates, and between modules of the core and of net.
 
+Checks too that only formats compare names of formats: elsewhere what differs is a fact or a method of the format.
 It does not look at tests, benches or examples: these may use whatever they like.
 The tables below are the architecture; a module without a row is an error: a new one is placed on purpose.
 """
@@ -57,7 +58,6 @@ SHARED_BY_FORMATS = {
     "planes",
     "registry",
     "scan",
-    "strided",
 }
 
 
@@ -78,10 +78,22 @@ def paths_of_use_tree(tree: str) -> Iterator[list[str]]:
             start = position + 1
 
 
+def without_tests(text: str) -> str:
+    """The code before its tests, without comments; lines stay where they are."""
+    # a declaration of a file of tests, which code may follow
+    text = re.sub(r"#\[cfg\(test\)\]\s*(?=mod \w+;)", "\n", text)
+    text = re.split(r"#\[cfg\((?:test|all\(test)", text)[0]
+    return re.sub(r"//[^\n]*", "", text)
+
+
+def is_test(file: Path) -> bool:
+    """Whether a file of a crate holds tests alone."""
+    return file.stem in ("tests", "damage_tests") or file.stem.endswith("_tests")
+
+
 def rust_paths(text: str) -> Iterator[list[str]]:
     """Paths from `crate`, `self` or `super` that the code, tests left out, names in `use` lines or inline."""
-    text = re.split(r"#\[cfg\((?:test|all\(test)", text)[0]
-    text = re.sub(r"//[^\n]*", "", text)
+    text = without_tests(text)
     for match in re.finditer(r"\buse\s+([^;]+);", text):
         yield from paths_of_use_tree(match.group(1))
     body = re.sub(r"\buse\s+[^;]+;", "", text)
@@ -122,7 +134,7 @@ def check_modules(root: Path, crate: str, modules: dict[str, set[str]], common: 
     siblings = {path.stem for path in (source / "format").glob("*")} - {"mod"} - SHARED_BY_FORMATS
     for file in sorted(source.rglob("*.rs")):
         parts = list(file.relative_to(source).with_suffix("").parts)
-        if parts == ["lib"] or parts[-1] == "tests" or file.stem.endswith("_tests"):
+        if parts == ["lib"] or is_test(file):
             continue
         module = parts[:-1] if parts[-1] == "mod" else parts
         place = file.relative_to(root)
@@ -142,12 +154,58 @@ def check_modules(root: Path, crate: str, modules: dict[str, set[str]], common: 
                     yield f"{place}: format {module[1]} may not use format {other}"
 
 
+def format_names(formats: Path) -> list[str]:
+    """The names of all formats as their facts state them: a text, or the constant `NAME`."""
+    names = set()
+    for file in formats.rglob("*.rs"):
+        text = file.read_text()
+        stated = re.search(r'\bFormatInfo\s*=\s*FormatInfo\s*\{\s*name:\s*(?:"([^"]+)"|NAME)', text)
+        constant = re.search(r'\bconst NAME: &str = "([^"]+)"', text)
+        if stated:
+            names.add(stated[1] or (constant[1] if constant else f"{file}: no name"))
+    return sorted(names)
+
+
+def name_comparisons(text: str, names: list[str]) -> Iterator[int]:
+    """Lines of code, tests left out, that compare something with a name of a format, whatever its case."""
+    text = without_tests(text)
+    name = '"(?:' + "|".join(map(re.escape, names)) + ')"' if names else '"(?!)"'
+    of_format = r"info\(\)\s*\.\s*name\b"
+    comparisons = [
+        rf"[=!]=\s*&?{name}",
+        rf"{name}\s*[=!]=",
+        rf"\beq_ignore_ascii_case\(\s*{name}",
+        # an arm of `match`, or a pattern of `matches!` or `let`
+        rf"{name}\s*(?:\)\s*)*(?:=>|\bif\b)",
+        rf"{name}\s*\||\|\s*{name}",
+        rf"\bmatches!\([^;]*?,\s*(?:Some\(\s*)?{name}",
+        rf"\bmatch\s+[^{{;]*{of_format}",
+        rf"{of_format}\s*[=!]=",
+        rf"[=!]=\s*[&*\w.()]*{of_format}",
+    ]
+    found = re.finditer("|".join(comparisons), text, re.IGNORECASE)
+    yield from sorted({text.count("\n", 0, match.end()) + 1 for match in found})
+
+
+def check_format_names(root: Path) -> Iterator[str]:
+    """Comparisons with names of formats, outside of the formats themselves."""
+    formats = root / "crates/kinema-core/src/format"
+    names = format_names(formats)
+    for file in sorted((root / "crates").glob("*/src/**/*.rs")):
+        if formats in file.parents or is_test(file):
+            continue
+        for line in name_comparisons(file.read_text(), names):
+            place = f"{file.relative_to(root)}:{line}"
+            yield f"{place}: only formats compare names of formats; what differs is a fact or a method of the format"
+
+
 def check(root: Path) -> list[str]:
-    """All wrong dependencies of the project in `root`, one line each."""
+    """All wrong dependencies and comparisons of the project in `root`, one line each."""
     return [
         *check_crates(root),
         *check_modules(root, "kinema-core", CORE_MODULES, CORE_COMMON),
         *check_modules(root, "kinema-net", NET_MODULES, set()),
+        *check_format_names(root),
     ]
 
 

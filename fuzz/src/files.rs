@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use kinema_core::format::{
-    Decoded, Decoder, Format, Request, Scan, ScanOptions, Scratch, Segment, Wanted, detect, dlpoly, xtc,
+    Arrangement, Decoded, Decoder, Format, Request, Scan, ScanOptions, Scratch, Segment, Wanted, detect, dlpoly, xtc,
 };
 use kinema_core::frame::{Block, Fields, Scales};
 use kinema_core::index::{AtomCheckpoints, Index, TableIndex};
@@ -105,13 +105,11 @@ pub fn scan(format: &dyn Format, data: &[u8]) {
 
 /// What processes find in ranges of bytes of their own is put together to what one scan finds.
 fn check_ranges(source: &dyn Source, decoder: &dyn Decoder, whole: &Result<Scan>, size: u64) {
-    if !decoder.supports_ranged_scan() {
-        return;
-    }
+    let Arrangement::Headers(headers) = decoder.arrangement() else { return };
     let third = size / 3;
     for cuts in [[third, 2 * third], [1, size.saturating_sub(1)]] {
         let ranges = [0..cuts[0], cuts[0]..cuts[1].max(cuts[0]), cuts[1].max(cuts[0])..size];
-        let found = ranges.into_iter().map(|range| decoder.scan_range(source, range, &|_| Ok(()))).collect();
+        let found = ranges.into_iter().map(|range| headers.scan_range(source, range, &|_| Ok(()))).collect();
         let Some(found): Option<Vec<TableIndex>> = answer(found) else { continue };
         let other = decoder.scan_with_ranges(source, &options(None, 1), &found);
         assert_eq!(outcome(&other), outcome(whole), "ranges from {cuts:?}");

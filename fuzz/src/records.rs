@@ -125,7 +125,7 @@ pub fn reencode(format: &'static dyn Format, data: &[u8]) {
         let Ok(expected) = values(&source, encoder.fields(), format) else { continue };
         let found = values(&made, encoder.fields(), format).expect("what was written is read");
         let bits = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
-        if source.scanned().is_some_and(|scanned| scanned.parts[0].decoder.wide_fields().is_empty()) {
+        if source.scanned().is_some_and(|scanned| scanned.parts[0].decoder.facts().wide_fields.is_empty()) {
             assert_eq!(bits(&found.positions), bits(&expected.positions));
             assert_eq!(bits(&found.velocities), bits(&expected.velocities));
             assert_eq!(bits(&found.forces), bits(&expected.forces));

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import io
 import math
 import os
@@ -124,6 +125,15 @@ def test_anything_else_is_pickled() -> None:
     assert again["a"] is again["b"]
     # equal ones that are two may be written as such
     assert not is_pickled(to_bytes({"a": shared, "b": shared.copy(), "c": [1], "d": [1]}))
+
+
+def test_a_class_that_has_moved_is_refused_with_the_remedy() -> None:
+    stored = to_bytes(decimal.Decimal(1)).replace(b"decimal", b"decimus")
+    with pytest.raises(kn.ArgumentError, match=r"No module named 'decimus'\); remove the checkpoint"):
+        from_bytes(stored)
+    stored = to_bytes(decimal.Decimal(1)).replace(b"Decimal", b"Decimus")
+    with pytest.raises(kn.ArgumentError, match=r"Decimus.*; remove the checkpoint"):
+        from_bytes(stored)
 
 
 def test_damaged_values_are_errors_and_take_no_memory() -> None:

@@ -17,7 +17,7 @@ THERE = {"analysis", "cache", "cli", "execution", "formats", "library", "project
     [
         ("python/kinema/cli/common.py", ["cli", "library"]),
         ("python/kinema/runners/scheduler.py", ["execution", "library", "runners"]),
-        ("python/kinema/base/input_files.py", ["library"]),
+        ("python/kinema/base/input_files.py", ["cli", "library"]),
         ("crates/kinema-analysis/src/rmsd.rs", ["analysis", "library", "transforms"]),
         ("crates/kinema-net/src/cache/fetch.rs", ["cache", "library"]),
         ("tests/formats/h5md/test_format.py", ["formats"]),

@@ -103,6 +103,41 @@ def test_the_core_may_not_depend_on_another_crate(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("code", "wrong"),
+    [
+        ('let x = name == "XTC";', True),
+        ('let x = "XTC" != name;', True),
+        ('let x = name == "xtc";', True),
+        ('let x = name.eq_ignore_ascii_case("XTC");', True),
+        ('let x = matches!(name, "DCD");', True),
+        ('let x = matches!(name, Some("DCD"));', True),
+        ('let x = matches!(name, "other" | "DCD");', True),
+        ('let x = match name {\n    "DCD" => 1,\n    _ => 0,\n};', True),
+        ('let x = match name {\n    Some("DCD") if y => 1,\n    _ => 0,\n};', True),
+        ("let x = match part.format.info().name { _ => 0 };", True),
+        ("let x = part.format.info().name == first;", True),
+        ("let x = first != part.format.info().name;", True),
+        ('let x = name == "XTCs";', False),
+        ('let x = error.in_format("XTC");', False),
+        ('// name == "XTC"\nlet x = 1;', False),
+        ('#[cfg(test)]\nmod tests { fn x() { assert!(name == "XTC"); } }', False),
+    ],
+)
+def test_a_comparison_with_the_name_of_a_format_is_reported(tmp_path: Path, code: str, wrong: bool) -> None:
+    formats = tmp_path / "crates/kinema-core/src/format"
+    (formats / "dcd").mkdir(parents=True)
+    xtc = '#[cfg(test)]\nmod tests;\nconst NAME: &str = "XTC";\nstatic INFO: FormatInfo = FormatInfo { name: NAME };\n'
+    (formats / "xtc.rs").write_text(xtc + 'fn f(name: &str) -> bool { name == "DCD" }\n')
+    (formats / "dcd/mod.rs").write_text('static INFO: FormatInfo = FormatInfo { name: "DCD" };\n')
+    other = tmp_path / "crates/kinema-python/src/other.rs"
+    other.parent.mkdir(parents=True)
+    other.write_text(f"fn f() {{\n{code}\n}}\n")
+    found = tool("check_layers").check(tmp_path)
+    assert len(found) == wrong
+    assert all(line.startswith("crates/kinema-python/src/other.rs:") for line in found)
+
+
 def package(folder: Path, modules: dict[str, str]) -> Path:
     """A project with these modules of the package; `a/b` is kinema.a.b."""
     for name, text in modules.items():

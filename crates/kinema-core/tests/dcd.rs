@@ -206,7 +206,12 @@ fn numbers_that_cannot_be_meant_are_told() {
     let source = with(9, f32::NAN.to_le_bytes());
     let decoder = Dcd.open(&source).unwrap();
     assert!(
-        decoder.assumption().unwrap().starts_with("the header says a time step of NaN, so the frames have no times")
+        decoder
+            .facts()
+            .assumption
+            .as_deref()
+            .unwrap()
+            .starts_with("the header says a time step of NaN, so the frames have no times")
     );
     assert!(!decoder.header().fields.contains(Fields::TIME));
     assert!(read(&Dcd, &source, None, None).unwrap().block.stamps.iter().all(|stamp| stamp.time.is_nan()));
@@ -340,7 +345,7 @@ fn the_program_that_wrote_a_file_decides_the_unit_of_its_time_step() {
             let expected = between * (f64::from(first_step / stride) + frame as f64);
             assert!((block.stamps[frame].time - expected).abs() <= 1e-6 * expected, "{title}: {:?}", block.stamps);
         }
-        assert_eq!(Dcd.open(&source).unwrap().assumption().is_some(), assumed, "{title}");
+        assert_eq!(Dcd.open(&source).unwrap().facts().assumption.is_some(), assumed, "{title}");
     }
 }
 
@@ -349,5 +354,5 @@ fn a_time_step_of_zero_is_no_time() {
     let source = MemorySource::new("x", written_by("Created by HOOMD", 0.0, 0, 10));
     let decoder = Dcd.open(&source).unwrap();
     assert!(!decoder.header().fields.names().contains(&"time"));
-    assert!(decoder.assumption().unwrap().contains("no times"));
+    assert!(decoder.facts().assumption.as_deref().unwrap().contains("no times"));
 }

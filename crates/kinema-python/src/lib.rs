@@ -24,6 +24,8 @@ mod merge_tree;
 mod moments;
 mod netcdf;
 mod node_cache;
+mod opening;
+mod part_rows;
 mod peer;
 mod periodic_transforms;
 mod python_kernel;

@@ -6,25 +6,24 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use kinema_core::format::{self, Decoder, Format, ReadStructure};
 use kinema_core::frame::{Scales, Units};
 use kinema_core::index::identity::FileIdentity;
-use kinema_core::named::Named;
 use kinema_core::pipeline::Progress;
 use kinema_core::pipeline::arrays::ArrayRequest;
 use kinema_core::selection::AtomSelection;
-use kinema_core::source::{Files, ReadLog};
-use kinema_core::trajectory::{FrameFault, IndexPolicy, OpenOptions, Scanned, StatedTimes, StatedUnits, Trajectory};
+use kinema_core::source::ReadLog;
+use kinema_core::trajectory::{FrameFault, Scanned, StatedTimes, Trajectory};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 
-use crate::arguments::{self, named};
+use crate::arguments;
 use crate::errors::{invalid, to_python};
-use crate::h5md::Describe;
 use crate::identity::PyFileIdentity;
-use crate::node_cache::{PyNodeCache, cached};
+use crate::node_cache::PyNodeCache;
+use crate::opening::{OpenArguments, Opened, Recipe};
+use crate::part_rows;
 use crate::read_arrays::Fill;
 use crate::rows::PyFilePool;
 use crate::signals::{Stops, run_interruptible};
@@ -37,18 +36,7 @@ type PyExtents<'py> = (Bound<'py, PyArray1<u64>>, Bound<'py, PyArray1<u64>>);
 #[pyclass(name = "Trajectory", module = "kinema._core", frozen)]
 pub struct PyTrajectory {
     pub(crate) inner: Arc<Trajectory>,
-    stated_format: Option<&'static str>,
-    overlap: String,
-    on_truncated: String,
-    absent: String,
-    index: String,
-    max_open_files: usize,
-    units: StatedUnits,
-    times: StatedTimes,
-    describe: Option<Py<PyAny>>,
-    external: Option<Py<PyAny>>,
-    write_index: Option<Py<PyAny>>,
-    node_cache: Option<Py<PyNodeCache>>,
+    recipe: Arc<Recipe>,
     log: Option<ReadLog>,
     stops: Stops,
     transforms: Py<PyTuple>,
@@ -97,93 +85,41 @@ impl PyTrajectory {
         previous: Option<PyRef<'_, Self>>,
         transforms: Vec<PyRef<'_, PyTransform>>,
     ) -> PyResult<Self> {
-        let format = format
-            .map(|name| {
-                format::by_name(name).ok_or_else(|| {
-                    let known: Vec<&str> = format::FORMATS.iter().map(|format| format.info().name).collect();
-                    invalid(format!("no format \"{name}\"; Kinema reads {}", known.join(", ")))
-                })
-            })
-            .transpose()?;
-        let units = stated_units(&units.unwrap_or_default())?;
         let times = StatedTimes { dt, first: first_time, offset: time_offset };
-        let log = record_reads.then(ReadLog::default);
-        let stops = Stops::default();
-        let options = OpenOptions {
-            structure: (describe.is_some() || external.is_some()).then(|| {
-                let shared = |function: &Option<Py<PyAny>>| function.as_ref().map(|function| function.clone_ref(py));
-                let functions = Describe { hdf5: shared(&describe), other: shared(&external), stops: stops.clone() };
-                Arc::new(functions) as Arc<dyn ReadStructure>
-            }),
-            write_index: write_index.as_ref().map(|function| arguments::index_writer(function.clone_ref(py))),
-            sources: match (&log, pool) {
-                (Some(_), Some(_)) => return Err(invalid("a pool of files records reads itself")),
-                (Some(log), None) => cached(Arc::new(log.clone()), node_cache.as_ref().map(Py::get)),
-                (None, Some(_)) if node_cache.is_some() => {
-                    return Err(invalid("a pool of files has a node cache itself"));
-                }
-                (None, Some(pool)) => Arc::new(pool.inner.clone()),
-                (None, None) => cached(Arc::new(Files), node_cache.as_ref().map(Py::get)),
-            },
-            format,
-            overlap: named(overlap)?,
-            on_truncated: named(on_truncated)?,
-            absent: named(absent)?,
-            index: named(index)?,
-            units,
-            times,
-            max_open_files,
-            catalogue,
-            growing: growing || previous.is_some(),
-            settled,
-        };
         let previous = previous.map(|previous| previous.inner.clone());
-        let snapshot = snapshot.as_ref().map(|array| array.as_slice()).transpose()?;
-        let inner = run_interruptible(py, None, 0, |progress| {
-            stops.add(progress);
-            match snapshot {
-                Some(bytes) => Trajectory::from_snapshot(paths, options, bytes),
-                None => Trajectory::open_again(paths, options, previous.as_deref()),
-            }
-        })?;
-        let stack = stack_of(&transforms)?;
-        Ok(Self {
-            inner: Arc::new(inner.with_stack(stack)),
-            stated_format: format.map(|format| format.info().name),
-            overlap: overlap.to_owned(),
-            on_truncated: on_truncated.to_owned(),
-            absent: absent.to_owned(),
-            index: index.to_owned(),
+        let arguments = OpenArguments {
+            paths,
+            format,
+            overlap,
+            on_truncated,
+            absent,
+            index,
             max_open_files,
             units,
             times,
             describe,
             external,
             write_index,
+            snapshot,
+            record_reads,
+            pool,
+            catalogue,
             node_cache,
-            log,
-            stops,
-            transforms: PyTuple::new(py, transforms)?.unbind(),
-        })
+            growing,
+            settled,
+            previous,
+        };
+        let Opened { trajectory, recipe, log, stops } = arguments.open(py)?;
+        let inner = Arc::new(trajectory.with_stack(stack_of(&transforms)?));
+        let transforms = PyTuple::new(py, transforms)?.unbind();
+        Ok(Self { inner, recipe: Arc::new(recipe), log, stops, transforms })
     }
 
     /// The same opened files with these transforms, in place of those that it has.
     fn with_transforms(&self, py: Python<'_>, transforms: Vec<PyRef<'_, PyTransform>>) -> PyResult<Self> {
-        let again = |shared: &Option<Py<PyAny>>| shared.as_ref().map(|shared| shared.clone_ref(py));
         Ok(Self {
             inner: Arc::new(self.inner.with_stack(stack_of(&transforms)?)),
-            stated_format: self.stated_format,
-            overlap: self.overlap.clone(),
-            on_truncated: self.on_truncated.clone(),
-            absent: self.absent.clone(),
-            index: self.index.clone(),
-            max_open_files: self.max_open_files,
-            units: self.units,
-            times: self.times,
-            describe: again(&self.describe),
-            external: again(&self.external),
-            write_index: again(&self.write_index),
-            node_cache: self.node_cache.as_ref().map(|cache| cache.clone_ref(py)),
+            recipe: self.recipe.clone(),
             log: self.log.clone(),
             stops: self.stops.clone(),
             transforms: PyTuple::new(py, transforms)?.unbind(),
@@ -273,33 +209,7 @@ impl PyTrajectory {
 
     /// The arguments with which another process opens the same trajectory.
     fn recipe<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let recipe = PyDict::new(py);
-        recipe.set_item("paths", self.paths())?;
-        // every part of a trajectory with a stated format has that one; without, each is detected again
-        recipe.set_item("format", self.stated_format)?;
-        recipe.set_item("overlap", &self.overlap)?;
-        recipe.set_item("on_truncated", &self.on_truncated)?;
-        recipe.set_item("absent", &self.absent)?;
-        // what is stored anew once need not be twice
-        recipe.set_item(
-            "index",
-            if self.index == IndexPolicy::Memory.name() { &self.index } else { IndexPolicy::Auto.name() },
-        )?;
-        recipe.set_item("max_open_files", self.max_open_files)?;
-        let factors = PyDict::new(py);
-        for (name, factor) in UNITS.iter().zip(factors_of(&self.units)) {
-            if let Some(factor) = factor {
-                factors.set_item(name, factor)?;
-            }
-        }
-        recipe.set_item("units", factors)?;
-        recipe.set_item("dt", self.times.dt)?;
-        recipe.set_item("time_offset", self.times.offset)?;
-        recipe.set_item("first_time", self.times.first)?;
-        recipe.set_item("describe", &self.describe)?;
-        recipe.set_item("external", &self.external)?;
-        recipe.set_item("write_index", &self.write_index)?;
-        recipe.set_item("node_cache", &self.node_cache)?;
+        let recipe = self.recipe.to_dict(py, self.paths())?;
         recipe.set_item("transforms", &self.transforms)?;
         Ok(recipe)
     }
@@ -322,7 +232,7 @@ impl PyTrajectory {
 
     #[getter]
     fn hdf5(&self) -> bool {
-        is_hdf5(self.inner.format(), self.inner.decoder())
+        part_rows::is_hdf5(self.inner.format(), self.inner.decoder())
     }
 
     #[getter]
@@ -333,7 +243,7 @@ impl PyTrajectory {
     /// Whether anything is stored of the files.
     #[getter]
     fn stores(&self) -> bool {
-        self.write_index.is_some()
+        self.recipe.write_index.is_some()
     }
 
     #[getter]
@@ -355,7 +265,7 @@ impl PyTrajectory {
     /// Where the index comes from and goes to: "auto", "memory", "rebuild".
     #[getter]
     fn index(&self) -> &str {
-        &self.index
+        &self.recipe.index
     }
 
     #[pyo3(signature = (workers=0, progress=None, skip_damaged=false))]
@@ -387,50 +297,7 @@ impl PyTrajectory {
     }
 
     fn parts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let scanned = self.scanned(py)?;
-        let list = PyList::empty(py);
-        for (number, part) in scanned.parts.iter().enumerate() {
-            let row = PyDict::new(py);
-            let header = part.header();
-            let n_frames = part.index.n_frames();
-            let ends = (n_frames > 0).then(|| (0, n_frames - 1));
-            let step = |frame| part.index.step(frame);
-            let time = |frame| scanned.time(number, frame);
-            let span = scanned.concatenation.spans.iter().find(|span| span.part == number);
-            row.set_item("path", part.path.as_os_str())?;
-            row.set_item("format", part.format.info().name)?;
-            row.set_item("hdf5", is_hdf5(part.format, &*part.decoder))?;
-            row.set_item("variant", &header.variant)?;
-            row.set_item("remarks", &header.remarks)?;
-            row.set_item("warnings", header.warnings.iter().chain(&part.wrong_index).collect::<Vec<_>>())?;
-            row.set_item("assumptions", scanned.assumption(number).into_iter().collect::<Vec<_>>())?;
-            row.set_item("size", part.size)?;
-            row.set_item("fields", header.fields.names())?;
-            row.set_item("wide_fields", part.decoder.wide_fields().names())?;
-            row.set_item("extras", part.decoder.extras())?;
-            let scales = part.scales;
-            row.set_item("scales", (scales.length, scales.velocity, scales.force, scales.time))?;
-            row.set_item("file_frames", n_frames)?;
-            row.set_item("kept", span.map_or((0, 0), |span| (span.kept.start, span.kept.end)))?;
-            row.set_item("first_frame", span.map_or(0, |span| span.first_frame))?;
-            row.set_item("first_step", ends.and_then(|(first, _)| step(first)))?;
-            row.set_item("last_step", ends.and_then(|(_, last)| step(last)))?;
-            row.set_item("first_time", ends.and_then(|(first, _)| time(first)))?;
-            row.set_item("last_time", ends.and_then(|(_, last)| time(last)))?;
-            row.set_item("fingerprint", part.identity.fingerprint())?;
-            row.set_item("index", part.origin.name())?;
-            row.set_item("index_path", part.index_path.as_ref().map(|path| path.as_os_str()))?;
-            row.set_item("index_note", &part.index_note)?;
-            row.set_item("atom_checkpoints", part.index.atoms_per_checkpoint())?;
-            let damaged = part.damaged.iter().map(|&frame| {
-                let extent = part.index.extent(frame);
-                (frame, extent.offset, extent.end() - 1)
-            });
-            row.set_item("damaged", damaged.collect::<Vec<_>>())?;
-            row.set_item("truncation", part.truncation.as_ref().map(ToString::to_string))?;
-            list.append(row)?;
-        }
-        Ok(list)
+        part_rows::parts(py, self.scanned(py)?)
     }
 
     /// Byte offsets and lengths of the complete frames of a part, in its file.
@@ -452,22 +319,7 @@ impl PyTrajectory {
     }
 
     fn gaps<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let list = PyList::empty(py);
-        let scanned = self.scanned(py)?;
-        for gap in &scanned.concatenation.gaps {
-            let row = PyDict::new(py);
-            let ((before, last), (after, first)) = (gap.before, gap.after);
-            let times = scanned.time(before, last).zip(scanned.time(after, first));
-            let steps = scanned.parts[before].index.step(last).zip(scanned.parts[after].index.step(first));
-            row.set_item("part", gap.part)?;
-            row.set_item("frame", gap.frame)?;
-            row.set_item("time_before", times.map(|(before, _)| before))?;
-            row.set_item("time_after", times.map(|(_, after)| after))?;
-            row.set_item("step_before", steps.map(|(before, _)| before))?;
-            row.set_item("step_after", steps.map(|(_, after)| after))?;
-            list.append(row)?;
-        }
-        Ok(list)
+        part_rows::gaps(py, self.scanned(py)?)
     }
 
     /// What is odd about frames that were read, for another process: part, fault, and the first frame of the part's file.
@@ -590,20 +442,6 @@ impl PyTrajectory {
     }
 }
 
-/// Dimensions whose unit can be stated.
-const UNITS: [&str; 4] = ["length", "time", "velocity", "force"];
-
-fn stated_units(factors: &HashMap<String, f64>) -> PyResult<StatedUnits> {
-    if let Some(name) = factors.keys().find(|name| !UNITS.contains(&name.as_str())) {
-        return Err(invalid(format!("units are of {}, found {name}", UNITS.join(", "))));
-    }
-    if let Some((name, factor)) = factors.iter().find(|(_, factor)| !(factor.is_finite() && **factor > 0.0)) {
-        return Err(invalid(format!("the factor of {name} must be above 0, found {factor}")));
-    }
-    let [length, time, velocity, force] = UNITS.map(|name| factors.get(name).copied());
-    Ok(StatedUnits { length, time, velocity, force })
-}
-
 /// The units of arrays: the file's own, those with these factors to angstrom and ps, or angstrom and ps.
 fn units_of(native: bool, scales: Option<[f64; 4]>) -> PyResult<Units> {
     match (native, scales) {
@@ -619,10 +457,6 @@ fn units_of(native: bool, scales: Option<[f64; 4]>) -> PyResult<Units> {
             Ok(Units::Of(Scales { length, velocity, force, time }))
         }
     }
-}
-
-fn factors_of(units: &StatedUnits) -> [Option<f64>; 4] {
-    [units.length, units.time, units.velocity, units.force]
 }
 
 /// A column of the index over all frames of the trajectory; `None` if some part has none. `MemoryLimit` where the system
@@ -641,9 +475,4 @@ fn column<T>(scanned: &Scanned, value: impl Fn(usize, u64) -> Option<T>) -> kine
         }
     }
     Ok(Some(found))
-}
-
-/// Whether a file is HDF5, whatever its format.
-fn is_hdf5(format: &dyn Format, decoder: &dyn Decoder) -> bool {
-    format.info().name != format::EXTERNAL.info().name && decoder.stored_format().is_some()
 }

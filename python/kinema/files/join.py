@@ -160,7 +160,7 @@ def _join_bytes(traj: trajectory.Trajectory, out: str, on: CallWorkers, progress
     format, parts = format_named(traj.format), traj.parts
     first = format.head_of(parts[0].path)
     first.check_first(lambda: traj.steps, parts)
-    header = first.of_frames(lambda: int(traj.steps[0]), traj.n_frames)
+    header = first.encode(lambda: int(traj.steps[0]), traj.n_frames)
     ranges = []
     for number, part in enumerate(parts):
         if number:

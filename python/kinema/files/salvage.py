@@ -112,7 +112,7 @@ def salvage(
     if format_of_file.evenly_timed and len(gaps):
         early = f"those from frame {int(gaps[0]) + 1} on are too early"
         emit([f"{out}: {part.format} has no times of single frames: {early}"])
-    header = head.of_frames(lambda: int(traj.steps[int(frames[0])]), len(frames))
+    header = head.encode(lambda: int(traj.steps[int(frames[0])]), len(frames))
     write_frames(out, header, _ranges(name, frames, offsets, lengths), lambda _: None)
     return Salvaged(out, len(frames), tuple(one.number for one in decoded.damaged))
 

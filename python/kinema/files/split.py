@@ -223,7 +223,7 @@ def _copy_frames(
             bytes_of_run = FrameRange(path, offsets[first], offsets[stop - 1] + lengths[stop - 1])
             write_frames(
                 target,
-                head.of_frames(partial(_step, traj, first), stop - first),
+                head.encode(partial(_step, traj, first), stop - first),
                 [bytes_of_run],
                 advance,
                 copying(on, target, advance),

@@ -1,27 +1,51 @@
-"""The formats: one object each, by its name."""
+"""`FORMATS`: the formats by name, each imported when it is asked for."""
 
 from __future__ import annotations
 
-from kinema.formats.dcd.format import Dcd
-from kinema.formats.dlpoly.format import Config, History
-from kinema.formats.external.format import Gro, Pdb, ThroughMDAnalysis
+import functools
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+
 from kinema.formats.format import Format
-from kinema.formats.h5md.format import H5md
-from kinema.formats.netcdf.format import Netcdf
-from kinema.formats.trr.format import Trr
-from kinema.formats.xtc.format import Xtc
 
 __all__ = ["FORMATS", "format_named"]
 
-FORMATS: dict[str, Format] = {
-    one.name: one
-    for one in (History(), Config(), Dcd(), Netcdf(), Trr(), Xtc(), H5md(), Pdb(), Gro(), ThroughMDAnalysis())
+# name of a format -> its module and class
+_CLASSES = {
+    "DL_POLY HISTORY": ("kinema.formats.dlpoly.format", "History"),
+    "DL_POLY CONFIG": ("kinema.formats.dlpoly.format", "Config"),
+    "DCD": ("kinema.formats.dcd.format", "Dcd"),
+    "NetCDF": ("kinema.formats.netcdf.format", "Netcdf"),
+    "TRR": ("kinema.formats.trr.format", "Trr"),
+    "XTC": ("kinema.formats.xtc.format", "Xtc"),
+    "H5MD": ("kinema.formats.h5md.format", "H5md"),
+    "PDB": ("kinema.formats.external.format", "Pdb"),
+    "GRO": ("kinema.formats.external.format", "Gro"),
+    "MDAnalysis": ("kinema.formats.external.format", "ThroughMDAnalysis"),
 }
+
+
+class _Formats(Mapping[str, Format]):
+    def __getitem__(self, name: str) -> Format:
+        return _made(*_CLASSES[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_CLASSES)
+
+    def __len__(self) -> int:
+        return len(_CLASSES)
+
+
+@functools.cache
+def _made(module: str, name: str) -> Format:
+    made: Format = getattr(import_module(module), name)()
+    return made
+
+
+FORMATS: Mapping[str, Format] = _Formats()
+_PLAIN = Format()
 
 
 def format_named(name: str) -> Format:
     """The format of this name, as trajectories and writers give it; the defaults if it has no object of its own."""
     return FORMATS.get(name, _PLAIN)
-
-
-_PLAIN = Format()

@@ -7,10 +7,12 @@ formats: what differs between them is an attribute or a method here.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
-from kinema.formats.splice import FileHead
 from kinema.model.frame import VECTOR_FIELDS
+
+if TYPE_CHECKING:
+    from kinema.formats.splice import FileHead
 
 __all__ = ["FIXED", "Axis", "Format", "Strategies", "leading_fields"]
 
@@ -120,6 +122,8 @@ class Format:
 
     def head_of(self, path: str) -> FileHead:
         """What stands before the frames of a file; errors of files whose frames cannot be copied."""
+        from kinema.formats.splice import FileHead
+
         return FileHead(path)
 
 

@@ -31,7 +31,7 @@ class FileHead:
     path: str
     facts: Any = None
 
-    def of_frames(self, first_step: Callable[[], int], n_frames: int) -> bytes:
+    def encode(self, first_step: Callable[[], int], n_frames: int) -> bytes:
         """The head for this number of frames, from a step on, which is asked for if it is in the head.
 
         Raises UnsupportedFormatError for files whose frames cannot stand alone; ArgumentError for numbers that the head

@@ -41,7 +41,7 @@ _USUAL = "H5MD"
 # arguments of every writer
 _COMMON = ("self", "path", "n_atoms", "format", "mode", "overwrite", "keep_partial", "workers", "resume_from")
 
-# The class for comm=, a string: it is loaded when it is asked for, as it needs mpi4py and lies above this room.
+# The class for comm=, a string: it is loaded when it is asked for, as it needs mpi4py and lies above this folder.
 _OVER_RANKS = ("kinema.parallel.writer", "ParallelWriter")
 OPTIONS_OF_RANKS = ("comm", "strategy", "hints", "order", "verify", "buffer_frames")
 """What it takes besides."""

@@ -5,11 +5,12 @@
 use std::ops::Range;
 use std::path::PathBuf;
 
+use super::scan::{self, HeaderScan, UniformFrames};
 use crate::clock::Meter;
 use crate::container::hdf5::filters::FilterScratch;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::frame::{BlockMut, Fields, Scales};
-use crate::index::{Index, TableIndex};
+use crate::index::{ChunkedIndex, Index, TableIndex};
 use crate::selection::AtomSelection;
 use crate::source::{Extent, Source};
 
@@ -26,6 +27,68 @@ pub struct Header {
     pub variant: String,
     /// Disagreements to report: "header says 0 frames, file holds 98".
     pub warnings: Vec<String>,
+}
+
+/// What is known of a file besides its header: how its numbers are to be understood, and what others may do with it.
+///
+/// Plain data, the same as long as the file is open. [`Facts::PLAIN`] is true of a file of which nothing special is known;
+/// a format states what differs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Facts {
+    /// The name of the format if it is one of several that the same storage holds (HDF5); `None`: the format that opened
+    /// the file.
+    pub stored_format: Option<String>,
+    /// Factors to angstrom and ps, if files of this format differ in their units; `None`: those of the format.
+    pub scales: Option<Scales>,
+    /// Whether units that the user states are in `scales` already: the file was opened with them (HDF5, NetCDF).
+    pub has_stated_units: bool,
+    /// The unit, in ps, that the numbers of the file are taken to have, if its times are given in ps (DCD).
+    pub time_unit: f64,
+    /// What is assumed of the times if the user states neither their unit nor the time between frames.
+    pub assumption: Option<String>,
+    /// For each of the vectors, by their number in blocks, the values that stand for numbers that were never written.
+    pub fills: [Vec<f64>; 3],
+    /// Vectors that the file has in numbers that float32 does not hold.
+    pub wide_fields: Fields,
+    /// Whether frames may lack fields of the file: `decode` marks them as absent, and the pipeline refuses them where they
+    /// are needed.
+    pub may_lack_fields: bool,
+    /// Whether frames are found one after the other only, so that a second worker would begin at the front again.
+    pub reads_forward: bool,
+    /// Numbers to one unit of length that the first frame was rounded to, if the format rounds.
+    pub precision: Option<f64>,
+    /// What the file has besides the fields that are read, in words: only records of the same format keep it.
+    pub extras: Vec<&'static str>,
+    /// Version of the layout of frames, if [`super::Encoder::recode`] of this format can make records of them with it.
+    pub recoded_version: Option<i32>,
+    /// Files besides the one that was opened; their bytes have addresses as [`crate::source::MultiFileSource`] has them.
+    pub other_files: Vec<PathBuf>,
+}
+
+impl Facts {
+    /// Units and format are those of [`super::FormatInfo`], vectors are float32 and in every frame, and there is nothing
+    /// besides.
+    pub const PLAIN: Self = Self {
+        stored_format: None,
+        scales: None,
+        has_stated_units: false,
+        time_unit: 1.0,
+        assumption: None,
+        fills: [const { Vec::new() }; 3],
+        wide_fields: Fields::NONE,
+        may_lack_fields: false,
+        reads_forward: false,
+        precision: None,
+        extras: Vec::new(),
+        recoded_version: None,
+        other_files: Vec::new(),
+    };
+}
+
+impl Default for Facts {
+    fn default() -> Self {
+        Self::PLAIN
+    }
 }
 
 /// What is wanted of some frames.
@@ -144,19 +207,6 @@ pub struct ScanOptions<'a> {
     pub skip_damaged: bool,
 }
 
-impl ScanOptions<'_> {
-    /// Steps and times of the first frames of a file with `n_frames` of one size, as far as they are known.
-    pub(super) fn known_stamps(&self, first: Extent, stride: u64, n_frames: u64) -> (Vec<i64>, Vec<f64>) {
-        let Some(Index::Uniform(known)) = &self.previous else { return Default::default() };
-        if (known.first, known.stride) != (first, stride) {
-            return Default::default();
-        }
-        let n = known.n_frames.min(n_frames) as usize;
-        let steps = known.steps.as_ref().map_or(Vec::new(), |steps| steps[..n].to_vec());
-        (steps, known.times.as_ref().map_or(Vec::new(), |times| times[..n].to_vec()))
-    }
-}
-
 /// Result of a scan.
 #[derive(Debug, Clone)]
 pub struct Scan {
@@ -170,112 +220,39 @@ pub struct Scan {
     pub without_time: Option<u64>,
 }
 
+/// How the frames of a file are arranged.
+pub enum Arrangement<'a> {
+    /// One after the other, each with a header that says how long it is: a scan goes from header to header.
+    Headers(&'a dyn HeaderScan),
+    /// Of one size: arithmetic finds them.
+    Uniform(&'a dyn UniformFrames),
+    /// In chunks that were listed when the file was opened.
+    Listed {
+        /// All frames.
+        index: &'a ChunkedIndex,
+        /// Where a frame begins that is not whole, after all others.
+        cut_at: Option<u64>,
+    },
+}
+
 /// Finds and decodes the frames of one file; no input or output in `segments` and `decode`.
 pub trait Decoder: Send + Sync {
     /// What the header says.
     fn header(&self) -> &Header;
 
-    /// The name of the format where HDF5 is its storage alone, which holds several formats; `None`: that which has opened it.
-    fn stored_format(&self) -> Option<&str> {
+    /// What else is known of the file: the same each time.
+    fn facts(&self) -> &Facts {
+        static PLAIN: Facts = Facts::PLAIN;
+        &PLAIN
+    }
+
+    /// The same decoder if frames of the file share chunks (HDF5); `None` if the bytes of each frame stand alone.
+    fn chunked(&self) -> Option<&dyn ChunkedDecoder> {
         None
     }
 
-    /// Factors to angstrom and ps where files of this format differ in their units; `None`: those of the format.
-    fn scales(&self) -> Option<Scales> {
-        None
-    }
-
-    /// The unit, in ps, that the numbers of the file are taken to have, where its times are given in ps (DCD).
-    fn time_unit(&self) -> f64 {
-        1.0
-    }
-
-    /// What is assumed of the times, for where the user states neither their unit nor the time between frames.
-    fn assumption(&self) -> Option<&str> {
-        None
-    }
-
-    /// Whether units that the user states are in `scales` already: the file was opened with them (HDF5, NetCDF).
-    fn has_stated_units(&self) -> bool {
-        false
-    }
-
-    /// Numbers of the file that stand for such that were never written, of vectors by their number in blocks.
-    fn fills(&self, vectors: usize) -> &[f64] {
-        let _ = vectors;
-        &[]
-    }
-
-    /// Vectors that the file has in numbers that float32 does not hold.
-    fn wide_fields(&self) -> Fields {
-        Fields::NONE
-    }
-
-    /// Whether frames may lack fields of the file: `decode` marks them as absent, and it is for the pipeline to refuse
-    /// them where they are needed.
-    fn may_lack_fields(&self) -> bool {
-        false
-    }
-
-    /// Whether frames are found one after the other only, so that a second worker would begin at the front again.
-    fn reads_forward(&self) -> bool {
-        false
-    }
-
-    /// Numbers to one unit of length that the first frame was rounded to, where the format rounds.
-    fn precision(&self) -> Option<f64> {
-        None
-    }
-
-    /// What the file has besides the fields that are read, in words: only records of the same format keep it.
-    fn extras(&self) -> &[&'static str] {
-        &[]
-    }
-
-    /// Version of the layout of frames, where [`super::Encoder::recode`] of this format can make records of them with it (DCD).
-    fn recoded_version(&self) -> Option<i32> {
-        None
-    }
-
-    /// The coupling of frames where these fields are requested.
-    fn coupling(&self, fields: Fields) -> FrameCoupling {
-        let _ = fields;
-        FrameCoupling::INDEPENDENT
-    }
-
-    /// Frames of this file that are decoded a second time where two frames, neighbours in some order, are decoded by
-    /// different tasks: those of the chunks that both need, where chunks are decoded whole.
-    fn redecoded_frames(&self, before: u64, after: u64, fields: Fields) -> u64 {
-        let _ = (before, after, fields);
-        0
-    }
-
-    /// Files besides the one that was opened; their bytes have addresses as [`crate::source::MultiFileSource`] has them.
-    fn other_files(&self) -> &[PathBuf] {
-        &[]
-    }
-
-    /// Finds all frames.
-    ///
-    /// # Errors
-    /// `Corrupt` where a frame contradicts the format in the middle of the file, the operating system's errors,
-    /// and what `progress` returns. An incomplete last frame is no error but `Scan::truncation`.
-    fn scan(&self, source: &dyn Source, options: &ScanOptions<'_>) -> Result<Scan>;
-
-    /// Where the first frame begins, of formats whose frames are found by their headers; else `None`.
-    fn first_frame(&self) -> Option<u64> {
-        None
-    }
-
-    /// Compares length, step and time of a frame in an index with its header, where [`Decoder::first_frame`]. Of text, where
-    /// no header states the length, the lines are counted if `whole`.
-    ///
-    /// # Errors
-    /// `Corrupt` or `Truncated` with frame and byte if they differ; those of the source.
-    fn compare_frame(&self, source: &dyn Source, table: &TableIndex, frame: u64, whole: bool) -> Result<()> {
-        let _ = (source, table, frame, whole);
-        Ok(())
-    }
+    /// How its frames are arranged, by which they are found.
+    fn arrangement(&self) -> Arrangement<'_>;
 
     /// Whether the bytes of a frame at byte `offset` of a file that is being written are all there, as far as they show it:
     /// its head is sound, what ends it has come. Zeros at its end are the caller's business.
@@ -289,40 +266,6 @@ pub trait Decoder: Send + Sync {
     fn unwritten_numbers(&self, bytes: &[u8]) -> (usize, usize) {
         let _ = bytes;
         (0, 0)
-    }
-
-    /// Whether all chunks that hold a frame have been given a place in the file.
-    fn is_stored(&self, frame: u64) -> bool {
-        let _ = frame;
-        true
-    }
-
-    /// Whether byte ranges of a file can be scanned by different processes.
-    fn supports_ranged_scan(&self) -> bool {
-        false
-    }
-
-    /// The frames that start in a byte range, where [`Decoder::supports_ranged_scan`].
-    ///
-    /// # Errors
-    /// As [`Decoder::scan`], but for frames that contradict the format: there the range's frames end.
-    fn scan_range(
-        &self,
-        source: &dyn Source,
-        range: Range<u64>,
-        progress: &(dyn Fn(u64) -> Result<()> + Sync),
-    ) -> Result<TableIndex> {
-        let _ = (source, range, progress);
-        Ok(TableIndex::default())
-    }
-
-    /// As [`Decoder::scan`], given the indices of ascending byte ranges; the result is the same.
-    ///
-    /// # Errors
-    /// As [`Decoder::scan`].
-    fn scan_with_ranges(&self, source: &dyn Source, options: &ScanOptions<'_>, ranges: &[TableIndex]) -> Result<Scan> {
-        let _ = ranges;
-        self.scan(source, options)
     }
 
     /// The atom checkpoints of a frame, given all its bytes: places at which decoding can start, one for every `every`-th
@@ -340,14 +283,6 @@ pub trait Decoder: Send + Sync {
     /// None on a sound index; `Internal` otherwise.
     fn segments(&self, index: &Index, wanted: &[Wanted], request: &Request, segments: &mut Vec<Segment>) -> Result<()>;
 
-    /// Whether the bytes of a segment are, as they are in the file, float32 values of all atoms of its wanted frames, row
-    /// after row: then they may be read to their place, instead of [`Decoder::decode`]. Which vectors, by their number in
-    /// blocks, and the factor that they are to be multiplied with.
-    fn in_place(&self, segment: &Segment, wanted: &[Wanted], request: &Request) -> Option<(usize, f64)> {
-        let _ = (segment, wanted, request);
-        None
-    }
-
     /// Decodes the `bytes` of one segment into the rows of `out`: the selected atoms side by side, scaled. The segments of
     /// a frame are given in their order, with the same `scratch`.
     ///
@@ -364,4 +299,63 @@ pub trait Decoder: Send + Sync {
         out: &mut BlockMut<'_>,
         scratch: &mut Scratch,
     ) -> Result<Decoded>;
+}
+
+impl dyn Decoder + '_ {
+    /// Finds all frames.
+    ///
+    /// # Errors
+    /// `Corrupt` where a frame contradicts the format in the middle of the file, the operating system's errors,
+    /// and what `progress` returns. An incomplete last frame is no error but `Scan::truncation`.
+    pub fn scan(&self, source: &dyn Source, options: &ScanOptions<'_>) -> Result<Scan> {
+        self.scan_with_ranges(source, options, &[])
+    }
+
+    /// As `scan`, given the indices of ascending byte ranges, if frames are found by their headers; the result is the same.
+    ///
+    /// # Errors
+    /// As `scan`.
+    pub fn scan_with_ranges(
+        &self,
+        source: &dyn Source,
+        options: &ScanOptions<'_>,
+        ranges: &[TableIndex],
+    ) -> Result<Scan> {
+        match self.arrangement() {
+            Arrangement::Headers(headers) => headers.scan(source, options, ranges),
+            Arrangement::Uniform(frames) => scan::uniform::scan(frames, source, options),
+            Arrangement::Listed { index, cut_at } => {
+                (options.progress)(source.len()?)?;
+                let truncation = cut_at.map(|byte| {
+                    let what = "the file ends within a frame, expected a whole one";
+                    Error::new(ErrorKind::Truncated, what).at_frame(index.n_frames).at_byte(byte)
+                });
+                let index = Index::Chunked(index.clone());
+                Ok(Scan { index, truncation, damaged: Vec::new(), without_time: None })
+            }
+        }
+    }
+
+    /// The coupling of frames if these fields are requested.
+    pub fn coupling(&self, fields: Fields) -> FrameCoupling {
+        self.chunked().map_or(FrameCoupling::INDEPENDENT, |chunked| chunked.coupling(fields))
+    }
+}
+
+/// What a decoder knows besides where frames share chunks, each of which is read and decoded as a unit.
+pub trait ChunkedDecoder {
+    /// The coupling of frames if these fields are requested.
+    fn coupling(&self, fields: Fields) -> FrameCoupling;
+
+    /// Frames of this file that are decoded a second time if two frames, neighbours in some order, are decoded by different
+    /// tasks: those of the chunks that both need, where chunks are decoded whole.
+    fn redecoded_frames(&self, before: u64, after: u64, fields: Fields) -> u64;
+
+    /// Whether all chunks that hold a frame have been given a place in the file.
+    fn is_stored(&self, frame: u64) -> bool;
+
+    /// Whether the bytes of a segment are, as they are in the file, float32 values of all atoms of its wanted frames, row
+    /// after row: then they may be read to their place, instead of [`Decoder::decode`]. Which vectors, by their number in
+    /// blocks, and the factor that they are to be multiplied with.
+    fn in_place(&self, segment: &Segment, wanted: &[Wanted], request: &Request) -> Option<(usize, f64)>;
 }

@@ -26,7 +26,7 @@ pub struct Making {
     pub same_but_times: bool,
     /// Whether all atoms are written, in their order.
     pub all_atoms: bool,
-    /// [`super::Decoder::recoded_version`], where all files of the source have the same.
+    /// [`super::Facts::recoded_version`], where all files of the source have the same.
     pub recoded_version: Option<i32>,
     /// Vectors to write; `None`: what the format usually holds.
     pub fields: Option<Fields>,

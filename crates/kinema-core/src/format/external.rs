@@ -43,6 +43,10 @@ impl Format for External {
         false
     }
 
+    fn is_external(&self) -> bool {
+        true
+    }
+
     fn open(&self, _: &dyn Source) -> Result<Arc<dyn Decoder>> {
         Err(Error::new(
             ErrorKind::Unsupported,

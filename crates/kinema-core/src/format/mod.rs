@@ -17,7 +17,6 @@ mod numbers;
 mod planes;
 mod registry;
 mod scan;
-mod strided;
 pub mod trr;
 pub mod xtc;
 
@@ -25,7 +24,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub use self::decoder::{
-    Decoded, Decoder, FrameCoupling, Header, Request, Scan, ScanOptions, Scratch, Segment, Wanted,
+    Arrangement, ChunkedDecoder, Decoded, Decoder, Facts, FrameCoupling, Header, Request, Scan, ScanOptions, Scratch,
+    Segment, Wanted,
 };
 pub(crate) use self::encoder::first_lost;
 pub use self::encoder::{Encoder, Making, Marker, Placing, Record};
@@ -33,6 +33,7 @@ pub(crate) use self::frame_layout::no_planes;
 pub use self::frame_layout::{AtomNumbers, AtomPlane, FrameLayout, SomeAtoms};
 pub use self::labels::AtomLabels;
 pub use self::registry::{by_file_name, by_name, detect, of_head};
+pub use self::scan::{FrameStamp, FrameStamps, HeaderScan, UniformFrames};
 use crate::error::{Error, ErrorKind, Result};
 use crate::frame::{Fields, Scales, StatedUnits};
 use crate::index::Index;
@@ -84,6 +85,11 @@ pub trait Format: Send + Sync {
     /// Whether a file that begins with `head` (up to [`HEAD_BYTES`]) is of this format.
     fn sniff(&self, head: &[u8]) -> bool;
 
+    /// Whether another library reads the files of this format, frame by frame.
+    fn is_external(&self) -> bool {
+        false
+    }
+
     /// Reads the file's header (or that of frame 0) and nothing more.
     ///
     /// # Errors
@@ -131,6 +137,13 @@ pub trait Format: Send + Sync {
         let known: Vec<&str> = known.collect();
         let what = format!("files of this format are not made of frames here, expected {}", known.join(" or "));
         Error::new(ErrorKind::Unsupported, format!("{what}, found {}", self.info().name))
+    }
+}
+
+impl dyn Format + '_ {
+    /// Whether both are the same format.
+    pub fn is_same(&self, other: &dyn Format) -> bool {
+        self.info().name == other.info().name
     }
 }
 

@@ -80,14 +80,15 @@ pub fn making(
     let vectors_of_first = parts().next().map(vectors_of);
     let as_it_is = |part: &Part| {
         let same_fields = Some(vectors_of(part)) == vectors_of_first;
-        part.format.info().name == info.name && part.scales == info.scales && same_fields
+        part.format.is_same(format) && part.scales == info.scales && same_fields
     };
-    let mut extras: Vec<&'static str> = parts().flat_map(|part| part.decoder.extras().iter().copied()).collect();
+    let mut extras: Vec<&'static str> = parts().flat_map(|part| part.decoder.facts().extras.iter().copied()).collect();
     extras.sort_unstable();
     extras.dedup();
-    let of_format = parts().all(|part| part.format.info().name == info.name);
-    let precisions = parts().filter_map(|part| part.decoder.precision()).filter(|_| of_format);
-    let version = parts().map(|part| part.decoder.recoded_version()).reduce(|a, b| a.filter(|_| a == b)).flatten();
+    let of_format = parts().all(|part| part.format.is_same(format));
+    let precisions = parts().filter_map(|part| part.decoder.facts().precision).filter(|_| of_format);
+    let version =
+        parts().map(|part| part.decoder.facts().recoded_version).reduce(|a, b| a.filter(|_| a == b)).flatten();
     // frames that are changed are other ones than those of the files
     let copied = parts().all(as_it_is) && trajectory.stack().is_empty();
     let some = [0, last / 2, last].map(|position| frames.get(position));
@@ -104,7 +105,7 @@ pub fn making(
         title: parts().next().filter(|_| of_format).and_then(|part| part.header().remarks.first().cloned()),
         held: held | cell,
         extras,
-        wide: parts().fold(Fields::NONE, |any, part| any | part.decoder.wide_fields()),
+        wide: parts().fold(Fields::NONE, |any, part| any | part.decoder.facts().wide_fields),
         cells: stamps.iter().map(|stamp| stamp.cell).collect(),
         ..Making::default()
     })
@@ -113,7 +114,7 @@ pub fn making(
 /// The vectors that are float64 in a part of a trajectory.
 fn wide_of(trajectory: &Trajectory) -> Fields {
     let parts = trajectory.scanned().map(|scanned| &scanned.parts);
-    parts.into_iter().flatten().fold(Fields::NONE, |any, part| any | part.decoder.wide_fields())
+    parts.into_iter().flatten().fold(Fields::NONE, |any, part| any | part.decoder.facts().wide_fields)
 }
 
 /// What no file that is encoded says of a cell.

@@ -326,7 +326,7 @@ impl Worker<'_> {
             stamps.iter().zip(&self.block.frames).filter(|(stamp, _)| !stamp.present.contains(needed))
         {
             let Some(scanned) = trajectory.scanned() else { continue };
-            if !scanned.parts[scanned.concatenation.span_of(frame).part].decoder.may_lack_fields() {
+            if !scanned.parts[scanned.concatenation.span_of(frame).part].decoder.facts().may_lack_fields {
                 continue;
             }
             return Err(placed(trajectory, lacks(needed - stamp.present).at_frame(frame)));

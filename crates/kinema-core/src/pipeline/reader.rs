@@ -227,7 +227,7 @@ impl<'a> Reader<'a> {
         source: &dyn Source,
         out: &mut BlockMut<'_>,
     ) -> Result<()> {
-        if self.absent == Absent::Nan || !part.decoder.may_lack_fields() {
+        if self.absent == Absent::Nan || !part.decoder.facts().may_lack_fields {
             return Ok(());
         }
         let batch = std::mem::take(&mut self.buffers.wanted);
@@ -244,7 +244,7 @@ impl<'a> Reader<'a> {
         }
         let Scales { length, velocity, force, .. } = self.request.scales;
         for (vectors, (field, factor)) in Fields::VECTORS.into_iter().zip([length, velocity, force]).enumerate() {
-            let fills = part.decoder.fills(vectors);
+            let fills = part.decoder.facts().fills[vectors].as_slice();
             if fills.is_empty() || !self.request.fields.contains(field) {
                 continue;
             }
@@ -300,8 +300,9 @@ impl<'a> Reader<'a> {
     /// their place. `None` where there are none, or so few bytes that one read of several segments takes less time.
     fn run_in_place(&self, part: &Part, first: usize, out: &BlockMut<'_>) -> Option<InPlace> {
         let buffers = &self.buffers;
+        let chunked = part.decoder.chunked()?;
         let of = |segment: &Segment| {
-            let (vectors, factor) = part.decoder.in_place(segment, &buffers.wanted, &self.request)?;
+            let (vectors, factor) = chunked.in_place(segment, &buffers.wanted, &self.request)?;
             let rows = buffers.wanted.get(segment.wanted.start as usize..segment.wanted.end as usize)?;
             let row = rows.first()?.row;
             rows.iter().zip(row..).all(|(one, row)| one.row == row).then_some((vectors, factor, row, rows.len()))

@@ -217,7 +217,7 @@ pub(crate) fn redecoded_frames(scanned: &Scanned, frames: &FrameSelection, field
     }
     let [before, after] =
         [(left, before), (right, after)].map(|(span, frame)| span.kept.start + (frame - span.first_frame));
-    scanned.parts[left.part].decoder.redecoded_frames(before, after, fields)
+    scanned.parts[left.part].decoder.chunked().map_or(0, |chunked| chunked.redecoded_frames(before, after, fields))
 }
 
 #[cfg(test)]

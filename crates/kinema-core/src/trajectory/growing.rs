@@ -90,7 +90,7 @@ pub(super) fn without_last(index: &Index) -> Option<Index> {
 /// written yet. So many zeros at the end of a frame say nothing.
 ///
 /// # Errors
-/// As [`Decoder::scan`].
+/// As `scan` of the decoder.
 pub(super) fn scan(
     decoder: &dyn Decoder,
     source: &dyn Source,
@@ -209,7 +209,7 @@ fn whole_frames(decoder: &dyn Decoder, source: &dyn Source, index: &Index, known
 /// Whether all chunks of a frame have a place in the file.
 fn is_stored(decoder: &dyn Decoder, source: &dyn Source, index: &Index, frame: u64) -> Result<bool> {
     let n_atoms = decoder.header().n_atoms;
-    let scales = decoder.scales().unwrap_or(Scales { length: 1.0, velocity: 1.0, force: 1.0, time: 1.0 });
+    let scales = decoder.facts().scales.unwrap_or(Scales { length: 1.0, velocity: 1.0, force: 1.0, time: 1.0 });
     let request = Request { fields: decoder.header().fields, atoms: AtomSelection::all(n_atoms), scales };
     let mut segments = Vec::new();
     // a step or a time of 0 behind the first frame is the value of a chunk that is not written
@@ -219,8 +219,9 @@ fn is_stored(decoder: &dyn Decoder, source: &dyn Source, index: &Index, frame: u
     }
     decoder.segments(index, &[Wanted { frame, row: 0 }], &request, &mut segments)?;
     let size = source.len()?;
-    let one_file = decoder.other_files().is_empty();
-    Ok(segments.iter().all(|segment| !one_file || segment.whole.end() <= size) && decoder.is_stored(frame))
+    let one_file = decoder.facts().other_files.is_empty();
+    let is_stored = decoder.chunked().is_none_or(|chunked| chunked.is_stored(frame));
+    Ok(segments.iter().all(|segment| !one_file || segment.whole.end() <= size) && is_stored)
 }
 
 fn is_filled(decoder: &dyn Decoder, source: &dyn Source, index: &Index, frame: u64, few: usize) -> Result<bool> {

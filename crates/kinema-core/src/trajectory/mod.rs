@@ -123,8 +123,9 @@ impl Part {
 
 /// Factors from the units of a file to angstrom and ps.
 fn scales_of(format: &dyn Format, decoder: &dyn Decoder, units: &StatedUnits) -> Scales {
-    let own = decoder.scales().unwrap_or(format.info().scales);
-    if decoder.has_stated_units() { own } else { units.replace(own, decoder.time_unit()) }
+    let facts = decoder.facts();
+    let own = facts.scales.unwrap_or(format.info().scales);
+    if facts.has_stated_units { own } else { units.replace(own, facts.time_unit) }
 }
 
 /// Parts and their concatenation, once scanned.
@@ -142,7 +143,7 @@ pub struct Scanned {
 impl Scanned {
     /// The first part whose frames are found from its front only: one worker reads it.
     pub fn forward_part(&self) -> Option<&Part> {
-        self.parts.iter().find(|part| part.decoder.reads_forward())
+        self.parts.iter().find(|part| part.decoder.facts().reads_forward)
     }
 
     /// Concatenates the parts.
@@ -169,7 +170,7 @@ impl Scanned {
 
     /// What is assumed of a part, and was not stated by the user.
     pub fn assumption(&self, part: usize) -> Option<&str> {
-        if self.times_are_stated { None } else { self.parts[part].decoder.assumption() }
+        if self.times_are_stated { None } else { self.parts[part].decoder.facts().assumption.as_deref() }
     }
 
     /// Time of a frame of a part in ps, where `stored` is that of the file in ps.
@@ -215,9 +216,9 @@ pub struct TrajectoryFiles {
 }
 
 impl TrajectoryFiles {
-    /// Whether frames may lack fields of the file: [`crate::format::Decoder::may_lack_fields`] of the first part.
+    /// Whether frames may lack fields of the file: [`crate::format::Facts::may_lack_fields`] of the first part.
     pub fn may_lack_fields(&self) -> bool {
-        self.first.1.may_lack_fields()
+        self.first.1.facts().may_lack_fields
     }
 
     /// What fields give in frames that lack them.
@@ -366,10 +367,10 @@ impl TrajectoryFiles {
 
     /// The file of a part with those that it names; `None` where it names none.
     fn multi_file(&self, part: usize, first: &Arc<dyn Source>, decoder: &dyn Decoder) -> Option<Arc<MultiFileSource>> {
-        if decoder.other_files().is_empty() {
+        let paths = decoder.facts().other_files.clone();
+        if paths.is_empty() {
             return None;
         }
-        let paths = decoder.other_files().to_vec();
         let handles = self.handles.clone();
         let unverified = self.unverified.get(part).cloned();
         let unchanged = self.scanned().and_then(|scanned| scanned.parts.get(part)).map(|part| part.unchanged.clone());
@@ -412,7 +413,7 @@ const ATOMS_A_BYTE: u64 = 4;
 /// before a frame is read. HDF5 compresses further, and has its bytes in other files.
 fn check_claim(source: &dyn Source, (format, decoder): &(&'static dyn Format, Arc<dyn Decoder>)) -> Result<()> {
     let n_atoms = decoder.header().n_atoms;
-    if n_atoms <= MANY_ATOMS || decoder.stored_format().is_some() {
+    if n_atoms <= MANY_ATOMS || decoder.facts().stored_format.is_some() {
         return Ok(());
     }
     let (size, least) = (source.len()?, u64::from(n_atoms) / ATOMS_A_BYTE);
@@ -425,15 +426,14 @@ fn check_claim(source: &dyn Source, (format, decoder): &(&'static dyn Format, Ar
 
 fn open_decoder(source: &dyn Source, options: &OpenOptions) -> Result<(&'static dyn Format, Arc<dyn Decoder>)> {
     let structure = options.structure.as_deref();
-    let external = format::EXTERNAL.info().name;
     let open = |format: &'static dyn Format| {
         let place = |error: Error| error.in_format(format.info().name).at_path(source.path());
         let decoder = format.open_with(source, structure, &options.units).map_err(place)?;
-        let stored = decoder.stored_format().filter(|_| format.info().name != external);
+        let stored = decoder.facts().stored_format.as_deref().filter(|_| !format.is_external());
         Ok((stored.and_then(format::by_name).unwrap_or(format), decoder))
     };
     match options.format {
-        Some(format) if format.info().name != external => open(format),
+        Some(format) if !format.is_external() => open(format),
         Some(_) => match format::detect(source) {
             Ok(own) => {
                 let what = format!("this is {}, which Kinema reads itself; leave out format=", own.info().name);
@@ -448,7 +448,7 @@ fn open_decoder(source: &dyn Source, options: &OpenOptions) -> Result<(&'static 
                 // one that names the file says whose it is
                 let place = |error: Error| match error.path() {
                     Some(_) => error,
-                    None => error.in_format(external).at_path(source.path()),
+                    None => error.in_format(format::EXTERNAL.info().name).at_path(source.path()),
                 };
                 let other = structure.open_other(source.path()).map_err(place)?;
                 other.map(|decoder| (format::EXTERNAL, decoder)).ok_or(error)

@@ -223,7 +223,7 @@ impl TrajectoryFiles {
             let place = Error::new(ErrorKind::Truncated, what).in_format(file.name);
             return Err(with_place_of(place, error));
         }
-        let others = file.decoder.other_files().iter().map(|path| FileStatus::of_path(path));
+        let others = file.decoder.facts().other_files.iter().map(|path| FileStatus::of_path(path));
         // of a file that grows what is behind its frames will be other bytes
         let end = if self.options.growing { scan.index.end().filter(|_| !scan.index.is_chunked()) } else { None };
         let identity = file.identity(end.unwrap_or(file.size), &scan.index)?;

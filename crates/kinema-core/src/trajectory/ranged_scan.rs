@@ -9,6 +9,7 @@ use std::sync::PoisonError;
 use super::stored_index;
 use super::{IndexPolicy, TrajectoryFiles, open_decoder};
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::Arrangement;
 use crate::index::TableIndex;
 use crate::index::identity::FileIdentity;
 use crate::index::store::{self, LoadOutcome};
@@ -27,7 +28,7 @@ impl TrajectoryFiles {
         for (number, path) in self.paths.iter().enumerate() {
             let source = self.handles.get((number, 0), path)?;
             let (format, decoder) = open_decoder(&*source, &self.options)?;
-            if !decoder.supports_ranged_scan() {
+            if !matches!(decoder.arrangement(), Arrangement::Headers(_)) {
                 continue;
             }
             let loaded = match self.options.index {
@@ -60,7 +61,10 @@ impl TrajectoryFiles {
         let path = self.paths.get(part).ok_or_else(|| no_part(part))?;
         let source = self.handles.get((part, 0), path)?;
         let (format, decoder) = open_decoder(&*source, &self.options)?;
-        let table = decoder.scan_range(&*source, range, progress)?;
+        let table = match decoder.arrangement() {
+            Arrangement::Headers(headers) => headers.scan_range(&*source, range, progress)?,
+            Arrangement::Uniform(_) | Arrangement::Listed { .. } => TableIndex::default(),
+        };
         let identity = FileIdentity::of_size(source.len()?);
         Ok(store::encode(&table, &identity, format.info().name, decoder.header().n_atoms))
     }

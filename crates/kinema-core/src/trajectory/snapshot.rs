@@ -139,7 +139,7 @@ impl TrajectoryFiles {
         for (number, part) in scanned.parts.iter().enumerate() {
             self.source(number)?;
             let Some(cells) = self.unverified.get(number) else { continue };
-            for (other, path) in part.decoder.other_files().iter().enumerate() {
+            for (other, path) in part.decoder.facts().other_files.iter().enumerate() {
                 let file = u32::try_from(other + 1).unwrap_or(u32::MAX);
                 let source = self.handles.get((number, file), path)?;
                 cells.check_other(other, &*source, part.unchanged.1.get(other), self.options.catalogue.as_deref())?;

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use super::{IndexOrigin, Part, TrajectoryFiles, not_scanned};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{Decoder, ScanOptions};
+use crate::format::{Arrangement, Decoder, ScanOptions};
 use crate::frame::Stamp;
 use crate::index::store::{self, LoadOutcome};
 use crate::index::{Index, TableIndex};
@@ -35,7 +35,8 @@ pub(super) fn load(path: &Path, source: &dyn Source, decoder: &dyn Decoder, form
 /// # Errors
 /// Those of the source.
 pub fn fault(source: &dyn Source, decoder: &dyn Decoder, table: &TableIndex) -> Result<Option<String>> {
-    let Some(first) = decoder.first_frame() else { return Ok(None) };
+    let Arrangement::Headers(headers) = decoder.arrangement() else { return Ok(None) };
+    let first = headers.first_frame();
     if table.first() != first {
         return Ok(Some(format!("its first frame is at byte {}, expected {first}", table.first())));
     }
@@ -43,7 +44,7 @@ pub fn fault(source: &dyn Source, decoder: &dyn Decoder, table: &TableIndex) -> 
     // lines are counted in two frames alone: all of their bytes are read for it
     let whole = [Some(0), extremes.first().copied()];
     for frame in sampled(table.n_frames()).chain(extremes).collect::<BTreeSet<u64>>() {
-        match decoder.compare_frame(source, table, frame, whole.contains(&Some(frame))) {
+        match headers.compare_frame(source, table, frame, whole.contains(&Some(frame))) {
             Ok(()) => {}
             Err(error) if matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Truncated) => {
                 return Ok(Some(format!("frame {frame}: {}", error.what())));
@@ -110,12 +111,14 @@ impl TrajectoryFiles {
         for &frame in frames {
             let span = scanned.concatenation.span_of(frame);
             let part = &scanned.parts[span.part];
-            let Index::Table(table) = &part.index else { continue };
+            let (Index::Table(table), Arrangement::Headers(headers)) = (&part.index, part.decoder.arrangement()) else {
+                continue;
+            };
             if !matches!(part.origin, IndexOrigin::Stored | IndexOrigin::Extended) {
                 continue;
             }
             let frame = span.kept.start + (frame - span.first_frame);
-            let compared = part.decoder.compare_frame(&*self.source(span.part)?, table, frame, false);
+            let compared = headers.compare_frame(&*self.source(span.part)?, table, frame, false);
             compared.map_err(|error| advised(part, error))?;
         }
         Ok(())

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from kinema.base.errors import ArgumentError
 from kinema.base.serialisation import serialize
 
 __all__ = ["from_bytes", "is_pickled", "to_bytes"]
@@ -50,9 +51,17 @@ def to_bytes(value: Any) -> bytes:
 
 
 def from_bytes(data: bytes) -> Any:
-    """The value; bytes that `is_pickled` may run code. ValueError for bytes that `to_bytes` has not made."""
+    """The value; bytes that `is_pickled` may run code.
+
+    ValueError for bytes that `to_bytes` has not made; ArgumentError if a pickle names a module or class that is not
+    there any more.
+    """
     if is_pickled(data):
-        return pickle.loads(memoryview(data)[len(_PICKLED) :])
+        try:
+            return pickle.loads(memoryview(data)[len(_PICKLED) :])
+        except (ImportError, AttributeError) as error:
+            what = f"a stored value is of a class that cannot be imported here ({error})"
+            raise ArgumentError(f"{what}; remove the checkpoint, and the run starts from its first frame") from error
     try:
         decoder = _Decoder(memoryview(data))
         value = decoder.value(0)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from kinema.formats.dcd.head import DcdHead
 from kinema.formats.format import FIXED, Format, Strategies
+
+if TYPE_CHECKING:
+    from kinema.formats.splice import FileHead
 
 __all__ = ["Dcd"]
 
@@ -25,6 +28,8 @@ class Dcd(Format):
         """As `Format`: a file has one field."""
         return tuple(given[:1])
 
-    def head_of(self, path: str) -> DcdHead:
+    def head_of(self, path: str) -> FileHead:
         """As `Format`."""
-        return DcdHead.of(path)
+        from kinema.formats.dcd.head import DcdHead
+
+        return DcdHead.read(path)

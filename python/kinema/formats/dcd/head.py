@@ -30,7 +30,7 @@ class DcdHead(FileHead):
     facts: _core.DcdHeader
 
     @classmethod
-    def of(cls, path: str) -> DcdHead:
+    def read(cls, path: str) -> DcdHead:
         """The header of a file; errors as of `_core.dcd_header`."""
         return cls(path, _core.dcd_header(path))
 
@@ -43,7 +43,7 @@ class DcdHead(FileHead):
         """Steps between frames."""
         return self.facts["stride"]
 
-    def of_frames(self, first_step: Callable[[], int], n_frames: int) -> bytes:
+    def encode(self, first_step: Callable[[], int], n_frames: int) -> bytes:
         """As `FileHead`: UnsupportedFormatError for fixed atoms, ArgumentError for numbers beyond 32 bits."""
         if self.facts["n_fixed"] != 0:
             raise UnsupportedFormatError(
@@ -88,7 +88,7 @@ class DcdHead(FileHead):
 
     def check_next(self, first: Self, n_frames: int) -> None:
         """As `FileHead`."""
-        self.of_frames(lambda: 0, 1)  # refuses what cannot be cut
+        self.encode(lambda: 0, 1)  # refuses what cannot be cut
         if self.layout() != first.layout():
             raise ArgumentError(
                 f"{self.path}: its header differs from that of {first.path} (byte order, time step, cell or program), "

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from kinema.formats.dlpoly.atoms import DlpolyAtoms
-from kinema.formats.dlpoly.head import HistoryHead
 from kinema.formats.format import FIXED, Format, Strategies, leading_fields
+
+if TYPE_CHECKING:
+    from kinema.formats.splice import FileHead
 
 __all__ = ["Config", "History"]
 
@@ -55,9 +58,11 @@ of either byte order, with lengths of records in 4 or 8 bytes, to the last bit w
 computed from the size; the head of each is read for its step, and step times time step is the time. A frame with
 another number of atoms, keytrj or imcon is refused by number and byte. They are not written, continued or copied."""
 
-    def head_of(self, path: str) -> HistoryHead:
+    def head_of(self, path: str) -> FileHead:
         """As `Format`."""
-        return HistoryHead.of(path)
+        from kinema.formats.dlpoly.head import HistoryHead
+
+        return HistoryHead.read(path)
 
 
 class Config(_Dlpoly):

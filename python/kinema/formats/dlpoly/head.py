@@ -20,11 +20,11 @@ class HistoryHead(FileHead):
     facts: _core.HistoryHeader
 
     @classmethod
-    def of(cls, path: str) -> HistoryHead:
+    def read(cls, path: str) -> HistoryHead:
         """The head of a file; errors as of `_core.history_header`."""
         return cls(path, _core.history_header(path))
 
-    def of_frames(self, first_step: Callable[[], int], n_frames: int) -> bytes:
+    def encode(self, first_step: Callable[[], int], n_frames: int) -> bytes:
         """As `FileHead`; ArgumentError for more records than its columns hold."""
         result = bytearray(self.facts["data"])
         n_records = 2 + n_frames * self.facts["frame_records"]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kinema.formats.format import FIXED, Format, Strategies
-from kinema.formats.netcdf.head import NetcdfHead
+
+if TYPE_CHECKING:
+    from kinema.formats.splice import FileHead
 
 __all__ = ["Netcdf"]
 
@@ -31,6 +33,8 @@ the `scale_factor` of the file. Cells of an unknown unit are not known: whatever
         """As `Format`."""
         return "NetCDF-4" if by_library else self.name
 
-    def head_of(self, path: str) -> NetcdfHead:
+    def head_of(self, path: str) -> FileHead:
         """As `Format`."""
-        return NetcdfHead.of(path)
+        from kinema.formats.netcdf.head import NetcdfHead
+
+        return NetcdfHead.read(path)

@@ -24,7 +24,7 @@ class NetcdfHead(FileHead):
     facts: _core.NetcdfHeader
 
     @classmethod
-    def of(cls, path: str) -> NetcdfHead:
+    def read(cls, path: str) -> NetcdfHead:
         """The header of a file; errors as of `_core.netcdf_header`, and for NetCDF-4 files."""
         if is_hdf5(path):
             raise UnsupportedFormatError(
@@ -34,7 +34,7 @@ class NetcdfHead(FileHead):
             )
         return cls(path, _core.netcdf_header(path))
 
-    def of_frames(self, first_step: Callable[[], int], n_frames: int) -> bytes:
+    def encode(self, first_step: Callable[[], int], n_frames: int) -> bytes:
         """As `FileHead`: UnsupportedFormatError for restarts, and for frames that may end within their padding."""
         if self.facts["stride"] != self.facts["frame_bytes"]:
             what = "one frame that is no record" if self.facts["stride"] == 0 else "frames that end in padding"
@@ -57,7 +57,7 @@ class NetcdfHead(FileHead):
 
     def check_next(self, first: Self, n_frames: int) -> None:
         """As `FileHead`."""
-        if self.of_frames(lambda: 0, n_frames) != first.of_frames(lambda: 0, n_frames):
+        if self.encode(lambda: 0, n_frames) != first.encode(lambda: 0, n_frames):
             raise ArgumentError(
                 f"{self.path}: its header differs from that of {first.path} (title, program, variables, units), so "
                 "that their frames cannot be copied into one file; convert writes one of both",

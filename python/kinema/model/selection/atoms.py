@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -88,7 +89,8 @@ def from_indices(
 
     Raises ArgumentError for none at all, negative ones or another type; OutOfRangeError beyond the last atom.
     """
-    if np.ma.is_masked(given):
+    # whoever has a masked array has imported numpy.ma, which takes a twentieth of the start of a command
+    if "numpy.ma" in sys.modules and np.ma.is_masked(given):
         raise ArgumentError("atoms are chosen by numbers or a mask, found an array with masked values; fill them")
     array = np.asarray(given)
     if array.ndim != 1:

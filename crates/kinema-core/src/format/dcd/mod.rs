@@ -13,9 +13,10 @@ use std::sync::Arc;
 pub use self::header::DcdHeader;
 use self::header::{Kind, shown};
 use super::planes::{PlaneRuns, gather_run, interleave};
+use super::scan::uniform::incomplete;
 use super::scan::{UNFINISHED, unfinished};
-use super::{Decoded, Decoder, Encoder, Format, FormatInfo, Header, Making};
-use super::{Request, Scan, ScanOptions, Scratch, Segment, Wanted};
+use super::{Arrangement, Decoded, Decoder, Encoder, Facts, Format, FormatInfo, Header, Making};
+use super::{Request, Scratch, Segment, UniformFrames, Wanted};
 use crate::container::fortran::Layout;
 use crate::error::{Error, ErrorKind, Result};
 use crate::frame::{BlockMut, Fields, NO_CELL, NOT_A_CELL, Real, RowsMut, Scales, Stamp, VectorsMut};
@@ -66,7 +67,13 @@ impl Format for Dcd {
         let dcd = DcdHeader::read(source)?;
         let (index, _) = uniform(&dcd, source.len()?);
         let header = dcd.describe(index.n_frames);
-        let mut decoder = DcdDecoder { header, dcd, fixed: None };
+        let facts = Facts {
+            assumption: dcd.assumption.clone(),
+            time_unit: dcd.program.time_unit(),
+            recoded_version: recoded_version(&dcd),
+            ..Facts::PLAIN
+        };
+        let mut decoder = DcdDecoder { header, facts, dcd, fixed: None };
         if decoder.dcd.free.is_some() {
             decoder.fixed = Some(decoder.read_fixed(source)?);
         }
@@ -80,6 +87,12 @@ impl Format for Dcd {
     fn resume(&self, source: &dyn Source, _: &Index, making: &Making) -> Result<Box<dyn Encoder>> {
         Ok(Box::new(encode::DcdEncoder::resume(&DcdHeader::read(source)?, making)?))
     }
+}
+
+/// The version of little-endian records with all atoms and three planes; others cannot be recoded.
+fn recoded_version(dcd: &DcdHeader) -> Option<i32> {
+    let plain = dcd.layout == Layout { big_endian: false, wide_markers: false };
+    (plain && dcd.free.is_none() && !dcd.four_dimensional).then_some(dcd.version)
 }
 
 /// The frames of a file of `size` bytes, and how many bytes of an incomplete one are left over.
@@ -103,6 +116,7 @@ const MOST_UNFINISHED: u64 = 1024;
 
 struct DcdDecoder {
     header: Header,
+    facts: Facts,
     dcd: DcdHeader,
     fixed: Option<Fixed>,
 }
@@ -127,41 +141,38 @@ impl DcdDecoder {
     }
 }
 
+impl UniformFrames for DcdDecoder {
+    fn name(&self) -> &'static str {
+        INFO.name
+    }
+
+    fn places(&self, source: &dyn Source) -> Result<(UniformIndex, Option<Error>)> {
+        let (mut index, rest) = uniform(&self.dcd, source.len()?);
+        if let Some(frame) = self.first_unfinished(source, &index)? {
+            let at = Index::Uniform(index.clone()).extent(frame).offset;
+            index.n_frames = frame;
+            return Ok((index, Some(unfinished(at).at_frame(frame))));
+        }
+        let truncation = (rest > 0).then(|| {
+            let expected = if index.n_frames == 0 { index.first.len } else { index.stride };
+            let at = Index::Uniform(index.clone()).end().unwrap_or(index.first.offset);
+            incomplete(index.n_frames, at, expected, rest)
+        });
+        Ok((index, truncation))
+    }
+}
+
 impl Decoder for DcdDecoder {
     fn header(&self) -> &Header {
         &self.header
     }
 
-    fn assumption(&self) -> Option<&str> {
-        self.dcd.assumption.as_deref()
+    fn facts(&self) -> &Facts {
+        &self.facts
     }
 
-    fn time_unit(&self) -> f64 {
-        self.dcd.program.time_unit()
-    }
-
-    /// Of little-endian records with all atoms and three planes.
-    fn recoded_version(&self) -> Option<i32> {
-        let DcdHeader { layout, free, four_dimensional, version, .. } = &self.dcd;
-        let plain = *layout == Layout { big_endian: false, wide_markers: false };
-        (plain && free.is_none() && !four_dimensional).then_some(*version)
-    }
-
-    fn scan(&self, source: &dyn Source, _: &ScanOptions<'_>) -> Result<Scan> {
-        let (mut index, rest) = uniform(&self.dcd, source.len()?);
-        if let Some(frame) = self.first_unfinished(source, &index)? {
-            let at = Index::Uniform(index.clone()).extent(frame).offset;
-            index.n_frames = frame;
-            let truncation = Some(unfinished(at).at_frame(frame));
-            return Ok(Scan { index: Index::Uniform(index), truncation, damaged: Vec::new(), without_time: None });
-        }
-        let truncation = (rest > 0).then(|| {
-            let expected = if index.n_frames == 0 { index.first.len } else { index.stride };
-            let at = Index::Uniform(index.clone()).end().unwrap_or(index.first.offset);
-            let what = format!("the last frame is incomplete, expected {expected} bytes, found {rest}");
-            Error::new(ErrorKind::Truncated, what).at_frame(index.n_frames).at_byte(at)
-        });
-        Ok(Scan { index: Index::Uniform(index), truncation, damaged: Vec::new(), without_time: None })
+    fn arrangement(&self) -> Arrangement<'_> {
+        Arrangement::Uniform(self)
     }
 
     /// All records have their lengths before and behind them.

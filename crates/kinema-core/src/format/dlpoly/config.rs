@@ -9,8 +9,8 @@ use super::records::{AtomBlock, Lines, RECORD};
 use super::{SCALES, TIME_UNIT, encode_config, fields_of, shape_of, warning_of};
 use crate::container::text::{Words, parse_f64, parse_i64};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{Decoded, Decoder, Encoder, Format, FormatInfo, Header, Making};
-use crate::format::{HEAD_BYTES, Request, Scan, ScanOptions, Scratch, Segment, Wanted};
+use crate::format::{Arrangement, Decoded, Decoder, Encoder, Facts, Format, FormatInfo, Header, Making};
+use crate::format::{HEAD_BYTES, Request, Scratch, Segment, UniformFrames, Wanted};
 use crate::frame::{BlockMut, Cell, Fields, NO_CELL, Real, Stamp, VectorsMut};
 use crate::index::{Index, UniformIndex};
 use crate::source::{Extent, Source};
@@ -136,6 +136,7 @@ impl ConfigHead {
 #[derive(Debug)]
 struct ConfigDecoder {
     header: Header,
+    facts: Facts,
     head: ConfigHead,
     size: u64,
     /// Of files whose records have one width.
@@ -175,7 +176,8 @@ impl ConfigDecoder {
             variant: format!("levcfg {}, {}, {width}", head.levels - 1, shape_of(head.imcon)),
             warnings,
         };
-        Ok(Self { header, head, size, fixed })
+        let facts = Facts { wide_fields: fields_of(head.levels), ..Facts::PLAIN };
+        Ok(Self { header, facts, head, size, fixed })
     }
 }
 
@@ -245,26 +247,32 @@ fn count(head: &ConfigHead, source: &dyn Source, size: u64) -> Result<u64> {
     Ok(n_lines / an_atom)
 }
 
+impl UniformFrames for ConfigDecoder {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn places(&self, source: &dyn Source) -> Result<(UniformIndex, Option<Error>)> {
+        if source.len()? != self.size {
+            return Err(Error::new(ErrorKind::Corrupt, "the file has changed while it was opened"));
+        }
+        let whole = Extent { offset: 0, len: self.size };
+        let (steps, times) = self.head.stated.map(|(_, step, time)| (vec![step].into(), vec![time].into())).unzip();
+        Ok((UniformIndex { n_frames: 1, first: whole, stride: self.size, spacing: None, steps, times }, None))
+    }
+}
+
 impl Decoder for ConfigDecoder {
     fn header(&self) -> &Header {
         &self.header
     }
 
-    fn wide_fields(&self) -> Fields {
-        fields_of(self.head.levels)
+    fn facts(&self) -> &Facts {
+        &self.facts
     }
 
-    fn scan(&self, source: &dyn Source, options: &ScanOptions<'_>) -> Result<Scan> {
-        let found = source.len()?;
-        (options.progress)(found)?;
-        if found != self.size {
-            let error = Error::new(ErrorKind::Corrupt, "the file has changed while it was opened");
-            return Err(error.in_format(NAME).at_path(source.path()));
-        }
-        let whole = Extent { offset: 0, len: self.size };
-        let (steps, times) = self.head.stated.map(|(_, step, time)| (vec![step].into(), vec![time].into())).unzip();
-        let index = UniformIndex { n_frames: 1, first: whole, stride: self.size, spacing: None, steps, times };
-        Ok(Scan { index: Index::Uniform(index), truncation: None, damaged: Vec::new(), without_time: None })
+    fn arrangement(&self) -> Arrangement<'_> {
+        Arrangement::Uniform(self)
     }
 
     fn segments(&self, index: &Index, wanted: &[Wanted], request: &Request, segments: &mut Vec<Segment>) -> Result<()> {

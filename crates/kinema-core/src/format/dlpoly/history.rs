@@ -7,9 +7,9 @@ use super::fixed::{Fixed, LOOKED_AT};
 use super::layout::Layout;
 use super::{SCALES, TIME_UNIT, classic, encode_history, fields_of, shape_of, unformatted, warning_of};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::strided::{Strided, read_strided};
-use crate::format::{Decoded, Decoder, Encoder, Format, FormatInfo, Header, Making};
-use crate::format::{HEAD_BYTES, Request, Scan, ScanOptions, Scratch, Segment, Wanted};
+use crate::format::scan::uniform::lacks_frames;
+use crate::format::{Arrangement, Decoded, Decoder, Encoder, Facts, Format, FormatInfo, Header, Making};
+use crate::format::{FrameStamp, FrameStamps, HEAD_BYTES, Request, Scratch, Segment, UniformFrames, Wanted};
 use crate::frame::{BlockMut, Fields, NO_CELL, Stamp};
 use crate::index::{Index, UniformIndex};
 use crate::source::{Extent, Source};
@@ -121,10 +121,10 @@ impl Head {
 #[derive(Debug)]
 struct HistoryDecoder {
     header: Header,
+    facts: Facts,
     layout: Layout,
     /// Whether the first atoms of the first frame are in the order of their indices: then runs of atoms are read alone.
     sorted: bool,
-    extras: Vec<&'static str>,
 }
 
 impl HistoryDecoder {
@@ -165,36 +165,42 @@ impl HistoryDecoder {
             ),
             warnings,
         };
-        let extras = if displaced { vec!["the displacement of the atoms"] } else { Vec::new() };
-        Ok(Self { header, layout, sorted, extras })
+        let copied = !layout.block.compressed && layout.heads.are_written();
+        let facts = Facts {
+            wide_fields: fields_of(layout.block.levels),
+            extras: if displaced { vec!["the displacement of the atoms"] } else { Vec::new() },
+            recoded_version: copied.then(|| encode_history::version_of(layout.keytrj, layout.imcon)),
+            ..Facts::PLAIN
+        };
+        Ok(Self { header, facts, layout, sorted })
+    }
+}
+
+impl UniformFrames for HistoryDecoder {
+    fn name(&self) -> &'static str {
+        NAME
     }
 
-    /// Steps and times of frames.
-    fn stamps(
-        &self,
-        source: &dyn Source,
-        n_frames: u64,
-        options: &ScanOptions<'_>,
-        damaged: &mut Vec<u64>,
-    ) -> Result<(Vec<i64>, Vec<f64>)> {
-        let (first, stride) = (self.layout.head_len(), self.layout.stride());
-        let (mut steps, mut times) = options.known_stamps(Extent { offset: first, len: stride }, stride, n_frames);
-        let (known, width) = (times.len() as u64, self.layout.block.lines.width() as u64);
-        let strided = Strided { first, stride, width, n: n_frames, known };
-        read_strided(source, strided, options.progress, |frame, at, bytes| {
-            let (step, time) = match self.layout.frame_head(bytes, at) {
-                Ok(head) => (head.step, head.time),
-                Err(_) if options.skip_damaged => {
-                    damaged.push(frame);
-                    (steps.last().copied().unwrap_or(0), f64::NAN)
-                }
-                Err(error) => return Err(error.at_frame(frame).in_format(NAME).at_path(source.path())),
-            };
-            steps.push(step);
-            times.push(time);
-            Ok(())
-        })?;
-        Ok((steps, times))
+    fn places(&self, source: &dyn Source) -> Result<(UniformIndex, Option<Error>)> {
+        let (size, layout) = (source.len()?, &self.layout);
+        let there = layout.frames_in(size);
+        let n_frames = if layout.frames == 0 { there } else { layout.frames.min(there) };
+        let rest = size.saturating_sub(layout.frame_at(there));
+        let counted = Some(layout.frames).filter(|&counted| counted > there);
+        let truncation = (counted.is_some() || n_frames == there && rest > 0)
+            .then(|| lacks_frames(counted, there, layout.frame_at(there), rest));
+        let stride = layout.stride();
+        let first = Extent { offset: layout.head_len(), len: stride };
+        Ok((UniformIndex { n_frames, first, stride, spacing: None, steps: None, times: None }, truncation))
+    }
+
+    fn stamps(&self) -> Option<FrameStamps<'_>> {
+        let read = |bytes: &[u8], at| {
+            let head = self.layout.frame_head(bytes, at)?;
+            Ok(FrameStamp { step: head.step, time: head.time, is_written: true })
+        };
+        let len = self.layout.block.lines.width() as u64;
+        Some(FrameStamps { offset: 0, len, has_steps: true, read: Box::new(read) })
     }
 }
 
@@ -203,44 +209,12 @@ impl Decoder for HistoryDecoder {
         &self.header
     }
 
-    fn wide_fields(&self) -> Fields {
-        fields_of(self.layout.block.levels)
+    fn facts(&self) -> &Facts {
+        &self.facts
     }
 
-    fn extras(&self) -> &[&'static str] {
-        &self.extras
-    }
-
-    fn recoded_version(&self) -> Option<i32> {
-        let copied = !self.layout.block.compressed && self.layout.heads.are_written();
-        copied.then(|| encode_history::version_of(self.layout.keytrj, self.layout.imcon))
-    }
-
-    fn scan(&self, source: &dyn Source, options: &ScanOptions<'_>) -> Result<Scan> {
-        let (size, layout) = (source.len()?, &self.layout);
-        let there = layout.frames_in(size);
-        let n_frames = if layout.frames == 0 { there } else { layout.frames.min(there) };
-        let rest = size.saturating_sub(layout.frame_at(there));
-        let truncation = (layout.frames > there || n_frames == there && rest > 0).then(|| {
-            let expected =
-                if layout.frames > there { format!("{} frames", layout.frames) } else { "whole frames".to_owned() };
-            let what = format!("the file ends early, expected {expected}, found {there} and {rest} bytes");
-            let error = Error::new(ErrorKind::Truncated, what).at_frame(there).at_byte(layout.frame_at(there));
-            error.in_format(NAME).at_path(source.path())
-        });
-        let mut damaged = Vec::new();
-        let (steps, times) = self.stamps(source, n_frames, options, &mut damaged)?;
-        (options.progress)(size)?;
-        let stride = layout.stride();
-        let index = UniformIndex {
-            n_frames,
-            first: Extent { offset: layout.head_len(), len: stride },
-            stride,
-            spacing: None,
-            steps: Some(steps.into()),
-            times: Some(times.into()),
-        };
-        Ok(Scan { index: Index::Uniform(index), truncation, damaged, without_time: None })
+    fn arrangement(&self) -> Arrangement<'_> {
+        Arrangement::Uniform(self)
     }
 
     fn segments(&self, index: &Index, wanted: &[Wanted], request: &Request, segments: &mut Vec<Segment>) -> Result<()> {

@@ -11,8 +11,9 @@ use super::{fields_of, shape_of, warning_of};
 use crate::container::fortran::Layout;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::planes::{PlaneRuns, gather_run, interleave};
-use crate::format::strided::{Strided, read_strided};
-use crate::format::{Decoded, Decoder, HEAD_BYTES, Header, Request, Scan, ScanOptions, Scratch, Segment, Wanted};
+use crate::format::scan::uniform::incomplete;
+use crate::format::{Arrangement, Decoded, Decoder, Facts, FrameStamp, FrameStamps, HEAD_BYTES, Header};
+use crate::format::{Request, Scratch, Segment, UniformFrames, Wanted};
 use crate::frame::{BlockMut, Cell, Fields, NO_CELL, Real, Stamp, VectorsMut};
 use crate::index::{Index, UniformIndex};
 use crate::source::{Extent, Source};
@@ -240,7 +241,8 @@ pub(super) fn open(source: &dyn Source) -> Result<Arc<dyn Decoder>> {
         variant: format!("unformatted, keytrj {}, {}, {order}{markers}", shape.keytrj, shape_of(shape.imcon)),
         warnings: warning_of(shape.imcon).into_iter().collect(),
     };
-    Ok(Arc::new(UnformattedDecoder { header, shape }))
+    let facts = Facts { wide_fields: fields_of(shape.levels()), ..Facts::PLAIN };
+    Ok(Arc::new(UnformattedDecoder { header, facts, shape }))
 }
 
 /// Names, masses and charges, which the file's head has.
@@ -266,7 +268,31 @@ pub(super) fn read_atoms(source: &dyn Source) -> Result<AtomNames> {
 #[derive(Debug)]
 struct UnformattedDecoder {
     header: Header,
+    facts: Facts,
     shape: Shape,
+}
+
+impl UniformFrames for UnformattedDecoder {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn places(&self, source: &dyn Source) -> Result<(UniformIndex, Option<Error>)> {
+        let (size, first, stride) = (source.len()?, self.shape.first, self.shape.stride());
+        let (n_frames, rest) = (size.saturating_sub(first) / stride, size.saturating_sub(first) % stride);
+        let truncation = (rest > 0).then(|| incomplete(n_frames, size - rest, stride, rest));
+        let first = Extent { offset: first, len: stride };
+        Ok((UniformIndex { n_frames, first, stride, spacing: None, steps: None, times: None }, truncation))
+    }
+
+    fn stamps(&self) -> Option<FrameStamps<'_>> {
+        let read = |bytes: &[u8], at| {
+            let head = self.shape.frame_head(bytes, at)?;
+            Ok(FrameStamp { step: head.step, time: head.time, is_written: true })
+        };
+        let len = self.shape.layout.record_len(FRAME_HEAD);
+        Some(FrameStamps { offset: 0, len, has_steps: true, read: Box::new(read) })
+    }
 }
 
 impl Decoder for UnformattedDecoder {
@@ -274,45 +300,12 @@ impl Decoder for UnformattedDecoder {
         &self.header
     }
 
-    fn wide_fields(&self) -> Fields {
-        fields_of(self.shape.levels())
+    fn facts(&self) -> &Facts {
+        &self.facts
     }
 
-    fn scan(&self, source: &dyn Source, options: &ScanOptions<'_>) -> Result<Scan> {
-        let (size, shape) = (source.len()?, &self.shape);
-        let (first, stride) = (shape.first, shape.stride());
-        let (n_frames, rest) = (size.saturating_sub(first) / stride, size.saturating_sub(first) % stride);
-        let truncation = (rest > 0).then(|| {
-            let what = format!("the last frame is incomplete, expected {stride} bytes, found {rest}");
-            let error = Error::new(ErrorKind::Truncated, what).at_frame(n_frames).at_byte(size - rest);
-            error.in_format(NAME).at_path(source.path())
-        });
-        let (mut steps, mut times) = options.known_stamps(Extent { offset: first, len: stride }, stride, n_frames);
-        let (known, mut damaged) = (times.len() as u64, Vec::new());
-        let strided = Strided { first, stride, width: shape.layout.record_len(FRAME_HEAD), n: n_frames, known };
-        read_strided(source, strided, options.progress, |frame, at, bytes| {
-            let (step, time) = match shape.frame_head(bytes, at) {
-                Ok(head) => (head.step, head.time),
-                Err(_) if options.skip_damaged => {
-                    damaged.push(frame);
-                    (steps.last().copied().unwrap_or(0), f64::NAN)
-                }
-                Err(error) => return Err(error.at_frame(frame).in_format(NAME).at_path(source.path())),
-            };
-            steps.push(step);
-            times.push(time);
-            Ok(())
-        })?;
-        (options.progress)(size)?;
-        let index = UniformIndex {
-            n_frames,
-            first: Extent { offset: first, len: stride },
-            stride,
-            spacing: None,
-            steps: Some(steps.into()),
-            times: Some(times.into()),
-        };
-        Ok(Scan { index: Index::Uniform(index), truncation, damaged, without_time: None })
+    fn arrangement(&self) -> Arrangement<'_> {
+        Arrangement::Uniform(self)
     }
 
     fn segments(&self, index: &Index, wanted: &[Wanted], request: &Request, segments: &mut Vec<Segment>) -> Result<()> {

@@ -14,8 +14,8 @@ pub use self::external_rows::{ReadRows, RowValues};
 pub use self::field::{ABSENT, Field, Rows};
 use self::field::{PART_BITS, Work};
 use super::{
-    Decoded, Decoder, Format, FormatInfo, FrameCoupling, Header, ReadStructure, Request, Scan, ScanOptions, Scratch,
-    Segment, Wanted,
+    Arrangement, ChunkedDecoder, Decoded, Decoder, Facts, Format, FormatInfo, FrameCoupling, Header, ReadStructure,
+    Request, Scratch, Segment, Wanted,
 };
 use crate::container::hdf5;
 use crate::error::{Error, ErrorKind, Result};
@@ -117,15 +117,12 @@ const STAMPS: u32 = 4;
 
 /// Decodes one file.
 pub struct H5mdDecoder {
-    format: Option<String>,
     header: Header,
+    facts: Facts,
     vectors: [Option<Field>; 3],
     cell: Option<Field>,
     periodic: [bool; 3],
     index: ChunkedIndex,
-    time_scale: f64,
-    other_files: Vec<PathBuf>,
-    reads_forward: bool,
     cut_at: Option<u64>,
 }
 
@@ -191,7 +188,17 @@ impl H5mdDecoder {
         };
         let H5mdDescription { format, vectors, cell, periodic, time_scale, other_files, reads_forward, cut_at, .. } =
             description;
-        Ok(Self { format, header, vectors, cell, periodic, index, time_scale, other_files, reads_forward, cut_at })
+        let facts = Facts {
+            stored_format: format,
+            scales: Some(scales(&vectors, &cell, time_scale)),
+            has_stated_units: true,
+            fills: vectors.each_ref().map(|field| field.as_ref().map_or(Vec::new(), |field| field.fills.clone())),
+            wide_fields: wide_fields(&vectors),
+            reads_forward,
+            other_files,
+            ..Facts::PLAIN
+        };
+        Ok(Self { header, facts, vectors, cell, periodic, index, cut_at })
     }
 
     fn present(&self, fields: Fields) -> impl Iterator<Item = (u32, &Field)> {
@@ -201,6 +208,20 @@ impl H5mdDecoder {
         let cell = self.cell.as_ref().filter(|_| fields.contains(Fields::CELL));
         vectors.chain(cell.map(|cell| (CELL, cell)))
     }
+}
+
+/// From the units of the fields to angstrom and ps.
+fn scales(vectors: &[Option<Field>; 3], cell: &Option<Field>, time: f64) -> Scales {
+    let scale = |field: &Option<Field>| field.as_ref().map_or(1.0, |field| field.scale);
+    let [positions, velocity, force] = vectors.each_ref().map(scale);
+    let length = if vectors[0].is_some() { positions } else { scale(cell) };
+    Scales { length, velocity, force, time }
+}
+
+fn wide_fields(vectors: &[Option<Field>; 3]) -> Fields {
+    let is_wide = |field: &Option<Field>| field.as_ref().is_some_and(Field::is_wide);
+    let wide = vectors.iter().zip(KINDS).filter(|(field, _)| is_wide(field));
+    wide.fold(Fields::NONE, |all, (_, kind)| all | kind)
 }
 
 /// Bytes of a frame of a field that are in memory at the least, whoever reads them.
@@ -253,64 +274,16 @@ impl Decoder for H5mdDecoder {
         &self.header
     }
 
-    fn stored_format(&self) -> Option<&str> {
-        self.format.as_deref()
+    fn facts(&self) -> &Facts {
+        &self.facts
     }
 
-    fn scales(&self) -> Option<Scales> {
-        let scale = |field: &Option<Field>| field.as_ref().map_or(1.0, |field| field.scale);
-        let [positions, velocity, force] = self.vectors.each_ref().map(scale);
-        let length = if self.vectors[0].is_some() { positions } else { scale(&self.cell) };
-        Some(Scales { length, velocity, force, time: self.time_scale })
+    fn chunked(&self) -> Option<&dyn ChunkedDecoder> {
+        Some(self)
     }
 
-    fn has_stated_units(&self) -> bool {
-        true
-    }
-
-    fn fills(&self, vectors: usize) -> &[f64] {
-        self.vectors.get(vectors).and_then(Option::as_ref).map_or(&[], |field| &field.fills)
-    }
-
-    fn wide_fields(&self) -> Fields {
-        let wide = |field: &Option<Field>| field.as_ref().is_some_and(Field::is_wide);
-        let there = self.vectors.iter().zip(KINDS).filter(|(field, _)| wide(field));
-        there.fold(Fields::NONE, |all, (_, kind)| all | kind)
-    }
-
-    fn coupling(&self, fields: Fields) -> FrameCoupling {
-        self.present(fields).fold(FrameCoupling::INDEPENDENT, |all, (_, field)| all.and(field.coupling()))
-    }
-
-    fn redecoded_frames(&self, before: u64, after: u64, fields: Fields) -> u64 {
-        let changing = || self.present(fields).map(|(_, field)| field).filter(|field| !field.fixed);
-        // fields weigh by their bytes: to decode a chunk of cells again matters little
-        let all: u64 = changing().map(Field::frame_bytes).sum();
-        let bytes = |field: &Field| field.shared_rows(before, after).saturating_mul(field.frame_bytes());
-        let shared = changing().fold(0_u64, |sum, field| sum.saturating_add(bytes(field)));
-        shared.div_ceil(all.max(1))
-    }
-
-    fn is_stored(&self, frame: u64) -> bool {
-        self.present(self.header.fields).all(|(_, field)| field.is_stored(frame))
-    }
-
-    fn other_files(&self) -> &[PathBuf] {
-        &self.other_files
-    }
-
-    fn reads_forward(&self) -> bool {
-        self.reads_forward
-    }
-
-    fn scan(&self, source: &dyn Source, options: &ScanOptions<'_>) -> Result<Scan> {
-        // all was found when the file was opened
-        (options.progress)(source.len()?)?;
-        let truncation = self.cut_at.map(|byte| {
-            let what = "the file ends within a frame, expected a whole one";
-            Error::new(ErrorKind::Truncated, what).at_frame(self.index.n_frames).at_byte(byte)
-        });
-        Ok(Scan { index: Index::Chunked(self.index.clone()), truncation, damaged: Vec::new(), without_time: None })
+    fn arrangement(&self) -> Arrangement<'_> {
+        Arrangement::Listed { index: &self.index, cut_at: self.cut_at }
     }
 
     fn segments(&self, index: &Index, wanted: &[Wanted], request: &Request, segments: &mut Vec<Segment>) -> Result<()> {
@@ -333,13 +306,6 @@ impl Decoder for H5mdDecoder {
         }
         segments.sort_by_key(|segment| segment.extent.offset);
         Ok(())
-    }
-
-    fn in_place(&self, segment: &Segment, wanted: &[Wanted], request: &Request) -> Option<(usize, f64)> {
-        let number = (segment.part & ((1 << PART_BITS) - 1)) as usize;
-        let field = self.vectors.get(number)?.as_ref()?;
-        let factor = self.factor(number as u32, &request.scales);
-        field.in_place(segment, wanted, &request.atoms).then_some((number, factor))
     }
 
     fn decode(
@@ -374,6 +340,32 @@ impl Decoder for H5mdDecoder {
             }
         }
         Ok(Decoded::Done)
+    }
+}
+
+impl ChunkedDecoder for H5mdDecoder {
+    fn coupling(&self, fields: Fields) -> FrameCoupling {
+        self.present(fields).fold(FrameCoupling::INDEPENDENT, |all, (_, field)| all.and(field.coupling()))
+    }
+
+    fn redecoded_frames(&self, before: u64, after: u64, fields: Fields) -> u64 {
+        let changing = || self.present(fields).map(|(_, field)| field).filter(|field| !field.fixed);
+        // fields weigh by their bytes: to decode a chunk of cells again matters little
+        let all: u64 = changing().map(Field::frame_bytes).sum();
+        let bytes = |field: &Field| field.shared_rows(before, after).saturating_mul(field.frame_bytes());
+        let shared = changing().fold(0_u64, |sum, field| sum.saturating_add(bytes(field)));
+        shared.div_ceil(all.max(1))
+    }
+
+    fn is_stored(&self, frame: u64) -> bool {
+        self.present(self.header.fields).all(|(_, field)| field.is_stored(frame))
+    }
+
+    fn in_place(&self, segment: &Segment, wanted: &[Wanted], request: &Request) -> Option<(usize, f64)> {
+        let number = (segment.part & ((1 << PART_BITS) - 1)) as usize;
+        let field = self.vectors.get(number)?.as_ref()?;
+        let factor = self.factor(number as u32, &request.scales);
+        field.in_place(segment, wanted, &request.atoms).then_some((number, factor))
     }
 }
 

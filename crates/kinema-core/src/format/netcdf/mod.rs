@@ -12,9 +12,9 @@ use std::sync::Arc;
 use self::layout::{Column, KILOCALORIE, Layout};
 use super::cells::{cosine_of_degrees, degrees_of_cosine, from_lengths, lengths_and_cosines};
 use super::numbers::BigEndianVectors;
-use super::strided::{Strided, read_strided};
-use super::{Decoded, Decoder, Encoder, Format, FormatInfo, Header, Making, ReadStructure};
-use super::{Request, Scan, ScanOptions, Scratch, Segment, Wanted};
+use super::scan::uniform::lacks_frames;
+use super::{Arrangement, Decoded, Decoder, Encoder, Facts, Format, FormatInfo, Header, Making, ReadStructure};
+use super::{FrameStamp, FrameStamps, Request, Scratch, Segment, UniformFrames, Wanted};
 use crate::container::hdf5;
 use crate::container::netcdf3::{self, text};
 use crate::container::xdr;
@@ -134,6 +134,7 @@ impl Head {
 #[derive(Debug)]
 struct NetcdfDecoder {
     header: Header,
+    facts: Facts,
     layout: Layout,
     /// Records by the header; `None`: by the size of the file.
     records: Option<u64>,
@@ -191,44 +192,30 @@ impl NetcdfDecoder {
             ),
             warnings,
         };
-        Self { header, layout, records, first_part, cell_extent }
+        let facts = facts(&layout);
+        Self { header, facts, layout, records, first_part, cell_extent }
     }
 
     fn frame_at(&self, frame: u64) -> u64 {
         self.layout.first.saturating_add(frame.saturating_mul(self.layout.stride))
     }
+}
 
-    /// The first frame, and the bytes from frame to frame.
-    fn frame_places(&self) -> (Extent, u64) {
-        let Layout { first, frame_len, stride, .. } = self.layout;
-        (Extent { offset: first, len: frame_len }, stride.max(frame_len))
-    }
-
-    /// The times of frames in the file's own unit, NaN where none was written, and the first such frame.
-    fn times(
-        &self,
-        source: &dyn Source,
-        column: &Column,
-        n_frames: u64,
-        options: &ScanOptions<'_>,
-    ) -> Result<(Arc<[f64]>, Option<u64>)> {
-        let (first, stride) = self.frame_places();
-        let (_, mut times) = options.known_stamps(first, stride, n_frames);
-        let (known, stride) = (times.len() as u64, self.layout.stride);
-        let room = times.try_reserve_exact(usize::try_from(n_frames.saturating_sub(known)).unwrap_or(usize::MAX));
-        room.map_err(|_| {
-            let what = format!("the system has no memory for the times of {n_frames} frames");
-            Error::new(ErrorKind::MemoryLimit, what)
-        })?;
-        let strided = Strided { first: column.begin, stride, width: column.width(), n: n_frames, known };
-        let mut unwritten = None;
-        read_strided(source, strided, options.progress, |_, _, bytes| {
-            let (time, filled) = written(bytes, 0, column);
-            unwritten = unwritten.or(filled.then_some(times.len() as u64));
-            times.push(time);
-            Ok(())
-        })?;
-        Ok((times.into(), unwritten))
+fn facts(layout: &Layout) -> Facts {
+    let factor = |i: usize, usual: f64| layout.vectors[i].map_or(usual, |column| column.factor);
+    let is_wide = |column: &Option<Column>| column.is_some_and(|column| column.double);
+    let wide = Fields::VECTORS.into_iter().zip(&layout.vectors).filter(|(_, column)| is_wide(column));
+    Facts {
+        scales: Some(Scales {
+            length: factor(0, 1.0),
+            velocity: factor(1, VELOCITY),
+            force: factor(2, KILOCALORIE),
+            time: layout.time.map_or(1.0, |column| column.factor),
+        }),
+        has_stated_units: true,
+        fills: layout.vectors.each_ref().map(|column| column.map_or(Vec::new(), |column| column.fills.to_vec())),
+        wide_fields: wide.fold(Fields::NONE, |all, (field, _)| all | field),
+        ..Facts::PLAIN
     }
 }
 
@@ -253,36 +240,12 @@ fn written(bytes: &[u8], at: usize, column: &Column) -> (f64, bool) {
     if column.is_fill(found) { (f64::NAN, true) } else { (found, false) }
 }
 
-impl Decoder for NetcdfDecoder {
-    fn header(&self) -> &Header {
-        &self.header
+impl UniformFrames for NetcdfDecoder {
+    fn name(&self) -> &'static str {
+        NAME
     }
 
-    fn has_stated_units(&self) -> bool {
-        true
-    }
-
-    fn fills(&self, vectors: usize) -> &[f64] {
-        self.layout.vectors.get(vectors).and_then(Option::as_ref).map_or(&[], |column| &column.fills)
-    }
-
-    fn scales(&self) -> Option<Scales> {
-        let factor = |i: usize, usual: f64| self.layout.vectors[i].map_or(usual, |column| column.factor);
-        Some(Scales {
-            length: factor(0, 1.0),
-            velocity: factor(1, VELOCITY),
-            force: factor(2, KILOCALORIE),
-            time: self.layout.time.map_or(1.0, |column| column.factor),
-        })
-    }
-
-    fn wide_fields(&self) -> Fields {
-        let wide = |column: &Option<Column>| column.is_some_and(|column| column.double);
-        let wide = Fields::VECTORS.into_iter().zip(&self.layout.vectors).filter(|(_, column)| wide(column));
-        wide.fold(Fields::NONE, |all, (field, _)| all | field)
-    }
-
-    fn scan(&self, source: &dyn Source, options: &ScanOptions<'_>) -> Result<Scan> {
+    fn places(&self, source: &dyn Source) -> Result<(UniformIndex, Option<Error>)> {
         let size = source.len()?;
         let there = frames_in(&self.layout, size);
         let n_frames = self.records.map_or(there, |records| records.min(there));
@@ -292,27 +255,34 @@ impl Decoder for NetcdfDecoder {
         let cut = self.records.is_none()
             && rest > 0
             && size > self.frame_at(there.saturating_sub(1)).saturating_add(self.layout.stride);
-        let truncation = (lacking || cut).then(|| {
-            let expected =
-                self.records.map_or_else(|| "whole frames".to_owned(), |records| format!("{records} frames"));
-            let what = format!("the file ends early, expected {expected}, found {there} and {rest} bytes");
-            Error::new(ErrorKind::Truncated, what)
-                .at_frame(there)
-                .at_byte(self.frame_at(there))
-                .in_format(NAME)
-                .at_path(source.path())
-        });
-        let (times, without_time) = match &self.layout.time {
-            Some(column) => {
-                let (times, first) = self.times(source, column, n_frames, options).map_err(|e| e.in_format(NAME))?;
-                (Some(times), first)
-            }
-            None => (None, None),
+        let truncation = (lacking || cut).then(|| lacks_frames(self.records, there, self.frame_at(there), rest));
+        let Layout { first, frame_len, stride, .. } = self.layout;
+        let (first, stride) = (Extent { offset: first, len: frame_len }, stride.max(frame_len));
+        Ok((UniformIndex { n_frames, first, stride, spacing: None, steps: None, times: None }, truncation))
+    }
+
+    fn stamps(&self) -> Option<FrameStamps<'_>> {
+        let column = self.layout.time.as_ref()?;
+        let read = |bytes: &[u8], _| {
+            let (time, filled) = written(bytes, 0, column);
+            Ok(FrameStamp { step: 0, time, is_written: !filled })
         };
-        (options.progress)(size)?;
-        let (first, stride) = self.frame_places();
-        let index = UniformIndex { n_frames, first, stride, spacing: None, steps: None, times };
-        Ok(Scan { index: Index::Uniform(index), truncation, damaged: Vec::new(), without_time })
+        let offset = column.begin - self.layout.first;
+        Some(FrameStamps { offset, len: column.width(), has_steps: false, read: Box::new(read) })
+    }
+}
+
+impl Decoder for NetcdfDecoder {
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    fn arrangement(&self) -> Arrangement<'_> {
+        Arrangement::Uniform(self)
     }
 
     fn unwritten_numbers(&self, bytes: &[u8]) -> (usize, usize) {

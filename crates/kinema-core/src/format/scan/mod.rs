@@ -14,10 +14,14 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Index, TableBuilder, TableIndex};
 use crate::source::Source;
 
+mod by_headers;
 mod compare;
 mod resync;
+pub(super) mod uniform;
 
-pub(super) use compare::compare_frame;
+pub use by_headers::HeaderScan;
+use compare::compare_frame;
+pub use uniform::{FrameStamp, FrameStamps, UniformFrames};
 
 /// Why a header could not be had; byte numbers count from the start of the frame.
 #[derive(Debug, Clone)]

@@ -4,18 +4,17 @@
 mod encode;
 mod header;
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use self::header::{FrameHeader, LONGEST_HEADER, MAGIC, SHORTEST_HEADER, VERSION};
 use super::numbers::BigEndianVectors;
-use super::scan::{self, FrameHead, FrameHeaders, HeaderFault, ends_early};
-use super::{Decoded, Decoder, Encoder, Format, FormatInfo, Header, Making};
-use super::{Request, Scan, ScanOptions, Scratch, Segment, Wanted};
+use super::scan::{FrameHead, FrameHeaders, HeaderFault, ends_early};
+use super::{Arrangement, Decoded, Decoder, Encoder, Facts, Format, FormatInfo, Header, Making};
+use super::{Request, Scratch, Segment, Wanted};
 use crate::container::xdr;
 use crate::error::{Error, ErrorKind, Result};
 use crate::frame::{BlockMut, Cell, Fields, NO_CELL, Scales, Stamp};
-use crate::index::{Index, TableIndex};
+use crate::index::Index;
 use crate::source::{Extent, Source};
 
 /// The name in messages.
@@ -99,7 +98,11 @@ impl Format for Trr {
             variant: format!("{precision} precision{also}"),
             warnings: Vec::new(),
         };
-        Ok(Arc::new(TrrDecoder { header, first, extras }))
+        let vectors = Fields::POSITIONS | Fields::VELOCITIES | Fields::FORCES;
+        let wide_fields = if first.double { fields - (Fields::ALL - vectors) } else { Fields::NONE };
+        let facts = Facts { wide_fields, may_lack_fields: true, extras, ..Facts::PLAIN };
+        let headers = TrrHeaders { n_atoms: first.n_atoms };
+        Ok(Arc::new(TrrDecoder { header, facts, headers, first }))
     }
 
     fn encoder(&self, making: &Making) -> Result<Box<dyn Encoder>> {
@@ -167,15 +170,9 @@ impl FrameHeaders for TrrHeaders {
 #[derive(Debug)]
 struct TrrDecoder {
     header: Header,
+    facts: Facts,
+    headers: TrrHeaders,
     first: FrameHeader,
-    /// What the file has besides fields.
-    extras: Vec<&'static str>,
-}
-
-impl TrrDecoder {
-    fn headers(&self) -> TrrHeaders {
-        TrrHeaders { n_atoms: self.header.n_atoms }
-    }
 }
 
 impl Decoder for TrrDecoder {
@@ -183,29 +180,12 @@ impl Decoder for TrrDecoder {
         &self.header
     }
 
-    fn wide_fields(&self) -> Fields {
-        let vectors = Fields::POSITIONS | Fields::VELOCITIES | Fields::FORCES;
-        if self.first.double { self.header.fields - (Fields::ALL - vectors) } else { Fields::NONE }
+    fn facts(&self) -> &Facts {
+        &self.facts
     }
 
-    fn may_lack_fields(&self) -> bool {
-        true
-    }
-
-    fn extras(&self) -> &[&'static str] {
-        &self.extras
-    }
-
-    fn scan(&self, source: &dyn Source, options: &ScanOptions<'_>) -> Result<Scan> {
-        scan::scan(source, &self.headers(), options, scan::PARALLEL_FROM)
-    }
-
-    fn first_frame(&self) -> Option<u64> {
-        Some(self.headers().first())
-    }
-
-    fn compare_frame(&self, source: &dyn Source, table: &TableIndex, frame: u64, whole: bool) -> Result<()> {
-        scan::compare_frame(source, &self.headers(), table, frame, whole)
+    fn arrangement(&self) -> Arrangement<'_> {
+        Arrangement::Headers(&self.headers)
     }
 
     /// The vectors of a frame that has a head and no more yet are zeros.
@@ -214,26 +194,6 @@ impl Decoder for TrrDecoder {
         let vectors = bytes.get(header.vectors_at() as usize..).unwrap_or_default();
         let written = vectors.iter().any(|&byte| byte != 0);
         (if written { 0 } else { vectors.len() / header.width() }, vectors.len() / header.width())
-    }
-
-    fn supports_ranged_scan(&self) -> bool {
-        true
-    }
-
-    fn scan_range(
-        &self,
-        source: &dyn Source,
-        range: Range<u64>,
-        progress: &(dyn Fn(u64) -> Result<()> + Sync),
-    ) -> Result<TableIndex> {
-        scan::scan_range(source, &self.headers(), range, progress)
-    }
-
-    fn scan_with_ranges(&self, source: &dyn Source, options: &ScanOptions<'_>, found: &[TableIndex]) -> Result<Scan> {
-        match found {
-            [] => self.scan(source, options),
-            found => scan::scan_with_ranges(source, &self.headers(), options, found),
-        }
     }
 
     fn segments(&self, index: &Index, wanted: &[Wanted], request: &Request, segments: &mut Vec<Segment>) -> Result<()> {

@@ -25,11 +25,9 @@ use self::faults::fault;
 use self::header::{FrameHeader, LONGEST_HEADER, MAGIC_CLASSIC, MAGIC_LONG, PLAIN_HEADER, Packing};
 use self::radix::FullCoordinate;
 use self::scan::XtcHeaders;
-use super::scan::{FrameHeaders, HeaderFault, ends_early};
-use super::{Decoded, Decoder, Encoder, Format, FormatInfo, Header, Making};
+use super::scan::{HeaderFault, ends_early};
+use super::{Arrangement, Decoded, Decoder, Encoder, Facts, Format, FormatInfo, Header, Making};
 use super::{Request, Scan, ScanOptions, Scratch, Segment, Wanted};
-use std::ops::Range;
-
 use crate::container::xdr;
 use crate::error::{Error, ErrorKind, Result};
 use crate::frame::{BlockMut, Fields, NO_CELL, Real, Scales, Stamp, VectorsMut};
@@ -93,8 +91,9 @@ impl Format for Xtc {
             variant: format!("magic {}, {packing}", first.magic),
             warnings: Vec::new(),
         };
-        let precision = first.packing.map(|packing| f64::from(packing.precision));
-        Ok(Arc::new(XtcDecoder { header, precision }))
+        let facts = Facts { precision: first.packing.map(|packing| f64::from(packing.precision)), ..Facts::PLAIN };
+        let headers = XtcHeaders { n_atoms: first.n_atoms };
+        Ok(Arc::new(XtcDecoder { header, facts, headers }))
     }
 
     fn encoder(&self, making: &Making) -> Result<Box<dyn Encoder>> {
@@ -111,7 +110,7 @@ impl Format for Xtc {
 /// For tests that hold it to the scan by one thread: files that take 64 MiB make slow tests.
 ///
 /// # Errors
-/// As [`Decoder::scan`].
+/// As the decoder's `scan`.
 #[doc(hidden)]
 pub fn scan_in_ranges(source: &dyn Source, n_atoms: u32, options: &ScanOptions<'_>) -> Result<Scan> {
     super::scan::scan(source, &XtcHeaders { n_atoms }, options, 0)
@@ -121,8 +120,8 @@ pub fn scan_in_ranges(source: &dyn Source, n_atoms: u32, options: &ScanOptions<'
 #[derive(Debug)]
 struct XtcDecoder {
     header: Header,
-    /// Of frame 0.
-    precision: Option<f64>,
+    facts: Facts,
+    headers: XtcHeaders,
 }
 
 impl Decoder for XtcDecoder {
@@ -130,12 +129,12 @@ impl Decoder for XtcDecoder {
         &self.header
     }
 
-    fn precision(&self) -> Option<f64> {
-        self.precision
+    fn facts(&self) -> &Facts {
+        &self.facts
     }
 
-    fn scan(&self, source: &dyn Source, options: &ScanOptions<'_>) -> Result<Scan> {
-        super::scan::scan(source, &self.headers(), options, super::scan::PARALLEL_FROM)
+    fn arrangement(&self) -> Arrangement<'_> {
+        Arrangement::Headers(&self.headers)
     }
 
     /// The compressed coordinates of all atoms take as many bytes as the header says.
@@ -143,34 +142,6 @@ impl Decoder for XtcDecoder {
         let Ok(header) = FrameHeader::parse(bytes, offset, Some(self.header.n_atoms)) else { return false };
         let Some(stream) = bytes.get(header.len()..) else { return false };
         header.packing.is_none_or(|packing| stream_bytes(&header, offset, stream) == Some(packing.n_bytes))
-    }
-
-    fn first_frame(&self) -> Option<u64> {
-        Some(self.headers().first())
-    }
-
-    fn compare_frame(&self, source: &dyn Source, table: &TableIndex, frame: u64, whole: bool) -> Result<()> {
-        super::scan::compare_frame(source, &self.headers(), table, frame, whole)
-    }
-
-    fn supports_ranged_scan(&self) -> bool {
-        true
-    }
-
-    fn scan_range(
-        &self,
-        source: &dyn Source,
-        range: Range<u64>,
-        progress: &(dyn Fn(u64) -> Result<()> + Sync),
-    ) -> Result<TableIndex> {
-        super::scan::scan_range(source, &self.headers(), range, progress)
-    }
-
-    fn scan_with_ranges(&self, source: &dyn Source, options: &ScanOptions<'_>, found: &[TableIndex]) -> Result<Scan> {
-        match found {
-            [] => self.scan(source, options),
-            found => super::scan::scan_with_ranges(source, &self.headers(), options, found),
-        }
     }
 
     fn atom_checkpoints(&self, bytes: &[u8], every: u32, words: &mut [u64]) -> Option<u32> {
@@ -245,10 +216,6 @@ struct Target<'t, 'o> {
 }
 
 impl XtcDecoder {
-    fn headers(&self) -> XtcHeaders {
-        XtcHeaders { n_atoms: self.header.n_atoms }
-    }
-
     /// Bytes of a frame that probably hold what is asked for: atoms are about evenly spread over the bytes.
     fn prefix(&self, whole: u64, request: &Request) -> u64 {
         let header = LONGEST_HEADER as u64;

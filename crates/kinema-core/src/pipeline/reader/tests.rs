@@ -6,7 +6,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use super::*;
-use crate::format::{Decoder, Header, Scan, ScanOptions, Scratch};
+use crate::format::{Arrangement, Decoder, Header, Scratch};
 use crate::frame::Block;
 use crate::index::Index;
 use crate::source::MemorySource;
@@ -38,8 +38,8 @@ impl Decoder for GuessesHalf {
     fn header(&self) -> &Header {
         &self.0
     }
-    fn scan(&self, _: &dyn Source, _: &ScanOptions<'_>) -> Result<Scan> {
-        Err(Error::new(ErrorKind::Internal, "not scanned here"))
+    fn arrangement(&self) -> Arrangement<'_> {
+        unreachable!("not scanned here")
     }
     fn segments(&self, _: &Index, wanted: &[Wanted], _: &Request, segments: &mut Vec<Segment>) -> Result<()> {
         // so far apart that none is read with the last

@@ -5,7 +5,6 @@
 
 mod frame;
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use self::frame::Frame;
@@ -17,10 +16,9 @@ use crate::container::text::lines::without_end;
 use crate::container::text::{Words, is_blank, parse_i64, parse_three};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::lines::{TextFrames, TextHead, TextHeads};
-use crate::format::scan::{self, FrameHeaders};
-use crate::format::{Decoded, Decoder, Header, Request, Scan, ScanOptions, Scratch, Segment, Wanted};
+use crate::format::{Arrangement, Decoded, Decoder, Facts, Header, HeaderScan, Request, Scratch, Segment, Wanted};
 use crate::frame::{BlockMut, Fields};
-use crate::index::{Index, TableIndex};
+use crate::index::Index;
 use crate::source::{Extent, Source};
 
 /// Bytes of the file that hold its two lines, the head of the first frame, its cell and its first atom.
@@ -118,15 +116,15 @@ pub(super) fn open(source: &dyn Source) -> Result<Arc<dyn Decoder>> {
 /// Those of opening the file; `Corrupt` with the byte.
 pub(super) fn read_atoms(source: &dyn Source) -> Result<AtomNames> {
     let decoder = ClassicDecoder::new(source)?;
-    let first = decoder.shape.first;
-    let table = decoder.scan_range(source, first..first + 1, &|_| Ok(()))?;
+    let first = decoder.shape().first;
+    let table = decoder.heads.scan_range(source, first..first + 1, &|_| Ok(()))?;
     if table.n_frames() == 0 {
         return Ok(AtomNames::default());
     }
     let whole = table.extent(0);
     let mut bytes = vec![0; whole.len as usize];
     source.read_exact_at(whole.offset, &mut bytes)?;
-    let atoms = Frame { shape: &decoder.shape, bytes: &bytes, whole }.atoms();
+    let atoms = Frame { shape: decoder.shape(), bytes: &bytes, whole }.atoms();
     atoms.map_err(|error| error.at_frame(0).in_format(NAME).at_path(source.path()))
 }
 
@@ -134,7 +132,8 @@ pub(super) fn read_atoms(source: &dyn Source) -> Result<AtomNames> {
 #[derive(Debug)]
 struct ClassicDecoder {
     header: Header,
-    shape: Shape,
+    facts: Facts,
+    heads: TextHeads<Shape>,
 }
 
 impl ClassicDecoder {
@@ -184,7 +183,12 @@ impl ClassicDecoder {
         }
         let shape =
             Shape { first: first as u64, n_atoms, levels, cell, keytrj: timestep.keytrj, imcon: timestep.imcon };
-        Ok(Self { header: Self::header(&shape, title, second_says), shape })
+        let facts = Facts { wide_fields: fields_of(levels), ..Facts::PLAIN };
+        Ok(Self { header: Self::header(&shape, title, second_says), facts, heads: TextHeads(shape) })
+    }
+
+    fn shape(&self) -> &Shape {
+        &self.heads.0
     }
 
     fn header(shape: &Shape, title: &[u8], second_says: Option<i64>) -> Header {
@@ -214,10 +218,6 @@ impl ClassicDecoder {
             warnings,
         }
     }
-
-    fn heads(&self) -> TextHeads<Shape> {
-        TextHeads(self.shape)
-    }
 }
 
 impl Decoder for ClassicDecoder {
@@ -225,42 +225,17 @@ impl Decoder for ClassicDecoder {
         &self.header
     }
 
-    fn wide_fields(&self) -> Fields {
-        fields_of(self.shape.levels)
+    fn facts(&self) -> &Facts {
+        &self.facts
     }
 
-    fn scan(&self, source: &dyn Source, options: &ScanOptions<'_>) -> Result<Scan> {
-        scan::scan(source, &self.heads(), options, scan::PARALLEL_FROM)
-    }
-
-    fn first_frame(&self) -> Option<u64> {
-        Some(self.heads().first())
-    }
-
-    fn compare_frame(&self, source: &dyn Source, table: &TableIndex, frame: u64, whole: bool) -> Result<()> {
-        scan::compare_frame(source, &self.heads(), table, frame, whole)
-    }
-
-    fn supports_ranged_scan(&self) -> bool {
-        true
-    }
-
-    fn scan_range(
-        &self,
-        source: &dyn Source,
-        range: Range<u64>,
-        progress: &(dyn Fn(u64) -> Result<()> + Sync),
-    ) -> Result<TableIndex> {
-        scan::scan_range(source, &self.heads(), range, progress)
-    }
-
-    fn scan_with_ranges(&self, source: &dyn Source, options: &ScanOptions<'_>, ranges: &[TableIndex]) -> Result<Scan> {
-        scan::scan_with_ranges(source, &self.heads(), options, ranges)
+    fn arrangement(&self) -> Arrangement<'_> {
+        Arrangement::Headers(&self.heads)
     }
 
     fn segments(&self, index: &Index, wanted: &[Wanted], request: &Request, segments: &mut Vec<Segment>) -> Result<()> {
         let wants_vectors = Fields::VECTORS.into_iter().any(|field| request.fields.contains(field));
-        let n_atoms = u64::from(self.shape.n_atoms);
+        let n_atoms = u64::from(self.shape().n_atoms);
         let last = if wants_vectors { request.atoms.iter().last().map_or(0, |atom| u64::from(atom) + 1) } else { 0 };
         for (i, one) in (0_u32..).zip(wanted) {
             if one.frame >= index.n_frames() {
@@ -273,7 +248,7 @@ impl Decoder for ClassicDecoder {
             let len = if damaged || guess > whole.len / 10 * 9 { whole.len } else { guess };
             let extent = Extent { offset: whole.offset, len };
             let part = if damaged { part::DAMAGED } else { part::FRAME };
-            segments.push(Segment { wanted: i..i + 1, atoms: 0..self.shape.n_atoms, part, extent, whole });
+            segments.push(Segment { wanted: i..i + 1, atoms: 0..self.shape().n_atoms, part, extent, whole });
         }
         Ok(())
     }
@@ -290,7 +265,7 @@ impl Decoder for ClassicDecoder {
         let Some(&one) = wanted.get(segment.wanted.start as usize) else {
             return Err(Error::new(ErrorKind::Internal, "the segment is not of the wanted frames").in_format(NAME));
         };
-        let frame = Frame { shape: &self.shape, bytes, whole: segment.whole };
+        let frame = Frame { shape: self.shape(), bytes, whole: segment.whole };
         let checked = if segment.part == part::DAMAGED { frame.check_lines() } else { Ok(()) };
         let decoded = checked.and_then(|()| frame.decode(one.row as usize, request, out));
         decoded.map_err(|error| error.at_byte(segment.whole.offset).at_frame(one.frame).in_format(NAME))
