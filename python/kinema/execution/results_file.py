@@ -406,7 +406,7 @@ class ResultFile:
         self, file: Any, name: str, shape: tuple[int, ...], dtype: np.dtype[Any], attributes: dict[str, Any]
     ) -> None:
         """A contiguous data set whose place in the file is fixed at once, and which is not filled."""
-        import h5py
+        from kinema.storage.hdf5.storage import Storage, create_dataset
 
         self._needed += int(np.prod(shape)) * dtype.itemsize
         status = os.statvfs(os.path.dirname(os.path.abspath(self.part)))
@@ -416,14 +416,9 @@ class ResultFile:
                 f"{self.part}: the disk is too small for the results, expected {self._needed} bytes, found {free}",
                 path=self.part,
             )
-        layout = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-        layout.set_layout(h5py.h5d.CONTIGUOUS)
-        layout.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
-        layout.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
-        kind = h5py.h5t.py_create(dtype, logical=True)
-        h5py.h5d.create(file.id, name.encode(), kind, h5py.h5s.create_simple(shape), layout)
-        file[name].attrs.update(attributes)
-        self._places[name] = _DatasetLocation.of(file[name])
+        made = create_dataset(file, name, Storage(shape, dtype, early=True))
+        made.attrs.update(attributes)
+        self._places[name] = _DatasetLocation.of(made)
 
     def put(self, name: str, first: int, rows: NDArray[Any]) -> None:
         place = self._places[name]

@@ -1,24 +1,19 @@
 """`Hdf5Writer`: formats that are stored in HDF5 (H5MD, NetCDF-4), in new files and in files that grow.
 
 When bytes are in a file, and what a killed process leaves, is decided here; what they mean by the class of a format.
+What several processes write together comes through `hdf5_sink`.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from functools import partial
 from typing import Any, Protocol
-
-import numpy as np
-from numpy.typing import NDArray
 
 from kinema.base.errors import ArgumentError, Error, UnsupportedFormatError
 from kinema.base.tracing.recording import span
-from kinema.formats.given_frames import AnnouncedRows, EncodedRows, FrameArrays
-from kinema.formats.h5md.write.encoding import ChunkEncoder
-from kinema.formats.h5md.write.series import CountedRows
+from kinema.formats.given_frames import AnnouncedRows, FrameArrays
 from kinema.formats.writer import Writer, not_finite_note
 from kinema.storage.hdf5.chunk_index import full_chunks
 from kinema.storage.hdf5.output import GrowingFile, NewFile, OutputPartFile, hdf5_errors
@@ -84,8 +79,6 @@ class Hdf5Writer(Writer):
         frames.check_present(frames.fields)
         self._begin(frames)
         self._check(frames, self.n_frames)
-        if self._mode == "w":
-            self._check_announced(self.n_frames + len(frames), complete=False)
         self._note_not_finite(frames, self.n_frames)
         self._lose(self._group.losses_of(frames))
         # of announced rows others make and write the bytes
@@ -94,80 +87,18 @@ class Hdf5Writer(Writer):
         with traced, self._all_or_nothing():
             self._group.extend(frames)
 
-    def encoders(self, first: FrameArrays) -> Mapping[str, ChunkEncoder]:
-        """How chunks of each field are made, for processes that encode what `announce` takes.
-
-        Makes the data sets for frames such as `first`, which is not taken. Raises as `write`.
-        """
-        self._require_open()
-        self._begin(self._checked(first))
-        assert self._group is not None
-        return {name: series.encoder for name, series in self._group.fields.items()}
-
-    def check_frames(self, frames: FrameArrays, *, ahead: int = 0) -> None:
-        """Raises as `write` would for frames of which there may be no values, behind `ahead` others."""
-        self._require_open()
-        self._check(self._checked(frames), self.n_frames + ahead)
-        if self._mode == "w":
-            self._check_announced(self.n_frames + ahead + len(frames), complete=False)
-
     def _check(self, frames: FrameArrays, first: int) -> None:
-        """As `FrameGroup.check`, with the path in each error."""
+        """As `FrameGroup.check`, with the path in each error; and that no more frames come than were announced."""
         with self._named():
             self._group.check(frames, first)
+        if self._mode == "w":
+            self._check_announced(first + len(frames), complete=False)
 
-    def leave_fields(self, finish: Callable[[str, int], None] | None = None) -> None:
-        """From here on rows of all fields are written by others, and counted here; `finish` is called with name and
-        number of rows of each when the file is finished."""
-        for name, series in self._group.fields.items():
-            call = None if finish is None else partial(finish, name)
-            self._group.fields[name] = CountedRows(series.encoder, series.dataset, series.rows, call)
-
-    def release(self) -> str:
-        """Flushes and closes the file, for others who write into it until `take_back`; returns where it is."""
-        self.flush()
-        assert isinstance(self._file, GrowingFile)
-        self._file.finish()
-        return self._file.path
-
-    def take_back(self) -> None:
-        """Goes on with the file that was released, of which others have closed all."""
-        assert isinstance(self._file, GrowingFile)
-        self._go_on_in(self._file.path)
-
-    @property
-    def written_path(self) -> str:
-        """Where the bytes are now."""
-        return self._file.path if isinstance(self._file, GrowingFile) else self._file.temporary
-
-    def announce(self, fields: Mapping[str, EncodedRows], not_finite: int | None = None) -> None:
-        """Takes chunks of all fields, which `write_announced` brings into the file; `not_finite` is the first of these
-        rows whose positions are no numbers."""
-        for name, rows in fields.items():
-            self._group.fields[name].announce(rows)
-            if not_finite is not None:
-                self.note_not_finite(rows.first + not_finite)
-
-    def note_not_finite(self, frame: int) -> None:
+    def _note_not_finite_frame(self, frame: int) -> None:
         """Notes that a frame has positions that are no numbers, once."""
         if not self._not_finite_noted:
             self._not_finite_noted = True
             self._note([not_finite_note(frame)])
-
-    def write_announced(
-        self,
-        n_frames: int,
-        kinds: Mapping[str, np.dtype[Any]],
-        *,
-        cells: NDArray[Any] | None = None,
-        steps: NDArray[np.int64] | None = None,
-        times: NDArray[np.float64] | None = None,
-    ) -> None:
-        """Takes the next frames of those that were announced, or that others write; `kinds` are the types of the values
-        of which they were made. Raises as `write`."""
-        self._require_open()
-        fields: dict[str, Any] = {name: AnnouncedRows(n_frames, dtype) for name, dtype in kinds.items()}
-        self._take(FrameArrays(fields, cells, steps, times))
 
     def flush(self) -> None:
         """Brings all frames taken so far into the file.

@@ -12,6 +12,7 @@ from kinema.storage.hdf5.storage import (
     KEEP,
     Layout,
     Storage,
+    VirtualBox,
     create_dataset,
     has_tiny_chunks,
     rechunked_series,
@@ -110,3 +111,39 @@ def test_storage_of_copies(tmp_path: Path) -> None:
         kept, note = Layout(KEEP).existing_field(rounded, (6, 4, 3), 1 << 20)
         assert (kept.shape, kept.chunks, kept.filters) == ((6, 4, 3), (2, 4, 3), GZIP)
         assert note == "rounded was compressed with scaleoffset, which Kinema does not write: gzip instead"
+
+
+def test_a_virtual_data_set_shows_boxes_of_other_files(tmp_path: Path) -> None:
+    values = np.random.default_rng(2).normal(size=(2, 4, 5, 3)).astype(FLOAT)
+    for number, rows in enumerate(values):
+        with h5py.File(tmp_path / f"{number}.h5", "w") as file:
+            create_dataset(file, "value", Storage((0, 5, 3), FLOAT, (1, 5, 3))).resize(4, axis=0)
+            file["value"][...] = rows
+    shape = (4, 5, 3)
+    # two rows of all atoms, then three rows of the atoms from 3 on in front of others
+    fixed = (
+        VirtualBox("0.h5", "value", shape, (0,), (1,), (2,)),
+        VirtualBox("1.h5", "value", shape, (2, 1), (1, 3), (3, 2)),
+    )
+    growing = tuple(VirtualBox(f"{n}.h5", "value", (0, 5, 3), (0, 5 * n), (0, 0), (None, 5)) for n in (0, 1))
+    with h5py.File(tmp_path / "a.h5", "w", libver="v110") as file:
+        made = create_dataset(file, "fixed", Storage((5, 5, 3), FLOAT, virtual=fixed), fill=np.nan)
+        assert (made.is_virtual, made.maxshape) == (True, (5, 5, 3))
+        create_dataset(file, "growing", Storage((0, 10, 3), FLOAT, virtual=growing, grows=True), fill=np.nan)
+    expected = np.full((5, 5, 3), np.nan, FLOAT)
+    expected[:2], expected[2:, 1:3] = values[0][1:3], values[1][1:, 3:]
+    with h5py.File(tmp_path / "a.h5") as file:
+        np.testing.assert_array_equal(file["fixed"], expected)
+        np.testing.assert_array_equal(file["growing"], np.concatenate(values, axis=1))
+        assert file["growing"].maxshape == (None, 10, 3)
+    with h5py.File(tmp_path / "0.h5", "a") as file:
+        file["value"].resize(6, axis=0)
+    with h5py.File(tmp_path / "a.h5") as file:
+        assert file["growing"].shape == (6, 10, 3)
+
+
+def test_a_data_set_has_no_time_of_creation(tmp_path: Path) -> None:
+    for storage in (Storage((3,), FLOAT, early=True), series_storage(FLOAT), Storage((3,), FLOAT, virtual=())):
+        with h5py.File(tmp_path / "a.h5", "w", libver="v110") as file:
+            plist = create_dataset(file, "value", storage).id.get_create_plist()
+            assert not plist.get_obj_track_times()

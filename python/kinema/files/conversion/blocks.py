@@ -21,18 +21,20 @@ from kinema.base.resources import default_memory
 from kinema.execution.checkpoint import Checkpoint
 from kinema.execution.checkpoint.file import IdentityItem
 from kinema.files.conversion.compare import ComparedFile, Verification, check_memory, compare
-from kinema.files.conversion.content import FileContent, check_block, content_of, times_of
-from kinema.files.conversion.encoded_blocks import phase_seconds, read_block, write_from_workers
+from kinema.files.conversion.content import FileContent, check_block, content_of
+from kinema.files.conversion.encoded_blocks import given_frames, phase_seconds, read_block, write_from_workers
 from kinema.files.conversion.outputs import WrittenFile
 from kinema.files.conversion.resumable import block_file, item_of_atoms, items_of_convert
 from kinema.files.conversion.source_frames import SourceFrames
 from kinema.files.conversion.subfiles import write_subfiles
 from kinema.formats.all_formats import format_named
 from kinema.formats.all_writers import Writer
+from kinema.formats.given_frames import FrameArrays
 from kinema.formats.h5md.write.options import bound_of
 from kinema.formats.h5md.write.series import buffered_rows
 from kinema.formats.h5md.write.units import LENGTHS, FileUnits
 from kinema.formats.h5md.writer import H5mdWriter
+from kinema.formats.hdf5_sink import Hdf5Sink
 from kinema.formats.hdf5_writer import Hdf5Writer
 from kinema.model.frame import WORKING_MEMORY, block_length, frame_bytes
 from kinema.model.selection.frames import FrameSelection
@@ -146,19 +148,20 @@ class _Work:
     compared: int = 0
 
     def write(self, writer: Hdf5Writer, *, in_runs: bool, taken: Callable[[], None]) -> None:
-        """Gives the writer the frames behind those that it has; `taken` is called after each run.
+        """Gives the writer the frames after those that it has; `taken` is called after each run.
 
         `in_runs`: in the runs that threads give, whoever has made them.
         """
+        sink = Hdf5Sink(writer)
         if self.by is None:
-            for frames in _runs(self, writer.n_frames):
+            for frames in _runs(self, sink.n_frames):
                 before = time.perf_counter()
-                writer.write(**frames)
+                sink.rows(frames)
                 self.writing += time.perf_counter() - before
                 taken()
             return
         self.of_workers = write_from_workers(
-            writer, self.source, self.stored, self.by, self.name,
+            sink, self.source, self.stored, self.by, self.name,
             encode=self.encode, run=_run_length(self.source, self.stored), in_runs=in_runs, memory=self.memory,
             taken=taken,
         )  # fmt: skip
@@ -271,8 +274,8 @@ def _run_length(source: SourceFrames, stored: FileContent) -> int:
     return min(max(1, _RUN_BYTES // needed), len(source))
 
 
-def _runs(work: _Work, first: int) -> Iterator[dict[str, Any]]:
-    """Arguments of `Writer.write`, for runs of frames."""
+def _runs(work: _Work, first: int) -> Iterator[FrameArrays]:
+    """Runs of frames."""
     source, stored = work.source, work.stored
     item = np.dtype(stored.dtype).itemsize
     needed = frame_bytes(source.n_atoms, len(stored.fields), item)
@@ -289,16 +292,11 @@ def _runs(work: _Work, first: int) -> Iterator[dict[str, Any]]:
         return read_block(core, frames, source.atoms, stored, workers=work.workers, memory=working, timings=work.reads)
 
     for arrays in prefetched(read, source.frames[first:].split(length - length % run)):
-        n_frames = len(arrays["steps"])
+        frames = given_frames(stored, arrays)
         check_block(source.frames, stored, arrays["present"], first, work.name)
-        for at in range(0, n_frames, run):
-            rows = slice(at, at + run)
-            values: dict[str, Any] = {field: arrays[field][rows] for field in stored.fields}
-            values["cell"] = arrays["cells"][rows] if stored.has_cells else None
-            values["step"] = arrays["steps"][rows] if stored.steps else None
-            values["time"] = times_of(stored, arrays["times"][rows]) if stored.times else None
-            yield values
-        first += n_frames
+        for at in range(0, len(frames), run):
+            yield frames[at : at + run]
+        first += len(frames)
 
 
 def _buffer_bytes(source: SourceFrames, stored: FileContent, options: Mapping[str, Any]) -> int:

@@ -21,16 +21,25 @@ from kinema.base.errors import MemoryLimitError, UnsupportedFormatError
 from kinema.base.resources import LEAST_MEMORY, default_memory
 from kinema.files.conversion.content import FileContent, check_block, times_of
 from kinema.files.conversion.source_frames import SourceFrames
-from kinema.formats.given_frames import FrameArrays, check_numbers_kept
+from kinema.formats.frame_sink import FrameSink, StoredFrames
+from kinema.formats.given_frames import EncodedRows, FrameArrays, check_numbers_kept
 from kinema.formats.h5md.write.encoding import ChunkEncoder
-from kinema.formats.hdf5_writer import Hdf5Writer
 from kinema.model.frame import WORKING_MEMORY, frame_bytes
 from kinema.model.selection.frames import FrameSelection
 from kinema.model.snapshot import SentTrajectory, TrajectorySnapshot
 from kinema.runners.calls import CallValues
 from kinema.runners.workers import CallWorkers
 
-__all__ = ["MadeRun", "first_frame", "phase_seconds", "read_block", "write_from_workers"]
+__all__ = [
+    "MadeFrames",
+    "add_seconds",
+    "as_stored",
+    "first_frame",
+    "given_frames",
+    "phase_seconds",
+    "read_block",
+    "write_from_workers",
+]
 
 # bytes of the values of a run: a worker does not wait long for the next, and what was not received is little
 _RUN_BYTES = 8 << 20
@@ -41,24 +50,17 @@ _AHEAD = 3
 
 
 @dataclass(frozen=True, eq=False)
-class MadeRun:
-    """A run of frames as a worker has made it.
+class MadeFrames:
+    """Frames as a worker has made them.
 
     Attributes
     ----------
-    fields : {"positions": EncodedRows, or (frames, atoms, 3), ...}
-    cells, steps, times : (frames, ...) or None
-    not_finite : the first row of the run with a position that is no number, or None
+    frames : StoredFrames, or FrameArrays where it gives values
     seconds : of its phases
     faults : what was odd about frames that the worker has read so far
     """
 
-    n_frames: int
-    fields: dict[str, Any]
-    cells: NDArray[Any] | None
-    steps: NDArray[np.int64] | None
-    times: NDArray[np.float64] | None
-    not_finite: int | None
+    frames: StoredFrames | FrameArrays
     seconds: Mapping[str, float]
     faults: Sequence[_core.FrameFault] = ()
 
@@ -99,6 +101,31 @@ def read_block(
     return found
 
 
+def given_frames(stored: FileContent, arrays: Mapping[str, NDArray[Any]]) -> FrameArrays:
+    """What `read_block` gave, as frames of the file."""
+    return FrameArrays(
+        {field: arrays[field] for field in stored.fields},
+        arrays["cells"] if stored.has_cells else None,
+        arrays["steps"] if stored.steps else None,
+        times_of(stored, arrays["times"]) if stored.times else None,
+    )
+
+
+def as_stored(frames: FrameArrays, first: int, *chunks: Mapping[str, EncodedRows]) -> StoredFrames:
+    """The frames of the file from `first` on, without their values."""
+    kinds = {field: values.dtype for field, values in frames.fields.items()}
+    not_finite = frames.first_not_finite
+    return StoredFrames(
+        len(frames),
+        kinds,
+        frames.cells,
+        frames.steps,
+        frames.times,
+        chunks,
+        None if not_finite is None else first + not_finite,
+    )
+
+
 def phase_seconds(reads: list[_core.RunTimings]) -> dict[str, float]:
     """Seconds of all readers by phase."""
     workers = [worker for read in reads for worker in read["workers"]]
@@ -136,37 +163,29 @@ class _MakeRuns:
         """See `Runner.map`."""
         return f"frames {run[0]} to {run[1] - 1} of the output"
 
-    def __call__(self, run: tuple[int, int]) -> MadeRun:
+    def __call__(self, run: tuple[int, int]) -> MadeFrames:
         """The frames in rows `run` of the file."""
         trajectory, frames, atoms, stored, encoders, name, threads, memory = self._content
         first, stop = run
         reads: list[_core.RunTimings] = []
-        chosen = frames[first:stop]
         core = trajectory.get()
-        arrays = read_block(core, chosen, atoms, stored, workers=threads, memory=memory, timings=reads)
+        arrays = read_block(core, frames[first:stop], atoms, stored, workers=threads, memory=memory, timings=reads)
         check_block(frames, stored, arrays["present"], first, name)
-        fields: dict[str, Any] = {field: arrays[field] for field in stored.fields}
-        positions = {field: fields[field] for field in stored.fields if field == "positions"}
-        not_finite = FrameArrays(positions, None, None, None).first_not_finite if positions else None
+        given = given_frames(stored, arrays)
+        made: StoredFrames | FrameArrays = given
         begun = time.perf_counter()
         if encoders is not None:
-            fields = {field: encoders[field].encoded(fields[field], first, workers=threads) for field in fields}
+            chunks = {
+                field: encoders[field].encoded(values, first, workers=threads) for field, values in given.fields.items()
+            }
+            made = as_stored(given, first, chunks)
         seconds = phase_seconds(reads)
         seconds["encode"] = time.perf_counter() - begun
-        return MadeRun(
-            stop - first,
-            fields,
-            arrays["cells"] if stored.has_cells else None,
-            arrays["steps"] if stored.steps else None,
-            times_of(stored, arrays["times"]) if stored.times else None,
-            not_finite,
-            seconds,
-            core.frame_faults(),
-        )
+        return MadeFrames(made, seconds, core.frame_faults())
 
 
 def write_from_workers(
-    writer: Hdf5Writer,
+    sink: FrameSink,
     source: SourceFrames,
     stored: FileContent,
     by: CallWorkers,
@@ -178,7 +197,7 @@ def write_from_workers(
     memory: int,
     taken: Callable[[], None],
 ) -> dict[str, float]:
-    """Gives a writer all frames behind those that it has; returns seconds of phases, of all workers.
+    """Gives a sink all frames after those that it has; returns seconds of phases, of all workers.
 
     Parameters
     ----------
@@ -193,8 +212,8 @@ def write_from_workers(
     taken : function
         Called when frames were given.
     """
-    first = writer.n_frames
-    encoders = writer.encoders(first_frame(source, stored))
+    first = sink.n_frames
+    encoders = sink.begin(first_frame(source, stored))
     workers = by.n_workers
     needed = frame_bytes(source.n_atoms, len(stored.fields), np.dtype(stored.dtype).itemsize)
     rows = max(encoder.chunk_rows for encoder in encoders.values())
@@ -212,7 +231,7 @@ def write_from_workers(
         sent, source.frames, source.atoms, stored, dict(encoders) if encodes else None, name,
         by.runner.threads_per_worker, WORKING_MEMORY + needed,
     )  # fmt: skip
-    commits = _Commits(writer, encoders if encodes else None, run if in_runs else None, taken)
+    commits = _Commits(sink, run if in_runs else None, taken)
     by.runner.call_each(function, runs, CallValues(len(runs), None, commits.receive, ahead), workers=workers)
     commits.finish()
     source.trajectory.core.add_frame_faults(sorted(commits.faults))
@@ -224,12 +243,7 @@ def first_frame(source: SourceFrames, stored: FileContent) -> FrameArrays:
     arrays = read_block(
         source.trajectory.core, source.frames[:1], source.atoms, stored, workers=1, memory=0, timings=[]
     )
-    return FrameArrays(
-        {field: arrays[field] for field in stored.fields},
-        arrays["cells"] if stored.has_cells else None,
-        arrays["steps"] if stored.steps else None,
-        times_of(stored, arrays["times"]) if stored.times else None,
-    )
+    return given_frames(stored, arrays)
 
 
 def _run_length(n_frames: int, unit: int, needed: int, workers: int) -> int:
@@ -254,71 +268,54 @@ def _ahead(workers: int, run_bytes: int, memory: int) -> int:
 
 @dataclass
 class _Commits:
-    """Runs that have come, given to the writer in their order."""
+    """Runs that have come, given to the sink in their order."""
 
-    writer: Hdf5Writer
-    encoders: Mapping[str, ChunkEncoder] | None
+    sink: FrameSink
     run: int | None
     taken: Callable[[], None]
     seconds: dict[str, float] = made_with(default_factory=dict)
     faults: set[_core.FrameFault] = made_with(default_factory=set)
-    _waiting: dict[int, MadeRun] = made_with(default_factory=dict)
+    _waiting: dict[int, MadeFrames] = made_with(default_factory=dict)
     _next: int = 0
-    _held: list[MadeRun] = made_with(default_factory=list)
-    _kinds: dict[str, np.dtype[Any]] = made_with(default_factory=dict)
+    # fewer than a run
+    _held: StoredFrames | None = None
 
-    def receive(self, number: int, made: MadeRun) -> None:
+    def receive(self, number: int, made: MadeFrames) -> None:
         """Takes one, in any order."""
-        for phase, value in made.seconds.items():
-            self.seconds[phase] = self.seconds.get(phase, 0.0) + value
+        add_seconds(self.seconds, made.seconds)
         self.faults.update(made.faults)
         self._waiting[number] = made
         while (following := self._waiting.pop(self._next, None)) is not None:
             self._next += 1
-            self._commit(following)
+            if isinstance(following.frames, StoredFrames):
+                self._give_stored(following.frames)
+            else:
+                self._give_rows(following.frames)
 
     def finish(self) -> None:
         """Gives what is left."""
-        self._write(sum(made.n_frames for made in self._held))
-
-    def _commit(self, made: MadeRun) -> None:
-        if self.encoders is None:
-            self._write_plain(made)
-            return
-        self.writer.announce(made.fields, made.not_finite)
-        self._kinds = {field: rows.dtype for field, rows in made.fields.items()}
-        self._held.append(made)
-        held = sum(one.n_frames for one in self._held)
-        run = self.run or held
-        self._write(held - held % run)
-
-    def _write(self, n_frames: int) -> None:
-        """Gives so many frames of those that were announced."""
-        if not n_frames:
-            return
-        parts = self._held
-        joined = {
-            name: None if getattr(parts[0], name) is None else np.concatenate([getattr(one, name) for one in parts])
-            for name in ("cells", "steps", "times")
-        }
-        total = sum(one.n_frames for one in parts)
-        run = self.run or n_frames
-        for at in range(0, n_frames, run):
-            rows = slice(at, min(at + run, n_frames))
-            stamps = {name: None if values is None else values[rows] for name, values in joined.items()}
-            self.writer.write_announced(rows.stop - at, self._kinds, **stamps)
+        if self._held is not None:
+            self.sink.stored(self._held)
             self.taken()
-        rest = {name: None if values is None else values[n_frames:] for name, values in joined.items()}
-        left = MadeRun(total - n_frames, {}, rest["cells"], rest["steps"], rest["times"], None, {})
-        self._held = [left] if left.n_frames else []
 
-    def _write_plain(self, made: MadeRun) -> None:
-        run = self.run or made.n_frames
-        for at in range(0, made.n_frames, run):
-            rows = slice(at, at + run)
-            values = {field: made.fields[field][rows] for field in made.fields}
-            stamps = {"cell": made.cells, "step": made.steps, "time": made.times}
-            self.writer.write(
-                **values, **{name: None if column is None else column[rows] for name, column in stamps.items()}
-            )
+    def _give_stored(self, frames: StoredFrames) -> None:
+        if self._held is not None:
+            frames = StoredFrames.joined([self._held, frames])
+        run = self.run or frames.n_frames
+        while frames.n_frames >= run:
+            first, frames = frames.cut(run)
+            self.sink.stored(first)
             self.taken()
+        self._held = frames if frames.n_frames else None
+
+    def _give_rows(self, frames: FrameArrays) -> None:
+        run = self.run or len(frames)
+        for at in range(0, len(frames), run):
+            self.sink.rows(frames[at : at + run])
+            self.taken()
+
+
+def add_seconds(total: dict[str, float], seconds: Mapping[str, float]) -> None:
+    """Adds seconds of phases."""
+    for phase, value in seconds.items():
+        total[phase] = total.get(phase, 0.0) + value

@@ -6,20 +6,28 @@ Steps, times, cells and atoms are in the file on top, which the process that lea
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema import _core
-from kinema.files.conversion.content import FileContent, check_block, times_of
-from kinema.files.conversion.encoded_blocks import first_frame, phase_seconds, read_block
+from kinema.files.conversion.content import FileContent, check_block
+from kinema.files.conversion.encoded_blocks import (
+    MadeFrames,
+    add_seconds,
+    as_stored,
+    first_frame,
+    given_frames,
+    phase_seconds,
+    read_block,
+)
 from kinema.files.conversion.source_frames import SourceFrames
-from kinema.formats.given_frames import FrameArrays
+from kinema.formats.frame_sink import StoredFrames
 from kinema.formats.h5md.write.virtual_fields import SubfileNames, VirtualPart, make_fields_virtual
 from kinema.formats.h5md.writer import H5mdWriter
+from kinema.formats.hdf5_sink import H5mdSink, Hdf5Sink
 from kinema.model.frame import WORKING_MEMORY, frame_bytes
 from kinema.model.selection.frames import FrameSelection
 from kinema.model.snapshot import SentTrajectory, TrajectorySnapshot
@@ -30,19 +38,6 @@ __all__ = ["SubfilesMade", "write_subfiles"]
 # bytes of the values of frames that are read at a time
 _BLOCK_BYTES = 8 << 20
 _OF_ALL = ("atoms", "provenance", "n_frames")
-
-
-@dataclass(frozen=True, eq=False)
-class _MadePart:
-    """What a worker says of its file: stamps of its frames, the first that is not finite, seconds of phases, and what
-    was odd about frames that it has read so far."""
-
-    cells: NDArray[Any] | None
-    steps: NDArray[np.int64] | None
-    times: NDArray[np.float64] | None
-    not_finite: int | None
-    seconds: Mapping[str, float]
-    faults: Sequence[_core.FrameFault]
 
 
 class _WritePart:
@@ -72,14 +67,15 @@ class _WritePart:
         """See `Runner.map`."""
         return f"frames {part[1]} to {part[2] - 1} of the output"
 
-    def __call__(self, part: tuple[int, int, int]) -> _MadePart:
-        """Makes part `number` of the rows `start` to `stop`."""
+    def __call__(self, part: tuple[int, int, int]) -> MadeFrames:
+        """Makes part `number` of the rows `start` to `stop`; gives the frames without their values."""
         trajectory, frames, atoms, stored, given, names, name, n_atoms, threads = self._content
         number, start, stop = part
         needed = frame_bytes(n_atoms, len(stored.fields), np.dtype(stored.dtype).itemsize)
-        length, reads, not_finite = max(1, _BLOCK_BYTES // needed), [], None  # type: tuple[int, list[Any], int | None]
-        columns: dict[str, list[NDArray[Any]]] = {"cell": [], "step": [], "time": []}
+        length, reads = max(1, _BLOCK_BYTES // needed), []  # type: tuple[int, list[Any]]
+        made: list[StoredFrames] = []
         with H5mdWriter(names.of(number), n_atoms, workers=threads, keep_partial=False, **given) as writer:
+            sink = Hdf5Sink(writer)
             for first in range(start, stop, length):
                 chosen = frames[first : min(first + length, stop)]
                 arrays = read_block(
@@ -87,21 +83,10 @@ class _WritePart:
                     workers=threads, memory=WORKING_MEMORY + needed, timings=reads,
                 )  # fmt: skip
                 check_block(frames, stored, arrays["present"], first, name)
-                fields: dict[str, Any] = {field: arrays[field] for field in stored.fields}
-                if not_finite is None and "positions" in fields:
-                    here = FrameArrays({"positions": fields["positions"]}, None, None, None).first_not_finite
-                    not_finite = None if here is None else first + here
-                stamps = {
-                    "cell": arrays["cells"] if stored.has_cells else None,
-                    "step": arrays["steps"] if stored.steps else None,
-                    "time": times_of(stored, arrays["times"]) if stored.times else None,
-                }
-                writer.write(**fields, **stamps)
-                for column, values in stamps.items():
-                    columns[column] += [] if values is None else [values]
-        joined = {name: np.concatenate(values) if values else None for name, values in columns.items()}
-        faults = trajectory.get().frame_faults()
-        return _MadePart(joined["cell"], joined["step"], joined["time"], not_finite, phase_seconds(reads), faults)
+                block = given_frames(stored, arrays)
+                sink.rows(block)
+                made.append(as_stored(block, first))
+        return MadeFrames(StoredFrames.joined(made), phase_seconds(reads), trajectory.get().frame_faults())
 
 
 @dataclass(frozen=True)
@@ -136,9 +121,9 @@ def write_subfiles(
         sent, source.frames, source.atoms, stored, of_part, names, name, source.n_atoms,
         by.runner.threads_per_worker,
     )  # fmt: skip
-    made: dict[int, _MadePart] = {}
+    made: dict[int, MadeFrames] = {}
 
-    def receive(number: int, part: _MadePart) -> None:
+    def receive(number: int, part: MadeFrames) -> None:
         made[number] = part
         taken(sum(parts[one][2] - parts[one][1] for one in made))
 
@@ -146,10 +131,14 @@ def write_subfiles(
     try:
         with H5mdWriter(name, source.n_atoms, overwrite=True, keep_partial=False, **given) as writer:
             writer.losses = losses
-            encoders = writer.encoders(first_frame(source, stored))
-            writer.leave_fields()
+            sink = H5mdSink(writer)
+            encoders = sink.begin(first_frame(source, stored))
+            sink.leave_fields()
             by.runner.map(function, parts, workers=by.n_workers, receive=receive)
-            _count_frames(writer, stored, parts, made)
+            for number, _, _ in parts:
+                frames = made[number].frames
+                assert isinstance(frames, StoredFrames)
+                sink.stored(frames)
             source.trajectory.core.add_frame_faults(sorted({fault for one in made.values() for fault in one.faults}))
             virtual = [
                 VirtualPart(names.relative(number), start, stop - start, [(0, source.n_atoms)])
@@ -158,10 +147,10 @@ def write_subfiles(
             kinds = {field: encoder.preparation.dtype for field, encoder in encoders.items()}
 
             def finish(path: str) -> None:
-                make_fields_virtual(path, writer.group_name, virtual, kinds)
+                make_fields_virtual(path, sink.group_name, virtual, kinds)
                 check(path)
 
-            writer.close(finish)
+            sink.finish(finish)
     except BaseException:
         names.remove(number for number, _, _ in parts)
         raise
@@ -169,21 +158,8 @@ def write_subfiles(
     return _result(made, [name, *(names.of(number) for number, _, _ in parts)])
 
 
-def _count_frames(
-    writer: H5mdWriter, stored: FileContent, parts: list[tuple[int, int, int]], made: Mapping[int, _MadePart]
-) -> None:
-    """Gives the file on top the steps, times and cells of all frames, in their order."""
-    kinds = {field: np.dtype(stored.dtype) for field in stored.fields}
-    for number, start, stop in parts:
-        one = made[number]
-        if one.not_finite is not None:
-            writer.note_not_finite(one.not_finite)
-        writer.write_announced(stop - start, kinds, cells=one.cells, steps=one.steps, times=one.times)
-
-
-def _result(made: Mapping[int, _MadePart], paths: list[str]) -> SubfilesMade:
+def _result(made: Mapping[int, MadeFrames], paths: list[str]) -> SubfilesMade:
     seconds: dict[str, float] = {}
     for one in made.values():
-        for phase, value in one.seconds.items():
-            seconds[phase] = seconds.get(phase, 0.0) + value
+        add_seconds(seconds, one.seconds)
     return SubfilesMade(seconds, sum(map(os.path.getsize, paths)))

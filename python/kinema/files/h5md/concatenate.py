@@ -24,6 +24,7 @@ from kinema.formats.h5md.file import H5mdFile
 from kinema.formats.h5md.schema import PER_PARTICLE
 from kinema.storage.hdf5.file import object_key
 from kinema.storage.hdf5.object_copies import copy_attributes
+from kinema.storage.hdf5.storage import Storage, VirtualBox, create_dataset
 from kinema.storage.hdf5.text import text_attribute
 from kinema.storage.hdf5.virtual import values_of
 
@@ -122,21 +123,19 @@ def _concatenated_value(elements: Sequence[TimedElement], rows: Sequence[tuple[i
     n_rows = sum(stop - start for start, stop in rows)
     if elements[0].n_columns is None and (n_rows * item_bytes(value) <= _SMALL or value.dtype.hasobject):
         return WriteDataset(value, np.concatenate([one.value[a:b] for one, (a, b) in zip(elements, rows, strict=True)]))
-    layout = h5py.VirtualLayout((n_rows, *value.shape[1:]), value.dtype, maxshape=(None, *value.shape[1:]))
-    at = 0
+    boxes, at = [], 0
     for element, (start, stop) in zip(elements, rows, strict=True):
         if stop > start:
-            one = element.value
+            one, size = element.value, (stop - start,)
             name = os.path.relpath(os.path.realpath(one.file.filename), os.path.realpath(folder))
-            origin = h5py.VirtualSource(name, one.name, shape=one.shape, dtype=one.dtype)
-            layout[at : at + stop - start] = origin[start:stop]
+            boxes.append(VirtualBox(name, one.name, one.shape, (at,), (start,), size))
             at += stop - start
-
+    storage = Storage((n_rows, *value.shape[1:]), value.dtype, virtual=tuple(boxes), grows=True)
     defined = value.id.get_create_plist().fill_value_defined() == h5py.h5d.FILL_VALUE_USER_DEFINED
     fill = value.fillvalue if defined else None
 
     def make(parent: Any, name: str) -> Any:
-        made = parent.create_virtual_dataset(name, layout, fill)
+        made = create_dataset(parent, name, storage, fill=fill)
         copy_attributes(value.id, made.id)
         return made
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -299,38 +298,6 @@ class H5mdWriter(Hdf5Writer, format="H5MD"):
         values, steps, times = self._observables[name].frame_arrays(value, step, time)
         with self._all_or_nothing():
             self._observables[name].extend(values, steps, times)
-
-    @property
-    def group_name(self) -> str:
-        """Of the particles group of a new file."""
-        return self._options.group
-
-    def allocate_early(self) -> None:
-        """Data sets of fields that are made later have their space from the beginning: others write into it."""
-        self._options = replace(self._options, allocate_early=True)
-
-    def make_room(self, rows: int) -> None:
-        """Fields of a file that grows get this many rows at the least, whose values others write before they count."""
-        with self._all_or_nothing():
-            for one in self._group.fields.values():
-                if len(one.dataset) < rows:
-                    one.dataset.resize(rows, axis=0)
-
-    def trim(self) -> None:
-        """Fields of a file that grows, all of which is flushed, lose the rows behind the last frame."""
-        assert isinstance(self._file, GrowingFile)
-        with self._all_or_nothing():
-            for one in self._group.fields.values():
-                one.dataset.resize(self._group.rows, axis=0)
-            self._file.commit(shrinks=True)
-
-    def places_of_fields(self, first: FrameArrays) -> dict[str, int]:
-        """The byte at which the values of each field begin, with layout "contiguous"; to be asked before any frame is
-        taken. Data sets are made for frames such as `first`, and `leave_fields` holds from here on."""
-        self.allocate_early()
-        self.encoders(first)
-        self.leave_fields()
-        return {name: int(rows.dataset.id.get_offset()) for name, rows in self._group.fields.items()}
 
     # how
 

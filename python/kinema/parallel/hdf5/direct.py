@@ -19,7 +19,7 @@ from kinema.parallel.agreement import Agreement
 from kinema.parallel.exchange import Exchange, even_owners
 from kinema.parallel.hdf5.on_root import Hdf5File
 from kinema.parallel.placers import FilePlacer, MpiPlacer, Placer
-from kinema.parallel.rank_file import FileRequest, FileState
+from kinema.parallel.rank_file import FileRequest
 from kinema.parallel.rank_frames import RankFrame
 from kinema.parallel.verification import Verification
 
@@ -31,6 +31,8 @@ _NOTHING = np.empty(0, np.uint8)
 class DirectFields(Hdf5File):
     """See the module."""
 
+    _verifies_by = Verification
+
     def __init__(self, request: FileRequest, agreement: Agreement) -> None:
         super().__init__(request, agreement)
         self._exchange = Exchange(agreement, self.state.n_atoms)
@@ -38,19 +40,16 @@ class DirectFields(Hdf5File):
         self._owners = even_owners(self.state.n_atoms, agreement.size, writers)
         self._placer: Placer | None = None
         self._places: dict[str, int] = {}
-        self._kinds: dict[str, np.dtype[Any]] = {}
-        self._verification = Verification(agreement, request) if request.verify else None
-        self.verified_by = "" if self._verification is None else self._verification.words
 
     def begin(self, first: FrameArrays) -> dict[str, ChunkEncoder]:
         """As `Hdf5File.begin`."""
-        self._places = self.writer.places_of_fields(first)
+        self._places = self.sink.places_of_fields(first)
         return super().begin(first)
 
     def take_values(self, frame: RankFrame, row: int) -> None:
         """As `Hdf5File.take_values`."""
         if self._placer is None:
-            path, self._places = self.on_root(lambda: (self.writer.written_path, self._places))
+            path, self._places = self.on_root(lambda: (self.sink.path, self._places))
             self._placer = self.agreement.together(lambda: self._opened_placer(path))
         error: BaseException | None = None
         widest = max(3 * values.dtype.itemsize for values in frame.vectors.values())
@@ -60,7 +59,6 @@ class DirectFields(Hdf5File):
             for name, given in frame.vectors.items():
                 error = self._write_batch(name, row, batch.atoms.start, batch.values(given), error)
         self.check(error)
-        self._kinds = {name: values.dtype for name, values in frame.vectors.items()}
 
     def _write_batch(
         self, name: str, row: int, first: int, values: NDArray[Any], error: BaseException | None
@@ -97,16 +95,12 @@ class DirectFields(Hdf5File):
     def found(self) -> Error | None:
         """As `SerialFile.found`."""
         assert self._verification is not None
-        return self._verification.found(self.on_root(lambda: self.writer.written_path))
+        error: Error | None = self._verification.found(self.on_root(lambda: self.sink.path))
+        return error
 
     def took(self) -> None:
         """As `Hdf5File.took`: rank 0 counts the frame."""
-
-        def count() -> FileState:
-            self.writer.write_announced(1, self._kinds, **self.stamps.taken(1))
-            return self._state()
-
-        self._on_root(count)
+        self.count(1)
 
     def close(self) -> None:
         """As `RankFile.close`."""

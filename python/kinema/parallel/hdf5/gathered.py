@@ -14,13 +14,11 @@ import numpy as np
 from mpi4py import MPI
 from numpy.typing import NDArray
 
-from kinema.base.errors import Error
 from kinema.base.resources import default_workers, worker_count
 from kinema.formats.given_frames import EncodedRows
 from kinema.parallel.agreement import Agreement, wait_for
 from kinema.parallel.exchange import Exchange, Owners, even_owners
 from kinema.parallel.hdf5.on_root import Hdf5File
-from kinema.parallel.hdf5.verification import RowVerification
 from kinema.parallel.rank_file import FileRequest
 from kinema.parallel.rank_frames import RankFrame
 from kinema.parallel.serial import whole_vectors
@@ -57,8 +55,6 @@ class GatheredChunks(Hdf5File):
         shared = max(1, default_workers() // agreement.size)
         self._threads = shared if request.workers is None else worker_count(request.workers)
         self._rows: list[ChunkRow] = []
-        self._verification = RowVerification(agreement, request) if request.verify else None
-        self.verified_by = "" if self._verification is None else self._verification.words
 
     def take_values(self, frame: RankFrame, row: int) -> None:
         """As `Hdf5File.take_values`."""
@@ -117,11 +113,6 @@ class GatheredChunks(Hdf5File):
         self.check(error)
         self._on_root(self._state)
 
-    def found(self) -> Error | None:
-        """As `SerialFile.found`."""
-        assert self._verification is not None
-        return self._verification.found(*self.on_root(self.place_of_fields))
-
     # how
 
     @property
@@ -162,9 +153,8 @@ class GatheredChunks(Hdf5File):
                 with self.agreement.timings.of("write"):
                     content: Any = own[number] if buffer is None else buffer
                     made: dict[str, EncodedRows] = pickle.loads(content)
-                    self.writer.announce(made)
                     kinds = {name: one.dtype for name, one in made.items()}
-                    self.writer.write_announced(row.n_frames, kinds, **self.stamps.taken(row.n_frames))
+                    self.sink.stored(self.stamps.taken(row.n_frames, kinds, made))
             except BaseException as raised:
                 error = raised
         return error

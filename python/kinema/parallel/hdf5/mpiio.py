@@ -17,13 +17,12 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.base.errors import ArgumentError, Error, FileIOError, MissingPackageError, from_os
+from kinema.base.errors import ArgumentError, FileIOError, MissingPackageError, from_os
 from kinema.formats.given_frames import FrameArrays
 from kinema.formats.h5md.write.encoding import ChunkEncoder
 from kinema.parallel.agreement import Agreement
 from kinema.parallel.exchange import Exchange, even_owners
 from kinema.parallel.hdf5.on_root import Hdf5File
-from kinema.parallel.hdf5.verification import RowVerification
 from kinema.parallel.placers import info_of
 from kinema.parallel.rank_file import FileRequest, FileState
 from kinema.parallel.rank_frames import RankFrame
@@ -58,26 +57,23 @@ class MpiioFields(Hdf5File):
         self._room = 0
         self._path = ""
         self._names: dict[str, str] = {}
-        self._kinds: dict[str, np.dtype[Any]] = {}
         self._observed: list[tuple[str, NDArray[Any], dict[str, Any]]] = []
-        self._verification = RowVerification(agreement, request) if request.verify else None
-        self.verified_by = "" if self._verification is None else self._verification.words
         self.on_root(self._check_growth)
 
     def begin(self, first: FrameArrays) -> dict[str, ChunkEncoder]:
         """As `Hdf5File.begin`."""
-        if self.writer.n_frames:
+        if self.sink.n_frames:
             made = super().begin(first)
-            self._names = {name: series.dataset.name for name, series in self.writer._group.fields.items()}
+            _, self._names = self.place_of_fields()
             return made
         if self.request.mode == "a" and self.request.options.get("compression") is not None:
             raise self._no_growth("it is compressed")
-        self.writer.allocate_early()
+        self.sink.allocate_early()
         super().begin(first)
         # a file that grows, with a row of steps for each frame
-        self.writer.flush()
+        self.sink.commit()
         made = super().begin(first)
-        self._names = {name: series.dataset.name for name, series in self.writer._group.fields.items()}
+        _, self._names = self.place_of_fields()
         return made
 
     def take_values(self, frame: RankFrame, row: int) -> None:
@@ -103,7 +99,6 @@ class MpiioFields(Hdf5File):
         if self._verification is not None and len(own):
             for name, one in prepared.items():
                 self._verification.add(name, row, [one], own.start)
-        self._kinds = {name: given.dtype for name, given in frame.vectors.items()}
 
     def took(self) -> None:
         """As `Hdf5File.took`."""
@@ -121,20 +116,14 @@ class MpiioFields(Hdf5File):
         def count() -> FileState:
             n_frames = len(self.stamps)
             if n_frames:
-                self.writer.take_back()
-                self.writer.leave_fields()
-                self.writer.write_announced(n_frames, self._kinds, **self.stamps.taken(n_frames))
+                self.sink.take_back()
+                self.sink.stored(self.stamps.taken(n_frames, self.kinds))
                 observed, self._observed = self._observed, []
                 for name, value, stamps in observed:
-                    self.writer.write_observable(name, value, **stamps)
+                    self.sink.writer.write_observable(name, value, **stamps)
             return self._state()
 
         self._on_root(count)
-
-    def found(self) -> Error | None:
-        """As `SerialFile.found`; rank 0 has the file."""
-        assert self._verification is not None
-        return self._verification.found(*self.on_root(self.place_of_fields))
 
     def close(self) -> None:
         """As `RankFile.close`; room that no frame has come into is given back."""
@@ -155,7 +144,7 @@ class MpiioFields(Hdf5File):
             return
 
         def check() -> None:
-            if name not in self.writer._observables:
+            if name not in self.sink.writer._observables:
                 raise ArgumentError(f"observable {name} is unknown, add it first with add_observable")
             step, time = options.get("step"), options.get("time")
             if step is None:
@@ -168,13 +157,12 @@ class MpiioFields(Hdf5File):
 
     def _check_growth(self) -> None:
         """On rank 0: whether the file is one that a killed run leaves readable; ArgumentError."""
-        group = self.writer._group
-        if self.request.mode != "a" or group is None:
+        if self.request.mode != "a":
             return
-        for series in group.fields.values():
-            if series.encoder.storage.filters:
+        for name, dataset in self.sink.datasets.items():
+            if self.sink.encoders[name].storage.filters:
                 raise self._no_growth("it is compressed")
-            if series.dataset.id.get_create_plist().get_alloc_time() != h5py.h5d.ALLOC_TIME_EARLY:
+            if dataset.id.get_create_plist().get_alloc_time() != h5py.h5d.ALLOC_TIME_EARLY:
                 raise self._no_growth("it was not made by 'mpiio'")
 
     def _no_growth(self, why: str) -> ArgumentError:
@@ -189,8 +177,8 @@ class MpiioFields(Hdf5File):
         return any(encoder.storage.filters for encoder in self.encoders.values())
 
     def _trimmed(self) -> FileState:
-        self.writer.flush()
-        self.writer.trim()
+        self.sink.commit()
+        self.sink.trim()
         return self._state()
 
     def _make_room(self, rows: int) -> None:
@@ -203,17 +191,16 @@ class MpiioFields(Hdf5File):
 
         def lengthen() -> int:
             if was_open:
-                self.writer.take_back()
-                self.writer.leave_fields()
+                self.sink.take_back()
             room = max(2 * rows, int(announced))
-            self.writer.make_room(room)
+            self.sink.make_room(room)
             return room
 
         self._room = self.on_root(lengthen)
 
     def _open(self) -> None:
         """All ranks have the file, which rank 0 releases."""
-        self._path, self._names = self.on_root(lambda: (self.writer.release(), self._names))
+        self._path, self._names = self.on_root(lambda: (self.sink.release(), self._names))
 
         def opened() -> Any:
             info = info_of(self.request.hints.info)

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.formats.given_frames import FrameArrays, check_rising
+from kinema.base.errors import Error
+from kinema.formats.frame_sink import StoredFrames
+from kinema.formats.given_frames import EncodedRows, FrameArrays, check_rising
 from kinema.formats.h5md.write.encoding import ChunkEncoder
 from kinema.formats.h5md.writer import H5mdWriter
+from kinema.formats.hdf5_sink import H5mdSink
 from kinema.parallel.agreement import Agreement
+from kinema.parallel.hdf5.verification import RowVerification
 from kinema.parallel.rank_file import FileRequest, FileState
 from kinema.parallel.rank_frames import RankFrame
 from kinema.parallel.serial import SerialFile
 
-__all__ = ["Hdf5File", "Stamps", "first_arrays", "place_of_fields"]
+__all__ = ["Hdf5File", "Stamps", "first_arrays"]
 
 
 @dataclass
@@ -35,22 +41,21 @@ class Stamps:
     def __len__(self) -> int:
         return len(self.steps)
 
-    def taken(self, n_frames: int) -> dict[str, Any]:
-        """Those of the first frames as arrays, arguments of `Hdf5Writer.write_announced`; they are gone from here."""
+    def taken(
+        self, n_frames: int, kinds: Mapping[str, np.dtype[Any]], *chunks: Mapping[str, EncodedRows]
+    ) -> StoredFrames:
+        """The first frames for `FrameSink.stored`, which are gone from here; `kinds` as of `StoredFrames`."""
         steps, self.steps = self.steps[:n_frames], self.steps[n_frames:]
         times, self.times = self.times[:n_frames], self.times[n_frames:]
         cells, self.cells = self.cells[:n_frames], self.cells[n_frames:]
-        return {
-            "steps": np.array(steps, np.int64),
-            "times": None if times[0] is None else np.array(times, np.float64),
-            "cells": None if cells[0] is None else np.stack(cells),  # type: ignore[arg-type]
-        }
-
-
-def place_of_fields(writer: H5mdWriter) -> tuple[str, dict[str, str]]:
-    """Where a file is while it is written, and the name of the data set of each field."""
-    fields = {} if writer._group is None else writer._group.fields
-    return writer.written_path, {name: series.dataset.name for name, series in fields.items()}
+        return StoredFrames(
+            n_frames,
+            kinds,
+            None if cells[0] is None else np.stack(cells),  # type: ignore[arg-type]
+            np.array(steps, np.int64),
+            None if times[0] is None else np.array(times, np.float64),
+            chunks,
+        )
 
 
 def first_arrays(frame: RankFrame, step: int) -> FrameArrays:
@@ -69,19 +74,27 @@ class Hdf5File(SerialFile):
     Attributes
     ----------
     encoders : {"positions": ChunkEncoder, ...}, on all ranks
+    kinds : {"positions": dtype, ...}
+        Types of the values of the last frame.
     """
+
+    # by which class ranks verify what others have written
+    _verifies_by: Any = RowVerification
 
     def __init__(self, request: FileRequest, agreement: Agreement) -> None:
         self.stamps = Stamps.none()
         self.encoders: dict[str, ChunkEncoder] = {}
         super().__init__(replace(request, buffer_frames=None), agreement)
+        self.kinds: dict[str, np.dtype[Any]] = {}
         self._asked_buffer = request.buffer_frames
+        self._verification = self._verifies_by(agreement, request) if request.verify else None
+        self.verified_by = "" if self._verification is None else self._verification.words
 
     # what a strategy does
 
     def begin(self, first: FrameArrays) -> dict[str, ChunkEncoder]:
         """On rank 0: makes the data sets for frames such as `first`."""
-        return dict(self.writer.encoders(first))
+        return self.sink.begin(first)
 
     def take_values(self, frame: RankFrame, row: int) -> None:
         """Takes the values of a frame, which is row `row` of the file; collective. ArgumentError: nothing is taken."""
@@ -99,6 +112,7 @@ class Hdf5File(SerialFile):
         if made is not None:
             self.encoders = made
         self.take_values(frame, self.state.n_frames)
+        self.kinds = {name: values.dtype for name, values in frame.vectors.items()}
         if self.agreement.is_root:
             self.stamps.steps.append(self._next_step(frame))
             self.stamps.times.append(frame.time)
@@ -127,17 +141,32 @@ class Hdf5File(SerialFile):
                 options["time"] = self.stamps.times[-1]
         super().write_observable(name, value, **options)
 
+    def found(self) -> Error | None:
+        """As `SerialFile.found`."""
+        assert self._verification is not None
+        error: Error | None = self._verification.found(*self.on_root(self.place_of_fields))
+        return error
+
     # for strategies
 
-    @property
-    def writer(self) -> H5mdWriter:
+    def count(self, n_frames: int) -> None:
+        """Rank 0 counts frames whose values are where they belong; collective."""
+
+        def counted() -> FileState:
+            self.sink.stored(self.stamps.taken(n_frames, self.kinds))
+            return self._state()
+
+        self._on_root(counted)
+
+    @cached_property
+    def sink(self) -> H5mdSink:
         """Of rank 0."""
         assert isinstance(self._writer, H5mdWriter)
-        return self._writer
+        return H5mdSink(self._writer)
 
     def place_of_fields(self) -> tuple[str, dict[str, str]]:
         """On rank 0: where the file is, and the name of the data set of each field."""
-        return place_of_fields(self.writer)
+        return self.sink.place_of_fields
 
     # how
 
@@ -151,14 +180,13 @@ class Hdf5File(SerialFile):
             if first.times is not None and last is not None:
                 check_rising("time", first.times, last, strictly=False)
         made = None if self.encoders else self.begin(first)
-        self.writer.check_frames(first, ahead=len(self.stamps))
+        self.sink.check(first, ahead=len(self.stamps))
         return made
 
     def _next_step(self, frame: RankFrame) -> int:
         if frame.step is not None:
             return frame.step
-        group = self.writer._group
-        last = self.stamps.steps[-1] if len(self.stamps) else None if group is None else group.last_step
+        last = self.stamps.steps[-1] if len(self.stamps) else self.sink.last_step
         return 0 if last is None else int(last) + 1
 
     def _state(self) -> FileState:

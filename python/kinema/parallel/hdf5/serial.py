@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from kinema.base.errors import Error
 from kinema.formats.h5md.writer import H5mdWriter
+from kinema.formats.hdf5_sink import Hdf5Sink
 from kinema.parallel.agreement import Agreement
-from kinema.parallel.hdf5.on_root import place_of_fields
 from kinema.parallel.hdf5.verification import RowVerification
 from kinema.parallel.rank_file import FileRequest
 from kinema.parallel.serial import SerialFile
@@ -29,17 +29,17 @@ class SerialFields(SerialFile):
         """As `SerialFile.wrote`."""
         if self._verification is None:
             return
-        assert isinstance(self._writer, H5mdWriter)
+        sink = self._sink()
         for name, values in vectors.items():
-            encoder = self._writer._group.fields[name].encoder
-            self._verification.add(name, self._writer.n_frames - 1, [encoder.prepared(values)])
+            self._verification.add(name, sink.n_frames - 1, [sink.encoders[name].prepared(values)])
 
     def found(self) -> Error | None:
         """As `SerialFile.found`."""
         assert self._verification is not None
 
-        def place() -> tuple[str, dict[str, str]]:
-            assert isinstance(self._writer, H5mdWriter)
-            return place_of_fields(self._writer)
+        return self._verification.found(*self.on_root(lambda: self._sink().place_of_fields))
 
-        return self._verification.found(*self.on_root(place))
+    def _sink(self) -> Hdf5Sink:
+        """Of rank 0."""
+        assert isinstance(self._writer, H5mdWriter)
+        return Hdf5Sink(self._writer)

@@ -21,13 +21,13 @@ from kinema.formats.given_frames import FrameArrays
 from kinema.formats.h5md.write.encoding import ChunkEncoder
 from kinema.formats.h5md.write.virtual_fields import SubfileNames, check_runs, runs_of
 from kinema.formats.h5md.writer import H5mdWriter
+from kinema.formats.hdf5_sink import Hdf5Sink
 from kinema.formats.writer import Writer
 from kinema.parallel.agreement import Agreement
 from kinema.parallel.exchange import Exchange, even_owners
-from kinema.parallel.hdf5.on_root import Hdf5File, place_of_fields
-from kinema.parallel.hdf5.verification import RowVerification
+from kinema.parallel.hdf5.on_root import Hdf5File
 from kinema.parallel.hdf5.virtual_writer import VirtualFieldsWriter
-from kinema.parallel.rank_file import FileRequest, FileState
+from kinema.parallel.rank_file import FileRequest
 from kinema.parallel.rank_frames import RankFrame
 
 __all__ = ["Subfiles"]
@@ -51,9 +51,6 @@ class Subfiles(Hdf5File):
         self._part: Writer | None = None
         self._place: tuple[str, dict[str, str]] = ("", {})
         self._number = agreement.rank
-        self._kinds: dict[str, np.dtype[Any]] = {}
-        self._verification = RowVerification(agreement, request) if request.verify else None
-        self.verified_by = "" if self._verification is None else self._verification.words
 
     @property
     def writer(self) -> VirtualFieldsWriter:
@@ -79,7 +76,6 @@ class Subfiles(Hdf5File):
                 "atoms of a rank are the same in all frames; use 'gather' where they move between ranks"
             )
         self.agreement.check(error)
-        self._kinds = {name: values.dtype for name, values in frame.vectors.items()}
         failed: BaseException | None = None
         if self._part is not None:
             try:
@@ -90,12 +86,7 @@ class Subfiles(Hdf5File):
 
     def took(self) -> None:
         """As `Hdf5File.took`: rank 0 counts the frame."""
-
-        def count() -> FileState:
-            self.writer.write_announced(1, self._kinds, **self.stamps.taken(1))
-            return self._state()
-
-        self._on_root(count)
+        self.count(1)
 
     def begin(self, first: FrameArrays) -> dict[str, ChunkEncoder]:
         """As `Hdf5File.begin`."""
@@ -112,12 +103,13 @@ class Subfiles(Hdf5File):
         if part is not None:
             assert isinstance(part, H5mdWriter)
             # it has its name from the first flush on
-            self._place = place_of_fields(part)
+            self._place = Hdf5Sink(part).place_of_fields
 
     def found(self) -> Error | None:
         """As `SerialFile.found`, in the file of another rank."""
         assert self._verification is not None
-        return self._verification.found(*self._place)
+        error: Error | None = self._verification.found(*self._place)
+        return error
 
     def flush(self) -> None:
         """As `RankFile.flush`."""
@@ -206,7 +198,7 @@ class Subfiles(Hdf5File):
         """Makes the file of this rank, or goes on with it behind the frames that the one on top has. Collective."""
         ids = np.sort(np.asarray(frame.ids, np.int64))
         self.on_root(self._names.make_folder)
-        last_step = self.on_root(lambda: self.writer._group.last_step)
+        last_step = self.on_root(lambda: self.sink.last_step)
 
         def begin() -> None:
             if len(ids):

@@ -48,7 +48,7 @@ class VirtualFieldsWriter(H5mdWriter):
     def _make_group(self, first: FrameArrays | None) -> TrajectoryGroup:
         # with a row of steps for each frame, by which readers count
         group = TrajectoryGroup.create(self._h5, self._options, first, explicit=True)
-        place = self._h5[f"{PARTICLES}/{self.group_name}"]
+        place = self._h5[f"{PARTICLES}/{self._options.group}"]
         fields = {name: (series.encoder, series.dataset.name) for name, series in group.fields.items()}
         group.fields.clear()
         make_growing_fields(place, self.parts)

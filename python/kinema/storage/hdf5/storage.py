@@ -1,11 +1,14 @@
 """Storage of data sets that are created: chunk shapes by name of a layout, filters, extent, and their creation.
 
-All data sets of H5MD files are created here, whether the file is new, grows or is written anew from another one.
+Every data set of a file that Kinema writes is created by `create_dataset`: of trajectories, results and archives of
+samples, in new files, in files that grow and in copies. Only a copy that takes over all properties of an object is made
+elsewhere, by `object_copies`.
 """
 
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +27,7 @@ __all__ = [
     "LAYOUTS",
     "Layout",
     "Storage",
+    "VirtualBox",
     "create_dataset",
     "has_tiny_chunks",
     "rechunked_series",
@@ -49,6 +53,31 @@ KEEP = "keep"
 
 
 @dataclass(frozen=True)
+class VirtualBox:
+    """A box of a virtual data set, whose values lie in a data set of another file.
+
+    Attributes
+    ----------
+    file, dataset : str
+        Names as libhdf5 finds them from the folder of the virtual file.
+    source_shape : tuple of int
+        Of that data set.
+    start, source_start : tuple of int
+        The first row, or row and column, of the box in the virtual data set and in the other one.
+    size : tuple of int
+        As many numbers. Along the dimensions behind them the box is as large as both data sets. None for the rows: as
+        many as the other data set has whenever a reader opens it.
+    """
+
+    file: str
+    dataset: str
+    source_shape: tuple[int, ...]
+    start: tuple[int, ...]
+    source_start: tuple[int, ...]
+    size: tuple[int | None, ...]
+
+
+@dataclass(frozen=True)
 class Storage:
     """Extent, type, chunks and filters of a data set to be created."""
 
@@ -61,6 +90,10 @@ class Storage:
     """Within the object's header; without chunks only."""
     early: bool = False
     """Its space, or that of all chunks within its extent, has a place in the file from the beginning."""
+    virtual: tuple[VirtualBox, ...] | None = None
+    """The values lie in data sets of other files; without chunks only."""
+    grows: bool = False
+    """The number of rows may grow, as it always may with chunks."""
 
     @property
     def row_bytes(self) -> int:
@@ -221,15 +254,18 @@ def has_tiny_chunks(dataset: Any) -> bool:
     return bool(size < _TINY_CHUNK_BYTES and dataset.size * dataset.dtype.itemsize >= _FEWEST_TINY_CHUNKS * size)
 
 
-def create_dataset(parent: Any, name: str | None, storage: Storage, *, like: Any = None) -> Any:
+def create_dataset(parent: Any, name: str | None, storage: Storage, *, like: Any = None, fill: Any = None) -> Any:
     """Creates the empty data set in a group; without a name where `name` is None.
 
     With `like`, a data set of `storage.dtype`, it gets that one's type in the file, fill value and order of attributes.
+    `fill` is the fill value otherwise; None for that of HDF5.
     """
     plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     plist.set_obj_track_times(False)
     if storage.compact:
         plist.set_layout(h5py.h5d.COMPACT)
+    elif storage.virtual is not None:
+        _map_boxes(plist, storage, storage.virtual)
     elif storage.chunks is not None:
         plist.set_chunk(storage.chunks)
         set_filters(plist, storage.filters)
@@ -247,10 +283,12 @@ def create_dataset(parent: Any, name: str | None, storage: Storage, *, like: Any
             value = np.zeros((), like.dtype)
             old.get_fill_value(value)
             plist.set_fill_value(value)
+    elif fill is not None:
+        plist.set_fill_value(np.array(fill, storage.dtype))
     if not storage.shape:
         space = h5py.h5s.create(h5py.h5s.SCALAR)
     else:
-        unlimited = storage.chunks is not None
+        unlimited = storage.grows or storage.chunks is not None
         most = (h5py.h5s.UNLIMITED, *storage.shape[1:]) if unlimited else storage.shape
         space = h5py.h5s.create_simple(storage.shape, most)
     encoded = None if name is None else name.encode()
@@ -282,3 +320,23 @@ def _type_in_file(storage: Storage, like: Any) -> Any:
     kind = like.id.get_type()
     # a named type belongs to its file
     return kind.copy() if kind.committed() else kind
+
+
+def _map_boxes(plist: Any, storage: Storage, boxes: Sequence[VirtualBox]) -> None:
+    plist.set_layout(h5py.h5d.VIRTUAL)
+    for box in boxes:
+        here = _selected(storage.shape, box.start, box.size)
+        there = _selected(box.source_shape, box.source_start, box.size)
+        plist.set_virtual(here, os.fsencode(box.file), box.dataset.encode(), there)
+
+
+def _selected(shape: tuple[int, ...], start: tuple[int, ...], size: tuple[int | None, ...]) -> Any:
+    """The selection of a box in a data set."""
+    rest = shape[len(size) :]
+    first, count, all_rows = (*start, *(0 for _ in rest)), [1] * len(shape), size[0] is None
+    block = [1 if n is None else n for n in (*size, *rest)]
+    if all_rows:
+        count[0] = h5py.h5s.UNLIMITED
+    space = h5py.h5s.create_simple(shape, (h5py.h5s.UNLIMITED, *shape[1:]) if all_rows else shape)
+    space.select_hyperslab(first, tuple(count), (1,) * len(shape) if all_rows else None, tuple(block))
+    return space

@@ -210,12 +210,8 @@ class Series:
 class CountedRows:
     """The rows of a data set that others write, in place of its `Series`."""
 
-    def __init__(
-        self, encoder: ChunkEncoder, dataset: h5py.Dataset, rows: int, finish: Callable[[int], None] | None = None
-    ) -> None:
-        """`finish` is called with the number of rows when no more will come."""
+    def __init__(self, encoder: ChunkEncoder, dataset: h5py.Dataset, rows: int) -> None:
         self.encoder, self.dataset, self.rows = encoder, dataset, rows
-        self._finish = finish
 
     @property
     def preparation(self) -> Preparation:
@@ -230,6 +226,4 @@ class CountedRows:
         """Nothing: they are written by others."""
 
     def finish(self) -> None:
-        """All rows are there."""
-        if self._finish is not None:
-            self._finish(self.rows)
+        """Nothing: all rows are there."""

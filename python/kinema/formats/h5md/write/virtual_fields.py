@@ -6,7 +6,7 @@ import glob
 import os
 import re
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from kinema.base.errors import ArgumentError, Error, from_os
 from kinema.formats.h5md.schema import ELEMENTS, PARTICLES
 from kinema.storage.hdf5.file import open_hdf5
+from kinema.storage.hdf5.storage import Storage, VirtualBox, create_dataset
 
 __all__ = [
     "MOST_RUNS",
@@ -167,19 +168,10 @@ def make_fields_virtual(
     with h5py.File(path, "r+", libver=VIRTUAL_LIBVER, locking=False) as h5:
         for name_of_field, kind in kinds.items():
             element = h5[f"{PARTICLES}/{group}/{ELEMENTS[name_of_field]}"]
-            old = element["value"]
-            layout = h5py.VirtualLayout((n_frames, *old.shape[1:]), kind)
+            boxes: list[VirtualBox] = []
             for part in parts:
-                n_atoms = sum(stop - first for first, stop in part.atoms)
-                shape = (part.n_frames, n_atoms, 3)
-                source = h5py.VirtualSource(part.name, old.name, shape, kind)
-                frames, begin = slice(part.first_frame, part.first_frame + part.n_frames), 0
-                for first, stop in part.atoms:
-                    layout[frames, first:stop, :] = source[:, begin : begin + stop - first, :]
-                    begin += stop - first
-            attributes = _attributes(old)
-            del element["value"]
-            _set_attributes(element.create_virtual_dataset("value", layout, fillvalue=np.nan), attributes)
+                boxes += _boxes(part.name, element["value"].name, part.atoms, part.n_frames, part.first_frame)
+            _replace_value(element, Storage((n_frames, *element["value"].shape[1:]), kind, virtual=tuple(boxes)))
 
 
 def make_growing_fields(group: h5py.Group, parts: Mapping[str, Sequence[tuple[int, int]]]) -> None:
@@ -191,21 +183,33 @@ def make_growing_fields(group: h5py.Group, parts: Mapping[str, Sequence[tuple[in
     for name in ELEMENTS.values():
         if name not in group:
             continue
-        element = group[name]
-        old = element["value"]
-        kind, place, n_atoms, attributes = old.dtype, old.name, old.shape[1], _attributes(old)
-        plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-        plist.set_fill_value(np.array(np.nan, kind))
+        value = group[name]["value"]
+        boxes: list[VirtualBox] = []
         for part, runs in parts.items():
-            begin, n_mine = 0, sum(stop - first for first, stop in runs)
-            for first, stop in runs:
-                here, there = _all_frames(n_atoms, first, stop), _all_frames(n_mine, begin, begin + stop - first)
-                plist.set_virtual(here, os.fsencode(part), place.encode(), there)
-                begin += stop - first
-        del old, element["value"]
-        space = h5py.h5s.create_simple((0, n_atoms, 3), (h5py.h5s.UNLIMITED, n_atoms, 3))
-        made = h5py.h5d.create(element.id, b"value", h5py.h5t.py_create(kind, logical=True), space, plist)
-        _set_attributes(h5py.Dataset(made), attributes)
+            boxes += _boxes(part, value.name, runs, None)
+        storage = Storage((0, *value.shape[1:]), value.dtype, virtual=tuple(boxes), grows=True)
+        del value
+        _replace_value(group[name], storage)
+
+
+def _boxes(
+    file: str, dataset: str, runs: Sequence[tuple[int, int]], n_frames: int | None, first_frame: int = 0
+) -> Iterator[VirtualBox]:
+    """What a part has of a field, a box a run of atoms; without `n_frames` all its frames."""
+    shape, begin = (n_frames or 0, sum(stop - first for first, stop in runs), 3), 0
+    for first, stop in runs:
+        yield VirtualBox(file, dataset, shape, (first_frame, first), (0, begin), (n_frames, stop - first))
+        begin += stop - first
+
+
+def _replace_value(element: h5py.Group, storage: Storage) -> None:
+    """Makes the data set `value` anew, with the attributes of the one that is there."""
+    old = element["value"]
+    attributes = [(name, old.attrs.get_id(name).dtype, old.attrs[name]) for name in old.attrs]
+    del old, element["value"]
+    made = create_dataset(element, "value", storage, fill=np.nan)
+    for name, dtype, value in attributes:
+        made.attrs.create(name, value, dtype=dtype)
 
 
 def parts_of_fields(group: h5py.Group) -> dict[str, list[tuple[int, int]]]:
@@ -227,19 +231,3 @@ def parts_of_fields(group: h5py.Group) -> dict[str, list[tuple[int, int]]]:
             if run not in runs:
                 runs.append(run)
     return parts
-
-
-def _all_frames(n_atoms: int, first: int, stop: int) -> Any:
-    """Atoms from `first` to `stop` of all frames, however many there will be."""
-    space = h5py.h5s.create_simple((0, n_atoms, 3), (h5py.h5s.UNLIMITED, n_atoms, 3))
-    space.select_hyperslab((0, first, 0), (h5py.h5s.UNLIMITED, 1, 1), (1, 1, 1), (1, stop - first, 3))
-    return space
-
-
-def _attributes(dataset: h5py.Dataset) -> list[tuple[str, Any, Any]]:
-    return [(name, dataset.attrs.get_id(name).dtype, dataset.attrs[name]) for name in dataset.attrs]
-
-
-def _set_attributes(dataset: h5py.Dataset, attributes: Iterable[tuple[str, Any, Any]]) -> None:
-    for name, dtype, value in attributes:
-        dataset.attrs.create(name, value, dtype=dtype)
