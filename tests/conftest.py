@@ -135,6 +135,17 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     return result
 
 
+# Schedulers and workers of Dask sample their own state up to a hundred times a second, which takes a seventh of a core
+# even if they are idle. Dask reads these variables when it is imported, here and in child processes.
+UNWATCHED = {
+    "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False",
+    "DASK_DISTRIBUTED__ADMIN__TICK__INTERVAL": "1s",
+    "DASK_DISTRIBUTED__ADMIN__SYSTEM_MONITOR__INTERVAL": "30s",
+}
+for name, value in UNWATCHED.items():
+    os.environ.setdefault(name, value)
+
+
 # -- fixtures ----------------------------------------------------------------------------------------------------------
 
 

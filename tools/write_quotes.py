@@ -17,5 +17,5 @@ def quoted(text: str) -> str:
 
 
 if __name__ == "__main__":
-    for page in sorted((ROOT / "docs").glob("*.md")):
+    for page in sorted((ROOT / "docs").rglob("*.md")):
         page.write_text(quoted(page.read_text(encoding="utf-8")), encoding="utf-8")

@@ -22,7 +22,7 @@ from kinema.formats.registry import FormatInfo, formats
 if TYPE_CHECKING:
     from kinema import analysis, cache, runners, studies, transforms
     from kinema.analysis import RMSD, RMSF, Analysis, RadiusOfGyration
-    from kinema.base import errors
+    from kinema.base import errors, tracing
     from kinema.base.errors import (
         ArgumentError,
         CancelledError,
@@ -124,6 +124,7 @@ __all__ = [
     "split",
     "studies",
     "trace",
+    "tracing",
     "transforms",
 ]
 
@@ -134,6 +135,7 @@ _MODULES = {
     "output": "kinema.storage.tables",
     "runners": "kinema.runners",
     "studies": "kinema.studies",
+    "tracing": "kinema.base.tracing",
     "transforms": "kinema.transforms",
 }
 # by the module that has them

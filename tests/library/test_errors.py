@@ -6,7 +6,7 @@ import pickle
 import pytest
 
 import kinema as kn
-from kinema import errors
+from kinema.base import errors
 from kinema.testing import dcd_bytes, random_walk
 
 KINDS = {

@@ -11,7 +11,7 @@ import h5py
 import numpy as np
 import pytest
 
-from kinema import errors
+from kinema.base import errors
 from kinema.ml import FrameDataset, Loader, SampleDataset, statistics
 from kinema.testing import random_walk, write_dcd, write_h5md, write_trr, write_xtc
 from kinema.testing.amounts import pairs

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 import kinema as kn
-from kinema import _core, errors
+from kinema import _core
+from kinema.base import errors
 from kinema.base.notes import collected
 from kinema.ml import Batch, FrameDataset
 from kinema.ml.pairs import equal_runs

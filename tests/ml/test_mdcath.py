@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import kinema as kn
-from kinema import errors
+from kinema.base import errors
 from kinema.ml import FrameDataset, Loader, MdcathTrajectory, mdcath, split_by_trajectory
 
 TEMPERATURES, REPLICAS = (320, 348, 379, 413, 450), range(5)

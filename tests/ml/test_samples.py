@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from kinema import _core, errors
+from kinema import _core
+from kinema.base import errors
 from kinema.base.notes import Note
 from kinema.cache import NodeServer, publish
 from kinema.ml import Batch, Loader, Order, SampleDataset, Subset

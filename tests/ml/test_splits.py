@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import kinema as kn
-from kinema import errors
+from kinema.base import errors
 from kinema.ml import (
     DataSplit,
     FrameDataset,

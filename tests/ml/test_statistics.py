@@ -13,7 +13,7 @@ import pytest
 
 import kinema as kn
 import kinema.ml
-from kinema import errors
+from kinema.base import errors
 from kinema.base.notes import collected
 from kinema.ml import FrameDataset, Loader, SampleDataset, Statistics, Subset
 

@@ -7,15 +7,21 @@ import re
 import runpy
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import kinema as kn
 from kinema.analysis.page import analyses_page
+from kinema.formats.format import Format
 from kinema.formats.page import formats_page
 from kinema.formats.registry import formats
 
 ROOT = Path(__file__).resolve().parents[2]
+PAGES = [path.relative_to(ROOT).as_posix() for path in sorted(ROOT.glob("docs/**/*.md"))]
+# those for readers of the code
+OF_THE_CODE = ["ARCHITECTURE.md", *(name for name in PAGES if name.startswith("docs/internals/"))]
+SOURCES = ("crates", "python", "tests", "tools", "docs", "fuzz/fuzz_targets", "benchmarks")
 
 
 def test_formats_page_is_current() -> None:
@@ -34,7 +40,7 @@ def test_options_as_keywords_are_current() -> None:
 
 
 def test_quotes_of_files_are_current() -> None:
-    texts = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("*.md")}
+    texts = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "docs").rglob("*.md")}
     tool = runpy.run_path(str(ROOT / "tools/write_quotes.py"))
     quotes = {quote for text in texts.values() for _, quote, _ in tool["QUOTE"].findall(text)}
     assert {"python/kinema/analysis/structure/rgyr.py", "crates/kinema-analysis/src/analyses/rgyr.rs"} <= quotes
@@ -52,6 +58,15 @@ def test_quotes_of_files_are_current() -> None:
         ("rgyr::KERNEL", "crates/kinema-analysis/src/registry.rs"),
     ):
         assert line in page and line in (ROOT / file).read_text(encoding="utf-8")
+
+
+def test_the_format_of_the_how_to_page_says_what_formats_say() -> None:
+    page = (ROOT / "docs/add-a-format.md").read_text(encoding="utf-8")
+    names: dict[str, Any] = {}
+    exec(re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)[0], names)
+    said = [name for name in vars(names["Plain"]) if not name.startswith("__")]
+    assert len(said) >= 4
+    assert [name for name in said if not hasattr(Format, name)] == []
 
 
 def test_readme_lists_the_formats() -> None:
@@ -80,12 +95,53 @@ def test_python_in_documents_names_what_exists(name: str) -> None:
                 found = getattr(found, part)
 
 
-@pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md", *(f"docs/{p.name}" for p in ROOT.glob("docs/*.md"))])
+@pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md", *PAGES])
 def test_links_and_folders_exist(name: str) -> None:
     path = ROOT / name
-    text = path.read_text(encoding="utf-8")
-    for target in re.findall(r"\]\(([^)#:]+)\)", text):
-        assert (path.parent / target).exists(), target
+    for target, heading in re.findall(r"\]\(([^)#:]*)(?:#([^)]+))?\)", path.read_text(encoding="utf-8")):
+        there = path.parent / target if target else path
+        assert there.exists(), target
+        if heading:
+            assert heading in anchors(there.read_text(encoding="utf-8")), f"{target}#{heading}"
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors of the headings of a page, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.fixture(scope="module")
+def tree() -> list[str]:
+    """The paths of all files of the project, each with a slash before it."""
+    return [
+        *(f"/{path.name}" for path in ROOT.iterdir() if path.is_file()),
+        *(f"/{path.relative_to(ROOT).as_posix()}" for folder in SOURCES for path in (ROOT / folder).rglob("*.*")),
+    ]
+
+
+@pytest.mark.parametrize("name", OF_THE_CODE)
+def test_paths_in_pages_of_the_code_exist(name: str, tree: list[str]) -> None:
+    """`runners/base.py` ends the path of a file, `runners/mpi/` is a folder, `FILE::NAME` is a test or a class."""
+    quoted = re.findall(r"`([^`\s]+)`", (ROOT / name).read_text(encoding="utf-8"))
+    files = [found for one in quoted if (found := re.fullmatch(r"([\w./-]+\.(?:pyi?|rs|toml|csv))(?:::(\w+))?", one))]
+    folders = [one for one in quoted if re.fullmatch(r"(?:[\w-]+/)+", one)]
+    assert files
+    for path, member in (found.groups() for found in files):
+        places = [place for place in tree if place.endswith(f"/{path}")]
+        assert places, path
+        if member:
+            (place,) = places
+            code = (ROOT / place.removeprefix("/")).read_text(encoding="utf-8")
+            assert re.search(rf"\b(?:def|class|fn) {member}\b", code), f"{path}::{member}"
+    for folder in folders:
+        assert any(f"/{folder}" in place for place in tree), folder
+
+
+def test_architecture_is_short() -> None:
+    lines = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= 200, "what is true of one topic belongs to docs/internals"
+    assert [line for line in lines if len(line) > 120] == []
 
 
 def test_options_in_documents_exist() -> None:

@@ -46,4 +46,7 @@ def test_a_program_that_fails_says_why_and_the_next_runs(
     with pytest.raises(AssertionError) as error:
         mpi.compute(2, text, tmp_path)
     assert said in str(error.value)
-    assert mpi.compute(2, "from kinema import notes\nsay(notes.emit.__name__)\n", tmp_path).split() == ["emit", "emit"]
+    assert mpi.compute(2, "from kinema.base import notes\nsay(notes.emit.__name__)\n", tmp_path).split() == [
+        "emit",
+        "emit",
+    ]

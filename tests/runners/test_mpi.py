@@ -197,7 +197,7 @@ say("rmsf" in found)
 
 OPENS = """
 from kinema import _core
-from kinema import snapshot
+from kinema.model import snapshot
 opened = []
 def audit(event, arguments):
     if event == "open" and isinstance(arguments[0], str) and arguments[0].startswith(os.getcwd()):
@@ -287,7 +287,7 @@ def test_hdf5_structure_is_read_by_rank_0_alone(mpi: Any, tmp_path: Path) -> Non
 
 def test_a_file_that_changes_meanwhile_is_refused(mpi: Any, folder: Path) -> None:
     text = """
-from kinema import snapshot
+from kinema.model import snapshot
 of = snapshot.TrajectorySnapshot.of
 def changing(trajectory, *rest):
     known = of(trajectory, *rest)

@@ -108,7 +108,7 @@ def waiting(frame):
 """
 
 PROGRESS = """
-from kinema import progress
+from kinema.base import progress
 
 class Heard:
     moved = False

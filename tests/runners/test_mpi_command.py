@@ -36,7 +36,7 @@ def _values(path: Path) -> list[str]:
     return [line for line in path.read_text().splitlines() if not line.startswith("#")]
 
 
-@pytest.mark.parametrize("n_ranks", [2, 5])
+@pytest.mark.parametrize("n_ranks", [2, 5] if LONG else [3])
 def test_the_command_prints_and_writes_once(mpi: Any, n_ranks: int, folder: Path) -> None:
     words = ["-m", "kinema", "rmsd", "-f", "a.dcd"]
     code, out, err = mpi.ended(mpi.started(n_ranks, [*words, "-o", "ranks.csv", "--schedule", "static"], folder))
@@ -65,7 +65,7 @@ def test_the_command_prints_and_writes_once(mpi: Any, n_ranks: int, folder: Path
     ],
 )
 def test_bad_input_is_told_once_with_exit_code_2(mpi: Any, words: list[str], said: str, folder: Path) -> None:
-    code, out, err = mpi.ended(mpi.started(3, ["-m", "kinema", *words], folder))
+    code, out, err = mpi.ended(mpi.started(2, ["-m", "kinema", *words], folder))
     assert (code, out) == (2, "")
     assert err.count("kinema:") == 1
     assert said in err
@@ -84,26 +84,78 @@ COMMANDS = (
 )
 
 
-@pytest.mark.parametrize(("n_ranks", "commands"), [(2, COMMANDS), (5, COMMANDS if LONG else COMMANDS[6:7])])
-def test_every_command_runs_once(mpi: Any, n_ranks: int, commands: tuple[list[str], ...], folder: Path) -> None:
-    run = ["rmsd", "-f", "a.dcd", "--report", "run.json", "-q"]
-    assert mpi.ended(mpi.started(n_ranks, ["-m", "kinema", *run], folder)) == (0, "", "")
-    # Open MPI's mpiexec gives rank 0 a terminal
-    plain = {"COLUMNS": "80", "TERM": "dumb"}
-    for words in commands:
-        found = []
-        for place in ("alone", "ranks"):
-            (folder / place).mkdir(exist_ok=True)
-            line = [word.replace("PLACE", place) for word in words]
-            if place == "alone":
-                done = call_kinema(*line, cwd=folder, environment=mpi.environment(**plain))
-                ended = (done.returncode, done.stdout, done.stderr)
-            else:
-                ended = mpi.ended(mpi.started(n_ranks, ["-m", "kinema", *line], folder, **plain))
-            found.append((ended[0], *(text.replace(f"{place}/", "") for text in ended[1:])))
-        assert found[0] == found[1], words
-    for path in (folder / "alone").rglob("*.dcd"):
+# Open MPI's mpiexec gives rank 0 a terminal
+PLAIN = {"COLUMNS": "80", "TERM": "dumb"}
+
+# each command writes into files of its own, on all ranks
+CALLED = """
+from kinema.cli import main
+for number, words in enumerate(WORDS):
+    kept = os.dup(1), os.dup(2)
+    for descriptor in (1, 2):
+        file = os.open(f"said-{number}-{rank}-{descriptor}", os.O_CREAT | os.O_WRONLY)
+        os.dup2(file, descriptor)
+        os.close(file)
+    try:
+        main(words)
+        code = "came back"
+    except SystemExit as end:
+        code = end.code
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        for descriptor, before in enumerate(kept, 1):
+            os.dup2(before, descriptor)
+            os.close(before)
+    assert not code, (words, code)
+    MPI.COMM_WORLD.Barrier()
+"""
+
+
+@pytest.fixture
+def with_a_run(folder: Path) -> Path:
+    """The folder with the record of a run."""
+    assert call_kinema("rmsd", "-f", "a.dcd", "--report", "run.json", "-q", cwd=folder).returncode == 0
+    (folder / "alone").mkdir()
+    (folder / "ranks").mkdir()
+    return folder
+
+
+def _alone(mpi: Any, folder: Path, words: list[str]) -> tuple[str, str]:
+    """Stdout and stderr of a command in this process."""
+    line = [word.replace("PLACE", "alone") for word in words]
+    done = call_kinema(*line, cwd=folder, environment=mpi.environment(**PLAIN))
+    assert done.returncode == 0, done.stderr
+    return done.stdout.replace("alone/", ""), done.stderr.replace("alone/", "")
+
+
+def _compare_files(folder: Path, n_files: int) -> None:
+    made = list((folder / "alone").rglob("*.dcd"))
+    assert len(made) == n_files
+    for path in made:
         assert path.read_bytes() == (folder / "ranks" / path.relative_to(folder / "alone")).read_bytes()
+
+
+@pytest.mark.parametrize("n_ranks", [2, 5] if LONG else [2])
+def test_every_command_runs_once(mpi: Any, n_ranks: int, with_a_run: Path) -> None:
+    folder = with_a_run
+    lines = [[word.replace("PLACE", "ranks") for word in words] for words in COMMANDS]
+    # ranks that stay do not have the variables of their launcher, by which a command finds out that it runs on ranks
+    mpi.script(n_ranks, f"WORDS = {lines!r}\n{CALLED}", folder, **PLAIN)
+    for number, words in enumerate(COMMANDS):
+        for descriptor, expected in enumerate(_alone(mpi, folder, words), 1):
+            said = [(folder / f"said-{number}-{rank}-{descriptor}").read_text() for rank in range(n_ranks)]
+            assert [text.replace("ranks/", "") for text in said] == [expected] + [""] * (n_ranks - 1), words
+    _compare_files(folder, 3)
+
+
+def test_a_command_that_mpiexec_starts_runs_once(mpi: Any, with_a_run: Path) -> None:
+    folder = with_a_run
+    for words in (COMMANDS[0], COMMANDS[6]):
+        line = [word.replace("PLACE", "ranks") for word in words]
+        code, out, err = mpi.ended(mpi.started(3, ["-m", "kinema", *line], folder, **PLAIN))
+        assert (code, out.replace("ranks/", ""), err) == (0, *_alone(mpi, folder, words)), words
+    _compare_files(folder, 2)
 
 
 def test_programs_that_rank_0_starts_are_no_ranks(mpi: Any, folder: Path) -> None:

@@ -169,7 +169,7 @@ def test_large_files_are_searched_by_all_ranks_by_default(mpi: Any, tmp_path: Pa
 # -- failure ---------------------------------------------------------------------------------------------------------
 
 FAILING = """
-from kinema import snapshot
+from kinema.model import snapshot
 mpi = kn.runners.MPI(results="all")
 for names in (("none.dcd",), ("md.dcd", "none.psf"), ("md.dcd", None, "wrong")):
     try:

@@ -23,8 +23,10 @@ WHOLE = 1.5152
 PROGRAM = """
 from MDAnalysisTests import datafiles
 
-def values(runner):
-    traj = kn.open("adk.xtc", topology=datafiles.TPR)
+def opened():
+    return kn.open("adk.xtc", topology=datafiles.TPR)
+
+def values(runner, traj):
     whole = traj.with_transform(kn.transforms.whole())
     whole_rmsd = kn.analysis.RMSD(whole, "protein and name CA", reference=datafiles.GRO)
     alone_rmsd = kn.analysis.RMSD(whole, "protein and name CA", reference="protein.gro")
@@ -71,7 +73,7 @@ EXPECTED = f"{WHOLE} {WHOLE} 1.0000 [0, 1] frame 3, TRR frame 5"
 
 
 def test_on_two_ranks(folder: Path, mpi: Any) -> None:
-    program = PROGRAM + "\nwith kn.runners.MPI() as mpi:\n    if mpi.is_root:\n        say(values(mpi))\n"
+    program = PROGRAM + "\nwith kn.runners.MPI() as mpi:\n    if mpi.is_root:\n        say(values(mpi, opened()))\n"
     assert mpi.compute(2, program, folder).splitlines()[-1] == EXPECTED
 
 
@@ -79,10 +81,12 @@ def test_on_dask_and_processes(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.chdir(folder)
     names: dict[str, Any] = {"kn": kn}
     exec(PROGRAM, names)
+    # its topology takes seconds to read
+    traj = names["opened"]()
     for name in ("threads", "processes", "dask"):
         runner = choose_runner(name)
         with runner.session():
-            assert names["values"](runner) == EXPECTED
+            assert names["values"](runner, traj) == EXPECTED
 
 
 CONVERSIONS = """

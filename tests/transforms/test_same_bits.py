@@ -120,11 +120,13 @@ def names_on(workers: int) -> list[str]:
     return [name for name, number in each(ALL_NAMES, WORKERS) if number == workers]
 
 
-def digests(folder: Path, out: Path, runner: Runner, workers: int, wanted: int | None) -> dict[str, Any]:
-    """What stacks give on a runner, by their names, and a file that is converted."""
+def digests(
+    folder: Path, out: Path, runner: Runner, workers: int, wanted: int | None, share: int | None = None
+) -> dict[str, Any]:
+    """What stacks give on a runner, by their names, and a file that is converted; `share`: if not that of `workers`."""
     options = {"runner": runner, "workers": wanted}
     found: dict[str, Any] = {}
-    for name in names_on(workers):
+    for name in names_on(share or workers):
         made = kn.run(analyses(folder, name, **options), **options)
         assert [len(one.workers) for one in made[0].timings.passes] == [workers], name
         found[name] = [digest(one) for one in made]
@@ -201,6 +203,8 @@ def test_on_dask(folder: Path, tmp_path: Path, expected: dict[str, Any]) -> None
             assert digests(folder, tmp_path, runner, workers, workers) == expected_on(workers, expected)
 
 
+# ranks, and whose share they compute; five stay for other tests
+RANKS_AND_SHARES = ((1, 1), (2, 2), (3, 3), (5, 7))
 RANKS = """
 sys.path.insert(0, ROOT)
 import json
@@ -210,18 +214,18 @@ from kinema.runners.registry import choose_runner
 from tests.transforms.test_same_bits import digests
 with collected():
     size, runner = MPI.COMM_WORLD.Get_size(), choose_runner("mpi", results="all")
-    found = MPI.COMM_WORLD.gather(digests(Path(FOLDER), Path("."), runner, size, None))
+    found = MPI.COMM_WORLD.gather(digests(Path(FOLDER), Path("."), runner, size, None, SHARE))
 if rank == 0:
     say(json.dumps(found))
 """
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize("workers", WORKERS)
-def test_on_ranks(mpi: Any, folder: Path, tmp_path: Path, expected: dict[str, Any], workers: int) -> None:
+@pytest.mark.parametrize(("n_ranks", "share"), RANKS_AND_SHARES)
+def test_on_ranks(mpi: Any, folder: Path, tmp_path: Path, expected: dict[str, Any], n_ranks: int, share: int) -> None:
     root = Path(__file__).parent.parent.parent
-    out = mpi.compute(workers, f"ROOT, FOLDER = {str(root)!r}, {str(folder)!r}\n{RANKS}", tmp_path)
-    assert json.loads(out) == [expected_on(workers, expected)] * workers
+    out = mpi.compute(n_ranks, f"ROOT, FOLDER, SHARE = {str(root)!r}, {str(folder)!r}, {share}\n{RANKS}", tmp_path)
+    assert json.loads(out) == [expected_on(share, expected)] * n_ranks
 
 
 @pytest.mark.parametrize("name", ALL_NAMES)

@@ -27,7 +27,7 @@ __all__ = ["Outcome", "called", "preload", "traced"]
 # calls that change files: by these strace finds the moment of a fault
 CHANGING = "write,pwrite64,writev,pwritev,fsync,fdatasync,ftruncate,rename,renameat,renameat2,link,linkat"
 
-_ROOMS = ("analysis", "cli", "execution", "formats", "selection", "stored", "writing.conversion")
+_FOLDERS = ("analysis", "cli", "execution", "files", "formats", "model", "storage")
 
 
 @dataclass(frozen=True)
@@ -60,9 +60,9 @@ def preload() -> None:
 
     with suppress(ImportError):
         import MDAnalysis  # noqa: F401
-    for room in _ROOMS:
-        package = importlib.import_module(f"kinema.{room}")
-        for module in pkgutil.walk_packages(package.__path__, f"kinema.{room}."):
+    for folder in _FOLDERS:
+        package = importlib.import_module(f"kinema.{folder}")
+        for module in pkgutil.walk_packages(package.__path__, f"kinema.{folder}."):
             # those for packages that are not installed
             with suppress(Error):
                 importlib.import_module(module.name)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kinema.cache.counts import CacheCounts
-    from kinema.cache.foreign import open, open_hdf5
+    from kinema.cache.file_objects import open, open_hdf5
     from kinema.cache.node_cache import NodeCache
     from kinema.cache.nodes import SharedBlocks
     from kinema.cache.peers import NodeServer
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # by the module that has them
 _NAMES = {
     "kinema.cache.counts": ("CacheCounts",),
-    "kinema.cache.foreign": ("open", "open_hdf5"),
+    "kinema.cache.file_objects": ("open", "open_hdf5"),
     "kinema.cache.node_cache": ("NodeCache",),
     "kinema.cache.nodes": ("SharedBlocks",),
     "kinema.cache.peers": ("NodeServer",),

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RanksWriter", "Target", "Writer", "not_finite_note"]
 
-# The class for comm=, a string: it is loaded when it is asked for, as it needs mpi4py and lies above this room.
+# The class for comm=, a string: it is loaded when it is asked for, as it needs mpi4py and lies above this folder.
 _OVER_RANKS = ("kinema.parallel.writer", "ParallelWriter")
 # those of this process, for its forks
 _WRITERS: WeakSet[Writer] = WeakSet()

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from kinema.base.errors import CorruptFileError
 from kinema.base.input_files import open_regular
-from kinema.cache.foreign import open as open_cached
+from kinema.cache.file_objects import open as open_cached
 from kinema.cache.node_cache import NodeCache
 from kinema.ml.stored_samples import Deflated, SampleFile
 

@@ -19,13 +19,15 @@ from numpy.typing import NDArray
 from kinema.base.errors import ArgumentError, CancelledError
 from kinema.runners.mpi.communicator import RemoteError, broadcast_bytes
 
-__all__ = ["Agreement", "WriterTimings", "wait_for"]
+__all__ = ["AWAKE_BRIEFLY", "Agreement", "WriterTimings", "wait_for"]
 
 T = TypeVar("T")
 
 # seconds of tests that only give way to other processes, before sleeping begins: large messages move in small pieces,
 # one or a few with each test
 _AWAKE = 0.02
+# the same for a few numbers, which arrive whole: a rank that is late works, on this core if there is no other
+AWAKE_BRIEFLY = 0.0002
 # tests between sleeps
 _TESTS = 64
 # seconds of a sleep; more would delay the many small calls of a frame
@@ -82,7 +84,7 @@ class Agreement:
         """The rows (n,) of all ranks, (ranks, n)."""
         rows = np.empty((self.size, len(row)), np.int64)
         with self.timings.of("communicate"):
-            wait_for(self.comm.Iallgather(np.ascontiguousarray(row), rows))
+            wait_for(self.comm.Iallgather(np.ascontiguousarray(row), rows), AWAKE_BRIEFLY)
         return rows
 
     def announced(self, row: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -91,7 +93,7 @@ class Agreement:
         with self.timings.of("communicate"):
             request = self.comm.Iallgather(row, rows)
             try:
-                wait_for(request, meanwhile=self._hear_left)
+                wait_for(request, AWAKE_BRIEFLY, self._hear_left)
             except BaseException:
                 _ABANDONED.append((request, (row, rows)))
                 raise

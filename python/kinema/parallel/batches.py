@@ -9,7 +9,7 @@ from mpi4py import MPI
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.parallel.agreement import wait_for
+from kinema.parallel.agreement import AWAKE_BRIEFLY, wait_for
 from kinema.parallel.node_memory import NodeMemory
 
 if TYPE_CHECKING:
@@ -20,10 +20,6 @@ __all__ = ["VECTORS", "VECTOR_BYTES", "AtomBatch", "LocalBatch", "MessageBatch",
 Ids = NDArray[np.uint32]
 VECTORS, VECTOR_BYTES = 3, 24
 """Of an atom in shared memory: three vectors of float64."""
-
-
-# seconds for which a rank stays awake for the others of its node: threads that write have its core then
-_AWAKE = 0.0002
 
 
 class AtomBatch:
@@ -119,7 +115,8 @@ class SharedBatch(AtomBatch):
                 for number, values in enumerate(given, first):
                     _core.place_atoms(values, rows, places, self._array(owner, number, values, n_atoms))
         with self.timings.of("communicate"):
-            wait_for(self.agreement.comm.Ibarrier(), _AWAKE)
+            # threads that write have the core of a rank that sleeps
+            wait_for(self.agreement.comm.Ibarrier(), AWAKE_BRIEFLY)
         own = np.flatnonzero(self.route.owners.ranks == self.agreement.rank)
         found = []
         for number, (values, target) in enumerate(zip(given, out, strict=True), first):

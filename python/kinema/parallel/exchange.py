@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.base.errors import ArgumentError
-from kinema.parallel.agreement import Agreement, wait_for
+from kinema.parallel.agreement import AWAKE_BRIEFLY, Agreement, wait_for
 from kinema.parallel.batches import (
     VECTOR_BYTES,
     VECTORS,
@@ -136,7 +136,7 @@ class Exchange:
         elif agreement.size > 1:
             n_received = np.empty_like(n_sent)
             with timings.of("communicate"):
-                wait_for(agreement.comm.Ialltoall(n_sent, n_received))
+                wait_for(agreement.comm.Ialltoall(n_sent, n_received), AWAKE_BRIEFLY)
                 taken = self._numbers("numbers taken", int(n_received.sum()))
                 n_from = n_received.sum(axis=1)
                 wait_for(all_to_all(agreement.comm, sent.ids, n_sent.sum(axis=1), taken, n_from, MPI.UINT32_T))

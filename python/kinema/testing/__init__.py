@@ -1,27 +1,34 @@
 """Conformance suites for formats, kernels and runners, to be subclassed in tests, and synthetic trajectories.
 
-It needs pytest and hypothesis, which Kinema itself does not; nothing else in the package imports it.
+It needs pytest and hypothesis, which Kinema itself does not; nothing else in the package imports it. Public names are
+imported when they are first used: child processes of tests need few of them.
 """
 
-from kinema.testing.dlpoly_files import history_bytes, unformatted_bytes, write_history
-from kinema.testing.formats import FormatTests, Golden
-from kinema.testing.keepers import KeeperTests, rewrite_middle
-from kinema.testing.kernels import KernelTests
-from kinema.testing.recording import RecordedTrajectory, open_recorded
-from kinema.testing.runners import RunnerTests
-from kinema.testing.strategies import atom_choices, atom_tables, frame_choices, trajectories
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+# here at once: the module of that name would hide the function
 from kinema.testing.synthetic import Synthetic, random_cells, random_walk, synthetic
-from kinema.testing.writer_tests.suite import WriterTests
-from kinema.testing.writers import (
-    dcd_bytes,
-    write_dcd,
-    write_dl_poly_netcdf,
-    write_h5md,
-    write_netcdf,
-    write_trr,
-    write_xtc,
-)
-from kinema.testing.written import GivenFrames, lost_aspects, read_frames
+
+if TYPE_CHECKING:
+    from kinema.testing.dlpoly_files import history_bytes, unformatted_bytes, write_history
+    from kinema.testing.formats import FormatTests, Golden
+    from kinema.testing.keepers import KeeperTests, rewrite_middle
+    from kinema.testing.kernels import KernelTests
+    from kinema.testing.recording import RecordedTrajectory, open_recorded
+    from kinema.testing.runners import RunnerTests
+    from kinema.testing.strategies import atom_choices, atom_tables, frame_choices, trajectories
+    from kinema.testing.writer_tests.suite import WriterTests
+    from kinema.testing.writers import (
+        dcd_bytes,
+        write_dcd,
+        write_dl_poly_netcdf,
+        write_h5md,
+        write_netcdf,
+        write_trr,
+        write_xtc,
+    )
+    from kinema.testing.written import GivenFrames, lost_aspects, read_frames
 
 __all__ = [
     "FormatTests",
@@ -55,3 +62,35 @@ __all__ = [
     "write_trr",
     "write_xtc",
 ]
+
+_NAMES = {
+    "kinema.testing.dlpoly_files": ("history_bytes", "unformatted_bytes", "write_history"),
+    "kinema.testing.formats": ("FormatTests", "Golden"),
+    "kinema.testing.keepers": ("KeeperTests", "rewrite_middle"),
+    "kinema.testing.kernels": ("KernelTests",),
+    "kinema.testing.recording": ("RecordedTrajectory", "open_recorded"),
+    "kinema.testing.runners": ("RunnerTests",),
+    "kinema.testing.strategies": ("atom_choices", "atom_tables", "frame_choices", "trajectories"),
+    "kinema.testing.writer_tests.suite": ("WriterTests",),
+    "kinema.testing.writers": (
+        "dcd_bytes",
+        "write_dcd",
+        "write_dl_poly_netcdf",
+        "write_h5md",
+        "write_netcdf",
+        "write_trr",
+        "write_xtc",
+    ),
+    "kinema.testing.written": ("GivenFrames", "lost_aspects", "read_frames"),
+}
+_MODULE_OF = {name: module for module, names in _NAMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULE_OF:
+        return getattr(import_module(_MODULE_OF[name]), name)
+    raise AttributeError(f"module 'kinema.testing' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -56,7 +56,8 @@ def _touched(path: Path, other: Path, longer: Path) -> None:
 #: changes of a file (a file of the same shape with other values, and a longer one, are given), and what errors say
 CHANGES: dict[str, tuple[Callable[[Path, Path, Path], None], str]] = {
     "overwritten": (_overwritten, "in place|shorter|longer"),
-    "middle": (_middle, "in place, time of change"),
+    # a thread that reads ahead may look before the time of modification has been set back
+    "middle": (_middle, "in place, time of (change|modification)"),
     "replaced": (_replaced, "another file has its name"),
     "cut": (_cut, "it is shorter"),
     "longer": (_longer, "it is longer"),

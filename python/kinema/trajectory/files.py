@@ -60,7 +60,7 @@ class OpenedFiles:
         self._topology = topology
         self._view = view
         self._topology_fits = False
-        #: what `selection.broken` found, by transforms and selection; shared by all views of the same files
+        #: what `broken_molecules.py` found, by transforms and selection; shared by all views of the same files
         self.broken_molecules: dict[Any, Any] = {}
         #: for each transform the same for a reference of other atoms, None for what names atoms by number
         self.for_other_atoms: tuple[Transform | None, ...] = (None,) * len(core.transforms)

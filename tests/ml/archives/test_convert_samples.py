@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 import kinema as kn
 import kinema.ml
-from kinema import errors
+from kinema.base import errors
 from kinema.ml import SampleDataset, convert, plan_conversion
 from kinema.ml.archives import passes
 from kinema.ml.archives.checksums import combined

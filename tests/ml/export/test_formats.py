@@ -16,7 +16,7 @@ from MDAnalysisTests import datafiles
 
 import kinema as kn
 import kinema.ml
-from kinema import errors
+from kinema.base import errors
 from kinema.base.notes import collected
 from kinema.ml import FrameDataset, SampleDataset
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import kinema.ml
-from kinema import errors
+from kinema.base import errors
 from kinema.base.notes import collected
 from kinema.testing.programs.children import start_child
 

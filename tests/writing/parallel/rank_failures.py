@@ -8,8 +8,10 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import h5py
 import numpy as np
@@ -21,6 +23,7 @@ import kinema as kn
 from kinema.formats.strategies import strategies_of
 from kinema.parallel import agreement
 from kinema.parallel import writer as parallel_writer
+from kinema.parallel.placers import FilePlacer
 
 PARALLEL_HDF5 = h5py.get_config().mpi
 
@@ -216,6 +219,19 @@ def leave(mine: NDArray[np.int64], last: int) -> None:
         assert with_error is not None and "of the simulation" in str(with_error)
 
 
+@contextmanager
+def slow_writes() -> Iterator[None]:
+    """Each write into a file takes 20 ms longer."""
+    write_at = FilePlacer.write_at
+
+    def written(placer: FilePlacer, offset: int, data: Any) -> None:
+        time.sleep(0.02)
+        write_at(placer, offset, data)
+
+    with mock.patch.object(FilePlacer, "write_at", written):
+        yield
+
+
 def disk_full() -> None:
     """The disk of one rank alone is full: the same error on all, naming the rank; what was flushed stays."""
     import resource
@@ -244,8 +260,10 @@ def disk_full() -> None:
             if last == RANK:
                 resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
             try:
-                for frame in range(6, 60):
-                    out.write(values_of(frame)[mine], ids=mine, **stamps(0))  # type: ignore[call-arg]
+                # the other rank still writes when this one has failed
+                with slow_writes() if RANK != last and buffered else nullcontext():
+                    for frame in range(6, 60):
+                        out.write(values_of(frame)[mine], ids=mine, **stamps(0))  # type: ignore[call-arg]
             except kn.Error as error:
                 with_error = error
             finally:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
-import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,10 +12,12 @@ from typing import Any
 
 import h5py
 import numpy as np
+import psutil
 import pytest
 
 import kinema as kn
 from kinema.testing.amounts import LONG
+from kinema.testing.programs.children import all_ended
 
 PROGRAM = Path(__file__).with_name("h5md_ranks.py")
 
@@ -100,8 +102,13 @@ def killed(mpi: Any, folder: Path, words: list[str], wait: float) -> int:
         assert line.strip().isdigit(), line
         time.sleep(wait)
     finally:
-        os.killpg(process.pid, signal.SIGKILL)
+        # ranks are in process groups of their own, and would write on until they miss mpiexec
+        ranks = psutil.Process(process.pid).children(recursive=True)
+        for one in (process, *ranks):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                one.kill()
         out, err = process.communicate(timeout=60)
+    assert all_ended(ranks)
     said = [int(word) for word in (line + out).split("\n")[:-1] if word.isdigit()]
     assert said, err
     return max(said)

@@ -17,7 +17,7 @@ __all__ = ["can_be_kept", "pack_description", "unpack_description"]
 _FIELDS = ("positions", "velocities", "forces", "cell")
 # of the arrays of a data set
 _TYPES = {"addresses": "<u8", "sizes": "<u8", "masks": "<u4"}
-# rows that a data set may claim besides those that its bytes stand for, as `formats.hdf5.file.check_claim` has them
+# rows that a data set may claim besides those that its bytes stand for, as `storage.hdf5.file.check_claim` has them
 _FREE_ROWS, _ROWS_A_BYTE = 1 << 24, 64
 
 

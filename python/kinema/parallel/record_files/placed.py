@@ -398,6 +398,9 @@ class PlacedFile(RecordsFile):
         state = np.array([error is not None, self._behind.n_done], np.int64)
         rows = self.agreement.gathered(state)
         if rows[:, 0].any():
+            # a thread that still writes would do so after the cut
+            self._behind.close()
+            self.agreement.gathered(state)
             self.break_off()
             self.agreement.fail(int(np.argmax(rows[:, 0])), error)
         done = int(rows[:, 1].min()) - self._n_done
