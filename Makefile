@@ -137,6 +137,8 @@ lint: $(VENV)/.stamp-packages ## formatting, clippy, ruff, mypy, layers, circles
 	$(BIN)/ruff check $(PYTHON_FOLDERS)
 	$(BIN)/ruff format --check $(PYTHON_FOLDERS)
 	$(TIMED) mypy $(BIN)/mypy
+	$(BIN)/mypy tests/formats/typed_calls.py
+	$(BIN)/python tools/write_options.py --check
 	$(BIN)/python tools/check_layers.py
 	$(BIN)/lint-imports --no-logo --no-cache
 	$(BIN)/python tools/check_package.py

@@ -34,6 +34,11 @@ def test_analyses_page_is_current() -> None:
     assert current == analyses_page(), "run: python tools/write_analyses_page.py"
 
 
+def test_options_as_keywords_are_current() -> None:
+    tool = runpy.run_path(str(ROOT / "tools/write_options.py"))
+    assert tool["written"]() == tool["WRITTEN"].read_text(encoding="utf-8"), "run: python tools/write_options.py"
+
+
 def test_quotes_of_files_are_current() -> None:
     texts = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "docs").rglob("*.md")}
     tool = runpy.run_path(str(ROOT / "tools/write_quotes.py"))

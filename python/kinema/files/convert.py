@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,16 +26,25 @@ from kinema.files.conversion.append import append_frames, check_append
 from kinema.files.conversion.blocks import write_blocks
 from kinema.files.conversion.compare import Verification, check_verification
 from kinema.files.conversion.frame_by_frame import atoms_as_text, write_text
-from kinema.files.conversion.outputs import WrittenFile, in_blocks, numbered, own_options, target_format
+from kinema.files.conversion.outputs import (
+    ConvertingOptions,
+    WrittenFile,
+    in_blocks,
+    numbered,
+    own_options,
+    target_format,
+)
 from kinema.files.conversion.records import write_records
 from kinema.files.conversion.resumable import is_published
 from kinema.files.conversion.source_frames import SourceFrames, chosen_frames, rotated
 from kinema.files.conversion.structure import check_structure, write_structure
 from kinema.files.conversion.whole_file import is_whole_file, write_repacked
 from kinema.formats.all_formats import format_named
-from kinema.formats.all_writers import check_options
+from kinema.formats.all_writers import all_options, check_options, is_option
+from kinema.formats.declared import chosen, documented, names_of, unknown_option
 from kinema.formats.external.writer import AtomsAsText
 from kinema.formats.h5md.write.options import whole_number
+from kinema.formats.options import CONVERT_TABLE
 from kinema.model.frame import VECTOR_FIELDS
 from kinema.model.selection.atoms import AtomChoice
 from kinema.model.selection.frames import FrameChoice
@@ -47,6 +56,11 @@ from kinema.storage.output_file import OutputFile
 from kinema.storage.provenance import Input, Provenance
 from kinema.trajectory import Trajectory, opening
 from kinema.trajectory.transform import transforms_in_words
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from kinema.formats.options import ConvertOptions
 
 __all__ = ["Converted", "check_output", "convert"]
 
@@ -121,6 +135,7 @@ class Converted:
         )
 
 
+@documented(CONVERT_TABLE)
 @returns_notes
 def convert(
     source: Trajectory | str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Any,
@@ -131,28 +146,14 @@ def convert(
     stop: int | None = None,
     step: int | None = None,
     frames: FrameChoice = None,
-    dump: float | None = None,
     select: AtomChoice = None,
-    index_file: str | os.PathLike[str] | None = None,
-    group: str | None = None,
     fields: str | Sequence[str] | None = None,
     format: str | None = None,
-    split: int | None = None,
-    topology_out: str | os.PathLike[str] | None = None,
     runner: str | Runner | None = None,
     workers: int | None = None,
-    strategy: str = "auto",
-    hints: Mapping[str, Any] | None = None,
-    memory: int | str | None = None,
     overwrite: bool = False,
-    append: bool = False,
-    verify: Verification = True,
-    rotate_cell: bool = False,
-    checkpoint: CheckpointChoice = None,
-    checkpoint_interval: float | None = None,
-    skip_damaged: bool = False,
     progress: ProgressChoice = False,
-    **options: Any,
+    **options: Unpack[ConvertOptions],
 ) -> Converted:
     """Writes frames of a trajectory, of whatever format, as one file or several.
 
@@ -173,71 +174,28 @@ def convert(
         For selection strings, and what an H5MD file says of its atoms; not with a Trajectory, which has its own.
     start, stop, step, frames : as `Trajectory.choose`
         In the order of `frames`; all by default.
-    dump : float, optional
-        Only the frame nearest to this time, ps, as `gmx trjconv -dump`; the first of two that are as near.
-    select, index_file, group : as `Trajectory.select`
+    select : as `Trajectory.select`
         In the order asked for; all by default.
     fields : str or list of str, optional
         "positions", "velocities", "forces"; by default what files of the format usually hold, if the source has it. All
         frames must have them.
     format : str, optional
         "DCD", ...; by default by the suffix of `out`.
-    split : int, optional
-        Files of so many frames each, the last of fewer: out0.xtc, out1.xtc, ... for "out.xtc". Each appears when it is
-        whole.
-    topology_out : path, optional
-        A PDB or GRO file of the atoms that are written, in their order, with the positions and cell of the first frame
-        that is written. Needs a topology, and appears after the trajectory.
     runner : str or Runner, optional
         Who encodes and writes: "threads" (default), "serial", "processes", "dask", "mpi", or a Runner. Workers must see
         the inputs, and the folder of the output, under the same paths.
     workers : int, optional
         As many as there are by default.
-    strategy : str
-        How workers write one file: "auto" is "direct" where the format has it, each writes what it has encoded; with
-        "serial" all bytes come to one process; "mpiio" and "mpiio-collective" go through MPI-IO. See
-        docs/parallel-writing.md.
-    hints : mapping, optional
-        With ROMIO's names: cb_buffer_size, bytes that a worker encodes and writes at a time; others are for MPI-IO.
-    memory : int or str, optional
-        Limit of working memory, "256 MiB".
     overwrite : bool
         Replace files that are there.
-    append : bool
-        Add the frames to `out` if it is there, as `kinema.Writer` does with mode="a". They are not read back.
-    verify : bool or "all"
-        Read some frames back, or all, and compare them with the source, before a file gets its name.
-    rotate_cell : bool
-        Rotate each frame whose cell lengths and angles do not hold as it lies, with positions, velocities and forces:
-        `kinema.transforms.rotate_cell`, after all other transforms; noted.
-    checkpoint : path or Checkpoint, optional
-        A file that says how far the work is: after any end the same call goes on behind the frames that are written,
-        and makes the same bytes (of H5MD: the same values). It is removed when the output is whole. For one file of any
-        format but PDB and GRO; not where an H5MD file is repacked.
-    checkpoint_interval : float, optional
-        Seconds between two saves; 30 by default.
-    skip_damaged : bool
-        Leave out frames that cannot be decoded, with a note that names them; without it they are an error. All are
-        decoded once more to find them, unless that was done before.
     progress : bool, None or function
     **options
-        Arguments of `kinema.open`: `units`, `dt`, `t0`, `overlap`, `particles`, ...; and those of the format:
-
-        PDB, GRO (through MDAnalysis, not read back): none.
-
-        HISTORY, CONFIG: `title`, the first line; by default that of a source of the same format.
-
-        TRR: `dtype`, "float32" by default, or "float64". Records of TRR sources are copied with the precision that they
-        have.
-
-        XTC: `precision`, numbers to a nm; by default that of an XTC source, which nothing rounds then, or 1000.
-
-        NetCDF: `netcdf4`, to write NetCDF-4, and then `convention`, `layout`, `compression`, `level`, `dtype`, ... as
-        of `kinema.Writer`.
-
-        H5MD: those of `kinema.Writer`: `layout`, `compression`, `level`, `max_error`, `unit`, `length_unit`, `dtype`,
-        ...; `length_unit`, `time_unit` and `dtype` are by default those of the source. All of an H5MD file as H5MD is
-        repacked (`kinema.repack`), with a note.
+        Those listed below, arguments of `kinema.open` (`units`, `dt`, `t0`, `overlap`, `particles`, ...), and those
+        that the format declares, as of `kinema.Writer`. By default HISTORY and CONFIG have the first line of a source
+        of the same format, XTC the `precision` of an XTC source, which nothing rounds then, H5MD `length_unit`,
+        `time_unit` and `dtype` of the source; records of TRR sources are copied with the precision that they have. PDB
+        and GRO are written through MDAnalysis, and not read back. All of an H5MD file as H5MD is repacked
+        (`kinema.repack`), with a note.
 
     Raises
     ------
@@ -249,17 +207,19 @@ def convert(
     MemoryLimitError, OutOfRangeError, CorruptFileError, FileIOError, ...
         Of reading and writing. The file that `out` was stays, and no other is left but what a checkpoint names.
     """
-    on = CallWorkers(choose_runner(runner), workers, strategy, hints)
+    own = ConvertingOptions(**chosen(ConvertingOptions, options))
+    on = CallWorkers(choose_runner(runner), workers, own.strategy, own.hints)
+    split, topology_out, index_file = own.split, own.topology_out, own.index_file
 
     def whole_call() -> Converted:
-        name, how = os.fspath(out), check_verification(verify)
+        name, how = os.fspath(out), check_verification(own.verify)
         target = target_format(out, format)
         opened, made = _sorted(options, target, name)
-        saved = Checkpoint.of(checkpoint, checkpoint_interval)
-        appends = append and os.path.exists(name)
-        if append:
+        saved = Checkpoint.of(own.checkpoint, own.checkpoint_interval)
+        appends = own.append and os.path.exists(name)
+        if own.append:
             others = {"split": split, "overwrite": overwrite, "checkpoint": saved, "topology_out": topology_out}
-            check_append(target, on, strategy, how, others)
+            check_append(target, on, own.strategy, how, others)
         check_output(out, format, overwrite=overwrite or appends or split is not None, checkpoint=saved)
         on.chosen(format_named(target).written_kind({}, by_library=in_blocks(name, target, made)))
         on.check()
@@ -269,18 +229,20 @@ def convert(
             raise ArgumentError(f"checkpoint= is for one file that is no text, found {what}; leave it out")
         if saved is not None and not format_named(target).chunked and in_blocks(name, target, made):
             raise ArgumentError(f"checkpoint= is not for {target} files in HDF5; leave it out")
-        limit = 0 if memory is None else parse_memory(memory)
+        limit = 0 if own.memory is None else parse_memory(own.memory)
         trajectory = _opened(source, topology, opened)
-        if rotate_cell:
+        if own.rotate_cell:
             trajectory = rotated(trajectory, name)
-        trajectory.scan(workers=on.threads, progress=progress, search=on.runner.find_frames, skip_damaged=skip_damaged)
-        chosen = chosen_frames(trajectory, start, stop, step, frames, dump)
-        if skip_damaged:
-            decoded = decode_frames(trajectory.core, chosen, workers=on.threads, memory=limit, progress=progress)
+        trajectory.scan(
+            workers=on.threads, progress=progress, search=on.runner.find_frames, skip_damaged=own.skip_damaged
+        )
+        wanted = chosen_frames(trajectory, start, stop, step, frames, own.dump)
+        if own.skip_damaged:
+            decoded = decode_frames(trajectory.core, wanted, workers=on.threads, memory=limit, progress=progress)
             emit(decoded.notes())
-            chosen = decoded.readable()
-        atoms = _atoms(trajectory, select, index_file, group)
-        whole = SourceFrames.of(trajectory, chosen, atoms, _fields(fields))
+            wanted = decoded.readable()
+        atoms = _atoms(trajectory, select, index_file, own.group)
+        whole = SourceFrames.of(trajectory, wanted, atoms, _fields(fields))
         parts = [whole] if length is None else [whole[at : at + length] for at in range(0, len(whole), length)]
         names = [name] if length is None else numbered(name, len(parts))
         inputs = [*trajectory.paths, trajectory.topology_name, index_file]
@@ -288,7 +250,7 @@ def convert(
         _check_names(names, topology_out, inputs, overwrite=replaces)
         shared = atoms_as_text(whole, name, target) if format_named(target).written_through_mdanalysis else None
         call = _Call(target, made, how, on, limit, saved, progress, shared, appends)
-        provenance = _provenance(trajectory, select, index_file, group, made)
+        provenance = _provenance(trajectory, select, index_file, own.group, made)
         with ExitStack() as stack:
             stack.enter_context(on.runner.session())
             if topology_out is not None:
@@ -363,16 +325,20 @@ class _Call:
 
 def _sorted(options: Mapping[str, Any], format: str, out: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Those of `kinema.open`, and those of the format; ArgumentError for any other, but where it is None."""
-    of_opening, taken = inspect.signature(opening.open).parameters, own_options(format)
+    of_opening, taken, own = opening.open_arguments(), own_options(format), names_of(ConvertingOptions)
     opened = {name: value for name, value in options.items() if name in of_opening}
-    made = {name: value for name, value in options.items() if name not in of_opening}
+    made = {name: value for name, value in options.items() if name not in (*of_opening, *own)}
     made = {name: value for name, value in made.items() if name in taken or value is not None}
     if made.get("unit") is not None and made.get("max_error") is None:
         raise ArgumentError("unit= is that of max_error; give both, or none")
     for name in made:
-        if name not in taken:
-            takes = ", ".join(f"{option}=" for option in taken) or "no options"
-            raise ArgumentError(f"{format} files do not have {name}=; convert to {format} takes {takes}")
+        if name in taken:
+            continue
+        if not is_option(name):
+            named = [one.name for one in inspect.signature(convert).parameters.values()]
+            raise unknown_option("convert", name, (*named, *own, *of_opening, *all_options()))
+        takes = ", ".join(f"{option}=" for option in taken) or "no options"
+        raise ArgumentError(f"{format} files do not have {name}=; convert to {format} takes {takes}")
     check_options(out, format, made)
     return opened, made
 

@@ -28,6 +28,7 @@ from kinema.files.repack import repack_with
 from kinema.formats import h5md
 from kinema.formats.all_formats import format_named
 from kinema.formats.external.frames import refuse_external
+from kinema.formats.h5md.description import H5mdReading
 from kinema.formats.h5md.file import opened
 from kinema.formats.splice import FrameRange, write_frames
 from kinema.runners import Runner, ThreadsRunner, choose_runner
@@ -70,7 +71,7 @@ class Joined:
         )
 
 
-@renamed(group="particles")
+@renamed(**H5mdReading.old_names)
 @returns_notes
 def join(
     parts: Sequence[str | os.PathLike[str]],

@@ -20,7 +20,7 @@ from kinema.base.choices import renamed
 from kinema.base.errors import Error
 from kinema.files.h5md.elements import Contents, TimedElement, contents_of, group_of
 from kinema.formats import h5md
-from kinema.formats.h5md.description import FieldDescription, H5mdDescription
+from kinema.formats.h5md.description import FieldDescription, H5mdDescription, H5mdReading
 from kinema.formats.h5md.file import check_hdf5, opened
 from kinema.formats.h5md.schema import METADATA, OBSERVABLES, PARTICLES
 from kinema.storage.hdf5.filters import filters_of
@@ -128,7 +128,7 @@ class FileLayout:
         return asdict(self)
 
 
-@renamed(group="particles")
+@renamed(**H5mdReading.old_names)
 def layout_of(
     path: str | os.PathLike[str],
     *,

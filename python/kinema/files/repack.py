@@ -21,6 +21,7 @@ from kinema.files.h5md.elements import Contents, ParticlesGroup, contents_of, gr
 from kinema.files.h5md.rewrite import Finish, counting, total_bytes, write
 from kinema.files.h5md.tasks import Changes, plan
 from kinema.formats import h5md
+from kinema.formats.h5md.description import H5mdReading
 from kinema.formats.h5md.file import H5mdFile, check_hdf5, opened
 from kinema.formats.h5md.schema import GROMACS_TOPOLOGY, MAX_ERROR, MAX_ERROR_UNIT, ROUNDING
 from kinema.formats.h5md.write.options import whole_number
@@ -77,7 +78,7 @@ class Repacked:
         return "\n".join(lines)
 
 
-@renamed(group="particles")
+@renamed(**H5mdReading.old_names)
 @returns_notes
 def repack(
     source: str | os.PathLike[str],

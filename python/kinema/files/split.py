@@ -26,6 +26,7 @@ from kinema.files.h5md.workers import copying
 from kinema.formats import h5md
 from kinema.formats.all_formats import format_named
 from kinema.formats.external.frames import refuse_external
+from kinema.formats.h5md.description import H5mdReading
 from kinema.formats.h5md.file import opened
 from kinema.formats.h5md.write.options import whole_number
 from kinema.formats.splice import FrameRange, write_frames
@@ -64,7 +65,7 @@ class Split:
         )
 
 
-@renamed(group="particles")
+@renamed(**H5mdReading.old_names)
 @returns_notes
 def split(
     source: str | os.PathLike[str],

@@ -8,13 +8,14 @@ from kinema.formats.netcdf.writer import NetcdfWriter
 from kinema.formats.netcdf4.writer import Netcdf4Writer
 from kinema.formats.record_writer import RecordWriter
 from kinema.formats.trr.writer import TrrWriter
-from kinema.formats.writer import (
+from kinema.formats.writer import RanksWriter, Writer
+from kinema.formats.writer_choice import (
     OPTIONS_OF_RANKS,
-    RanksWriter,
-    Writer,
+    all_options,
     check_options,
     format_of,
     format_of_file_name,
+    is_option,
     is_variant,
     options_of,
 )
@@ -36,9 +37,11 @@ __all__ = [
     "TrrWriter",
     "Writer",
     "XtcWriter",
+    "all_options",
     "check_options",
     "format_of",
     "format_of_file_name",
+    "is_option",
     "is_variant",
     "options_of",
 ]

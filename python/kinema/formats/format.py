@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
+from kinema.formats.declared import AxisReading, ReadingOptions, WritingOptions
 from kinema.model.frame import VECTOR_FIELDS
 
 if TYPE_CHECKING:
@@ -90,10 +91,16 @@ class Format:
     conventions: ClassVar[bool] = False
     """Whether a convention, which `convention=` names, says its units and names."""
 
-    reading_options: ClassVar[tuple[str, ...]] = ()
-    """Options of `kinema.open` that it has beyond those of all formats."""
+    reading: ClassVar[type[ReadingOptions]] = AxisReading
+    """The options of `kinema.open` that it declares."""
 
     # -- writing --------------------------------------------------------------------------------------------------
+
+    writing: ClassVar[type[WritingOptions] | None] = None
+    """The options of `kinema.Writer` that it declares; None for a format that is not written."""
+
+    writing_variants: ClassVar[Mapping[str, type[WritingOptions]]] = {}
+    """Those of its variants, by the option that chooses each."""
 
     strategies: ClassVar[Mapping[str, Strategies]] = {}
     """How many workers write one file, by what is written: the format's name, or a variant of it."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +17,10 @@ from kinema import _core
 from kinema.base.errors import ArgumentError, Error, UnsupportedFormatError, from_os
 from kinema.base.notes import collected
 from kinema.base.resources import worker_count
+from kinema.formats.declared import RecordWriting
 from kinema.formats.given_frames import FrameArrays, LastStamps
 from kinema.formats.h5md.write.options import whole_number
-from kinema.formats.writer import Writer
+from kinema.formats.writer import Target, Writer
 from kinema.model.frame import VECTOR_FIELDS, Part
 from kinema.storage.output_checks import check_target
 from kinema.storage.output_file import OutputFile, lock_alone, publish, write_index
@@ -37,54 +38,31 @@ class RecordWriter(Writer):
     time go on from the last one at the distance of the last two; a step begins at 0 and goes on by 1.
     """
 
+    takes = RecordWriting
     # whether each frame says which fields it has
     _fields_of_each = False
     # a file that is not under its name yet
     _output: OutputFile | None
 
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        n_atoms: int | None = None,
-        *,
-        format: str | None = None,
-        mode: Literal["w", "a"] = "w",
-        overwrite: bool = False,
-        keep_partial: bool = True,
-        workers: int | None = None,
-        resume_from: int | None = None,
-        fields: str | Sequence[str] | None = None,
-    ) -> None:
-        options = {"fields": vector_names(fields)}
-        self._open(path, n_atoms, format, mode, overwrite, keep_partial, workers, resume_from, **options)
+    def _start(self, target: Target, options: Any) -> None:
+        self._open(target, options.resume_from, fields=vector_names(options.fields))
 
-    def _open(
-        self,
-        path: str | os.PathLike[str],
-        n_atoms: int | None,
-        format: str | None,
-        mode: Literal["w", "a"],
-        overwrite: bool,
-        keep_partial: bool,
-        workers: int | None,
-        resume_from: int | None,
-        **options: Any,
-    ) -> None:
-        super().__init__(path, format=format, mode=mode, overwrite=overwrite, keep_partial=keep_partial)
-        self._overwrite = overwrite
+    def _open(self, target: Target, resume_from: int | None, **options: Any) -> None:
+        """Opens the file, with options of the core."""
+        n_atoms = target.n_atoms
+        self._overwrite = target.overwrite
         # whether it has frames that were flushed
         self._output = None
         self._holds_frames = False
         # of a file that grows: open as long as it is locked
         self._locked: int | None = None
         self._stamps = LastStamps()
-        self._options = {**options, "workers": worker_count(workers)}
+        self._options = {**options, "workers": worker_count(target.workers)}
         if n_atoms is not None and not 0 < whole_number("n_atoms", n_atoms) <= _MOST_ATOMS:
             raise ArgumentError(f"n_atoms is a number from 1 to {_MOST_ATOMS}, found {n_atoms}")
-        if resume_from is not None and (mode != "a" or not os.path.exists(self.path)):
-            raise ArgumentError(f"{self.path}: resume_from= is for mode='a' and a file that is there", path=self.path)
+        target.check_cut(resume_from)
         try:
-            if mode == "a" and os.path.exists(self.path):
+            if target.is_there:
                 self._core = self._resumed(n_atoms, resume_from)
             else:
                 self._core = self._created(n_atoms)

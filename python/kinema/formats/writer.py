@@ -6,53 +6,62 @@ It knows no format: each class names its own. `kinema.formats.all_writers` impor
 from __future__ import annotations
 
 import importlib
-import inspect
 import os
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from types import TracebackType
-from typing import Any, ClassVar, Literal, NoReturn, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, Self
 from weakref import WeakSet
 
 from numpy.typing import ArrayLike, DTypeLike
 
 from kinema._core import formats
-from kinema.base.choices import check_text, renamed
 from kinema.base.errors import ArgumentError, FileNotFound, UnsupportedFormatError, missing_package
 from kinema.base.notes import emit
+from kinema.base.values import dataclass
+from kinema.formats.declared import WritingOptions, current_names, documented
 from kinema.formats.given_frames import FrameArrays, frames_of
+from kinema.formats.options import WRITE_TABLE
+from kinema.formats.writer_choice import CLASSES, VARIANTS, check_options, class_of, format_of, old_names
 from kinema.model.frame import Block, Frame
-from kinema.storage.output_checks import is_stream
 
-__all__ = [
-    "OPTIONS_OF_RANKS",
-    "RanksWriter",
-    "Writer",
-    "check_options",
-    "format_of",
-    "format_of_file_name",
-    "is_variant",
-    "not_finite_note",
-    "options_of",
-]
+if TYPE_CHECKING:
+    from typing import Unpack
 
-# what a name without a suffix means
-_USUAL = "H5MD"
-# arguments of every writer
-_COMMON = ("self", "path", "n_atoms", "format", "mode", "overwrite", "keep_partial", "workers", "resume_from")
+    from kinema.formats.options import WriteOptions
+
+__all__ = ["RanksWriter", "Target", "Writer", "not_finite_note"]
 
 # The class for comm=, a string: it is loaded when it is asked for, as it needs mpi4py and lies above this folder.
 _OVER_RANKS = ("kinema.parallel.writer", "ParallelWriter")
-OPTIONS_OF_RANKS = ("comm", "strategy", "hints", "order", "verify", "buffer_frames")
-"""What it takes besides."""
-
 # those of this process, for its forks
 _WRITERS: WeakSet[Writer] = WeakSet()
-_CLASSES: dict[str, type[Writer]] = {}
-# other classes of a format, by the option that chooses each
-_VARIANTS: dict[str, dict[str, type[Writer]]] = {}
 
 
+@dataclass(frozen=True)
+class Target:
+    """The file that a writer is made for."""
+
+    path: str | os.PathLike[str]
+    """As it was given: `convert` gives an `OutputPart`."""
+    n_atoms: int | None
+    mode: Literal["w", "a"]
+    overwrite: bool
+    workers: int | None
+
+    @property
+    def is_there(self) -> bool:
+        """Whether frames are added to a file that exists."""
+        return self.mode == "a" and os.path.exists(self.path)
+
+    def check_cut(self, resume_from: int | None) -> None:
+        """Raises ArgumentError where `resume_from` is to cut a file that is not there."""
+        if resume_from is not None and not self.is_there:
+            path = os.fspath(self.path)
+            raise ArgumentError(f"{path}: resume_from= is for mode='a' and a file that is there", path=path)
+
+
+@documented(WRITE_TABLE)
 class Writer:
     """Writes frames into a file: H5MD, XTC, TRR, NetCDF, DCD, HISTORY, CONFIG, PDB, GRO, as suffix or `format` say.
 
@@ -87,8 +96,7 @@ class Writer:
     comm : mpi4py intracommunicator, optional
         All its ranks write the file together, each of them the atoms that it has: `docs/parallel-writing.md`.
     **options
-        Those of the format, as its class in `kinema.formats.all_writers` has them. Others are refused with a list of
-        these.
+        Those that the format declares, listed below. Others are refused, with a list of these.
 
     Attributes
     ----------
@@ -108,6 +116,8 @@ class Writer:
     format: ClassVar[str] = ""
     suffixes: ClassVar[tuple[str, ...]] = ()
     file_names: ClassVar[tuple[str, ...]] = ()
+    takes: ClassVar[type[WritingOptions]] = WritingOptions
+    """The options of the format, as it declares them."""
 
     path: str
     n_atoms: int
@@ -129,21 +139,27 @@ class Writer:
             cls.suffixes = tuple(f".{ending}" for ending in endings or known[0]["extensions"])
             cls.file_names = tuple(name for one in known for name in one["file_names"])
             if variant:
-                _VARIANTS.setdefault(format, {})[variant] = cls
+                VARIANTS.setdefault(format, {})[variant] = cls
             else:
-                _CLASSES[format] = cls
+                CLASSES[format] = cls
 
-    @renamed(group="particles")
     def __new__(
-        cls, path: str | os.PathLike[str], n_atoms: int | None = None, *, format: str | None = None, **options: Any
+        cls,
+        path: str | os.PathLike[str],
+        n_atoms: int | None = None,
+        *,
+        format: str | None = None,
+        comm: Any = None,
+        **options: Any,
     ) -> Self:
-        if options.get("comm") is not None:
+        options = current_names("Writer", options, old_names(), warned_at=2)
+        if comm is not None:
             parallel = _over_ranks()
             if not issubclass(parallel, cls):
                 raise ArgumentError(f"comm= is for kinema.Writer, which chooses by format=, found {cls.__name__}")
             over_ranks: Self = object.__new__(parallel)
             return over_ranks
-        chosen = _class_of(path, format_of(path, format if format is not None else cls.format or None), options)
+        chosen = class_of(path, format_of(path, format if format is not None else cls.format or None), options)
         if not issubclass(chosen, cls):
             raise ArgumentError(f"{cls.__name__} writes {cls.format}, found what {chosen.__name__} writes")
         check_options(path, chosen.format, options)
@@ -160,9 +176,17 @@ class Writer:
         overwrite: bool = False,
         keep_partial: bool = True,
         workers: int | None = None,
-        **options: Any,
+        comm: Any = None,
+        **options: Unpack[WriteOptions],
     ) -> None:
-        """What all writers share; those of the formats check the rest and open the file."""
+        self._share(path, mode, overwrite=overwrite, keep_partial=keep_partial)
+        declared = self.takes(**current_names("Writer", options, self.takes.old_names))
+        self._start(Target(path, n_atoms, mode, overwrite, workers), declared)
+
+    def _share(
+        self, path: str | os.PathLike[str], mode: Literal["w", "a"], *, overwrite: bool, keep_partial: bool
+    ) -> None:
+        """Takes what all writers have, before any file is touched."""
         self.path = os.fspath(path)
         self.notes, self.losses = [], ()
         self._keep_partial = keep_partial
@@ -303,6 +327,10 @@ class Writer:
 
     # what a format adds
 
+    def _start(self, target: Target, options: Any) -> None:
+        """Checks the options, which are an object of `takes`, and opens the file."""
+        raise NotImplementedError
+
     def _take(self, frames: FrameArrays) -> None:
         """Takes frames, at least one."""
         raise NotImplementedError
@@ -411,71 +439,6 @@ class RanksWriter(Writer):
         raise NotImplementedError
 
 
-def format_of(path: str | os.PathLike[str], format: str | None = None) -> str:
-    """The format in which a `Writer` writes `path`: that of this name, or of the suffix; of a name without one the
-    format whose files have it (HISTORY), else H5MD.
-
-    UnsupportedFormatError where there is none, or the suffix is that of another; ArgumentError for streams.
-    """
-    name = os.fspath(path)
-    if is_stream(name):
-        raise ArgumentError(f"{name}: trajectories are written to files, not into streams; name a file", path=name)
-    suffix = os.path.splitext(name)[1].lower()
-    if format is None and (named := format_of_file_name(name)):
-        return named
-    check_text("format", format)
-    wanted = f".{format.lstrip('.').lower()}" if format is not None else suffix or f".{_USUAL.lower()}"
-    found = [one for one in _CLASSES.values() if wanted in (f".{one.format.lower()}", *one.suffixes)]
-    if not found:
-        order = [one["name"] for one in formats() if one["name"] in _CLASSES]
-        order += [name for name in _CLASSES if name not in order]
-        known = ", ".join(f"{name} ({', '.join(_CLASSES[name].suffixes)})" for name in order)
-        raise UnsupportedFormatError(f"{name}: no writer of {format or suffix}, expected {known}", path=name)
-    (chosen,) = found
-    if suffix and suffix not in chosen.suffixes:
-        raise UnsupportedFormatError(
-            f"{name}: the suffix is none of {chosen.format}, expected {' or '.join(chosen.suffixes)}, found {suffix}",
-            path=name,
-            format=chosen.format,
-        )
-    return chosen.format
-
-
-def format_of_file_name(path: str) -> str | None:
-    """The format whose files have this name, without a suffix: HISTORY; None where there is none."""
-    name = os.path.basename(path)
-    return next((one.format for one in _CLASSES.values() if name in one.file_names), None)
-
-
-def options_of(format: str, *, variants: bool = True) -> tuple[str, ...]:
-    """Names of the options that the writers of a format take beyond those of all: the arguments of their classes, or of
-    the usual one alone."""
-    classes = [_CLASSES[format], *(_VARIANTS.get(format, {}).values() if variants else ())]
-    return tuple(dict.fromkeys(name for one in classes for name in _arguments(one)))
-
-
-def check_options(path: str | os.PathLike[str], format: str, options: Mapping[str, Any]) -> None:
-    """Raises ArgumentError for options that the writer which the others choose does not have."""
-    chosen = _class_of(path, format, options)
-    taken = _arguments(chosen)
-    for name in options:
-        if name == "resume_from" and name not in inspect.signature(chosen.__init__).parameters:
-            raise ArgumentError(f"{format} has no option resume_from=, by which files of records are cut")
-        if name in taken or name in _COMMON:
-            continue
-        if name in OPTIONS_OF_RANKS:
-            raise ArgumentError(f"{name}= is for a writer of many ranks, which needs comm=, their communicator")
-        needed = next((option for option, one in _VARIANTS.get(format, {}).items() if name in _arguments(one)), None)
-        if needed is not None:
-            raise ArgumentError(f"{format} has {name}= with {needed}=True only")
-        raise ArgumentError(f"{format} has no option {name}=, expected one of {', '.join(options_of(format))}")
-
-
-def is_variant(path: str | os.PathLike[str], format: str, options: Mapping[str, Any]) -> bool:
-    """Whether options choose another class than the usual one of a format."""
-    return _class_of(path, format, options) is not _CLASSES[format]
-
-
 def _over_ranks() -> type[Writer]:
     """The writer for comm=; MissingPackageError without mpi4py."""
     module, name = _OVER_RANKS
@@ -486,16 +449,3 @@ def _over_ranks() -> type[Writer]:
             raise
         raise missing_package("comm=", "mpi4py", "mpi", error) from None
     return found
-
-
-def _class_of(path: str | os.PathLike[str], format: str, options: Mapping[str, Any]) -> type[Writer]:
-    """The writer of a format that options choose, or the file that is gone on with."""
-    appends = options.get("mode") == "a" and os.path.exists(path)
-    for option, one in _VARIANTS.get(format, {}).items():
-        if options.get(option) or (appends and one.continues(path)):
-            return one
-    return _CLASSES[format]
-
-
-def _arguments(writer: type[Writer]) -> tuple[str, ...]:
-    return tuple(name for name in inspect.signature(writer.__init__).parameters if name not in _COMMON)

@@ -15,9 +15,11 @@ from kinema.base.choices import check_choice
 from kinema.base.errors import ArgumentError
 from kinema.base.notes import collected, emit
 from kinema.formats.all_formats import format_named
+from kinema.formats.declared import current_names
 from kinema.formats.h5md.write.options import whole_number
 from kinema.formats.strategies import check_strategy, check_verify, hints_of
-from kinema.formats.writer import RanksWriter, Writer, check_options, format_of, is_variant
+from kinema.formats.writer import RanksWriter
+from kinema.formats.writer_choice import check_options, format_of, is_variant, old_names
 from kinema.model.frame import Block, Frame
 from kinema.parallel.agreement import Agreement, WriterTimings
 from kinema.parallel.rank_file import FileRequest, FileState, RankFile
@@ -72,7 +74,7 @@ class ParallelWriter(RanksWriter):
         computes. Each takes the memory of this rank's share of a frame (of a whole frame on ranks that gather).
     resume_from : int
         With mode="a": cut the file behind the last frame whose step is not greater; ArgumentError if there is none.
-    **options
+    **given
         Those of the format; `atoms` and `topology` are those of rank 0.
 
     Attributes
@@ -100,7 +102,7 @@ class ParallelWriter(RanksWriter):
         verify: bool = False,
         buffer_frames: int | None = None,
         resume_from: int | None = None,
-        **options: Any,
+        **given: Any,
     ) -> None:
         check_communicator(comm)
         check_size()
@@ -110,7 +112,8 @@ class ParallelWriter(RanksWriter):
         self._file: RankFile | None = None
 
         def checked() -> FileRequest:
-            Writer.__init__(self, path, mode=mode, overwrite=overwrite, keep_partial=keep_partial)
+            self._share(path, mode, overwrite=overwrite, keep_partial=keep_partial)
+            options = current_names("Writer", given, old_names())
             self.format = format_of(path, format)  # type: ignore[misc]
             check_options(path, self.format, options)
             by_library = is_variant(path, self.format, {**options, "mode": mode})

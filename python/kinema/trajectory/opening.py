@@ -7,15 +7,13 @@ import inspect
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import fields as dataclass_fields
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, cast
 
 from kinema import _core
-from kinema.base.choices import EXTERNAL as EXTERNAL_FILES
-from kinema.base.choices import INDEX, ON_TRUNCATED, OVERLAP, check_choice, renamed
+from kinema.base.choices import INDEX, ON_TRUNCATED, OVERLAP, check_choice
 from kinema.base.errors import ArgumentError, CorruptFileError, Error, FileNotFound, UnsupportedFormatError
 from kinema.base.input_files import file_names
 from kinema.base.notes import emit
@@ -23,9 +21,12 @@ from kinema.base.resources import default_open_files
 from kinema.formats import h5md
 from kinema.formats.all_formats import FORMATS, format_named
 from kinema.formats.atoms import topology_of
+from kinema.formats.declared import chosen, current_names, documented, names_of, unknown_option
 from kinema.formats.external.frames import EXTERNAL, check_stated
 from kinema.formats.external.reading import Describer, ExternalOptions
 from kinema.formats.format import Format
+from kinema.formats.h5md.description import H5mdReading
+from kinema.formats.options import OPEN_DEFAULTS, OPEN_OLD_NAMES, OPEN_TABLE
 from kinema.model.frame import VECTOR_FIELDS, Frame
 from kinema.model.topology import Topology, is_atom_group, is_universe
 from kinema.model.universe import files_of_universe, options_of_universe
@@ -35,14 +36,15 @@ from kinema.trajectory.following.patterns import GivenFiles
 from kinema.trajectory.transform import Transform
 
 if TYPE_CHECKING:
-    from kinema.cache.node_cache import NodeCache, NodeCacheChoice
+    from typing import Unpack
 
-__all__ = ["files_stay", "open"]
+    from kinema.cache.node_cache import NodeCache, NodeCacheChoice
+    from kinema.formats.options import OpenOptions
+
+__all__ = ["files_stay", "open", "open_arguments"]
 
 P = ParamSpec("P")
 
-# of the options of HDF5 files those that mean something, or nothing, for every format
-_OF_ALL_FORMATS = ("units", "axis", "absent")
 # whether `files_stay`
 _FILES_STAY: ContextVar[bool] = ContextVar("_FILES_STAY", default=False)
 # transformations of MDAnalysis -> what does the same
@@ -56,36 +58,42 @@ _INSTEAD = {
 }
 
 
-def _or_universe(opened: Callable[P, Trajectory]) -> Callable[P, Trajectory]:
-    """Decorator of `open`: the files of a Universe, with its arguments and transforms and those of the caller."""
+def _checked(opened: Callable[P, Trajectory]) -> Callable[P, Trajectory]:
+    """Decorator of `open`: options by their present names, all of which formats declare; and the files of a Universe,
+    with its arguments and transforms and those of the caller."""
 
     @functools.wraps(opened)
     def called(*args: P.args, **kwargs: P.kwargs) -> Trajectory:
-        universe = args[0] if args else kwargs.get("paths")
+        of_caller: Callable[..., Trajectory] = opened
+        options = current_names("open", kwargs, OPEN_OLD_NAMES, warned_at=2)
+        for name in options:
+            if name not in open_arguments():
+                raise unknown_option("open", name, open_arguments())
+        universe = args[0] if args else options.get("paths")
         if not is_universe(universe):
-            return opened(*args, **kwargs)
+            return of_caller(*args, **options)
         # those that were given, also with the values of their defaults: they count more than those of the reader
-        given = inspect.signature(opened).bind(*args, **kwargs).arguments
+        given = inspect.signature(opened).bind(*args, **options).arguments
+        given = given | given.pop("options", {})
         given = {name: value for name, value in given.items() if name != "paths" and value is not None}
         own = options_of_universe(universe)
         if given.get("t0") is not None:
             own.pop("time_offset", None)
         options = own | given
         names: Any = files_of_universe(universe)
-        for name in options.keys() - inspect.signature(opened).parameters.keys():
+        for name in options.keys() - set(open_arguments()):
             raise ArgumentError(
                 f"the universe was loaded with {name}={options[name]!r}, which kn.open does not have: its frames are "
                 "not those of its files; open the files themselves, or load the universe without it"
             )
         transforms = _transforms_of(universe)
-        of_universe: Callable[..., Trajectory] = opened
-        return of_universe(names, **({"topology": universe} | options)).with_transform(*transforms)
+        return of_caller(names, **({"topology": universe} | options)).with_transform(*transforms)
 
     return called
 
 
-@renamed(group="particles")
-@_or_universe
+@documented(OPEN_TABLE)
+@_checked
 def open(
     paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Any,
     topology: str | os.PathLike[str] | Any | None = None,
@@ -101,15 +109,8 @@ def open(
     dt: float | None = None,
     time_offset: float | None = None,
     t0: float | None = None,
-    particles: str | None = None,
-    dataset: str | None = None,
-    axis: str | None = None,
     absent: str = "error",
-    unwrap: bool = False,
-    root: str | None = None,
-    absent_particles: str = "mask",
-    external: str = "folder",
-    reader_options: Mapping[str, Any] | None = None,
+    **options: Unpack[OpenOptions],
 ) -> Trajectory:
     """Opens one or several trajectory files as one trajectory. Only the first file's header is read now.
 
@@ -164,36 +165,13 @@ def open(
         Both, and `dt`, are about the times that Kinema gives, those of observables included (but `dt`): orders of files
         follow from what is stored.
 
-    axis : {"positions", "velocities", "forces"}, optional
-        The quantity whose steps are the frames, where they were written at different strides; by default the first
-        of them that is there. One that the files do not have is refused. Not for TRR, each frame of which says what it
-        has: choose frames with `frames=`.
     absent : {"error", "nan", "hold"}
         What a quantity gives in frames for which it was not written: an error, NaN, or the values of the last frame
         before that has it. It makes no difference for formats that have all quantities in every frame, such as XTC and
         DCD. Of TRR, `Frame` and `Block` say what a frame has, without an error, and `kinema.convert` keeps that.
 
-    The others are for HDF5 files:
-
-    particles : str, optional
-        The particles group ("system"); needed where a file has several.
-    dataset : str, optional
-        A bare data set of positions, (frames, 3 N) or (frames, N, 3), in any HDF5 file.
-    unwrap : bool
-        Add the image vectors to the positions.
-    root : str, optional
-        The group that holds the H5MD structure, where it is not the file's root and there are several.
-    absent_particles : {"mask", "error"}
-        What particles give that are not there in some frames: NaN, or an error.
-    external : {"folder", "none", "any"}
-        Other files that a file may draw in by external links and virtual data sets: those in its own folder and below,
-        symbolic links of both resolved, none, or any. What these draw in counts as well. Raw files as storage of data
-        sets are refused always. See docs/trust.md.
-
-    This one is for files that are read through MDAnalysis:
-
-    reader_options : mapping, optional
-        Arguments of MDAnalysis' reader: {"unwrap_images": True} of LAMMPS dumps.
+    **options
+        Those that formats declare, listed below. One that the format of the files does not have is refused.
 
     Raises
     ------
@@ -213,10 +191,8 @@ def open(
     for option, value, allowed in (
         ("overlap", overlap, OVERLAP),
         ("on_truncated", on_truncated, ON_TRUNCATED),
-        ("axis", axis, (None, "positions", "velocities", "forces")),
+        ("axis", options.get("axis"), (None, "positions", "velocities", "forces")),
         ("absent", absent, ("error", "nan", "hold")),
-        ("absent_particles", absent_particles, ("mask", "error")),
-        ("external", external, EXTERNAL_FILES),
     ):
         check_choice(option, value, allowed)
     if max_open_files is None:
@@ -226,32 +202,29 @@ def open(
     factors = _unit_factors(units or {})
     _check_times(dt, time_offset, t0)
     known = None if topology is None else topology_of(topology, index=policy)
-    options = h5md.H5mdOptions(
-        particles=particles,
-        dataset=dataset,
+    hdf5 = h5md.H5mdOptions(
+        **chosen(H5mdReading, options),
         units=None if units is None else dict(units),
-        axis=cast("h5md.Quantity | None", axis),
         absent=cast('Literal["error", "nan", "hold"]', absent),
-        unwrap=unwrap,
-        root=root,
-        absent_particles=cast('Literal["mask", "error"]', absent_particles),
-        external=external,
         stored=policy != "memory",
     )
+    hdf5.check()
     core_format = check_stated(format)
+    if (stated_format := _full_name(core_format)) in FORMATS:
+        _check_options(names[0], FORMATS[stated_format], stated_format, options)
     others = ExternalOptions(
         format=None
         if format is None or check_stated(format) != EXTERNAL or format.upper() == EXTERNAL.upper()
         else format,
-        reader=dict(reader_options or {}),
-        units=options.units,
-        axis=options.axis,
-        absent=options.absent,
+        reader=dict(options.get("reader_options") or {}),
+        units=hdf5.units,
+        axis=hdf5.axis,
+        absent=hdf5.absent,
         topology=known,
         timed=dt is not None,
     )
     began = time.perf_counter()
-    describe = functools.partial(h5md.describe, options=options, index=policy)
+    describe = functools.partial(h5md.describe, options=hdf5, index=policy)
     with _exchange_noted(known):
         if cache is not None and cache.block is None:
             first = _core.Trajectory(
@@ -279,9 +252,7 @@ def open(
             node_cache=None if cache is None else cache.core,
         )
     opening = {"trajectory": time.perf_counter() - began}
-    stated_fields = [f for f in dataclass_fields(options) if f.name != "stored"]
-    of_hdf5 = [f.name for f in stated_fields if getattr(options, f.name) != f.default]
-    stated = {name: str(getattr(options, name)) for name in of_hdf5}
+    stated = _stated_of(hdf5)
     stated |= {
         name: f"{value:g} ps"
         for name, value in {"dt": dt, "time_offset": time_offset, "t0": t0}.items()
@@ -292,12 +263,13 @@ def open(
     found = format_named(core.format)
     if found.through_mdanalysis:
         _refuse_exchanged(names[0], known)
-    if reader_options:
-        stated["reader_options"] = ", ".join(f"{name} {value!r}" for name, value in sorted(reader_options.items()))
-    _check_options(names[0], found, core.format, [*of_hdf5, *(["reader_options"] if reader_options else [])])
+    if reader := options.get("reader_options"):
+        stated["reader_options"] = ", ".join(f"{name} {value!r}" for name, value in sorted(reader.items()))
+    _check_options(names[0], found, core.format, options)
     if known is None and (own_atoms := found.own_atoms(names[0], core.n_atoms)) is not None:
         known = Topology(own_atoms)
     if not core.hdf5:
+        axis = options.get("axis")
         if axis is not None and core.may_lack_fields:
             raise ArgumentError(
                 f"{names[0]}: axis is not for {core.format}, each frame of which says what it has; "
@@ -309,16 +281,39 @@ def open(
         if cache is not None and found.through_mdanalysis:
             emit([f"{names[0]}: is read by MDAnalysis, from the file itself: the node cache {cache.root} is not used"])
         return Trajectory(core, known, opening=opening, stated=stated, given=files)
-    own = h5md.atoms_source(names[0], options) if known is None else None
+    own = h5md.atoms_source(names[0], hdf5) if known is None else None
     known = known if own is None else Topology(own)
-    return Trajectory(core, known, hdf5=options, opening=opening, stated=stated, given=files)
+    return Trajectory(core, known, hdf5=hdf5, opening=opening, stated=stated, given=files)
 
 
-def _check_options(path: str, format: Format, name: str, given: Iterable[str]) -> None:
-    """ArgumentError for options of another format."""
-    wrong = [one for one in given if one not in _OF_ALL_FORMATS and one not in format.reading_options]
+@functools.cache
+def open_arguments() -> tuple[str, ...]:
+    """All arguments of `open`: those that it names, and the options that formats declare."""
+    named = inspect.signature(open).parameters.values()
+    return (*(one.name for one in named if one.kind is not one.VAR_KEYWORD), *OPEN_DEFAULTS)
+
+
+def _stated_of(hdf5: h5md.H5mdOptions) -> dict[str, str]:
+    """What a user says of files, by option, in the order in which records of runs have it."""
+    order = dict.fromkeys(("particles", "dataset", "units", "axis", "absent", *names_of(H5mdReading)))
+    defaults = h5md.H5mdOptions()
+    return {name: str(getattr(hdf5, name)) for name in order if getattr(hdf5, name) != getattr(defaults, name)}
+
+
+def _full_name(format: str | None) -> str:
+    """The name of a format that was stated by it in any case, or by an ending of files; "" for others."""
+    wanted = (format or "").lstrip(".").upper()
+    known = ((one["name"], {name.upper() for name in (one["name"], *one["extensions"])}) for one in _core.formats())
+    return next((name for name, names in known if wanted in names), "")
+
+
+def _check_options(path: str, format: Format, name: str, options: Mapping[str, Any]) -> None:
+    """ArgumentError for options of another format, but where they say what is the case without them."""
+    # an empty mapping says nothing; "axis" is refused in words of its own
+    given = [one for one, default in OPEN_DEFAULTS.items() if one in options and options[one] not in (default, {})]
+    wrong = [one for one in given if one not in ("axis", *names_of(format.reading))]
     if wrong:
-        (owner,) = {one.name: one for one in FORMATS.values() if wrong[0] in one.reading_options}.values()
+        owner = next(one for one in FORMATS.values() if wrong[0] in names_of(one.reading))
         files = "files that are read through MDAnalysis" if owner.through_mdanalysis else f"{owner.name} files"
         raise ArgumentError(f"{path}: {', '.join(wrong)} is for {files}, and this is {name}")
 

@@ -20,7 +20,7 @@ from kinema.formats.strategies import (
     table_rows,
     verifying,
 )
-from kinema.formats.writer import _CLASSES, OPTIONS_OF_RANKS
+from kinema.formats.writer_choice import CLASSES, OPTIONS_OF_RANKS
 
 PAGE = (Path(__file__).parents[3] / "docs" / "parallel-writing.md").read_text(encoding="utf-8")
 
@@ -34,7 +34,7 @@ def test_the_tables_of_the_documents(axis: Literal["atoms", "frames"]) -> None:
 
 
 def test_every_writer_has_strategies() -> None:
-    for name in _CLASSES:
+    for name in CLASSES:
         assert check_strategy(name, "atoms", "auto") == strategies_of(name)[0]
 
 

@@ -5,17 +5,104 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kinema.base.errors import UnsupportedFormatError
 from kinema.formats.all_formats import format_named
 from kinema.formats.all_writers import format_of, format_of_file_name, is_variant, options_of
 from kinema.storage.output_checks import is_stream
 
-__all__ = ["WrittenFile", "in_blocks", "numbered", "own_options", "target_format"]
+if TYPE_CHECKING:
+    from kinema.execution.checkpoint import CheckpointChoice
+    from kinema.files.conversion.compare import Verification
 
-# of the arguments of a writer those that the source and `convert` decide
-_DECIDED = ("fields", "particles", "n_frames", "cell", "atoms", "topology", "native", "provenance", "resume_from")
+__all__ = ["DECIDED", "ConvertingOptions", "WrittenFile", "in_blocks", "numbered", "own_options", "target_format"]
+
+DECIDED = ("fields", "particles", "n_frames", "cell", "atoms", "topology", "native", "provenance", "resume_from")
+"""Of the options of a writer those that the source and `convert` decide."""
+
+
+@dataclass(frozen=True)
+class ConvertingOptions:
+    """What `convert` takes for any format beside the arguments that it names; documented as options of formats are."""
+
+    dump: float | None = None
+    """float, ps
+
+    Only the frame nearest to this time, as `gmx trjconv -dump`; the first of two that are as near."""
+
+    index_file: str | os.PathLike[str] | None = None
+    """path
+
+    As `Trajectory.select` takes it, as `group`."""
+
+    group: str | None = None
+    """str
+
+    A group of the index file."""
+
+    split: int | None = None
+    """int
+
+    Files of so many frames each, the last of fewer: out0.xtc, out1.xtc, ... for "out.xtc". Each appears when it is
+    whole."""
+
+    topology_out: str | os.PathLike[str] | None = None
+    """path
+
+    A PDB or GRO file of the atoms that are written, in their order, with the positions and cell of the first frame that
+    is written. Needs a topology, and appears after the trajectory."""
+
+    strategy: str = "auto"
+    """str
+
+    How workers write one file: "auto" is "direct" where the format has it, each writes what it has encoded; with
+    "serial" all bytes come to one process; "mpiio" and "mpiio-collective" go through MPI-IO. See
+    docs/parallel-writing.md."""
+
+    hints: Mapping[str, Any] | None = None
+    """mapping
+
+    With ROMIO's names: cb_buffer_size, bytes that a worker encodes and writes at a time; others are for MPI-IO."""
+
+    memory: int | str | None = None
+    """int or str
+
+    Limit of working memory, "256 MiB"."""
+
+    append: bool = False
+    """bool
+
+    Add the frames to `out` if it is there, as `kinema.Writer` does with mode="a". They are not read back."""
+
+    verify: Verification = True
+    """bool or "all"
+
+    Read some frames back, or all, and compare them with the source, before a file gets its name."""
+
+    rotate_cell: bool = False
+    """bool
+
+    Rotate each frame whose cell lengths and angles do not hold as it lies, with positions, velocities and forces:
+    `kinema.transforms.rotate_cell`, after all other transforms; noted."""
+
+    checkpoint: CheckpointChoice = None
+    """path or Checkpoint
+
+    A file that says how far the work is: after any end the same call goes on behind the frames that are written, and
+    makes the same bytes (of H5MD: the same values). It is removed when the output is whole. For one file of any format
+    but PDB and GRO; not where an H5MD file is repacked."""
+
+    checkpoint_interval: float | None = None
+    """float
+
+    Seconds between two saves; 30 by default."""
+
+    skip_damaged: bool = False
+    """bool
+
+    Leave out frames that cannot be decoded, with a note that names them; without it they are an error. All are decoded
+    once more to find them, unless that was done before."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +131,7 @@ def target_format(out: str | os.PathLike[str], format: str | None) -> str:
 
 def own_options(format: str) -> tuple[str, ...]:
     """The options of a format that a user of `convert` chooses, as its writer declares them."""
-    return tuple(name for name in options_of(format) if name not in _DECIDED)
+    return tuple(name for name in options_of(format) if name not in DECIDED)
 
 
 def in_blocks(out: str, format: str, options: Mapping[str, Any]) -> bool:

@@ -5,12 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from kinema.base.values import dataclass
+from kinema.formats.declared import RecordWriting
 from kinema.formats.format import FIXED, Format, Strategies
 
 if TYPE_CHECKING:
     from kinema.formats.splice import FileHead
 
-__all__ = ["Dcd"]
+__all__ = ["Dcd", "DcdWriting"]
+
+
+@dataclass(frozen=True, eq=False)
+class DcdWriting(RecordWriting):
+    """What `kinema.Writer` takes for DCD."""
+
+    fields: str | Sequence[str] | None = None
+    """"positions" or "velocities"
+
+    By default positions where the first frame has them."""
 
 
 class Dcd(Format):
@@ -22,6 +34,7 @@ class Dcd(Format):
     exact_copy = ("positions",)
     mdanalysis_order = "afc"
     spliced = True
+    writing = DcdWriting
     strategies = {"DCD": Strategies(atoms=(*FIXED, "gather"), frames=FIXED)}
 
     def usual_fields(self, given: Sequence[str]) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kinema.formats.dcd.format import DcdWriting
 from kinema.formats.record_writer import RecordWriter
 
 __all__ = ["DcdWriter"]
@@ -12,11 +13,7 @@ class DcdWriter(RecordWriter, format="DCD"):
 
     Steps and times follow from a first step, a stride and a time step in the header, which the first two frames decide;
     the first that does not follow is noted. The first frame decides whether the file has cells.
-
-    Parameters
-    ----------
-    path, n_atoms, format, mode, overwrite, keep_partial, workers : as `Writer`
-    resume_from : as `XtcWriter`
-    fields : "positions" or "velocities"
-        By default positions where the first frame has them.
+    Options are those of `DcdWriting`.
     """
+
+    takes = DcdWriting

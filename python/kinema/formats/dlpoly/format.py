@@ -5,19 +5,39 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from kinema.base.values import dataclass
+from kinema.formats.declared import RecordWriting
 from kinema.formats.dlpoly.atoms import DlpolyAtoms
 from kinema.formats.format import FIXED, Format, Strategies, leading_fields
 
 if TYPE_CHECKING:
     from kinema.formats.splice import FileHead
+    from kinema.model.atom_table import Atoms
 
-__all__ = ["Config", "History"]
+__all__ = ["Config", "DlpolyWriting", "History"]
+
+
+@dataclass(frozen=True, eq=False)
+class DlpolyWriting(RecordWriting):
+    """What `kinema.Writer` takes for HISTORY and CONFIG."""
+
+    title: str | None = None
+    """str
+
+    The first line, cut at 72 characters."""
+
+    atoms: Atoms | None = None
+    """kinema.Atoms
+
+    Names, masses and charges; without them all atoms are named X, which is noted. A file that mode="a" finds keeps its
+    own unless others are given."""
 
 
 class _Dlpoly(Format):
     """What both have in common: text with a record an atom, and a line of values for each vector."""
 
     labelled_records = True
+    writing = DlpolyWriting
 
     def usual_fields(self, given: Sequence[str]) -> tuple[str, ...]:
         """As `Format`: forces only beside velocities, and these beside positions."""

@@ -2,13 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from kinema.base.values import dataclass
+from kinema.formats.declared import AxisReading, WritingOptions
 from kinema.formats.external.frames import EXTERNAL
 from kinema.formats.format import Format, Strategies
 
-__all__ = ["Gro", "Pdb", "ThroughMDAnalysis"]
+if TYPE_CHECKING:
+    from kinema.formats.external.writer import AtomsAsText
+    from kinema.model.atom_table import Atoms
+
+__all__ = ["ExternalReading", "ExternalWriting", "Gro", "Pdb", "ThroughMDAnalysis"]
+
+
+@dataclass(frozen=True)
+class ExternalReading(AxisReading):
+    """What `kinema.open` takes for files that are read through MDAnalysis."""
+
+    reader_options: Mapping[str, Any] | None = None
+    """mapping
+
+    Arguments of MDAnalysis' reader: {"unwrap_images": True} of LAMMPS dumps."""
+
+
+@dataclass(frozen=True, eq=False)
+class ExternalWriting(WritingOptions):
+    """What `kinema.Writer` takes for PDB and GRO."""
+
+    n_frames: int | None = None
+    """int
+
+    How many frames will be written: with 1 a PDB file has no MODEL records."""
+
+    atoms: Atoms | AtomsAsText | None = None
+    """kinema.Atoms, or the AtomsAsText of several files
+
+    Names, residues, ... of the atoms. One of `atoms` and `topology` is needed; columns that it lacks are written as
+    MDAnalysis' placeholders (X, UNK, 1), with a note."""
+
+    topology: Any = None
+    """MDAnalysis Universe or AtomGroup, kinema.Topology, or file name
+
+    Where these are taken from instead."""
 
 
 class ThroughMDAnalysis(Format):
@@ -16,7 +53,7 @@ class ThroughMDAnalysis(Format):
 
     name = EXTERNAL
     through_mdanalysis = True
-    reading_options = ("reader_options",)
+    reading = ExternalReading
 
 
 class Pdb(Format):
@@ -24,6 +61,7 @@ class Pdb(Format):
 
     name = "PDB"
     written_through_mdanalysis = True
+    writing = ExternalWriting
     written_fields: ClassVar[tuple[str, ...]] = ("positions",)
     strategies = {"PDB": Strategies(atoms=("serial",), frames=("serial",))}
 

@@ -11,7 +11,7 @@ import string
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 from kinema import _core
 from kinema.base.errors import ArgumentError, UnsupportedFormatError, from_os
 from kinema.formats.atoms import topology_of
+from kinema.formats.external.format import ExternalWriting
 from kinema.formats.given_frames import FrameArrays, check_cells_kept
 from kinema.formats.h5md.read.row_readers import from_lengths_and_angles
 from kinema.formats.h5md.write.options import whole_number
-from kinema.formats.writer import Writer
+from kinema.formats.writer import Target, Writer
 from kinema.model.atom_table import Atoms
 from kinema.model.topology import is_atom_group
 from kinema.model.universe import import_mdanalysis, universe_of
@@ -90,40 +91,16 @@ class AtomsAsText:
 class ExternalWriter(Writer):
     """What `PdbWriter` and `GroWriter` share: frames as text, a model each or one after the other.
 
-    Parameters
-    ----------
-    path, format, overwrite, keep_partial, workers : as `Writer`
-        One thread writes.
-    n_atoms : int, optional
-        Must be that of the atoms, where given.
-    mode : "w"
-        These files are not appended to.
-    n_frames : int, optional
-        How many frames will be written: with 1 a PDB file has no MODEL records.
-    atoms : kinema.Atoms, or the AtomsAsText of several files
-        Names, residues, ... of the atoms. One of `atoms` and `topology` is needed; columns that it lacks are written as
-        MDAnalysis' placeholders (X, UNK, 1), with a note.
-    topology : MDAnalysis Universe or AtomGroup, kinema.Topology, or file name
-        Where these are taken from instead.
+    Options are those of `ExternalWriting`. One thread writes, and these files are not appended to. `n_atoms` must be
+    that of the atoms, where given. `AtomsAsText` as `atoms` serve several files.
     """
 
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        n_atoms: int | None = None,
-        *,
-        format: str | None = None,
-        mode: Literal["w", "a"] = "w",
-        overwrite: bool = False,
-        keep_partial: bool = True,
-        workers: int | None = None,
-        n_frames: int | None = None,
-        atoms: Atoms | AtomsAsText | None = None,
-        topology: Any = None,
-    ) -> None:
-        super().__init__(path, format=format, mode=mode, overwrite=overwrite, keep_partial=keep_partial)
-        if mode != "w":
+    takes = ExternalWriting
+
+    def _start(self, target: Target, options: ExternalWriting) -> None:
+        if target.mode != "w":
             raise ArgumentError(f"{self.path}: {self.format} files are not appended to, expected mode='w'")
+        n_atoms, n_frames, atoms, topology = target.n_atoms, options.n_frames, options.atoms, options.topology
         self._announced = None if n_frames is None else whole_number("n_frames", n_frames)
         shared = atoms if isinstance(atoms, AtomsAsText) else None
         table = _atoms_of(self.path, self.format, atoms, topology)
@@ -132,14 +109,14 @@ class ExternalWriter(Writer):
                 f"{self.path}: number of atoms, expected {table.n_atoms} of the topology, found {n_atoms}"
             )
         self.n_atoms = table.n_atoms
-        self._overwrite, self._n_frames = overwrite, 0
+        self._overwrite, self._n_frames = target.overwrite, 0
         self._fields: tuple[str, ...] | None = None
         self._first_cell: NDArray[np.float64] | None = None
         self._text: Any = None
         self._pdb: Any = None
         self._atoms = AtomsAsText(table, self.format) if shared is None else shared
         chains = self._atoms.chains
-        check_target(self.path, overwrite=overwrite)
+        check_target(self.path, overwrite=target.overwrite)
         if isinstance(topology, (str, os.PathLike)):
             check_not_input(self.path, topology)
         self._output = OutputFile(self.path, alone=True)

@@ -6,18 +6,29 @@ Plain data: `read/` fills it in from the file, the decoder in Rust reads frames 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kinema.base.choices import EXTERNAL, check_choice
 from kinema.base.values import dataclass
+from kinema.formats.declared import AxisReading
 from kinema.storage.hdf5.stored_dataset import StoredDataset
 
 if TYPE_CHECKING:
     from kinema.storage.hdf5.trust.verdicts import KnownStructures
 
-__all__ = ["ABSENT", "FORBIDDEN", "FieldDescription", "H5mdDescription", "H5mdOptions", "Quantity", "RowReader"]
+__all__ = [
+    "ABSENT",
+    "FORBIDDEN",
+    "FieldDescription",
+    "H5mdDescription",
+    "H5mdOptions",
+    "H5mdReading",
+    "Quantity",
+    "RowReader",
+]
 
 ABSENT = -1
 """Row of a frame for which a field has no values and NaN is to be given."""
@@ -29,30 +40,62 @@ Quantity = Literal["positions", "velocities", "forces"]
 RowReader = Callable[[NDArray[np.int64]], NDArray[Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class H5mdOptions:
-    """How a user wants an HDF5 trajectory to be understood; picklable, so that worker processes understand it alike."""
+@dataclass(frozen=True)
+class H5mdReading(AxisReading):
+    """What `kinema.open` takes for HDF5 files."""
+
+    old_names: ClassVar[Mapping[str, str]] = {"group": "particles"}
 
     particles: str | None = None
-    """Particles group, "system", "particles/system" or "/particles/system"; None: the only one."""
+    """str
+
+    The particles group, "system", "particles/system" or "/particles/system"; needed where a file has several."""
+
     dataset: str | None = None
-    """Bare data set with positions, (frames, 3 N) or (frames, N, 3), in any HDF5 file."""
+    """str
+
+    A bare data set of positions, (frames, 3 N) or (frames, N, 3), in any HDF5 file."""
+
+    unwrap: bool = False
+    """bool
+
+    Add the image vectors to the positions, so that particles leave the box instead of jumping across it."""
+
+    root: str | None = None
+    """str
+
+    The group that holds the H5MD structure, where it is not the file's root and there are several."""
+
+    absent_particles: str = "mask"
+    """{"mask", "error"}
+
+    What particles give that are not there in some frames: NaN, or an error."""
+
+    external: str = "folder"
+    """{"folder", "none", "any"}
+
+    Other files that a file may draw in by external links and virtual data sets: those in its own folder and below,
+    symbolic links of both resolved, none, or any. What these draw in counts as well. Raw files as storage of data sets
+    are refused always. See docs/trust.md."""
+
+    def check(self) -> None:
+        """As `ReadingOptions`."""
+        check_choice("absent_particles", self.absent_particles, ("mask", "error"))
+        check_choice("external", self.external, EXTERNAL)
+
+
+@dataclass(frozen=True)
+class H5mdOptions(H5mdReading):
+    """How a user wants an HDF5 trajectory to be understood: what `H5mdReading` declares, and what all formats have.
+    Picklable, so that worker processes understand it alike."""
+
+    axis: Quantity | None = None
+    absent_particles: Literal["mask", "error"] = "mask"
     units: Mapping[str, str] | None = None
     """Units where the file has none, or wrong ones: {"length": "nm", "time": "ps", "velocity": "nm ps-1",
     "force": "kJ mol-1 nm-1"}. What is given counts more than what the file says."""
-    axis: Quantity | None = None
-    """The quantity whose steps are the frames; None: the first that is there of positions, velocities, forces."""
     absent: Literal["error", "nan", "hold"] = "error"
     """Frames for which a quantity has no row: an error when they are read, NaN, or the last row before them."""
-    unwrap: bool = False
-    """Add the image vectors to the positions, so that particles leave the box instead of jumping across it."""
-    root: str | None = None
-    """Where the H5MD structure starts; None: found by its group `h5md` with attribute `version`."""
-    absent_particles: Literal["mask", "error"] = "mask"
-    """Particles that are not there in some frames (fill value in `id`): NaN positions, or an error."""
-    external: str = "folder"
-    """Which other files links and virtual data sets may draw in: "none", those in the "folder" of the file and below
-    it, or "any"."""
     stored: bool = True
     """Whether what is kept of the structure of files is used, and kept."""
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from kinema.formats.format import FIXED, Format, Strategies
+from kinema.formats.h5md.description import H5mdReading
+from kinema.formats.h5md.options import H5mdWriting
 
 __all__ = ["H5md"]
 
@@ -17,7 +19,8 @@ class H5md(Format):
 
     name = "H5MD"
     chunked = True
-    reading_options = ("particles", "dataset", "unwrap", "root", "absent_particles", "external")
+    reading = H5mdReading
+    writing = H5mdWriting
     observables = True
     rising_steps = True
     writers_that_commit = ("kinema", "gromacs")

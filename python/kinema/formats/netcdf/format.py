@@ -2,15 +2,96 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from kinema.base.values import dataclass
+from kinema.formats.declared import RecordWriting, WritingOptions
 from kinema.formats.format import FIXED, Format, Strategies
 
 if TYPE_CHECKING:
-    from kinema.formats.splice import FileHead
+    from numpy.typing import DTypeLike
 
-__all__ = ["Netcdf"]
+    from kinema.formats.splice import FileHead
+    from kinema.model.atom_table import Atoms
+
+__all__ = ["Netcdf", "Netcdf4Writing", "NetcdfWriting"]
+
+
+@dataclass(frozen=True, eq=False)
+class NetcdfWriting(RecordWriting):
+    """What `kinema.Writer` takes for NetCDF, classic."""
+
+    netcdf4: bool = False
+    """bool
+
+    Write NetCDF-4 instead, with the options of that. A file that mode="a" finds stays what it is."""
+
+
+@dataclass(frozen=True, eq=False)
+class Netcdf4Writing(WritingOptions):
+    """What `kinema.Writer` takes for NetCDF-4."""
+
+    fields: str | Sequence[str] | None = None
+    """names out of "positions", "velocities", "forces"
+
+    By default those of the first frame."""
+
+    netcdf4: bool = True
+    """True"""
+
+    convention: str | None = None
+    """{"amber", "dl_poly"}
+
+    AMBER's, 1.0: cells as lengths and angles, times as float32, no steps. Velocities are stored divided by their
+    scale_factor 20.455, and forces in kcal/(mol angstrom). Or DL_POLY's, 0.0: cells as vectors, steps, times as
+    float64, forces in Da angstrom/ps^2, and of the atoms names, indices, masses and charges; without its variable RSD,
+    and with `timestep` not filled in, which frames do not say."""
+
+    layout: str | Sequence[int] | None = None
+    """"frames", "atoms", or (frames, atoms, components)
+
+    As of H5MD; "contiguous" is refused, since frames of netCDF can always be added to."""
+
+    n_frames: int | None = None
+    """as H5MD"""
+
+    chunk_bytes: int = 1 << 20
+    """as H5MD"""
+
+    compression: str | tuple[int, Sequence[int]] | None = None
+    """as H5MD
+
+    Programs with netCDF-C read gzip, or nothing, everywhere; others need plugins of HDF5."""
+
+    level: int | None = None
+    """as H5MD"""
+
+    shuffle: bool | None = None
+    """as H5MD"""
+
+    checksum: bool = False
+    """as H5MD"""
+
+    dtype: DTypeLike | None = None
+    """{"float32", "float64"}
+
+    Of positions, velocities and forces; float32 by default."""
+
+    native: bool = False
+    """bool
+
+    Values are given in the units of the file."""
+
+    atoms: Atoms | None = None
+    """as H5MD
+
+    For DL_POLY's convention; AMBER's has nothing of atoms."""
+
+    topology: Any = None
+    """as H5MD
+
+    Likewise."""
 
 
 class Netcdf(Format):
@@ -19,6 +100,8 @@ class Netcdf(Format):
     name = "NetCDF"
     spliced = True
     conventions = True
+    writing = NetcdfWriting
+    writing_variants = {"netcdf4": Netcdf4Writing}
     strategies = {
         "NetCDF": Strategies(atoms=(*FIXED, "gather"), frames=FIXED),
         "NetCDF-4": Strategies(atoms=("serial",), frames=("gather", "serial")),

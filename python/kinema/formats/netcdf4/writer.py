@@ -6,12 +6,10 @@ The structure of a file is in `kinema.formats.netcdf4`; ncdump and netCDF-C read
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from kinema.base.errors import ArgumentError
 from kinema.base.input_files import is_hdf5
@@ -20,13 +18,14 @@ from kinema.formats.given_frames import FrameArrays
 from kinema.formats.h5md.write.options import field_names, float_type, whole_number
 from kinema.formats.h5md.writer import table_of
 from kinema.formats.hdf5_writer import Hdf5Writer
+from kinema.formats.netcdf.format import Netcdf4Writing
 from kinema.formats.netcdf4.append import ExistingNetcdf
 from kinema.formats.netcdf4.conventions import convention_named
 from kinema.formats.netcdf4.write import FrameVariables, NetcdfOptions, check_first, create, label_losses, notes_of
-from kinema.model.atom_table import Atoms
+from kinema.formats.writer import Target
 from kinema.storage.hdf5.filters import Compression
 from kinema.storage.hdf5.output import GrowingFile, NewFile, damaged_file_errors
-from kinema.storage.hdf5.storage import CHUNK_BYTES, Layout
+from kinema.storage.hdf5.storage import Layout
 from kinema.storage.output_checks import check_target
 
 __all__ = ["Netcdf4Writer"]
@@ -38,28 +37,7 @@ class Netcdf4Writer(Hdf5Writer, format="NetCDF", variant="netcdf4"):
     The first frame decides what all have: fields, a cell, a time. Times must not fall, and steps must rise where the
     convention has them. A file that mode="a" finds keeps its convention, layout and compression.
 
-    Parameters
-    ----------
-    path, n_atoms, format, mode, overwrite, keep_partial, workers : as `Writer`
-    fields : names out of "positions", "velocities", "forces"
-        By default those of the first frame.
-    netcdf4 : bool
-        True; with False the file is CDF-2, and has no option but `fields`.
-    convention : {"amber", "dl_poly"}
-        AMBER's, 1.0: cells as lengths and angles, times as float32, no steps. Velocities are stored divided by their
-        scale_factor 20.455, and forces in kcal/(mol angstrom). Or DL_POLY's, 0.0: cells as vectors, steps, times as
-        float64, forces in Da angstrom/ps^2, and of the atoms names, indices, masses and charges; without its variable
-        RSD, and with `timestep` not filled in, which frames do not say.
-    layout : "frames", "atoms", or (frames, atoms, components)
-        As of `H5mdWriter`; "contiguous" is refused, since frames of netCDF can always be added to.
-    n_frames, chunk_bytes, compression, level, shuffle, checksum : as `H5mdWriter`
-        Programs with netCDF-C read gzip, or nothing, everywhere; others need plugins of HDF5.
-    dtype : {"float32", "float64"}
-        Of positions, velocities and forces; float32 by default.
-    native : bool
-        Values are given in the units of the file.
-    atoms, topology : as `H5mdWriter`
-        For DL_POLY's convention; AMBER's has nothing of atoms.
+    Options are those of `Netcdf4Writing`.
 
     Raises
     ------
@@ -68,37 +46,15 @@ class Netcdf4Writer(Hdf5Writer, format="NetCDF", variant="netcdf4"):
         reader would not give back.
     """
 
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        n_atoms: int | None = None,
-        *,
-        format: str | None = None,
-        mode: Literal["w", "a"] = "w",
-        overwrite: bool = False,
-        keep_partial: bool = True,
-        workers: int | None = None,
-        fields: str | Sequence[str] | None = None,
-        netcdf4: bool = True,
-        convention: str | None = None,
-        layout: str | Sequence[int] | None = None,
-        n_frames: int | None = None,
-        chunk_bytes: int = CHUNK_BYTES,
-        compression: str | tuple[int, Sequence[int]] | None = None,
-        level: int | None = None,
-        shuffle: bool | None = None,
-        checksum: bool = False,
-        dtype: DTypeLike | None = None,
-        native: bool = False,
-        atoms: Atoms | None = None,
-        topology: Any = None,
-    ) -> None:
-        super().__init__(path, format=format, mode=mode, overwrite=overwrite, keep_partial=keep_partial)
-        self._asked_fields = field_names(fields)
-        kind = None if dtype is None else float_type(dtype)
-        asked = None if convention is None else convention_named(convention)
-        self._workers, self._native = worker_count(workers), native
-        if mode == "a" and os.path.exists(self.path):
+    takes = Netcdf4Writing
+
+    def _start(self, target: Target, options: Netcdf4Writing) -> None:
+        n_atoms = target.n_atoms
+        self._asked_fields = field_names(options.fields)
+        kind = None if options.dtype is None else float_type(options.dtype)
+        asked = None if options.convention is None else convention_named(options.convention)
+        self._workers, self._native = worker_count(target.workers), options.native
+        if target.is_there:
             given = {
                 "n_atoms": n_atoms,
                 "fields": self._asked_fields,
@@ -108,12 +64,12 @@ class Netcdf4Writer(Hdf5Writer, format="NetCDF", variant="netcdf4"):
             self._open_existing(self.path, given)
             self._closed = False
             return
-        table = table_of(atoms, topology)
+        table = table_of(options.atoms, options.topology)
         if n_atoms is None and table is not None:
             n_atoms = table.n_atoms
         if n_atoms is None:
             raise ArgumentError("n_atoms is needed to make a file")
-        if layout == "contiguous":
+        if options.layout == "contiguous":
             raise ArgumentError(
                 "layout='contiguous' is not for NetCDF-4, whose frames are a dimension without a limit, which HDF5 "
                 "stores in chunks; choose another layout"
@@ -124,21 +80,21 @@ class Netcdf4Writer(Hdf5Writer, format="NetCDF", variant="netcdf4"):
             fields=self._asked_fields,
             dtype=kind or np.dtype("<f4"),
             layout=Layout(
-                layout or "frames",
-                Compression(compression, level, shuffle, checksum),
-                whole_number("chunk_bytes", chunk_bytes),
+                options.layout or "frames",
+                Compression(options.compression, options.level, options.shuffle, options.checksum),
+                whole_number("chunk_bytes", options.chunk_bytes),
             ),
-            n_frames=None if n_frames is None else whole_number("n_frames", n_frames),
-            native=native,
+            n_frames=None if options.n_frames is None else whole_number("n_frames", options.n_frames),
+            native=options.native,
             atoms=table,
             workers=self._workers,
         )
         if table is not None and table.n_atoms != n_atoms:
             raise ArgumentError(f"atoms are {table.n_atoms}, but the file is made for n_atoms={n_atoms}")
-        self._options.layout.new_field(self._options.n_atoms, self._options.dtype, n_frames)
+        self._options.layout.new_field(self._options.n_atoms, self._options.dtype, options.n_frames)
         self.n_atoms = self._options.n_atoms
-        check_target(self.path, overwrite=overwrite, or_else=", mode='a' appends to it")
-        self._file = NewFile(self.path, overwrite=overwrite, ordered=True)
+        check_target(self.path, overwrite=target.overwrite, or_else=", mode='a' appends to it")
+        self._file = NewFile(self.path, overwrite=target.overwrite, ordered=True)
         self._h5 = self._file.h5
         self._closed = False
         self._lose(label_losses(self._options.convention, table))

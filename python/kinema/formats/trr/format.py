@@ -2,9 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kinema.base.values import dataclass
+from kinema.formats.declared import ReadingOptions, RecordWriting
 from kinema.formats.format import FIXED, Format, Strategies
 
-__all__ = ["Trr"]
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
+__all__ = ["Trr", "TrrWriting"]
+
+
+@dataclass(frozen=True, eq=False)
+class TrrWriting(RecordWriting):
+    """What `kinema.Writer` takes for TRR."""
+
+    fields: str | Sequence[str] | None = None
+    """names out of "positions", "velocities", "forces"
+
+    What is written of frames that have it; by default all."""
+
+    dtype: DTypeLike | None = None
+    """"float32" or "float64"
+
+    Precision of all numbers of a frame; float32 by default, as of GROMACS in its usual build. What mode="a" adds to a
+    file has by default that of its first frame."""
 
 
 class Trr(Format):
@@ -16,6 +40,8 @@ class Trr(Format):
     indexed = True
     markers = True
     spliced = True
+    reading = ReadingOptions
+    writing = TrrWriting
     strategies = {"TRR": Strategies(atoms=(*FIXED, "gather"), frames=FIXED)}
     remarks = """\
 Each frame may have positions, velocities and forces or lack them. What a field gives in frames that lack it says

@@ -5,12 +5,27 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
+from kinema.base.values import dataclass
+from kinema.formats.declared import RecordWriting
 from kinema.formats.format import FIXED, Format, Strategies
 
-__all__ = ["Xtc"]
+__all__ = ["Xtc", "XtcWriting"]
 
 # a system of so few atoms is stored as floats, without a precision
 _PLAIN_ATOMS, _PRECISION_AT = 9, 56
+
+
+@dataclass(frozen=True, eq=False)
+class XtcWriting(RecordWriting):
+    """What `kinema.Writer` takes for XTC."""
+
+    fields: str | Sequence[str] | None = None
+    """ "positions" """
+
+    precision: float | None = None
+    """float
+
+    Numbers to a nm; 1000 by default. A file that mode="a" finds keeps that of its last frame."""
 
 
 class Xtc(Format):
@@ -21,6 +36,7 @@ class Xtc(Format):
     indexed = True
     markers = True
     spliced = True
+    writing = XtcWriting
     # records of other sizes follow each other: their places are an exclusive scan of the sizes in a window
     strategies = {"XTC": Strategies(atoms=("gather", "serial"), frames=FIXED)}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import inspect
 import multiprocessing
 from collections.abc import Iterable
 from typing import Any
@@ -11,14 +10,14 @@ from typing import Any
 from kinema.base.errors import ArgumentError, missing_package
 from kinema.base.resources import worker_count
 from kinema.formats.registry import formats
-from kinema.trajectory.opening import open as open_trajectory
+from kinema.trajectory.opening import open_arguments
 
 __all__ = ["check_parallel", "open_options", "refuse_unknown", "threads_of", "units_of"]
 
 # what `kinema.open` calls a unit -> what MDAnalysis calls it
 _UNIT_NAMES = {"angstrom": "Angstrom", "nm": "nm", "ps": "ps"}
 # times are this reader's own arguments
-_OPEN_ARGUMENTS = set(inspect.signature(open_trajectory).parameters) - {
+_OPEN_ARGUMENTS = set(open_arguments()) - {
     "paths",
     "topology",
     "format",
