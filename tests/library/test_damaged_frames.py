@@ -116,7 +116,10 @@ def test_the_command_line(path: Path, tmp_path: Path) -> None:
 def test_salvage_of_another_format(tmp_path: Path) -> None:
     with kn.Writer(tmp_path / "a.h5md", 5) as writer:
         writer.write(random_walk(4, 5)[0], time=0.0, step=0)
-    with pytest.raises(kn.UnsupportedFormatError, match="frames of DL_POLY HISTORY, DCD, NetCDF, TRR, XTC files can be copied alone, and this is H5MD"):
+    with pytest.raises(
+        kn.UnsupportedFormatError,
+        match="DL_POLY HISTORY, DCD, NetCDF, TRR, XTC files can be copied",
+    ):
         kn.salvage(tmp_path / "a.h5md", tmp_path / "b.xtc")
 
 

@@ -12,8 +12,8 @@ import kinema as kn
 from kinema.formats.frame_sink import FrameSink, StoredFrames
 from kinema.formats.given_frames import FrameArrays
 from kinema.formats.h5md.writer import H5mdWriter
-from kinema.formats.hdf5_sink import H5mdSink, Hdf5Sink
-from kinema.formats.hdf5_writer import Hdf5Writer
+from kinema.formats.hdf5.sink import H5mdSink, Hdf5Sink
+from kinema.formats.hdf5.writer import Hdf5Writer
 from kinema.testing import random_walk
 
 N_FRAMES, N_ATOMS = 23, 40

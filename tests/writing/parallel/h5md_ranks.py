@@ -22,7 +22,7 @@ from rank_common import barrier
 
 import kinema as kn
 from kinema.formats.h5md.writer import H5mdWriter
-from kinema.formats.hdf5_sink import Hdf5Sink
+from kinema.formats.hdf5.sink import Hdf5Sink
 from kinema.parallel import verification
 from kinema.parallel.agreement import Agreement, WriterTimings
 from kinema.parallel.hdf5 import gathered, mpiio

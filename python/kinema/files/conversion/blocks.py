@@ -34,8 +34,8 @@ from kinema.formats.h5md.write.options import bound_of
 from kinema.formats.h5md.write.series import buffered_rows
 from kinema.formats.h5md.write.units import LENGTHS, FileUnits
 from kinema.formats.h5md.writer import H5mdWriter
-from kinema.formats.hdf5_sink import Hdf5Sink
-from kinema.formats.hdf5_writer import Hdf5Writer
+from kinema.formats.hdf5.sink import Hdf5Sink
+from kinema.formats.hdf5.writer import Hdf5Writer
 from kinema.model.frame import WORKING_MEMORY, block_length, frame_bytes
 from kinema.model.selection.frames import FrameSelection
 from kinema.runners.workers import CallWorkers

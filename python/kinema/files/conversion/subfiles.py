@@ -27,7 +27,7 @@ from kinema.files.conversion.source_frames import SourceFrames
 from kinema.formats.frame_sink import StoredFrames
 from kinema.formats.h5md.write.virtual_fields import SubfileNames, VirtualPart, make_fields_virtual
 from kinema.formats.h5md.writer import H5mdWriter
-from kinema.formats.hdf5_sink import H5mdSink, Hdf5Sink
+from kinema.formats.hdf5.sink import H5mdSink, Hdf5Sink
 from kinema.model.frame import WORKING_MEMORY, frame_bytes
 from kinema.model.selection.frames import FrameSelection
 from kinema.model.snapshot import SentTrajectory, TrajectorySnapshot

@@ -34,7 +34,7 @@ from kinema.formats.h5md.write.options import (
 )
 from kinema.formats.h5md.write.particles_group import TrajectoryGroup
 from kinema.formats.h5md.write.units import FileUnits
-from kinema.formats.hdf5_writer import GrowingData, Hdf5Writer
+from kinema.formats.hdf5.writer import GrowingData, Hdf5Writer
 from kinema.formats.writer import Target
 from kinema.model.atom_table import Atoms
 from kinema.model.topology import Topology, is_atom_group

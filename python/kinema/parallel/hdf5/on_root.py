@@ -15,7 +15,7 @@ from kinema.formats.frame_sink import StoredFrames
 from kinema.formats.given_frames import EncodedRows, FrameArrays, check_rising
 from kinema.formats.h5md.write.encoding import ChunkEncoder
 from kinema.formats.h5md.writer import H5mdWriter
-from kinema.formats.hdf5_sink import H5mdSink
+from kinema.formats.hdf5.sink import H5mdSink
 from kinema.parallel.agreement import Agreement
 from kinema.parallel.hdf5.verification import RowVerification
 from kinema.parallel.rank_file import FileRequest, FileState

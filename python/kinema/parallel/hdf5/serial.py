@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from kinema.base.errors import Error
 from kinema.formats.h5md.writer import H5mdWriter
-from kinema.formats.hdf5_sink import Hdf5Sink
+from kinema.formats.hdf5.sink import Hdf5Sink
 from kinema.parallel.agreement import Agreement
 from kinema.parallel.hdf5.verification import RowVerification
 from kinema.parallel.rank_file import FileRequest

@@ -21,7 +21,7 @@ from kinema.formats.given_frames import FrameArrays
 from kinema.formats.h5md.write.encoding import ChunkEncoder
 from kinema.formats.h5md.write.virtual_fields import SubfileNames, check_runs, runs_of
 from kinema.formats.h5md.writer import H5mdWriter
-from kinema.formats.hdf5_sink import Hdf5Sink
+from kinema.formats.hdf5.sink import Hdf5Sink
 from kinema.formats.writer import Writer
 from kinema.parallel.agreement import Agreement
 from kinema.parallel.exchange import Exchange, even_owners

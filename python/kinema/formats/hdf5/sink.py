@@ -11,7 +11,7 @@ from kinema.formats.given_frames import AnnouncedRows, FrameArrays
 from kinema.formats.h5md.write.encoding import ChunkEncoder
 from kinema.formats.h5md.write.series import CountedRows
 from kinema.formats.h5md.writer import H5mdWriter
-from kinema.formats.hdf5_writer import Hdf5Writer
+from kinema.formats.hdf5.writer import Hdf5Writer
 from kinema.storage.hdf5.output import GrowingFile
 
 __all__ = ["H5mdSink", "Hdf5Sink"]

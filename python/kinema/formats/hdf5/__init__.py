@@ -1,0 +1,1 @@
+"""What formats that are stored in HDF5 share when they are written."""
