@@ -8,7 +8,7 @@ from importlib import import_module
 
 from kinema.formats.format import Format
 
-__all__ = ["FORMATS", "format_named"]
+__all__ = ["FORMATS", "format_named", "writer_modules"]
 
 # name of a format -> its module and class
 _CLASSES = {
@@ -40,6 +40,12 @@ class _Formats(Mapping[str, Format]):
 def _made(module: str, name: str) -> Format:
     made: Format = getattr(import_module(module), name)()
     return made
+
+
+def writer_modules() -> list[str]:
+    """The modules of the writers of these formats: `writer` beside `format`, or the only module of the format."""
+    modules = {module for module, _ in _CLASSES.values()}
+    return sorted(f"{one.removesuffix('format')}writer" if one.endswith(".format") else one for one in modules)
 
 
 FORMATS: Mapping[str, Format] = _Formats()
