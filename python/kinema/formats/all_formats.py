@@ -18,6 +18,7 @@ _CLASSES = {
     "NetCDF": ("kinema.formats.netcdf.format", "Netcdf"),
     "TRR": ("kinema.formats.trr.format", "Trr"),
     "XTC": ("kinema.formats.xtc.format", "Xtc"),
+    "G96": ("kinema.formats.g96", "G96"),
     "H5MD": ("kinema.formats.h5md.format", "H5md"),
     "PDB": ("kinema.formats.external.format", "Pdb"),
     "GRO": ("kinema.formats.external.format", "Gro"),
