@@ -74,7 +74,7 @@ def names_of_formats(root: Path) -> set[str]:
     folder = root / "python" / "kinema" / "formats"
     return {
         node.value.value
-        for file in folder.glob("*/format.py")
+        for file in sorted({*folder.glob("*/format.py"), *folder.glob("*/__init__.py")})
         for one in ast.parse(file.read_text()).body
         for node in (one.body if isinstance(one, ast.ClassDef) else ())
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and _is_called("name", node)

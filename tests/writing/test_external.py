@@ -10,8 +10,8 @@ import pytest
 from MDAnalysisTests import datafiles as data
 
 import kinema as kn
-from kinema.formats.all_writers import ExternalWriter
 from kinema.formats.external import writer as external
+from kinema.formats.external.writer import ExternalWriter
 from kinema.model.universe import universe_of
 from kinema.testing import random_walk
 

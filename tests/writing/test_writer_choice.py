@@ -8,7 +8,12 @@ from typing import Any
 import pytest
 
 import kinema as kn
-from kinema.formats.all_writers import DcdWriter, H5mdWriter, NetcdfWriter, TrrWriter, XtcWriter, options_of
+from kinema.formats.all_writers import options_of
+from kinema.formats.dcd.writer import DcdWriter
+from kinema.formats.h5md.writer import H5mdWriter
+from kinema.formats.netcdf.writer import NetcdfWriter
+from kinema.formats.trr.writer import TrrWriter
+from kinema.formats.xtc.writer import XtcWriter
 from kinema.testing import random_walk
 
 

@@ -192,6 +192,57 @@ class TestHistoryWriter(WriterTests):
             assert path.read_bytes() == before
 
 
+class TestG96Writer(WriterTests):
+    suffix = ".g96"
+    fields = ("positions", "velocities")
+    exact = ()
+    # 9 decimals of nm
+    tolerance = 1e-8
+    velocity_tolerance = 1e-8
+    time_rounding = 5e-7
+    always_lost = frozenset({"positions", "velocities"})
+    table = True
+
+    def _choices(self) -> list[tuple[str, ...]]:
+        return [self.fields[:1], self.fields]
+
+    def _drawn(self, data: st.DataObject) -> GivenFrames:
+        drawn = super()._drawn(data)
+        # of 15 columns
+        steps = np.sign(drawn.steps) * (np.abs(drawn.steps) % 10**14)
+        return replace(drawn, steps=steps, times=np.fmod(drawn.times, 1e7))
+
+    def test_the_title_is_that_of_the_first_frame(self, tmp_path: Path) -> None:
+        given = self.frames(3, self.fields)
+        for title, found in (("a title", "a title"), ("END", "END of a title"), ("two\nlines", "two_lines")):
+            out = self.write(tmp_path / "a.g96", given, title=title, overwrite=True)
+            assert lost_aspects(out.path, out.losses) == {"positions", "velocities"}
+            assert (tmp_path / "a.g96").read_bytes().startswith(f"TITLE\n{found}\nEND\nTIMESTEP\n".encode())
+            self.check(read_frames(tmp_path / "a.g96"), given)
+        assert (tmp_path / "a.g96").read_bytes().count(b"TITLE\n\nEND\n") == 2
+
+    @pytest.mark.parametrize(
+        ("what", "changed"),
+        [
+            ("a step", {"steps": np.array([1, 2, 10**16])}),
+            ("a step or time", {"times": np.array([0.0, 1.0, 1e14])}),
+            ("a cell", {"cells": np.array([np.eye(3)] * 2 + [1e10 * np.eye(3)])}),
+        ],
+    )
+    def test_numbers_beyond_their_columns_are_refused(self, tmp_path: Path, what: str, changed: dict[str, Any]) -> None:
+        given = replace(self.frames(3, self.fields), **changed)
+        with pytest.raises(kn.UnsupportedFormatError, match=f"frame 2: {what}.* 15 columns of a G96 file do not hold"):
+            self.write(tmp_path / "a.g96", given)
+        (left,) = tmp_path.iterdir()
+        self.check(read_frames(left), given[:2])
+
+    def test_fields_that_it_does_not_hold(self, tmp_path: Path) -> None:
+        out = self.write(tmp_path / "a.g96", self.frames(2, ("positions", "forces")))
+        assert lost_aspects(out.path, out.losses) == {"positions", "forces"}
+        with pytest.raises(kn.ArgumentError, match="fields of a G96 file, expected positions, or"):
+            self.write(tmp_path / "b.g96", self.frames(2, ALL), fields="velocities")
+
+
 class TestAmberInNetcdf4(DearWriterTests):
     suffix = ".nc"
     cells_by_lengths = True
@@ -239,7 +290,9 @@ class TestH5mdWriter(DearWriterTests):
 
 
 @pytest.mark.parametrize(
-    "tests", [TestXtcWriter(), TestTrrWriter(), TestNetcdfWriter(), TestHistoryWriter()], ids=lambda one: one.suffix
+    "tests",
+    [TestXtcWriter(), TestTrrWriter(), TestNetcdfWriter(), TestHistoryWriter(), TestG96Writer()],
+    ids=lambda one: one.suffix,
 )
 def test_frames_without_a_time(tmp_path: Path, tests: WriterTests) -> None:
     given = tests.frames(4, ("positions",))

@@ -8,7 +8,7 @@ from importlib import import_module
 
 from kinema.formats.format import Format
 
-__all__ = ["FORMATS", "format_named"]
+__all__ = ["FORMATS", "format_named", "writer_modules"]
 
 # name of a format -> its module and class
 _CLASSES = {
@@ -18,6 +18,7 @@ _CLASSES = {
     "NetCDF": ("kinema.formats.netcdf.format", "Netcdf"),
     "TRR": ("kinema.formats.trr.format", "Trr"),
     "XTC": ("kinema.formats.xtc.format", "Xtc"),
+    "G96": ("kinema.formats.g96", "G96"),
     "H5MD": ("kinema.formats.h5md.format", "H5md"),
     "PDB": ("kinema.formats.external.format", "Pdb"),
     "GRO": ("kinema.formats.external.format", "Gro"),
@@ -40,6 +41,12 @@ class _Formats(Mapping[str, Format]):
 def _made(module: str, name: str) -> Format:
     made: Format = getattr(import_module(module), name)()
     return made
+
+
+def writer_modules() -> list[str]:
+    """The modules of the writers of these formats: `writer` beside `format`, or the only module of the format."""
+    modules = {module for module, _ in _CLASSES.values()}
+    return sorted(f"{one.removesuffix('format')}writer" if one.endswith(".format") else one for one in modules)
 
 
 FORMATS: Mapping[str, Format] = _Formats()

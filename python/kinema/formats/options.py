@@ -173,7 +173,7 @@ OPEN_OLD_NAMES: Mapping[str, str] = {
 OPEN_TABLE = """\
     Options by format
     -----------------
-    all formats but TRR
+    all formats but TRR and G96
         axis : {"positions", "velocities", "forces"}
             The quantity whose steps are the frames, where they were written at different strides; by default
             the first of them that is there. One that the files do not have is refused. Not for TRR, each frame
@@ -331,6 +331,11 @@ WRITE_TABLE = """\
         fields : "positions"
         precision : float
             Numbers to a nm; 1000 by default. A file that mode="a" finds keeps that of its last frame.
+    G96
+        resume_from : as DL_POLY HISTORY
+        fields : "positions", or "positions" and "velocities"
+            By default those of the first frame.
+        title : The title of the first frame.
     PDB, GRO
         n_frames : int
             How many frames will be written: with 1 a PDB file has no MODEL records.
@@ -388,7 +393,7 @@ CONVERT_TABLE = """\
 
     Options by format, as of `kinema.Writer`
     ----------------------------------------
-    DL_POLY HISTORY, DL_POLY CONFIG
+    DL_POLY HISTORY, DL_POLY CONFIG, G96
         title
     DCD, PDB, GRO
         none

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from kinema.formats.all_formats import format_named
+from kinema.formats.format import Axis
 from kinema.formats.registry import formats
+from kinema.formats.strategies import table_rows
 
 __all__ = ["formats_page"]
 
@@ -70,6 +72,12 @@ files' own times, which these commands leave as they are; what is stated is stat
 check` judges the times as they were stated.""".splitlines()
 
 
+_AXES: tuple[tuple[Axis, str], ...] = (
+    ("atoms", "atoms over ranks"),
+    ("frames", "frames over workers"),
+)
+
+
 def formats_page() -> str:
     """docs/formats.md: one section a format."""
     lines = [
@@ -105,6 +113,16 @@ def formats_page() -> str:
         endings = ", ".join(f".{ending}" for ending in known.extensions)
         lines.append(f"| {known.name} | {endings} | {known.description} | {', '.join(known.fields)} |")
     lines += ["", *_STATED]
+    for axis, heading in _AXES:
+        head, *rows = ["| " + " | ".join(row) + " |" for row in table_rows(axis)]
+        lines += [
+            "",
+            f"## Strategies with {heading}",
+            "",
+            "How many processes write one file: [parallel-writing.md](parallel-writing.md).",
+            "",
+        ]
+        lines += [head, "|---" * (head.count("|") - 1) + "|", *rows]
     return "\n".join(lines) + "\n"
 
 

@@ -22,13 +22,15 @@ from kinema.formats.strategies import (
 )
 from kinema.formats.writer_choice import CLASSES, OPTIONS_OF_RANKS
 
-PAGE = (Path(__file__).parents[3] / "docs" / "parallel-writing.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[3] / "docs"
+PAGE = (DOCS / "parallel-writing.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("axis", AXES)
 def test_the_tables_of_the_documents(axis: Literal["atoms", "frames"]) -> None:
     over = {"atoms": "ranks", "frames": "workers"}[axis]
-    (table,) = re.findall(rf"<!-- {axis} over {over}: .*? -->\n(.*?)\n\n", PAGE, re.DOTALL)
+    page = (DOCS / "formats.md").read_text(encoding="utf-8")
+    (table,) = re.findall(rf"## Strategies with {axis} over {over}\n\n.*?\n\n(.*?)\n(?:\n|$)", page, re.DOTALL)
     head, *rows = ["| " + " | ".join(row) + " |" for row in table_rows(axis)]
     assert table.splitlines() == [head, "|---" * (1 + len(STRATEGIES)) + "|", *rows]
 

@@ -28,16 +28,32 @@ pub(super) struct TextHead {
 pub(super) trait TextFrames: Sync {
     /// The format, for messages.
     const NAME: &'static str;
-    /// What the first line of a frame begins with.
-    const BEGINS: &'static [u8];
-    /// Lines of a head.
+    /// What the first line of a frame begins with: one of these.
+    const BEGINS: &'static [&'static [u8]];
+    /// Lines of a head; of the shortest if they differ.
     const HEAD_LINES: usize;
+    /// Bytes that [`TextFrames::further_lines`] looks at; 0 if heads say all lines.
+    const FURTHER: usize = 0;
 
     /// Where the first frame begins.
     fn first(&self) -> u64;
 
     /// The number of atoms that every frame of the file has; `None` where they may differ.
     fn n_atoms(&self) -> Option<u32>;
+
+    /// Bytes of the head at the start of `bytes`, or how many of its lines are whole.
+    fn head_len(&self, bytes: &[u8]) -> std::result::Result<usize, usize> {
+        lines_len(bytes, Self::HEAD_LINES)
+    }
+
+    /// Lines that follow those that the head says, if the text goes on with `next`.
+    ///
+    /// # Errors
+    /// `Corrupt` if nothing of a frame begins so.
+    fn further_lines(&self, next: &[u8]) -> Result<u64> {
+        let _ = next;
+        Ok(0)
+    }
 
     /// What a head says, which is these lines with their ends, at byte `at` of the file.
     ///
@@ -65,17 +81,20 @@ pub(super) fn head_of<T: TextFrames>(
     offset: u64,
 ) -> std::result::Result<(TextHead, usize), HeaderFault> {
     let bytes = &bytes[..bytes.len().min(LONGEST_HEAD)];
-    let begins = bytes.len().min(T::BEGINS.len());
     let is_blank = bytes.len() < LONGEST_HEAD && bytes.trim_ascii().is_empty();
     if is_blank && !bytes.is_empty() {
         return Err(HeaderFault::Short(bytes.len() + 1));
     }
-    if bytes[..begins] != T::BEGINS[..begins] {
-        let error = Error::corrupt("what a frame begins with", shown(T::BEGINS), shown(bytes));
+    if !T::BEGINS.iter().any(|begins| bytes.starts_with(begins)) {
+        if T::BEGINS.iter().any(|begins| begins.starts_with(bytes)) {
+            return Err(HeaderFault::Short(bytes.len() + 1));
+        }
+        let expected: Vec<String> = T::BEGINS.iter().map(|begins| shown(begins)).collect();
+        let error = Error::corrupt("what a frame begins with", expected.join(" or "), shown(bytes));
         return Err(HeaderFault::wrong(error, 0, offset));
     }
-    match lines_len(bytes, T::HEAD_LINES) {
-        Ok(len) if begins == T::BEGINS.len() => {
+    match frames.head_len(bytes) {
+        Ok(len) => {
             let head = frames.head(&bytes[..len], offset);
             head.map(|head| (head, len)).map_err(|error| HeaderFault::wrong(error, 0, offset))
         }
@@ -95,15 +114,32 @@ pub(super) fn shown(bytes: &[u8]) -> String {
     format!("\"{}\"", line[..line.len().min(SHOWN)].trim_ascii_end().escape_ascii())
 }
 
+/// Bytes of the longest.
+const fn longest(texts: &[&[u8]]) -> usize {
+    let (mut most, mut i) = (0, 0);
+    while i < texts.len() {
+        if texts[i].len() > most {
+            most = texts[i].len();
+        }
+        i += 1;
+    }
+    most
+}
+
 impl<T: TextFrames> FrameHeaders for TextHeads<T> {
     type Header = ParsedHead;
 
     const NAME: &'static str = T::NAME;
     const LONGEST: usize = LONGEST_HEAD;
-    const RECOGNISED: usize = T::BEGINS.len();
+    const RECOGNISED: usize = longest(T::BEGINS);
     // a line that begins so, with numbers behind
     const UNMISTAKABLE: bool = true;
     const LINES: bool = true;
+    const FURTHER: usize = T::FURTHER;
+
+    fn further_lines(&self, next: &[u8]) -> Result<u64> {
+        self.0.further_lines(next)
+    }
 
     fn first(&self) -> u64 {
         self.0.first()
@@ -125,7 +161,7 @@ impl<T: TextFrames> FrameHeaders for TextHeads<T> {
     }
 
     fn resembles(&self, bytes: &[u8], at: usize) -> bool {
-        bytes.get(at..).is_some_and(|bytes| bytes.starts_with(T::BEGINS))
+        bytes.get(at..).is_some_and(|bytes| T::BEGINS.iter().any(|begins| bytes.starts_with(begins)))
     }
 
     fn overlong(&self, offset: u64, header: &ParsedHead, most: u64, next: u64) -> Error {

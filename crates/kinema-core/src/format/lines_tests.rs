@@ -15,7 +15,7 @@ const TITLE: &str = "a title with frame 3 7 in it\n";
 
 impl TextFrames for Toy {
     const NAME: &'static str = "TOY";
-    const BEGINS: &'static [u8] = b"frame";
+    const BEGINS: &'static [&'static [u8]] = &[b"frame"];
     const HEAD_LINES: usize = 1;
 
     fn first(&self) -> u64 {

@@ -9,6 +9,7 @@ pub mod dlpoly;
 pub mod encoder;
 pub mod external;
 mod frame_layout;
+pub mod g96;
 pub mod h5md;
 mod labels;
 mod lines;
@@ -41,7 +42,7 @@ use crate::source::Source;
 
 /// The one list of formats: documentation, `kinema formats` and error messages are made from it.
 pub static FORMATS: &[&dyn Format] =
-    &[&xtc::Xtc, &trr::Trr, &netcdf::Netcdf, &dcd::Dcd, &h5md::H5md, &dlpoly::History, &dlpoly::Config];
+    &[&xtc::Xtc, &trr::Trr, &netcdf::Netcdf, &dcd::Dcd, &h5md::H5md, &dlpoly::History, &dlpoly::Config, &g96::G96];
 
 /// What no format of the list is found in may be read by another library, slowly.
 pub static EXTERNAL: &dyn Format = &external::External;

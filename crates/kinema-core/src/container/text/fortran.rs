@@ -32,6 +32,13 @@ pub fn put_f(out: &mut Vec<u8>, value: f64, width: usize, decimals: usize) {
     }
 }
 
+/// Whether the value is that of its text with this number of decimals; true of NaN.
+pub fn holds(value: f64, decimals: i32) -> bool {
+    let scale = 10_f64.powi(decimals);
+    let whole = (value * scale).round();
+    value.is_nan() || whole.abs() < 9e15 && whole / scale == value
+}
+
 /// Appends `value` as 1PEw.d: one digit before the point, `decimals` (up to 17) behind it, and an exponent of two digits,
 /// or of three without its letter.
 pub fn put_e(out: &mut Vec<u8>, value: f64, width: usize, decimals: usize) {

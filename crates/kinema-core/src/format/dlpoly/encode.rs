@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+pub(super) use crate::container::text::fortran::holds;
 use crate::container::text::fortran::{put_f, put_g20_10, put_text};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{AtomLabels, AtomNumbers, AtomPlane, FrameLayout, Making};
@@ -89,13 +90,6 @@ pub(super) fn imcon_of_all(cells: &[Cell]) -> i64 {
     let shapes = cells.iter().map(imcon_of);
     let general = shapes.clone().filter(|shape| *shape != SLAB).max().unwrap_or(0);
     if general == 0 { shapes.max().unwrap_or(0) } else { general }
-}
-
-/// Whether so many decimals hold the value.
-pub(super) fn holds(value: f64, decimals: i32) -> bool {
-    let scale = 10_f64.powi(decimals);
-    let whole = (value * scale).round();
-    value.is_nan() || whole.abs() < 9e15 && whole / scale == value
 }
 
 /// Whether the records of a cell hold it.

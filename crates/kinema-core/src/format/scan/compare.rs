@@ -1,6 +1,6 @@
 //! Comparison of a frame of an index with the header that the file has for it.
 
-use super::{File, FrameHeaders, HeaderFault, Window, ends_early, lacks_lines};
+use super::{File, FrameHeaders, HeaderFault, Window, ends_early};
 use crate::error::{Error, Result};
 use crate::index::TableIndex;
 use crate::source::Source;
@@ -36,7 +36,7 @@ pub(in crate::format) fn compare_frame<H: FrameHeaders>(
     };
     if !H::LINES || whole {
         let len = file.frame_len(&mut window, extent.offset, &head).map_err(place)?;
-        let len = len.map_err(|found| place(lacks_lines(extent.offset, head.lines, found)))?;
+        let len = len.map_err(place)?;
         if len != extent.len {
             return differs("bytes of the frame in the index", len.to_string(), extent.len.to_string());
         }

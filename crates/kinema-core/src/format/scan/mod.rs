@@ -74,6 +74,18 @@ pub(super) trait FrameHeaders: Sync {
         0
     }
 
+    /// Bytes that [`FrameHeaders::further_lines`] looks at, of text whose headers do not say all lines; 0 if they do.
+    const FURTHER: usize = 0;
+
+    /// Lines that follow those that the header says, if the text goes on with `next`.
+    ///
+    /// # Errors
+    /// `Corrupt` if nothing of a frame begins so.
+    fn further_lines(&self, next: &[u8]) -> Result<u64> {
+        let _ = next;
+        Ok(0)
+    }
+
     /// Parses the header at the start of `bytes`, which lie at `offset` in the file. A header of another number of atoms than
     /// the file's is wrong, or refused.
     fn parse(&self, bytes: &[u8], offset: u64) -> std::result::Result<Self::Header, HeaderFault>;
@@ -359,9 +371,8 @@ impl<H: FrameHeaders> File<'_, H> {
             let len = match self.frame_len(&mut window, offset, &head)? {
                 Ok(len) if len <= left => len,
                 Ok(len) => return self.overlong(offset, &header, ends_early(offset, len, self.len), report),
-                Err(found) => {
-                    return self.overlong(offset, &header, lacks_lines(offset, head.lines, found), report);
-                }
+                Err(error) if error.kind() == ErrorKind::Corrupt => return Ok(End::Corrupt(error)),
+                Err(error) => return self.overlong(offset, &header, error, report),
             };
             if !H::LINES {
                 frame_len = len;
@@ -377,20 +388,31 @@ impl<H: FrameHeaders> File<'_, H> {
         Ok(End::Stopped)
     }
 
-    /// Bytes of the frame at `offset`, or how many of its lines are in the file.
-    fn frame_len(&self, window: &mut Window, offset: u64, head: &FrameHead) -> Result<std::result::Result<u64, u64>> {
-        let (mut len, mut left) = (head.frame_len, head.lines);
-        while left > 0 {
-            let bytes = window.at(self, offset.saturating_add(len), 1, WINDOW)?;
-            if bytes.is_empty() {
-                return Ok(Err(head.lines - left));
+    /// Bytes of the frame at `offset`, or why its lines are not those of a frame: `Truncated` if the file ends before.
+    fn frame_len(&self, window: &mut Window, offset: u64, head: &FrameHead) -> Result<Result<u64>> {
+        let (mut len, mut needs, mut left) = (head.frame_len, head.lines, head.lines);
+        let mut further = H::FURTHER > 0;
+        loop {
+            while left > 0 {
+                let bytes = window.at(self, offset.saturating_add(len), 1, WINDOW)?;
+                if bytes.is_empty() {
+                    return Ok(Err(lacks_lines(offset, needs, needs - left)));
+                }
+                match lines_len(bytes, usize::try_from(left).unwrap_or(usize::MAX)) {
+                    Ok(these) => (len, left) = (len + these as u64, 0),
+                    Err(n) => (len, left) = (len + bytes.len() as u64, left - n as u64),
+                }
             }
-            match lines_len(bytes, usize::try_from(left).unwrap_or(usize::MAX)) {
-                Ok(these) => (len, left) = (len + these as u64, 0),
-                Err(n) => (len, left) = (len + bytes.len() as u64, left - n as u64),
+            if !further {
+                return Ok(Ok(len));
+            }
+            further = false;
+            let at = offset.saturating_add(len);
+            match self.headers.further_lines(window.at(self, at, H::FURTHER, WINDOW)?) {
+                Ok(lines) => (needs, left) = (needs.saturating_add(lines), lines),
+                Err(error) => return Ok(Err(error.at_byte(at))),
             }
         }
-        Ok(Ok(len))
     }
 
     /// Why a frame would end behind the file: it is the incomplete last one, unless frames follow it.

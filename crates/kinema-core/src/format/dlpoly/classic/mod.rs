@@ -59,7 +59,7 @@ pub(super) fn sniff(head: &[u8]) -> bool {
 
 impl TextFrames for Shape {
     const NAME: &'static str = NAME;
-    const BEGINS: &'static [u8] = TIMESTEP;
+    const BEGINS: &'static [&'static [u8]] = &[TIMESTEP];
     const HEAD_LINES: usize = 1;
 
     fn first(&self) -> u64 {
