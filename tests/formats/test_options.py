@@ -90,7 +90,7 @@ def test_defaults_that_are_said_twice_are_the_same() -> None:
         (
             kn.Writer,
             {"title": "a"},
-            "XTC has no option title=.*title= is for DL_POLY HISTORY and DL_POLY CONFIG files$",
+            "XTC has no option title=.*title= is for DL_POLY HISTORY, DL_POLY CONFIG and G96 files$",
         ),
         (kn.Writer, {"group": "a", "particles": "b"}, "^Writer: group= is the old name of particles="),
     ],

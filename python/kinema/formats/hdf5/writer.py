@@ -1,7 +1,7 @@
 """`Hdf5Writer`: formats that are stored in HDF5 (H5MD, NetCDF-4), in new files and in files that grow.
 
 When bytes are in a file, and what a killed process leaves, is decided here; what they mean by the class of a format.
-What several processes write together comes through `hdf5_sink`.
+What several processes write together comes through `sink`.
 """
 
 from __future__ import annotations
