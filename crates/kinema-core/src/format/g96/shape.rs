@@ -116,7 +116,10 @@ impl TextFrames for Shape {
             if name != TITLE {
                 return Err(wrong("what a frame begins with", "TITLE", name));
             }
-            while next() != END {}
+            // each line has a byte at least
+            if !(0..lines.len()).any(|_| next() == END) {
+                return Err(wrong("end of TITLE", "END", b""));
+            }
             name = next();
         }
         let vectors = if self.velocities && !self.cell { 2 } else { 1 };
