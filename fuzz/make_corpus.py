@@ -540,6 +540,28 @@ def peer_seeds():
     yield "client_too_long", bytes([7]) + acts((raw, b"\xff" * 4), (end, b""))
 
 
+def g96_seeds():
+    """Frames of GROMOS-96 text with every choice of blocks."""
+    title, step = "TITLE\na title\nEND\n", "TIMESTEP\n{:15d}{:15.6f}\nEND\n"
+    vectors = "".join(f"{atom:15.9f}{-atom / 3:15.9f}{1e3 * atom:15.9f}\n" for atom in range(3))
+    named = "".join(f"    1 SOL   OW   {i:7d}{line}\n" for i, line in enumerate(vectors.splitlines(), 1))
+    positions, velocities = f"POSITIONRED\n{vectors}END\n", f"VELOCITYRED\n{vectors}END\n"
+    small, whole = (f"BOX\n{''.join(f'{8 - i / 4:15.9f}' for i in range(n))}\nEND\n" for n in (3, 9))
+
+    def frames(*blocks, n=3):
+        return "".join("".join(blocks).replace(step, step.format(7 * i, i / 4)) for i in range(n)).encode()
+
+    yield "positions", frames(title, step, positions, small)
+    yield "velocities", frames(title, step, positions, velocities, whole)
+    yield "named", frames(title, f"POSITION\n{named}END\n", whole, n=1)
+    yield "no_cell", frames(step, positions, velocities)
+    yield "some_velocities", frames(step, positions, velocities, whole, step, positions, whole)
+    yield "comments", frames(step, positions.replace("\n", "\n# 1\n", 1), small)
+    yield "windows", frames(title, step, positions, small).replace(b"\n", b"\r\n")
+    yield "cut", frames(title, step, positions, small)[:-30]
+    yield "any_title", frames("TITLE\n\0\xffTITLE\nTIMESTEP\nEND\n", step, positions, small)
+
+
 def main():
     """Writes all seeds and says how many bytes they are."""
     for name, data in xtc_seeds():
@@ -550,6 +572,8 @@ def main():
         put(("roundtrip_xtc",), name, data)
     for name, data in trr_seeds():
         put(("scan_trr", "decode_trr", "roundtrip_trr"), name, data)
+    for name, data in g96_seeds():
+        put(("scan_g96", "decode_g96", "roundtrip_g96"), name, data)
     for name, data in classic_seeds():
         put(("scan_history", "decode_history"), f"classic_{name}", data)
     for name, data in unformatted_seeds():

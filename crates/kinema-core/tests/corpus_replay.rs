@@ -23,7 +23,7 @@ mod text_numbers;
 #[path = "../../../fuzz/src/xtc_frames.rs"]
 mod xtc_frames;
 
-use kinema_core::format::{dcd, dlpoly, netcdf, trr, xtc};
+use kinema_core::format::{dcd, dlpoly, g96, netcdf, trr, xtc};
 
 #[test]
 fn scan_xtc() {
@@ -89,6 +89,21 @@ fn roundtrip_trr() {
         records::recode(&trr::Trr, data);
         records::reencode(&trr::Trr, data);
     });
+}
+
+#[test]
+fn scan_g96() {
+    replay::inputs("scan_g96", |data| files::scan(&g96::G96, data));
+}
+
+#[test]
+fn decode_g96() {
+    replay::inputs("decode_g96", |data| files::decode(&g96::G96, data));
+}
+
+#[test]
+fn roundtrip_g96() {
+    replay::inputs("roundtrip_g96", |data| records::reencode(&g96::G96, data));
 }
 
 #[test]

@@ -334,7 +334,9 @@ fn formats_without_an_encoder_name_those_with_one() {
     let error = by_name("H5MD").unwrap().encoder(&Making::default()).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert!(
-        error.what().ends_with("expected XTC or TRR or NetCDF or DCD or DL_POLY HISTORY or DL_POLY CONFIG, found H5MD"),
+        error
+            .what()
+            .ends_with("expected XTC or TRR or NetCDF or DCD or DL_POLY HISTORY or DL_POLY CONFIG or G96, found H5MD"),
         "{error}"
     );
 }

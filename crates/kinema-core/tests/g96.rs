@@ -107,13 +107,10 @@ fn a_file_cut_anywhere_keeps_its_whole_frames() {
         2 * frame.len()
     );
     assert_eq!(found, expected);
-    // what ends with a block is a whole frame, as files without velocities and without cells have
-    let ends = [CELL, VELOCITIES].map(str::len);
+    // a BOX may be to come
     for cut in 0..frame.len() {
-        let ends_block = [ends[0], ends[0] + ends[1]].contains(&(frame.len() - cut));
-        let found = scanned(&text[..cut], 1);
-        assert_eq!(found.is_ok(), ends_block, "cut at {cut}");
-        assert!(ends_block || cut < 5 || found.unwrap_err().kind() == ErrorKind::Truncated, "cut at {cut}");
+        let error = scanned(&text[..cut], 1).unwrap_err();
+        assert!(cut < TITLE.len() || error.kind() == ErrorKind::Truncated, "cut at {cut}: {error}");
     }
 }
 
@@ -168,4 +165,39 @@ fn what_is_written_is_read() {
     assert!(made.contains(&format!("END\nBOX\n{cell}\nEND\nTITLE\n\nEND\n")), "{made}");
     assert!(made.len() as u64 <= 2 * encoder.most_bytes());
     assert_eq!(read(&made, both, AtomSelection::all(2)).unwrap().positions, block.positions);
+}
+
+#[test]
+fn numbers_that_fill_their_columns_are_read() {
+    let wide = "POSITIONRED\n10000.000000000-2000.00000000030000.000000000\n\
+                -9999.99999999999999.999999999    6.000000000\nEND\n";
+    let cell = "BOX\n10000.00000000020000.00000000030000.000000000\nEND\n";
+    let block = read(&[TITLE, STEP, wide, cell].concat(), Fields::POSITIONS, AtomSelection::all(2)).unwrap();
+    assert_eq!(block.positions, [1e4, -2000.0, 3e4, -1e4, 1e5, 6.0]);
+    assert_eq!(block.stamps[0].cell, [[1e4, 0.0, 0.0], [0.0, 2e4, 0.0], [0.0, 0.0, 3e4]]);
+    // and as they are written
+    let making = Making { n_atoms: 2, held: Fields::POSITIONS, ..Making::default() };
+    let mut made = Vec::new();
+    let encoder = G96.encoder(&making).unwrap();
+    let mut wide = block;
+    wide.positions = vec![1e4, -2000.0, 3e4, -9999.0, 99999.0, 6.0];
+    encoder.encode(&wide.view(), 0, &mut EncodeScratch::default(), &mut made).unwrap();
+    let made = String::from_utf8(made).unwrap();
+    assert_eq!(read(&made, Fields::POSITIONS, AtomSelection::all(2)).unwrap().positions, wide.positions);
+    for value in [-1e4, 1e5] {
+        wide.positions[3] = value;
+        let error = encoder.encode(&wide.view(), 4, &mut EncodeScratch::default(), &mut Vec::new()).unwrap_err();
+        let what = "frame 4: positions of atom 2 (counted from 1) that the 15 columns of a G96 file do not hold";
+        assert_eq!(error.to_string(), what);
+    }
+}
+
+#[test]
+fn frames_without_a_cell_have_the_blocks_of_the_first() {
+    let text = [STEP, POSITIONS, VELOCITIES, STEP, POSITIONS, STEP, POSITIONS, VELOCITIES].concat();
+    let source = MemorySource::new("a.g96", text.as_bytes());
+    assert!(scanned(&text, 1).is_err());
+    let options = ScanOptions { previous: None, workers: 1, progress: &|_| Ok(()), skip_damaged: true };
+    let scan = G96.open(&source).unwrap().scan(&source, &options).unwrap();
+    assert_eq!((scan.index.n_frames(), scan.damaged), (3, vec![1]));
 }

@@ -2,7 +2,7 @@
 
 use super::NAME;
 use super::head_of;
-use super::shape::{END, Shape, skipped};
+use super::shape::{COLUMN, END, Shape, skipped};
 use crate::container::text::fortran::{holds, put_f, put_i};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::encoder::index_frames;
@@ -11,12 +11,11 @@ use crate::format::{EncodeScratch, Encoder, Making, Placing, first_lost};
 use crate::frame::{BlockView, Cell, Fields, Stamp};
 use crate::index::TableBuilder;
 
-/// Columns of a number, and how many of them are decimals of a vector and of a time.
-const WIDTH: usize = 15;
+/// Decimals of the numbers of a vector and of a time.
 const DECIMALS: usize = 9;
 const TIME_DECIMALS: usize = 6;
 /// Bytes of the line of a vector.
-const LINE: usize = 3 * WIDTH + 1;
+const LINE: usize = 3 * COLUMN + 1;
 /// Vectors that files can hold.
 const VECTORS: [(Fields, &str); 2] = [(Fields::POSITIONS, "POSITIONRED"), (Fields::VELOCITIES, "VELOCITYRED")];
 /// Longest title.
@@ -97,8 +96,8 @@ impl G96Encoder {
         out.extend(if is_first { self.title.as_bytes() } else { b"" });
         out.extend(b"\nEND\nTIMESTEP\n");
         checked(out, "a step or time", |out| {
-            put_i(out, stamp.step, WIDTH);
-            put_f(out, stamp.time, WIDTH, TIME_DECIMALS);
+            put_i(out, stamp.step, COLUMN);
+            put_f(out, stamp.time, COLUMN, TIME_DECIMALS);
         })?;
         out.extend(b"\nEND\n");
         let (single, double) = ([rows.positions, rows.velocities], rows.doubles);
@@ -153,7 +152,7 @@ impl Encoder for G96Encoder {
     fn most_bytes(&self) -> u64 {
         let blocks = if self.shape.velocities { 2 } else { 1 };
         let around = self.title.len() as u64 + 256;
-        around + 9 * WIDTH as u64 + blocks * LINE as u64 * u64::from(self.shape.n_atoms)
+        around + 9 * COLUMN as u64 + blocks * LINE as u64 * u64::from(self.shape.n_atoms)
     }
 
     fn head(&self) -> Vec<u8> {
@@ -229,13 +228,13 @@ fn checked(out: &mut Vec<u8>, what: &str, put: impl FnOnce(&mut Vec<u8>)) -> Res
 }
 
 fn too_wide(what: &str) -> Error {
-    let what = format!("{what} that the {WIDTH} columns of a {NAME} file do not hold");
+    let what = format!("{what} that the {COLUMN} columns of a {NAME} file do not hold");
     Error::new(ErrorKind::Unsupported, what)
 }
 
 fn put_vectors<R: Copy + Into<f64>>(values: Option<&[R]>, out: &mut Vec<u8>) {
     for vector in values.unwrap_or_default().as_chunks::<3>().0 {
-        vector.iter().for_each(|&value| put_f(out, value.into(), WIDTH, DECIMALS));
+        vector.iter().for_each(|&value| put_f(out, value.into(), COLUMN, DECIMALS));
         out.push(b'\n');
     }
 }
@@ -245,5 +244,5 @@ fn put_cell(cell: &Cell, out: &mut Vec<u8>) {
     let [[xx, xy, xz], [yx, yy, yz], [zx, zy, zz]] = *cell;
     let rest = [xy, xz, yx, yz, zx, zy];
     let rest = if rest == [0.0; 6] { &[][..] } else { &rest[..] };
-    [xx, yy, zz].iter().chain(rest).for_each(|&value| put_f(out, value, WIDTH, DECIMALS));
+    [xx, yy, zz].iter().chain(rest).for_each(|&value| put_f(out, value, COLUMN, DECIMALS));
 }

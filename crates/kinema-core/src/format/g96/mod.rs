@@ -8,13 +8,13 @@ mod shape;
 
 use std::sync::Arc;
 
-use self::shape::{BOX, END, POSITION, Shape, VELOCITY, skipped, trimmed};
+use self::shape::{BOX, COLUMN, END, POSITION, Shape, VELOCITY, skipped, trimmed};
 use super::lines::{TextHeads, head_of, shown};
 use super::scan::HeaderFault;
 use super::{Arrangement, Decoded, Decoder, Encoder, Facts, Format, FormatInfo, Header, Making};
 use super::{Request, Scratch, Segment, Wanted};
 use crate::container::text::lines::line_len;
-use crate::container::text::{Words, parse_f64, parse_three};
+use crate::container::text::{parse_f64, parse_reals};
 use crate::error::{Error, ErrorKind, Result};
 use crate::frame::{BlockMut, Cell, Fields, NO_CELL, Real, Scales, Stamp, VectorsMut};
 use crate::index::Index;
@@ -210,7 +210,11 @@ impl Frame<'_> {
         let (length, velocity) = (request.scales.length, request.scales.velocity);
         let put = self.block(head_len, POSITION, length, row, request, &mut out.vectors[0])?;
         let mut at = put.and_then(|lines_at| self.behind(lines_at)).ok_or_else(|| self.ends_early())?;
-        if self.bytes[at..].starts_with(VELOCITY) {
+        let has_velocities = self.bytes[at..].starts_with(VELOCITY);
+        if !self.shape.cell && has_velocities != self.shape.velocities {
+            return Err(self.other_lines(at));
+        }
+        if has_velocities {
             let put = self.block(at, VELOCITY, velocity, row, request, &mut out.vectors[1])?;
             at = put.and_then(|lines_at| self.behind(lines_at)).ok_or_else(|| self.ends_early())?;
             let stamp = out.stamp(row)?;
@@ -309,11 +313,7 @@ impl Frame<'_> {
                     at += len;
                     continue;
                 }
-                let vector = line
-                    .get(labels..)
-                    .and_then(parse_three)
-                    .filter(|(_, end)| line[labels + end..].trim_ascii().is_empty());
-                let Some((vector, _)) = vector else {
+                let Some(vector) = line.get(labels..).and_then(numbers) else {
                     let error = Error::corrupt("vector of an atom", "three numbers", shown(line));
                     return Err(error.at_byte(self.byte(at)));
                 };
@@ -324,6 +324,20 @@ impl Frame<'_> {
         }
         Ok(true)
     }
+}
+
+/// The numbers of a line: words, or columns where numbers fill theirs.
+fn numbers<const N: usize>(line: &[u8]) -> Option<[f64; N]> {
+    let words = parse_reals(line).filter(|&(_, end)| line[end..].trim_ascii().is_empty());
+    words.map(|(values, _)| values).or_else(|| {
+        let columns = trimmed(line).as_chunks::<COLUMN>();
+        let columns: &[[u8; COLUMN]; N] = columns.0.try_into().ok().filter(|_| columns.1.is_empty())?;
+        let mut values = [0.0; N];
+        for (value, column) in values.iter_mut().zip(columns) {
+            *value = parse_f64(column.trim_ascii())?;
+        }
+        Some(values)
+    })
 }
 
 /// The cell, in nm, in the last three lines of bytes that begin at byte `at` of the file, and where these begin.
@@ -337,20 +351,23 @@ fn cell_of(bytes: &[u8], at: u64) -> Result<(Cell, usize)> {
         start = memchr::memrchr(b'\n', &bytes[..end.saturating_sub(1)]).map_or(0, |feed| feed + 1);
         *line = trimmed(&bytes[start..end]);
     }
-    let [name, numbers, end] = lines;
+    let [name, text, end] = lines;
     let wrong = |what: &str, expected: &str, found: &[u8]| {
         Error::corrupt(what, expected, shown(found)).at_byte(at.saturating_add(start as u64))
     };
     if name != BOX || end != END {
         return Err(wrong("end of a frame", "BOX, a cell and END", name));
     }
-    let values: Option<Vec<f64>> =
-        Words::new(numbers).map(|(_, word)| parse_f64(word).filter(|value| (*value as f32).is_finite())).collect();
     // the diagonal comes first
-    let cell = match values.as_deref() {
-        Some(&[xx, yy, zz]) => [[xx, 0.0, 0.0], [0.0, yy, 0.0], [0.0, 0.0, zz]],
-        Some(&[xx, yy, zz, xy, xz, yx, yz, zx, zy]) => [[xx, xy, xz], [yx, yy, yz], [zx, zy, zz]],
-        _ => return Err(wrong("cell", "3 or 9 numbers", numbers)),
+    let cell = if let Some([xx, yy, zz]) = numbers(text) {
+        [[xx, 0.0, 0.0], [0.0, yy, 0.0], [0.0, 0.0, zz]]
+    } else if let Some([xx, yy, zz, xy, xz, yx, yz, zx, zy]) = numbers(text) {
+        [[xx, xy, xz], [yx, yy, yz], [zx, zy, zz]]
+    } else {
+        return Err(wrong("cell", "3 or 9 numbers", text));
     };
+    if !cell.iter().flatten().all(|&value: &f64| (value as f32).is_finite()) {
+        return Err(wrong("cell", "finite numbers", text));
+    }
     Ok((cell, start))
 }

@@ -18,8 +18,8 @@ pub(super) const BOX: &[u8] = b"BOX";
 pub(super) const END: &[u8] = b"END";
 /// Lines of the block of the cell.
 const BOX_LINES: u64 = 3;
-/// Columns of step and time.
-const COLUMN: usize = 15;
+/// Characters of a column of a number.
+pub(super) const COLUMN: usize = 15;
 /// Bytes of a file that are read at a time when it is opened.
 const WINDOW: u64 = 256 << 10;
 
@@ -266,8 +266,8 @@ impl<'a> Text<'a> {
             next = self.line()?.map(<[u8]>::to_vec);
         }
         match next {
-            // what is not a whole line is not known yet
-            None if byte < self.len => return Err(self.ends_early()),
+            // a BOX may be to come: without one, another frame shows that there is none
+            None => return Err(self.ends_early()),
             Some(name) if name == BOX => {
                 let found = self.block()?.0;
                 if found != BOX_LINES - 2 {
