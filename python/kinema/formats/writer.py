@@ -63,7 +63,7 @@ class Target:
 
 @documented(WRITE_TABLE)
 class Writer:
-    """Writes frames into a file: H5MD, XTC, TRR, NetCDF, DCD, HISTORY, CONFIG, G96, PDB, GRO, as suffix or `format` say.
+    """Writes frames into a file: H5MD, XTC, TRR, NetCDF, DCD, HISTORY, CONFIG, G96, PDB, GRO, by suffix or `format`.
 
         with kn.Writer("out.xtc", n_atoms=3341) as out:
             for block in traj.blocks():
