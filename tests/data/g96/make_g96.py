@@ -36,7 +36,13 @@ def printed(values: np.ndarray) -> np.ndarray:
 
 def gmx(*arguments: str) -> str:
     done = subprocess.run(
-        ["gmx", "-quiet", *arguments], input="0\n", capture_output=True, text=True, check=True, errors="replace"
+        ["gmx", "-quiet", *arguments],
+        input="0\n",
+        capture_output=True,
+        text=True,
+        check=True,
+        errors="replace",
+        timeout=120,
     )
     return done.stdout + done.stderr
 

@@ -91,6 +91,11 @@ pub trait Format: Send + Sync {
         false
     }
 
+    /// Whether another library may read files that [`Format::open`] refuses as `Unsupported`: a variant that begins alike.
+    fn has_foreign_variants(&self) -> bool {
+        false
+    }
+
     /// Reads the file's header (or that of frame 0) and nothing more.
     ///
     /// # Errors

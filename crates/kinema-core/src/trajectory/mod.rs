@@ -432,28 +432,37 @@ fn open_decoder(source: &dyn Source, options: &OpenOptions) -> Result<(&'static 
         let stored = decoder.facts().stored_format.as_deref().filter(|_| !format.is_external());
         Ok((stored.and_then(format::by_name).unwrap_or(format), decoder))
     };
+    let is_foreign = |format: &'static dyn Format, error: &Error| {
+        format.has_foreign_variants() && error.kind() == ErrorKind::Unsupported
+    };
     match options.format {
         Some(format) if !format.is_external() => open(format),
         Some(_) => match format::detect(source) {
+            Ok(own) if open(own).is_err_and(|error| is_foreign(own, &error)) => open(format::EXTERNAL),
             Ok(own) => {
                 let what = format!("this is {}, which Kinema reads itself; leave out format=", own.info().name);
                 Err(Error::new(ErrorKind::InvalidArgument, what).at_path(source.path()))
             }
             Err(_) => open(format::EXTERNAL),
         },
-        None => match (format::detect(source), structure) {
-            (Ok(format), _) => open(format),
+        None => {
+            let error = match format::detect(source) {
+                Ok(own) => match open(own) {
+                    Err(error) if is_foreign(own, &error) => error,
+                    opened => return opened,
+                },
+                Err(error) => error,
+            };
             // also of a file whose name is that of another format
-            (Err(error), Some(structure)) if matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::Corrupt) => {
-                // one that names the file says whose it is
-                let place = |error: Error| match error.path() {
-                    Some(_) => error,
-                    None => error.in_format(format::EXTERNAL.info().name).at_path(source.path()),
-                };
-                let other = structure.open_other(source.path()).map_err(place)?;
-                other.map(|decoder| (format::EXTERNAL, decoder)).ok_or(error)
-            }
-            (Err(error), _) => Err(error),
-        },
+            let may_be_known = matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::Corrupt);
+            let Some(structure) = structure.filter(|_| may_be_known) else { return Err(error) };
+            // one that names the file says whose it is
+            let place = |error: Error| match error.path() {
+                Some(_) => error,
+                None => error.in_format(format::EXTERNAL.info().name).at_path(source.path()),
+            };
+            let other = structure.open_other(source.path()).map_err(place)?;
+            other.map(|decoder| (format::EXTERNAL, decoder)).ok_or(error)
+        }
     }
 }

@@ -41,8 +41,9 @@ Read are files of `gmx trjconv` and `gmx editconf` and of GROMOS-96: blocks TITL
 VELOCITY or VELOCITYRED, and BOX of 3 or 9 numbers; lines that begin with # inside blocks of vectors are comments. The
 first frame says how many atoms there are, how many lines a block of vectors has, and whether frames have velocities
 and a BOX; if they have a BOX, later frames may lack velocities. A file of one frame without BOX counts as unfinished.
-A file without TIMESTEP has no times. Names and residues in POSITION are not read: take a topology. Other blocks, such
-as GENBOX, are refused by name and byte.
+A file without TIMESTEP has no times. Names and residues in POSITION are not read: take a topology. Files with other
+blocks, such as GENBOX of GROMOS11, are read through MDAnalysis if it has a reader for them, else refused by name and
+byte.
 
 Written are POSITIONRED, VELOCITYRED, and BOX for each frame, zeros if it has no cell; 9 decimals of nm and nm/ps, 6 of
 ps. Numbers that 15 columns do not hold are refused. Files with TIMESTEP and BOX and without comments are continued."""

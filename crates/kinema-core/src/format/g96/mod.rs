@@ -58,6 +58,11 @@ impl Format for G96 {
         shape::sniff(head)
     }
 
+    // trajectories of GROMOS11, with the block GENBOX
+    fn has_foreign_variants(&self) -> bool {
+        true
+    }
+
     fn open(&self, source: &dyn Source) -> Result<Arc<dyn Decoder>> {
         let (shape, title) = Shape::read(source)?;
         let velocities = if shape.velocities { Fields::VELOCITIES } else { Fields::NONE };
