@@ -111,6 +111,18 @@ pub struct Wanted {
     pub row: u32,
 }
 
+impl Wanted {
+    /// # Errors
+    /// `Internal` if an index of a file of this format does not have the frame.
+    pub(super) fn check_indexed(self, index: &Index, format: &'static str) -> Result<()> {
+        if self.frame < index.n_frames() {
+            return Ok(());
+        }
+        let what = format!("frame {} is not in the index of {} frames", self.frame, index.n_frames());
+        Err(Error::new(ErrorKind::Internal, what).in_format(format))
+    }
+}
+
 /// The smallest run of bytes that decodes alone; it covers a box: field x frames x atoms x components.
 ///
 /// An XTC frame, a run of atoms in one plane of a DCD frame, an HDF5 chunk.
@@ -126,6 +138,18 @@ pub struct Segment {
     pub extent: Extent,
     /// The whole segment where `extent` is a guessed prefix of it, else the same.
     pub whole: Extent,
+}
+
+impl Segment {
+    /// The first of the wanted frames that it holds values of.
+    ///
+    /// # Errors
+    /// `Internal` if it is a segment of other frames.
+    pub(super) fn first_wanted(&self, wanted: &[Wanted], format: &'static str) -> Result<Wanted> {
+        let found = wanted.get(self.wanted.start as usize).copied();
+        found
+            .ok_or_else(|| Error::new(ErrorKind::Internal, "the segment is not of the wanted frames").in_format(format))
+    }
 }
 
 /// What [`Decoder::decode`] made of the bytes it was given.

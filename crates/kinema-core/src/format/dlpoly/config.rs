@@ -304,9 +304,7 @@ impl Decoder for ConfigDecoder {
         out: &mut BlockMut<'_>,
         scratch: &mut Scratch,
     ) -> Result<Decoded> {
-        let Some(&one) = wanted.get(segment.wanted.start as usize) else {
-            return Err(Error::new(ErrorKind::Internal, "the segment is not of the wanted frames").in_format(NAME));
-        };
+        let one = segment.first_wanted(wanted, NAME)?;
         let decoded = self.part(segment, bytes, one.row as usize, request, out, scratch);
         decoded.map_err(|error| error.at_byte(segment.extent.offset).at_frame(one.frame).in_format(NAME))
     }

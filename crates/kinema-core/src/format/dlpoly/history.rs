@@ -220,10 +220,7 @@ impl Decoder for HistoryDecoder {
     fn segments(&self, index: &Index, wanted: &[Wanted], request: &Request, segments: &mut Vec<Segment>) -> Result<()> {
         let fixed = self.fixed();
         for (i, one) in (0_u32..).zip(wanted) {
-            if one.frame >= index.n_frames() {
-                let what = format!("frame {} is not in the index of {} frames", one.frame, index.n_frames());
-                return Err(Error::new(ErrorKind::Internal, what).in_format(NAME));
-            }
+            one.check_indexed(index, NAME)?;
             fixed.segments(i, index.extent(one.frame), request, segments);
         }
         Ok(())
@@ -238,9 +235,7 @@ impl Decoder for HistoryDecoder {
         out: &mut BlockMut<'_>,
         scratch: &mut Scratch,
     ) -> Result<Decoded> {
-        let Some(&one) = wanted.get(segment.wanted.start as usize) else {
-            return Err(Error::new(ErrorKind::Internal, "the segment is not of the wanted frames").in_format(NAME));
-        };
+        let one = segment.first_wanted(wanted, NAME)?;
         let decoded = self.part(segment, bytes, one.row as usize, request, out, scratch);
         decoded.map_err(|error| error.at_byte(segment.extent.offset).at_frame(one.frame).in_format(NAME))
     }

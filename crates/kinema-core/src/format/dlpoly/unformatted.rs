@@ -350,9 +350,7 @@ impl Decoder for UnformattedDecoder {
         if (bytes.len() as u64) < segment.whole.len {
             return Ok(Decoded::NeedsPrefix(segment.whole.len));
         }
-        let Some(&one) = wanted.get(segment.wanted.start as usize) else {
-            return Err(Error::new(ErrorKind::Internal, "the segment is not of the wanted frames").in_format(NAME));
-        };
+        let one = segment.first_wanted(wanted, NAME)?;
         let decoded = self.part(segment, bytes, one.row as usize, request, out);
         decoded.map_err(|error| error.at_byte(segment.extent.offset).at_frame(one.frame).in_format(NAME))?;
         Ok(Decoded::Done)

@@ -160,9 +160,7 @@ impl Decoder for G96Decoder {
         out: &mut BlockMut<'_>,
         _: &mut Scratch,
     ) -> Result<Decoded> {
-        let Some(&one) = wanted.get(segment.wanted.start as usize) else {
-            return Err(Error::new(ErrorKind::Internal, "the segment is not of the wanted frames").in_format(NAME));
-        };
+        let one = segment.first_wanted(wanted, NAME)?;
         let row = one.row as usize;
         let decoded = if segment.part == part::TAIL {
             cell_of(bytes, segment.extent.offset).and_then(|(cell, _)| {

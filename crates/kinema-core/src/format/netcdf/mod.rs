@@ -304,10 +304,7 @@ impl Decoder for NetcdfDecoder {
     fn segments(&self, index: &Index, wanted: &[Wanted], request: &Request, segments: &mut Vec<Segment>) -> Result<()> {
         let runs = request.atoms.runs((MAX_GAP / 12) as u32);
         for (i, one) in wanted.iter().enumerate() {
-            if one.frame >= index.n_frames() {
-                let what = format!("frame {} is not in the index of {} frames", one.frame, index.n_frames());
-                return Err(Error::new(ErrorKind::Internal, what).in_format(NAME));
-            }
+            one.check_indexed(index, NAME)?;
             let (first, i) = (segments.len(), i as u32);
             let shift = one.frame * self.layout.stride;
             let mut push = |part: u32, atoms: Range<u32>, offset: u64, len: u64| {
@@ -356,9 +353,7 @@ impl Decoder for NetcdfDecoder {
         if (bytes.len() as u64) < segment.whole.len {
             return Ok(Decoded::NeedsPrefix(segment.whole.len));
         }
-        let Some(&one) = wanted.get(segment.wanted.start as usize) else {
-            return Err(Error::new(ErrorKind::Internal, "the segment is not of the wanted frames").in_format(NAME));
-        };
+        let one = segment.first_wanted(wanted, NAME)?;
         let row = one.row as usize;
         if segment.part == self.first_part {
             let step = i64::try_from(one.frame).unwrap_or(i64::MAX);

@@ -199,10 +199,7 @@ impl Decoder for TrrDecoder {
     fn segments(&self, index: &Index, wanted: &[Wanted], request: &Request, segments: &mut Vec<Segment>) -> Result<()> {
         segments.reserve(wanted.len());
         for (i, one) in wanted.iter().enumerate() {
-            if one.frame >= index.n_frames() {
-                let what = format!("frame {} is not in the index of {} frames", one.frame, index.n_frames());
-                return Err(Error::new(ErrorKind::Internal, what).in_format(NAME));
-            }
+            one.check_indexed(index, NAME)?;
             let whole = index.extent(one.frame);
             // most frames have what the first has; of others the header is read first
             let guess =
@@ -223,9 +220,7 @@ impl Decoder for TrrDecoder {
         out: &mut BlockMut<'_>,
         _: &mut Scratch,
     ) -> Result<Decoded> {
-        let Some(&one) = wanted.get(segment.wanted.start as usize) else {
-            return Err(Error::new(ErrorKind::Internal, "the segment is not of the wanted frames").in_format(NAME));
-        };
+        let one = segment.first_wanted(wanted, NAME)?;
         let decoded = self.frame(segment, bytes, one.row as usize, request, out);
         decoded.map_err(|error| error.at_frame(one.frame).in_format(NAME))
     }

@@ -155,10 +155,7 @@ impl Decoder for XtcDecoder {
         };
         segments.reserve(wanted.len() * runs.as_ref().map_or(1, |runs| runs.len() + 1));
         for (i, one) in wanted.iter().enumerate() {
-            if one.frame >= index.n_frames() {
-                let what = format!("frame {} is not in the index of {} frames", one.frame, index.n_frames());
-                return Err(Error::new(ErrorKind::Internal, what).in_format(NAME));
-            }
+            one.check_indexed(index, NAME)?;
             let whole = index.extent(one.frame);
             let i = u32::try_from(i).map_err(|_| Error::new(ErrorKind::Internal, "too many frames in one block"))?;
             if let Some(runs) = &runs
@@ -186,9 +183,7 @@ impl Decoder for XtcDecoder {
         out: &mut BlockMut<'_>,
         scratch: &mut Scratch,
     ) -> Result<Decoded> {
-        let Some(&one) = wanted.get(segment.wanted.start as usize) else {
-            return Err(Error::new(ErrorKind::Internal, "the segment is not of the wanted frames").in_format(NAME));
-        };
+        let one = segment.first_wanted(wanted, NAME)?;
         let Scratch { floats, header, .. } = scratch;
         let mut target = Target { segment, request, row: one.row as usize, out, room: floats };
         let decoded = match checkpoints::part(segment) {

@@ -262,9 +262,7 @@ impl Decoder for ClassicDecoder {
         out: &mut BlockMut<'_>,
         _: &mut Scratch,
     ) -> Result<Decoded> {
-        let Some(&one) = wanted.get(segment.wanted.start as usize) else {
-            return Err(Error::new(ErrorKind::Internal, "the segment is not of the wanted frames").in_format(NAME));
-        };
+        let one = segment.first_wanted(wanted, NAME)?;
         let frame = Frame { shape: self.shape(), bytes, whole: segment.whole };
         let checked = if segment.part == part::DAMAGED { frame.check_lines() } else { Ok(()) };
         let decoded = checked.and_then(|()| frame.decode(one.row as usize, request, out));
