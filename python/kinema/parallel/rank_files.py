@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from kinema._core import formats
 from kinema.base.errors import ArgumentError
 from kinema.formats.all_formats import FORMATS, format_named
 from kinema.parallel.agreement import Agreement
@@ -40,12 +39,11 @@ def check_order(format: str, strategy: str, order: str) -> None:
 
 def opened_file(request: FileRequest, agreement: Agreement) -> RankFile:
     """The file, opened by all ranks together; the same error on all of them."""
-    if format_named(request.format).chunked:
-        contiguous = request.options.get("layout") == "contiguous" and request.strategy != "serial"
+    format = format_named(request.format)
+    has_places = "direct" in format.strategies[format.written_kind(request.options)].atoms
+    if format.chunked:
+        contiguous = has_places and request.strategy != "serial"
         return (DirectFields if contiguous else _H5MD[request.strategy])(request, agreement)
     if request.strategy == "serial":
         return SerialFile(request, agreement)
-    places_atoms = {one["name"] for one in formats() if one["places_atoms"]}
-    if request.format in places_atoms:
-        return PlacedFile(request, agreement)
-    return GatheredFile(request, agreement)
+    return (PlacedFile if has_places else GatheredFile)(request, agreement)
