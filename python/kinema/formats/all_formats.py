@@ -6,6 +6,7 @@ import functools
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 
+from kinema.base.errors import InternalError
 from kinema.formats.format import Format
 
 __all__ = ["FORMATS", "format_named", "writer_modules"]
@@ -50,9 +51,10 @@ def writer_modules() -> list[str]:
 
 
 FORMATS: Mapping[str, Format] = _Formats()
-_PLAIN = Format()
 
 
 def format_named(name: str) -> Format:
-    """The format of this name, as trajectories and writers give it; the defaults if it has no object of its own."""
-    return FORMATS.get(name, _PLAIN)
+    """The format of this name, as trajectories and writers give it; InternalError for a name that none has."""
+    if name not in FORMATS:
+        raise InternalError(f"no format is called {name!r}, expected one of {', '.join(FORMATS)}")
+    return FORMATS[name]
