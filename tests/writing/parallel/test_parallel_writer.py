@@ -73,6 +73,11 @@ def test_disk_full_on_one_rank(mpi: Any, n_ranks: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("n_ranks", [1, 3])
+def test_rank_0_cannot_write_while_others_do(mpi: Any, n_ranks: int, tmp_path: Path) -> None:
+    assert run(mpi, n_ranks, tmp_path, "failures", "not_committed") == "not committed\n"
+
+
+@pytest.mark.parametrize("n_ranks", [1, 3])
 def test_nuls_are_found(mpi: Any, n_ranks: int, tmp_path: Path) -> None:
     assert run(mpi, n_ranks, tmp_path, "failures", "verified") == "verified\n"
 

@@ -207,13 +207,17 @@ class RecordsFile(RankFile):
     def check(self, error: BaseException | None) -> None:
         """Raises the error of any rank on all of them; the file takes no more then."""
         try:
-            self.agreement.check(error)
+            rank = self.agreement.failed(error)
         except BaseException:
-            self.break_off()
+            # an interrupt of this rank alone: nothing is known of the others
+            self.is_broken = True
             raise
+        if rank is not None:
+            self.break_off()
+            self.agreement.fail(rank, error)
 
     def break_off(self) -> None:
-        """The file takes no more; what lies behind its whole records is cut off."""
+        """The file takes no more; what comes after its whole records is cut off. Collective."""
         self.is_broken = True
         self.cut(self._committed_end)
 
@@ -271,21 +275,21 @@ class RecordsFile(RankFile):
             self.note([f"{self.request.path}: {self._verification.words}"] if not self.state.n_flushed else [])
         n_frames, marker = self._n_committed, self.marker(self._n_committed)
 
-        def count() -> tuple[str, str | None]:
-            assert self._output is not None and self._root is not None
+        names = self._written_path, self.state.temporary
+
+        def count() -> None:
+            nonlocal names
+            if self._output is None or self._root is None:
+                return
             self._root.sync()
             if marker is not None:
                 self._root.write_at(*marker)
                 self._root.sync()
-            path = self._output.name_committed()
-            return path, self._output.temporary
+            names = self._output.name_committed(), self._output.temporary
 
-        try:
-            with self.agreement.timings.of("sync"):
-                self.opened.written_path, self.state.temporary = self.agreement.on_root(count)
-        except BaseException:
-            self.break_off()
-            raise
+        with self.agreement.timings.of("sync"):
+            self.checked(count)
+            self.opened.written_path, self.state.temporary = self.agreement.on_root(lambda: names)
         self.state.n_flushed = n_frames
 
     def close(self) -> None:

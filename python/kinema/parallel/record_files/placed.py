@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.base.errors import ArgumentError
+from kinema.base.errors import ArgumentError, Error
 from kinema.formats.all_formats import format_named
 from kinema.formats.record_writer import vector_names
 from kinema.model.frame import VECTOR_FIELDS, float_name
@@ -113,8 +113,12 @@ class PlacedFile(RecordsFile):
         except ArgumentError:
             self.cut(self.end)
             raise
-        except BaseException:
+        except Error:
+            # of the announcement
             self.break_off()
+            raise
+        except BaseException:
+            self.is_broken = True
             raise
         if stamp.number < 2:
             self._times = records.time_by(*self.first_stamps(stamp)) or self._times
@@ -398,15 +402,20 @@ class PlacedFile(RecordsFile):
         state = np.array([error is not None, self._behind.n_done], np.int64)
         rows = self.agreement.gathered(state)
         if rows[:, 0].any():
-            # a thread that still writes would do so after the cut
-            self._behind.close()
-            self.agreement.gathered(state)
             self.break_off()
             self.agreement.fail(int(np.argmax(rows[:, 0])), error)
         done = int(rows[:, 1].min()) - self._n_done
         if done:
             self._n_done += done
             self._commit([self._waiting.popleft()[0] for _ in range(done)])
+
+    def break_off(self) -> None:
+        """As `RecordsFile.break_off`."""
+        if self._behind is not None:
+            # a thread that still writes would do so after the cut
+            self._behind.close()
+            self.agreement.failed(None)
+        super().break_off()
 
     def _commit(self, places: list[FramePlace]) -> None:
         """Has rank 0 write what makes these records whole, the first bytes of each last."""
