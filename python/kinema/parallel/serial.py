@@ -42,7 +42,7 @@ class SerialFile(RankFile):
         self._behind: WriteBehind | None = None
         self.state = agreement.on_root(self._opened)
         self._exchange = Exchange(agreement, self.state.n_atoms)
-        self._owners = Owners(np.zeros(1, np.int64), np.array([0, self.state.n_atoms], np.int64))
+        self._owners = Owners.one(0, self.state.n_atoms)
 
     def take(self, frame: RankFrame) -> None:
         """As `RankFile.take`."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +14,9 @@ from kinema.base.errors import ArgumentError
 from kinema.base.notes import emit
 from kinema.formats.all_formats import format_named
 from kinema.formats.given_frames import LastStamps
-from kinema.formats.strategies import uses_mpiio
 from kinema.parallel.agreement import Agreement, wait_for
-from kinema.parallel.placers import FilePlacer, MpiPlacer, Placer
+from kinema.parallel.exchange import gathering_ranks
+from kinema.parallel.placers import FilePlacer, Placer, opened_placer
 from kinema.parallel.rank_file import FileRequest, RankFile
 from kinema.parallel.rank_frames import RankFrame
 from kinema.parallel.record_files.output import RecordOutput
@@ -75,9 +74,9 @@ class RecordsFile(RankFile):
         self._verification = Verification(agreement, request) if request.verify else None
 
     @property
-    def n_writers(self) -> int:
-        """Ranks that write, or that gather whole frames."""
-        return min(self.request.hints.writers or self.agreement.size, self.agreement.size)
+    def gathering(self) -> list[int]:
+        """The ranks that gather whole frames, in turn."""
+        return gathering_ranks(self.agreement.size, self.request.hints.writers)
 
     @property
     def is_new(self) -> bool:
@@ -94,11 +93,7 @@ class RecordsFile(RankFile):
 
     def _placer(self) -> Placer:
         request, path = self.request, self.opened.written_path
-        if not uses_mpiio(request.strategy):
-            return self._file_placer()
-        collective = request.strategy == "mpiio-collective"
-        comm = self.agreement.comm
-        return MpiPlacer(comm, path, request.path, collective=collective, hints=request.hints.info)
+        return opened_placer(self.agreement.comm, path, request.path, request.strategy, request.hints)
 
     def _file_placer(self) -> FilePlacer:
         return FilePlacer(self.opened.written_path, self.request.path)
@@ -316,11 +311,9 @@ class RecordsFile(RankFile):
 
     def abort(self) -> None:
         """As `RankFile.abort`."""
-        # closing one of MPI-IO is for all ranks together, which may be somewhere else
         for placer in (self.placer, self._root):
-            if isinstance(placer, FilePlacer):
-                with suppress(OSError):
-                    placer.close()
+            if placer is not None:
+                placer.abandon()
         self._abort_output()
 
     def _abort_output(self) -> None:

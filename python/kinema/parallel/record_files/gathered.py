@@ -14,7 +14,7 @@ from kinema.base.errors import ArgumentError
 from kinema.formats.record_writer import vector_names
 from kinema.model.frame import VECTOR_FIELDS
 from kinema.parallel.agreement import Agreement
-from kinema.parallel.exchange import Exchange, Owners, even_owners
+from kinema.parallel.exchange import Exchange, Owners
 from kinema.parallel.rank_file import FileRequest
 from kinema.parallel.rank_frames import RankFrame
 from kinema.parallel.record_files.base import UNFINISHED, RecordsFile, Stamp
@@ -51,9 +51,7 @@ class GatheredFile(RecordsFile):
     def __init__(self, request: FileRequest, agreement: Agreement) -> None:
         super().__init__(request, agreement)
         self._exchange = Exchange(agreement, self.state.n_atoms)
-        size = agreement.size
-        self._writers = even_owners(size, size, self.n_writers).ranks
-        self._room = max(len(self._writers), request.buffer_frames or 0)
+        self._room = max(len(self.gathering), request.buffer_frames or 0)
         self._waiting: list[GatheredFrame] = []
         self._asked = vector_names(request.options.get("fields"))
         self._named: set[str] = set()
@@ -64,7 +62,7 @@ class GatheredFile(RecordsFile):
         """As `RankFile.take`."""
         stamp = self.next_stamp(frame)
         self._check_fields(frame, stamp.number)
-        owners = Owners(self._writers[[stamp.number % len(self._writers)]], np.array([0, self.state.n_atoms], np.int64))
+        owners = Owners.one(self.gathering[stamp.number % len(self.gathering)], self.state.n_atoms)
         positions = RankFrame(
             frame.ids, {FIELDS[0]: frame.vectors[FIELDS[0]]}, frame.counts, frame.step, frame.time, frame.cell
         )

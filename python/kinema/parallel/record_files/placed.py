@@ -87,7 +87,7 @@ class PlacedFile(RecordsFile):
         # frames that are taken and not committed
         self._waiting: deque[tuple[FramePlace, AtomRows]] = deque()
         self._n_done = 0
-        self._room = request.buffer_frames or (self.n_writers if request.strategy == "gather" else 0)
+        self._room = request.buffer_frames or (len(self.gathering) if request.strategy == "gather" else 0)
         self._behind = WriteBehind(self._room or _AHEAD) if request.strategy == "direct" else None
 
     @property
@@ -229,9 +229,7 @@ class PlacedFile(RecordsFile):
             # who looks whether each atom is there
             return even_owners(n_atoms, size, size)
         if self.request.strategy == "gather":
-            ranks = even_owners(n_atoms=size, n_ranks=size, n_writers=self.n_writers).ranks
-            writer = ranks[place.stamp.number % len(ranks)]
-            return Owners(np.array([writer], np.int64), np.array([0, n_atoms], np.int64))
+            return Owners.one(self.gathering[place.stamp.number % len(self.gathering)], n_atoms)
         most = max(1, place.layout.bytes // _LEAST_SHARE)
         return even_owners(n_atoms, size, self.request.hints.writers or min(size, most))
 
