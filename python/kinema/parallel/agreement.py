@@ -159,16 +159,11 @@ class Agreement:
             time.sleep(0.001)
         return rows
 
-    def failed(self, error: BaseException | None) -> int | None:
-        """The first rank that has an error; None if no rank has one."""
-        failed = self.gathered(np.array([error is not None], np.int64))[:, 0]
-        return int(np.argmax(failed)) if failed.any() else None
-
     def check(self, error: BaseException | None) -> None:
         """Raises the error of the first rank that has one, on all ranks."""
-        rank = self.failed(error)
-        if rank is not None:
-            self.fail(rank, error)
+        failed = self.gathered(np.array([error is not None], np.int64))[:, 0]
+        if failed.any():
+            self.fail(int(np.argmax(failed)), error)
 
     def fail(self, rank: int, error: BaseException | None) -> NoReturn:
         """Raises the error of `rank` on all ranks, which all know that it has one."""
