@@ -46,8 +46,9 @@ class PlacedRecords:
         self._waiting: deque[tuple[FramePlace, AtomRows]] = deque()
         self._n_done = 0
         self._room = request.buffer_frames or (len(file.gathering) if request.strategy == "gather" else 0)
+        self._sorts = request.order == "sorted"
         # whether a frame is written while it is exchanged
-        self._streams = request.order == "sorted" and not self._room
+        self._streams = self._sorts and not self._room
 
     def rows(self, frame: RankFrame) -> None:
         """As `RecordStrategy.rows`."""
@@ -77,13 +78,10 @@ class PlacedRecords:
             place = self._placed(stamp, records)
         values = [frame.vectors[name] if name in fields else None for name in VECTOR_FIELDS]
         if self._streams:
-            self._finish(place, self._stream(place, route, values))
+            file.check(self._stream(place, route, values))
+            self._commit([place])
         else:
-            rows = self._as_given(frame, values) if self._request.order == "given" else self._in_hand(route, values)
-            if self._room:
-                self._keep(place, rows)
-            else:
-                self._finish(place, self._planes.write(place, rows))
+            self._keep(place, self._in_hand(route, values) if self._sorts else self._as_given(frame, values))
         self._records.took(fields, frame, stamp, records)
         file.took(stamp, place.end, fields)
         file.losses.of_stamp(stamp, lambda one: records.stamp_losses(one.number, one.step, one.time, one.cell))
@@ -97,7 +95,7 @@ class PlacedRecords:
     def _owners(self, place: FramePlace) -> Owners:
         """Who writes which atoms of a frame."""
         n_atoms, size, request = self._file.state.n_atoms, self._agreement.size, self._request
-        if request.order == "given":
+        if not self._sorts:
             # who looks whether each atom is there
             return even_owners(n_atoms, size, size)
         if request.strategy == "gather":
@@ -150,34 +148,24 @@ class PlacedRecords:
 
     # commits
 
-    def _finish(self, place: FramePlace, error: BaseException | None) -> None:
-        """The frame is written, or has failed on this rank."""
-        self._file.check(error)
-        self._commit([place])
-
     def _keep(self, place: FramePlace, rows: AtomRows) -> None:
-        """Takes a frame that is written later, or in a thread."""
+        """Takes a frame that is written at once, later, or in a thread."""
         self._waiting.append((place, rows))
         behind = self._file.behind
-        if behind is not None:
-            self._commit_done(lambda: behind.add(lambda: self._write_or_raise(place, rows)))
-
-    def _write_or_raise(self, place: FramePlace, rows: AtomRows) -> None:
-        error = self._planes.write(place, rows)
-        if error is not None:
-            raise error
+        if not self._room:
+            self._write_waiting(0)
+        elif behind is not None:
+            self._commit_done(lambda: behind.add(lambda: self._planes.write([(place, rows)])))
 
     def _write_waiting(self, most_left: int) -> None:
         """Writes and commits frames that were kept until not more than so many are left."""
         if len(self._waiting) <= most_left:
             return
-        behind = self._file.behind
+        behind = self._file.behind if self._room else None
         if behind is not None:
             self._commit_done(lambda: behind.wait(most_left))
             return
-        # all of them, as other ranks may wait in a collective call
-        errors = [self._planes.write(place, rows) for place, rows in self._waiting]
-        self._file.check(next((error for error in errors if error is not None), None))
+        self._file.checked(lambda: self._planes.write(self._waiting))
         self._commit([place for place, _ in self._waiting])
         self._waiting.clear()
 

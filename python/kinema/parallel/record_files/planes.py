@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,7 +60,7 @@ class AtomRows:
 
 
 class PlaneWriter:
-    """Of one rank. What fails is returned, as other ranks may wait in a collective write."""
+    """Of one rank. After an error it takes part in the writes of the others, and raises the error at the end."""
 
     def __init__(self, file: SharedRecords) -> None:
         self._file, self.is_collective = file, file.placer.is_collective
@@ -75,13 +76,15 @@ class PlaneWriter:
             most = min(most, max(_CACHED // (VECTORS * VECTOR_BYTES), WRITEBACK_BYTES // min(widths)))
         return max(1, most)
 
-    def write(self, place: FramePlace, rows: AtomRows) -> BaseException | None:
-        """Writes what this rank has of a frame, in batches; as many on all ranks where they write together."""
+    def write(self, frames: Iterable[tuple[FramePlace, AtomRows]]) -> None:
+        """Writes what this rank has of frames, in batches; as many on all ranks where they write together."""
         error: BaseException | None = None
-        batch = self.batch_atoms(place.records)
-        for begin in range(0, rows.longest if self.is_collective else len(rows), batch):
-            error = self.write_rows(place, rows, min(begin, len(rows)), min(begin + batch, len(rows)), error)
-        return error
+        for place, rows in frames:
+            batch = self.batch_atoms(place.records)
+            for begin in range(0, rows.longest if self.is_collective else len(rows), batch):
+                error = self.write_rows(place, rows, min(begin, len(rows)), min(begin + batch, len(rows)), error)
+        if error is not None:
+            raise error
 
     def write_rows(
         self,

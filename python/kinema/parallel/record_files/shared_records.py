@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from kinema.formats.all_formats import format_named
 from kinema.parallel.agreement import Agreement, wait_for
 from kinema.parallel.exchange import gathering_ranks
-from kinema.parallel.placers import FilePlacer, Placer, opened_placer
+from kinema.parallel.placers import Placer, opened_placer
 from kinema.parallel.rank_file import FileRequest
 from kinema.parallel.record_files.output import OpenedRecords, RecordOutput
 from kinema.parallel.record_files.stamps import FrameStamps, NotedLosses, Stamp
@@ -55,18 +55,17 @@ class SharedRecords:
     def __init__(self, request: FileRequest, agreement: Agreement) -> None:
         self.request, self.agreement, self.format = request, agreement, format_named(request.format)
         self._output: RecordOutput | None = None
-        self.opened: OpenedRecords = agreement.on_root(self._opened)
-        self.state, self.end, self._committed_end = self.opened.state, self.opened.end, self.opened.end
-        self._n_committed = self.state.n_frames
-        self.stamps = FrameStamps(self.opened.first, self.opened.last)
-        self.losses = NotedLosses(request.path, self.state)
         self.marker: Callable[[int], tuple[int, bytes] | None] = lambda n_frames: None
         self.gathering = gathering_ranks(agreement.size, request.hints.writers)
         self.behind = WriteBehind(request.buffer_frames or AHEAD) if request.strategy == "direct" else None
         try:
+            self.opened: OpenedRecords = agreement.on_root(self._opened)
+            self.state, self.end, self._committed_end = self.opened.state, self.opened.end, self.opened.end
+            self._n_committed = self.state.n_frames
+            self.stamps = FrameStamps(self.opened.first, self.opened.last)
+            self.losses = NotedLosses(request.path, self.state)
             self.codes = self._shared_codes()
             self.placer: Placer = agreement.together(self._placer)
-            self._root = agreement.together(self._root_placer)
         except BaseException:
             self._abort_output()
             raise
@@ -76,9 +75,9 @@ class SharedRecords:
 
     def announce(self, offset: int) -> BaseException | None:
         """On rank 0: says in the file that a record is being written there, after the last one. What went wrong."""
-        if self._root is not None and self.format.markers:
+        if self._output is not None and self.format.markers:
             try:
-                self._root.write_at(offset, UNFINISHED)
+                self._output.placer.write_at(offset, UNFINISHED)
             except Exception as error:
                 return error
         return None
@@ -92,8 +91,8 @@ class SharedRecords:
 
     def put_on_root(self, frame: int | None, offset: int, data: bytes) -> None:
         """On rank 0: writes what makes a frame whole, or what belongs to no frame."""
-        assert self._root is not None
-        self._root.write_at(offset, data)
+        assert self._output is not None
+        self._output.placer.write_at(offset, data)
         if self._verification is not None and frame is not None:
             self._verification.add(frame, offset, data)
 
@@ -180,27 +179,18 @@ class SharedRecords:
         """As `RankFile.abort`."""
         if self.behind is not None:
             self.behind.close()
-        for placer in (self.placer, self._root):
-            if placer is not None:
-                placer.abandon()
+        self.placer.abandon()
         self._abort_output()
 
     # how
 
     def _opened(self) -> OpenedRecords:
         self._output = RecordOutput(self.request)
-        try:
-            return self._output.opened()
-        except BaseException:
-            self._output.abort()
-            raise
+        return self._output.opened()
 
     def _placer(self) -> Placer:
         request, path = self.request, self.opened.written_path
         return opened_placer(self.agreement.comm, path, request.path, request.strategy, request.hints)
-
-    def _root_placer(self) -> FilePlacer | None:
-        return FilePlacer(self.opened.written_path, self.request.path) if self.agreement.is_root else None
 
     def _shared_codes(self) -> NDArray[np.uint32] | None:
         """The kind of each atom, which rank 0 knows, on all ranks."""
@@ -212,22 +202,15 @@ class SharedRecords:
         return shared
 
     def _count(self) -> None:
-        """On rank 0: writes the count, and gives the file the name under which it stays."""
-        if self._output is None or self._root is None:
-            return
-        self._root.sync()
-        marker = self.marker(self._n_committed)
-        if marker is not None:
-            self._root.write_at(*marker)
-            self._root.sync()
-        self.opened.written_path, self.state.temporary = self._output.name_committed(), self._output.temporary
+        if self._output is not None:
+            self.opened.written_path, self.state.temporary = self._output.count(self.marker(self._n_committed))
 
     def _close(self) -> None:
         if self.behind is not None:
             self.behind.close()
         self.placer.close()
-        if self._root is not None:
-            self._root.close()
+        if self._output is not None:
+            self._output.placer.close()
 
     def _publish(self) -> list[str]:
         assert self._output is not None
