@@ -58,13 +58,15 @@ class FieldRecords:
         """What makes the records of these fields; of the first frame, or one with other fields, it is made.
         Collective."""
         records = self._made.get(fields)
-        return self._file.agreement.together(lambda: self._make(fields, frame, stamp)) if records is None else records
+        if records is None:
+            records = self._file.agreement.together(lambda: self._make(fields, frame, stamp))
+            if not self._made:
+                self._file.marker = records.marker
+        return records
 
     def took(self, fields: tuple[str, ...], frame: RankFrame, stamp: Stamp, records: AtomRecordsLike) -> None:
         """A frame was taken: keeps its records for others, and notes what is lost."""
         file = self._file
-        if not self._made:
-            file.marker = records.marker
         self._made.setdefault(fields, records)
         left_out = [name for name in VECTOR_FIELDS if name in frame.vectors and name not in fields]
         file.losses.lose(f"{name} are not written: the file holds {', '.join(fields)}" for name in left_out)
