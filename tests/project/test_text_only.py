@@ -27,7 +27,7 @@ fn size<'a>(n: &'a str) -> String { // old
 
 def repository(folder: Path, name: str, before: str, after: str) -> Path:
     def git(*words: str) -> None:
-        subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *words], cwd=folder, check=True)
+        subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *words], cwd=folder, check=True, timeout=60)
 
     git("init", "--quiet")
     for text in ("", before, after):
@@ -64,7 +64,7 @@ def test_text_is_told_from_code(
     folder = repository(tmp_path, name, before, before.replace(old, new))
     for words, passes in (([], is_text), (["--messages"], is_message)):
         done = subprocess.run(
-            [sys.executable, TOOL, *words, "HEAD~1..HEAD"], cwd=folder, capture_output=True, text=True
+            [sys.executable, TOOL, *words, "HEAD~1..HEAD"], cwd=folder, capture_output=True, text=True, timeout=60
         )
         assert done.returncode == (0 if passes else 1), done.stdout + done.stderr
         assert passes or f" {name}: " in done.stdout
@@ -74,6 +74,8 @@ def test_a_file_that_appears_is_no_change_of_text(tmp_path: Path) -> None:
     folder = repository(tmp_path, "a.py", PYTHON, PYTHON)
     (folder / "b.py").write_text(PYTHON)
     for words in (["add", "b.py"], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "-m", "b"]):
-        subprocess.run(["git", *words], cwd=folder, check=True)
-    done = subprocess.run([sys.executable, TOOL, "HEAD~1..HEAD"], cwd=folder, capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (1, done.stdout) and "b.py: is no page" in done.stdout
+        subprocess.run(["git", *words], cwd=folder, check=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, TOOL, "HEAD~1..HEAD"], cwd=folder, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 1 and "b.py: is no page" in done.stdout

@@ -19,7 +19,7 @@ from kinema.cli.options.single import SingleOptionsCommand
 # in the order of --help; each is a function in a module of its name, with _ for -, but for analyses
 COMMANDS = (
     "info", *ANALYSES, "run", "check", "index", "convert", "repack", "split", "join", "formats", "demo",
-    "report", "trace", "scaling", "bench-write", "cache", "ml",
+    "report", "trace", "scaling", "bench-write", "cache", "ml", "doctor",
 )  # fmt: skip
 # those of them that are groups: packages with COMMANDS of their own, and a docstring for --help
 GROUPS = ("cache", "ml")
