@@ -1,7 +1,7 @@
 """What `kinema doctor` looks at. Each probe is a function; `python -m` this module with its name runs one by itself.
 
-A probe gives `ProbeResult`s. It may raise and it may hang, in an MPI or on a dead mount: `doctor` runs it in a process of
-its own.
+A probe gives `ProbeResult`s. It may raise, and it may hang in an MPI or on a dead mount: `doctor` runs each in its own
+process.
 """
 
 from __future__ import annotations
