@@ -42,6 +42,6 @@ def test_the_script_works_in_bash(tmp_path: Path) -> None:
     (tmp_path / "kinema").chmod(0o755)
     bash = shutil.which("bash")
     assert bash is not None
-    lines = f". {script}; COMP_WORDS=(kinema re); COMP_CWORD=1; _kinema_completion {tmp_path}/kinema; echo ${{COMPREPLY[@]}}"
+    call = f"COMP_WORDS=(kinema re); COMP_CWORD=1; _kinema_completion {tmp_path}/kinema; echo ${{COMPREPLY[@]}}"
     done = subprocess.run([bash, "--norc", "-c", f". {script}; {call}"], capture_output=True, text=True, timeout=60)
     assert done.stdout.split() == ["repack", "report"], done.stderr
