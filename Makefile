@@ -156,7 +156,7 @@ docs: setup $(DOCS)/.stamp ## the documentation site, in dist/site; a warning is
 golden-fortran: ## golden values of formatted output, written anew by gfortran
 	$(PYTHON) crates/kinema-core/tests/data/make_fortran_golden.py
 
-lint: $(VENV)/.stamp-packages ## formatting, clippy, ruff, mypy, layers, circles, names, error messages
+lint: $(VENV)/.stamp-packages ## formatting, clippy, ruff, mypy, layers, circles, names, error messages, prose
 	cargo fmt --all --check
 	$(TIMED) clippy cargo clippy --workspace --all-targets --profile checked --quiet -- -D warnings
 	$(BIN)/ruff check $(PYTHON_FOLDERS)
@@ -169,6 +169,7 @@ lint: $(VENV)/.stamp-packages ## formatting, clippy, ruff, mypy, layers, circles
 	$(BIN)/python tools/check_package.py
 	$(BIN)/python tools/third_party_licences.py --check
 	$(BIN)/python tools/check_error_messages.py
+	$(BIN)/python tools/check_prose.py
 	$(BIN)/python tools/check_test_imports.py
 	$(BIN)/python tools/check_slow_tests.py
 
