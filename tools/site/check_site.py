@@ -53,7 +53,7 @@ def read(page: Path) -> _Addresses:
 
 
 def wrong(site: Path) -> Iterator[str]:
-    """What is wrong with the site, one line each."""
+    """Faults of the site, one line each."""
     pages = {page: read(page) for page in sorted(site.rglob("*.html"))}
     for page, found in pages.items():
         name = page.relative_to(site)

@@ -107,7 +107,7 @@ def on_post_template(output_content: str, template_name: str, config: MkDocsConf
 
 
 def _commands() -> list[tuple[str, ...]]:
-    """Words of all commands, those of groups too, in the order of --help."""
+    """Words of all commands, with the commands of groups, in the order of --help."""
     from kinema.cli.app import COMMANDS, GROUPS
 
     found: list[tuple[str, ...]] = []

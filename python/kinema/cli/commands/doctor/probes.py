@@ -1,4 +1,4 @@
-"""What `kinema doctor` looks at. Each probe is a function; `python -m` this module with its name runs one by itself.
+"""Probes of `kinema doctor`. Each is a function; `python -m` this module with its name runs one by itself.
 
 A probe gives `ProbeResult`s. It may raise, and it may hang in an MPI or on a dead mount: `doctor` runs each in its own
 process.
@@ -33,7 +33,7 @@ class ProbeResult:
     value : str
         A version, a number, or what went wrong.
     remedy : str
-        What to do; empty if nothing is to be done.
+        Advice; empty if nothing is to be done.
     """
 
     name: str
