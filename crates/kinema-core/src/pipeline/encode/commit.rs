@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::error::Result;
 use crate::index::TableBuilder;
-use crate::pipeline::resume::Commits;
+use crate::pipeline::encode::resume::Commits;
 use crate::sink::Sink;
 
 /// How often a worker that waits looks whether the call is to end.

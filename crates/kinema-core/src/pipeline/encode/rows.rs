@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::commit::Window;
-use super::pool::{Pool, Progress};
 use crate::clock::{Stopwatch, Work};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{EncodeScratch, Encoder};
 use crate::frame::kept::{first_infinite, infinite};
 use crate::frame::{BlockView, Fields, Real, Stamp};
 use crate::index::TableBuilder;
-use crate::pipeline::resume::{Commits, Committed};
+use crate::pipeline::encode::resume::{Commits, Committed};
+use crate::pipeline::pool::{Pool, Progress};
 use crate::sink::Sink;
 use crate::trace::activity::{ENCODE, WRITING};
 use crate::trajectory::Threads;

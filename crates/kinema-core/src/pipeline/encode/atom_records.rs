@@ -6,8 +6,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::append::Existing;
-use super::encode_rows::Values;
 use super::resume::Committed;
+use super::rows::Values;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{AtomLabels, AtomNumbers, Encoder, Format, FrameLayout, Making, Marker, SomeAtoms, no_planes};
 use crate::frame::kept::infinite;

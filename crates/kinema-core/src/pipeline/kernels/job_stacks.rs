@@ -1,8 +1,8 @@
 //! Transforms of single jobs: each distinct stack is applied once to a block, for all jobs that have it.
 
-use super::bound_stack::{BoundStack, Row};
 use crate::error::Result;
 use crate::frame::{Block, BlockView};
+use crate::pipeline::bound_stack::{BoundStack, Row};
 use crate::plan::{Job, Plan, grouped};
 
 /// Jobs with the same transforms.

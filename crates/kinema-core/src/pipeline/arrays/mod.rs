@@ -1,5 +1,11 @@
 //! The pipeline's end for arrays: many frames into arrays of the caller, on several threads.
 
+pub mod extended_xyz;
+pub mod moments;
+mod row_moments;
+mod row_places;
+pub mod rows;
+
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 

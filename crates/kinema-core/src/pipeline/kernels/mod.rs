@@ -2,16 +2,18 @@
 //!
 //! Results have the same bits for any number of them: see `reduce`.
 
+mod job_stacks;
+
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use self::job_stacks::JobStacks;
 use crate::clock::{BlockTiming, RunTimings, Work, WorkerTiming, thread_cpu_time};
 use crate::error::Result;
 use crate::frame::{AtomGather, Block, Fields, Units};
 use crate::pipeline::absent::lacks;
 use crate::pipeline::applied::placed;
-use crate::pipeline::job_stacks::JobStacks;
 use crate::pipeline::pool::{Pool, Progress};
 use crate::pipeline::reader::Reader;
 use crate::plan::redecoded_frames;

@@ -2,10 +2,23 @@
 //!
 //! The bytes are the same for any number of them. Names of files are the caller's: see `docs/convert.md`.
 
+pub mod append;
+pub mod atom_exchange;
+pub mod atom_records;
+mod commit;
+mod plan;
+pub mod record_file;
+pub mod resume;
+mod rows;
+
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use self::commit::Window;
+use self::plan::{RecordsPlan, tasks};
+pub use self::plan::{least_memory, pieces};
+use self::resume::{Commits, Committed, Resumed};
 use crate::clock::{Meter, RunTimings, Stopwatch, Work, WorkerTiming, thread_cpu_time};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{EncodeScratch, Encoder, Format, Making, Placing, Record};
@@ -13,12 +26,8 @@ use crate::frame::kept::{first_infinite, infinite};
 use crate::frame::{Block, BlockMut, Fields, NO_CELL, Scales, Stamp, Units, VectorsMut};
 use crate::index::{TableBuilder, TableIndex};
 use crate::pipeline::arrays::into_columns;
-use crate::pipeline::commit::Window;
-use crate::pipeline::encode_plan::{RecordsPlan, tasks};
-pub use crate::pipeline::encode_plan::{least_memory, pieces};
 use crate::pipeline::pool::{Pool, Progress};
 use crate::pipeline::reader::Reader;
-use crate::pipeline::resume::{Commits, Committed, Resumed};
 use crate::selection::{AtomSelection, FrameSelection};
 use crate::sink::Sink;
 use crate::source::Gather;

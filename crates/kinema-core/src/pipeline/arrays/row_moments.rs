@@ -9,9 +9,9 @@ use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::pipeline::moments::{Accumulator, Moments, NumberType};
+use crate::pipeline::arrays::moments::{Accumulator, Moments, NumberType};
+use crate::pipeline::arrays::rows::{RowStorage, Rows, Task, Worker};
 use crate::pipeline::pool::{Pool, Progress};
-use crate::pipeline::rows::{RowStorage, Rows, Task, Worker};
 use crate::trajectory::Threads;
 
 /// Bytes that are read at a time, about.
