@@ -9,7 +9,7 @@ use kinema_core::Result;
 use kinema_core::frame::Fields;
 use kinema_core::reduce::{Frame, Needs};
 
-use super::per_frame::{PerFrame, Rows};
+use crate::analyses::per_frame::{PerFrame, Rows};
 use crate::arguments::{Argument, Arguments};
 use crate::registry::KernelInfo;
 use crate::superposition::AtomsAndReference;

@@ -2,7 +2,7 @@
 
 use kinema_core::Result;
 
-use super::of_tuples::{OfTuple, Tuples, kernel};
+use crate::analyses::of_tuples::{OfTuple, Tuples, kernel};
 use crate::cpu::Cpu;
 use crate::geometry::{Lattice, Points, Results, distances};
 use crate::registry::KernelInfo;
@@ -11,9 +11,9 @@ use crate::registry::KernelInfo;
 pub const KERNEL: KernelInfo = kernel::<Distances, 2>();
 
 /// The distances of given pairs, for kernels that make something of them.
-pub(super) type PairDistances = Tuples<Distances, 2>;
+pub(in crate::analyses) type PairDistances = Tuples<Distances, 2>;
 
-pub(super) struct Distances;
+pub(in crate::analyses) struct Distances;
 
 impl OfTuple<2> for Distances {
     const ID: &'static str = "distances/1";

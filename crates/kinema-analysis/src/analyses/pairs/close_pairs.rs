@@ -8,8 +8,8 @@ use std::sync::Arc;
 use kinema_core::Result;
 use kinema_core::reduce::{Frame, Needs, Values};
 
-use super::distances::PairDistances;
-use super::lists_per_frame::{ListPerFrame, ListRows};
+use crate::analyses::geometry::distances::PairDistances;
+use crate::analyses::lists_per_frame::{ListPerFrame, ListRows};
 use crate::arguments::Arguments;
 use crate::partials::lists::{ListChunk, ListColumn};
 use crate::registry::KernelInfo;

@@ -9,7 +9,7 @@ use kinema_core::frame::Fields;
 use kinema_core::reduce::{Frame, Needs};
 use kinema_core::selection::AtomSelection;
 
-use super::per_frame::{PerFrame, Rows};
+use crate::analyses::per_frame::{PerFrame, Rows};
 use crate::arguments::Arguments;
 use crate::geometry::{self, Shape};
 use crate::registry::KernelInfo;

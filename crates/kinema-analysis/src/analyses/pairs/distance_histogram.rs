@@ -8,7 +8,7 @@ use std::sync::Arc;
 use kinema_core::Result;
 use kinema_core::reduce::{Frames, Kernel, Needs, ResultArray};
 
-use super::distances::PairDistances;
+use crate::analyses::geometry::distances::PairDistances;
 use crate::arguments::Arguments;
 use crate::partials::counts::Counts;
 use crate::partials::series::nothing_gathered;

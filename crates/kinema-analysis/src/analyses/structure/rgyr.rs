@@ -11,7 +11,7 @@ use kinema_core::frame::Fields;
 use kinema_core::reduce::{Frame, Needs};
 use kinema_core::selection::AtomSelection;
 
-use super::per_frame::{PerFrame, Rows};
+use crate::analyses::per_frame::{PerFrame, Rows};
 use crate::arguments::Arguments;
 use crate::geometry::Center;
 use crate::registry::KernelInfo;

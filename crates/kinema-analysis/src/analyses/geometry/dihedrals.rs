@@ -2,7 +2,7 @@
 
 use kinema_core::Result;
 
-use super::of_tuples::{OfTuple, kernel};
+use crate::analyses::of_tuples::{OfTuple, kernel};
 use crate::cpu::Cpu;
 use crate::geometry::{Lattice, Points, Results, dihedrals};
 use crate::registry::KernelInfo;

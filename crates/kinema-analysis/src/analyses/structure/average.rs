@@ -4,7 +4,7 @@
 
 use kinema_core::reduce::ResultArray;
 
-use crate::analyses::moment_kernel::{MomentKernel, Quantity};
+use super::moment_kernel::{MomentKernel, Quantity};
 use crate::partials::moments::{Moments, Order};
 use crate::registry::KernelInfo;
 
