@@ -18,7 +18,7 @@ use crate::pipeline::pool::{Pool, Progress};
 use crate::pipeline::reader::Reader;
 use crate::plan::redecoded_frames;
 use crate::plan::{Job, Plan};
-use crate::reduce::{AnyKernel, BoundKernel, LeafPartial, MergeTree, Node, RunRoom, Workspace};
+use crate::reduce::{AnyKernel, BoundKernel, LeafPartial, MergeTree, Node, RunBuffer, Workspace};
 use crate::trace;
 use crate::trace::activity::{COMPUTE, MERGE, TRANSFORM};
 use crate::trajectory::Trajectory;
@@ -78,8 +78,8 @@ pub fn run_into(
         false => (leaves.to_vec(), plan.task_leaves),
     };
     let pool = Pool::new(left, progress);
-    let rooms = rooms(plan, jobs, leaves, deliver.keeps);
-    let shared = Shared { trajectory, plan, jobs, start, pool: &pool, task_leaves, deliver, rooms: &rooms };
+    let buffers = buffers(plan, jobs, leaves, deliver.keeps);
+    let shared = Shared { trajectory, plan, jobs, start, pool: &pool, task_leaves, deliver, buffers: &buffers };
     let records = pool.run(&trajectory.threads, plan.workers, |number| shared.work(number))?;
     // a worker process may be ended before it can do that itself
     trace::flush();
@@ -87,13 +87,14 @@ pub fn run_into(
     Ok(RunTimings { blocks: blocks.into_iter().flatten().collect(), ..RunTimings::of_workers(start, workers) })
 }
 
-/// Room for what each job gathers of the frames from the first leaf to the last.
-fn rooms(plan: &Plan, jobs: &[Job], leaves: &[Range<u64>], keeps: bool) -> Vec<RunRoom> {
+/// A buffer for what each job gathers of the frames from the first leaf to the last.
+fn buffers(plan: &Plan, jobs: &[Job], leaves: &[Range<u64>], keeps: bool) -> Vec<RunBuffer> {
     let leaves = leaves.iter().filter(|range| !range.is_empty());
     let ends = leaves.map(|range| (plan.leaf(range.start).start, plan.leaf(range.end - 1).end));
     let whole = ends.reduce(|all, next| (all.0.min(next.0), all.1.max(next.1))).filter(|_| keeps);
-    let room = |job: &Job| whole.map_or(RunRoom::none(), |(first, end)| RunRoom::new(&*job.kernel, &(first..end)));
-    jobs.iter().map(room).collect()
+    let buffer =
+        |job: &Job| whole.map_or(RunBuffer::none(), |(first, end)| RunBuffer::new(&*job.kernel, &(first..end)));
+    jobs.iter().map(buffer).collect()
 }
 
 /// State shared by the workers of a run.
@@ -108,7 +109,7 @@ struct Shared<'a> {
     task_leaves: u64,
     deliver: Deliver<'a>,
     /// One a job.
-    rooms: &'a [RunRoom],
+    buffers: &'a [RunBuffer],
 }
 
 type WorkerRecord = (WorkerTiming, Vec<BlockTiming>);
@@ -129,7 +130,7 @@ impl Shared<'_> {
         let mut worker = Worker::new(self, number)?;
         worker.run()?;
         let mut record = std::mem::take(&mut worker.record);
-        // to give back the room of many frames takes some time, too
+        // to give back the buffer of many frames takes some time, too
         worker.reader.meter().watch.restart();
         worker.block = Block::default();
         worker.reader.meter().decoded(Work::default());
@@ -238,7 +239,7 @@ impl<'a> Worker<'a> {
         let (begun, before) = (meter.watch.begun() - self.shared.start, meter.phases);
         self.block.reserve(false, (positions.end - first) as usize, plan.read_atoms.len(), plan.fields)?;
         self.block.reset(positions.map(|i| plan.domain.frames.get(i)), plan.read_atoms.len(), plan.fields);
-        // room for many frames is worth some time: the first to touch it has the system clear it
+        // a buffer for many frames is worth some time: the first to touch it has the system clear it
         self.reader.meter().decoded(Work::default());
         let frames = std::mem::take(&mut self.block.frames);
         let read = self.reader.read(&frames, &mut self.block.as_mut());
@@ -274,9 +275,9 @@ impl<'a> Worker<'a> {
                 for &job in moved.jobs {
                     let (bound, partial) = (&mut self.kernels[job], &mut open.partials[job]);
                     let frames = plan.kernel_leaf_frames[job] as usize;
-                    let (kernel, room) = (bound.kernel(), &self.shared.rooms[job]);
+                    let (kernel, buffer) = (bound.kernel(), &self.shared.buffers[job]);
                     let empty = |frames: Range<usize>| {
-                        room.empty(kernel, begin + frames.start as u64..end.min(begin + frames.end as u64))
+                        buffer.empty(kernel, begin + frames.start as u64..end.min(begin + frames.end as u64))
                     };
                     let accumulated =
                         partial.accumulate(kernel, &moved.view, before, frames, empty, |partial, rows| {

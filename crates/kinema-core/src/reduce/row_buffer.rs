@@ -1,7 +1,7 @@
-//! Room for the rows of a whole result in memory: workers write the rows of frames into their places, and nothing is copied
-//! at the end.
+//! A buffer for the rows of a whole result: workers write the rows of frames into their places, and nothing is copied at
+//! the end.
 //!
-//! Each place is handed out once. Whoever has it reads and writes there alone, until pieces are joined.
+//! Each row is handed out once. Whoever has its slice reads and writes there alone, until slices are joined.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{AnyKernel, AnyPartial, Number};
 
-/// Room of a type that its kernel knows, shared by the workers of a run.
-pub type AnyRoom = Arc<dyn Any + Send + Sync>;
+/// A buffer of a type that its kernel knows, shared by the workers of a run.
+pub type AnyRowBuffer = Arc<dyn Any + Send + Sync>;
 
 /// Bytes from which on the system is asked for large pages: on a virtual machine the first touch of small ones costs ten times
 /// as much a byte.
@@ -122,9 +122,9 @@ impl Pages {
     }
 }
 
-/// Room for the rows of consecutive frames: a time and so many numbers each.
+/// The rows of consecutive frames: a time and so many numbers each.
 #[derive(Debug)]
-pub struct Room<T: Number> {
+pub struct RowBuffer<T: Number> {
     times: Shared<f64>,
     values: Shared<T>,
     width: usize,
@@ -133,19 +133,19 @@ pub struct Room<T: Number> {
 }
 
 // SAFETY: it owns its numbers, which may be sent.
-unsafe impl<T: Number> Send for Room<T> {}
-// SAFETY: numbers are read and written through pieces alone, of which no two have a row in common.
-unsafe impl<T: Number> Sync for Room<T> {}
+unsafe impl<T: Number> Send for RowBuffer<T> {}
+// SAFETY: numbers are read and written through slices alone, of which no two have a row in common.
+unsafe impl<T: Number> Sync for RowBuffer<T> {}
 
-impl<T: Number> Room<T> {
+impl<T: Number> RowBuffer<T> {
     /// For so many rows of `width` numbers; None where there is no memory for them.
     pub fn new(n_rows: usize, width: usize) -> Option<Arc<Self>> {
         let values = Shared::new(n_rows.checked_mul(width)?)?;
         Some(Arc::new(Self { times: Shared::new(n_rows)?, values, width, taken: Mutex::default() }))
     }
 
-    /// A place for these rows; None where one of them was handed out before, or is not there.
-    pub fn piece(self: &Arc<Self>, rows: Range<usize>) -> Option<Piece<T>> {
+    /// The slice of these rows; None where one of them was handed out before, or is not there.
+    pub fn slice(self: &Arc<Self>, rows: Range<usize>) -> Option<RowSlice<T>> {
         if rows.is_empty() || rows.end > self.times.len {
             return None;
         }
@@ -165,21 +165,21 @@ impl<T: Number> Room<T> {
         taken.insert(start, end);
         drop(taken);
         self.values.pages.make_beyond(self.values.begin as usize + rows.end * self.width * size_of::<T>());
-        Some(Piece { room: self.clone(), start: rows.start, filled: rows.start, end: rows.end })
+        Some(RowSlice { buffer: self.clone(), start: rows.start, filled: rows.start, end: rows.end })
     }
 }
 
-/// A place in a room that one partial has, filled from its first row on.
+/// The rows of a buffer that one partial has, filled from its first row on.
 #[derive(Debug)]
-pub struct Piece<T: Number> {
-    room: Arc<Room<T>>,
+pub struct RowSlice<T: Number> {
+    buffer: Arc<RowBuffer<T>>,
     start: usize,
     filled: usize,
     end: usize,
 }
 
-impl<T: Number> Piece<T> {
-    /// How many rows more there is a place for.
+impl<T: Number> RowSlice<T> {
+    /// How many more rows fit into it.
     pub fn left(&self) -> usize {
         self.end - self.filled
     }
@@ -192,73 +192,73 @@ impl<T: Number> Piece<T> {
         assert!(n_rows <= self.left(), "more rows than there is a place for");
         let rows = self.filled..self.filled + n_rows;
         self.filled = rows.end;
-        let Room { times, values, width, .. } = &*self.room;
+        let RowBuffer { times, values, width, .. } = &*self.buffer;
         let numbers = rows.start * width..rows.end * width;
-        // SAFETY: these rows are this piece's alone, which is borrowed as long as the slices.
+        // SAFETY: these rows are this slice's alone, which is borrowed as long as the slices.
         unsafe { (times.slice_mut(rows), values.slice_mut(numbers)) }
     }
 
     /// Times and values of the rows that are filled.
     pub fn rows(&self) -> (&[f64], &[T]) {
-        let (start, filled, width) = (self.start, self.filled, self.room.width);
-        // SAFETY: these rows are this piece's alone, which is borrowed as long as the slices.
-        unsafe { (self.room.times.slice(start..filled), self.room.values.slice(start * width..filled * width)) }
+        let (start, filled, width) = (self.start, self.filled, self.buffer.width);
+        // SAFETY: these rows are this slice's alone, which is borrowed as long as the slices.
+        unsafe { (self.buffer.times.slice(start..filled), self.buffer.values.slice(start * width..filled * width)) }
     }
 
-    /// Adds the piece behind this one.
+    /// Adds the slice behind this one.
     ///
     /// # Errors
-    /// That piece, where it has another place, or this one is not full.
+    /// That slice, where its rows do not follow, or this one is not full.
     pub fn join(&mut self, later: Self) -> Result<(), Self> {
-        if !Arc::ptr_eq(&self.room, &later.room) || self.filled != self.end || later.start != self.end {
+        if !Arc::ptr_eq(&self.buffer, &later.buffer) || self.filled != self.end || later.start != self.end {
             return Err(later);
         }
         (self.filled, self.end) = (later.filled, later.end);
         Ok(())
     }
 
-    /// Times and values: as they lie where these are all rows of the room and nobody else has it, else a copy.
+    /// Times and values: as they lie where these are all rows of the buffer and nobody else has it, else a copy.
     pub fn into_vecs(self) -> (Vec<f64>, Vec<T>) {
-        if self.filled - self.start < self.room.times.len {
+        if self.filled - self.start < self.buffer.times.len {
             let (times, values) = self.rows();
             return (times.to_vec(), values.to_vec());
         }
-        let Self { room, start, filled, end } = self;
-        match Arc::try_unwrap(room) {
-            Ok(Room { times, values, .. }) => (times.into_vec(), values.into_vec()),
-            Err(room) => {
-                let piece = Self { room, start, filled, end };
-                let (times, values) = piece.rows();
+        let Self { buffer, start, filled, end } = self;
+        match Arc::try_unwrap(buffer) {
+            Ok(RowBuffer { times, values, .. }) => (times.into_vec(), values.into_vec()),
+            Err(buffer) => {
+                let slice = Self { buffer, start, filled, end };
+                let (times, values) = slice.rows();
                 (times.to_vec(), values.to_vec())
             }
         }
     }
 }
 
-/// The room of one kernel for the frames of a run, if it has any.
-pub(crate) struct RunRoom {
-    room: Option<AnyRoom>,
+/// The buffer of one kernel for the frames of a run, if it has any.
+pub(crate) struct RunBuffer {
+    buffer: Option<AnyRowBuffer>,
     /// Position of its first frame in the selection.
     first: u64,
 }
 
-impl RunRoom {
+impl RunBuffer {
     /// For frames at these positions of the selection.
     pub(crate) fn new(kernel: &dyn AnyKernel, positions: &Range<u64>) -> Self {
         let n_frames = usize::try_from(positions.end.saturating_sub(positions.start)).ok();
-        Self { room: n_frames.and_then(|n_frames| kernel.room(n_frames)), first: positions.start }
+        Self { buffer: n_frames.and_then(|n_frames| kernel.row_buffer(n_frames)), first: positions.start }
     }
 
     /// Of a run whose results do not stay in memory.
     pub(crate) fn none() -> Self {
-        Self { room: None, first: 0 }
+        Self { buffer: None, first: 0 }
     }
 
     /// The neutral partial of frames at these positions.
     pub(crate) fn empty(&self, kernel: &dyn AnyKernel, positions: Range<u64>) -> AnyPartial {
         let place = |position: u64| position.checked_sub(self.first).and_then(|place| usize::try_from(place).ok());
-        match (&self.room, place(positions.start), place(positions.end)) {
-            (Some(room), Some(start), Some(end)) => kernel.empty_in(room, start..end),
+        match (&self.buffer, place(positions.start), place(positions.end)) {
+            (Some(buffer), Some(start), Some(end)) => kernel.empty_in(buffer, start..end),
             _ => kernel.empty(),
         }
     }
@@ -270,8 +270,8 @@ mod tests {
 
     #[test]
     fn rows_are_handed_out_once() {
-        let room = Room::<u32>::new(100, 3).unwrap();
-        let mut pieces = Vec::new();
+        let buffer = RowBuffer::<u32>::new(100, 3).unwrap();
+        let mut slices = Vec::new();
         for (rows, free) in [
             (10..20, true),
             (15..16, false),
@@ -289,45 +289,45 @@ mod tests {
             (99..101, false),
             (100..101, false),
         ] {
-            let piece = room.piece(rows.clone());
-            assert_eq!(piece.is_some(), free, "{rows:?}");
-            pieces.extend(piece);
+            let slice = buffer.slice(rows.clone());
+            assert_eq!(slice.is_some(), free, "{rows:?}");
+            slices.extend(slice);
         }
-        assert_eq!(*room.taken.lock().unwrap(), BTreeMap::from([(0, 100)]));
-        // a place that was given up is not handed out again: there may be numbers in it
-        drop(pieces);
-        assert!(room.piece(0..1).is_none());
+        assert_eq!(*buffer.taken.lock().unwrap(), BTreeMap::from([(0, 100)]));
+        // a slice that was given up is not handed out again: there may be numbers in it
+        drop(slices);
+        assert!(buffer.slice(0..1).is_none());
     }
 
     #[test]
-    fn pieces_that_threads_have_filled_are_joined_to_the_room_itself() {
+    fn slices_that_threads_have_filled_are_joined_to_the_buffer_itself() {
         // large pages, too
         const WIDTH: usize = 200;
-        let room = Room::<u64>::new(4000, WIDTH).unwrap();
-        let address = room.values.begin.cast_const();
+        let buffer = RowBuffer::<u64>::new(4000, WIDTH).unwrap();
+        let address = buffer.values.begin.cast_const();
         let fill = |first: usize| {
-            let mut piece = room.piece(first..first + 1000).unwrap();
+            let mut slice = buffer.slice(first..first + 1000).unwrap();
             for part in 0..10 {
                 let at = first + 100 * part;
-                let (times, values) = piece.extend(100);
+                let (times, values) = slice.extend(100);
                 assert!(times.iter().all(|&time| time == 0.0) && values.iter().all(|&value| value == 0));
                 times.iter_mut().zip(at..).for_each(|(time, row)| *time = row as f64);
                 values.iter_mut().zip(at * WIDTH..).for_each(|(value, at)| *value = at as u64);
             }
-            assert_eq!(piece.left(), 0);
-            piece
+            assert_eq!(slice.left(), 0);
+            slice
         };
-        let mut pieces: Vec<_> = std::thread::scope(|scope| {
+        let mut slices: Vec<_> = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..4).map(|i| scope.spawn(move || fill(1000 * i))).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
         });
-        drop(room);
-        let last = pieces.pop().unwrap();
-        let mut whole = pieces.remove(0);
+        drop(buffer);
+        let last = slices.pop().unwrap();
+        let mut whole = slices.remove(0);
         // not the next one
         let last = whole.join(last).unwrap_err();
-        for piece in pieces.into_iter().chain([last]) {
-            whole.join(piece).unwrap();
+        for slice in slices.into_iter().chain([last]) {
+            whole.join(slice).unwrap();
         }
         let (times, values) = whole.into_vecs();
         assert!(times.into_iter().eq((0..4000).map(f64::from)));
@@ -336,11 +336,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_the_whole_room_is_copied() {
-        let room = Room::<f64>::new(4, 1).unwrap();
-        let (mut left, mut right) = (room.piece(0..2).unwrap(), room.piece(2..4).unwrap());
-        let put = |piece: &mut Piece<f64>, value: f64| {
-            let (times, values) = piece.extend(1);
+    fn what_is_not_the_whole_buffer_is_copied() {
+        let buffer = RowBuffer::<f64>::new(4, 1).unwrap();
+        let (mut left, mut right) = (buffer.slice(0..2).unwrap(), buffer.slice(2..4).unwrap());
+        let put = |slice: &mut RowSlice<f64>, value: f64| {
+            let (times, values) = slice.extend(1);
             (times[0], values[0]) = (10.0 * value, value);
         };
         put(&mut left, 1.5);
@@ -350,16 +350,16 @@ mod tests {
         put(&mut left, 2.5);
         put(&mut right, 3.5);
         put(&mut right, 4.5);
-        assert!(left.join(Room::new(4, 1).unwrap().piece(2..4).unwrap()).is_err());
+        assert!(left.join(RowBuffer::new(4, 1).unwrap().slice(2..4).unwrap()).is_err());
         left.join(right).unwrap();
-        // somebody else has the room
+        // somebody else has the buffer
         assert_eq!(left.into_vecs().1, [1.5, 2.5, 3.5, 4.5]);
-        drop(room);
-        let mut part = Room::<f64>::new(3, 1).unwrap().piece(1..2).unwrap();
+        drop(buffer);
+        let mut part = RowBuffer::<f64>::new(3, 1).unwrap().slice(1..2).unwrap();
         put(&mut part, 5.5);
         assert_eq!(part.into_vecs(), (vec![55.0], vec![5.5]));
-        assert!(Room::<f64>::new(1 << 40, 1 << 20).is_none() && Room::<f64>::new(usize::MAX, 2).is_none());
-        let empty = Room::<f64>::new(2, 0).unwrap();
-        assert_eq!(empty.piece(0..2).unwrap().extend(2).1, [0.0_f64; 0]);
+        assert!(RowBuffer::<f64>::new(1 << 40, 1 << 20).is_none() && RowBuffer::<f64>::new(usize::MAX, 2).is_none());
+        let empty = RowBuffer::<f64>::new(2, 0).unwrap();
+        assert_eq!(empty.slice(0..2).unwrap().extend(2).1, [0.0_f64; 0]);
     }
 }
