@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from kinema.base.errors import ArgumentError
 from kinema.ml.export.base import ExportFormat
 from kinema.ml.export.source import Array, ExportSource, Run
-from kinema.ml.stored_samples import samples_of
+from kinema.ml.stored.samples import samples_of
 from kinema.trajectory import UNITS
 
 __all__ = ["Npy", "Npz", "SamplesH5"]

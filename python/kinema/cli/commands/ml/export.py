@@ -130,8 +130,8 @@ def export(
     import kinema.ml
     from kinema.base.errors import ArgumentError
     from kinema.cli.analysis_run import chosen_frames
-    from kinema.ml.archives.sample_files import is_archive
     from kinema.ml.export.formats import export_format
+    from kinema.ml.stored.sample_files import is_archive
 
     command: Command = context.obj
     labels = labelled.arguments

@@ -87,7 +87,7 @@ def _of_archives(
     import kinema.ml
     from kinema.base.errors import ArgumentError
     from kinema.cache.node_cache import node_cache_of
-    from kinema.ml.archives.sample_files import is_archive
+    from kinema.ml.stored.sample_files import is_archive
     from kinema.trajectory.following.patterns import GivenFiles
 
     cache = node_cache_of(stated["node_cache"])

@@ -17,7 +17,7 @@ from kinema.base.errors import CorruptFileError
 from kinema.base.input_files import open_regular
 from kinema.cache.file_objects import open as open_cached
 from kinema.cache.node_cache import NodeCache
-from kinema.ml.stored_samples import Deflated, SampleFile
+from kinema.ml.stored.samples import Deflated, SampleFile
 
 __all__ = ["DeflatedMembers", "inflated"]
 

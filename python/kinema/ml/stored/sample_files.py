@@ -18,7 +18,7 @@ from kinema.base.errors import ArgumentError, CorruptFileError
 from kinema.base.input_files import file_names, is_hdf5, read_regular
 from kinema.base.notes import emit
 from kinema.base.printable import counted
-from kinema.ml.stored_samples import ENDINGS, LIST_OF_FILES, OWN_GROUP, SampleFile, arrays_of, as_samples
+from kinema.ml.stored.samples import ENDINGS, LIST_OF_FILES, OWN_GROUP, SampleFile, arrays_of, as_samples
 from kinema.trajectory.following.patterns import GivenFiles
 
 __all__ = ["SampleFiles", "is_archive"]

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from kinema.base.errors import CorruptFileError
 from kinema.base.input_files import is_hdf5
-from kinema.ml.stored_samples import OWN_GROUP
+from kinema.ml.stored.samples import OWN_GROUP
 
 __all__ = ["SampleOrigin", "origin_of"]
 
