@@ -17,6 +17,9 @@ from dataclasses import asdict, dataclass
 from importlib import metadata
 from typing import Literal
 
+import kinema
+from kinema import _core
+
 __all__ = ["PROBES", "ProbeResult"]
 
 State = Literal["ok", "absent", "trouble"]
@@ -44,8 +47,6 @@ class ProbeResult:
 
 def versions() -> Iterator[ProbeResult]:
     """Kinema, Python, the system, and the packages that Kinema needs."""
-    import kinema
-
     yield ProbeResult("kinema", "ok", kinema.__version__)
     yield ProbeResult("python", "ok", f"{platform.python_version()} ({platform.python_implementation()})")
     libc = " ".join(platform.libc_ver()).strip()
@@ -105,8 +106,6 @@ def temporary_files() -> Iterator[ProbeResult]:
 
 def stored_files() -> Iterator[ProbeResult]:
     """The folder of stored indices."""
-    from kinema import _core
-
     folder = _core.cache_folder()
     remedy = "set XDG_CACHE_HOME to a folder that you may write to; without one, each run looks for the frames again"
     if folder is None:

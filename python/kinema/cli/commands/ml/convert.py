@@ -6,10 +6,11 @@ from typing import Annotated, Any
 
 import typer
 
+from kinema.base.errors import ArgumentError
 from kinema.cli.command_line import Command
 from kinema.cli.options import shared as options
 from kinema.cli.options import storage as storage_options
-from kinema.cli.options.analyses import takes_groups
+from kinema.cli.options.analyses import checkpoint_of, takes_groups
 
 
 @dataclass(frozen=True)
@@ -95,8 +96,6 @@ def convert(
 ) -> None:
     """Write the samples of many files into one HDF5 archive, and where each of them comes from."""
     import kinema.ml
-    from kinema.base.errors import ArgumentError
-    from kinema.cli.options.analyses import checkpoint_of
 
     command: Command = context.obj
     saved = checkpoint_of(checkpoint, checkpoint_interval)
