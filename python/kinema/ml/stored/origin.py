@@ -19,6 +19,9 @@ from numpy.typing import NDArray
 from kinema.base.errors import CorruptFileError
 from kinema.base.input_files import is_hdf5
 from kinema.ml.stored.samples import OWN_GROUP
+from kinema.storage.hdf5.file import OpenFile, open_hdf5, reading
+from kinema.storage.hdf5.storage import write_dataset
+from kinema.storage.hdf5.virtual import values_of
 
 __all__ = ["SampleOrigin", "origin_of"]
 
@@ -67,8 +70,6 @@ class SampleOrigin:
 
     def write(self, h5: Any) -> None:
         """Writes the table into an open HDF5 file."""
-        from kinema.storage.hdf5.storage import write_dataset
-
         group = h5.require_group(_GROUP)
         write_dataset(group, "files", np.array([os.fsencode(file) for file in self.files]))
         write_dataset(group, "ranges", self.ranges)
@@ -81,9 +82,6 @@ def origin_of(path: str, rows: int) -> SampleOrigin:
     """
     if not is_hdf5(path):
         return SampleOrigin.of_file(path, rows)
-    from kinema.storage.hdf5.file import OpenFile, open_hdf5, reading
-    from kinema.storage.hdf5.virtual import values_of
-
     with open_hdf5(path) as file, reading(path):
         group = file.get(_GROUP)
         if group is None:

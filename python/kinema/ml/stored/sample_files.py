@@ -19,6 +19,7 @@ from kinema.base.input_files import file_names, is_hdf5, read_regular
 from kinema.base.notes import emit
 from kinema.base.printable import counted
 from kinema.ml.stored.samples import ENDINGS, LIST_OF_FILES, OWN_GROUP, SampleFile, arrays_of, as_samples
+from kinema.storage.hdf5.file import open_hdf5, reading
 from kinema.trajectory.following.patterns import GivenFiles
 
 __all__ = ["SampleFiles", "is_archive"]
@@ -82,8 +83,6 @@ def is_archive(path: str | os.PathLike[str]) -> bool:
         return True
     if not os.path.isfile(name) or not is_hdf5(name):
         return False
-    from kinema.storage.hdf5.file import open_hdf5, reading
-
     with open_hdf5(name) as file, reading(name):
         # NetCDF-4 says its conventions
         is_other = "h5md" in file or "Conventions" in file.attrs

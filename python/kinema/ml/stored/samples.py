@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from kinema.base.errors import ArgumentError, CorruptFileError, Error, TruncatedFileError, UnsupportedFormatError
 from kinema.base.input_files import is_hdf5, open_regular
+from kinema.storage.hdf5.chunks import NeedsLibrary, complete_rows, numeric_type, stored_array
+from kinema.storage.hdf5.file import OpenFile, objects_below, open_hdf5, reading
 from kinema.storage.hdf5.stored_dataset import NOT_STORED, StoredDataset
 
 __all__ = [
@@ -374,8 +376,6 @@ def _bytes(shape: Sequence[int], dtype: np.dtype[Any]) -> int:
 
 
 def _of_hdf5(path: str, names: Sequence[str] | None) -> list[SampleFile]:
-    from kinema.storage.hdf5.file import OpenFile, open_hdf5, reading
-
     with open_hdf5(path) as file, reading(path):
         opened = OpenFile(path, file, os.path.getsize(path), format="HDF5")
         chosen = _arrays(path, file) if names is None else list(names)
@@ -385,8 +385,6 @@ def _of_hdf5(path: str, names: Sequence[str] | None) -> list[SampleFile]:
 def _arrays(path: str, file: Any) -> list[str]:
     """The data sets at the root; of deeper groups where there is none."""
     import h5py
-
-    from kinema.storage.hdf5.file import objects_below
 
     def usable(node: Any) -> bool:
         return isinstance(node, h5py.Dataset) and bool(node.shape) and node.dtype.kind in "iufbcV"
@@ -403,8 +401,6 @@ def _arrays(path: str, file: Any) -> list[str]:
 
 def _of_dataset(opened: Any, name: str) -> SampleFile:
     import h5py
-
-    from kinema.storage.hdf5.chunks import NeedsLibrary, complete_rows, numeric_type, stored_array
 
     path = opened.path
     node = opened.file.get(name)
