@@ -11,6 +11,7 @@ from kinema.cli import numbers
 from kinema.cli.command_line import Command
 from kinema.cli.options import shared as options
 from kinema.cli.stopping import Terminated
+from kinema.storage.output_checks import check_remade
 
 if TYPE_CHECKING:
     from kinema.demo import Case, Row
@@ -66,7 +67,6 @@ def _follow(command: Command, folder: Path, n_frames: int, force: bool) -> None:
 
 def _measure(command: Command, folder: Path, frames: int, force: bool) -> None:
     from kinema.demo import make_case, measurements
-    from kinema.storage.output_checks import check_remade
 
     command.print_progress(f"making up to {frames:,} frames of adenylate kinase in {folder} (not timed)")
     with reporting(False if command.quiet or command.json else None, "writing", 1, "bytes") as report:

@@ -12,10 +12,12 @@ import typer
 import kinema as kn
 from kinema import _core
 from kinema.base.errors import ArgumentError, Error
+from kinema.base.input_files import is_hdf5
 from kinema.base.printable import counted, printable, shortest
 from kinema.cli.command_line import Command
 from kinema.cli.options import shared as options
 from kinema.cli.options.analyses import Opening, TrajectoryFiles, takes_groups
+from kinema.formats.h5md import H5mdOptions, groups_of
 from kinema.model.selection.frames import FrameSelection
 
 
@@ -115,9 +117,6 @@ def _boxes(traj: Any) -> list[list[float] | None]:
 
 def _groups(file: Path, stated: Mapping[str, Any]) -> tuple[Any, ...]:
     """Groups of particles of a file with the structure of H5MD; none of one with an error: `kinema.open` raises it."""
-    from kinema.base.input_files import is_hdf5
-    from kinema.formats.h5md import H5mdOptions, groups_of
-
     try:
         options = H5mdOptions(external=stated["external"], stored=stated["stored"])
         return groups_of(file, options) if is_hdf5(file) else ()

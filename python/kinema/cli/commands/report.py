@@ -9,6 +9,7 @@ from kinema.base.errors import ArgumentError
 from kinema.base.notes import emit
 from kinema.cli.command_line import Command
 from kinema.cli.options import shared as options
+from kinema.storage.output_checks import check_not_input, check_plot_path
 
 if TYPE_CHECKING:
     from kinema.report import Report
@@ -85,7 +86,6 @@ def _print_reports(
     force: bool,
 ) -> None:
     from kinema.report import Report
-    from kinema.storage.output_checks import check_not_input, check_plot_path
 
     for picture in (plot, timeline):
         if picture is not None:
@@ -159,7 +159,6 @@ def _print_traces(
     """Those of one label are one trace; without labels each file and each folder is one."""
     from kinema.report import TraceColumns, TraceSummary, side_by_side, summarise
     from kinema.report.traces.lines import trace_files
-    from kinema.storage.output_checks import check_not_input, check_plot_path
 
     traces: dict[str, list[Path]] = {}
     for file, name in zip(files, labels, strict=True):
@@ -179,7 +178,6 @@ def _print_traces(
 
 
 def _print_published(command: Command, folder: Path, plot: Path | None, force: bool) -> None:
-    from kinema.storage.output_checks import check_plot_path
     from kinema.studies import read_published
 
     if plot is not None:

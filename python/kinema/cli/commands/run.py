@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kinema.analysis.registry import ANALYSES
 from kinema.base.errors import ArgumentError, Error
 from kinema.base.printable import printable
 from kinema.cli.options import shared as options
@@ -56,7 +57,6 @@ def run(
 
 
 def _print_template(names: list[str], settings: list[str]) -> None:
-    from kinema.analysis.registry import ANALYSES
     from kinema.cli.jobs.template import template
 
     if settings:

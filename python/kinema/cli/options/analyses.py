@@ -16,6 +16,8 @@ from kinema.base.values import dataclass
 from kinema.cli.options import shared as options
 from kinema.cli.stopping import Terminated
 from kinema.runners.registry import choose_runner, options_of
+from kinema.storage.output_checks import check_not_input, check_plot_path, check_remade, check_target
+from kinema.storage.output_file import reserve
 
 if TYPE_CHECKING:
     from kinema.cli.command_line import Command
@@ -372,8 +374,6 @@ class Outputs:
 
     def check(self, inputs: Sequence[Path | None]) -> None:
         """Raises what writing them would raise, also for a file that is read; reserves those written after the run."""
-        from kinema.storage.output_checks import check_not_input, check_plot_path, check_remade, check_target
-        from kinema.storage.output_file import reserve
         from kinema.storage.tables import check_writable
 
         kept = self.kept

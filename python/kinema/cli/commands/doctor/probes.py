@@ -19,6 +19,7 @@ from typing import Literal
 
 import kinema
 from kinema import _core
+from kinema.base.resources import default_memory, default_open_files, default_workers, physical_memory
 
 __all__ = ["PROBES", "ProbeResult"]
 
@@ -84,8 +85,6 @@ def _packages(extra: str, remedy: str) -> Iterator[ProbeResult]:
 
 def limits() -> Iterator[ProbeResult]:
     """Cores, memory and open files that a run may use."""
-    from kinema.base.resources import default_memory, default_open_files, default_workers, physical_memory
-
     workers, cores = default_workers(), os.cpu_count() or 1
     lower = "" if workers == cores else "; affinity, SLURM_CPUS_PER_TASK or a control group allows no more"
     yield ProbeResult("cores", "ok", f"{workers} of {cores}{lower}")

@@ -11,6 +11,7 @@ from kinema.cli.command_line import Command
 from kinema.cli.options import shared as options
 from kinema.cli.options import storage as storage_options
 from kinema.cli.options.analyses import checkpoint_of, takes_groups
+from kinema.cli.word_lists import list_of_words, named_words
 
 
 @dataclass(frozen=True)
@@ -51,8 +52,6 @@ class Stored:
     @property
     def arguments(self) -> dict[str, Any]:
         """As arguments of `kinema.ml.convert`."""
-        from kinema.cli.word_lists import list_of_words
-
         compression, level = storage_options.compression(self.compress)
         return {
             "layout": self.layout,
@@ -123,6 +122,4 @@ def convert(
 
 def _types(text: str) -> str | dict[str, str]:
     """ "float32", or {"x": "float32"} of "x=float32"."""
-    from kinema.cli.word_lists import named_words
-
     return named_words("--dtype", text, "a type, or ARRAY=TYPE") if "=" in text else text

@@ -14,6 +14,7 @@ from kinema.cli.options import shared as options
 from kinema.cli.options import storage as storage_options
 from kinema.cli.options.analyses import StatedTimes, takes_groups
 from kinema.cli.periodic.inputs import Inputs
+from kinema.storage.output_checks import check_not_input, check_remade
 
 
 @takes_groups
@@ -54,7 +55,6 @@ def statistics(
 ) -> None:
     """Moments of sample archives, or of trajectories, for normalisation: of the training part of a split."""
     import kinema.ml
-    from kinema.storage.output_checks import check_not_input, check_remade
 
     command: Command = context.obj
     if chosen.part is not None and chosen.split is None:
