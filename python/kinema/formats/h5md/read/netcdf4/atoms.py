@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema.formats.h5md.file import H5mdFile
+from kinema.formats.h5md.read.netcdf4.conventions import DL_POLY, VECTORS
+from kinema.formats.h5md.read.netcdf4.read import convention_of
 from kinema.formats.h5md.schema import GUESSED
-from kinema.formats.netcdf4.conventions import DL_POLY, VECTORS
-from kinema.formats.netcdf4.read import convention_of
 from kinema.storage.hdf5.virtual import values_of
 
 __all__ = ["NAMES", "NUMBERS", "atoms_of_variables", "has_variables_of_atoms"]

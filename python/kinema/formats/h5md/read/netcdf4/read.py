@@ -19,9 +19,9 @@ from kinema.formats.h5md.description import ABSENT, FORBIDDEN, FieldDescription,
 from kinema.formats.h5md.file import H5mdFile
 from kinema.formats.h5md.read.elements import Element
 from kinema.formats.h5md.read.fields import LocatedElement, field_of, locate, scale_of, unless_wrong
+from kinema.formats.h5md.read.netcdf4.conventions import ANGLES, CONVENTIONS, LENGTHS, RESTART, VECTORS, Convention
 from kinema.formats.h5md.read.other_layouts import computed_cell, description_of, unit_of
 from kinema.formats.h5md.units import Dimension
-from kinema.formats.netcdf4.conventions import ANGLES, CONVENTIONS, LENGTHS, RESTART, VECTORS, Convention
 from kinema.storage.hdf5.chunks import read_series
 from kinema.storage.hdf5.file import check_claim, numbers
 from kinema.storage.hdf5.text import attribute, text_attribute
