@@ -45,7 +45,7 @@ def test_atoms_as_they_come(mpi: Any, n_ranks: int, tmp_path: Path) -> None:
 
 
 def test_reference_libraries_read_many_frames(mpi: Any, tmp_path: Path) -> None:
-    n_frames = 2000 if LONG else 1000
+    n_frames = 2000 if LONG else 300
     assert run(mpi, 2, tmp_path, "bytes", "many_frames", n_frames) == f"many frames {n_frames}\n"
 
 
