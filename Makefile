@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 RUST_SOURCES   := $(shell find crates -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock
-PYTHON_FOLDERS := python tests tools benchmarks
+PYTHON_FOLDERS := python tests tools benchmarks examples notebooks
 
 # cargo builds kinema-python against the interpreter that runs the tests
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
@@ -18,7 +18,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 TIMED := tools/timed.sh
 
 .DEFAULT_GOAL := help
-.PHONY: attack bytecode fuzz fuzz-long golden-fortran help mutants setup demo demo-follow test test-fast test-long test-rust test-python test-hdf5-mpi test-ml lint format bench same-bits test-oldest release wheel sdist clean
+.PHONY: attack bytecode fuzz fuzz-long golden-fortran help mutants setup demo demo-follow test test-fast test-long test-rust test-python test-hdf5-mpi test-ml lint format bench same-bits test-oldest docs release wheel sdist clean
 
 help: ## what there is to make
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | awk -F'\t' '{printf "make %-15s %s\n", $$1, $$2}'
@@ -87,9 +87,10 @@ bytecode: $(VENV)/.stamp-packages
 
 # Kills at random moments: so many of each kind in place of some; their limits of time are for as many.
 KILLS ?= 200
-test-long: same-bits bytecode ## Python tests on the release build, 200 kills of each kind, a tenth of `make attack`, a release on trial; KILLS=1000
+test-long: same-bits bytecode ## Python tests on the release build, 200 kills of each kind, a tenth of `make attack`, docs, a release on trial; KILLS=1000
 	KINEMA_TEST_KILLS=$(KILLS) $(PYTEST) -o timeout=3600
 	PYTHONPATH=python:tools $(BIN)/python -m attack --share 0.1
+	$(MAKE) docs
 	$(MAKE) release DRY=1
 
 # the release build comes last and stays
@@ -139,6 +140,18 @@ $(OLDEST)/.stamp: pyproject.toml tools/requirements.py
 
 test-oldest: $(VENV)/.stamp-checked $(OLDEST)/.stamp ## Python tests with the oldest dependencies that pyproject.toml allows
 	PYTHONPATH=python $(OLDEST)/bin/python -m pytest -n $(TEST_PROCESSES) --dist loadscope
+
+# Of its own; the Rust half is that of .venv.
+DOCS := .venv-docs
+$(DOCS)/.stamp: pyproject.toml tools/requirements.py
+	$(PYTHON) -m venv $(DOCS)
+	$(PYTHON) tools/requirements.py docs dask mpi-local > $(DOCS)/requirements.txt
+	$(DOCS)/bin/python -m pip install --requirement $(DOCS)/requirements.txt
+	touch $@
+
+docs: setup $(DOCS)/.stamp ## the documentation site, in dist/site; a warning is an error, and nothing is fetched from elsewhere
+	NO_MKDOCS_2_WARNING=1 PYTHONPATH=python $(DOCS)/bin/mkdocs build --strict --quiet
+	$(DOCS)/bin/python tools/site/check_site.py dist/site
 
 golden-fortran: ## golden values of formatted output, written anew by gfortran
 	$(PYTHON) crates/kinema-core/tests/data/make_fortran_golden.py

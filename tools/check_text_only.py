@@ -3,7 +3,7 @@
     tools/check_text_only.py main..HEAD              each commit of the range
     tools/check_text_only.py --messages HEAD~1..HEAD text between quotes may differ as well
 
-Of each Python file the syntax trees without docstrings must be equal before and after, of each Rust file the tokens
+The syntax trees of a Python file without docstrings must be equal before and after; so must the tokens of a Rust file
 without comments. With `--messages` every string literal counts as the same one; what stands between braces in an
 f-string is still compared. Files of other kinds must be pages (`.md`), and none may appear, vanish or move, but pages.
 """
@@ -84,7 +84,7 @@ def _rust_tokens(text: str, messages: bool) -> Iterator[str]:
 
 
 def complaints(commit: str, messages: bool) -> list[str]:
-    """What a commit changes beside text, one line each."""
+    """Changes of a commit that are not text, one line each."""
     wrong = []
     for line in _git("diff", "--name-status", "--no-renames", f"{commit}~1", commit).splitlines():
         how, name = line.split("\t")
@@ -92,7 +92,7 @@ def complaints(commit: str, messages: bool) -> list[str]:
         if kind == ".md":
             continue
         if how != "M" or kind not in (".py", ".pyi", ".rs"):
-            wrong.append(f"{commit[:10]} {name}: is no page, and no change of a source")
+            wrong.append(f"{commit[:10]} {name}: is neither a page nor a changed source")
             continue
         code = rust_code if kind == ".rs" else python_code
         before, after = (_git("show", f"{revision}:{name}") for revision in (f"{commit}~1", commit))

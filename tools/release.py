@@ -3,8 +3,8 @@
     make release          all of it; the files lie in dist/, and nothing is uploaded
     make release DRY=1    checks and builds; no file of the project changes, and no tag is set
 
-What is checked first: the tree is clean and on the branch main; Cargo.toml, the recipe of conda and CITATION.cff have
-the same version; no tag has it; the changelog has something to say; SECURITY.md names an address.
+Before that it checks that the tree is clean and on the branch main; Cargo.toml, the recipe of conda and CITATION.cff
+have the same version; no tag has it; the changelog has something to say; SECURITY.md names an address.
 """
 
 import argparse
@@ -28,7 +28,7 @@ def version(root: Path) -> str:
 
 
 def wrong_files(root: Path) -> Iterator[str]:
-    """What the files of the project lack for a release, one line each."""
+    """Faults of the project's files that stop a release, one line each."""
     number = version(root)
     if not re.fullmatch(r"\d+\.\d+\.\d+", number):
         yield f"Cargo.toml: version {number}, expected MAJOR.MINOR.PATCH"
@@ -46,7 +46,7 @@ def wrong_files(root: Path) -> Iterator[str]:
 
 
 def wrong_tree(root: Path) -> Iterator[str]:
-    """What is wrong with the state of the repository, one line each."""
+    """Faults of the repository's state that stop a release, one line each."""
     if changed := _git(root, "status", "--porcelain").splitlines():
         yield f"{len(changed)} changed files, such as {changed[0][3:]}; commit them"
     if (branch := _git(root, "rev-parse", "--abbrev-ref", "HEAD")) != "main":

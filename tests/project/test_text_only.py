@@ -78,4 +78,4 @@ def test_a_file_that_appears_is_no_change_of_text(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, TOOL, "HEAD~1..HEAD"], cwd=folder, capture_output=True, text=True, timeout=60
     )
-    assert done.returncode == 1 and "b.py: is no page" in done.stdout
+    assert done.returncode == 1 and "b.py: is neither a page" in done.stdout

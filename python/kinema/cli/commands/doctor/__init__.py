@@ -49,7 +49,7 @@ def doctor(
 
 
 def look(probes: list[str], timeout: float) -> Iterator[ProbeResult]:
-    """What the probes find, in their order. All run at once, each in its own process, for at most `timeout` seconds.
+    """Results of the probes, in their order. All run at once, each in its own process, for at most `timeout` seconds.
 
     A probe that fails or does not answer is one finding of trouble.
     """

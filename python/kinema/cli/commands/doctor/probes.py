@@ -1,4 +1,4 @@
-"""What `kinema doctor` looks at. Each probe is a function; `python -m` this module with its name runs one by itself.
+"""Probes of `kinema doctor`. Each is a function; `python -m` this module with its name runs one by itself.
 
 A probe gives `ProbeResult`s. It may raise, and it may hang in an MPI or on a dead mount: `doctor` runs each in its own
 process.
@@ -17,6 +17,10 @@ from dataclasses import asdict, dataclass
 from importlib import metadata
 from typing import Literal
 
+import kinema
+from kinema import _core
+from kinema.base.resources import default_memory, default_open_files, default_workers, physical_memory
+
 __all__ = ["PROBES", "ProbeResult"]
 
 State = Literal["ok", "absent", "trouble"]
@@ -33,7 +37,7 @@ class ProbeResult:
     value : str
         A version, a number, or what went wrong.
     remedy : str
-        What to do; empty if nothing is to be done.
+        Advice; empty if nothing is to be done.
     """
 
     name: str
@@ -44,8 +48,6 @@ class ProbeResult:
 
 def versions() -> Iterator[ProbeResult]:
     """Kinema, Python, the system, and the packages that Kinema needs."""
-    import kinema
-
     yield ProbeResult("kinema", "ok", kinema.__version__)
     yield ProbeResult("python", "ok", f"{platform.python_version()} ({platform.python_implementation()})")
     libc = " ".join(platform.libc_ver()).strip()
@@ -83,8 +85,6 @@ def _packages(extra: str, remedy: str) -> Iterator[ProbeResult]:
 
 def limits() -> Iterator[ProbeResult]:
     """Cores, memory and open files that a run may use."""
-    from kinema.base.resources import default_memory, default_open_files, default_workers, physical_memory
-
     workers, cores = default_workers(), os.cpu_count() or 1
     lower = "" if workers == cores else "; affinity, SLURM_CPUS_PER_TASK or a control group allows no more"
     yield ProbeResult("cores", "ok", f"{workers} of {cores}{lower}")
@@ -105,8 +105,6 @@ def temporary_files() -> Iterator[ProbeResult]:
 
 def stored_files() -> Iterator[ProbeResult]:
     """The folder of stored indices."""
-    from kinema import _core
-
     folder = _core.cache_folder()
     remedy = "set XDG_CACHE_HOME to a folder that you may write to; without one, each run looks for the frames again"
     if folder is None:
