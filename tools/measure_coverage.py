@@ -108,7 +108,9 @@ def rust_lines() -> Iterator[Lines]:
     """Lines of functions of the library."""
     merged = FOLDER / "rust.profdata"
     counts = [str(path) for path in sorted(COUNTS.glob("*.profraw"))]
-    subprocess.run([llvm("llvm-profdata"), "merge", "--sparse", *counts, "-o", str(merged)], check=True)
+    # a process that was killed while it wrote leaves a file that cannot be read, which is named
+    merge = [llvm("llvm-profdata"), "merge", "--sparse", "--failure-mode=all", *counts, "-o", str(merged)]
+    subprocess.run(merge, check=True)
     objects = [word for path in instrumented() for word in ("--object", str(path))]
     command = [llvm("llvm-cov"), "export", "--format=lcov", f"--instr-profile={merged}", *objects[1:]]
     said = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
