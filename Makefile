@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 RUST_SOURCES   := $(shell find crates -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock
-PYTHON_FOLDERS := python tests tools benchmarks
+PYTHON_FOLDERS := python tests tools benchmarks examples notebooks
 
 # cargo builds kinema-python against the interpreter that runs the tests
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
@@ -18,7 +18,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 TIMED := tools/timed.sh
 
 .DEFAULT_GOAL := help
-.PHONY: attack bytecode fuzz fuzz-long golden-fortran help mutants setup demo demo-follow test test-fast test-long test-rust test-python test-hdf5-mpi test-ml lint format bench same-bits coverage wheel sdist clean
+.PHONY: attack bytecode fuzz fuzz-long golden-fortran help mutants setup demo demo-follow test test-fast test-long test-rust test-python test-hdf5-mpi test-ml lint format bench same-bits coverage test-oldest docs release wheel sdist clean
 
 help: ## what there is to make
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | awk -F'\t' '{printf "make %-15s %s\n", $$1, $$2}'
@@ -63,10 +63,11 @@ demo-follow: setup ## a simulation runs, an analysis follows it, and its picture
 test: test-rust test-python ## all tests, Rust and Python
 
 CARGO_TEST := cargo test --workspace --profile checked --quiet
-# the ignored ones are those that need the data files of the installed package MDAnalysisTests
+# The ignored ones are those that need the data files of the installed package MDAnalysisTests. Clippy compiles the examples.
 test-rust: $(VENV)/.stamp-packages
-	$(TIMED) "build of the Rust tests" $(CARGO_TEST) --no-run
-	MDANALYSIS_TESTS_DATA=$$($(BIN)/python tools/test_data_folder.py) $(TIMED) "Rust tests" $(CARGO_TEST) -- --include-ignored
+	$(TIMED) "build of the Rust tests" $(CARGO_TEST) --tests --no-run
+	MDANALYSIS_TESTS_DATA=$$($(BIN)/python tools/test_data_folder.py) $(TIMED) "Rust tests" $(CARGO_TEST) --tests -- --include-ignored
+	$(TIMED) "Rust code of documents" $(CARGO_TEST) --doc -- --include-ignored
 
 # One more than cores: tests of processes, which wait, have lanes of their own (kinema.testing.programs.lanes).
 TEST_PROCESSES ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count() + 1)')
@@ -87,9 +88,11 @@ bytecode: $(VENV)/.stamp-packages
 
 # Kills at random moments: so many of each kind in place of some; their limits of time are for as many.
 KILLS ?= 200
-test-long: same-bits bytecode ## Python tests on the release build, 200 kills of each kind, a tenth of `make attack`; KILLS=1000
+test-long: same-bits bytecode ## Python tests on the release build, 200 kills of each kind, a tenth of `make attack`, docs, a release on trial; KILLS=1000
 	KINEMA_TEST_KILLS=$(KILLS) $(PYTEST) -o timeout=3600
 	PYTHONPATH=python:tools $(BIN)/python -m attack --share 0.1
+	$(MAKE) docs
+	$(MAKE) release DRY=1
 
 # the release build comes last and stays
 same-bits: ## values and files of the tests' build and of the release build, compared to the bit
@@ -134,10 +137,33 @@ $(ML)/.stamp: tools/ml_environment.py tools/torch_without_cuda.py tools/requirem
 test-ml: setup $(ML)/.stamp ## data loaders of torch: workers, start methods, resuming, two ranks; DFTracer's programs on traces; own environment of 2 GB
 	PYTHONPATH=python $(ML)/bin/python -m pytest tests/ml tests/profile/traces/test_validators.py
 
+# Of its own, with the oldest versions of what users install; the Rust half is that of .venv.
+OLDEST := .venv-oldest
+$(OLDEST)/.stamp: pyproject.toml tools/requirements.py
+	$(PYTHON) -m venv $(OLDEST)
+	$(PYTHON) tools/requirements.py --oldest test > $(OLDEST)/requirements.txt
+	$(OLDEST)/bin/python -m pip install --requirement $(OLDEST)/requirements.txt
+	touch $@
+
+test-oldest: $(VENV)/.stamp-checked $(OLDEST)/.stamp ## Python tests with the oldest dependencies that pyproject.toml allows
+	PYTHONPATH=python $(OLDEST)/bin/python -m pytest -n $(TEST_PROCESSES) --dist loadscope
+
+# Of its own; the Rust half is that of .venv.
+DOCS := .venv-docs
+$(DOCS)/.stamp: pyproject.toml tools/requirements.py
+	$(PYTHON) -m venv $(DOCS)
+	$(PYTHON) tools/requirements.py docs dask mpi-local > $(DOCS)/requirements.txt
+	$(DOCS)/bin/python -m pip install --requirement $(DOCS)/requirements.txt
+	touch $@
+
+docs: setup $(DOCS)/.stamp ## the documentation site, in dist/site; a warning is an error, and nothing is fetched from elsewhere
+	NO_MKDOCS_2_WARNING=1 PYTHONPATH=python $(DOCS)/bin/mkdocs build --strict --quiet
+	$(DOCS)/bin/python tools/site/check_site.py dist/site
+
 golden-fortran: ## golden values of formatted output, written anew by gfortran
 	$(PYTHON) crates/kinema-core/tests/data/make_fortran_golden.py
 
-lint: $(VENV)/.stamp-packages ## formatting, clippy, ruff, mypy, layers, circles, names, error messages
+lint: $(VENV)/.stamp-packages ## formatting, clippy, ruff, mypy, layers, circles, names, error messages, prose
 	cargo fmt --all --check
 	$(TIMED) clippy cargo clippy --workspace --all-targets --profile checked --quiet -- -D warnings
 	$(BIN)/ruff check $(PYTHON_FOLDERS)
@@ -150,6 +176,7 @@ lint: $(VENV)/.stamp-packages ## formatting, clippy, ruff, mypy, layers, circles
 	$(BIN)/python tools/check_package.py
 	$(BIN)/python tools/third_party_licences.py --check
 	$(BIN)/python tools/check_error_messages.py
+	$(BIN)/python tools/check_prose.py
 	$(BIN)/python tools/check_test_imports.py
 	$(BIN)/python tools/check_slow_tests.py
 
@@ -181,6 +208,9 @@ fuzz-long: setup ## an hour of CPU time of each fuzz target, and of the structur
 wheel: $(VENV)/.stamp-wheel ## a wheel for this platform (Linux: any since glibc 2.17), in dist/, and a trial of it
 	$(BIN)/python tools/build_wheel.py
 	$(BIN)/python tools/smoke_wheel.py dist/kinema-*.whl
+
+release: setup ## check, collect the changelog, build wheel and sdist, set the tag; uploads nothing; DRY=1 changes nothing
+	$(BIN)/python tools/release.py $(if $(DRY),--dry)
 
 sdist: $(VENV)/.stamp-wheel ## the source distribution, in dist/, and a trial of it
 	rm -f dist/kinema-*.tar.gz

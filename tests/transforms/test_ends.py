@@ -9,7 +9,7 @@ from tests.transforms.lifting import lifted
 import kinema as kn
 from kinema import ml
 from kinema.execution.checkpoint.identity_items import items_of_files
-from kinema.ml.statistics.fingerprint import fingerprint
+from kinema.ml.fingerprint import fingerprint
 from kinema.testing.programs.imports import lazy
 
 MDAnalysis = lazy("MDAnalysis")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import os
 import sys
 import warnings
 from collections.abc import Iterator
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from kinema.runners.mpi.launcher import Launch
 
 __all__ = ["main"]
+
+# the variable by which a shell asks for the words that may follow; typer's scripts set it
+COMPLETION = "_KINEMA_COMPLETE"
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -54,6 +58,10 @@ def _run_and_exit(arguments: list[str] | None) -> NoReturn:
     from kinema.cli.command_line import prepare
 
     prepare_streams()
+    if COMPLETION in os.environ:
+        from kinema.cli.app import complete
+
+        sys.exit(complete(COMPLETION))
     try:
         command = prepare(sys.argv[1:] if arguments is None else arguments)
     except ArgumentError as error:

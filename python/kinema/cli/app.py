@@ -6,12 +6,14 @@ declare, by one file. Only the one that is called is imported, as typer takes it
 
 import difflib
 import functools
+import os
 from collections.abc import Collection, Sequence
 from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 
+import kinema
 from kinema.analysis.registry import ANALYSES
 from kinema.base.errors import ArgumentError
 from kinema.cli.options.single import SingleOptionsCommand
@@ -19,7 +21,7 @@ from kinema.cli.options.single import SingleOptionsCommand
 # in the order of --help; each is a function in a module of its name, with _ for -, but for analyses
 COMMANDS = (
     "info", *ANALYSES, "run", "check", "index", "convert", "repack", "split", "join", "formats", "demo",
-    "report", "trace", "scaling", "bench-write", "cache", "ml",
+    "report", "trace", "scaling", "bench-write", "cache", "ml", "doctor",
 )  # fmt: skip
 # those of them that are groups: packages with COMMANDS of their own, and a docstring for --help
 GROUPS = ("cache", "ml")
@@ -114,11 +116,28 @@ def parser_of(words: tuple[str, ...]) -> Any:
     return typer.main.get_command(application(list(words)))
 
 
+def complete(variable: str) -> int:
+    """Prints the words that may follow on a shell's line, in the form of typer's script for that shell.
+
+    `variable` is the environment variable that names the shell. Gives the exit code.
+    """
+    from typer._completion_classes import completion_init
+    from typer.completion import shell_complete
+
+    completion_init()
+    # bash gives the line in the first of these, the others in the second
+    line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")
+    words = line.split()[1:]
+    # the last word is still being typed: it may be the beginning of another command
+    return int(shell_complete(parser_of(path_of(words[:-1])), {}, "kinema", variable, os.environ[variable]))
+
+
 def application(words: list[str]) -> typer.Typer:
     """The application with the command that the words name, or with all of them where they name none."""
     app = typer.Typer(
         no_args_is_help=True,
-        add_completion=False,
+        # --install-completion and --show-completion, which stand before any command
+        add_completion=not path_of(words),
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
         epilog="--quiet, --json, --debug and --trace may stand anywhere on the line. "
@@ -163,8 +182,6 @@ def _add_commands(app: typer.Typer, package: str, commands: Sequence[str], words
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        import kinema
-
         print(f"kinema {kinema.__version__}")
         raise typer.Exit
 

@@ -248,12 +248,16 @@ class Writer:
         step : whole number, or (frames,); by default counted on from the last frame, from 0
         time : ps, or (frames,)
 
-        Positions that are NaN or infinite are written where the format has such numbers (H5MD, DCD); a note names the
-        first frame that has some.
+        Raises
+        ------
+        ArgumentError
+            If a shape or a type is wrong, or if the frames lack a field that the file has. Nothing is written then.
 
-        Nothing is taken where it raises ArgumentError for what it was given: other shapes and types, a field that the
-        file has and a frame has not. Frames may be written later, together with others, or by `flush` and `close`: then
-        an error of that is raised by a later call.
+        Notes
+        -----
+        Frames may be written later, together with others, or by `flush` and `close`; a later call then raises the
+        error. Positions that are NaN or infinite are written if the format has such numbers (H5MD, DCD); a note names
+        the first frame that has some.
         """
         self._require_open()
         values = {"positions": positions, "velocities": velocities, "forces": forces}
