@@ -21,7 +21,7 @@ from pathlib import Path
 
 BUDGET = "tools/prose_budget.toml"
 FIRST_LINE = "# hits of tools/check_prose.py that each folder may have; they only fall\n"
-ROOTS = ["docs", "python", "crates", "tests", "tools", "benchmarks", "fuzz", "packaging"]
+ROOTS = ["docs", "python", "crates", "tests", "tools", "benchmarks", "examples", "fuzz", "packaging"]
 # folders of builds and of what fuzzing and benchmarks leave
 BUILT = {"target", "results", "work", "build", "dist"}
 # two files quote the patterns, one has the words of others

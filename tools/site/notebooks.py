@@ -62,7 +62,7 @@ def _output(output: Any) -> str:
         return f"```text\n{output.text.rstrip()}\n```"
     data = output.get("data", {})
     if "image/png" in data:
-        # decoded once, so that what is no picture fails here
+        # decoded once, so that anything but a picture fails here
         picture = base64.b64encode(base64.b64decode(data["image/png"])).decode()
         return f'<img alt="what the code draws" src="data:image/png;base64,{picture}">'
     if data.get("text/html"):

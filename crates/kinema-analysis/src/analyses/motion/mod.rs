@@ -1,4 +1,4 @@
-//! What atoms and molecules do from frame to frame, for transforms that need a first pass.
+//! Motion of atoms and molecules from frame to frame, for transforms that need a first pass.
 
 pub mod displacements;
 pub mod jumps;
