@@ -6,8 +6,8 @@
 tests. `python` runs the Python tests, which count lines of Rust too; words after `--` go to pytest. `report` prints a
 table of folders, and the files with most lines that no test runs. Without a step all four run.
 
-A process that is killed leaves no counts: what only killed processes run seems not to be run. The counters of Rust need
-LLVM's tools of the compiler's own version: `rustup component add llvm-tools`.
+A process that is killed leaves no counts, so lines that run only in killed processes count as missed. The
+counters of Rust need LLVM's tools of the compiler's own version: `rustup component add llvm-tools`.
 """
 
 import itertools
@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "target/coverage"
 BUILD, COUNTS, EXTENSION = FOLDER / "build", FOLDER / "rust", ROOT / "python/kinema/_core.abi3.so"
 CARGO = ("--workspace", "--profile", "checked", "--target-dir", str(BUILD))
-# folders and modules of Rust that are no part of the library: tests, and programs that measure
+# folders and modules of Rust that do not belong to the library
 NOT_COUNTED = {"tests", "examples"}
 # lines of a table, and levels of folders in it
 MOST, LEVELS = 20, 3
@@ -72,7 +72,7 @@ def build() -> None:
 
 
 def run_rust_tests() -> None:
-    """Their counts replace those of an earlier run."""
+    """The counts replace earlier ones."""
     shutil.rmtree(COUNTS, ignore_errors=True)
     print(cargo("test", *CARGO, "--quiet", "--", "--include-ignored"), end="")
 
