@@ -18,7 +18,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 TIMED := tools/timed.sh
 
 .DEFAULT_GOAL := help
-.PHONY: attack bytecode fuzz fuzz-long golden-fortran help mutants setup demo demo-follow test test-fast test-long test-rust test-python test-hdf5-mpi test-ml lint format bench same-bits test-oldest docs release wheel sdist clean
+.PHONY: attack bytecode fuzz fuzz-long golden-fortran help mutants setup demo demo-follow test test-fast test-long test-rust test-python test-hdf5-mpi test-ml lint format bench same-bits coverage test-oldest docs release wheel sdist clean
 
 help: ## what there is to make
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | awk -F'\t' '{printf "make %-15s %s\n", $$1, $$2}'
@@ -110,6 +110,12 @@ attack: setup ## attacks with random seeds on what docs/trust.md promises, at mo
 # Faults that are kept as patches in tests/mutants, one at a time, in a copy of the tree; those of Rust are built, each.
 mutants: setup ## plant faults and see whether the tests catch them, some hours; MUTANTS="--only plan --jobs 2"
 	PYTHONPATH=tools $(BIN)/python -m mutants $(MUTANTS)
+
+# The extension has counters afterwards: the next build replaces it.
+coverage: $(VENV)/.stamp-packages bytecode ## lines of Python and Rust that the tests run, an hour; COVERAGE=report
+	rm -f $(VENV)/.stamp-release $(VENV)/.stamp-checked
+	MDANALYSIS_TESTS_DATA=$$($(BIN)/python tools/test_data_folder.py) \
+		$(BIN)/python tools/measure_coverage.py $(COVERAGE) -- -n $(TEST_PROCESSES) --dist loadscope
 
 # Of its own, with Debian's Open MPI and an h5py that is built on its HDF5; the Rust half is that of .venv.
 HDF5_MPI := .venv-hdf5-mpi
