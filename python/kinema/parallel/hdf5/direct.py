@@ -49,7 +49,7 @@ class DirectFields(Hdf5File):
     def take_values(self, frame: RankFrame, row: int) -> None:
         """As `Hdf5File.take_values`."""
         if self._placer is None:
-            path, self._places = self.on_root(lambda: (self.sink.path, self._places))
+            path, self._places = self.on_root(lambda: (self.sink.current_path, self._places))
             self._placer = self.agreement.together(lambda: self._opened_placer(path))
         error: BaseException | None = None
         widest = max(3 * values.dtype.itemsize for values in frame.vectors.values())
@@ -95,7 +95,7 @@ class DirectFields(Hdf5File):
     def found(self) -> Error | None:
         """As `SerialFile.found`."""
         assert self._verification is not None
-        error: Error | None = self._verification.found(self.on_root(lambda: self.sink.path))
+        error: Error | None = self._verification.found(self.on_root(lambda: self.sink.current_path))
         return error
 
     def took(self) -> None:

@@ -120,7 +120,7 @@ class MpiioFields(Hdf5File):
                 self.sink.stored(self.stamps.taken(n_frames, self.kinds))
                 observed, self._observed = self._observed, []
                 for name, value, stamps in observed:
-                    self.sink.writer.write_observable(name, value, **stamps)
+                    self.sink.write_observable(name, value, **stamps)
             return self._state()
 
         self._on_root(count)
@@ -144,7 +144,7 @@ class MpiioFields(Hdf5File):
             return
 
         def check() -> None:
-            if name not in self.sink.writer._observables:
+            if name not in self.sink._observables:
                 raise ArgumentError(f"observable {name} is unknown, add it first with add_observable")
             step, time = options.get("step"), options.get("time")
             if step is None:
