@@ -32,9 +32,9 @@ from kinema.formats.all_writers import Writer
 from kinema.formats.frame_sink import FrameSink
 from kinema.formats.given_frames import FrameArrays
 from kinema.formats.h5md.write.options import bound_of
-from kinema.formats.h5md.write.series import buffered_rows
 from kinema.formats.h5md.write.units import LENGTHS, FileUnits
 from kinema.formats.h5md.writer import H5mdWriter
+from kinema.formats.hdf5.series import buffered_rows
 from kinema.formats.hdf5.writer import Hdf5Writer
 from kinema.model.frame import WORKING_MEMORY, block_length, frame_bytes
 from kinema.model.selection.frames import FrameSelection

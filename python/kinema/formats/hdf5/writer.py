@@ -14,8 +14,8 @@ from kinema.base.errors import ArgumentError, Error, UnsupportedFormatError
 from kinema.base.tracing.recording import span
 from kinema.formats.frame_sink import StoredFrames
 from kinema.formats.given_frames import AnnouncedRows, FrameArrays, frame_arrays
-from kinema.formats.h5md.write.encoding import ChunkEncoder
-from kinema.formats.h5md.write.series import CountedRows
+from kinema.formats.hdf5.encoding import ChunkEncoder
+from kinema.formats.hdf5.series import CountedRows
 from kinema.formats.writer import Writer, not_finite_note
 from kinema.storage.hdf5.chunk_index import full_chunks
 from kinema.storage.hdf5.output import GrowingFile, NewFile, OutputPartFile, hdf5_errors

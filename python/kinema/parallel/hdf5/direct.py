@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from kinema.base.errors import Error
 from kinema.formats.given_frames import FrameArrays
-from kinema.formats.h5md.write.encoding import ChunkEncoder
+from kinema.formats.hdf5.encoding import ChunkEncoder
 from kinema.formats.strategies import uses_mpiio
 from kinema.parallel.agreement import Agreement
 from kinema.parallel.exchange import Exchange, even_owners

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from kinema.base.errors import ArgumentError, FileIOError, MissingPackageError, from_os
 from kinema.formats.given_frames import FrameArrays
-from kinema.formats.h5md.write.encoding import ChunkEncoder
+from kinema.formats.hdf5.encoding import ChunkEncoder
 from kinema.parallel.agreement import Agreement
 from kinema.parallel.exchange import Exchange, even_owners
 from kinema.parallel.hdf5.on_root import Hdf5File

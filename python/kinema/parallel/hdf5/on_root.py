@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from kinema.base.errors import Error
 from kinema.formats.frame_sink import StoredFrames
 from kinema.formats.given_frames import EncodedRows, FrameArrays, check_rising
-from kinema.formats.h5md.write.encoding import ChunkEncoder
 from kinema.formats.h5md.writer import H5mdWriter
+from kinema.formats.hdf5.encoding import ChunkEncoder
 from kinema.parallel.agreement import Agreement
 from kinema.parallel.hdf5.verification import RowVerification
 from kinema.parallel.rank_file import FileRequest, FileState

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from kinema.base.errors import ArgumentError, CorruptFileError, Error, FileNotFound, UnsupportedFormatError
 from kinema.formats.given_frames import FrameArrays
-from kinema.formats.h5md.write.encoding import ChunkEncoder
 from kinema.formats.h5md.write.virtual_fields import SubfileNames, check_runs, runs_of
 from kinema.formats.h5md.writer import H5mdWriter
+from kinema.formats.hdf5.encoding import ChunkEncoder
 from kinema.formats.writer import Writer
 from kinema.parallel.agreement import Agreement
 from kinema.parallel.exchange import Exchange, even_owners

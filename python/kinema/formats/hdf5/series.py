@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema.formats.given_frames import AnnouncedRows, EncodedChunk, EncodedRows
-from kinema.formats.h5md.write.encoding import ChunkEncoder, Preparation
+from kinema.formats.hdf5.encoding import ChunkEncoder, Preparation
 
 __all__ = ["CountedRows", "Series", "buffered_rows"]
 
