@@ -20,7 +20,6 @@ from kinema import _core
 from kinema.base.errors import ArgumentError, InternalError
 from kinema.formats.given_frames import EncodedChunk, EncodedRows, check_numbers_kept
 from kinema.storage.hdf5.filters import Filters, encodable_again, encoded_by_core, filters_of
-from kinema.storage.hdf5.library_encoder import encode_by_library
 from kinema.storage.hdf5.rounding import Rounding
 from kinema.storage.hdf5.storage import Storage, create_dataset
 
@@ -172,7 +171,7 @@ class ChunkEncoder:
         assert chunk is not None
         no_filters = (1 << len(filters)) - 1
         if filters and not raw and not self._by_core:
-            found = encode_by_library(self._scratch, rows)
+            found = _encode_by_library(self._scratch, rows)
         else:
             found = encode_chunks(rows, chunk, () if raw else filters, workers)
         plain = math.prod(chunk) * rows.dtype.itemsize
@@ -219,6 +218,27 @@ def encode_chunks(
         return
     for offset, stored in _core.encode_chunks(np.ascontiguousarray(rows), chunk, filters, workers):
         yield tuple(offset), stored, 0
+
+
+def _encode_by_library(dataset: Any, rows: NDArray[Any]) -> Iterator[EncodedChunk]:
+    """As `encode_chunks`, for filters that Rust does not encode: by those of libhdf5, in memory, as of `dataset`.
+
+    Like all chunks these are written past libhdf5, so what holds for a file that grows holds for all filters. The mask
+    has the filters that it has left out, as they failed or saved nothing.
+    """
+    chunk = dataset.chunks
+    plist, kind = dataset.id.get_create_plist(), dataset.id.get_type()
+    space = h5py.h5s.create_simple(chunk)
+    with h5py.File("chunks", "w", driver="core", backing_store=False) as file:
+        starts = (range(0, n, k) for n, k in zip(rows.shape, chunk, strict=True))
+        for offset in itertools.product(*starts):
+            part = rows[tuple(slice(start, start + k) for start, k in zip(offset, chunk, strict=True))]
+            whole = part if part.shape == chunk else _padded(part, chunk)
+            # one of its own for each: libhdf5 keeps the mask of a chunk that is written again with another
+            scratch = h5py.h5d.create(file.id, None, kind.copy(), space, plist)
+            scratch.write(h5py.h5s.ALL, h5py.h5s.ALL, np.ascontiguousarray(whole))
+            mask, stored = scratch.read_direct_chunk((0,) * len(chunk))
+            yield offset, stored, mask
 
 
 def _padded(part: NDArray[Any], chunk: tuple[int, ...]) -> NDArray[Any]:
