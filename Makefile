@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 RUST_SOURCES   := $(shell find crates -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock
-PYTHON_FOLDERS := python tests tools benchmarks
+PYTHON_FOLDERS := python tests tools benchmarks examples notebooks
 
 # cargo builds kinema-python against the interpreter that runs the tests
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
