@@ -63,10 +63,11 @@ demo-follow: setup ## a simulation runs, an analysis follows it, and its picture
 test: test-rust test-python ## all tests, Rust and Python
 
 CARGO_TEST := cargo test --workspace --profile checked --quiet
-# the ignored ones are those that need the data files of the installed package MDAnalysisTests
+# The ignored ones are those that need the data files of the installed package MDAnalysisTests. Clippy compiles the examples.
 test-rust: $(VENV)/.stamp-packages
-	$(TIMED) "build of the Rust tests" $(CARGO_TEST) --no-run
-	MDANALYSIS_TESTS_DATA=$$($(BIN)/python tools/test_data_folder.py) $(TIMED) "Rust tests" $(CARGO_TEST) -- --include-ignored
+	$(TIMED) "build of the Rust tests" $(CARGO_TEST) --tests --no-run
+	MDANALYSIS_TESTS_DATA=$$($(BIN)/python tools/test_data_folder.py) $(TIMED) "Rust tests" $(CARGO_TEST) --tests -- --include-ignored
+	$(TIMED) "Rust code of documents" $(CARGO_TEST) --doc -- --include-ignored
 
 # One more than cores: tests of processes, which wait, have lanes of their own (kinema.testing.programs.lanes).
 TEST_PROCESSES ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count() + 1)')

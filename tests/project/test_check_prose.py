@@ -99,6 +99,11 @@ def test_patterns_and_good_uses(prose: ModuleType, name: str, sentence: str, exp
     assert names(prose, "a.rs", f"/// {sentence}\nfn f() {{}}\n") == wanted
 
 
+def test_headings(prose: ModuleType) -> None:
+    page = "# What a change needs\n\n## What is stored\n\n## Of files\n\n## Who may read\n"
+    assert [line for line, _ in places(prose, "a.md", page)] == [3, 5, 7]
+
+
 def test_code_in_markdown_is_not_prose(prose: ModuleType) -> None:
     page = (
         "First `anew` and\n`so many\nframes`.\n\n```python\n# behind\n```\n\n| `anew` | made anew |\n\nIt goes\non.\n"

@@ -23,11 +23,6 @@ def tool(name: str) -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("name", ["check_layers", "check_package", "check_error_messages"])
-def test_the_project_is_clean(name: str) -> None:
-    assert tool(name).check(ROOT) == []
-
-
 @pytest.mark.parametrize(
     ("message", "wrong"),
     [

@@ -11,7 +11,7 @@ import kinema as kn
 from kinema import ml
 from kinema.execution.checkpoint.identity_items import items_of_files
 from kinema.interop.mdanalysis import KinemaReader
-from kinema.ml.statistics.fingerprint import fingerprint
+from kinema.ml.fingerprint import fingerprint
 
 CA = "tests/data/golden/ca.dcd"
 SUPERPOSED = list(range(0, 100, 3))

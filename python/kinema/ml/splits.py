@@ -33,8 +33,8 @@ from kinema.base.input_files import read_regular
 from kinema.base.notes import emit
 from kinema.ml.compositions import compositions
 from kinema.ml.dataset import Dataset, Subset
+from kinema.ml.fingerprint import DataIdentity
 from kinema.ml.samples import SampleDataset
-from kinema.ml.statistics.fingerprint import DataIdentity
 from kinema.storage.output_checks import check_remade
 from kinema.storage.output_file import write_whole
 

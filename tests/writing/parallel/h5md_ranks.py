@@ -407,7 +407,7 @@ def disk_full() -> None:
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     mine = np.arange(RANK, N_ATOMS, SIZE)
     cases: list[tuple[str, int, dict[str, Any]]] = [
-        ("direct", SIZE - 1, {"layout": "contiguous", "n_frames": 400}),
+        ("direct", SIZE - 1, {"layout": "contiguous", "n_frames": 200}),
         ("subfiles", SIZE - 1, {}),
         ("gather", 0, {"compression": "gzip"}),
     ]
@@ -429,7 +429,7 @@ def disk_full() -> None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
         found: BaseException | None = None
         try:
-            for frame in range(6, 400):
+            for frame in range(6, 200):
                 out.write(values_of(frame)[mine], ids=mine, step=frame)
             out.close()
         except kn.Error as error:
