@@ -22,7 +22,7 @@ from rank_common import barrier
 
 import kinema as kn
 from kinema.formats.h5md.writer import H5mdWriter
-from kinema.formats.hdf5.sink import Hdf5Sink
+from kinema.formats.hdf5.writer import Hdf5Writer
 from kinema.parallel import verification
 from kinema.parallel.agreement import Agreement, WriterTimings
 from kinema.parallel.hdf5 import gathered, mpiio
@@ -533,7 +533,7 @@ def dies(path: str, rank: str, place: str, calls: str) -> None:
         "exchange": (gathered, "whole_vectors"),
         "encode": (gathered.GatheredChunks, "_encoded"),
         "commit": (gathered.GatheredChunks, "_commit"),
-        "announce": (Hdf5Sink, "stored"),
+        "announce": (Hdf5Writer, "stored"),
         "flush": (H5mdWriter, "flush"),
     }[place]
     call, left = getattr(owner, name), [int(calls)]

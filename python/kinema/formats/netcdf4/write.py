@@ -17,8 +17,8 @@ from kinema.formats.given_frames import FrameArrays, check_cells_kept, check_ris
 from kinema.formats.h5md.read.netcdf4.atoms import NAMES, NUMBERS
 from kinema.formats.h5md.read.netcdf4.conventions import AMBER, ANGLES, LENGTHS, VECTORS, Convention
 from kinema.formats.h5md.schema import GUESSED
-from kinema.formats.h5md.write.encoding import Preparation
-from kinema.formats.h5md.write.series import Series
+from kinema.formats.hdf5.encoding import Preparation
+from kinema.formats.hdf5.series import Series
 from kinema.formats.netcdf4.structure import FILL, Structure
 from kinema.model.atom_table import Atoms
 from kinema.storage.hdf5.storage import Layout, series_storage

@@ -19,7 +19,7 @@ from kinema.base.resources import default_memory, parse_memory, worker_count
 from kinema.cache.node_cache import NodeCacheChoice
 from kinema.execution.checkpoint.file import Checkpoint, IdentityItem
 from kinema.execution.checkpoint.identity_items import plain
-from kinema.formats.h5md.write.series import buffered_rows
+from kinema.formats.hdf5.series import buffered_rows
 from kinema.ml.archives.layout import ArrayLayout, advice, chunk_samples, field_layouts
 from kinema.ml.archives.sources import Sources
 from kinema.ml.samples import SampleDataset

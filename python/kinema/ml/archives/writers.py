@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema.base.errors import Error, UnsupportedFormatError
-from kinema.formats.h5md.write.series import Series
+from kinema.formats.hdf5.series import Series
 from kinema.ml.archives.layout import ArrayLayout
 from kinema.ml.archives.tasks import WholeRows
 from kinema.ml.stored.origin import SampleOrigin

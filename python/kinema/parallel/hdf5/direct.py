@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from kinema.base.errors import Error
 from kinema.formats.given_frames import FrameArrays
-from kinema.formats.h5md.write.encoding import ChunkEncoder
+from kinema.formats.hdf5.encoding import ChunkEncoder
 from kinema.parallel.agreement import Agreement
 from kinema.parallel.exchange import Exchange, even_owners
 from kinema.parallel.hdf5.on_root import Hdf5File
@@ -48,7 +48,7 @@ class DirectFields(Hdf5File):
     def take_values(self, frame: RankFrame, row: int) -> None:
         """As `Hdf5File.take_values`."""
         if self._placer is None:
-            path, self._places = self.on_root(lambda: (self.sink.path, self._places))
+            path, self._places = self.on_root(lambda: (self.sink.current_path, self._places))
             request, comm = self.request, self.agreement.comm
             self._placer = self.agreement.together(
                 lambda: opened_placer(comm, path, request.path, request.strategy, request.hints)
@@ -97,7 +97,7 @@ class DirectFields(Hdf5File):
     def found(self) -> Error | None:
         """As `SerialFile.found`."""
         assert self._verification is not None
-        error: Error | None = self._verification.found(self.on_root(lambda: self.sink.path))
+        error: Error | None = self._verification.found(self.on_root(lambda: self.sink.current_path))
         return error
 
     def took(self) -> None:

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema.formats.given_frames import AnnouncedRows, EncodedChunk, EncodedRows
-from kinema.formats.h5md.write.encoding import ChunkEncoder, Preparation
+from kinema.formats.hdf5.encoding import ChunkEncoder, Preparation
+from kinema.storage.hdf5.storage import write_chunks
 
 __all__ = ["CountedRows", "Series", "buffered_rows"]
 
@@ -203,8 +204,7 @@ class Series:
 
     def _commit(self, chunks: Iterable[EncodedChunk], first: int) -> None:
         """Writes chunks whose offsets count from row `first`."""
-        for offset, stored, mask in chunks:
-            self._id.write_direct_chunk((first + offset[0], *offset[1:]), stored, mask)
+        write_chunks(self._id, (first, *(0,) * len(self.encoder.item)), chunks)
 
 
 class CountedRows:

@@ -19,12 +19,11 @@ from numpy.typing import NDArray
 from kinema import _core
 from kinema.base.errors import ArgumentError, InternalError
 from kinema.formats.given_frames import EncodedChunk, EncodedRows, check_numbers_kept
-from kinema.storage.hdf5.filters import encodable_again, encoded_by_core, filters_of
-from kinema.storage.hdf5.library_encoder import encode_by_library
+from kinema.storage.hdf5.filters import Filters, encodable_again, encoded_by_core, filters_of
 from kinema.storage.hdf5.rounding import Rounding
 from kinema.storage.hdf5.storage import Storage, create_dataset
 
-__all__ = ["ChunkEncoder", "Preparation"]
+__all__ = ["ChunkEncoder", "Preparation", "encode_chunks"]
 
 # libhdf5 takes files in memory of one name for one
 _NUMBERS = itertools.count()
@@ -171,22 +170,19 @@ class ChunkEncoder:
         chunk, filters = self.storage.chunks, self.storage.filters
         assert chunk is not None
         no_filters = (1 << len(filters)) - 1
-        if (raw or not filters) and chunk[1:] == self.item:
-            yield from _whole_rows(rows, chunk, no_filters)
-            return
-        if not raw and filters and not self._by_core:
-            found: Any = encode_by_library(self._scratch, rows)
+        if filters and not raw and not self._by_core:
+            found = _encode_by_library(self._scratch, rows)
         else:
-            mask = no_filters if raw else 0
-            made = _core.encode_chunks(np.ascontiguousarray(rows), chunk, () if raw else filters, workers)
-            found = ((offset, stored, mask) for offset, stored in made)
+            found = encode_chunks(rows, chunk, () if raw else filters, workers)
         plain = math.prod(chunk) * rows.dtype.itemsize
         for offset, stored, mask in found:
-            if mask != no_filters and len(stored) == plain:
+            if raw:
+                yield offset, stored, no_filters
+            elif mask != no_filters and len(stored) == plain:
                 part = rows[tuple(slice(start, start + k) for start, k in zip(offset, chunk, strict=True))]
-                yield tuple(offset), _padded(part, chunk).tobytes(), no_filters
+                yield offset, _padded(part, chunk).tobytes(), no_filters
             else:
-                yield tuple(offset), stored, mask
+                yield offset, stored, mask
 
     @cached_property
     def _by_core(self) -> bool:
@@ -206,12 +202,43 @@ class ChunkEncoder:
         return dataset
 
 
-def _whole_rows(rows: NDArray[Any], chunk: tuple[int, ...], mask: int) -> Iterator[EncodedChunk]:
-    """Chunks of whole rows without filters, which are there already."""
-    zeros = (0,) * (len(chunk) - 1)
-    for start in range(0, len(rows), chunk[0]):
-        part = rows[start : start + chunk[0]]
-        yield (start, *zeros), part if part.shape == chunk else _padded(part, chunk), mask
+def encode_chunks(
+    rows: NDArray[Any], chunk: tuple[int, ...], filters: Filters, workers: int = 1
+) -> Iterator[EncodedChunk]:
+    """Offset, bytes and filter mask of each chunk of `rows` (n, ...), in the order of offsets; Rust has the filters.
+
+    The last ones are padded with zeros.
+    """
+    if not filters and chunk[1:] == rows.shape[1:]:
+        # chunks of whole rows are there already
+        zeros = (0,) * (len(chunk) - 1)
+        for start in range(0, len(rows), chunk[0]):
+            part = rows[start : start + chunk[0]]
+            yield (start, *zeros), part if part.shape == chunk else _padded(part, chunk), 0
+        return
+    for offset, stored in _core.encode_chunks(np.ascontiguousarray(rows), chunk, filters, workers):
+        yield tuple(offset), stored, 0
+
+
+def _encode_by_library(dataset: Any, rows: NDArray[Any]) -> Iterator[EncodedChunk]:
+    """As `encode_chunks`, for filters that Rust does not encode: by those of libhdf5, in memory, as of `dataset`.
+
+    Like all chunks these are written past libhdf5, so what holds for a file that grows holds for all filters. The mask
+    has the filters that it has left out, as they failed or saved nothing.
+    """
+    chunk = dataset.chunks
+    plist, kind = dataset.id.get_create_plist(), dataset.id.get_type()
+    space = h5py.h5s.create_simple(chunk)
+    with h5py.File("chunks", "w", driver="core", backing_store=False) as file:
+        starts = (range(0, n, k) for n, k in zip(rows.shape, chunk, strict=True))
+        for offset in itertools.product(*starts):
+            part = rows[tuple(slice(start, start + k) for start, k in zip(offset, chunk, strict=True))]
+            whole = part if part.shape == chunk else _padded(part, chunk)
+            # one of its own for each: libhdf5 keeps the mask of a chunk that is written again with another
+            scratch = h5py.h5d.create(file.id, None, kind.copy(), space, plist)
+            scratch.write(h5py.h5s.ALL, h5py.h5s.ALL, np.ascontiguousarray(whole))
+            mask, stored = scratch.read_direct_chunk((0,) * len(chunk))
+            yield offset, stored, mask
 
 
 def _padded(part: NDArray[Any], chunk: tuple[int, ...]) -> NDArray[Any]:
