@@ -37,7 +37,7 @@ pub(super) struct Channel {
     session: TransportState,
     /// The last message received, and a segment of one that is sent; its buffer is used again.
     message: Message,
-    /// A message as it goes through the connection.
+    /// A message that is sent, or a segment that is received, as it goes through the connection.
     sealed: Vec<u8>,
 }
 
@@ -54,7 +54,9 @@ impl Channel {
         let mut magic = [0; MAGIC.len()];
         // a server of the version before says nothing, and closes the connection
         let unclear = |error: Error| match error.kind() {
-            ErrorKind::Io => Error::new(ErrorKind::Io, format!("{}; it may be of another version of Kinema", error.what())),
+            ErrorKind::Io => {
+                Error::new(ErrorKind::Io, format!("{}; it may be of another version of Kinema", error.what()))
+            }
             _ => error,
         };
         read(&mut stream, &mut magic, patience, "its first bytes").map_err(unclear)?;
@@ -166,12 +168,15 @@ impl Channel {
         if len > most {
             return Err(Error::corrupt("a message of the peer is too long", format!("at most {most} bytes"), len));
         }
-        sealed.resize(sealed_len(len), 0);
-        read(stream, sealed, patience, what)?;
+        // one step for all segments; each is opened while it is in the processor's cache
+        let patience = Patience { until: Some(patience.deadline()), ..*patience };
+        sealed.resize(SEGMENT + CODE, 0);
         // the cipher works in place if there is room for the code of a segment as well
         bytes.resize(len + CODE, 0);
         let mut end = 0;
-        for segment in sealed.chunks(SEGMENT + CODE) {
+        while end < len {
+            let segment = &mut sealed[..SEGMENT.min(len - end) + CODE];
+            read(stream, segment, &patience, what)?;
             end += session.read_message(segment, &mut bytes[end..]).map_err(changed)?;
         }
         bytes.truncate(end);
