@@ -519,16 +519,19 @@ def peer_seeds():
     given = bytes([0]) + struct.pack("<QQ", 40, 40)
     yield "server_nothing", bytes([0])
     yield "server_other_words", bytes([0]) + acts((raw, b"GET / HTTP/1.0" + bytes(26)), (hear, bytes(40)))
-    yield "server_wrong_proof", bytes([2]) + acts((raw, bytes(32)), (hear, bytes(33)))
-    yield "server_request", bytes([6]) + acts((sealed, ask), (hear, bytes(37)), (hear, bytes(200)), (sealed, ask))
+    yield "server_wrong_proof", bytes([0]) + acts((raw, b"KINEMAP3" + bytes(48)), (hear, bytes(57)))
+    yield "server_older", bytes([0]) + acts((raw, b"KINEMAP2" + bytes(32)), (hear, bytes(57)))
+    yield "server_no_first_message", bytes([2]) + acts((hear, bytes(57)), (raw, bytes(20)))
+    yield "server_request", bytes([6]) + acts((sealed, ask), (hear, bytes(53)), (hear, bytes(200)), (sealed, ask))
     yield (
         "server_names",
-        bytes([6]) + acts((sealed, ask[:16] + b"0" * 32 + b"/a"), (hear, bytes(37)), (sealed, ask[:16] + b"#")),
+        bytes([6]) + acts((sealed, ask[:16] + b"0" * 32 + b"/a"), (hear, bytes(53)), (sealed, ask[:16] + b"#")),
     )
     yield "server_short_request", bytes([6]) + acts((sealed, ask[:9]))
     yield "server_long_request", bytes([6]) + acts((1, ask), (raw, bytes(200)), (end, b"\1"))
     yield "client_nothing", bytes([1])
-    yield "client_refused", bytes([3]) + acts((raw, bytes(33)))
+    yield "client_refused", bytes([3]) + acts((raw, b"KINEMAP3" + bytes(49)))
+    yield "client_older", bytes([3]) + acts((raw, b"KINEMAP2" + bytes(49)))
     yield "client_given", bytes([7]) + acts((sealed, given), (sealed, bytes(40)))
     yield (
         "client_given_more",

@@ -13,8 +13,16 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = ROOT / "THIRD-PARTY-LICENCES.md"
-# C sources that crates bring along, with licences of their own
-BUNDLED = {"libdeflate-sys": ("libdeflate", "libdeflate/COPYING"), "zstd-sys": ("Zstandard", "zstd/LICENSE")}
+# sources that crates bring along, with licences of their own
+BUNDLED = {
+    "libdeflate-sys": {"libdeflate": "libdeflate/COPYING"},
+    "ring": {
+        "ring, other parts": "LICENSE-other-bits",
+        "BoringSSL": "LICENSE-BoringSSL",
+        "once_cell in ring": "src/polyfill/once_cell/LICENSE-MIT",
+    },
+    "zstd-sys": {"Zstandard": "zstd/LICENSE"},
+}
 
 
 def linked_crates() -> list[dict]:
@@ -40,8 +48,8 @@ def linked_crates() -> list[dict]:
 
 
 def _elsewhere(platform: str | None) -> bool:
-    """Whether a dependency is for platforms that no wheel is built for."""
-    return platform is not None and ("windows" in platform or "wasm" in platform)
+    """Whether a dependency is for platforms, or a choice of code (fiat), that no wheel is built for."""
+    return platform is not None and any(word in platform for word in ("windows", "wasm", "wasi", "uefi", "fiat"))
 
 
 def licence_texts(package: dict) -> Iterator[tuple[str, str]]:
@@ -52,8 +60,7 @@ def licence_texts(package: dict) -> Iterator[tuple[str, str]]:
     if not chosen:
         raise SystemExit(f"error: {package['name']} brings no text of its licence, {package['license']}")
     yield package["name"], chosen[0].read_text(encoding="utf-8")
-    if package["name"] in BUNDLED:
-        name, place = BUNDLED[package["name"]]
+    for name, place in BUNDLED.get(package["name"], {}).items():
         yield name, (folder / place).read_text(encoding="utf-8")
 
 

@@ -1,8 +1,8 @@
 //! Bytes as what a peer says, to a server and to a client: before the key is proved, after it, and within sealed messages.
 //!
 //! The other side is written here once more, from the description in `peer/channel.rs`. Laws: no panic; a server serves on;
-//! whoever has not proved the key hears nothing but nonces and refusals; a client gets no more than it asked for, no error
-//! that blames Kinema, and an answer in time.
+//! whoever has not proved the key hears nothing but one message of the handshake, or a refusal; a client gets no more than
+//! it asked for, no error that blames Kinema, and an answer in time.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -10,16 +10,20 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use aegis::aegis128x2::Aegis128X2;
-use hmac::{Hmac, KeyInit, Mac};
 use kinema_core::source::{Extent, MemorySource, Source};
 use kinema_core::{ErrorKind, Result};
 use kinema_net::peer::{Client, Key, Limits, NodeContent, Patience, PublishedFiles, Serve, Server};
-use sha2::Sha256;
+use snow::{HandshakeState, TransportState};
 
 const KEY: [u8; 32] = [7; 32];
-const MAGIC: &[u8; 8] = b"KINEMAP2";
+const MAGIC: &[u8; 8] = b"KINEMAP3";
 const CODE: usize = 16;
+/// A message of the handshake.
+const HANDSHAKE: usize = 32 + CODE;
+/// What a server answers to a hello.
+const ANSWERED: usize = MAGIC.len() + 1 + HANDSHAKE;
+/// Around the bytes of a message of one segment.
+const AROUND: usize = 4 + 2 * CODE;
 /// For each step; no input needs it.
 const STEP: Duration = Duration::from_millis(500);
 /// How late an answer may be on a machine that does other things as well.
@@ -48,28 +52,27 @@ fn key() -> Key {
     Key::new(&KEY).expect("32 bytes")
 }
 
-fn derived(purpose: &[u8], nonces: &[u8]) -> [u8; 32] {
-    let mut hmac = <Hmac<Sha256> as KeyInit>::new_from_slice(&KEY).expect("any length");
-    hmac.update(purpose);
-    hmac.update(&[0]);
-    hmac.update(nonces);
-    hmac.finalize().into_bytes().into()
+fn handshake(is_client: bool) -> HandshakeState {
+    let name = "Noise_NNpsk0_25519_AESGCM_BLAKE2s".parse().expect("a name of the protocol");
+    let builder =
+        snow::Builder::new(name).psk(0, &KEY).and_then(|it| it.prologue(MAGIC)).expect("one key, one prologue");
+    let built = if is_client { builder.build_initiator() } else { builder.build_responder() };
+    built.expect("all that it needs")
 }
 
 /// One side of a connection that has said, or not said, what it has to.
 struct Side {
     stream: TcpStream,
-    /// Of messages that this side sends.
-    direction: u8,
-    nonces: Vec<u8>,
-    sent: u64,
+    handshake: Option<HandshakeState>,
+    /// Once both sides have proved the key.
+    session: Option<TransportState>,
 }
 
 impl Side {
-    fn new(stream: TcpStream, direction: u8) -> Self {
+    fn new(stream: TcpStream, is_client: bool) -> Self {
         stream.set_read_timeout(Some(Duration::from_millis(20))).expect("a socket");
         stream.set_nodelay(true).expect("a socket");
-        Self { stream, direction, nonces: Vec::new(), sent: 0 }
+        Self { stream, handshake: Some(handshake(is_client)), session: None }
     }
 
     /// The other side may have gone.
@@ -85,18 +88,39 @@ impl Side {
         }
     }
 
+    /// The next message of the handshake; none where the other side has not said its own.
+    fn prove(&mut self, head: &[u8]) {
+        let mut message = [0; HANDSHAKE];
+        if let Some(handshake) = &mut self.handshake
+            && handshake.write_message(&[], &mut message).is_ok()
+        {
+            self.say(&[head, &message].concat());
+        }
+    }
+
+    /// Takes a message of the handshake.
+    fn check(&mut self, message: &[u8]) {
+        if let Some(handshake) = &mut self.handshake {
+            // on a machine that is busy it may be late, and empty
+            let _ = handshake.read_message(message, &mut []);
+        }
+    }
+
+    fn begin_session(&mut self) {
+        self.session = self.handshake.take().and_then(|it| it.into_transport_mode().ok());
+    }
+
     /// A message, sealed as a peer with the key does it; `length` is what it says of its length.
     fn seal(&mut self, message: &[u8], length: u32) {
-        let session = derived(b"session", &self.nonces);
-        let mut nonce = [0; 16];
-        nonce[..8].copy_from_slice(&self.sent.to_le_bytes());
-        nonce[8] = self.direction;
-        let mut bytes = message.to_vec();
-        let head = length.to_le_bytes();
-        let code = Aegis128X2::<CODE>::new(session.first_chunk().expect("32 bytes"), &nonce)
-            .encrypt_in_place(&mut bytes, &head);
-        self.sent += 1;
-        self.say(&[&head[..], &bytes, &code].concat());
+        let mut bytes = vec![0; AROUND + message.len()];
+        if let Some(session) = &mut self.session {
+            let mut end = session.write_message(&length.to_le_bytes(), &mut bytes).expect("room");
+            if !message.is_empty() {
+                end += session.write_message(message, &mut bytes[end..]).expect("room");
+            }
+            bytes.truncate(end);
+        }
+        self.say(&bytes);
     }
 
     /// What the rest of an input says, act after act: a byte of what, one of how long, and as many bytes.
@@ -134,24 +158,23 @@ fn server() -> &'static Server {
 fn to_server(how: u8, script: &[u8]) {
     static CALLS: AtomicU64 = AtomicU64::new(0);
     let port = server().address().port();
-    let mut side = Side::new(TcpStream::connect(("127.0.0.1", port)).expect("it listens"), 0);
+    let mut side = Side::new(TcpStream::connect(("127.0.0.1", port)).expect("it listens"), true);
     if how & 1 == 1 {
-        let ours = [3; 32];
-        side.say(&[&MAGIC[..], &ours].concat());
-        let theirs = side.hear(MAGIC.len() + 32);
-        side.nonces = [&ours[..], theirs.get(MAGIC.len()..).unwrap_or_default()].concat();
+        side.prove(MAGIC);
     }
     if how & 3 == 3 {
-        side.say(&derived(b"client", &side.nonces));
         // on a machine that is busy the answer may be late
-        let _ = side.hear(33);
+        let answer = side.hear(ANSWERED);
+        side.check(answer.get(MAGIC.len() + 1..).unwrap_or_default());
+        side.begin_session();
+        side.seal(&[], 0);
     }
     side.act(script);
     let _ = side.stream.shutdown(Shutdown::Write);
     if how & 3 != 3 {
         let mut heard = Vec::new();
         let _ = side.stream.take(1000).read_to_end(&mut heard);
-        assert!(heard.len() <= 40 + 33, "{} bytes for one who has not proved the key", heard.len());
+        assert!(heard.len() <= ANSWERED, "{} bytes for one who has not proved the key", heard.len());
     }
     if CALLS.fetch_add(1, Ordering::Relaxed).is_multiple_of(64) {
         honest(port);
@@ -186,7 +209,7 @@ fn to_client(how: u8, script: &[u8]) {
     let read = std::thread::scope(|scope| {
         scope.spawn(|| {
             let Ok((stream, _)) = listener.accept() else { return };
-            serve_as(&mut Side::new(stream, 1), how, script);
+            serve_as(&mut Side::new(stream, false), how, script);
         });
         Client::connect("127.0.0.1", port, &key(), &patience()).and_then(|mut client| {
             client.read(b"data", extent, &patience(), |piece| {
@@ -207,17 +230,14 @@ fn to_client(how: u8, script: &[u8]) {
 
 fn serve_as(side: &mut Side, how: u8, script: &[u8]) {
     if how & 1 == 1 {
-        let theirs = side.hear(MAGIC.len() + 32);
-        let ours = [4; 32];
-        side.say(&[&MAGIC[..], &ours].concat());
-        side.nonces = [theirs.get(MAGIC.len()..).unwrap_or_default(), &ours].concat();
+        let hello = side.hear(MAGIC.len() + HANDSHAKE);
+        side.check(hello.get(MAGIC.len()..).unwrap_or_default());
     }
     if how & 3 == 3 {
-        let _ = side.hear(32);
-        let proof = derived(b"server", &side.nonces);
-        side.say(&[&[1][..], &proof].concat());
-        // its request: 16 bytes, "data", and what is around a message
-        let _ = side.hear(4 + 16 + 4 + CODE);
+        side.prove(&[&MAGIC[..], &[1]].concat());
+        side.begin_session();
+        // its first message, and its request: 16 bytes, and "data"
+        let _ = side.hear(4 + CODE + 16 + 4 + AROUND);
     }
     side.act(script);
 }

@@ -245,7 +245,7 @@ def test_hostile_clients_neither_stop_nor_fill_the_server(tmp_path: Path, shared
             one = socket.create_connection(server.address, 30)
             crowd.append(one)
             # slow ones, random bytes, a right beginning and a huge length
-            said = [b"", random.bytes(200), b"KINEMAP2" + bytes(32) + b"\xff" * 200][number % 3]
+            said = [b"", random.bytes(200), b"KINEMAP3" + bytes(48) + b"\xff" * 200][number % 3]
             try:
                 one.sendall(said)
             except (BrokenPipeError, ConnectionResetError):

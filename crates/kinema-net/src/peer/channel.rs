@@ -1,82 +1,119 @@
-//! A connection on which both sides have proved the key: numbered messages, sealed, of bounded length.
+//! A connection on which both sides have proved the key: messages of bounded length, sealed by the Noise protocol.
 //!
 //! ```text
-//! client: "KINEMAP2", 32 random bytes          server: "KINEMAP2", 32 random bytes
-//! client: HMAC(key, "client", both nonces)     server: 1, HMAC(key, "server", both nonces); 0 and zeros for a refusal
-//! then messages: length (uint32), sealed bytes, code (16 bytes); the session's key is HMAC(key, "session", both nonces)
+//! client: "KINEMAP3", Noise message 1 (48 bytes)
+//! server: "KINEMAP3", 1, Noise message 2 (48 bytes); 0 and zeros for a refusal
+//! client: an empty message
+//! then messages: a sealed length (uint32), and the bytes, sealed in segments of 65,519 bytes, the last one shorter
 //! ```
+//!
+//! Message 1 can be repeated by whoever has overheard it. The first sealed message cannot: with it the client has proved the
+//! key. The first eight bytes are the prologue of the handshake, so that nobody can change the version.
 
 use std::net::{TcpStream, ToSocketAddrs};
 
 use kinema_core::{Error, ErrorKind, Result};
+use snow::{HandshakeState, TransportState};
 
-use super::key::{CODE, Key, Session, nonce};
+use super::key::Key;
 use super::wire::{Patience, prepare, read, write};
 
-const MAGIC: &[u8; 8] = b"KINEMAP2";
-const NONCE: usize = 32;
-/// Bytes before those of a message.
+/// What both sides say first; the last byte is the version of the protocol.
+const MAGIC: &[u8; 8] = b"KINEMAP3";
+/// Bytes that peers of the version before say, and wait for, first; all versions have at least as many.
+const OLDER_HELLO: usize = 40;
+/// A message of the handshake: an ephemeral key and a code.
+const HANDSHAKE: usize = 32 + CODE;
+/// Bytes of the code of each segment.
+const CODE: usize = 16;
+/// Bytes of a message that are sealed at once: a Noise message has at most 65,535.
+const SEGMENT: usize = 65535 - CODE;
+/// Bytes of the length of a message.
 const LENGTH: usize = 4;
 
 /// One side of a connection.
 pub(super) struct Channel {
     stream: TcpStream,
-    session: Session,
-    /// Of messages that this side sends: 0 of the client, 1 of the server.
-    direction: u8,
-    sent: u64,
-    received: u64,
-    /// A message with its length and code, used again.
+    session: TransportState,
+    /// The last message received, and a segment of one that is sent; its buffer is used again.
     message: Message,
+    /// A message that is sent, or a segment that is received, as it goes through the connection.
+    sealed: Vec<u8>,
 }
 
 impl Channel {
-    /// A connection to a server, which has proved the key.
+    /// Connects to a server; both sides have proved the key.
     ///
     /// # Errors
-    /// `Io` where there is no answer in time, or none of a server of this kind; `PermissionDenied` where the keys differ.
+    /// `Io` if no server of this version answers in time; `PermissionDenied` if the keys differ.
     pub(super) fn connect(host: &str, port: u16, key: &Key, patience: &Patience<'_>) -> Result<Self> {
         let mut stream = connected(host, port, patience)?;
-        let ours = nonce()?;
-        write(&mut stream, &[&MAGIC[..], &ours].concat(), patience)?;
-        let theirs = hello(&mut stream, patience)?;
-        let nonces = [ours, theirs].concat();
-        write(&mut stream, &key.derive(b"client", &[&nonces]), patience)?;
-        let mut answer = [0; 1 + NONCE];
+        let mut handshake = key.handshake(true, MAGIC)?;
+        let hello = [&MAGIC[..], &said(&mut handshake)?].concat();
+        write(&mut stream, &hello, patience)?;
+        let mut magic = [0; MAGIC.len()];
+        // a server of the version before says nothing, and closes the connection
+        let unclear = |error: Error| match error.kind() {
+            ErrorKind::Io => {
+                Error::new(ErrorKind::Io, format!("{}; it may be of another version of Kinema", error.what()))
+            }
+            _ => error,
+        };
+        read(&mut stream, &mut magic, patience, "its first bytes").map_err(unclear)?;
+        if magic != *MAGIC {
+            return Err(other_version(magic));
+        }
+        let mut answer = [0; 1 + HANDSHAKE];
         read(&mut stream, &mut answer, patience, "its proof of the key")?;
         if answer[0] != 1 {
             let what = "the peer refuses this user's key; both sides need the same key file";
             return Err(Error::new(ErrorKind::PermissionDenied, what));
         }
-        if !key.holds(b"server", &[&nonces], &answer[1..]) {
+        if handshake.read_message(&answer[1..], &mut []).is_err() {
             return Err(Error::new(ErrorKind::PermissionDenied, "the peer does not prove the user's key"));
         }
-        Ok(Self::new(stream, key.session(&nonces), 0))
+        let mut channel = Self::new(stream, handshake)?;
+        channel.send(&[], patience)?;
+        Ok(channel)
     }
 
-    /// A connection from a client, which has proved the key; `None` where it has another one.
+    /// Accepts a client that proves the key; `None` if it has another one.
     ///
     /// # Errors
-    /// `Io` where it says nothing in time, or something else.
+    /// `Io` if it says nothing in time, or something else; `Corrupt` if it only repeats what it has overheard.
     pub(super) fn accept(mut stream: TcpStream, key: &Key, patience: &Patience<'_>) -> Result<Option<Self>> {
         prepare(&stream)?;
-        let theirs = hello(&mut stream, patience)?;
-        let ours = nonce()?;
-        write(&mut stream, &[&MAGIC[..], &ours].concat(), patience)?;
-        let nonces = [theirs, ours].concat();
-        let mut proof = [0; NONCE];
-        read(&mut stream, &mut proof, patience, "its proof of the key")?;
-        if !key.holds(b"client", &[&nonces], &proof) {
-            write(&mut stream, &[0; 1 + NONCE], patience)?;
+        let mut hello = [0; MAGIC.len() + HANDSHAKE];
+        let (first, rest) = hello.split_at_mut(OLDER_HELLO);
+        read(&mut stream, first, patience, "its first bytes")?;
+        let refusal = [&MAGIC[..], &[0; 1 + HANDSHAKE]].concat();
+        match first.first_chunk::<8>() {
+            Some(MAGIC) => {}
+            Some(&magic) => {
+                if magic.starts_with(&MAGIC[..MAGIC.len() - 1]) {
+                    // it reads the version
+                    write(&mut stream, &refusal, patience)?;
+                }
+                return Err(other_version(magic));
+            }
+            None => return Err(Error::new(ErrorKind::Internal, "a hello is too short")),
+        }
+        read(&mut stream, rest, patience, "its proof of the key")?;
+        let mut handshake = key.handshake(false, MAGIC)?;
+        if handshake.read_message(&hello[MAGIC.len()..], &mut []).is_err() {
+            write(&mut stream, &refusal, patience)?;
             return Ok(None);
         }
-        let answer = [&[1][..], &key.derive(b"server", &[&nonces])].concat();
+        let answer = [&MAGIC[..], &[1], &said(&mut handshake)?].concat();
         write(&mut stream, &answer, patience)?;
-        Ok(Some(Self::new(stream, key.session(&nonces), 1)))
+        let mut channel = Self::new(stream, handshake)?;
+        channel.receive(0, patience, "its proof of the key")?;
+        Ok(Some(channel))
     }
 
-    fn new(stream: TcpStream, session: Session, direction: u8) -> Self {
-        Self { stream, session, direction, sent: 0, received: 0, message: Message(Vec::new()) }
+    fn new(stream: TcpStream, handshake: HandshakeState) -> Result<Self> {
+        let session = handshake.into_transport_mode().map_err(|error| defect(&error))?;
+        Ok(Self { stream, session, message: Message(Vec::new()), sealed: Vec::new() })
     }
 
     /// The connection, for whoever may close it.
@@ -87,58 +124,69 @@ impl Channel {
     /// Sends a message.
     ///
     /// # Errors
-    /// `Io` where the other side does not take it in time.
+    /// `Io` if the other side does not take it in time.
     pub(super) fn send(&mut self, message: &[u8], patience: &Patience<'_>) -> Result<()> {
-        self.send_filled(message.len(), patience, |place| {
-            place.copy_from_slice(message);
+        self.send_filled(message.len(), patience, |at, place| {
+            place.copy_from_slice(&message[at..at + place.len()]);
             Ok(())
         })
     }
 
-    /// Sends a message of `len` bytes that `fill` writes.
+    /// Sends a message of `len` bytes, which `fill` writes: from byte `at` on as many as its place has.
     ///
     /// # Errors
-    /// Those of `fill`, before anything is sent; as [`Channel::send`].
+    /// Those of `fill`, before anything is sent, after which the channel can send no more; as [`Channel::send`].
     pub(super) fn send_filled(
         &mut self,
         len: usize,
         patience: &Patience<'_>,
-        fill: impl FnOnce(&mut [u8]) -> Result<()>,
+        mut fill: impl FnMut(usize, &mut [u8]) -> Result<()>,
     ) -> Result<()> {
         let length = u32::try_from(len).map_err(|_| Error::new(ErrorKind::Internal, "a message is too long"))?;
-        let buffer = &mut self.message.0;
-        buffer.resize(LENGTH + len + CODE, 0);
-        buffer[..LENGTH].copy_from_slice(&length.to_le_bytes());
-        fill(&mut buffer[LENGTH..LENGTH + len])?;
-        let (head, rest) = buffer.split_at_mut(LENGTH);
-        let (bytes, code) = rest.split_at_mut(len);
-        code.copy_from_slice(&self.session.seal(self.direction, self.sent, head, bytes));
-        self.sent += 1;
-        write(&mut self.stream, buffer, patience)
+        let Self { stream, session, message: Message(segment), sealed } = self;
+        sealed.resize(LENGTH + CODE + sealed_len(len), 0);
+        let mut end = session.write_message(&length.to_le_bytes(), sealed).map_err(|error| defect(&error))?;
+        for at in (0..len).step_by(SEGMENT) {
+            segment.resize(SEGMENT.min(len - at), 0);
+            fill(at, segment)?;
+            end += session.write_message(segment, &mut sealed[end..]).map_err(|error| defect(&error))?;
+        }
+        write(stream, &sealed[..end], patience)
     }
 
-    /// The next message, of at most `most` bytes.
+    /// Receives the next message, of at most `most` bytes.
     ///
     /// # Errors
-    /// `Io` where it does not come in time; `Corrupt` where its length or its code is wrong.
+    /// `Io` if it does not come in time; `Corrupt` if it is longer, or is not as it was sealed.
     pub(super) fn receive(&mut self, most: usize, patience: &Patience<'_>, what: &str) -> Result<&mut Message> {
-        let mut length = [0; LENGTH];
-        read(&mut self.stream, &mut length, patience, what)?;
+        let changed = |_| Error::new(ErrorKind::Corrupt, "the code of a message of the peer is wrong; it was changed");
+        let Self { stream, session, message: Message(bytes), sealed } = self;
+        let (mut head, mut length) = ([0; LENGTH + CODE], [0; LENGTH]);
+        read(stream, &mut head, patience, what)?;
+        session.read_message(&head, &mut length).map_err(changed)?;
         let len = u32::from_le_bytes(length) as usize;
         if len > most {
             return Err(Error::corrupt("a message of the peer is too long", format!("at most {most} bytes"), len));
         }
-        let buffer = &mut self.message.0;
-        buffer.resize(LENGTH + len + CODE, 0);
-        buffer[..LENGTH].copy_from_slice(&length);
-        read(&mut self.stream, &mut buffer[LENGTH..], patience, what)?;
-        let (bytes, code) = buffer[LENGTH..].split_at_mut(len);
-        if !self.session.open(1 - self.direction, self.received, &length, bytes, code) {
-            return Err(Error::new(ErrorKind::Corrupt, "the code of a message of the peer is wrong; it was changed"));
+        // one step for all segments; each is opened while it is in the processor's cache
+        let patience = Patience { until: Some(patience.deadline()), ..*patience };
+        sealed.resize(SEGMENT + CODE, 0);
+        // the cipher works in place if there is room for the code of a segment as well
+        bytes.resize(len + CODE, 0);
+        let mut end = 0;
+        while end < len {
+            let segment = &mut sealed[..SEGMENT.min(len - end) + CODE];
+            read(stream, segment, &patience, what)?;
+            end += session.read_message(segment, &mut bytes[end..]).map_err(changed)?;
         }
-        self.received += 1;
+        bytes.truncate(end);
         Ok(&mut self.message)
     }
+}
+
+/// Bytes of a message of `len` bytes with the codes of its segments.
+fn sealed_len(len: usize) -> usize {
+    len + len.div_ceil(SEGMENT) * CODE
 }
 
 /// A message as it was received, in a buffer that may be kept if another one is given for it.
@@ -147,19 +195,32 @@ pub struct Message(pub(super) Vec<u8>);
 impl Message {
     /// What it says.
     pub fn bytes(&self) -> &[u8] {
-        self.0.get(LENGTH..self.0.len().saturating_sub(CODE)).unwrap_or_default()
+        &self.0
     }
 }
 
-/// The nonce of the other side.
-fn hello(stream: &mut TcpStream, patience: &Patience<'_>) -> Result<[u8; NONCE]> {
-    let mut bytes = [0; MAGIC.len() + NONCE];
-    read(stream, &mut bytes, patience, "its first bytes")?;
-    let (magic, nonce) = bytes.split_at(MAGIC.len());
-    if magic != MAGIC {
-        return Err(Error::new(ErrorKind::Io, "the peer is no server of Kinema, or of another version"));
-    }
-    Ok(nonce.try_into().unwrap_or_default())
+/// The next message of a handshake, which carries nothing.
+fn said(handshake: &mut HandshakeState) -> Result<[u8; HANDSHAKE]> {
+    let mut message = [0; HANDSHAKE];
+    handshake.write_message(&[], &mut message).map_err(|error| defect(&error))?;
+    Ok(message)
+}
+
+fn defect(error: &snow::Error) -> Error {
+    Error::new(ErrorKind::Internal, format!("a message cannot be sealed: {error}"))
+}
+
+/// The error for a peer whose first bytes are others.
+fn other_version(found: [u8; MAGIC.len()]) -> Error {
+    let ours = char::from(MAGIC[MAGIC.len() - 1]);
+    let what = match found.strip_prefix(&MAGIC[..MAGIC.len() - 1]) {
+        Some(&[theirs]) => format!(
+            "the peer is of another version of Kinema: it speaks protocol {}, this one protocol {ours}",
+            char::from(theirs).escape_default()
+        ),
+        _ => "the peer is no peer of Kinema".to_owned(),
+    };
+    Error::new(ErrorKind::Io, what)
 }
 
 fn connected(host: &str, port: u16, patience: &Patience<'_>) -> Result<TcpStream> {

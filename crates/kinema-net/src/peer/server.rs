@@ -287,7 +287,7 @@ fn answer(channel: &mut Channel, shared: &Shared, request: &[u8], patience: &Pat
     let mut at = offset;
     while at < offset + follow {
         let len = (offset + follow - at).min(PIECE as u64) as usize;
-        let sent = channel.send_filled(len, patience, |place| source.read_exact_at(at, place));
+        let sent = channel.send_filled(len, patience, |from, place| source.read_exact_at(at + from as u64, place));
         sent.inspect_err(|_| _ = shared.counters.failures.fetch_add(1, Ordering::Relaxed))?;
         at += len as u64;
         shared.counters.bytes.fetch_add(len as u64, Ordering::Relaxed);

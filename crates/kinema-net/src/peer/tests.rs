@@ -23,6 +23,18 @@ fn patience(ms: u64) -> Patience<'static> {
     Patience { step: Duration::from_millis(ms), until: None, stop: &NEVER }
 }
 
+/// What each side says first: a version, and a message of the handshake.
+const HELLO: usize = 8 + 48;
+/// What a server answers.
+const ANSWERED: usize = 8 + 1 + 48;
+/// Of a message, besides its bytes, if it is one segment.
+const AROUND: usize = 4 + 16 + 16;
+
+/// A server's refusal.
+fn refusal() -> Vec<u8> {
+    [&b"KINEMAP3"[..], &[0; 49]].concat()
+}
+
 /// One thing of some length, by the name "data"; "broken" fails when it is read.
 struct Data(Vec<u8>);
 
@@ -108,10 +120,8 @@ fn another_key_gets_no_bytes_on_either_side() {
     let port = listener.local_addr().unwrap().port();
     let liar = std::thread::spawn(move || {
         let mut stream = listener.accept().unwrap().0;
-        stream.read_exact(&mut [0; 40]).unwrap();
-        stream.write_all(&[&b"KINEMAP2"[..], &[7; 32]].concat()).unwrap();
-        stream.read_exact(&mut [0; 32]).unwrap();
-        stream.write_all(&[1; 33]).unwrap();
+        stream.read_exact(&mut [0; HELLO]).unwrap();
+        stream.write_all(&[&b"KINEMAP3"[..], &[1; 49]].concat()).unwrap();
     });
     let refused = Client::connect("127.0.0.1", port, &key(1), &patience(5000)).map(|_| ()).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::PermissionDenied);
@@ -123,39 +133,46 @@ fn another_key_gets_no_bytes_on_either_side() {
 }
 
 #[test]
-fn a_server_or_client_that_only_repeats_what_it_hears_proves_nothing() {
-    // a false server gives the client its own nonce back, and its own proof
+fn a_server_that_repeats_what_it_hears_proves_nothing() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let mirror = std::thread::spawn(move || {
         let mut stream = listener.accept().unwrap().0;
-        let (mut hello, mut proof) = ([0; 40], [0; 32]);
+        let mut hello = [0; HELLO];
         stream.read_exact(&mut hello).unwrap();
-        stream.write_all(&hello).unwrap();
-        stream.read_exact(&mut proof).unwrap();
-        stream.write_all(&[&[1][..], &proof].concat()).unwrap();
+        stream.write_all(&[&hello[..8], &[1], &hello[8..]].concat()).unwrap();
     });
     let refused = Client::connect("127.0.0.1", port, &key(1), &patience(5000)).map(|_| ()).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::PermissionDenied);
+    assert!(refused.what().contains("does not prove"), "{refused}");
     mirror.join().unwrap();
-    // a false client gets a proof out of one connection to the server, and gives it to the server on another one
+}
+
+#[test]
+fn peers_of_other_versions_are_told_so() {
     let server = server(Limits::default());
-    let hello = || {
+    // a client of the version before, which waits for 40 bytes and compares the first eight
+    for (hello, expected) in [(b"KINEMAP2", refusal()), (b"KINEMAP4", refusal()), (b"GET / HT", Vec::new())] {
         let mut stream = TcpStream::connect(("127.0.0.1", server.address().port())).unwrap();
-        stream.write_all(&[&b"KINEMAP2"[..], &[3; 32]].concat()).unwrap();
-        let mut theirs = [0; 40];
-        stream.read_exact(&mut theirs).unwrap();
-        (stream, theirs)
-    };
-    let ((mut one, first), (mut other, second)) = (hello(), hello());
-    assert_ne!(first, second);
-    one.write_all(&first[8..]).unwrap();
-    let mut answer = [9; 33];
-    one.read_exact(&mut answer).unwrap();
-    assert_eq!(answer, [0; 33]);
-    other.write_all(&answer[1..]).unwrap();
-    other.read_exact(&mut answer).unwrap();
-    assert_eq!(answer, [0; 33]);
+        stream.write_all(&[&hello[..], &[3; 32]].concat()).unwrap();
+        let mut heard = Vec::new();
+        stream.read_to_end(&mut heard).unwrap();
+        assert_eq!(heard, expected);
+    }
+    // servers of another version: one that says which, and one of the version before, which closes the connection
+    for (answer, words) in [(&b"KINEMAP4"[..], "protocol 4, this one protocol 3"), (b"", "another version of Kinema")] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let other = std::thread::spawn(move || {
+            let mut stream = listener.accept().unwrap().0;
+            stream.read_exact(&mut [0; 40]).unwrap();
+            stream.write_all(answer).unwrap();
+        });
+        let error = Client::connect("127.0.0.1", port, &key(1), &patience(5000)).map(|_| ()).unwrap_err();
+        other.join().unwrap();
+        assert_eq!(error.kind(), ErrorKind::Io);
+        assert!(error.what().contains(words), "{error}");
+    }
 }
 
 /// Somebody between a client and a server, who passes on what they say and keeps it.
@@ -175,13 +192,12 @@ fn what_was_overheard_cannot_be_said_again_or_be_read() {
             into.write_all(&bytes).unwrap();
             bytes
         };
-        let hello = pass(true, 40);
-        pass(false, 40);
-        let proof = pass(true, 32);
-        pass(false, 33);
-        let request = pass(true, 4 + 16 + 4 + 16);
+        let hello = pass(true, HELLO);
+        pass(false, ANSWERED);
+        let proof = pass(true, 4 + 16);
+        let request = pass(true, 16 + 4 + AROUND);
         // the answer, and 1000 bytes of the file
-        let answer = [pass(false, 4 + 17 + 16), pass(false, 4 + 1000 + 16)].concat();
+        let answer = [pass(false, 17 + AROUND), pass(false, 1000 + AROUND)].concat();
         // the same request once more on the same connection
         server.write_all(&request).unwrap();
         let (mut end, mut again) = (Vec::new(), Vec::new());
@@ -197,25 +213,100 @@ fn what_was_overheard_cannot_be_said_again_or_be_read() {
     let (answer, end, again) = between.join().unwrap();
     assert!(!answer.windows(32).any(|some| content(1000).windows(32).any(|plain| plain == some)));
     assert_eq!(end, b"");
-    assert!(again.len() <= 73 && again[40..].iter().all(|byte| *byte == 0), "{again:?}");
-    assert_eq!(server.counts().requests, 1);
+    // a message of the handshake that can be repeated, and nothing after it
+    assert!(again.len() <= ANSWERED, "{again:?}");
+    let counts = server.counts();
+    assert_eq!((counts.clients, counts.requests), (1, 1));
 }
 
 #[test]
-fn the_proof_of_one_connection_is_none_for_another() {
-    let server = server(Limits::default());
-    let port = server.address().port();
-    // a client's proof, which it gave to somebody who had sent it a nonce of his own
-    let nonces = [[3; 32], [4; 32]].concat();
-    for proof in [key(1).derive(b"client", &[&nonces]), key(1).derive(b"server", &[&nonces])] {
-        let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-        stream.write_all(&[&b"KINEMAP2"[..], &[3; 32]].concat()).unwrap();
-        stream.read_exact(&mut [0; 40]).unwrap();
-        stream.write_all(&proof).unwrap();
-        let mut answer = [9; 33];
-        stream.read_exact(&mut answer).unwrap();
-        assert_eq!(answer, [0; 33]);
+fn a_client_that_says_nothing_sealed_stays_a_stranger() {
+    let server = server(Limits { step: Duration::from_millis(300), ..Limits::default() });
+    let mut handshake = key(1).handshake(true, b"KINEMAP3").unwrap();
+    let mut message = [0; 48];
+    handshake.write_message(&[], &mut message).unwrap();
+    let mut stream = TcpStream::connect(("127.0.0.1", server.address().port())).unwrap();
+    stream.write_all(&[&b"KINEMAP3"[..], &message].concat()).unwrap();
+    let mut heard = Vec::new();
+    stream.read_to_end(&mut heard).unwrap();
+    assert_eq!(heard.len(), ANSWERED);
+    while server.counts().strangers == 0 {
+        std::thread::sleep(Duration::from_millis(1));
     }
+    assert_eq!(server.counts().clients, 0);
+}
+
+#[test]
+fn the_version_is_part_of_the_proof() {
+    let server = server(Limits::default());
+    let mut handshake = key(1).handshake(true, b"KINEMAP2").unwrap();
+    let mut message = [0; 48];
+    handshake.write_message(&[], &mut message).unwrap();
+    let mut stream = TcpStream::connect(("127.0.0.1", server.address().port())).unwrap();
+    stream.write_all(&[&b"KINEMAP3"[..], &message].concat()).unwrap();
+    let mut heard = Vec::new();
+    stream.read_to_end(&mut heard).unwrap();
+    assert_eq!(heard, refusal());
+}
+
+/// Both sides of a connection, and somebody between them who changes the client's first message of so many bytes.
+fn channels(len: usize, change: impl FnOnce(&mut [u8]) + Send + 'static) -> (Channel, Channel) {
+    let (of_server, of_middle) = (TcpListener::bind("127.0.0.1:0").unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
+    let (to_server, to_middle) = (of_server.local_addr().unwrap(), of_middle.local_addr().unwrap());
+    std::thread::spawn(move || {
+        let (mut client, mut server) = (of_middle.accept().unwrap().0, TcpStream::connect(to_server).unwrap());
+        let mut bytes = [0; ANSWERED];
+        client.read_exact(&mut bytes[..HELLO]).unwrap();
+        server.write_all(&bytes[..HELLO]).unwrap();
+        server.read_exact(&mut bytes).unwrap();
+        client.write_all(&bytes).unwrap();
+        let sealed = if len > 0 { 20 + len + len.div_ceil(65_519) * 16 } else { 0 };
+        let mut first = vec![0; 20 + sealed];
+        client.read_exact(&mut first).unwrap();
+        change(&mut first[20..]);
+        server.write_all(&first).unwrap();
+        // the rest as it comes
+        let _ = std::io::copy(&mut client, &mut server);
+    });
+    let server = std::thread::spawn(move || {
+        let stream = of_server.accept().unwrap().0;
+        Channel::accept(stream, &key(1), &patience(5000)).unwrap().unwrap()
+    });
+    let mut client = Channel::connect("127.0.0.1", to_middle.port(), &key(1), &patience(5000)).unwrap();
+    if len > 0 {
+        client.send(&content(len), &patience(5000)).unwrap();
+    }
+    (client, server.join().unwrap())
+}
+
+#[test]
+fn messages_of_any_length_come_as_they_are() {
+    let (mut client, mut server) = channels(0, |_| ());
+    const SEGMENT: usize = 65_519;
+    for len in [0, 1, SEGMENT - 1, SEGMENT, SEGMENT + 1, 3 * SEGMENT, PIECE, 7] {
+        std::thread::scope(|scope| {
+            scope.spawn(|| client.send(&content(len), &patience(5000)).unwrap());
+            let message = server.receive(len, &patience(5000), "a message").unwrap();
+            assert!(message.bytes() == content(len), "{len}");
+        });
+    }
+}
+
+#[test]
+fn a_changed_bit_of_length_bytes_or_codes_is_found() {
+    for at in [0, 3, 4, 19, 20, 29, 30, 45] {
+        let (_client, mut server) = channels(10, move |sealed| sealed[at] ^= 4);
+        let error = server.receive(100, &patience(5000), "a message").map(|_| ()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{at}: {error}");
+        assert!(error.what().contains("the code of a message"), "{at}: {error}");
+    }
+    // segments that have changed places
+    let swapped = |sealed: &mut [u8]| {
+        let (one, other) = sealed[20..].split_at_mut(65_535);
+        one.swap_with_slice(other);
+    };
+    let (_client, mut server) = channels(2 * 65_519, swapped);
+    assert_eq!(server.receive(PIECE, &patience(5000), "a message").map(|_| ()).unwrap_err().kind(), ErrorKind::Corrupt);
 }
 
 /// A connection whose server side is the function.
@@ -258,11 +349,11 @@ fn peers_that_lie_are_errors() {
     corrupt(
         |mut it, mut raw| {
             it.send(&given(10, 10), &patience(5000)).unwrap();
-            raw.write_all(&[&10_u32.to_le_bytes()[..], &[5; 10], &[0; 16]].concat()).unwrap();
+            raw.write_all(&[5; 10 + AROUND]).unwrap();
         },
         "the code of a message",
     );
-    corrupt(|_, mut raw| raw.write_all(&[255; 64]).unwrap(), "too long, expected at most");
+    corrupt(|mut it, _| it.send(&[0; 600], &patience(5000)).unwrap(), "too long, expected at most");
 }
 
 #[test]
@@ -320,11 +411,11 @@ fn strangers_keep_nobody_out_and_are_sent_away() {
     assert_eq!(read(found.as_mut().unwrap(), "data", 0, 9).unwrap().1, content(9));
     for stream in &mut crowd {
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        // the server's nonce may come; then it is the end, or a reset
+        // it is the end, or a reset
         let mut bytes = Vec::new();
         let ended = stream.read_to_end(&mut bytes);
         assert!(ended.is_ok() || ended.unwrap_err().kind() == std::io::ErrorKind::ConnectionReset);
-        assert!(bytes.len() <= 73);
+        assert_eq!(bytes, b"");
     }
     server.stop();
     server.stop();
@@ -380,7 +471,7 @@ fn who_sends_byte_after_byte_is_sent_away_before_and_behind_the_proof() {
     let stranger = TcpStream::connect(address).unwrap();
     let client = Channel::connect(address.0, address.1, &key(1), &patience(5000)).unwrap();
     // parts of a hello, and of the length of a request
-    for (mut stream, slow) in [(stranger, b"KINEMAP2"), (client.connection().unwrap(), &[20, 0, 0, 0, 0, 0, 0, 0])] {
+    for (mut stream, slow) in [(stranger, b"KINEMAP3"), (client.connection().unwrap(), &[20, 0, 0, 0, 0, 0, 0, 0])] {
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         let mut writer = stream.try_clone().unwrap();
         let trickle = std::thread::spawn(move || {
