@@ -222,7 +222,7 @@ fn some_of(n_frames: u64) -> impl Iterator<Item = u64> {
 /// The index with atom checkpoints of all frames; `None` for formats without, and where they would take much memory.
 fn with_checkpoints(source: &dyn Source, decoder: &dyn Decoder, index: &Index, every: u32) -> Option<Index> {
     let Index::Table(mut table) = index.clone() else { return None };
-    let per_frame = AtomCheckpoints::per_frame(decoder.header().n_atoms, every);
+    let per_frame = AtomCheckpoints::count_per_frame(decoder.header().n_atoms, every);
     if per_frame * table.n_frames() as usize > LONGEST {
         return None;
     }

@@ -87,7 +87,7 @@ fn stored(format: &dyn Format, file: &[u8], mode: u8, changes: &[u8]) -> Option<
         (frames_of(changes, len as u64)?, &[][..])
     };
     let size = if mode & GREW == 0 { len as u64 } else { index.end()? };
-    let identity = FileIdentity::of(&source, size, None, Some(&index), FileIdentity::PLACES).ok()?;
+    let identity = FileIdentity::from_source(&source, size, None, Some(&index), FileIdentity::PLACES).ok()?;
     let written = Arc::new(Mutex::new(Vec::new()));
     let into = Arc::clone(&written);
     let write = move |_: &Path, bytes: &[u8]| -> Result<Option<String>> {

@@ -2,7 +2,7 @@
 //! a field has its width and is read back as the nearest value to its digits; lines are counted as one by one.
 
 use kinema_core::container::text::fortran::{put_e, put_f, put_g20_10, put_i, put_text};
-use kinema_core::container::text::lines::{lines_len, without_end};
+use kinema_core::container::text::lines::{lines_len, trim_line_end};
 use kinema_core::container::text::{Words, parse_f64, parse_i64, parse_three};
 
 /// Reads the bytes as text, and writes the first eight of them as a number.
@@ -21,7 +21,7 @@ pub fn read_and_write(data: &[u8]) {
 }
 
 fn read(line: &[u8]) {
-    let words: Vec<(usize, &[u8])> = Words::new(without_end(line)).collect();
+    let words: Vec<(usize, &[u8])> = Words::new(trim_line_end(line)).collect();
     let mut values = Vec::new();
     for &(at, word) in &words {
         assert_eq!(&line[at..at + word.len()], word);

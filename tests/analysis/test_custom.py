@@ -16,7 +16,7 @@ import pytest
 import kinema as kn
 from kinema import _core
 from kinema.analysis.custom import Adapter
-from kinema.execution.checkpoint.values import to_bytes
+from kinema.execution.checkpoint.value_bytes import to_bytes
 from kinema.testing.programs.imports import lazy
 
 datafiles = lazy("MDAnalysisTests.datafiles")

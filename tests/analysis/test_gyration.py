@@ -38,7 +38,7 @@ def test_without_masses_as_mdtraj(adk):
 
 def test_columns_and_units(adk, tmp_path):
     analysis = kn.analysis.Gyration(adk.ours, "name CA").run(stop=3)
-    table = analysis.table().in_units("nm", "ps")
+    table = analysis.table().change_units("nm", "ps")
     labels = [column.label for column in table.columns[2:]]
     assert labels[:3] == ["rgyr (nm)", "moment_1 (nm^2)", "moment_2 (nm^2)"]
     assert labels[-1] == "relative_shape_anisotropy (1)"

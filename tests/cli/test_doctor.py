@@ -10,7 +10,7 @@ import pytest
 from tests.cli.conftest import Kinema
 
 import kinema
-from kinema.cli.commands.doctor import look, without_names
+from kinema.cli.commands.doctor import anonymise, look
 from kinema.cli.commands.doctor.probes import PROBES, ProbeResult
 
 
@@ -52,7 +52,7 @@ def test_a_folder_that_cannot_be_written_is_trouble(tmp_path: Path, monkeypatch:
 def test_home_folder_and_user_name_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/ada")
     monkeypatch.setattr(getpass, "getuser", lambda: "ada")
-    found = without_names(ProbeResult("cache folder", "trouble", "/home/ada/.cache, /scratch/ada/x", "see /home/ada"))
+    found = anonymise(ProbeResult("cache folder", "trouble", "/home/ada/.cache, /scratch/ada/x", "see /home/ada"))
     assert (found.value, found.remedy) == ("~/.cache, /scratch/USER/x", "see ~")
 
 

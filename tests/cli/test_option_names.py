@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kinema.cli import main
-from kinema.cli.option_names import in_options, option_names
+from kinema.cli.option_names import option_names, rewrite_names
 from kinema.testing import random_walk, write_dcd, write_h5md, write_xtc
 from kinema.testing.programs.imports import lazy
 from kinema.testing.synthetic import synthetic
@@ -90,15 +90,15 @@ def test_errors_name_options(
 def test_paths_and_other_words_stay() -> None:
     options = option_names(["rmsd"])
     for message in ("a/ref_frame.dcd: no such file", "ref_frame.dcd: bad", "the group has no access", "x_select=3"):
-        assert in_options(message, options) == message
-    assert in_options("weights=None, or topology=", options) == "--weights none, or --topology"
-    assert in_options("ref_frame must be 1", options) == "--ref-frame must be 1"
+        assert rewrite_names(message, options) == message
+    assert rewrite_names("weights=None, or topology=", options) == "--weights none, or --topology"
+    assert rewrite_names("ref_frame must be 1", options) == "--ref-frame must be 1"
     assert option_names(["nothing"]) == option_names([]) == {}
-    assert in_options("select: bad", options) == "--select: bad"
-    assert in_options("select: bad", options, path="select") == "select: bad"
+    assert rewrite_names("select: bad", options) == "--select: bad"
+    assert rewrite_names("select: bad", options, path="select") == "select: bad"
     units = 'open the file with units={"time": "ps", "length": "nm"}, or stored=False'
-    assert in_options(units, options) == "open the file with --input-units time=ps,length=nm, or --no-stored"
-    assert in_options("superposition=False, or out=", options) == "--no-superposition, or --output"
+    assert rewrite_names(units, options) == "open the file with --input-units time=ps,length=nm, or --no-stored"
+    assert rewrite_names("superposition=False, or out=", options) == "--no-superposition, or --output"
 
 
 def test_every_word_for_a_command_is_answered_with_one_that_there_is() -> None:

@@ -18,7 +18,7 @@ import pytest
 import kinema as kn
 from kinema.execution.checkpoint import Checkpoint
 from kinema.execution.checkpoint.file import CheckpointWriter, load
-from kinema.execution.checkpoint.values import _PICKLED, from_bytes, is_pickled, to_bytes
+from kinema.execution.checkpoint.value_bytes import _PICKLED, from_bytes, is_pickled, to_bytes
 from kinema.storage.user_key import key_file
 from kinema.testing import random_walk, write_dcd
 

@@ -14,7 +14,7 @@ from tests.following.writers import SEEDS, Made, Program, Stage, Steps, appendin
 
 import kinema as kn
 from kinema.base.notes import collected
-from kinema.trajectory.following.end import Until
+from kinema.trajectory.following.end import FollowEnd
 from kinema.trajectory.following.patterns import GivenFiles
 
 
@@ -258,9 +258,9 @@ def test_names_by_patterns_are_in_the_order_of_their_numbers(tmp_path: Path) -> 
 
 
 def test_times_are_compared_as_they_are_stored() -> None:
-    until = Until.of("0.3 ps")
-    assert until.within(0, np.array([0.1, 0.2, np.float32(0.3), 0.4])) == (3, True)
-    assert until.within(0, np.array([0.1, 0.2])) == (2, False)
-    assert Until.of("1e3 fs").time == pytest.approx(1.0)
+    until = FollowEnd.parse("0.3 ps")
+    assert until.count_before(0, np.array([0.1, 0.2, np.float32(0.3), 0.4])) == (3, True)
+    assert until.count_before(0, np.array([0.1, 0.2])) == (2, False)
+    assert FollowEnd.parse("1e3 fs").time == pytest.approx(1.0)
     with pytest.raises(kn.errors.ArgumentError, match="frame 4 has no time"):
-        until.within(4, np.array([np.nan]))
+        until.count_before(4, np.array([np.nan]))

@@ -31,7 +31,7 @@ def test_events_end_a_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     path.touch()
     for change in (lambda: path.write_bytes(b"x"), lambda: (tmp_path / "md.part2.xtc").touch(), path.unlink):
         watch = Watch([str(path)])
-        assert watch.by_events
+        assert watch.uses_events
         change()
         began = time.monotonic()
         watch.wait(20.0)
@@ -39,14 +39,14 @@ def test_events_end_a_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         watch.wait(0.0)  # nothing more has happened
         watch.close()
         watch.close()
-        assert not watch.by_events
+        assert not watch.uses_events
 
 
 def test_without_events_files_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not Watch([str(tmp_path / "md.xtc")], events=False).by_events
+    assert not Watch([str(tmp_path / "md.xtc")], events=False).uses_events
     monkeypatch.setattr(waiting, "_is_local", lambda folder: False)
     watch = Watch([str(tmp_path / "md.xtc")], 0.01)
-    assert not watch.by_events
+    assert not watch.uses_events
     watch.wait(3600.0)  # one interval
     made = make(tmp_path, "md.xtc", 4)
     path = tmp_path / "md.xtc"

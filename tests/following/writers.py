@@ -151,7 +151,7 @@ class Stage:
         stage = self
 
         class Waits:
-            by_events = True
+            uses_events = True
 
             def __init__(self, *args: Any, **kwargs: Any) -> None:
                 pass

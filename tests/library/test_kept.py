@@ -138,7 +138,7 @@ class TestSnapshot(KeeperTests):
     def keep(self, path: Path) -> None:
         traj = kn.open(path)
         traj.scan()
-        self.snapshot = TrajectorySnapshot.of(traj.core)
+        self.snapshot = TrajectorySnapshot.take(traj.core)
 
     def is_known(self, path: Path) -> bool:
         of_worker, data = self.snapshot
@@ -276,7 +276,7 @@ def test_a_source_of_a_virtual_data_set_counts_as_the_file_itself(tmp_path: Path
     run()
     traj = opened()
     traj.scan()
-    of_worker, data = TrajectorySnapshot.of(traj.core)
+    of_worker, data = TrajectorySnapshot.take(traj.core)
     frames = FrameSelection(range(400))
     np.testing.assert_array_equal(of_worker.open(data).read(frames)["positions"], traj.read())
     rewrite_middle(source)

@@ -144,7 +144,7 @@ def test_a_note_points_at_the_line_of_the_user(small: kn.Trajectory) -> None:
 
 def test_notes_on_several_files_are_one(tmp_path: Path) -> None:
     texts = ["a0: times are rounded by 0.1 ps", "a1: times are rounded by 2e-7 ps", "a1: no cell", "b: else"]
-    assert notes.of_several_files(texts, ["a0", "a1"]) == (
+    assert notes.merge_file_notes(texts, ["a0", "a1"]) == (
         "a0: times are rounded by 0.1 ps (likewise 1 more file)", "a1: no cell", "b: else",
     )  # fmt: skip
     (path, _) = two_parts(tmp_path)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import kinema as kn
-from kinema.base.printable import are_float32, counted, in_picture, shortest
+from kinema.base.printable import are_float32, counted, plot_text, shortest
 from kinema.cli import main
 from kinema.testing import random_walk, write_xtc
 
@@ -31,7 +31,7 @@ def test_shortest(value, text):
 
 
 def test_text_of_a_picture():
-    assert in_picture("a$b\n\x1b") == r"a\$b\n\x1b"
+    assert plot_text("a$b\n\x1b") == r"a\$b\n\x1b"
 
 
 def test_a_difference_has_fewer_digits():

@@ -233,7 +233,7 @@ def test_a_snapshot_keeps_what_was_stated(tmp_path: Path) -> None:
     from kinema.model.snapshot import TrajectorySnapshot
 
     traj = opened_quietly(xtc(tmp_path), units={"time": "fs"}, t0=1.0)
-    snapshot, data = TrajectorySnapshot.of(traj.core)
+    snapshot, data = TrajectorySnapshot.take(traj.core)
     core = pickle.loads(pickle.dumps(snapshot)).open(data)
     assert list(core.times()) == list(traj.times)
     assert kn.Trajectory.from_snapshot(core, traj.snapshot()).stated == traj.stated

@@ -80,7 +80,7 @@ def test_places_that_are_computed_in_several_pieces() -> None:
     everything = order.positions(0, len(order))
     np.testing.assert_array_equal(np.sort(everything), np.arange(100_000))
     some = np.array([0, 16_383, 16_384, 65_536, 99_999])
-    np.testing.assert_array_equal(order.at(some), everything[some])
+    np.testing.assert_array_equal(order.samples_at(some), everything[some])
 
 
 def test_epochs_and_seeds_differ() -> None:
@@ -88,7 +88,7 @@ def test_epochs_and_seeds_differ() -> None:
     assert len(found) == 25
     order = Order(50, 1)
     order.set_epoch(4)
-    assert list(order) == list(Order(50, 1, 4)) == list(Order(50, 1).at_epoch(4))
+    assert list(order) == list(Order(50, 1, 4)) == list(Order(50, 1).with_epoch(4))
 
 
 def test_windows_stay_within_chunks_and_each_chunk_is_of_one_rank() -> None:
@@ -108,7 +108,7 @@ def test_windows_stay_within_chunks_and_each_chunk_is_of_one_rank() -> None:
 
 def test_what_fills_no_chunk_is_somewhere_else_in_each_epoch() -> None:
     order = Order(1003, window=20, chunk=10, lanes=1)
-    places = {list(order.at_epoch(epoch)).index(1002) // 20 for epoch in range(20)}
+    places = {list(order.with_epoch(epoch)).index(1002) // 20 for epoch in range(20)}
     assert len(places) > 8
 
 

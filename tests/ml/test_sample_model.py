@@ -340,8 +340,8 @@ def test_samples_are_right_or_an_error_says_what_differs() -> None:
 
 
 def _changed(made: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """`DataIdentity.of` with a change of what it gives."""
-    of = DataIdentity.of.__func__
+    """`DataIdentity.from_dataset` with a change of what it gives."""
+    of = DataIdentity.from_dataset.__func__
     return classmethod(lambda cls, dataset: made(of(cls, dataset)))
 
 
@@ -362,15 +362,23 @@ def _with_a_batch_less(self: Loader, state: dict[str, Any]) -> None:
     found = self._state().taken_over(state, ())
     self.order = found.order
     # as if the place were counted in batches of this loader
-    self._resume = self._place = -(-found.place // self._share.of_all_ranks) * self._share.of_all_ranks
+    self._resume = self._place = -(-found.place // self._share.global_batch_size) * self._share.global_batch_size
 
 
 FAULTS: dict[str, tuple[Any, str, Any]] = {
-    "the order of files is no part of the identity": (DataIdentity, "of", _changed(_without_order)),
+    "the order of files is no part of the identity": (DataIdentity, "from_dataset", _changed(_without_order)),
     "the identity is of names": (fingerprint, "_contents", lambda paths: [os.path.basename(path) for path in paths]),
     "the identity is of sizes": (fingerprint, "_contents", _by_size),
-    "arrays are no part of the identity": (DataIdentity, "of", _changed(lambda one: replace(one, fields=None))),
-    "parts are no part of the identity": (DataIdentity, "of", _changed(lambda one: replace(one, samples=None))),
+    "arrays are no part of the identity": (
+        DataIdentity,
+        "from_dataset",
+        _changed(lambda one: replace(one, fields=None)),
+    ),
+    "parts are no part of the identity": (
+        DataIdentity,
+        "from_dataset",
+        _changed(lambda one: replace(one, samples=None)),
+    ),
     "copies are other data": (
         DataIdentity,
         "of",

@@ -30,7 +30,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed: make test-m
 from torch.utils.data import DataLoader, DistributedSampler  # noqa: E402
 
 from kinema.ml.loading import tensors as shared  # noqa: E402
-from kinema.ml.processes import OfProcess  # noqa: E402
+from kinema.ml.processes import ProcessLocal  # noqa: E402
 from kinema.ml.torch import OrderSampler, TensorBatch, collate  # noqa: E402
 
 N, WIDTH = 103, 5
@@ -84,7 +84,7 @@ def test_data_loader(path: Path, workers: int, method: str) -> None:
     assert checked(loader) == expected
     # workers that stay, with the order of another epoch
     loader.sampler.set_epoch(1)
-    assert checked(loader) == [list(order.at_epoch(1))[start : start + 16] for start in range(0, N, 16)]
+    assert checked(loader) == [list(order.with_epoch(1))[start : start + 16] for start in range(0, N, 16)]
 
 
 @pytest.mark.processes
@@ -121,7 +121,7 @@ def pickled(batch: Any) -> Any:
 def in_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     """What `collate` asks torch is answered as in a worker process; its memory is new."""
     monkeypatch.setattr("kinema.ml.torch.get_worker_info", lambda: SimpleNamespace(num_workers=2))
-    monkeypatch.setattr(shared, "_BUFFERS", OfProcess(shared._new_buffers))
+    monkeypatch.setattr(shared, "_BUFFERS", ProcessLocal(shared._new_buffers))
 
 
 @pytest.mark.usefixtures("in_a_worker")

@@ -108,10 +108,10 @@ def test_a_cluster_of_its_own_for_all_passes(tmp_path: Path, monkeypatch: pytest
         return enter(self)
 
     snapshots: list[int] = []
-    of = dask_runner.TrajectorySnapshot.of
+    of = dask_runner.TrajectorySnapshot.take
     monkeypatch.setattr(dask_runner.OwnCluster, "__enter__", count)
     monkeypatch.setattr(
-        dask_runner.TrajectorySnapshot, "of", lambda *rest, **options: snapshots.append(1) or of(*rest, **options)
+        dask_runner.TrajectorySnapshot, "take", lambda *rest, **options: snapshots.append(1) or of(*rest, **options)
     )
     found = kn.analysis.RMSF(traj, align="average").run(runner="dask", workers=2)
     assert found.results.values.tobytes() == expected.tobytes()
@@ -223,7 +223,7 @@ def test_workers_touch_no_file_but_what_they_read(tmp_path: Path) -> None:
     request = PassRequest(traj.core, frames, jobs)
     work_plan, _, _ = SchedulePolicy(None, None).divide(request, workers=1, threads=1, memory=1 << 24)
     setup = WorkerSetup(jobs, work_plan, 0.0)
-    snapshot, data = TrajectorySnapshot.of(traj.core)
+    snapshot, data = TrajectorySnapshot.take(traj.core)
     snapshot.recipe["record_reads"] = True
     original = SharedFiles(serialize((snapshot, data))), SharedSetup(serialize(setup), 1, {})
     files, shared = pickle.loads(pickle.dumps(original))

@@ -18,7 +18,7 @@ from distributed import Client, LocalCluster
 
 import kinema as kn
 from kinema.analysis import Analysis
-from kinema.base.timings import Transition, by_worker, processed_again
+from kinema.base.timings import Transition, processed_again, worker_task_times
 from kinema.runners.dask import client as dask_client
 from kinema.runners.dask.cluster import OwnCluster
 from kinema.runners.dask.runner import Dask
@@ -272,7 +272,7 @@ def test_times_of_several_threads_do_not_add_up() -> None:
     # two threads of one worker; a pause; another worker
     functions = [("a", 1.0, 3.0), ("a", 2.0, 4.0), ("a", 2.5, 2.75), ("a", 5.0, 6.0), ("b", 0.0, 2.5)]
     transitions = [task("x", "a", 0.5, 4.5), task("y", "a", 1.0, 2.0), task("z", "c", 7.0, 7.5)]
-    found = by_worker(functions, transitions)
+    found = worker_task_times(functions, transitions)
     assert [(one.worker, one.tasks, one.function, one.task, one.transfer) for one in found] == [
         ("a", 4, 4.0, 4.0, 0.5),
         ("b", 1, 2.5, 0.0, 0.0),

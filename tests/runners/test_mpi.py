@@ -288,14 +288,14 @@ def test_hdf5_structure_is_read_by_rank_0_alone(mpi: Any, tmp_path: Path) -> Non
 def test_a_file_that_changes_meanwhile_is_refused(mpi: Any, folder: Path) -> None:
     text = """
 from kinema.model import snapshot
-of = snapshot.TrajectorySnapshot.of
+of = snapshot.TrajectorySnapshot.take
 def changing(trajectory, *rest):
     known = of(trajectory, *rest)
     with open("a.dcd", "r+b") as file:
         file.seek(-20, 2)
         file.write(b"1234")
     return known
-snapshot.TrajectorySnapshot.of = changing
+snapshot.TrajectorySnapshot.take = changing
 with kn.runners.MPI(schedule="static") as mpi:
     if mpi.is_root:
         try:

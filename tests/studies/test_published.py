@@ -55,10 +55,10 @@ def test_summary_of_2020(both: tuple[Published, Published]) -> None:
         assert_printed(published.largest("t_IO_plus_t_comp", n), row["t_IO_plus_t_comp_max"])
         for name in ("t_comm", "t_block_RMSD"):
             for each in ("mean", "max"):
-                mean, deviation = published.of_repeats(name, n, each)
+                mean, deviation = published.summarise_repeats(name, n, each)
                 assert_printed(mean, row[f"{name}_{each}"])
                 assert_printed(deviation, row[f"std_{name}_{each}"])
-        mean, deviation = published.of_repeats("t_tot", n, "max")
+        mean, deviation = published.summarise_repeats("t_tot", n, "max")
         assert_printed(mean, row["t_tot_max"])
         assert_printed(deviation, row["std_tot_max"])
 

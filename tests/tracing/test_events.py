@@ -17,7 +17,7 @@ from kinema.analysis import Analysis
 from kinema.base import tracing
 from kinema.base.timings import Timings
 from kinema.ml import Loader, SampleDataset
-from kinema.testing.traces import Event, all_events, events_of, nanoseconds, of_file, spans
+from kinema.testing.traces import Event, all_events, events_of, file_calls, nanoseconds, spans
 
 # what the phases of workers are the sums of
 PHASES = {
@@ -78,7 +78,7 @@ def test_system_calls_have_the_bytes_of_the_workers(adk_xtc: Any, tmp_path: Path
     traj.n_frames  # noqa: B018
     with kn.trace(tmp_path / "t"):
         timings = kn.analysis.RMSD(traj, select=range(100)).run(workers=2).timings
-    reads = [e["args"] for e in of_file(all_events(tmp_path / "t"), adk_xtc.trajectory) if e["name"] == "pread64"]
+    reads = [e["args"] for e in file_calls(all_events(tmp_path / "t"), adk_xtc.trajectory) if e["name"] == "pread64"]
     # less a read of the reference frame
     assert sum(one["ret"] for one in reads) >= sum(worker.bytes_read for worker in timings.workers) > 0
     assert all(one["count"] == one["ret"] for one in reads)

@@ -17,7 +17,7 @@ import kinema as kn
 from kinema.runners.local.processes import ProcessesRunner
 from kinema.testing import random_walk, write_dcd
 from kinema.testing.programs.children import start_child
-from kinema.testing.traces import all_events, events_of, of_file, spans
+from kinema.testing.traces import all_events, events_of, file_calls, spans
 from kinema.testing.traces import nanoseconds as sums
 
 pytestmark = pytest.mark.processes
@@ -58,7 +58,7 @@ def test_workers_of_the_processes_runner(adk_dcd: Any, tmp_path: Path) -> None:
         process = next(event["args"] for event in events if event["name"] == "process")
         assert process["runner"] == "processes" and process["version"] == kn.__version__
         found += sums(events)
-        read += sum(e["args"]["ret"] for e in of_file(events, adk_dcd.trajectory) if e["name"] == "pread64")
+        read += sum(e["args"]["ret"] for e in file_calls(events, adk_dcd.trajectory) if e["name"] == "pread64")
     for phase, names in {"open": ["reader.open"], "io": ["reader.read"], "decode": ["decode.decode"]}.items():
         expected = sum(round(getattr(one, phase) * 1e9) for one in timings.workers)
         assert sum(found[name] for name in names) == expected > 0
@@ -123,7 +123,7 @@ def test_strace_sees_the_same_reads(adk_xtc: Any, tmp_path: Path, environment: d
         name = call.partition("(")[0]
         size, offset, ret = re.search(r", (\d+), (\d+)\) += (-?\d+)", call).groups()  # type: ignore[union-attr]
         calls[name, int(offset), int(size), int(ret)] += 1
-    events = of_file(all_events(tmp_path / "t"), adk_xtc.trajectory)
+    events = file_calls(all_events(tmp_path / "t"), adk_xtc.trajectory)
     reads = [(e["name"], e["args"]) for e in events if e["name"] in ("pread64", "preadv64", "pwrite64")]
     assert calls == Counter((name, one["offset"], one["count"], one["ret"]) for name, one in reads)
     assert sum(size * n for (_, _, size, _), n in calls.items()) >= os.path.getsize(adk_xtc.trajectory)
@@ -157,7 +157,7 @@ def test_a_process_that_is_killed_leaves_whole_lines(
         process.wait(timeout=60)
         (file,) = folder.iterdir()
         events = events_of(file, whole=False)
-        assert len(spans(events)) > 100 and of_file(events, path)
+        assert len(spans(events)) > 100 and file_calls(events, path)
 
 
 FORKED = """

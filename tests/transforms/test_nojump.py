@@ -275,7 +275,7 @@ class TestSelected:
             with pytest.raises(
                 ArgumentError, match=r"frame 2[:,].*between selected frames alone, of which this is none"
             ):
-                view.of_all_frames().read([2])
+                view.viewed_trajectory().read([2])
         with pytest.raises(ArgumentError, match="count"):
             transforms.nojump(count="some")
 

@@ -217,16 +217,16 @@ fn main() -> Result<()> {
     let dodecahedron = [[80.017, 0.0, 0.0], [0.0, 80.017, 0.0], [40.008_5, 40.008_5, 56.580_57]];
     let lattices = [
         ("no cell", Lattice::open()),
-        ("orthorhombic", Lattice::of_cell(&right)?),
-        ("truncated octahedron", Lattice::of_cell(&octahedron)?),
-        ("rhombic dodecahedron", Lattice::of_cell(&dodecahedron)?),
-        ("triclinic", Lattice::of_cell(&triclinic)?),
+        ("orthorhombic", Lattice::from_cell(&right)?),
+        ("truncated octahedron", Lattice::from_cell(&octahedron)?),
+        ("rhombic dodecahedron", Lattice::from_cell(&dodecahedron)?),
+        ("triclinic", Lattice::from_cell(&triclinic)?),
     ];
     of_pairs(&lattices, &mut numbers)?;
     of_chains(&lattices, &mut numbers)?;
     for (name, cell) in [("orthorhombic", right), ("truncated octahedron", octahedron), ("triclinic", triclinic)] {
         let time = best(|| {
-            black_box(Lattice::of_cell(black_box(&cell))).ok();
+            black_box(Lattice::from_cell(black_box(&cell))).ok();
         });
         println!("making a lattice, {name:20} {time:7.0} ns");
     }

@@ -57,7 +57,7 @@ fn superpositions() -> Result<()> {
             ("wide, weighted", Cpu::detect(), Some(&masses[..])),
             ("baseline", Cpu::baseline(), None),
         ] {
-            let reference = Reference::for_cpu(cpu, &reference, weights)?;
+            let reference = Reference::with_build(cpu, &reference, weights)?;
             // One frame that stays in the first cache, as a decoder leaves it, and many from memory.
             let hot = best(frames, || {
                 for _ in 0..frames {

@@ -131,7 +131,7 @@ impl Arguments {
 
     /// The same for a stated build of the loops.
     #[must_use]
-    pub fn on(self, cpu: Cpu) -> Self {
+    pub fn with_cpu(self, cpu: Cpu) -> Self {
         Self { cpu, ..self }
     }
 
@@ -287,7 +287,7 @@ impl Arguments {
     pub fn weights(&self, name: &'static str, atoms: &AtomSelection) -> Result<Vec<f64>> {
         let Some(weights) = self.optional_numbers(name)? else { return Ok(vec![1.0; atoms.len()]) };
         check_weights(weights, atoms.n_requested())?;
-        Ok(atoms.in_set_order(weights, 1)?.into_owned())
+        Ok(atoms.reorder_as_set(weights, 1)?.into_owned())
     }
 
     /// Rows of x, y and z.

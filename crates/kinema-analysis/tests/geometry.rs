@@ -41,7 +41,7 @@ fn lattice(system: usize, frame: usize) -> Lattice {
     let names = ["ax", "ay", "az", "bx", "by", "bz", "cx", "cy", "cz"];
     let values = names.map(|name| CELLS.column(name)[2 * system + frame]);
     let [a, b, c] = values.as_chunks::<3>().0 else { unreachable!() };
-    Lattice::of_cell(&[*a, *b, *c]).unwrap()
+    Lattice::from_cell(&[*a, *b, *c]).unwrap()
 }
 
 /// Distances, angles or dihedrals of columns of two, three or four atoms.
@@ -183,14 +183,14 @@ fn centres_and_shapes_are_those_of_mdanalysis_and_mdtraj() {
     for (frame, row) in frames(0).iter().enumerate() {
         let golden = |names: &[&str]| names.iter().map(|name| SHAPES.column(name)[frame]).collect::<Vec<_>>();
         let both = [Cpu::detect(), Cpu::baseline()].map(|cpu| {
-            let of_mass = Center::of_mass(cpu, &masses).unwrap().of(row).unwrap();
-            let of_geometry = Center::of_geometry(cpu, masses.len()).unwrap().of(row).unwrap();
+            let mass_weighted = Center::mass_weighted(cpu, &masses).unwrap().compute(row).unwrap();
+            let of_geometry = Center::unweighted(cpu, masses.len()).unwrap().compute(row).unwrap();
             let weighted = Gyration::new(cpu, &masses).unwrap().shape(row).unwrap();
-            (of_mass, of_geometry, weighted, Gyration::unweighted(cpu, masses.len()).unwrap().shape(row).unwrap())
+            (mass_weighted, of_geometry, weighted, Gyration::unweighted(cpu, masses.len()).unwrap().shape(row).unwrap())
         });
         assert_eq!(both[0], both[1], "the same bits");
-        let (of_mass, of_geometry, weighted, plain) = both[0];
-        compare("mass", &of_mass, &golden(&["mass_x", "mass_y", "mass_z"]), 1e-12);
+        let (mass_weighted, of_geometry, weighted, plain) = both[0];
+        compare("mass", &mass_weighted, &golden(&["mass_x", "mass_y", "mass_z"]), 1e-12);
         // MDAnalysis sums up in single precision here
         compare("geometry", &of_geometry, &golden(&["mean_x", "mean_y", "mean_z"]), 1e-5);
         compare("moments", &weighted.moments, &golden(&["moment_1", "moment_2", "moment_3"]), 1e-10);
@@ -221,8 +221,8 @@ fn shapes_of_known_bodies() {
     assert_eq!((square.moments, square.acylindricity, square.asphericity), ([0.0, 1.0, 1.0], 1.0, 0.5));
     assert!(shape(&[1.0, 2.0, 3.0]).anisotropy.is_nan());
     assert!(shape(&[f32::NAN, 2.0, 3.0, 4.0, 5.0, 6.0]).moments[0].is_nan());
-    let center = Center::of_mass(Cpu::detect(), &[1.0, 3.0]).unwrap();
-    assert_eq!(center.of(&[0.0, 0.0, 1.0, 4.0, 8.0, 1.0]).unwrap(), [3.0, 6.0, 1.0]);
-    assert!(center.of(&[0.0; 9]).unwrap_err().to_string().contains("expected 6, found 9"));
+    let center = Center::mass_weighted(Cpu::detect(), &[1.0, 3.0]).unwrap();
+    assert_eq!(center.compute(&[0.0, 0.0, 1.0, 4.0, 8.0, 1.0]).unwrap(), [3.0, 6.0, 1.0]);
+    assert!(center.compute(&[0.0; 9]).unwrap_err().to_string().contains("expected 6, found 9"));
     assert!(Gyration::new(Cpu::detect(), &[]).is_err());
 }

@@ -66,7 +66,8 @@ fn every_kernel_keeps_the_laws() {
                 let given = arguments
                     .iter()
                     .fold(Arguments::new(n_atoms + more), |given, (name, argument)| given.with(name, argument.clone()));
-                let kernels = [Cpu::detect(), Cpu::baseline()].map(|cpu| info.kernel(&given.clone().on(cpu)).unwrap());
+                let kernels =
+                    [Cpu::detect(), Cpu::baseline()].map(|cpu| info.kernel(&given.clone().with_cpu(cpu)).unwrap());
                 for rows in [2, 6, 19] {
                     let block = block(rows, of_block.len());
                     laws::check(&*kernels[0], &block.view(), &of_block).unwrap();

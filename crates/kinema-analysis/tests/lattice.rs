@@ -178,7 +178,7 @@ fn pairs_together_are_as_each_alone() {
 #[test]
 fn whole_numbers_of_edges_away_is_no_distance() {
     let cell = [[31.0, 0.0, 0.0], [11.0, 29.0, 0.0], [-7.0, 5.0, 23.0]];
-    let lattice = Lattice::of_cell(&cell).unwrap();
+    let lattice = Lattice::from_cell(&cell).unwrap();
     for counts in [[0, 0, 0], [1, 0, 0], [-5, 7, 3], [100_000, -100_000, 1], [1, 1, 1], [-1, 2, -2]] {
         let shift = combined(counts, &cell);
         let (nearest, found) = lattice.nearest_image(shift);
@@ -192,14 +192,14 @@ fn whole_numbers_of_edges_away_is_no_distance() {
 #[test]
 fn an_open_cell_changes_nothing() {
     let far = [1e7, -3.0, 0.5];
-    for lattice in [Lattice::of_cell(&[[0.0; 3]; 3]), Lattice::new(&[[1.0, 0.0, 0.0]; 3], [false; 3])] {
+    for lattice in [Lattice::from_cell(&[[0.0; 3]; 3]), Lattice::new(&[[1.0, 0.0, 0.0]; 3], [false; 3])] {
         let lattice = lattice.unwrap();
         assert!(lattice.is_open());
         assert_eq!(lattice.nearest_image(far), (far, [0; 3]));
         assert_eq!(lattice.reduced(far), [0.0; 3]);
     }
     // a plane without a third edge
-    let plane = Lattice::of_cell(&[[10.0, 0.0, 0.0], [0.0, 20.0, 0.0], [0.0; 3]]).unwrap();
+    let plane = Lattice::from_cell(&[[10.0, 0.0, 0.0], [0.0, 20.0, 0.0], [0.0; 3]]).unwrap();
     assert_eq!(plane.nearest([9.0, 12.0, 500.0]), [-1.0, -8.0, 500.0]);
 }
 
@@ -208,11 +208,11 @@ fn cells_that_are_none_are_errors() {
     let x = [10.0, 0.0, 0.0];
     let flat = [[x, [20.0, 0.0, 0.0], [0.0, 0.0, 5.0]], [x, [0.0, 10.0, 0.0], [3.0, 4.0, 0.0]], [x, x, x]];
     for cell in flat {
-        let error = Lattice::of_cell(&cell).unwrap_err().to_string();
+        let error = Lattice::from_cell(&cell).unwrap_err().to_string();
         assert!(error.contains("span no volume"), "{error}");
     }
     for value in [f64::NAN, f64::INFINITY] {
-        let error = Lattice::of_cell(&[x, [0.0, value, 0.0], [0.0, 0.0, 9.0]]).unwrap_err().to_string();
+        let error = Lattice::from_cell(&[x, [0.0, value, 0.0], [0.0, 0.0, 9.0]]).unwrap_err().to_string();
         assert!(error.contains("not finite"), "{error}");
     }
 }
@@ -222,7 +222,7 @@ fn a_cell_that_is_hardly_reduced_comes_back() {
     // thousands of steps of one edge along another
     let compact = [[30.0, 0.0, 0.0], [4.0, 33.0, 0.0], [-8.0, 6.0, 37.0]];
     let cell = [[1, 0, 0], [12_345, 1, 0], [-3_021, 777, 1]].map(|counts| combined(counts, &compact));
-    let lattice = Lattice::of_cell(&cell).unwrap();
+    let lattice = Lattice::from_cell(&cell).unwrap();
     let mut numbers = Numbers(7);
     for _ in 0..1000 {
         let displacement = [0; 3].map(|_: i32| 200.0 * numbers.next() - 100.0);

@@ -158,7 +158,7 @@ fn both_builds_give_the_same_bits() {
         let weights: Vec<f64> = (0..n_atoms).map(|_| random.next() + 0.6).collect();
         for weights in [None, Some(&weights[..])] {
             let [fast, plain] =
-                [Cpu::detect(), Cpu::baseline()].map(|cpu| Reference::for_cpu(cpu, &reference, weights).unwrap());
+                [Cpu::detect(), Cpu::baseline()].map(|cpu| Reference::with_build(cpu, &reference, weights).unwrap());
             assert_eq!(fast.rmsd(&row).unwrap().to_bits(), plain.rmsd(&row).unwrap().to_bits(), "{n_atoms}");
             assert_eq!(fast.superpose(&row).unwrap(), plain.superpose(&row).unwrap(), "{n_atoms}");
         }

@@ -11,7 +11,7 @@ use std::io::Write;
 
 use kinema_core::container::text::fortran::{put_e, put_f, put_g20_10};
 use kinema_core::container::text::{Words, lines, parse_f64, parse_three};
-use kinema_core::format::{AtomLabels, AtomNumbers, Format, Making, ScanOptions, by_name, dlpoly::History};
+use kinema_core::format::{AtomLabels, AtomNumbers, Format, Making, ScanOptions, dlpoly::History, find_by_name};
 use kinema_core::frame::Fields;
 use kinema_core::pipeline::encode::atom_records::AtomRecords;
 use kinema_core::pipeline::encode::record_file::Values;
@@ -136,7 +136,7 @@ fn config_of_part(values: &[f64], repeats: usize) {
     let labels = AtomLabels { names, codes: Some((0..2 * n).map(|atom| atom % 3).collect()), ..AtomLabels::default() };
     let fields = Fields::POSITIONS | Fields::VELOCITIES | Fields::FORCES;
     let making = Making { n_atoms: 2 * n, fields: Some(fields), labels: Some(labels.into()), ..Making::default() };
-    let records = AtomRecords::new(by_name("DL_POLY CONFIG").expect("a format"), &making).expect("a CONFIG file");
+    let records = AtomRecords::new(find_by_name("DL_POLY CONFIG").expect("a format"), &making).expect("a CONFIG file");
     let mut out = vec![0; n as usize * records.widths()[0]];
     report("format: CONFIG of part of the atoms", out.len(), repeats, || {
         let vectors = [Some(Values::F64(values)); 3];

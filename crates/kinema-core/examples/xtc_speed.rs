@@ -55,7 +55,7 @@ fn with_checkpoints(decoder: &dyn Decoder, source: &dyn Source, n_frames: u64) -
         let extent = index.extent(frame);
         let mut bytes = vec![0; extent.len as usize];
         source.read_exact_at(extent.offset, &mut bytes)?;
-        let mut found = vec![0; AtomCheckpoints::per_frame(n_atoms, ATOMS_PER_CHECKPOINT)];
+        let mut found = vec![0; AtomCheckpoints::count_per_frame(n_atoms, ATOMS_PER_CHECKPOINT)];
         tags.push(decoder.atom_checkpoints(&bytes, ATOMS_PER_CHECKPOINT, &mut found).unwrap_or_default());
         words.extend(found);
     }

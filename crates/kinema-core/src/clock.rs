@@ -103,7 +103,7 @@ pub struct RunTimings {
 
 impl RunTimings {
     /// Of workers that were there from the start to the end: one that was done earlier has waited since.
-    pub(crate) fn of_workers(start: Instant, workers: Vec<WorkerTiming>) -> Self {
+    pub(crate) fn from_workers(start: Instant, workers: Vec<WorkerTiming>) -> Self {
         let wall = start.elapsed();
         let until_the_end = |mut worker: WorkerTiming| {
             let idle = wall.saturating_sub(worker.total);

@@ -92,21 +92,21 @@ impl Error {
 
     /// Adds the path unless one is known already.
     #[must_use]
-    pub fn at_path(mut self, path: &Path) -> Self {
+    pub fn with_path(mut self, path: &Path) -> Self {
         self.0.path.get_or_insert_with(|| path.to_path_buf());
         self
     }
 
     /// Adds the format's name unless one is known already.
     #[must_use]
-    pub fn in_format(mut self, format: &'static str) -> Self {
+    pub fn with_format(mut self, format: &'static str) -> Self {
         self.0.format.get_or_insert(format);
         self
     }
 
     /// Adds the frame number (of the file, from 0) unless one is known already.
     #[must_use]
-    pub fn at_frame(mut self, frame: u64) -> Self {
+    pub fn with_frame(mut self, frame: u64) -> Self {
         self.0.frame.get_or_insert(frame);
         self
     }
@@ -120,7 +120,7 @@ impl Error {
 
     /// Adds the byte offset in the file unless one is known already.
     #[must_use]
-    pub fn at_byte(mut self, offset: u64) -> Self {
+    pub fn with_byte(mut self, offset: u64) -> Self {
         self.0.offset.get_or_insert(offset);
         self
     }
@@ -226,12 +226,12 @@ mod tests {
     #[test]
     fn the_place_stands_before_the_message() {
         let error = Error::corrupt("wrong magic number", 1995, 7)
-            .at_byte(12)
-            .at_frame(3)
-            .in_format("XTC")
-            .at_path(Path::new("md.xtc"));
+            .with_byte(12)
+            .with_frame(3)
+            .with_format("XTC")
+            .with_path(Path::new("md.xtc"));
         assert_eq!(error.to_string(), "md.xtc: XTC frame 3, byte 12: wrong magic number, expected 1995, found 7");
-        assert_eq!(error.at_byte(99).offset(), Some(12), "the innermost place is kept");
+        assert_eq!(error.with_byte(99).offset(), Some(12), "the innermost place is kept");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use common::opened;
 use kinema_core::format::dcd::DcdHeader;
-use kinema_core::format::{Making, by_name};
+use kinema_core::format::{Making, find_by_name};
 use kinema_core::frame::{Fields, Stamp};
 use kinema_core::pipeline::Progress;
 use kinema_core::pipeline::encode::append::Existing;
@@ -40,7 +40,7 @@ fn add(file: &mut RecordFile, frames: std::ops::Range<u64>) {
 
 fn whole(name: &str, n_frames: u64) -> Vec<u8> {
     let sink = Arc::new(RecordingSink::new("made"));
-    let mut file = RecordFile::new(by_name(name).unwrap(), &making(), Arc::clone(&sink) as Arc<dyn Sink>, 1);
+    let mut file = RecordFile::new(find_by_name(name).unwrap(), &making(), Arc::clone(&sink) as Arc<dyn Sink>, 1);
     add(&mut file, 0..n_frames);
     RecordingSink::replayed(&sink.log(), None, 0).unwrap()
 }
@@ -71,7 +71,7 @@ fn after_each_call_of_a_cut_the_frames_that_stay_are_read() {
         for n_kept in (1..=n_there).map(Some).chain([None]) {
             let kept = n_kept.unwrap_or(n_there);
             let (existing, encoder) =
-                Existing::of(&opened(bytes.clone()).unwrap(), &making(), n_kept).unwrap().unwrap();
+                Existing::from_trajectory(&opened(bytes.clone()).unwrap(), &making(), n_kept).unwrap().unwrap();
             assert_eq!((existing.kept.frames, existing.first.len() as u64), (kept, kept.min(2)));
             let sink = RecordingSink::new("made");
             existing.cut(&*encoder, &sink).unwrap();
@@ -101,7 +101,8 @@ fn after_each_call_of_a_cut_the_frames_that_stay_are_read() {
 fn a_cut_that_fails_leaves_the_frames_that_stay() {
     for name in FORMATS {
         let bytes = whole(name, N_FRAMES);
-        let (existing, encoder) = Existing::of(&opened(bytes.clone()).unwrap(), &making(), Some(2)).unwrap().unwrap();
+        let (existing, encoder) =
+            Existing::from_trajectory(&opened(bytes.clone()).unwrap(), &making(), Some(2)).unwrap().unwrap();
         let good = RecordingSink::new("made");
         existing.cut(&*encoder, &good).unwrap();
         let mut n_failed = 0;
@@ -147,10 +148,12 @@ fn what_is_added_behind_any_frame_makes_the_same_file() {
 fn numbers_of_frames_that_are_not_there_are_refused() {
     for asked in [0, 7] {
         let trajectory = opened(whole("DCD", N_FRAMES)).unwrap();
-        let error = Existing::of(&trajectory, &making(), Some(asked)).err().unwrap();
+        let error = Existing::from_trajectory(&trajectory, &making(), Some(asked)).err().unwrap();
         assert_eq!(error.what(), format!("frames of the file that stay, expected 1 to 6, found {asked}"));
     }
     let fields = Some(Fields::VELOCITIES);
-    let error = Existing::of(&opened(whole("DCD", 2)).unwrap(), &Making { fields, ..making() }, None).err().unwrap();
+    let error = Existing::from_trajectory(&opened(whole("DCD", 2)).unwrap(), &Making { fields, ..making() }, None)
+        .err()
+        .unwrap();
     assert!(error.what().contains("one field in all frames"), "{error}");
 }

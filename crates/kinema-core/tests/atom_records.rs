@@ -5,7 +5,7 @@ mod common;
 use std::sync::Arc;
 
 use common::Random;
-use kinema_core::format::{AtomLabels, AtomNumbers, Making, by_name};
+use kinema_core::format::{AtomLabels, AtomNumbers, Making, find_by_name};
 use kinema_core::frame::{Cell, Fields, NO_CELL, Stamp};
 use kinema_core::pipeline::Progress;
 use kinema_core::pipeline::encode::atom_records::AtomRecords;
@@ -47,7 +47,7 @@ impl Frame {
 /// As `Encoder::encode` makes it.
 fn whole(name: &str, making: &Making, frames: &[Frame], double: bool) -> Result<Vec<u8>> {
     let sink = Arc::new(MemorySink::new("made"));
-    let format = by_name(name).unwrap();
+    let format = find_by_name(name).unwrap();
     let mut file = RecordFile::new(format, making, Arc::clone(&sink) as Arc<dyn Sink>, 1);
     let fields = making.fields.unwrap();
     for frame in frames {
@@ -109,7 +109,7 @@ fn put(records: &AtomRecords, frame: &Frame, (number, double): (u64, bool), rand
 
 fn assembled(name: &str, making: &Making, frames: &[Frame], double: bool) -> Result<Vec<u8>> {
     let mut random = Random(11);
-    let mut records = AtomRecords::new(by_name(name).unwrap(), making)?;
+    let mut records = AtomRecords::new(find_by_name(name).unwrap(), making)?;
     let (steps, times): (Vec<i64>, Vec<f64>) = frames.iter().map(|frame| (frame.stamp.step, frame.stamp.time)).unzip();
     records.time_by(&steps[..1], &times[..1]);
     let mut file = records.head();
@@ -174,7 +174,7 @@ fn places_are_counted_in_64_bits() {
     // beyond what CDF-2 holds
     let n_atoms = 400_000_000;
     let making = Making { n_atoms, fields: Some(Fields::POSITIONS | Fields::FORCES), ..Making::default() };
-    let mut records = AtomRecords::new(by_name("NetCDF").unwrap(), &making).unwrap();
+    let mut records = AtomRecords::new(find_by_name("NetCDF").unwrap(), &making).unwrap();
     records.time_by(&[0], &[0.5]);
     assert!(records.head().starts_with(b"CDF\x05"));
     let layout = records.frame_layout(&Stamp { time: 0.5, ..Stamp::default() }, 0).unwrap();
@@ -204,6 +204,6 @@ fn what_a_frame_is_refused_for_is_that_of_encode() {
         assert_eq!((found.kind(), found.frame(), found.what()), (expected.kind(), Some(1), expected.what()), "{name}");
     }
     let making = Making { n_atoms: N_ATOMS, fields: Some(Fields::POSITIONS), ..Making::default() };
-    let error = AtomRecords::new(by_name("XTC").unwrap(), &making).err().unwrap();
+    let error = AtomRecords::new(find_by_name("XTC").unwrap(), &making).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use common::dcd_builder::Builder;
-use kinema_core::format::{Encoder, Making, by_name};
+use kinema_core::format::{Encoder, Making, find_by_name};
 use kinema_core::pipeline::Progress;
 use kinema_core::pipeline::encode::resume::Commits;
 use kinema_core::pipeline::encode::{EncodeRequest, encode, making};
@@ -39,7 +39,7 @@ fn opened(files: Vec<Vec<u8>>) -> Trajectory {
 
 /// The file that is made of some frames, and whether planes were copied; copying may be forbidden.
 fn made(trajectory: &Trajectory, atoms: Option<Vec<u32>>, may_copy: bool) -> (Result<Vec<u8>>, bool) {
-    let format = by_name("DCD").unwrap();
+    let format = find_by_name("DCD").unwrap();
     let n_atoms = trajectory.n_atoms();
     let atoms = atoms.map_or(AtomSelection::all(n_atoms), |atoms| AtomSelection::new(atoms, n_atoms).unwrap());
     let frames = FrameSelection::List((0..trajectory.scanned().unwrap().concatenation.n_frames).rev().collect());

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use kinema_core::format::dcd::DcdHeader;
-use kinema_core::format::{Encoder, Format, Making, ScanOptions, by_name};
+use kinema_core::format::{Encoder, Format, Making, ScanOptions, find_by_name};
 use kinema_core::frame::{Block, Fields, Units};
 use kinema_core::index::Index;
 use kinema_core::pipeline::Progress;
@@ -39,7 +39,7 @@ struct Case {
 impl Case {
     fn new(source: &str, format: &str, atoms: Option<Vec<u32>>, precision: Option<f64>) -> Self {
         let trajectory = golden(source);
-        let format = by_name(format).unwrap();
+        let format = find_by_name(format).unwrap();
         let n_atoms = trajectory.n_atoms();
         let atoms = atoms.map_or(AtomSelection::all(n_atoms), |atoms| AtomSelection::new(atoms, n_atoms).unwrap());
         let n_frames = trajectory.scanned().unwrap().concatenation.n_frames;
@@ -331,7 +331,7 @@ fn a_cancelled_call_is_an_error() {
 
 #[test]
 fn formats_without_an_encoder_name_those_with_one() {
-    let error = by_name("H5MD").unwrap().encoder(&Making::default()).err().unwrap();
+    let error = find_by_name("H5MD").unwrap().encoder(&Making::default()).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert!(
         error

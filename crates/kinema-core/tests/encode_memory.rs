@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use common::dcd_builder::Builder;
 use kinema_core::Result;
-use kinema_core::format::{Making, by_name};
+use kinema_core::format::{Making, find_by_name};
 use kinema_core::pipeline::Progress;
 use kinema_core::pipeline::encode::resume::Commits;
 use kinema_core::pipeline::encode::{EncodeRequest, encode, making};
@@ -142,7 +142,7 @@ fn most(file: &Arc<MemorySource>, first: u64, target: &str, slow: Slow) -> (u64,
     let sources = Arc::new(Opening(file.clone(), gate.clone(), first));
     let trajectory = Trajectory::open(vec!["in".into()], OpenOptions { sources, ..OpenOptions::default() }).unwrap();
     trajectory.scan(1, &|_| Ok(())).unwrap();
-    let format = by_name(target).unwrap();
+    let format = find_by_name(target).unwrap();
     let atoms = AtomSelection::all(trajectory.n_atoms());
     let count = trajectory.scanned().unwrap().concatenation.n_frames;
     let frames = FrameSelection::Stride { start: 0, step: 1, count };

@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::path::PathBuf;
 
-use kinema_core::format::{Encoder, Format, Making, Placing, ScanOptions, by_name};
+use kinema_core::format::{Encoder, Format, Making, Placing, ScanOptions, find_by_name};
 use kinema_core::frame::Stamp;
 use kinema_core::index::{TableBuilder, TableIndex};
 use kinema_core::pipeline::Progress;
@@ -32,7 +32,7 @@ impl Case {
         let path = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/golden")).join(source);
         let trajectory = Trajectory::open(vec![path], OpenOptions::default()).unwrap();
         trajectory.scan(1, &|_| Ok(())).unwrap();
-        let format = by_name(format).unwrap();
+        let format = find_by_name(format).unwrap();
         let atoms = AtomSelection::all(trajectory.n_atoms());
         let scanned = trajectory.scanned().unwrap();
         let frames = FrameSelection::Stride { start: 0, step: 1, count: scanned.concatenation.n_frames };
@@ -181,7 +181,7 @@ fn encoded(format: &'static dyn Format, frame: u64) -> Vec<u8> {
 #[test]
 fn a_frame_that_is_encoded_alone_has_the_bytes_that_it_has_in_a_file() {
     for name in ["XTC", "TRR"] {
-        let format = by_name(name).unwrap();
+        let format = find_by_name(name).unwrap();
         let alone: Vec<u8> = (0..5).flat_map(|frame| encoded(format, frame)).collect();
         assert!(alone == file_of(format, 5), "{name}");
     }
@@ -203,7 +203,7 @@ fn scanned(format: &dyn Format, bytes: &[u8]) -> (u64, Option<u64>) {
 #[test]
 fn a_file_ends_at_the_mark_of_a_record_that_was_not_finished() {
     for name in ["XTC", "TRR", "DCD"] {
-        let format = by_name(name).unwrap();
+        let format = find_by_name(name).unwrap();
         let (mut whole, before) = (file_of(format, 5), file_of(format, 3).len());
         if name == "DCD" {
             // what is counted is finished: the count is written last

@@ -26,7 +26,7 @@ fn made(name: &str) -> PathBuf {
 fn taken(path: &Path, places: u64) -> FileIdentity {
     let source = FileSource::open(path).unwrap();
     let status = FileStatus::settled_of(&source).unwrap();
-    FileIdentity::of(&source, source.len().unwrap(), status, None, places).unwrap()
+    FileIdentity::from_source(&source, source.len().unwrap(), status, None, places).unwrap()
 }
 
 fn checked(identity: &FileIdentity, path: &Path) -> Match {
@@ -54,7 +54,7 @@ fn unsampled(path: &Path) -> u64 {
     let log = ReadLog::default();
     let source = FileSource::open(path).unwrap().recorded(&log);
     let size = source.len().unwrap();
-    FileIdentity::of(&source, size, None, None, 16).unwrap();
+    FileIdentity::from_source(&source, size, None, None, 16).unwrap();
     let read = log.take_extents();
     (size / 2..size).find(|&at| !read.iter().any(|extent| (extent.offset..extent.end()).contains(&at))).unwrap()
 }
@@ -88,7 +88,7 @@ fn a_copy_is_known_by_its_content() {
     assert_eq!(checked(&identity, &copy), Match::SameContent);
     let log = ReadLog::default();
     let source = FileSource::open(&copy).unwrap().recorded(&log);
-    FileIdentity::of(&source, BYTES as u64, None, None, 16).unwrap();
+    FileIdentity::from_source(&source, BYTES as u64, None, None, 16).unwrap();
     for extent in log.take_extents() {
         rewrite_middle(&copy, extent.offset + extent.len / 2);
         assert_eq!(checked(&identity, &copy), Match::Changed("its content is another".to_owned()));
@@ -97,7 +97,7 @@ fn a_copy_is_known_by_its_content() {
     // samples are spread: no two next to each other, none missing between
     let middle_log = ReadLog::default();
     let middle = FileSource::open(&copy).unwrap().recorded(&middle_log);
-    FileIdentity::of(&middle, BYTES as u64, None, None, 16).unwrap();
+    FileIdentity::from_source(&middle, BYTES as u64, None, None, 16).unwrap();
     let mut places: Vec<u64> = middle_log.take_extents().iter().skip(2).map(|extent| extent.offset).collect();
     places.dedup();
     assert_eq!(places.len(), 16);
@@ -136,7 +136,7 @@ fn other_files_count_as_the_file_itself() {
     let path = made("others");
     let other = path.with_file_name("other");
     fs::write(&other, b"values").unwrap();
-    let both = || taken(&path, 16).naming(vec![FileStatus::of_path(&other).unwrap()]);
+    let both = || taken(&path, 16).naming(vec![FileStatus::from_path(&other).unwrap()]);
     std::thread::sleep(std::time::Duration::from_millis(50));
     let identity = both();
     assert_eq!(identity.compare(&both()), Match::Unchanged);
@@ -152,7 +152,7 @@ fn other_files_count_as_the_file_itself() {
 #[test]
 fn it_survives_its_bytes_and_wrong_ones_are_none() {
     let path = made("bytes");
-    let identity = taken(&path, 16).naming(vec![FileStatus::of_path(&path).unwrap()]);
+    let identity = taken(&path, 16).naming(vec![FileStatus::from_path(&path).unwrap()]);
     let bytes = identity.to_bytes();
     let mut rest = &[&bytes[..], b"more"].concat()[..];
     assert_eq!(FileIdentity::take(&mut rest).unwrap().to_bytes(), bytes);
@@ -165,8 +165,8 @@ fn it_survives_its_bytes_and_wrong_ones_are_none() {
     assert!(FileIdentity::take(&mut &hostile[..]).is_none());
     assert_eq!(identity.fingerprint().len(), 16);
     // nothing was read: nothing is known of another inode
-    let empty = FileIdentity::of_size(3);
-    assert!(matches!(empty.compare(&FileIdentity::of_size(3)), Match::Changed(_)));
+    let empty = FileIdentity::from_size(3);
+    assert!(matches!(empty.compare(&FileIdentity::from_size(3)), Match::Changed(_)));
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<Option<String>> {

@@ -40,7 +40,7 @@ fn agrees(_: &TableIndex) -> Result<Option<String>> {
 
 /// Of the content alone.
 fn identity(source: &FileSource, index: &Index) -> FileIdentity {
-    FileIdentity::of(source, source.len().unwrap(), None, Some(index), FileIdentity::PLACES).unwrap()
+    FileIdentity::from_source(source, source.len().unwrap(), None, Some(index), FileIdentity::PLACES).unwrap()
 }
 
 /// Whole or not at all; each time under a name of its own.

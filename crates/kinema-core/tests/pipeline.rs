@@ -42,7 +42,7 @@ impl Kernel for OrderSensitive {
     fn accumulate(&self, partial: &mut Self::Partial, frames: &Frames<'_>, (): &mut ()) -> Result<()> {
         for frame in frames.iter() {
             if self.fail_at == Some(frame.number) {
-                return Err(Error::new(ErrorKind::Corrupt, "no good").at_frame(frame.number));
+                return Err(Error::new(ErrorKind::Corrupt, "no good").with_frame(frame.number));
             }
             assert_ne!(self.panic_at, Some(frame.number), "on purpose");
             for &value in frame.positions(0) {

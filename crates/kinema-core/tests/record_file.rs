@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use common::opened;
 use kinema_core::format::dcd::DcdHeader;
-use kinema_core::format::{Format, Making, by_name};
+use kinema_core::format::{Format, Making, find_by_name};
 use kinema_core::frame::{Block, Fields, Stamp, Units};
 use kinema_core::index::Index;
 use kinema_core::pipeline::Progress;
@@ -56,7 +56,7 @@ fn new_file(format: &'static dyn Format, sink: &Arc<RecordingSink>, workers: usi
 }
 
 fn formats() -> [&'static dyn Format; 2] {
-    [by_name("XTC").unwrap(), by_name("DCD").unwrap()]
+    [find_by_name("XTC").unwrap(), find_by_name("DCD").unwrap()]
 }
 
 fn sink() -> Arc<RecordingSink> {
@@ -168,7 +168,7 @@ fn after_any_write_the_committed_frames_are_read() {
 
 #[test]
 fn no_count_is_written_before_what_it_counts_is_synced() {
-    let dcd = by_name("DCD").unwrap();
+    let dcd = find_by_name("DCD").unwrap();
     // also where frames are added before any flush: each is more than what is gathered
     for n_atoms in [N_ATOMS, 3_000_000] {
         let sink = sink();
@@ -236,7 +236,7 @@ fn every_state_is_gone_on_with_to_the_same_bytes() {
 
 #[test]
 fn one_frame_has_its_own_time_until_there_is_another() {
-    let dcd = by_name("DCD").unwrap();
+    let dcd = find_by_name("DCD").unwrap();
     for (step, time) in [(500, 10.0), (0, 0.0), (0, 5.0), (7, -2.0)] {
         let sink = sink();
         let mut file = new_file(dcd, &sink, 1);
@@ -304,7 +304,7 @@ fn bytes_are_the_same_for_any_workers_and_blocks() {
 
 #[test]
 fn float64_and_velocities_are_rounded_once_in_the_unit_of_the_file() {
-    let dcd = by_name("DCD").unwrap();
+    let dcd = find_by_name("DCD").unwrap();
     let sink = sink();
     let making = Making { fields: Some(Fields::VELOCITIES), ..making(1) };
     let mut file = RecordFile::new(dcd, &making, Arc::clone(&sink) as Arc<dyn Sink>, 1);
@@ -323,7 +323,7 @@ fn float64_and_velocities_are_rounded_once_in_the_unit_of_the_file() {
 
 #[test]
 fn a_frame_that_cannot_be_encoded_ends_the_file_behind_those_before_it() {
-    let xtc = by_name("XTC").unwrap();
+    let xtc = find_by_name("XTC").unwrap();
     for workers in [1, 2, 3] {
         for (n_atoms, bad) in [(N_ATOMS, 4), (N_ATOMS, 6), (MANY_ATOMS, 0), (MANY_ATOMS, 4), (MANY_ATOMS, 7)] {
             let sink = sink();
@@ -373,7 +373,7 @@ fn a_sink_that_fails_leaves_what_was_committed() {
 #[test]
 fn a_cancelled_call_loses_no_frame_that_was_taken() {
     let sink = sink();
-    let mut file = new_file(by_name("XTC").unwrap(), &sink, 2);
+    let mut file = new_file(find_by_name("XTC").unwrap(), &sink, 2);
     add(&mut file, 0..5).unwrap();
     let progress = Progress::default();
     progress.cancel.store(true, std::sync::atomic::Ordering::Relaxed);
@@ -385,7 +385,7 @@ fn a_cancelled_call_loses_no_frame_that_was_taken() {
 
 #[test]
 fn a_wrong_count_is_put_right_and_other_layouts_are_refused() {
-    let dcd = by_name("DCD").unwrap();
+    let dcd = find_by_name("DCD").unwrap();
     let bytes = whole(dcd);
     let mut wrong = bytes.clone();
     wrong[8..12].copy_from_slice(&3_i32.to_le_bytes());
@@ -405,7 +405,7 @@ fn a_wrong_count_is_put_right_and_other_layouts_are_refused() {
     let (kind, what) = refused(8 + 4 * 19, 0);
     assert_eq!(kind, ErrorKind::Unsupported);
     assert!(what.contains("X-PLOR's layout"), "{what}");
-    let xtc = whole(by_name("XTC").unwrap());
+    let xtc = whole(find_by_name("XTC").unwrap());
     let making = Making { precision: Some(10.0), ..making(N_ATOMS) };
     let error = RecordFile::resume(&opened(xtc).unwrap(), &making, None, sink, 1).err().unwrap();
     assert!(error.what().contains("precision is that of the frames in the file, expected 1000, found 10"), "{error}");

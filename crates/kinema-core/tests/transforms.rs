@@ -48,7 +48,7 @@ impl Transform for Cumulative {
         true
     }
     fn run_up(&self, frame: u64, seen: Option<u64>) -> RunUp {
-        RunUp::since(frame - frame % STATION, frame, seen)
+        RunUp::new(frame - frame % STATION, frame, seen)
     }
     fn begin(&self, state: &mut Self::State, frame: u64) -> Result<()> {
         let known = self.before_stations.get(&frame);
@@ -124,7 +124,7 @@ fn read(trajectory: &Trajectory, frames: FrameSelection, atoms: &AtomSelection, 
     let mut stamps = vec![Stamp::default(); rows];
     let request =
         ArrayRequest { frames, atoms: atoms.clone(), units: Units::Public, mark_absent: false, workers, memory: 0 };
-    let vectors = [VectorsMut::of_f32(&mut values, 3 * atoms.n_requested()), VectorsMut::Absent, VectorsMut::Absent];
+    let vectors = [VectorsMut::from_f32(&mut values, 3 * atoms.n_requested()), VectorsMut::Absent, VectorsMut::Absent];
     let out = BlockMut { n_selected: atoms.len(), vectors, stamps: RowsMut::Adjacent(&mut stamps, 1) };
     arrays::read(trajectory, &request, out, &Progress::default())?;
     Ok(values)

@@ -62,7 +62,7 @@ impl Opened {
             let extent = self.plain.extent(frame);
             let mut bytes = vec![0; extent.len as usize];
             self.source.read_exact_at(extent.offset, &mut bytes).expect("in memory");
-            let mut of_frame = vec![u64::MAX; AtomCheckpoints::per_frame(self.n_atoms(), every)];
+            let mut of_frame = vec![u64::MAX; AtomCheckpoints::count_per_frame(self.n_atoms(), every)];
             tags.push(self.decoder.atom_checkpoints(&bytes, every, &mut of_frame).expect("XTC has them"));
             words.extend(of_frame);
         }

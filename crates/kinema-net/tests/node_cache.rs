@@ -62,7 +62,7 @@ impl Drop for Folder {
 }
 
 fn settle(path: &Path) {
-    while !FileStatus::of_path(path).unwrap().settled {
+    while !FileStatus::from_path(path).unwrap().settled {
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -78,7 +78,7 @@ fn reads_are_those_of_the_file_and_each_block_is_fetched_once() {
     let folder = Folder::new("reads");
     let (path, content) = folder.file("data", 5 * BLOCK as usize + 123);
     let (cache, log) = (folder.cache(), ReadLog::default());
-    let source = cache.over(Arc::new(log.clone())).open(&path).unwrap();
+    let source = cache.wrap(Arc::new(log.clone())).open(&path).unwrap();
     log.take();
     let size = content.len();
     for (offset, len) in [(0, 1), (7, 5000), (65_000, 2000), (65_536, 65_536), (0, size), (size - 3, 3), (size, 0)] {
@@ -112,7 +112,7 @@ fn another_handle_reads_nothing_of_the_file_but_its_state() {
     let (path, content) = folder.file("data", 3 * BLOCK as usize);
     read(&*folder.cache().open(&path).unwrap(), 0, content.len());
     let (cache, log) = (folder.cache(), ReadLog::default());
-    let files = cache.over(Arc::new(log.clone()));
+    let files = cache.wrap(Arc::new(log.clone()));
     let source = files.open(&path).unwrap();
     let identity: u64 = log.take().iter().map(|(_, extent)| extent.len).sum();
     assert_eq!(read(&*source, 0, content.len()), content);

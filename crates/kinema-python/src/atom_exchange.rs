@@ -51,7 +51,7 @@ pub fn partition_atoms<'py>(
     sorted: &Bound<'py, PyArray1<u32>>,
     order: &Bound<'py, PyArray1<u32>>,
 ) -> PyResult<Sorted<'py>> {
-    fn of_type<'py, I>(
+    fn fill_typed<'py, I>(
         ids: &Bound<'py, PyArray1<I>>,
         bounds: &[u64],
         sorted: &mut [u32],
@@ -69,13 +69,13 @@ pub fn partition_atoms<'py>(
     let in_a_row = |_| invalid("arrays to fill must be C-contiguous");
     let (sorted, order) = (sorted.as_slice_mut().map_err(in_a_row)?, order.as_slice_mut().map_err(in_a_row)?);
     let found = if let Ok(ids) = ids.cast::<PyArray1<u32>>() {
-        of_type(ids, &bounds, sorted, order)?
+        fill_typed(ids, &bounds, sorted, order)?
     } else if let Ok(ids) = ids.cast::<PyArray1<i64>>() {
-        of_type(ids, &bounds, sorted, order)?
+        fill_typed(ids, &bounds, sorted, order)?
     } else if let Ok(ids) = ids.cast::<PyArray1<i32>>() {
-        of_type(ids, &bounds, sorted, order)?
+        fill_typed(ids, &bounds, sorted, order)?
     } else if let Ok(ids) = ids.cast::<PyArray1<u64>>() {
-        of_type(ids, &bounds, sorted, order)?
+        fill_typed(ids, &bounds, sorted, order)?
     } else {
         return Err(invalid("ids are an array (atoms,) of int32, int64, uint32 or uint64"));
     };
@@ -113,13 +113,13 @@ pub fn place_atoms<'py>(
     places: Option<PyReadonlyArray1<'py, u32>>,
     out: &Bound<'py, PyAny>,
 ) -> PyResult<()> {
-    fn of_type<'py, T: Element + Copy + Send + Sync>(
+    fn fill_typed<'py, T: Element + Copy + Send + Sync>(
         values: &Bound<'py, PyArray2<T>>,
         rows: Option<&[u32]>,
         places: Option<&[u32]>,
         out: &Bound<'py, PyArray2<T>>,
     ) -> PyResult<()> {
-        let (from, mut to) = (values.try_readonly().map_err(in_use)?, out.try_readwrite().map_err(in_use)?);
+        let (from, mut to) = (values.try_readonly().map_err(borrow_error)?, out.try_readwrite().map_err(borrow_error)?);
         check_shape(to.as_array().shape())?;
         let from = vectors(&from)?;
         if to.as_slice().is_ok() {
@@ -138,15 +138,15 @@ pub fn place_atoms<'py>(
     let rows = rows.as_ref().map(|rows| contiguous(rows, "rows")).transpose()?;
     let places = places.as_ref().map(|places| contiguous(places, "places")).transpose()?;
     if let (Ok(values), Ok(out)) = (values.cast::<PyArray2<f32>>(), out.cast::<PyArray2<f32>>()) {
-        return of_type(values, rows, places, out);
+        return fill_typed(values, rows, places, out);
     }
     if let (Ok(values), Ok(out)) = (values.cast::<PyArray2<f64>>(), out.cast::<PyArray2<f64>>()) {
-        return of_type(values, rows, places, out);
+        return fill_typed(values, rows, places, out);
     }
     Err(other_types())
 }
 
-fn in_use(_: numpy::BorrowError) -> PyErr {
+fn borrow_error(_: numpy::BorrowError) -> PyErr {
     invalid("arrays to fill must be writable, and none of those that are read")
 }
 
@@ -178,7 +178,7 @@ pub fn scatter_atoms<'py>(
             single: &|from, to| scatter(ids, first, from, to),
             double: &|from, to| scatter(ids, first, from, to),
         };
-        of_one_type(py, values, out, work)?;
+        run_on_one_type(py, values, out, work)?;
     }
     Ok((faults.duplicates, faults.first_duplicate, faults.missing, faults.first_missing))
 }
@@ -193,19 +193,21 @@ struct Work<'a> {
     double: Fill<'a, f64>,
 }
 
-fn of_one_type<'py>(
+fn run_on_one_type<'py>(
     py: Python<'py>,
     values: &Bound<'py, PyAny>,
     out: &Bound<'py, PyAny>,
     work: Work<'_>,
 ) -> PyResult<()> {
     if let (Ok(values), Ok(out)) = (values.cast::<PyArray2<f32>>(), out.cast::<PyArray2<f32>>()) {
-        let (values, mut out) = (values.try_readonly().map_err(in_use)?, out.try_readwrite().map_err(in_use)?);
+        let (values, mut out) =
+            (values.try_readonly().map_err(borrow_error)?, out.try_readwrite().map_err(borrow_error)?);
         let (from, to) = (vectors(&values)?, vectors_mut(&mut out)?);
         return run_inline(py, |_| (work.single)(from, to));
     }
     if let (Ok(values), Ok(out)) = (values.cast::<PyArray2<f64>>(), out.cast::<PyArray2<f64>>()) {
-        let (values, mut out) = (values.try_readonly().map_err(in_use)?, out.try_readwrite().map_err(in_use)?);
+        let (values, mut out) =
+            (values.try_readonly().map_err(borrow_error)?, out.try_readwrite().map_err(borrow_error)?);
         let (from, to) = (vectors(&values)?, vectors_mut(&mut out)?);
         return run_inline(py, |_| (work.double)(from, to));
     }

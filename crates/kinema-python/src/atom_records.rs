@@ -58,7 +58,7 @@ impl PyAtomRecords {
         kinds: Option<arguments::Kinds>,
         codes: Option<PyReadonlyArray1<'_, u32>>,
     ) -> PyResult<Self> {
-        let format = format::by_name(format).ok_or_else(|| invalid(format!("no format \"{format}\"")))?;
+        let format = format::find_by_name(format).ok_or_else(|| invalid(format!("no format \"{format}\"")))?;
         let labels = arguments::labels_of_kinds(kinds, codes)?;
         let making = Making {
             n_atoms,
@@ -204,11 +204,11 @@ impl PyAtomRecords {
             return Err(invalid(format!("atoms {start} to {stop}, of which the end lies before the start")));
         }
         let [positions, velocities, forces] = &values;
-        let read = |array: &Option<Bound<'py, PyAny>>| array.as_ref().map(Vectors::of).transpose();
+        let read = |array: &Option<Bound<'py, PyAny>>| array.as_ref().map(Vectors::extract).transpose();
         let arrays = [read(positions)?, read(velocities)?, read(forces)?];
         let mut vectors = [None; 3];
         for (place, array) in vectors.iter_mut().zip(&arrays) {
-            *place = array.as_ref().map(Vectors::of_atoms).transpose()?;
+            *place = array.as_ref().map(Vectors::one_frame).transpose()?;
         }
         let numbers = match &ids {
             None => AtomNumbers::From(first_id),

@@ -23,7 +23,7 @@ pub fn dcd_header(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyDict>> 
         Ok((header, data, size))
     };
     let (header, data, size) =
-        py.detach(read).map_err(|error| to_python(&error.in_format(Dcd.info().name).at_path(&path)))?;
+        py.detach(read).map_err(|error| to_python(&error.with_format(Dcd.info().name).with_path(&path)))?;
     let (n_frames, leftover) = header.frames_in(size);
     let result = PyDict::new(py);
     result.set_item("data", PyBytes::new(py, &data))?;

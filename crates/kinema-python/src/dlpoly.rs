@@ -16,7 +16,7 @@ use crate::errors::to_python;
 #[pyfunction]
 pub fn history_header(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyDict>> {
     let read = || -> Result<Head> { Head::read(&*Files.open(&path)?) };
-    let head = py.detach(read).map_err(|error| to_python(&error.in_format(History.info().name).at_path(&path)))?;
+    let head = py.detach(read).map_err(|error| to_python(&error.with_format(History.info().name).with_path(&path)))?;
     let result = PyDict::new(py);
     result.set_item("data", PyBytes::new(py, &head.data))?;
     result.set_item("record_bytes", head.width)?;
@@ -31,7 +31,7 @@ pub fn history_header(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyDic
 #[pyfunction]
 pub fn dlpoly_atoms(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyDict>> {
     let read = || -> Result<AtomNames> { read_atoms(&*Files.open(&path)?) };
-    let atoms = py.detach(read).map_err(|error| to_python(&error.at_path(&path)))?;
+    let atoms = py.detach(read).map_err(|error| to_python(&error.with_path(&path)))?;
     let result = PyDict::new(py);
     result.set_item("names", atoms.names)?;
     result.set_item("masses", atoms.masses)?;

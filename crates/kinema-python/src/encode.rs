@@ -70,7 +70,7 @@ impl PyEncoder {
     ) -> PyResult<Self> {
         trajectory.scanned(py)?;
         let inner = Arc::clone(&trajectory.inner);
-        let format = format::by_name(format).ok_or_else(|| invalid(format!("no format \"{format}\"")))?;
+        let format = format::find_by_name(format).ok_or_else(|| invalid(format!("no format \"{format}\"")))?;
         let frames = arguments::frames(frames)?;
         let atoms = match atoms {
             None => AtomSelection::all(inner.n_atoms()),

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use kinema_core::error::printed;
-use kinema_core::format::by_name;
+use kinema_core::format::find_by_name;
 use kinema_core::{Error, ErrorKind};
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
@@ -100,14 +100,14 @@ pub fn from_python(raised: &PyErr) -> Error {
             (Some(frame), None) => format!("{format} frame {frame}: "),
             (Some(frame), Some(offset)) => format!("{format} frame {frame}, byte {offset}: "),
         };
-        let error = Error::new(kind, text.strip_prefix(&place).unwrap_or(text)).at_path(&path);
-        let error = match by_name(&format) {
-            Some(known) => error.in_format(known.info().name),
+        let error = Error::new(kind, text.strip_prefix(&place).unwrap_or(text)).with_path(&path);
+        let error = match find_by_name(&format) {
+            Some(known) => error.with_format(known.info().name),
             None => error,
         };
         match (frame, offset) {
-            (Some(frame), Some(offset)) => error.at_frame(frame).at_byte(offset),
-            (Some(frame), None) => error.at_frame(frame),
+            (Some(frame), Some(offset)) => error.with_frame(frame).with_byte(offset),
+            (Some(frame), None) => error.with_frame(frame),
             (None, _) => error,
         }
     })

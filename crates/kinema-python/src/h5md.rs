@@ -67,16 +67,16 @@ impl ReadRows for RowReader {
         let read = |py: Python<'_>| -> PyResult<RowValues> {
             let found = self.0.bind(py).call1((PyArray1::from_slice(py, rows),))?;
             if let Ok(narrow) = found.extract::<PyReadonlyArrayDyn<'_, f32>>() {
-                return Ok(RowValues::Narrow(in_order(narrow.as_array())));
+                return Ok(RowValues::Narrow(standard_order(narrow.as_array())));
             }
             let wide: PyArrayLikeDyn<'_, f64, AllowTypeChange> = found.extract()?;
-            Ok(RowValues::Wide(in_order(wide.as_array())))
+            Ok(RowValues::Wide(standard_order(wide.as_array())))
         };
         python(Python::attach(read))
     }
 }
 
-fn in_order<T: Copy>(values: ArrayViewD<'_, T>) -> Vec<T> {
+fn standard_order<T: Copy>(values: ArrayViewD<'_, T>) -> Vec<T> {
     match values.as_slice() {
         Some(values) => values.to_vec(),
         None => values.iter().copied().collect(),
@@ -194,6 +194,6 @@ pub fn read_series<'py>(py: Python<'py>, path: PathBuf, stored: &Bound<'py, PyAn
     // as one frame of one unit
     let (description, _) = array(stored, true, "cell").map_err(|error| to_python(&error))?;
     let read = || Array::new(description)?.read_row(&*Files.open(&path)?);
-    let bytes = py.detach(|| catch_panics(read)).map_err(|error| to_python(&error.at_path(&path)))?;
+    let bytes = py.detach(|| catch_panics(read)).map_err(|error| to_python(&error.with_path(&path)))?;
     Ok(PyBytes::new(py, &bytes))
 }

@@ -23,7 +23,7 @@ impl PyFileIdentity {
         let identity = run_interruptible(py, None, 0, |_| {
             let source = FileSource::open(&path)?;
             let status = FileStatus::settled_of(&source)?;
-            FileIdentity::of(&source, source.len()?, status, None, places)
+            FileIdentity::from_source(&source, source.len()?, status, None, places)
         })?;
         Ok(Self(identity))
     }

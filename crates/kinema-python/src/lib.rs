@@ -42,7 +42,7 @@ mod xtc;
 
 use kinema_core::container::hdf5::filters::COMPRESSIONS;
 use kinema_core::container::zstandard::first_bytes;
-use kinema_core::format::{FORMATS, of_head};
+use kinema_core::format::{FORMATS, find_by_head};
 use kinema_core::frame::{Fields, Precision};
 use kinema_core::index::store;
 use kinema_core::plan::Access;
@@ -77,7 +77,7 @@ fn formats(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
 /// The format of a file that begins with these bytes.
 #[pyfunction]
 fn format_of(head: &[u8]) -> Option<&'static str> {
-    of_head(head).map(|format| format.info().name)
+    find_by_head(head).map(|format| format.info().name)
 }
 
 /// At most `most` bytes of what is in a zstd frame, of which the first bytes are given.

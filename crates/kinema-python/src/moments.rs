@@ -52,11 +52,11 @@ pub fn group_moments<'py>(
     let flat = |_| invalid("vectors must be C-contiguous");
     let found = if let Ok(values) = vectors.extract::<PyReadonlyArray1<'py, f32>>() {
         let values = values.as_slice().map_err(flat)?.as_chunks::<3>().0;
-        run_inline(py, |_| moments::of_groups(values, groups, n_groups))?
+        run_inline(py, |_| moments::measure_groups(values, groups, n_groups))?
     } else {
         let values = vectors.extract::<PyReadonlyArray1<'py, f64>>()?;
         let values = values.as_slice().map_err(flat)?.as_chunks::<3>().0;
-        run_inline(py, |_| moments::of_groups(values, groups, n_groups))?
+        run_inline(py, |_| moments::measure_groups(values, groups, n_groups))?
     };
     found.into_iter().map(|one| arrays(py, one)).collect()
 }

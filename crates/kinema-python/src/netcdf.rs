@@ -20,7 +20,7 @@ use crate::errors::to_python;
 #[pyfunction]
 pub fn netcdf_header(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyDict>> {
     let read = || -> Result<Head> { Head::read(&*Files.open(&path)?) };
-    let head = py.detach(read).map_err(|error| to_python(&error.in_format(Netcdf.info().name).at_path(&path)))?;
+    let head = py.detach(read).map_err(|error| to_python(&error.with_format(Netcdf.info().name).with_path(&path)))?;
     let result = PyDict::new(py);
     result.set_item("data", PyBytes::new(py, &head.data))?;
     result.set_item("first_frame", head.first)?;

@@ -29,7 +29,7 @@ pub struct PyNodeCache {
 /// Opens files as `inner` does, through a cache if there is one.
 pub fn cached(inner: Arc<dyn OpenSource>, cache: Option<&PyNodeCache>) -> Arc<dyn OpenSource> {
     match cache {
-        Some(cache) => Arc::new(cache.inner.over(inner)),
+        Some(cache) => Arc::new(cache.inner.wrap(inner)),
         None => inner,
     }
 }
@@ -187,7 +187,7 @@ impl PyNodeCache {
         let opened = py.detach(|| {
             catch_panics(|| {
                 let source = self.inner.open(&path)?;
-                let unchanged = Unchanged::since(FileStatus::settled_of(&*source)?);
+                let unchanged = Unchanged::from_status(FileStatus::settled_of(&*source)?);
                 Ok(PyCachedFile { source, unchanged })
             })
         });

@@ -165,7 +165,7 @@ impl Recipe {
 }
 
 fn format_of(name: &str) -> PyResult<&'static dyn Format> {
-    format::by_name(name).ok_or_else(|| {
+    format::find_by_name(name).ok_or_else(|| {
         let known: Vec<&str> = format::FORMATS.iter().map(|format| format.info().name).collect();
         invalid(format!("no format \"{name}\"; Kinema reads {}", known.join(", ")))
     })

@@ -34,7 +34,7 @@ pub enum Vectors<'py> {
 impl<'py> Vectors<'py> {
     /// # Errors
     /// For what is no array of float32 or float64.
-    pub fn of(array: &Bound<'py, PyAny>) -> PyResult<Self> {
+    pub fn extract(array: &Bound<'py, PyAny>) -> PyResult<Self> {
         if let Ok(single) = array.extract() {
             return Ok(Self::Single(single));
         }
@@ -51,7 +51,7 @@ impl<'py> Vectors<'py> {
     }
 
     /// The values of one frame, atoms x 3.
-    pub fn of_atoms(&self) -> PyResult<Values<'_>> {
+    pub fn one_frame(&self) -> PyResult<Values<'_>> {
         match self.shape() {
             [_, 3] => self.contiguous(),
             shape => Err(invalid(format!("vectors have shape {shape:?}, expected [atoms, 3]"))),
@@ -112,7 +112,7 @@ impl PyRecordFile {
         labels: Option<arguments::Labels>,
         workers: usize,
     ) -> PyResult<Self> {
-        let format = format::by_name(format).ok_or_else(|| invalid(format!("no format \"{format}\"")))?;
+        let format = format::find_by_name(format).ok_or_else(|| invalid(format!("no format \"{format}\"")))?;
         let sink = FileSink::open(&path, &name).map_err(|error| to_python(&error))?;
         let making = making(n_atoms, fields, precision, dtype, title, labels)?;
         let file = RecordFile::new(format, &making, Arc::new(sink), arguments::workers(workers));
@@ -162,14 +162,14 @@ impl PyRecordFile {
         fields: Option<Vec<String>>,
         precision: Option<f64>,
     ) -> PyResult<(Bound<'py, PyBytes>, Vec<String>, Vec<&'static str>)> {
-        let format = format::by_name(format).ok_or_else(|| invalid(format!("no format \"{format}\"")))?;
+        let format = format::find_by_name(format).ok_or_else(|| invalid(format!("no format \"{format}\"")))?;
         let making = making(n_atoms, fields, precision, None, None, None)?;
         let [positions, velocities, forces] = &vectors;
-        let read = |array: &Option<Bound<'py, PyAny>>| array.as_ref().map(Vectors::of).transpose();
+        let read = |array: &Option<Bound<'py, PyAny>>| array.as_ref().map(Vectors::extract).transpose();
         let arrays = [read(positions)?, read(velocities)?, read(forces)?];
         let mut given = Given::default();
         for (place, array) in given.vectors.iter_mut().zip(&arrays) {
-            *place = array.as_ref().map(Vectors::of_atoms).transpose()?;
+            *place = array.as_ref().map(Vectors::one_frame).transpose()?;
         }
         given.stamps = vec![Stamp { cell: cell_of(&cell)?, step, time, ..Stamp::default() }];
         let made = run_inline(py, |progress| RecordFile::encoded(format, &making, &given, frame, progress))?;
@@ -226,7 +226,7 @@ impl PyRecordFile {
             return Err(invalid("steps, times and cells are of different numbers of frames"));
         }
         let [positions, velocities, forces] = &vectors;
-        let read = |array: &Option<Bound<'py, PyAny>>| array.as_ref().map(Vectors::of).transpose();
+        let read = |array: &Option<Bound<'py, PyAny>>| array.as_ref().map(Vectors::extract).transpose();
         let arrays = [read(positions)?, read(velocities)?, read(forces)?];
         let mut given = Given::default();
         for (place, array) in given.vectors.iter_mut().zip(&arrays) {

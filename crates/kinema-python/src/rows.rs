@@ -122,7 +122,7 @@ fn row_file((path, rows, place): Described<'_>) -> PyResult<RowFile> {
         Ok((offset, stride)) => RowStorage::Strided { offset, stride },
         Err(_) => {
             let array = h5md::array(&place, false, "samples").and_then(|(description, _)| Array::new(description));
-            let array = array.map_err(|error| to_python(&error.at_path(&path)))?;
+            let array = array.map_err(|error| to_python(&error.with_path(&path)))?;
             RowStorage::Array(Box::new(array))
         }
     };

@@ -280,7 +280,7 @@ class Analysis(Computation):
         """
         check_not_input(path, *self.trajectory.paths, *self.other_files)
         check_writable(path, format, overwrite=overwrite)
-        table = self.table().in_units(output_unit, output_time_unit)
+        table = self.table().change_units(output_unit, output_time_unit)
         write_table(path, table, self.provenance(command), format=format, overwrite=overwrite)
 
     def plot(
@@ -298,7 +298,7 @@ class Analysis(Computation):
         if path is not None:
             check_not_input(path, *self.trajectory.paths, *self.other_files)
             check_plot_path(path, overwrite=overwrite)
-        figure = self._figure(self.table().from_one().in_units(output_unit, output_time_unit))
+        figure = self._figure(self.table().from_one().change_units(output_unit, output_time_unit))
         if path is not None:
             from kinema.report.plotting import write
 
@@ -354,7 +354,7 @@ class Analysis(Computation):
     def _provenance(self, command: str | None, frames: FrameSelection | None) -> Provenance:
         command = command or self.command
         inputs = [Input(part.path, part.size, part.fingerprint) for part in self.trajectory.parts]
-        inputs += [Input.of(name) for name in self.other_files if name not in self.trajectory.paths]
+        inputs += [Input.from_path(name) for name in self.other_files if name not in self.trajectory.paths]
         arguments = ", ".join(f"{name}={value}" for name, value in self.arguments.items())
         return Provenance(
             version=_core.__version__,

@@ -19,7 +19,7 @@ from kinema import _core
 from kinema.analysis.base import Analysis, Pass, Passes, Results
 from kinema.base.errors import ArgumentError
 from kinema.base.serialisation import serialize
-from kinema.execution.checkpoint.values import from_bytes, to_bytes
+from kinema.execution.checkpoint.value_bytes import from_bytes, to_bytes
 from kinema.execution.results_file import ResultDataset
 from kinema.model.frame import Block
 from kinema.model.selection.atoms import AtomChoice
@@ -155,7 +155,7 @@ class FromFunction(Custom):
             columns += [Column(one, flat[:, i], NO_UNIT) for i, one in enumerate(names)]
         return Table(self.arguments["function"], (*self._frames_and_times(), *columns))
 
-    def _per_frame(self, frames: FrameSelection) -> ResultDataset:
+    def _row_dataset(self, frames: FrameSelection) -> ResultDataset:
         return self._dataset("values", NO_UNIT, (), self.arguments["function"], frames)
 
 
@@ -217,18 +217,18 @@ class _Applied(PythonKernel):
 
     def accumulate(self, partial: Any, block: Block) -> Any:
         values, times = partial
-        values.append(self._of_frames(block) if self.over == "frames" else self._of_block(block))
+        values.append(self._call_on_frames(block) if self.over == "frames" else self._call_on_block(block))
         times.append(block.times)
         return partial
 
-    def _of_frames(self, block: Block) -> _Rows:
+    def _call_on_frames(self, block: Block) -> _Rows:
         found: list[_Rows] = []
         for frame in block:
             try:
                 value = self.function(frame)
                 if value is None:
                     raise ArgumentError("the function returned None; it must return a number, an array or a dict")
-                found.append(_by_name(value) if isinstance(value, Mapping) else np.asarray(value))
+                found.append(_named_arrays(value) if isinstance(value, Mapping) else np.asarray(value))
                 _check_alike(found[0], found[-1], rows=False)
             except Exception as error:
                 error.add_note(f"raised by {_name_of(self.function)} in frame {frame.frame}")
@@ -238,9 +238,9 @@ class _Applied(PythonKernel):
             return {name: np.stack([one[name] for one in found]) for name in first}
         return np.stack(found)  # type: ignore[arg-type]
 
-    def _of_block(self, block: Block) -> _Rows:
+    def _call_on_block(self, block: Block) -> _Rows:
         value = self.function(block)
-        rows: _Rows = _by_name(value) if isinstance(value, Mapping) else np.asarray(value)
+        rows: _Rows = _named_arrays(value) if isinstance(value, Mapping) else np.asarray(value)
         for one in rows.values() if isinstance(rows, dict) else (rows,):
             if one.shape[:1] != (len(block),):
                 raise ArgumentError(
@@ -268,7 +268,7 @@ class _Applied(PythonKernel):
         return {"values": named, "time": time}
 
 
-def _by_name(value: Mapping[Any, Any]) -> dict[str, NDArray[Any]]:
+def _named_arrays(value: Mapping[Any, Any]) -> dict[str, NDArray[Any]]:
     """The arrays of a dict; ArgumentError for what cannot be results of these names."""
     parts = {name: np.asarray(one) for name, one in value.items()}
     for name, one in parts.items():

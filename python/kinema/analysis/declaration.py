@@ -15,7 +15,7 @@ from types import SimpleNamespace
 from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 from kinema.base.choices import MATCH, WEIGHTS
-from kinema.base.values import dataclass
+from kinema.base.frozen_dataclass import dataclass
 
 __all__ = [
     "Argument",

@@ -153,9 +153,9 @@ class PerFrameAnalysis(DeclaredAnalysis):
     def _passes(self, frames: FrameSelection) -> Passes:
         results = yield Pass(self._kernel(), self._transforms(), rows=Rows(len(self._columns())))
         found = results_per_frame(frames, results)
-        return Results(**self._of_quantities(found, results), **dict(found))
+        return Results(**self._quantity_values(found, results), **dict(found))
 
-    def _of_quantities(self, found: Results, kernel_results: KernelResults) -> dict[str, Any]:
+    def _quantity_values(self, found: Results, kernel_results: KernelResults) -> dict[str, Any]:
         """The values of each quantity by its name."""
         from kinema.execution.result_arrays import columns_of
 
@@ -191,7 +191,7 @@ class PerFrameAnalysis(DeclaredAnalysis):
         ]
         return Table(self._title, (*self._frames_and_times(), *made))
 
-    def _per_frame(self, frames: FrameSelection) -> ResultDataset:
+    def _row_dataset(self, frames: FrameSelection) -> ResultDataset:
         columns = self._columns()
         units = list(dict.fromkeys(one.unit for _, one in columns))
         unit = units[0] if len(units) == 1 else ", ".join(one.unit for _, one in columns)

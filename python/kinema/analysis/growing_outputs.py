@@ -90,7 +90,7 @@ class GrowingOutputs:
         self.times += 1
 
     def _write_rows(self, analysis: Analysis, name: str) -> None:
-        table = analysis.table().in_units(self._units["output_unit"], self._units["output_time_unit"])
+        table = analysis.table().change_units(self._units["output_unit"], self._units["output_time_unit"])
         n_rows = len(table.columns[0].values)
         if n_rows < self._rows:
             # the run has begun anew

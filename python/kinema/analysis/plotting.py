@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 
-from kinema.base.printable import in_picture
+from kinema.base.printable import plot_text
 from kinema.storage.tables import NO_UNIT, Column, Table
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def draw(table: Table) -> Figure:
     for axes, unit in zip(panels, units, strict=False):
         columns = [column for column in curves if column.unit == unit]
         label = (columns[0].label if len(columns) == 1 else unit) if len(units) > 1 else table.label(curves)
-        label = in_picture(label.replace(f" ({NO_UNIT})", "").replace("^2", "²").replace("angstrom", "Å"))
+        label = plot_text(label.replace(f" ({NO_UNIT})", "").replace("^2", "²").replace("angstrom", "Å"))
         if len(columns) > _MOST_LINES and table.names is None and len(x.values) > 1:
             _draw_image(figure, axes, x, columns, label)
         else:
@@ -89,7 +89,7 @@ def _draw_lines(axes: Axes, x: Column, columns: list[Column]) -> None:
         jumps = np.abs(np.diff(column.values)) > column.period / 2 if column.period else np.zeros_like(turns)
         places = np.flatnonzero(turns | jumps) + 1
         pieces = _broken(x.values, places), _broken(column.values, places)
-        axes.plot(*pieces, linewidth=width, marker=marker, markersize=4, label=in_picture(column.name))
+        axes.plot(*pieces, linewidth=width, marker=marker, markersize=4, label=plot_text(column.name))
     axes.margins(x=0.01)
     axes.grid(alpha=0.3)
     if len(columns) > _FEW_NAMES:
@@ -115,7 +115,7 @@ def _draw_image(figure: Figure, axes: Axes, x: Column, columns: list[Column], la
     axes.set_ylim(len(columns) - 0.5, -0.5)
     axes.yaxis.set_major_locator(MaxNLocator(nbins=14, integer=True))
     axes.yaxis.set_major_formatter(
-        lambda value, _position: in_picture(columns[round(value)].name) if 0 <= round(value) < len(columns) else ""
+        lambda value, _position: plot_text(columns[round(value)].name) if 0 <= round(value) < len(columns) else ""
     )
     axes.tick_params(axis="y", labelsize=7)
     figure.colorbar(image, ax=axes, label=label)
@@ -135,6 +135,6 @@ def _named(numbers: NDArray[np.integer], names: NDArray[np.str_]) -> FuncFormatt
     def label(value: float, _position: int | None) -> str:
         number = round(value)
         known = found.get(number, set())
-        return f"{in_picture(next(iter(known)))} {number}" if len(known) == 1 else str(number) if known else ""
+        return f"{plot_text(next(iter(known)))} {number}" if len(known) == 1 else str(number) if known else ""
 
     return FuncFormatter(label)

@@ -18,7 +18,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from kinema.base.printable import counted, printable
 
-__all__ = ["Note", "collected", "emit", "emit_once", "of_several_files", "recorded", "returns_notes"]
+__all__ = ["Note", "collected", "emit", "emit_once", "merge_file_notes", "recorded", "returns_notes"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -111,7 +111,7 @@ def returns_notes(function: Callable[P, R]) -> Callable[P, R]:
     return called
 
 
-def of_several_files(notes: Iterable[str], names: Sequence[str]) -> tuple[str, ...]:
+def merge_file_notes(notes: Iterable[str], names: Sequence[str]) -> tuple[str, ...]:
     """The notes on files that one call has made, "NAME: ...": what is said of several of them, but for numbers, is said
     once, of the first."""
     found: dict[str, list[str]] = {}

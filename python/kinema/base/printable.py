@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["are_float32", "counted", "html_table", "in_picture", "printable", "printable_lines", "shortest"]
+__all__ = ["are_float32", "counted", "html_table", "plot_text", "printable", "printable_lines", "shortest"]
 
 # of float32: time steps are stored as such, and times are their multiples
 _RELATIVE_ERROR = 2.0**-23
@@ -36,7 +36,7 @@ def printable_lines(text: object) -> str:
     return "\n".join(map(printable, str(text).split("\n")))
 
 
-def in_picture(text: object) -> str:
+def plot_text(text: object) -> str:
     """The same for pictures of matplotlib: a `$` of the text is drawn, and begins no mathematics."""
     return printable(text).replace("$", r"\$")
 

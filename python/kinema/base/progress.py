@@ -81,7 +81,7 @@ class _Speed:
     def __init__(self) -> None:
         self._first: tuple[float, int] | None = None
 
-    def at(self, done: int) -> float:
+    def rate(self, done: int) -> float:
         """Units a second; 0 at the first report."""
         now = time.monotonic()
         if self._first is None:
@@ -102,7 +102,7 @@ class _Sentences:
         self._shown = time.monotonic()
 
     def __call__(self, done: int, total: int) -> None:
-        speed = self._speed.at(done)
+        speed = self._speed.rate(done)
         if time.monotonic() - self._shown < self._between:
             return
         self._shown = time.monotonic()
@@ -180,7 +180,7 @@ def _bar(description: str, total: int, unit: str) -> Iterator[Report]:
 
         class Bar:
             def __call__(self, done: int, whole: int) -> None:
-                progress.update(task, completed=done, total=whole, speed=speed.at(done))
+                progress.update(task, completed=done, total=whole, speed=speed.rate(done))
 
             def slowest(self, worker: str, frames_per_second: float) -> None:
                 progress.update(task, slowest=f"slowest {frames_per_second:,.0f}: {worker}")

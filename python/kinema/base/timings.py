@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
+from kinema.base.frozen_dataclass import dataclass
 from kinema.base.printable import counted
-from kinema.base.values import dataclass
 
 __all__ = [
     "BLOCK_COLUMNS",
@@ -30,10 +30,10 @@ __all__ = [
     "WorkerTaskTimes",
     "WorkerTimings",
     "block_column",
-    "by_worker",
     "digits_for",
     "format_seconds",
     "processed_again",
+    "worker_task_times",
 ]
 
 # what the time of a block goes to, one after the other
@@ -196,7 +196,7 @@ class TaskTimes:
         return "\n".join(lines)
 
 
-def by_worker(functions: Sequence[Span], transitions: Sequence[Transition]) -> tuple[WorkerTaskTimes, ...]:
+def worker_task_times(functions: Sequence[Span], transitions: Sequence[Transition]) -> tuple[WorkerTaskTimes, ...]:
     """For each worker, of (worker, start, stop) of its tasks by its own timers and of the recorded transitions."""
     tasks = Counter(worker for worker, _, _ in functions)
     spans: dict[str, list[Span]] = {"compute": [], "transfer": []}
@@ -289,7 +289,7 @@ class Timings:
     gather: str = ""
 
     @classmethod
-    def of_reads(cls, reads: Sequence[_core.RunTimings], opening: Mapping[str, float]) -> Timings:
+    def from_reads(cls, reads: Sequence[_core.RunTimings], opening: Mapping[str, float]) -> Timings:
         """Of the core's reads of arrays, one after the other, as one pass: what each worker did in all of them."""
         workers: dict[int, WorkerTimings] = {}
         for one in (WorkerTimings(**worker) for read in reads for worker in read["workers"]):

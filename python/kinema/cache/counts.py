@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import fields
 
 from kinema import _core
+from kinema.base.frozen_dataclass import dataclass
 from kinema.base.notes import emit
 from kinema.base.printable import counted
-from kinema.base.values import dataclass
 
 __all__ = ["CacheCounts", "SentCounts", "add_counts", "counts_of_all", "emit_troubles", "take_counts"]
 
@@ -76,7 +76,7 @@ class CacheCounts:
         return max(0, self.bytes_read - self.bytes_source)
 
     @classmethod
-    def of(cls, found: Mapping[str, int]) -> CacheCounts:
+    def from_core(cls, found: Mapping[str, int]) -> CacheCounts:
         """Of the counts of the core, which may have more of them."""
         return cls(**{field.name: int(found[field.name]) for field in fields(cls)})
 
@@ -145,7 +145,7 @@ os.register_at_fork(after_in_child=_begin_anew)
 
 
 def _own() -> CacheCounts:
-    return CacheCounts.of(_core.node_cache_counts())
+    return CacheCounts.from_core(_core.node_cache_counts())
 
 
 def counts_of_all() -> CacheCounts:

@@ -20,7 +20,7 @@ from kinema import _core
 from kinema.base.choices import check_choice
 from kinema.base.errors import ArgumentError, Error, WaitTimeoutError
 from kinema.cache.markers import Owner, addresses_in, write_address
-from kinema.cache.mpi.ranks import duplicated, on_all_ranks
+from kinema.cache.mpi.ranks import duplicated, run_on_all_ranks
 from kinema.cache.node_files import NodeFiles
 from kinema.cache.peers import NodeServer, check_step
 from kinema.cache.torch_store import from_store
@@ -218,7 +218,7 @@ def _from_ranks(comm: Any, steps: Sequence[Callable[[], Owner | None]]) -> list[
     """What the last step gives on all ranks, each node once; all ranks have done a step before the next one begins. The
     same error is raised on all where one has failed."""
     with duplicated(comm) as own:
-        found = [on_all_ranks(own, step) for step in steps][-1]
+        found = [run_on_all_ranks(own, step) for step in steps][-1]
     return list({owner.node: owner for owner in found if owner is not None}.values())
 
 

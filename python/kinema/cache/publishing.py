@@ -172,7 +172,7 @@ def _publish_over(
             name, files = os.fspath(path), NodeFiles(local)
             source = _source(name, file, files)
             marker = _new_marker(source, frames, files.owner(files.root))
-            before = None if replace else _of_same_bytes(name, table.get(name), marker)
+            before = None if replace else _check_same_bytes(name, table.get(name), marker)
             if before is not None and before.owner == marker.owner and files.has(name, before):
                 marker = before
             else:
@@ -389,10 +389,10 @@ def _published_before(name: str, marker: Marker, *, replace: bool) -> Marker | N
         if replace:
             return None
         raise
-    return None if found is None or replace else _of_same_bytes(name, found[0], marker)
+    return None if found is None or replace else _check_same_bytes(name, found[0], marker)
 
 
-def _of_same_bytes(name: str, before: Marker | None, marker: Marker) -> Marker | None:
+def _check_same_bytes(name: str, before: Marker | None, marker: Marker) -> Marker | None:
     """The marker that is there, if there is one; ArgumentError where it is of other bytes."""
     if before is not None and not before.has_bytes_of(marker):
         raise ArgumentError(

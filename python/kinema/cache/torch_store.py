@@ -35,7 +35,7 @@ def from_store(store: Any, own: Owner, timeout: float) -> list[Owner]:
     """
     rank, size = _number("RANK"), _number("WORLD_SIZE")
     if isinstance(store, str):
-        store = _of_torchrun(store, timeout)
+        store = _torchrun_store(store, timeout)
     # the proof is of the whole name: an address of one exchange is none of another
     turn = f"kinema-{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}-{next(_exchanges)}"
     names = [f"{turn}-{one}" for one in range(size)]
@@ -59,7 +59,7 @@ def from_store(store: Any, own: Owner, timeout: float) -> list[Owner]:
     return list(found.values())
 
 
-def _of_torchrun(name: str, timeout: float) -> Any:
+def _torchrun_store(name: str, timeout: float) -> Any:
     if name != TORCHRUN or os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
         raise ArgumentError(
             f'store= is a torch.distributed.Store, or "{TORCHRUN}" in a process that torchrun has started, '

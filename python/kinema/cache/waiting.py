@@ -44,7 +44,7 @@ class Watch:
 
     Attributes
     ----------
-    by_events : bool
+    uses_events : bool
         Whether inotify says when something happens.
     """
 
@@ -57,13 +57,13 @@ class Watch:
             self._watch(folders, _NAMES | _CONTENTS if contents else _NAMES)
 
     @property
-    def by_events(self) -> bool:
+    def uses_events(self) -> bool:
         """See the class."""
         return self._descriptor >= 0
 
     def wait(self, most: float) -> None:
         """Returns after an event, after a polling interval without inotify, or after `most` seconds."""
-        if not self.by_events:
+        if not self.uses_events:
             time.sleep(max(0.0, min(most, self._interval)))
             self._interval = min(2 * self._interval, self.poll)
             return
@@ -85,7 +85,7 @@ class Watch:
 
     def close(self) -> None:
         """Ends it; it can be called twice."""
-        if self.by_events:
+        if self.uses_events:
             os.close(self._descriptor)
             self._descriptor = -1
 

@@ -184,11 +184,11 @@ def _bad_input(error: Exception, command: Command) -> str | None:
         name = place.command_path if place is not None else "kinema"
         return f"{str(format_message()).rstrip('.')} (see {name} --help)"
     from kinema.base.errors import says_enough
-    from kinema.cli.option_names import in_options, option_names
+    from kinema.cli.option_names import option_names, rewrite_names
 
     if says_enough(error):
         message = "; ".join(filter(None, (str(error), _exception_notes(error))))
-        return in_options(message, option_names(command.arguments), path=getattr(error, "path", None))
+        return rewrite_names(message, option_names(command.arguments), path=getattr(error, "path", None))
     if isinstance(error, MemoryError):
         return f"not enough memory: {error}" if str(error) else "not enough memory"
     if isinstance(error, OSError):

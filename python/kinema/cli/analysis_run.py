@@ -98,8 +98,8 @@ def open_inputs(
 def _check_followed(inputs: UnselectedInputs, following: FollowedFiles) -> None:
     """ArgumentError for transforms that are made of frames that are still to come, or may change."""
     words = [word.strip() for word in (inputs.pbc or "").split(",")]
-    of_all_frames = {f"--pbc {word}": word in words for word in ("nojump", "displacement")}
-    for option, given in {**of_all_frames, "--fit progressive": inputs.fit == "progressive"}.items():
+    viewed_trajectory = {f"--pbc {word}": word in words for word in ("nojump", "displacement")}
+    for option, given in {**viewed_trajectory, "--fit progressive": inputs.fit == "progressive"}.items():
         if given:
             raise ArgumentError(
                 f"{option} is made by a pass over all frames, so that it cannot follow frames that are still coming; "

@@ -12,10 +12,10 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from kinema.base.errors import ArgumentError
+from kinema.base.frozen_dataclass import dataclass
 from kinema.base.printable import printable, printable_lines
-from kinema.base.values import dataclass
 from kinema.cache.counts import CacheCounts, counts_of_all
-from kinema.cli.option_names import in_options, option_names
+from kinema.cli.option_names import option_names, rewrite_names
 from kinema.cli.streams import print_out
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Command:
             found = facts()
             if isinstance(found, dict):
                 found |= {"notes": self.notes} | self._node_cache_facts()
-            result = json.dumps(_without_nan(found), allow_nan=False)
+            result = json.dumps(_replace_nan(found), allow_nan=False)
         elif not self.quiet:
             result = printable_lines(text())
         else:
@@ -90,7 +90,7 @@ class Command:
 
     def print_note(self, note: str) -> None:
         """Prints a note on stderr, once, in the words of the command line; nothing with --quiet."""
-        note = in_options(note, option_names(self.arguments))
+        note = rewrite_names(note, option_names(self.arguments))
         if note not in self.notes:
             self.notes.append(note)
             if not self.quiet:
@@ -107,12 +107,12 @@ class Command:
             print(printable_lines(text), file=sys.stderr, flush=True)
 
 
-def _without_nan(found: Any) -> Any:
+def _replace_nan(found: Any) -> Any:
     """What is no finite number becomes null: JSON has no other numbers, and programs refuse a file with NaN."""
     if isinstance(found, dict):
-        return {name: _without_nan(value) for name, value in found.items()}
+        return {name: _replace_nan(value) for name, value in found.items()}
     if isinstance(found, (list, tuple)):
-        return [_without_nan(value) for value in found]
+        return [_replace_nan(value) for value in found]
     return None if isinstance(found, float) and not math.isfinite(found) else found
 
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["in_options", "option_names"]
+__all__ = ["option_names", "rewrite_names"]
 
 # arguments, or values of them, that are options of another name
 _ALIASES = {
@@ -46,7 +46,7 @@ def option_names(words: list[str]) -> Mapping[str, str]:
     return _options_of(path) if path else {}
 
 
-def in_options(message: str, options: Mapping[str, str], path: str | None = None) -> str:
+def rewrite_names(message: str, options: Mapping[str, str], path: str | None = None) -> str:
     """The message with `name=value`, names with an underscore, and a name at its beginning as options.
 
     Where the message itself has the option behind the argument, in brackets, that is taken. `path` is a file that the

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema.base.errors import ArgumentError
+from kinema.base.frozen_dataclass import dataclass
 from kinema.base.printable import html_table
 from kinema.base.timings import Timings
-from kinema.base.values import dataclass
 
 if TYPE_CHECKING:
     from kinema import _core
@@ -267,7 +267,7 @@ class Computation(ABC):
         follow from the arguments and the results before it, and be the same to the bit. Another one is refused.
         """
 
-    def _per_frame(self, frames: FrameSelection) -> ResultDataset | None:
+    def _row_dataset(self, frames: FrameSelection) -> ResultDataset | None:
         """The data set of a file for results that are one row a frame; None where they are not.
 
         There is one pass then, with the results "values" (frames, ...) and "time" (frames,).

@@ -145,7 +145,7 @@ class ListRows:
                 self._file.make(file, self._path(name), shape, self._record[name].base, {"unit": units[name]})
         self._file.put(self._path("first_row"), 0, first_row)
         at = 0
-        for rows in self._in_order():
+        for rows in self._ordered_rows():
             for name in shapes:
                 self._file.put(self._path(name), at, rows[name])
             at += len(rows)
@@ -231,7 +231,7 @@ class ListRows:
         except OSError as error:
             raise from_os("cannot write results", error, self._name) from None
 
-    def _in_order(self) -> Iterator[NDArray[Any]]:
+    def _ordered_rows(self) -> Iterator[NDArray[Any]]:
         """All rows in the order of the frames, some MiB at a time."""
         assert self._record is not None
         size = self._record.itemsize

@@ -198,7 +198,7 @@ class Persistence:
 def _datasets(analyses: Sequence[Computation], frames: FrameSelection) -> list[ResultDataset]:
     datasets: list[ResultDataset] = []
     for analysis in analyses:
-        dataset = analysis._per_frame(frames)
+        dataset = analysis._row_dataset(frames)
         if dataset is None or analysis.n_passes != 1:
             why = "has no results per frame" if dataset is None else "reads its frames several times here"
             raise ArgumentError(

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from kinema.base.values import dataclass
+from kinema.base.frozen_dataclass import dataclass
 from kinema.cache.counts import CacheCounts
 from kinema.model.selection.atoms import Selection
 from kinema.model.selection.frames import FrameSelection

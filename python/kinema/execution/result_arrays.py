@@ -120,7 +120,7 @@ class _ResultView:
         self.dtype = array.dtype
         self.ndim = len(self.shape)
 
-    def _of(self, rows: NDArray[Any]) -> NDArray[Any]:
+    def _select(self, rows: NDArray[Any]) -> NDArray[Any]:
         """What is seen of (..., columns) values."""
         raise NotImplementedError
 
@@ -132,13 +132,13 @@ class _ResultView:
         if rows is Ellipsis or rows is None:
             return self.__array__()[key]
         rows_alone = np.asarray(self._array[rows])
-        part = self._of(rows_alone)
+        part = self._select(rows_alone)
         return part[(*[slice(None)] * (rows_alone.ndim - 1), *rest)] if rest else part
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         if copy is False:
             raise ValueError("an array in a file can only be copied into memory")
-        return self._of(np.asarray(self._array)).astype(dtype or self.dtype)
+        return self._select(np.asarray(self._array)).astype(dtype or self.dtype)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.shape} of {self._array!r}>"
@@ -155,7 +155,7 @@ class ResultColumns(_ResultView):
         """Made again of the array that is loaded, which may be in memory then."""
         return columns_of, (self._array, self._places)
 
-    def _of(self, rows: NDArray[Any]) -> NDArray[Any]:
+    def _select(self, rows: NDArray[Any]) -> NDArray[Any]:
         return rows[..., self._places]
 
 
@@ -169,7 +169,7 @@ class ResultVectors(_ResultView):
         """See `ResultColumns`."""
         return vectors_of, (self._array, self.shape[-1])
 
-    def _of(self, rows: NDArray[Any]) -> NDArray[Any]:
+    def _select(self, rows: NDArray[Any]) -> NDArray[Any]:
         return rows.reshape(*rows.shape[:-1], *self.shape[1:])
 
 

@@ -34,7 +34,7 @@ from kinema.base.errors import (
     UnsupportedFormatError,
     from_os,
 )
-from kinema.base.values import dataclass
+from kinema.base.frozen_dataclass import dataclass
 from kinema.execution.list_rows import ListRows
 from kinema.execution.result_arrays import ResultArray, ResultTable, from_h5py, opened
 from kinema.model.selection.frames import FrameSelection
@@ -201,10 +201,10 @@ class ResultFile:
                 for dataset in ("frames", "time", *(one.name for one in self._datasets)):
                     if dataset in self._lists and dataset in file:
                         for column, stored in file[dataset].items():
-                            self._places[f"{dataset}/{column}"] = _DatasetLocation.of(stored)
+                            self._places[f"{dataset}/{column}"] = _DatasetLocation.from_dataset(stored)
                         self._lists[dataset].resume(file[dataset])
                     elif dataset in file:
-                        self._places[dataset] = _DatasetLocation.of(file[dataset])
+                        self._places[dataset] = _DatasetLocation.from_dataset(file[dataset])
         except OSError as error:
             raise from_h5py("cannot read results", error, name) from None
         self._open(name)
@@ -418,7 +418,7 @@ class ResultFile:
             )
         made = create_dataset(file, name, Storage(shape, dtype, early=True))
         made.attrs.update(attributes)
-        self._places[name] = _DatasetLocation.of(made)
+        self._places[name] = _DatasetLocation.from_dataset(made)
 
     def put(self, name: str, first: int, rows: NDArray[Any]) -> None:
         place = self._places[name]
@@ -453,7 +453,7 @@ class _DatasetLocation:
     dtype: np.dtype[Any]
 
     @classmethod
-    def of(cls, stored: Any) -> _DatasetLocation:
+    def from_dataset(cls, stored: Any) -> _DatasetLocation:
         # one without rows has no place
         offset = stored.id.get_offset() if stored.size else 0
         if offset is None:

@@ -12,11 +12,11 @@ import numpy as np
 
 from kinema import _core
 from kinema.base.errors import ArgumentError
+from kinema.base.frozen_dataclass import dataclass
 from kinema.base.notes import emit, recorded
 from kinema.base.progress import ProgressChoice, Report, reporting
 from kinema.base.resources import default_memory, parse_memory
 from kinema.base.timings import BLOCK_COLUMNS
-from kinema.base.values import dataclass
 from kinema.cache.counts import CacheCounts, counts_of_all
 from kinema.execution.computation import Computation, Pass, Passes, Results, ResultsOnRoot
 from kinema.execution.record import RunRecord
@@ -118,7 +118,7 @@ def run(
             access=access,
             gather=chosen_runner.gather,
         )
-        words = _in_words(outcomes)
+        words = _describe_plans(outcomes)
         core = trajectory.core
         coverage = _cache_in_words(core, "" if method.rank_reader is None else method.description)
         if coverage is not None:
@@ -174,7 +174,7 @@ def _cache_in_words(core: _core.Trajectory, other_reader: str) -> str | None:
     return None if cache is None else explain_coverage(core, cache, other_reader)
 
 
-def _in_words(outcomes: Sequence[PassResult]) -> str:
+def _describe_plans(outcomes: Sequence[PassResult]) -> str:
     """The plans of all passes."""
     if len(outcomes) == 1:
         return outcomes[0].plan
@@ -287,7 +287,7 @@ def _checked_outputs(
     from kinema.execution.checkpoint import Checkpoint
     from kinema.execution.persistence import check_outputs
 
-    saved = Checkpoint.of(checkpoint, interval)
+    saved = Checkpoint.from_choice(checkpoint, interval)
     check_outputs(analyses, saved, out, overwrite=overwrite)
     return saved
 

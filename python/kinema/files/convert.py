@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from kinema._core import __version__
 from kinema.base.errors import ArgumentError
-from kinema.base.notes import collected, emit, of_several_files, returns_notes
+from kinema.base.notes import collected, emit, merge_file_notes, returns_notes
 from kinema.base.printable import counted, printable
 from kinema.base.progress import ProgressChoice
 from kinema.base.resources import parse_memory
@@ -29,7 +29,7 @@ from kinema.files.conversion.frame_by_frame import atoms_as_text, write_text
 from kinema.files.conversion.outputs import (
     ConvertingOptions,
     WrittenFile,
-    in_blocks,
+    is_written_in_blocks,
     numbered,
     own_options,
     target_format,
@@ -215,19 +215,19 @@ def convert(
         name, how = os.fspath(out), check_verification(own.verify)
         target = target_format(out, format)
         opened, made = _sorted(options, target, name)
-        saved = Checkpoint.of(own.checkpoint, own.checkpoint_interval)
+        saved = Checkpoint.from_choice(own.checkpoint, own.checkpoint_interval)
         appends = own.append and os.path.exists(name)
         if own.append:
             others = {"split": split, "overwrite": overwrite, "checkpoint": saved, "topology_out": topology_out}
             check_append(target, on, own.strategy, how, others)
         check_output(out, format, overwrite=overwrite or appends or split is not None, checkpoint=saved)
-        on.chosen(format_named(target).written_kind({}, by_library=in_blocks(name, target, made)))
+        on.chosen(format_named(target).written_kind({}, by_library=is_written_in_blocks(name, target, made)))
         on.check()
         length = None if split is None else whole_number("split", split)
         if saved is not None and (format_named(target).written_through_mdanalysis or length is not None):
             what = f"{target} files" if format_named(target).written_through_mdanalysis else "several files"
             raise ArgumentError(f"checkpoint= is for one file that is no text, found {what}; leave it out")
-        if saved is not None and not format_named(target).chunked and in_blocks(name, target, made):
+        if saved is not None and not format_named(target).chunked and is_written_in_blocks(name, target, made):
             raise ArgumentError(f"checkpoint= is not for {target} files in HDF5; leave it out")
         limit = 0 if own.memory is None else parse_memory(own.memory)
         trajectory = _opened(source, topology, opened)
@@ -242,7 +242,7 @@ def convert(
             emit(decoded.notes())
             wanted = decoded.readable()
         atoms = _atoms(trajectory, select, index_file, own.group)
-        whole = SourceFrames.of(trajectory, wanted, atoms, _fields(fields))
+        whole = SourceFrames.from_trajectory(trajectory, wanted, atoms, _fields(fields))
         parts = [whole] if length is None else [whole[at : at + length] for at in range(0, len(whole), length)]
         names = [name] if length is None else numbered(name, len(parts))
         inputs = [*trajectory.paths, trajectory.topology_name, index_file]
@@ -260,10 +260,10 @@ def convert(
             with collected() if len(parts) > 1 else nullcontext(list[str]()) as noted:
                 written = [call.write(part, one, provenance) for part, one in zip(parts, names, strict=True)]
             trajectory.note_frames()
-            emit(of_several_files(noted, names))
+            emit(merge_file_notes(noted, names))
         return _converted(name, target, whole, written, None if topology_out is None else os.fspath(topology_out))
 
-    return on.runner.on_root_for_all(whole_call)
+    return on.runner.broadcast_from_root(whole_call)
 
 
 def check_output(
@@ -275,7 +275,7 @@ def check_output(
 ) -> str:
     """The format that `convert` would write as `out`; raises what keeps it from that and needs no input to be read."""
     found = target_format(out, format)
-    check_target(out, overwrite=overwrite or is_published(os.fspath(out), Checkpoint.of(checkpoint, None)))
+    check_target(out, overwrite=overwrite or is_published(os.fspath(out), Checkpoint.from_choice(checkpoint, None)))
     return found
 
 
@@ -315,7 +315,7 @@ class _Call:
         if self.atoms is not None:
             shared |= {"atoms": self.atoms, "workers": self.on.threads}
             return write_text(source, name, self.format, self.options, **shared)
-        if in_blocks(name, self.format, self.options):
+        if is_written_in_blocks(name, self.format, self.options):
             made = replace(provenance, frames=str(source.frames))
             shared |= {"checkpoint": self.checkpoint, "on": self.on}
             return write_blocks(source, name, self.format, self.options, made, **shared)
@@ -403,7 +403,7 @@ def _provenance(
     """What makes a file, but for its frames and losses: nothing that the same call would not give again."""
     files = [Input(part.path, part.size, part.fingerprint) for part in trajectory.parts]
     others = [trajectory.topology_name, None if index_file is None else os.fspath(index_file)]
-    files += [Input.of(path) for path in others if path is not None and path not in trajectory.paths]
+    files += [Input.from_path(path) for path in others if path is not None and path not in trajectory.paths]
     named = select if isinstance(select, str) else f"group {group!r}" if group is not None else "chosen by number"
     everything = select is None and index_file is None
     plain = {name: str(value) for name, value in options.items() if isinstance(value, (str, int, float, tuple))}
@@ -422,7 +422,7 @@ def _converted(
 ) -> Converted:
     """The files of a call as one result."""
     paths = tuple(one.path for one in written)
-    losses = of_several_files((loss for one in written for loss in one.losses), paths)
+    losses = merge_file_notes((loss for one in written for loss in one.losses), paths)
     phases = dict.fromkeys(phase for one in written for phase in one.timings)
     return Converted(
         path=name,
@@ -439,5 +439,5 @@ def _converted(
         n_restored=sum(one.n_restored for one in written),
         topology_out=topology_out,
         losses=losses,
-        notes=of_several_files((*losses, *(note for one in written for note in one.notes)), paths),
+        notes=merge_file_notes((*losses, *(note for one in written for note in one.notes)), paths),
     )

@@ -13,7 +13,7 @@ from dataclasses import fields as dataclass_fields
 from typing import Any, ClassVar, TypeVar
 
 from kinema.base.errors import ArgumentError
-from kinema.base.values import dataclass
+from kinema.base.frozen_dataclass import dataclass
 
 __all__ = [
     "AxisReading",

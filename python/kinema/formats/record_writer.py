@@ -180,7 +180,7 @@ class RecordWriter(Writer):
         with collected():
             found = _core.Trajectory([self.path], write_index=write_index)
             found.scan(worker_count(None))
-        part = Part.of(found.parts()[0])
+        part = Part.from_core(found.parts()[0])
         if part.format != self.format:
             what = f"{self.path}: cannot append {self.format} frames, the file is {part.format}"
             raise UnsupportedFormatError(what, path=self.path, format=part.format)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kinema._core import formats as core_formats
-from kinema.base.values import dataclass
+from kinema.base.frozen_dataclass import dataclass
 
 __all__ = ["EXTERNAL_ENDINGS", "FormatInfo", "formats"]
 

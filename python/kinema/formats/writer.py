@@ -17,8 +17,8 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from kinema._core import formats
 from kinema.base.errors import ArgumentError, FileNotFound, UnsupportedFormatError, missing_package
+from kinema.base.frozen_dataclass import dataclass
 from kinema.base.notes import emit
-from kinema.base.values import dataclass
 from kinema.formats.declared import WritingOptions, current_names, documented
 from kinema.formats.given_frames import FrameArrays, frames_of
 from kinema.formats.options import WRITE_TABLE
@@ -154,7 +154,7 @@ class Writer:
     ) -> Self:
         options = current_names("Writer", options, old_names(), warned_at=2)
         if comm is not None:
-            parallel = _over_ranks()
+            parallel = _rank_writer_class()
             if not issubclass(parallel, cls):
                 raise ArgumentError(f"comm= is for kinema.Writer, which chooses by format=, found {cls.__name__}")
             over_ranks: Self = object.__new__(parallel)
@@ -275,13 +275,13 @@ class Writer:
         unit: str | None = None,
     ) -> None:
         """Makes an observable of an H5MD file; UnsupportedFormatError for other formats, which have none."""
-        raise self._without_observables()
+        raise self._observables_error()
 
     def write_observable(
         self, name: str, value: ArrayLike, *, step: ArrayLike | None = None, time: ArrayLike | None = None
     ) -> None:
         """Takes values of an observable of an H5MD file; UnsupportedFormatError for other formats."""
-        raise self._without_observables()
+        raise self._observables_error()
 
     def flush(self) -> None:
         """Brings all frames taken so far into the file.
@@ -403,7 +403,7 @@ class Writer:
         if self._broken:
             raise ArgumentError(f"{self.path}: an earlier error broke the writer", path=self.path)
 
-    def _without_observables(self) -> UnsupportedFormatError:
+    def _observables_error(self) -> UnsupportedFormatError:
         what = f"{self.path}: {self.format} files hold no observables, H5MD files do"
         return UnsupportedFormatError(what, path=self.path, format=self.format)
 
@@ -413,12 +413,12 @@ def not_finite_note(frame: int) -> str:
     return f"frame {frame} has positions that are no numbers (NaN or infinite)"
 
 
-def _after_fork() -> None:
+def _leave_writers_to_parent() -> None:
     for writer in [one for one in _WRITERS if not one._closed]:
         writer._leave_to_parent()
 
 
-os.register_at_fork(after_in_child=_after_fork)
+os.register_at_fork(after_in_child=_leave_writers_to_parent)
 
 
 class RanksWriter(Writer):
@@ -443,7 +443,7 @@ class RanksWriter(Writer):
         raise NotImplementedError
 
 
-def _over_ranks() -> type[Writer]:
+def _rank_writer_class() -> type[Writer]:
     """The writer for comm=; MissingPackageError without mpi4py."""
     module, name = _OVER_RANKS
     try:

@@ -43,14 +43,16 @@ def compositions(dataset: Dataset, field: str) -> tuple[list[str], NDArray[np.in
         each = np.array([formula(numbers) for numbers in known], dtype=object)
         of_samples = each[np.searchsorted(whole.bounds, ids, side="right") - 1]
     elif isinstance(whole, SampleDataset):
-        of_samples = _of_archives(SampleDataset(whole.paths, field, file_is_sample=whole.file_is_sample), field, ids)
+        of_samples = _archive_formulas(
+            SampleDataset(whole.paths, field, file_is_sample=whole.file_is_sample), field, ids
+        )
     else:
         raise ArgumentError(f"compositions are of a SampleDataset, a FrameDataset or a part, found {type(whole)}")
     names, number = np.unique(of_samples.astype(str), return_inverse=True)
     return names.tolist(), number.astype(np.int64)
 
 
-def _of_archives(data: SampleDataset, field: str, ids: NDArray[np.int64]) -> NDArray[Any]:
+def _archive_formulas(data: SampleDataset, field: str, ids: NDArray[np.int64]) -> NDArray[Any]:
     """(n,) formula of each of these samples."""
     if data.dtype(field).kind not in "iu" or len(data.shape(field)) != 1:
         raise ArgumentError(

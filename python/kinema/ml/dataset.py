@@ -212,7 +212,7 @@ class Extents:
     """(n,) bytes."""
 
     @classmethod
-    def in_order(cls, paths: Sequence[str], parts: Sequence[tuple[NDArray[np.int64], ...]]) -> Extents:
+    def from_runs(cls, paths: Sequence[str], parts: Sequence[tuple[NDArray[np.int64], ...]]) -> Extents:
         """Of several runs of (sample, file, offset, length), each in any order."""
         if not parts:
             return cls(paths, *(np.zeros(0, np.int64) for _ in range(4)))

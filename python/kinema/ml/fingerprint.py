@@ -69,7 +69,7 @@ class DataIdentity:
     fields: tuple[str, ...] | None
 
     @classmethod
-    def of(cls, dataset: Dataset) -> DataIdentity | None:
+    def from_dataset(cls, dataset: Dataset) -> DataIdentity | None:
         """Of a data set as its files are now; None for one of another class than fingerprints are made of."""
         whole, ids = dataset.root()
         if not isinstance(whole, SampleDataset | FrameDataset):

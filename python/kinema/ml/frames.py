@@ -18,7 +18,7 @@ from kinema.ml.catalogue.catalogue import Catalogue
 from kinema.ml.dataset import Batch, Dataset, Extents, Reading, row_of
 from kinema.ml.labels import CatalogueNumbers, Table, atomic_numbers_of, label_values
 from kinema.ml.pairs import lagged_positions
-from kinema.ml.processes import OfProcess
+from kinema.ml.processes import ProcessLocal
 from kinema.ml.sample_numbers import sample_numbers
 from kinema.ml.samples import Transform, transformed
 from kinema.ml.systems import CatalogueSystems, OpenTrajectories, System, systems_of
@@ -136,7 +136,7 @@ class FrameDataset(Dataset):
         self._set_samples([trajectory for _, trajectory in opened], there)
         self._node_cache = self._systems[0].node_cache
         self._weights = _checked_weights(weights, len(self._systems))
-        self._opened: OfProcess[OpenTrajectories] = OfProcess(self._open)
+        self._opened: ProcessLocal[OpenTrajectories] = ProcessLocal(self._open)
 
     def _set_samples(self, trajectories: list[Any], there: NDArray[np.bool_] | None) -> None:
         """The frame of each sample, and that of its pair, among the frames of all trajectories."""
@@ -330,7 +330,7 @@ class FrameDataset(Dataset):
         touched, which = np.unique(system, return_inverse=True)
         own = frames - self._frame_bounds[system]
         opened = self._opened.get()
-        used = [opened.of(int(number)) for number in touched]
+        used = [opened.get(int(number)) for number in touched]
         for number, (one, _) in zip(touched, used, strict=True):
             here = system == number
             own[here] = one.numbers(own[here])
@@ -374,7 +374,7 @@ class FrameDataset(Dataset):
         opened = self._opened.get()
         useful = read = decoded = reads = 0
         for number in np.unique(system):
-            one, core = opened.of(int(number))
+            one, core = opened.get(int(number))
             own = one.numbers(frames[system == number] - self._frame_bounds[number])
             chosen = FrameSelection(own.astype(np.uint64))
             found = _core.plan_frames(core, chosen, atoms=one.atoms, fields=self._vectors)
@@ -397,13 +397,13 @@ class FrameDataset(Dataset):
         files: dict[str, int] = {}
         rows = np.empty((len(frames), 3), np.int64)
         for number in np.unique(system):
-            one, core = opened.of(int(number))
+            one, core = opened.get(int(number))
             here = np.flatnonzero(system == number)
             for place, frame in zip(here.tolist(), one.numbers(own[here]).tolist(), strict=True):
                 path, _, offset, length = core.locate(frame)
                 rows[place] = files.setdefault(path, len(files)), offset, length
         sample = np.arange(len(frames)) % max(1, len(ids))
-        return Extents.in_order(list(files), [(sample, rows[:, 0], rows[:, 1], rows[:, 2])])
+        return Extents.from_runs(list(files), [(sample, rows[:, 0], rows[:, 1], rows[:, 2])])
 
     def _open(self) -> OpenTrajectories:
         return OpenTrajectories(self._systems)

@@ -38,7 +38,7 @@ class LabelColumns(dict[str, Any]):
         self.units: Mapping[str, str] = found
 
     @classmethod
-    def of(cls, columns: Mapping[str, Any]) -> LabelColumns:
+    def from_mapping(cls, columns: Mapping[str, Any]) -> LabelColumns:
         """Those of a mapping: itself if it is of this class."""
         return columns if isinstance(columns, cls) else cls(columns)
 

@@ -47,7 +47,7 @@ def label_values(
     masks = []
     for (system, trajectory), table in zip(opened, tables, strict=True):
         there = np.ones(len(system.frames), bool)
-        own = LabelColumns({}) if system.entry is None else LabelColumns.of(system.entry.labels())
+        own = LabelColumns({}) if system.entry is None else LabelColumns.from_mapping(system.entry.labels())
         for name in names:
             unit: str | None
             if table is not None and (column := table.column(name)) is not None:
@@ -57,7 +57,7 @@ def label_values(
                 values = np.asarray(own[column])[system.numbers(np.arange(len(system.frames)))]
                 known, unit = np.ones(len(values), bool), own.units.get(column)
             else:
-                values, known, unit = _of_observable(system, trajectory, name, table, own)
+                values, known, unit = _observable_labels(system, trajectory, name, table, own)
             units[name].add(unit)
             columns[name].append(values)
             there &= known
@@ -139,11 +139,11 @@ def _tables(labels: Any, n: int) -> list[LabelColumns | None]:
         columns = read_table(table) if isinstance(table, (str, os.PathLike)) else table
         if not hasattr(columns, "__contains__") or "step" not in columns:
             raise ArgumentError('a table of labels has a column "step", by which it is joined to the frames')
-        tables.append(LabelColumns.of(columns))
+        tables.append(LabelColumns.from_mapping(columns))
     return tables
 
 
-def _of_observable(
+def _observable_labels(
     system: System, trajectory: Trajectory, name: str, table: Mapping[str, Any] | None, own: Mapping[str, Any]
 ) -> tuple[NDArray[Any], NDArray[np.bool_], str | None]:
     observables = trajectory.observables if len(trajectory.paths) == 1 else {}

@@ -17,12 +17,12 @@ from kinema import _core
 from kinema.base.resources import shared_open_files
 from kinema.cache.node_cache import NodeCache
 
-__all__ = ["OfProcess", "file_pool", "replace_pool"]
+__all__ = ["ProcessLocal", "file_pool", "replace_pool"]
 
 T = TypeVar("T")
 
 
-class OfProcess(Generic[T]):
+class ProcessLocal(Generic[T]):
     """A value that each process makes for itself when it first asks for it; pickles to nothing but how it is made."""
 
     def __init__(self, make: Callable[[], T]) -> None:
@@ -37,8 +37,8 @@ class OfProcess(Generic[T]):
             value = self._values.setdefault(os.getpid(), self._make())
         return value
 
-    def __reduce__(self) -> tuple[type[OfProcess[T]], tuple[Callable[[], T]]]:
-        return OfProcess, (self._make,)
+    def __reduce__(self) -> tuple[type[ProcessLocal[T]], tuple[Callable[[], T]]]:
+        return ProcessLocal, (self._make,)
 
 
 _MOST_OPEN = shared_open_files()
@@ -48,7 +48,7 @@ def _no_pools() -> dict[NodeCache | None, _core.FilePool]:
     return {}
 
 
-_POOLS: OfProcess[dict[NodeCache | None, _core.FilePool]] = OfProcess(_no_pools)
+_POOLS: ProcessLocal[dict[NodeCache | None, _core.FilePool]] = ProcessLocal(_no_pools)
 
 
 def file_pool(node_cache: NodeCache | None = None) -> _core.FilePool:

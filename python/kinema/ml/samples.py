@@ -17,7 +17,7 @@ from kinema.base.resources import parse_memory, worker_count
 from kinema.cache.counts import emit_troubles
 from kinema.cache.node_cache import NodeCache, NodeCacheChoice, node_cache_of
 from kinema.ml.dataset import Batch, Dataset, Extents, Reading
-from kinema.ml.processes import OfProcess, file_pool
+from kinema.ml.processes import ProcessLocal, file_pool
 from kinema.ml.sample_numbers import sample_numbers
 from kinema.ml.stored.deflated import DeflatedMembers
 from kinema.ml.stored.origin import SampleOrigin, origin_of
@@ -84,7 +84,7 @@ class SampleDataset(Dataset):
         self._memory = parse_memory(memory)
         wanted = [fields] if isinstance(fields, str) else None if fields is None else list(fields)
         cache = node_cache_of(node_cache)
-        found = SampleFiles.of(source, wanted, file_is_sample, None if cache is None else cache.root)
+        found = SampleFiles.from_source(source, wanted, file_is_sample, None if cache is None else cache.root)
         self._whole, files = found.file_is_sample, found.arrays
         first = files[0]
         self._names = tuple(one.name for one in first)
@@ -95,7 +95,7 @@ class SampleDataset(Dataset):
         rows = [file[0].rows for file in files]
         self._bounds = np.concatenate([[0], np.cumsum(rows)]).astype(np.int64)
         self._node_cache = None if cache is None else cache.sized(max(map(_unit, first)))
-        self._opened: OfProcess[_OpenSamples] = OfProcess(self._open)
+        self._opened: ProcessLocal[_OpenSamples] = ProcessLocal(self._open)
         self._origins: dict[int, SampleOrigin] = {}
 
     def __len__(self) -> int:
@@ -127,7 +127,7 @@ class SampleDataset(Dataset):
         rows = np.zeros(len(numbers), np.int64)
         for file in np.unique(which):
             places = np.flatnonzero(which == file)
-            found, rows[places] = self._origin_of(file).of(numbers[places] - self._bounds[file])
+            found, rows[places] = self._origin_of(file).locate(numbers[places] - self._bounds[file])
             for place, name in zip(places, found, strict=True):
                 files[place] = name
         return files, rows
@@ -225,7 +225,7 @@ class SampleDataset(Dataset):
             for name in self._names:
                 offsets, lengths, rows = extents_of(self._files[name][number], ids[places] - self._bounds[number])
                 found.append((places[rows], np.full(len(rows), number), offsets, lengths))
-        return Extents.in_order(self._paths, found)
+        return Extents.from_runs(self._paths, found)
 
     def _better_layout(self) -> str:
         if any(isinstance(one.place, Deflated) for files in self._files.values() for one in files):

@@ -77,7 +77,7 @@ class DataSplit:
 
         A note says where they cannot be compared: for a split of an earlier version, or a data set of another class.
         """
-        now = None if self.data is None else DataIdentity.of(dataset)
+        now = None if self.data is None else DataIdentity.from_dataset(dataset)
         if self.data is not None and now is not None and (difference := self.data.difference(now)):
             raise ArgumentError(f"the split is of another data set: {difference}")
         if len(dataset) != self.n_samples:
@@ -143,7 +143,7 @@ def split_by_trajectory(
     fewer groups than parts, and for fractions that are not above 0.
     """
     shares = _shares(fractions)
-    samples = _by_trajectory(dataset)
+    samples = _group_by_trajectory(dataset)
     n = len(samples)
     keys = list(range(n)) if groups is None else list(groups)
     if len(keys) != n:
@@ -229,7 +229,7 @@ def split_by_time(
     return _split(parts, dataset, "time", seed, {"fractions": dict(fractions), "gap": gap, "blocks": blocks})
 
 
-def _by_trajectory(dataset: Dataset) -> list[NDArray[np.int64]]:
+def _group_by_trajectory(dataset: Dataset) -> list[NDArray[np.int64]]:
     """The samples of each trajectory, in their order; of a part those that it has samples of."""
     whole, ids = dataset.root()
     if isinstance(whole, SampleDataset):
@@ -294,7 +294,7 @@ def _split(
     parts: Mapping[str, list[NDArray[np.int64]]], dataset: Dataset, method: str, seed: int, settings: dict[str, Any]
 ) -> DataSplit:
     joined = {name: np.sort(np.concatenate(ids)).astype(np.int64) for name, ids in parts.items()}
-    return DataSplit(joined, len(dataset), method, seed, settings, DataIdentity.of(dataset))
+    return DataSplit(joined, len(dataset), method, seed, settings, DataIdentity.from_dataset(dataset))
 
 
 def _runs(ids: NDArray[np.int64]) -> list[list[int]]:

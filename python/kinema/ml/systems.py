@@ -150,9 +150,9 @@ class OpenTrajectories:
 
     def core(self, number: int) -> _core.Trajectory:
         """The trajectory of a system."""
-        return self.of(number)[1]
+        return self.get(number)[1]
 
-    def of(self, number: int) -> tuple[System, _core.Trajectory]:
+    def get(self, number: int) -> tuple[System, _core.Trajectory]:
         """A system, and its trajectory."""
         with self._lock:
             found = self._opened.get(number)
@@ -202,7 +202,7 @@ def _system(
     own = cache_of(trajectory.core)
     if own is None and node_cache is not None:
         own = sized_for(node_cache, trajectory.core)
-    sent = SentTrajectory(*TrajectorySnapshot.of(trajectory.core, absolute=True))
+    sent = SentTrajectory(*TrajectorySnapshot.take(trajectory.core, absolute=True))
     if trajectory is not item:
         # of thousands of files that are opened here only as many stay open as the pool has
         trajectory = trajectory.with_core(sent.open(file_pool(own)))

@@ -61,7 +61,7 @@ class OrderSampler(Sampler[int]):  # type: ignore[misc]
 
     def set_epoch(self, epoch: int) -> None:
         """The order of another epoch; Lightning calls it, other loops have to."""
-        self.order = self.order.at_epoch(epoch)
+        self.order = self.order.with_epoch(epoch)
 
     def __len__(self) -> int:
         return self._length
@@ -70,4 +70,4 @@ class OrderSampler(Sampler[int]):  # type: ignore[misc]
         order, at_a_time = self.order, 1 << 14
         for start in range(0, self._length, at_a_time):
             places = np.arange(start, min(start + at_a_time, self._length), dtype=np.int64)
-            yield from order.at((places * self.ranks + self.rank) % len(order)).tolist()
+            yield from order.samples_at((places * self.ranks + self.rank) % len(order)).tolist()

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kinema.base.errors import ArgumentError, OutOfRangeError
+from kinema.base.frozen_dataclass import dataclass
 from kinema.base.notes import emit
-from kinema.base.values import dataclass
 
 __all__ = ["COLUMNS", "TUPLES", "Atoms"]
 
@@ -268,16 +268,16 @@ class Atoms:
                 f"atoms, or a list of numbers, found {found}"
             )
 
-        def of(column: str) -> Callable[[], Any]:
+        def read_column(column: str) -> Callable[[], Any]:
             if column in TUPLES:
                 return lambda: _renumbered(self._required(column), rows, self._n_atoms)
             source = self._sources[column]
             if isinstance(source, _GroupColumn) and column not in self._values:
                 # no need of the column of all atoms
-                return source.of(rows)
+                return source.select(rows)
             return lambda: self._required(column)[rows]
 
-        columns = {column: of(column) for column in self.columns}
+        columns = {column: read_column(column) for column in self.columns}
         return Atoms(len(rows), name=self._name, guessed=self._guessed, notes=self._notes, **columns)
 
     # -- masses -------------------------------------------------------------------------------------------------
@@ -405,7 +405,7 @@ class _GroupColumn:
         tuples = np.asarray(values.indices, dtype=np.int64).reshape(-1, TUPLES[self.column])
         return _renumbered(tuples, self.group.indices, self.group.universe.atoms.n_atoms)
 
-    def of(self, rows: NDArray[Any]) -> _GroupColumn:
+    def select(self, rows: NDArray[Any]) -> _GroupColumn:
         """The same of some atoms of the group."""
         return _GroupColumn(self.group[rows], self.column)
 

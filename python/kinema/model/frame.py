@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from kinema.base.errors import ArgumentError, MemoryLimitError
+from kinema.base.frozen_dataclass import dataclass
 from kinema.base.printable import shortest
-from kinema.base.values import dataclass
 
 __all__ = [
     "VECTOR_FIELDS",
@@ -163,13 +163,13 @@ class Block:
     def __getitem__(self, i: int) -> Frame:
         """Frame `i` of the block; its arrays are views."""
 
-        def of(name: str, values: NDArray[Any] | None) -> NDArray[Any] | None:
+        def row_value(name: str, values: NDArray[Any] | None) -> NDArray[Any] | None:
             return None if values is None or not self.present[name][i] else values[i]
 
         return Frame(
-            positions=of("positions", self.positions),
-            velocities=of("velocities", self.velocities),
-            forces=of("forces", self.forces),
+            positions=row_value("positions", self.positions),
+            velocities=row_value("velocities", self.velocities),
+            forces=row_value("forces", self.forces),
             cell=self.cells[i],
             step=int(self.steps[i]),
             time=float(self.times[i]),
@@ -242,7 +242,7 @@ class Part:
     damaged: list[tuple[int, int, int]]
 
     @classmethod
-    def of(cls, info: Mapping[str, Any]) -> Self:
+    def from_core(cls, info: Mapping[str, Any]) -> Self:
         """Of what the core says."""
         known = {field.name: info[field.name] for field in fields(cls)}
         # a time that was never written is not a number
@@ -264,7 +264,7 @@ class Gap:
     step_after: int | None
 
     @classmethod
-    def of(cls, info: Mapping[str, Any]) -> Self:
+    def from_core(cls, info: Mapping[str, Any]) -> Self:
         """Of what the core says."""
         return cls(**{field.name: info[field.name] for field in fields(cls)})
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.base.errors import ArgumentError
-from kinema.base.values import dataclass
+from kinema.base.frozen_dataclass import dataclass
 
 __all__ = [
     "FETCHED",
@@ -93,7 +93,7 @@ class KeptFile(NamedTuple):
     host: str
 
     @classmethod
-    def of(cls, path: str) -> KeptFile | None:
+    def from_path(cls, path: str) -> KeptFile | None:
         """None for a file of any other kind."""
         node = _node_that_keeps(path)
         return None if node is None else cls(path, node, os.uname().nodename)
@@ -132,7 +132,7 @@ class TrajectorySnapshot:
         return self.core_bytes + self.described_bytes
 
     @classmethod
-    def of(
+    def take(
         cls, trajectory: _core.Trajectory, change: Callable[[Any], Any] | None = None, *, absolute: bool = False
     ) -> tuple[TrajectorySnapshot, NDArray[np.uint8]]:
         """The snapshot and its bytes; `change` replaces descriptions of HDF5 files by others.
@@ -145,9 +145,9 @@ class TrajectorySnapshot:
             recipe["paths"] = [os.path.abspath(path) for path in recipe["paths"]]
         hdf5 = [path for path, part in zip(recipe["paths"], trajectory.parts(), strict=True) if part["hdf5"]]
         descriptions = _descriptions(hdf5, describe, change)
-        recipe["describe"] = _without_stored(recipe["describe"])
+        recipe["describe"] = _disable_stored(recipe["describe"])
         described = np.frombuffer(pickle.dumps(descriptions, protocol=5), np.uint8)
-        kept = tuple(one for path in recipe["paths"] if (one := KeptFile.of(path)) is not None)
+        kept = tuple(one for path in recipe["paths"] if (one := KeptFile.from_path(path)) is not None)
         return cls(recipe, len(packed), len(described), kept), np.concatenate([packed, described])
 
     def descriptions(self, data: NDArray[np.uint8]) -> dict[str, Any]:
@@ -208,7 +208,7 @@ class SentTrajectory:
             return self._core
 
 
-def _without_stored(describe: Any) -> Any:
+def _disable_stored(describe: Any) -> Any:
     """The function for workers, which look for no chunk maps: thousands of them would ask one file server."""
     if isinstance(describe, functools.partial) and "index" in describe.keywords:
         return functools.partial(describe, index="memory")

@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema.base.errors import ArgumentError, CorruptFileError, FileNotFound, from_os
+from kinema.base.frozen_dataclass import dataclass
 from kinema.base.input_files import check_lines, check_regular, open_regular
 from kinema.base.notes import emit
 from kinema.base.resources import physical_memory
-from kinema.base.values import dataclass
 from kinema.model.atom_table import Atoms
 from kinema.model.stored_topology import StoredTopology
 from kinema.model.universe import import_mdanalysis, universe_of
@@ -95,7 +95,7 @@ class TopologySnapshot:
     failed: Exception | None = None
 
     @classmethod
-    def of(cls, topology: Topology) -> TopologySnapshot:
+    def from_topology(cls, topology: Topology) -> TopologySnapshot:
         """The snapshot of a topology, which is read now; it makes the same Universe, without coordinates."""
         try:
             return cls(topology.name, pickle.dumps(topology._loaded()._topology, protocol=pickle.HIGHEST_PROTOCOL))
@@ -119,7 +119,7 @@ class _TopologyFile:
     digest: str
 
     @classmethod
-    def of(cls, name: str) -> _TopologyFile:
+    def from_name(cls, name: str) -> _TopologyFile:
         return cls(name, os.path.abspath(name), _digest(name))
 
     def to_universe(self) -> Any:
@@ -184,9 +184,9 @@ class Topology:
         source = self._source
         table = self._atoms if isinstance(self._origin, Atoms) else None
         if self._of_universe:
-            source = TopologySnapshot.of(self)
+            source = TopologySnapshot.from_topology(self)
         elif source is None and table is None:
-            source = _TopologyFile.of(self.name)
+            source = _TopologyFile.from_name(self.name)
         changed = {"_universe": None, "_atoms": table, "_seconds": 0.0, "_source": source, "_of_universe": False}
         return self.__dict__ | changed | {"_stored": None}
 
@@ -263,7 +263,7 @@ class Topology:
             table = self._table()
         except Exception as error:
             return TopologySnapshot(self.name, b"", error)
-        return TopologySnapshot.of(self) if table is None else table
+        return TopologySnapshot.from_topology(self) if table is None else table
 
     @property
     def seconds(self) -> float:

@@ -51,7 +51,7 @@ class WriterTimings(dict[str, float]):
         super().__init__(dict.fromkeys(self.NAMES, 0.0))
 
     @contextmanager
-    def of(self, name: str) -> Iterator[None]:
+    def measure(self, name: str) -> Iterator[None]:
         """Adds the time of the block."""
         begin = time.perf_counter()
         try:
@@ -83,14 +83,14 @@ class Agreement:
     def gathered(self, row: NDArray[np.int64]) -> NDArray[np.int64]:
         """The rows (n,) of all ranks, (ranks, n)."""
         rows = np.empty((self.size, len(row)), np.int64)
-        with self.timings.of("communicate"):
+        with self.timings.measure("communicate"):
             wait_for(self.comm.Iallgather(np.ascontiguousarray(row), rows), AWAKE_BRIEFLY)
         return rows
 
     def announced(self, row: NDArray[np.int64]) -> NDArray[np.int64]:
         """The same, at the start of a call; raises the error of a rank that has left and makes no call any more."""
         rows, row = np.empty((self.size, len(row)), np.int64), np.ascontiguousarray(row)
-        with self.timings.of("communicate"):
+        with self.timings.measure("communicate"):
             request = self.comm.Iallgather(row, rows)
             try:
                 wait_for(request, AWAKE_BRIEFLY, self._hear_left)
@@ -101,11 +101,11 @@ class Agreement:
 
     def leave(self, error: BaseException) -> None:
         """Tells the other ranks that this one leaves; not collective. They hear it in their next call, however late."""
-        sent = RemoteError.of(error, self.rank)
+        sent = RemoteError.wrap(error, self.rank)
         if len(pickle.dumps(sent)) > _SHORT:
             # without its traceback
             what = str(error)[: _SHORT // 4]
-            sent = RemoteError.of(
+            sent = RemoteError.wrap(
                 CancelledError(f"rank {self.rank} has left: {type(error).__name__}: {what}"), self.rank
             )
         for rank in range(self.size):
@@ -167,7 +167,7 @@ class Agreement:
 
     def fail(self, rank: int, error: BaseException | None) -> NoReturn:
         """Raises the error of `rank` on all ranks, which all know that it has one."""
-        packed = pickle.dumps(RemoteError.of(error, rank)) if error is not None and rank == self.rank else b""
+        packed = pickle.dumps(RemoteError.wrap(error, rank)) if error is not None and rank == self.rank else b""
         received = self._broadcast(packed, rank)
         if error is not None and not isinstance(error, Exception):
             raise error  # Ctrl-C ends the rank that got it by what it is
@@ -183,7 +183,7 @@ class Agreement:
         self.check(error)
         return value  # type: ignore[return-value]
 
-    def on_root(self, call: Callable[[], T]) -> T:
+    def call_on_root(self, call: Callable[[], T]) -> T:
         """What the call gives on rank 0, on all ranks; it is not made on the others."""
         packed, error = b"", None
         if self.is_root:
@@ -191,7 +191,7 @@ class Agreement:
                 packed = pickle.dumps((True, call()))
             except BaseException as raised:
                 error = raised
-                packed = pickle.dumps((False, RemoteError.of(raised, 0)))
+                packed = pickle.dumps((False, RemoteError.wrap(raised, 0)))
         succeeded, value = pickle.loads(self._broadcast(packed, 0))
         if succeeded:
             result: T = value
@@ -215,7 +215,7 @@ class Agreement:
         self.check(error)
 
     def _broadcast(self, packed: bytes, root: int) -> bytes:
-        with self.timings.of("communicate"):
+        with self.timings.measure("communicate"):
             return broadcast_bytes(self.comm, packed, root)
 
 

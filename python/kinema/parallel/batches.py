@@ -36,7 +36,7 @@ class AtomBatch:
         self.exchange, self.batch_atoms, self._memory = route.exchange, batch_atoms, shared
         self.agreement, self.timings = route.exchange.agreement, route.exchange.agreement.timings
         self._n_calls = 0
-        with self.timings.of("sort"):
+        with self.timings.measure("sort"):
             self._prepare()
 
     def values(self, given: NDArray[Any], out: NDArray[Any] | None = None) -> NDArray[Any]:
@@ -85,7 +85,7 @@ class LocalBatch(AtomBatch):
 
     def _exchanged(self, given: list[NDArray[Any]], out: list[NDArray[Any] | None], first: int) -> list[NDArray[Any]]:
         found = []
-        with self.timings.of("sort"):
+        with self.timings.measure("sort"):
             for number, (values, target) in enumerate(zip(given, out, strict=True), first):
                 if self._slice is not None and target is None:
                     found.append(values[self._slice])
@@ -109,12 +109,12 @@ class SharedBatch(AtomBatch):
         self._to = [one for one in self._to if len(one[1])]
 
     def _exchanged(self, given: list[NDArray[Any]], out: list[NDArray[Any] | None], first: int) -> list[NDArray[Any]]:
-        with self.timings.of("sort"):
+        with self.timings.measure("sort"):
             for owner, rows, places in self._to:
                 n_atoms = len(rows) if places is None else self.batch_atoms
                 for number, values in enumerate(given, first):
                     _core.place_atoms(values, rows, places, self._array(owner, number, values, n_atoms))
-        with self.timings.of("communicate"):
+        with self.timings.measure("communicate"):
             # threads that write have the core of a rank that sleeps
             wait_for(self.agreement.comm.Ibarrier(), AWAKE_BRIEFLY)
         own = np.flatnonzero(self.route.owners.ranks == self.agreement.rank)
@@ -122,7 +122,7 @@ class SharedBatch(AtomBatch):
         for number, (values, target) in enumerate(zip(given, out, strict=True), first):
             one = self._array(int(own[0]) if len(own) else 0, number, values, len(self.atoms))
             if target is not None:
-                with self.timings.of("sort"):
+                with self.timings.measure("sort"):
                     target[:] = one
             found.append(one if target is None else target)
         return found
@@ -161,14 +161,14 @@ class MessageBatch(AtomBatch):
                 target = self.exchange.room("taken", number, len(self.atoms), kind)
             sent = self.exchange.room("sent", 0, len(self._rows), kind)
             received = self.exchange.room("received", 0, len(self.atoms), kind)
-            with self.timings.of("sort"):
+            with self.timings.measure("sort"):
                 _core.place_atoms(values, self._rows, None, sent)
-            with self.timings.of("communicate"):
+            with self.timings.measure("communicate"):
                 of_mpi = MPI._typedict[kind.char]
                 wait_for(
                     all_to_all(self.agreement.comm, sent, 3 * self._n_sent, received, 3 * self._n_received, of_mpi)
                 )
-            with self.timings.of("sort"):
+            with self.timings.measure("sort"):
                 seen = np.zeros(len(self.atoms), np.uint8)
                 _core.scatter_atoms(self._ids, self.atoms.start, [received], [target], seen)
             found.append(target)

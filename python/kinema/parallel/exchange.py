@@ -60,7 +60,7 @@ class Owners:
         """The most atoms that a rank takes."""
         return int(np.diff(self.bounds).max())
 
-    def of(self, rank: int) -> range:
+    def rank_atoms(self, rank: int) -> range:
         """The atoms that a rank takes."""
         place = np.flatnonzero(self.ranks == rank)
         if not len(place):
@@ -128,7 +128,7 @@ class Exchange:
         begins = np.arange(0, owners.longest, self._batch_atoms(owners, batch_atoms))
         table = None if counts is None else self._shared_table(counts, len(begins))
         n_of_owners, sent = np.zeros((len(owners.ranks), len(begins)), np.int64), _Sorted.none()
-        with timings.of("sort"):
+        with timings.measure("sort"):
             if error is None:
                 try:
                     packed = self._numbers("numbers", len(ids)) if table is None else table.ids_of(agreement.rank)
@@ -146,14 +146,14 @@ class Exchange:
             n_received, taken = table.received(agreement.rank)
         elif agreement.size > 1:
             n_received = np.empty_like(n_sent)
-            with timings.of("communicate"):
+            with timings.measure("communicate"):
                 wait_for(agreement.comm.Ialltoall(n_sent, n_received), AWAKE_BRIEFLY)
                 taken = self._numbers("numbers taken", int(n_received.sum()))
                 n_from = n_received.sum(axis=1)
                 wait_for(all_to_all(agreement.comm, sent.ids, n_sent.sum(axis=1), taken, n_from, MPI.UINT32_T))
         else:
             n_received, taken = n_sent, sent.ids
-        with timings.of("sort"):
+        with timings.measure("sort"):
             if error is None:
                 error = self._wrong_ids(taken, n_received.sum(axis=1), owners)
                 weight = _FOUND_BY_ANOTHER
@@ -238,7 +238,7 @@ class Exchange:
 
     def _wrong_ids(self, taken: Ids, received: NDArray[np.int64], owners: Owners) -> ArgumentError | None:
         """What is wrong with the numbers that this rank was sent; None where it has each of its range once."""
-        own = owners.of(self.agreement.rank)
+        own = owners.rank_atoms(self.agreement.rank)
         seen = np.zeros(len(own), np.uint8)
         n_twice, _, n_missing, _ = _core.scatter_atoms(taken, own.start, [], [], seen)
         if not n_twice and not n_missing:
@@ -335,7 +335,7 @@ class Route:
 
     def batches(self) -> Iterator[AtomBatch]:
         """The frame in batches of each owner."""
-        own = self.owners.of(self.exchange.agreement.rank)
+        own = self.owners.rank_atoms(self.exchange.agreement.rank)
         batch_atoms = int(self.begins[1]) if self.n_batches > 1 else self.owners.longest
         shared = None if self.is_local else self.exchange.shared(batch_atoms, len(self.owners.ranks))
         kind = LocalBatch if self.is_local else MessageBatch if shared is None else SharedBatch

@@ -44,7 +44,7 @@ class NodeMemory:
             mark = os.urandom(_MARK) if handle >= 0 else b""
             if mark:
                 os.pwrite(handle, mark, 0)
-            path, mark = agreement.on_root(lambda: (f"/proc/{os.getpid()}/fd/{handle}", mark))
+            path, mark = agreement.call_on_root(lambda: (f"/proc/{os.getpid()}/fd/{handle}", mark))
             if mark:
                 with suppress(OSError, ValueError):
                     mapped = _mapped(path, n_bytes)

@@ -109,7 +109,7 @@ class FilePlacer:
             try:
                 written = os.pwrite(self._handle, view, offset)
             except OSError as error:
-                raise _at_byte(error, offset, self.name) from None
+                raise _error_at_byte(error, offset, self.name) from None
             view, offset = view[written:], offset + written
         self._writeback.start(begin, n_bytes)
 
@@ -175,7 +175,7 @@ class MpiPlacer:
         try:
             self._file = MPI.File.Open(comm, path, MPI.MODE_RDWR, info)
         except MPI.Exception as error:
-            raise _of_mpi(error, name) from None
+            raise _mpi_error(error, name) from None
         finally:
             info.Free()
         self._is_open = True
@@ -194,7 +194,7 @@ class MpiPlacer:
         try:
             write(offset, [view, MPI.BYTE], status)
         except MPI.Exception as error:
-            raise _of_mpi(error, self.name, offset) from None
+            raise _mpi_error(error, self.name, offset) from None
         written = status.Get_count(MPI.BYTE)
         if len(view) and written not in (len(view), MPI.UNDEFINED):
             raise FileIOError(
@@ -212,7 +212,7 @@ class MpiPlacer:
         try:
             self._file.Sync()
         except MPI.Exception as error:
-            raise _of_mpi(error, self.name) from None
+            raise _mpi_error(error, self.name) from None
 
     def close(self) -> None:
         """As `Placer.close`; collective."""
@@ -225,7 +225,7 @@ class MpiPlacer:
             try:
                 self._file.Close()
             except MPI.Exception as error:
-                raise _of_mpi(error, self.name) from None
+                raise _mpi_error(error, self.name) from None
 
     def abandon(self) -> None:
         """As `Placer.abandon`: nothing, as MPI-IO closes a file on all ranks together."""
@@ -243,13 +243,13 @@ def bytes_of(data: Data) -> memoryview:
     return (data.data if isinstance(data, np.ndarray) else memoryview(data)).cast("B")
 
 
-def _at_byte(error: OSError, offset: int, name: str) -> Error:
+def _error_at_byte(error: OSError, offset: int, name: str) -> Error:
     made = from_os(f"byte {offset}: cannot write the file", error, path=name)
     made.offset = offset
     return made
 
 
-def _of_mpi(error: MPI.Exception, name: str, offset: int | None = None) -> FileIOError:
+def _mpi_error(error: MPI.Exception, name: str, offset: int | None = None) -> FileIOError:
     """The error for one of MPI-IO, whose words may be of several lines."""
     words = " ".join(error.Get_error_string().split())
     place = "" if offset is None else f"byte {offset}: "

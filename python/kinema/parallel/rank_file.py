@@ -82,13 +82,13 @@ class RankFile:
 
     def add_observable(self, name: str, value: Any, **options: Any) -> None:
         """As `kinema.Writer.add_observable`, of rank 0."""
-        raise self._without_observables()
+        raise self._observables_error()
 
     def write_observable(self, name: str, value: Any, **options: Any) -> None:
         """As `kinema.Writer.write_observable`, of rank 0."""
-        raise self._without_observables()
+        raise self._observables_error()
 
-    def _without_observables(self) -> UnsupportedFormatError:
+    def _observables_error(self) -> UnsupportedFormatError:
         path, format, strategy = self.request.path, self.request.format, self.request.strategy
         what = f"{path}: {format} files hold no observables with strategy {strategy!r}, H5MD files do with 'serial'"
         return UnsupportedFormatError(what, path=path, format=format)

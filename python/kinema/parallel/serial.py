@@ -40,7 +40,7 @@ class SerialFile(RankFile):
         super().__init__(request, agreement)
         self._writer: Writer | None = None
         self._behind: WriteBehind | None = None
-        self.state = agreement.on_root(self._opened)
+        self.state = agreement.call_on_root(self._opened)
         self._exchange = Exchange(agreement, self.state.n_atoms)
         self._owners = Owners.one(0, self.state.n_atoms)
 
@@ -51,7 +51,7 @@ class SerialFile(RankFile):
 
         def write() -> None:
             assert self._writer is not None
-            with self.agreement.timings.of("write"):
+            with self.agreement.timings.measure("write"):
                 self._writer.write(
                     vectors.get("positions"),
                     velocities=vectors.get("velocities"),
@@ -70,7 +70,7 @@ class SerialFile(RankFile):
             self._behind.add(write)
             return FileState(**{**vars(self.state), "n_frames": taken})
 
-        self._on_root(take)
+        self._update_on_root(take)
 
     def flush(self) -> None:
         """As `RankFile.flush`; what was written since the last time is verified, if that is wanted."""
@@ -79,11 +79,11 @@ class SerialFile(RankFile):
             assert self._writer is not None
             if self._behind is not None:
                 self._behind.wait()
-            with self.agreement.timings.of("sync"):
+            with self.agreement.timings.measure("sync"):
                 self._writer.flush()
             return self._state()
 
-        self._on_root(flush)
+        self._update_on_root(flush)
         if self.request.verify:
             self._verify()
 
@@ -97,11 +97,11 @@ class SerialFile(RankFile):
             if self._behind is not None:
                 self._behind.wait()
                 self._behind.close()
-            with self.agreement.timings.of("sync"):
+            with self.agreement.timings.measure("sync"):
                 self._writer.close()
             return self._state()
 
-        self._on_root(close)
+        self._update_on_root(close)
 
     def abort(self) -> None:
         """As `RankFile.abort`."""
@@ -112,11 +112,11 @@ class SerialFile(RankFile):
 
     def add_observable(self, name: str, value: Any, **options: Any) -> None:
         """As `RankFile.add_observable`."""
-        self._on_writer(lambda writer: writer.add_observable(name, value, **options))
+        self._call_writer(lambda writer: writer.add_observable(name, value, **options))
 
     def write_observable(self, name: str, value: Any, **options: Any) -> None:
         """As `RankFile.write_observable`."""
-        self._on_writer(lambda writer: writer.write_observable(name, value, **options))
+        self._call_writer(lambda writer: writer.write_observable(name, value, **options))
 
     # for strategies
 
@@ -130,12 +130,12 @@ class SerialFile(RankFile):
         """
         raise NotImplementedError
 
-    def on_root(self, call: Callable[[], T]) -> T:
+    def call_on_root(self, call: Callable[[], T]) -> T:
         """What a call gives on rank 0, on all ranks."""
         try:
-            return self.agreement.on_root(call)
+            return self.agreement.call_on_root(call)
         except BaseException:
-            self.state.is_broken = self.agreement.on_root(lambda: self._writer is None or self._writer._broken)
+            self.state.is_broken = self.agreement.call_on_root(lambda: self._writer is None or self._writer._broken)
             raise
 
     def check(self, error: BaseException | None) -> None:
@@ -155,12 +155,12 @@ class SerialFile(RankFile):
     # how
 
     def _verify(self) -> None:
-        with self.agreement.timings.of("verify"):
+        with self.agreement.timings.measure("verify"):
             error = self.found()
         self.check(error)
         if not self._is_noted and self.state.n_frames:
             self._is_noted = True
-            self._on_root(self._noted)
+            self._update_on_root(self._noted)
 
     def _noted(self) -> FileState:
         """On rank 0: notes how the file was verified."""
@@ -168,7 +168,7 @@ class SerialFile(RankFile):
         self._writer._note([self.verified_by])
         return self._state()
 
-    def _on_writer(self, call: Callable[[Writer], None]) -> None:
+    def _call_writer(self, call: Callable[[Writer], None]) -> None:
         def called() -> FileState:
             assert self._writer is not None
             if self._behind is not None:
@@ -176,7 +176,7 @@ class SerialFile(RankFile):
             call(self._writer)
             return self._state()
 
-        self._on_root(called)
+        self._update_on_root(called)
 
     def _opened(self) -> FileState:
         request = self.request
@@ -204,14 +204,14 @@ class SerialFile(RankFile):
             out.n_atoms, out.n_frames, out.n_flushed, out.fields, notes, out.losses, temporary, out._broken
         )
 
-    def _on_root(self, call: Callable[[], FileState]) -> None:
-        self.state = self.on_root(call)
+    def _update_on_root(self, call: Callable[[], FileState]) -> None:
+        self.state = self.call_on_root(call)
 
 
 def whole_vectors(exchange: Exchange, owners: Owners, frame: RankFrame, batch_bytes: int) -> dict[str, NDArray[Any]]:
     """The vectors of a frame on the one rank that takes all atoms, (n_atoms, 3) each in order of the numbers; arrays
     without rows on the others. Collective."""
-    n_taken = len(owners.of(exchange.agreement.rank))
+    n_taken = len(owners.rank_atoms(exchange.agreement.rank))
     whole = {name: np.empty((n_taken, 3), values.dtype) for name, values in frame.vectors.items()}
     widest = max(values.dtype.itemsize for values in frame.vectors.values())
     route = exchange.route(frame.ids, owners, max(1, batch_bytes // (3 * widest)), counts=frame.counts)

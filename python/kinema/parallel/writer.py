@@ -295,7 +295,7 @@ class ParallelWriter(RanksWriter):
         arguments = {**vars(request), **request.options}
         of_root = {name: arguments.pop(name, None) for name in ("options", "n_atoms", "atoms", "topology")}
         self._ranks.same(arguments)
-        stated = self._ranks.on_root(lambda: n_atoms)
+        stated = self._ranks.call_on_root(lambda: n_atoms)
         wrong = None
         if n_atoms not in (None, stated):
             wrong = ArgumentError(

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from kinema._core import __version__
 from kinema.base.errors import ArgumentError
-from kinema.base.printable import counted, in_picture
+from kinema.base.printable import counted, plot_text
 from kinema.base.timings import BLOCK_PHASES, PHASES, UNACCOUNTED, block_column
 from kinema.report.scaling import Scaling, ScalingPoint
 from kinema.storage.output_file import write_whole
@@ -78,7 +78,7 @@ def draw_bars(report: Report) -> Figure:
     figure = Figure(figsize=(min(12.0, max(6.0, 3.5 + 0.18 * n_workers)), 4.2), layout="constrained")
     axes = figure.subplots()
     stack_phases(
-        axes, sums, title + f"{in_picture(report.timings.runner)}, {counted(n_workers, 'worker')}", "worker", marked
+        axes, sums, title + f"{plot_text(report.timings.runner)}, {counted(n_workers, 'worker')}", "worker", marked
     )
     handles, labels = axes.get_legend_handles_labels()
     # in the order of the stack, from the top
@@ -87,7 +87,7 @@ def draw_bars(report: Report) -> Figure:
 
 
 def _analyses(report: Report) -> str:
-    return in_picture(", ".join(dict.fromkeys(report.run["analyses"])))
+    return plot_text(", ".join(dict.fromkeys(report.run["analyses"])))
 
 
 def _rows_for(report: Report) -> int:
@@ -168,7 +168,7 @@ def draw_timeline(report: Report) -> Figure:
     axes.set_xlabel("time since the beginning (s)")
     axes.set_ylabel("worker")
     axes.set_title(
-        f"{_analyses(report)}, {in_picture(report.timings.runner)}, {counted(n_workers, 'worker')} "
+        f"{_analyses(report)}, {plot_text(report.timings.runner)}, {counted(n_workers, 'worker')} "
         "(white: all else)",
         fontsize=10, loc="left",
     )  # fmt: skip
@@ -211,7 +211,7 @@ def draw_scaling(scaling: Scaling) -> Figure:
             (
                 [point.n_workers * shift for point in points],
                 points,
-                {**series_style(number), "label": in_picture(label)},
+                {**series_style(number), "label": plot_text(label)},
             )
         )
     for n, points, style in series:
@@ -241,7 +241,7 @@ def _draw_times(scaling: Scaling, n_workers: int) -> Figure:
     axes = figure.subplots()
     points = [points[0] for points in scaling.series.values()]
     axes.barh(
-        [in_picture(label) for label in scaling.series], [point.mean for point in points], 0.7,
+        [plot_text(label) for label in scaling.series], [point.mean for point in points], 0.7,
         xerr=[point.deviation for point in points], color=_SERIES[0], capsize=3,
     )  # fmt: skip
     axes.invert_yaxis()

@@ -242,7 +242,7 @@ def _lines(report: Report) -> list[str]:
     if wanted and timings.bytes_read:
         lines.append(f"bytes read: {timings.bytes_read / wanted:.2f} times those of the atoms used")
     if report.run.get("node_cache") is not None:
-        lines.append(f"node cache: {CacheCounts.of(report.run['node_cache'])}")
+        lines.append(f"node cache: {CacheCounts.from_core(report.run['node_cache'])}")
     lines += [_block_line(name, values) for name, values in stored.block_summary(timings).items()]
     lines += [f"straggler: {one}" for one in report.stragglers] or ["stragglers: none"]
     lines += [f"slow file: {one}" for one in report.slow_files]

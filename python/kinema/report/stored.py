@@ -85,12 +85,12 @@ def block_summary(timings: Timings) -> dict[str, dict[str, float]]:
         for name in BLOCK_PHASES:
             found[name].append(block_column(one.blocks, name))
         workers = block_column(one.blocks, "worker")
-        found["between"] += [_between(one.blocks[workers == worker.worker]) for worker in one.workers]
+        found["between"] += [_gaps(one.blocks[workers == worker.worker]) for worker in one.workers]
     joined = {name: np.concatenate(values) for name, values in found.items() if values}
     return {name: _summary(values) for name, values in joined.items() if len(values)}
 
 
-def _between(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+def _gaps(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     rows = rows[np.argsort(block_column(rows, "start"), kind="stable")]
     begun = block_column(rows, "start")
     gaps = begun[1:] - (begun + _seconds(rows))[:-1]

@@ -184,8 +184,8 @@ def find_slow_files(passes: Sequence[PassTimings], places: Places) -> tuple[Slow
         parts = places.parts(block_column(one.blocks, "position").astype(np.int64))
         total = sum(worker.total for worker in one.workers)
         for phase in ("io", "decode"):
-            seconds = _by_file(parts, block_column(one.blocks, phase))
-            frames = _by_file(parts, block_column(one.blocks, "frames"))
+            seconds = _sum_by_file(parts, block_column(one.blocks, phase))
+            frames = _sum_by_file(parts, block_column(one.blocks, "frames"))
             rate = {part: seconds[part] / frames[part] for part in seconds if frames[part]}
             for part, own in rate.items():
                 others = [other for number, other in rate.items() if number != part]
@@ -196,5 +196,5 @@ def find_slow_files(passes: Sequence[PassTimings], places: Places) -> tuple[Slow
     return tuple(sorted(found, key=lambda one: -one.seconds))
 
 
-def _by_file(parts: NDArray[np.int64], values: NDArray[np.float64]) -> dict[int, float]:
+def _sum_by_file(parts: NDArray[np.int64], values: NDArray[np.float64]) -> dict[int, float]:
     return {int(part): float(values[parts == part].sum()) for part in np.unique(parts)}

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from kinema.base.errors import ArgumentError
-from kinema.base.values import dataclass
+from kinema.base.frozen_dataclass import dataclass
 
 if TYPE_CHECKING:
     from kinema import _core

@@ -10,13 +10,13 @@ from typing import Any, TypeVar
 
 from kinema import _core
 from kinema.base.errors import ArgumentError
+from kinema.base.frozen_dataclass import dataclass
 from kinema.base.progress import Report
 from kinema.base.resources import worker_count
 from kinema.base.timings import PassTimings
-from kinema.base.values import dataclass
 from kinema.model.selection.frames import FrameSelection
 from kinema.runners.access import access_method
-from kinema.runners.calls import CalledFunction, CallValues, InOrder, PlacedInOrder, Receive, Received
+from kinema.runners.calls import CalledFunction, CallValues, OrderedWork, PlacedInOrder, Receive, Received
 from kinema.runners.reduction import Reduction
 
 __all__ = ["Job", "PassRequest", "PassResult", "Rows", "Runner"]
@@ -203,7 +203,7 @@ class Runner(ABC):
         """
         values = CallValues(len(computations), progress, receive)
         self.call_each(function, computations, values, workers=workers)
-        return values.in_order()
+        return values.ordered_values()
 
     def call_each(
         self, function: Callable[[Any], Any], computations: Sequence[Any], values: CallValues, *, workers: int | None
@@ -213,7 +213,7 @@ class Runner(ABC):
         What a runner has of its own of `map`.
         """
         self.concurrency(workers)
-        called = CalledFunction.of(function) if len(computations) > 1 else None
+        called = CalledFunction.from_function(function) if len(computations) > 1 else None
         for number, one in enumerate(computations):
             try:
                 value = (function if called is None else called.get())(one)
@@ -224,7 +224,7 @@ class Runner(ABC):
 
     def write_in_order(
         self,
-        function: InOrder,
+        function: OrderedWork,
         computations: Sequence[Any],
         *,
         offset: int,
@@ -240,7 +240,7 @@ class Runner(ABC):
 
         Parameters
         ----------
-        function : InOrder
+        function : OrderedWork
             Sent to each worker once.
         computations : sequence
         offset : int
@@ -267,6 +267,6 @@ class Runner(ABC):
         """Threads that a function which `map` calls may have."""
         return 1
 
-    def on_root_for_all(self, work: Callable[[], T]) -> T:
+    def broadcast_from_root(self, work: Callable[[], T]) -> T:
         """As `on_root`, and every process gets a copy of the value."""
         return work()

@@ -10,13 +10,13 @@ import threading
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from kinema.base.frozen_dataclass import dataclass
 from kinema.base.resources import share_of_machine
 from kinema.base.serialisation import serialize
 from kinema.base.tracing.recording import TraceOfRun
-from kinema.base.values import dataclass
 from kinema.cache.counts import SentCounts, add_counts, take_counts
 
-__all__ = ["CallValues", "CalledFunction", "InOrder", "PlacedInOrder", "Receive", "Received", "unpacked_value"]
+__all__ = ["CallValues", "CalledFunction", "OrderedWork", "PlacedInOrder", "Receive", "Received", "unpacked_value"]
 
 # takes the value of a computation of `Runner.map`, with its number
 Receive = Callable[[int, Any], None]
@@ -24,7 +24,7 @@ Receive = Callable[[int, Any], None]
 Received = Callable[[int, int, Any], None]
 
 
-class InOrder(Protocol):
+class OrderedWork(Protocol):
     """What `Runner.write_in_order` calls on workers, to whom it is sent once.
 
     With methods `open(comm)` and `close()`, which all MPI ranks call together, it is for the MPI runner alone; with
@@ -64,7 +64,7 @@ class CalledFunction:
         self._function: Any = None
 
     @classmethod
-    def of(cls, function: Callable[[Any], Any], threads: int = 1) -> CalledFunction:
+    def from_function(cls, function: Callable[[Any], Any], threads: int = 1) -> CalledFunction:
         """To be sent to workers. Raises what pickling raises."""
         return cls(serialize(function), threads, bool(getattr(function, "unpickled_once", False)))
 
@@ -158,24 +158,24 @@ class CallValues:
         if self._progress is not None:
             self._progress(number)
 
-    def in_order(self) -> list[Any]:
+    def ordered_values(self) -> list[Any]:
         """The values in the order of their computations; none where `receive` has got them."""
         return [self._values[number] for number in sorted(self._values)]
 
 
 class PlacedInOrder:
-    """Values of `InOrder` functions that have come to one process, which places them one behind the other.
+    """Values of `OrderedWork` functions that have come to one process, which places them one behind the other.
 
     Parameters
     ----------
-    function : InOrder
+    function : OrderedWork
     offset : int
         Where the first is placed.
     received : function
         As of `Runner.write_in_order`.
     """
 
-    def __init__(self, function: InOrder, offset: int, received: Received) -> None:
+    def __init__(self, function: OrderedWork, offset: int, received: Received) -> None:
         self._function = function
         self._offset = offset
         self._received = received

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from kinema import _core
 from kinema.base.errors import InternalError
+from kinema.base.frozen_dataclass import dataclass
 from kinema.base.progress import Report
-from kinema.base.values import dataclass
 from kinema.model.selection.frames import FrameSelection
 
 __all__ = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kinema.base.values import dataclass
+from kinema.base.frozen_dataclass import dataclass
 
 __all__ = ["Activity", "Stall", "activity"]
 

@@ -38,7 +38,7 @@ class CallWorkers:
     hints: Mapping[str, Any] | None = None
 
     @property
-    def in_this_process(self) -> bool:
+    def is_local(self) -> bool:
         """Whether threads of this process do all."""
         return self.runner.name == "threads"
 
@@ -54,7 +54,7 @@ class CallWorkers:
 
     def check(self) -> None:
         """Raises ArgumentError for a number of workers that the runner does not have."""
-        if self.in_this_process:
+        if self.is_local:
             worker_count(self.workers)
         else:
             self.runner.concurrency(self.workers)
@@ -68,7 +68,7 @@ class CallWorkers:
             raise ArgumentError(
                 f"strategy {strategy!r} is for the ranks of runner='mpi', and this is {name!r}; leave it out"
             )
-        if self.in_this_process and strategy != check_strategy(format, "frames", "auto"):
+        if self.is_local and strategy != check_strategy(format, "frames", "auto"):
             raise ArgumentError(
                 f"threads share one open file, which has no strategy {strategy!r}; leave it out, or name another runner"
             )
@@ -77,11 +77,11 @@ class CallWorkers:
     def lead(self, work: Callable[[], T]) -> T:
         """The value of a call, which one process leads; all that call it get the value."""
 
-        def within_session() -> T:
+        def work_in_session() -> T:
             with self.runner.session():
                 return work()
 
-        return self.runner.on_root_for_all(within_session)
+        return self.runner.broadcast_from_root(work_in_session)
 
     def reporting(self, progress: ProgressChoice, what: str, total: int) -> AbstractContextManager[Report | None]:
         """The function to report bytes to, as `kinema.base.progress.reporting`."""

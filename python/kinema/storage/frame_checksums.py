@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.base.errors import ArgumentError, CorruptFileError, Error, FileNotFound
+from kinema.base.frozen_dataclass import dataclass
 from kinema.base.input_files import read_regular
 from kinema.base.printable import printable
 from kinema.base.progress import ProgressChoice, reporting
 from kinema.base.resources import worker_count
-from kinema.base.values import dataclass
 from kinema.storage.output_file import write_index
 from kinema.storage.stored_records import DAMAGE, Record, RecordFolder, decoded_record, encoded_record
 
@@ -258,12 +258,12 @@ def _compared(
     return [f"the checksums that were stored before were of another file of this name ({len(known):,} frames)"]
 
 
-def _beside(path: str) -> str:
+def _path_beside(path: str) -> str:
     folder, name = os.path.split(os.path.realpath(path))
     return os.path.join(folder, f".{name}.kinema-checksums")
 
 
-def _in_cache() -> RecordFolder:
+def _cache_folder() -> RecordFolder:
     return RecordFolder(_KIND, "auto", most=_MOST, most_of_all=_MOST_OF_ALL)
 
 
@@ -271,7 +271,7 @@ def _load(path: str) -> tuple[FrameChecksums | None, str, str]:
     """Also where they are."""
     found: list[tuple[FrameChecksums, str]] = []
     reasons: list[str] = []
-    place = _beside(path)
+    place = _path_beside(path)
     try:
         record = decoded_record(read_regular(place, "checksums of frames", _MOST), None, _FACTS)
         found.append((_understood(record), place))
@@ -279,7 +279,7 @@ def _load(path: str) -> tuple[FrameChecksums | None, str, str]:
         pass
     except DAMAGE as error:
         reasons.append(f"the checksums in {place} cannot be used: {error}")
-    folder = _in_cache()
+    folder = _cache_folder()
     record, why_not = folder.load(os.fsencode(os.path.realpath(path)), None, _FACTS)
     if why_not:
         reasons.append(f"the checksums of {path} in the cache folder cannot be used: {why_not}")
@@ -321,12 +321,12 @@ def _save(path: str, made: FrameChecksums) -> tuple[str, str | None]:
         raise ArgumentError(
             f"{path}: checksums of {len(made):,} frames take {len(data):,} bytes, expected at most {_MOST:,}"
         )
-    place = _beside(path)
+    place = _path_beside(path)
     try:
         return place, write_index(place, data)
     except (OSError, Error) as error:
         why_not = str(error)
-    folder = _in_cache()
+    folder = _cache_folder()
     if not folder.stores:
         raise ArgumentError(f"{path}: checksums can be stored nowhere: {why_not}; there is no cache folder", path=path)
     failed = folder.store(os.fsencode(os.path.realpath(path)), made.identity, _FACTS, record)

@@ -28,8 +28,8 @@ from types import TracebackType
 from typing import IO
 
 from kinema.base.errors import ArgumentError, Error, FileAccessError, from_os
+from kinema.base.frozen_dataclass import dataclass
 from kinema.base.notes import collected, emit
-from kinema.base.values import dataclass
 from kinema.storage.output_checks import check_target, is_stream, open_temporary, others_may_move
 
 __all__ = [

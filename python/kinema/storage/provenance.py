@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, field, replace
 from datetime import UTC, datetime
 
+from kinema.base.frozen_dataclass import dataclass
 from kinema.base.printable import printable
-from kinema.base.values import dataclass
 
 __all__ = ["Input", "Provenance", "now", "picture_metadata"]
 
@@ -26,7 +26,7 @@ class Input:
     fingerprint: str | None = None
 
     @classmethod
-    def of(cls, path: str) -> Input:
+    def from_path(cls, path: str) -> Input:
         """A topology, index or reference file as it is now: the fingerprint is of its bytes, of very large files of
         their first and last 32 MiB."""
         from hashlib import blake2b

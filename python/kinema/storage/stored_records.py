@@ -31,8 +31,8 @@ from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.base.errors import Error, FileNotFound
+from kinema.base.frozen_dataclass import dataclass
 from kinema.base.input_files import read_regular
-from kinema.base.values import dataclass
 from kinema.storage.output_file import write_index
 
 __all__ = ["DAMAGE", "Record", "RecordFolder", "decoded_record", "encoded_record"]

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from kinema.base.choices import OUTPUT_TIME_UNIT, OUTPUT_UNIT, TABLE_FORMATS, check_choice
 from kinema.base.errors import ArgumentError, UnsupportedFormatError, missing_package
+from kinema.base.frozen_dataclass import dataclass
 from kinema.base.printable import printable
-from kinema.base.values import dataclass
 from kinema.storage.output_checks import ArrayFingerprint, check_remade, is_stream
 from kinema.storage.output_file import write_whole
 from kinema.storage.provenance import Provenance
@@ -60,7 +60,7 @@ class Column:
         """Name with unit: "time (ps)"."""
         return f"{self.name} ({self.unit})" if self.unit else self.name
 
-    def in_unit(self, unit: str) -> Column:
+    def change_unit(self, unit: str) -> Column:
         """The column in another unit; itself where that is "" or its own."""
         if unit in ("", self.unit):
             return self
@@ -96,7 +96,7 @@ class Table:
         unit = units.pop() if len(units) == 1 else NO_UNIT
         return self.title if unit == NO_UNIT else f"{self.title} ({unit})"
 
-    def in_units(self, output_unit: str, output_time_unit: str) -> Table:
+    def change_units(self, output_unit: str, output_time_unit: str) -> Table:
         """The table with its columns in angstrom and ps in other units: "angstrom" or "nm", "ps" or "ns".
 
         Raises ArgumentError for another unit.
@@ -104,7 +104,7 @@ class Table:
         check_choice("output_unit", output_unit, OUTPUT_UNIT)
         check_choice("output_time_unit", output_time_unit, OUTPUT_TIME_UNIT)
         wanted = {"angstrom": output_unit, "angstrom^2": f"{output_unit}^2", "ps": output_time_unit}
-        return replace(self, columns=tuple(column.in_unit(wanted.get(column.unit, "")) for column in self.columns))
+        return replace(self, columns=tuple(column.change_unit(wanted.get(column.unit, "")) for column in self.columns))
 
     def from_one(self) -> Table:
         """The table with atoms counted from 1, as people read them: in text, Parquet and pictures."""

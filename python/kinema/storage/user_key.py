@@ -40,14 +40,14 @@ def user_key() -> bytes:
     except FileNotFoundError:
         pass
     except OSError as error:
-        raise _of(error, "read", path) from None
+        raise _key_error(error, "read", path) from None
     try:
         path.parent.mkdir(parents=True, mode=0o700, exist_ok=True)
         _check_folder(path.parent)
         _make(path)
         return _read(path)
     except OSError as error:
-        raise _of(error, "make", path) from None
+        raise _key_error(error, "make", path) from None
 
 
 def prove(key: bytes, purpose: str, data: bytes) -> str:
@@ -106,7 +106,7 @@ def _make(path: Path) -> None:
         os.unlink(temporary)
 
 
-def _of(error: OSError, doing: str, path: Path) -> Exception:
+def _key_error(error: OSError, doing: str, path: Path) -> Exception:
     if isinstance(error, (ArgumentError, FileAccessError)):
         return error
     return from_os(f"cannot {doing} the user's key", error, str(path))

@@ -99,11 +99,11 @@ class Design:
         pieces = next(filter(None, self.oversubscribes), None)
         gather = next(filter(None, self.gathers), None)
         options_of(self.runner, {"schedule": self.schedule or None, "oversubscribe": pieces, "gather": gather})
-        _among("page_cache", (self.page_cache,), PAGE_CACHES)
-        _among("source", self.sources, SOURCES)
-        _among("formats", self.formats, FORMATS)
-        _among("gather", self.gathers, ("", *GATHER))
-        _among("schedule", (self.schedule,), ("", *SCHEDULE))
+        _check_each("page_cache", (self.page_cache,), PAGE_CACHES)
+        _check_each("source", self.sources, SOURCES)
+        _check_each("formats", self.formats, FORMATS)
+        _check_each("gather", self.gathers, ("", *GATHER))
+        _check_each("schedule", (self.schedule,), ("", *SCHEDULE))
         if not self.accesses:
             raise ArgumentError("an experiment needs a way to read: access is empty")
         for access in self.accesses:
@@ -142,7 +142,7 @@ class Design:
                 yield Setting(*values)
 
 
-def _among(name: str, values: Sequence[str], allowed: Sequence[str]) -> None:
+def _check_each(name: str, values: Sequence[str], allowed: Sequence[str]) -> None:
     if not values:
         raise ArgumentError(f"{name} must be of {', '.join(map(repr, filter(None, allowed)))}, found none")
     for value in values:

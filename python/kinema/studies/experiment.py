@@ -92,7 +92,7 @@ class _ExperimentFiles:
         self._made: dict[tuple[str, str, int], list[str]] = {}
         self._chosen: Trajectory | None = None
 
-    def of(self, setting: Setting, workers: int) -> list[str]:
+    def get(self, setting: Setting, workers: int) -> list[str]:
         """The files of a run."""
         if setting.as_given:
             return list(self._design.files)
@@ -132,7 +132,7 @@ def _one(
     place: Path,
     launcher: Callable[[int], list[str]],
 ) -> ExperimentRun:
-    paths = made.of(setting, workers)
+    paths = made.get(setting, workers)
     kind = f"{setting.source}-{setting.format}-{setting.access}-x{setting.workload}".replace(" ", "-")
     pieces = f"-o{setting.oversubscribe}" if setting.oversubscribe else ""
     name = f"{kind}-{setting.gather or design.runner}{pieces}-n{workers}-r{repeat}"

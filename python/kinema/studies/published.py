@@ -100,7 +100,7 @@ class Published:
         """Of all ranks of all repeats."""
         return float(self._all(name, n_ranks).max())
 
-    def of_repeats(self, name: str, n_ranks: int, each: str) -> tuple[float, float]:
+    def summarise_repeats(self, name: str, n_ranks: int, each: str) -> tuple[float, float]:
         """Mean and deviation (n - 1) over repeats of each repeat's "mean" or "max"."""
         if each not in ("mean", "max"):
             raise ArgumentError(f"each must be 'mean' or 'max', found {each!r}")
@@ -143,7 +143,7 @@ class Published:
                     row[name], row[f"std_{name}"] = self.mean(name, n)
             for name in self.of_runs:
                 for each in ("mean", "max"):
-                    row[f"{name}_{each}"], row[f"std_{name}_{each}"] = self.of_repeats(name, n, each)
+                    row[f"{name}_{each}"], row[f"std_{name}_{each}"] = self.summarise_repeats(name, n, each)
             row["t_tot_max"], row["std_tot_max"] = point.mean, point.deviation
             row |= {"speed_up": point.speed_up, "std_S": point.speed_up_deviation}
             row |= {"efficiency": point.efficiency, "std_E": point.efficiency_deviation}

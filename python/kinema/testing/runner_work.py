@@ -187,7 +187,7 @@ class SealedCount(kn.analysis.PythonKernel):
         return {"frames": np.array(partial.frames)}
 
 
-class OfPairs(Analysis):
+class NeighbourPairs(Analysis):
     """A kernel of the distances of all pairs of neighbours along the chain, and one atom further."""
 
     def __init__(self, trajectory: kn.Trajectory, kernel: str, lists: tuple[str, ...] = (), **arguments: Any) -> None:
@@ -205,7 +205,7 @@ class OfPairs(Analysis):
     def _table(self) -> Table:
         return Table("Pairs", ())
 
-    def _per_frame(self, frames: kn.FrameSelection) -> ResultDataset | None:
+    def _row_dataset(self, frames: kn.FrameSelection) -> ResultDataset | None:
         units = tuple((name, "angstrom" if name == "distance" else "") for name in self._lists)
         made = self._dataset("near", "", (), "Pairs that are near", frames)
         return replace(made, lists=units) if self._lists else None
@@ -260,9 +260,9 @@ def analysis_named(traj: kn.Trajectory, which: str) -> Analysis:
         case "radius of gyration":
             return kn.analysis.RadiusOfGyration(traj, select=atoms, weights=None, axes=True)
         case "histogram of distances":
-            return OfPairs(traj, "distance_histogram", most=12.0, bins=5_000)
+            return NeighbourPairs(traj, "distance_histogram", most=12.0, bins=5_000)
         case "pairs that are near":
-            return OfPairs(traj, "close_pairs", ("pair", "distance"), cutoff=3.0)
+            return NeighbourPairs(traj, "close_pairs", ("pair", "distance"), cutoff=3.0)
         case "corner":
             return kn.analysis.from_function(corner, traj)
         case "slow corner":

@@ -62,7 +62,7 @@ def nanoseconds(events: Iterable[Event]) -> Counter[str]:
     return found
 
 
-def of_file(events: list[Event], path: Path | str) -> list[Event]:
+def file_calls(events: list[Event], path: Path | str) -> list[Event]:
     """The system calls on a file."""
     hashes = {e["args"]["value"] for e in events if e["name"] == "FH" and e["args"]["name"] == str(path)}
     return [e for e in spans(events) if e["cat"] == "POSIX" and e["args"].get("fhash") in hashes]

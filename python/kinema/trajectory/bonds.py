@@ -84,11 +84,11 @@ def bonds_of(trajectory: Trajectory, bonds: Any = None) -> Bonds:
     if bonds is None:
         table = None if trajectory.topology is None else trajectory.atoms
         stated = None if table is None else _stated(table)
-        return stated or _by_residues(trajectory, table)
+        return stated or _join_residues(trajectory, table)
     if isinstance(bonds, str) and bonds == GUESS:
         return _guessed(trajectory)
     if isinstance(bonds, (str, os.PathLike)):
-        return _of_file(trajectory, os.fspath(bonds))
+        return _file_bonds(trajectory, os.fspath(bonds))
     return Bonds(_checked(bonds, trajectory.n_atoms), (), known=True)
 
 
@@ -187,7 +187,7 @@ def _checked(bonds: Any, n_atoms: int) -> NDArray[np.uint32]:
     return pairs.astype(np.uint32)
 
 
-def _of_file(trajectory: Trajectory, path: str) -> Bonds:
+def _file_bonds(trajectory: Trajectory, path: str) -> Bonds:
     table = topology_of(path).atoms
     if table.n_atoms != trajectory.n_atoms:
         raise ArgumentError(
@@ -209,7 +209,7 @@ def _stated(table: Atoms) -> Bonds | None:
         return Bonds(pairs, (), known=True)
     alone = np.ones(table.n_atoms, bool)
     alone[pairs] = False
-    chain = _in_residues(residues)
+    chain = _residue_pairs(residues)
     if _PARTIAL.search(table.name) and alone[chain].any():
         note = (
             f"{table.name} states bonds of {np.count_nonzero(~alone):,} of {table.n_atoms:,} atoms, as PDB files do: "
@@ -237,17 +237,17 @@ def _residues(table: Atoms) -> NDArray[np.int64]:
     return residues
 
 
-def _by_residues(trajectory: Trajectory, table: Atoms | None) -> Bonds:
+def _join_residues(trajectory: Trajectory, table: Atoms | None) -> Bonds:
     if table is None:
         raise ArgumentError(
             f"{trajectory.paths[0]}: which atoms are a molecule is known of a topology with bonds; give one with "
             "topology= (-s), or the bonds with bonds= (--bonds FILE)"
         )
     note = f"{table.name} has no bonds: each atom is {_PLACED}"
-    return Bonds(_in_residues(_residues(table)), (note,), known=False)
+    return Bonds(_residue_pairs(_residues(table)), (note,), known=False)
 
 
-def _in_residues(residues: NDArray[np.int64]) -> NDArray[np.uint32]:
+def _residue_pairs(residues: NDArray[np.int64]) -> NDArray[np.uint32]:
     """Each atom and the one before it of the same residue, whose atoms need not be neighbours."""
     order = np.argsort(residues, kind="stable")
     same = residues[order[1:]] == residues[order[:-1]]

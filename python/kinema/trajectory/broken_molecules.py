@@ -177,7 +177,7 @@ def broken_notes(trajectory: Trajectory, selection: Selection, frames: FrameSele
     key = (tuple(one.identity for one in trajectory.core.transforms), selection.indices.tobytes())
     if key not in known:
         numbers = [frames[place] for place in sampled_frames(len(frames))]
-        known[key] = find_broken(trajectory.of_all_frames(), selection, numbers)
+        known[key] = find_broken(trajectory.viewed_trajectory(), selection, numbers)
     found = known[key]
     return [] if found is None else [f"{trajectory.paths[0]}: {found}"]
 

@@ -71,13 +71,13 @@ class TrajectoryDescription(OpenedFiles):
     def times(self) -> NDArray[np.float64]:
         """(frames,) in ps; from the index, or read from the frames where a format's index has none."""
         known = self._core.times()
-        return self._read_stamps()["times"] if known is None else self._of_view(known)
+        return self._read_stamps()["times"] if known is None else self._view_values(known)
 
     @property
     def steps(self) -> NDArray[np.int64]:
         """(frames,) numbers of the simulation's steps; from the index, or read where a format's index has none."""
         known = self._core.steps()
-        return self._read_stamps()["steps"] if known is None else self._of_view(known)
+        return self._read_stamps()["steps"] if known is None else self._view_values(known)
 
     @property
     def dt(self) -> float | None:

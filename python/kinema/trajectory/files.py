@@ -93,7 +93,7 @@ class OpenedFiles:
         TruncatedFileError for one that has changed, or is another one on that machine.
         """
         self.scan()
-        snapshot, data = TrajectorySnapshot.of(self._core, absolute=True)
+        snapshot, data = TrajectorySnapshot.take(self._core, absolute=True)
         others = self.for_other_atoms
         return _unpickled, (type(self), snapshot, data, self._topology, self._view, self._hdf5, self._stated, others)
 
@@ -127,13 +127,13 @@ class OpenedFiles:
     def parts(self) -> tuple[Part, ...]:
         """The files of the whole trajectory with what is kept of each; also of a view."""
         self.scan()
-        return tuple(Part.of(info) for info in self._core.parts())
+        return tuple(Part.from_core(info) for info in self._core.parts())
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
         """Where a file begins later than one frame after its predecessor's end, or before that."""
         self.scan()
-        return tuple(Gap.of(info) for info in self._core.gaps())
+        return tuple(Gap.from_core(info) for info in self._core.gaps())
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -241,7 +241,7 @@ class OpenedFiles:
         made._topology, made._topology_fits = topology, False
         return made
 
-    def of_all_frames(self) -> Self:
+    def viewed_trajectory(self) -> Self:
         """The trajectory that this is a view of."""
         return self._with(self._core, None)
 
@@ -273,7 +273,7 @@ class OpenedFiles:
         """Whether both are the same frames of the same opened files, with the same transforms."""
         return self._core.is_same(other._core) and self._frames(None) == other._frames(None)
 
-    def _of_view(self, values: NDArray[Any]) -> NDArray[Any]:
+    def _view_values(self, values: NDArray[Any]) -> NDArray[Any]:
         return values if self._view is None else values[self._view.numbers()]
 
 

@@ -64,7 +64,7 @@ class OneFrame:
         self.fields = [*(name for name in VECTOR_FIELDS if name in vectors), "cell", "step", "time"]
 
     @classmethod
-    def of_timestep(
+    def from_timestep(
         cls, ts: Any, periodic: tuple[bool, bool, bool], *, time: float, paths: tuple[str, ...], **known: Any
     ) -> OneFrame:
         """That of a time step of MDAnalysis, whose arrays are copied; `known` are others of the parameters."""

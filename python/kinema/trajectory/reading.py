@@ -184,7 +184,7 @@ class TrajectoryReading(TrajectoryDescription):
             memory=0 if memory is None else parse_memory(memory),
             timings=found,
         )
-        self._timings = Timings.of_reads(found, opening=self.opening)
+        self._timings = Timings.from_reads(found, opening=self.opening)
         self.note_frames()
         return arrays[fields] if isinstance(fields, str) else arrays
 
@@ -244,7 +244,7 @@ class TrajectoryReading(TrajectoryDescription):
                 self.note_frames()
                 yield block
         finally:
-            self._timings = Timings.of_reads(found, opening=self.opening)
+            self._timings = Timings.from_reads(found, opening=self.opening)
 
     def _atoms(self, select: AtomChoice) -> NDArray[np.uint32] | None:
         return None if select is None else self.select(select).indices

@@ -166,7 +166,7 @@ def frames_listed(trajectory: Trajectory, text: str) -> FrameSelection:
         return resolve(numbers, trajectory.n_frames)
     if not os.path.exists(text):
         raise ArgumentError(f"frames are a list of numbers, such as 1,5,9-20, or a file of them, found {text!r}")
-    return _of_file(trajectory, text)
+    return _read_file(trajectory, text)
 
 
 def _check(trajectory: Trajectory, number: int, where: str) -> None:
@@ -177,7 +177,7 @@ def _check(trajectory: Trajectory, number: int, where: str) -> None:
         )
 
 
-def _of_file(trajectory: Trajectory, path: str) -> FrameSelection:
+def _read_file(trajectory: Trajectory, path: str) -> FrameSelection:
     words: list[tuple[int, str]] = []
     for number, line in enumerate(read_regular(path, "file of frames", most=_MOST_BYTES).split(b"\n"), start=1):
         text = re.split(rb"[#;]", line)[0].decode("latin-1")

@@ -62,13 +62,13 @@ _MODULE_OF = {
 }
 
 
-def _on_timestep(transform: Transform, ts: Any) -> Any:
+def _apply_to_timestep(transform: Transform, ts: Any) -> Any:
     from kinema.transforms.timesteps import changed
 
     return changed(transform, ts)
 
 
-Transform.on_timestep = _on_timestep
+Transform.on_timestep = _apply_to_timestep
 
 
 def __getattr__(name: str) -> Any:

@@ -151,10 +151,10 @@ class Asked:
             used = [one.indices for one in (selected, clustered, fitted, centered) if one is not None]
             tracked = None if selected is None else self._moved_as_one(trajectory, np.concatenate(used))
         if "displacement" in self.words:
-            made.append(displacement(tracked, **_of_pass(EdgeSums, of_passes)))
+            made.append(displacement(tracked, **_pass_options(EdgeSums, of_passes)))
         if "nojump" in self.words:
             # what is together in the first frame goes on from there
-            options = _of_pass(JumpCounts, of_passes)
+            options = _pass_options(JumpCounts, of_passes)
             first = together if self.nojump_reference in (None, "first") else self.nojump_reference
             made.append(nojump(tracked, first=first, count=self.nojump_count or "all", **options))
         elif together is not None:
@@ -168,7 +168,7 @@ class Asked:
             mode = "rot+trans" if follows or self.fit is None else self.fit
             reference: dict[str, Any] = {"reference": self.fit_reference}
             if follows:
-                reference = {"reference": PREVIOUS, **_of_pass(Rotations, of_passes)}
+                reference = {"reference": PREVIOUS, **_pass_options(Rotations, of_passes)}
             made.append(superpose(fitted, mode=mode, **reference))
         if self.centers is not None:
             made.append(centers(self.centers, bonds=self.bonds))
@@ -190,7 +190,7 @@ class Asked:
         return found
 
 
-def _of_pass(made: type[FirstPass], options: Mapping[str, Any]) -> dict[str, Any]:
+def _pass_options(made: type[FirstPass], options: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments of the run of a first pass, with the checkpoint of its own."""
     kept = options.get("checkpoint")
     return {**options, "checkpoint": None if kept is None else checkpoint_beside(kept, made)}

@@ -137,14 +137,14 @@ class Reference:
                 return AtomsOf(selection.indices, topology, name)
             return self._selected(topology, selection)
         if isinstance(source, np.ndarray):
-            return AtomsOf(self._of_as_many(len(source), selection, "the reference array"), None, "the array")
+            return AtomsOf(self._match_atoms(len(source), selection, "the reference array"), None, "the array")
         topology = self._topology or Topology(source.universe)
         if is_universe(source):
             if selection.string is not None:
                 return self._selected(topology, selection)
             self._check_atoms(topology.n_atoms, topology.name)
             return AtomsOf(selection.indices, topology, topology.name)
-        positions = self._of_as_many(len(source), selection, "the reference atom group")
+        positions = self._match_atoms(len(source), selection, "the reference atom group")
         return AtomsOf(source.indices[positions], topology, topology.name)
 
     def _selected(self, topology: Topology, selection: Selection) -> AtomsOf:
@@ -178,7 +178,7 @@ class Reference:
             raise ArgumentError(f"a reference array has the shape (atoms, 3), found {array.shape}")
         return array
 
-    def _of_as_many(self, count: int, selection: Selection, name: str) -> NDArray[np.integer[Any]]:
+    def _match_atoms(self, count: int, selection: Selection, name: str) -> NDArray[np.integer[Any]]:
         """Positions of the selection's atoms among `count` atoms: those of the trajectory, or of the selection."""
         if count == self._trajectory.n_atoms:
             return selection.indices
@@ -221,14 +221,14 @@ class Reference:
     def _structure(self) -> tuple[Trajectory, int]:
         """The reference after the transforms, and which of its frames it is. Emits notes on those that are left out."""
         source = self._source
-        made, frame = (source, self._frame) if isinstance(source, Trajectory) else (self._of_universe(source), 0)
+        made, frame = (source, self._frame) if isinstance(source, Trajectory) else (self._from_universe(source), 0)
         if self._is_own:
             return made, frame
         if self._same_atoms:
             bound = made.core.with_transforms([*made.core.transforms, *self._transforms])
             return made.with_core(bound), frame
         made = self._with_bonds(made)
-        for transform, again in self._for_other_atoms():
+        for transform, again in self._pair_transforms():
             try:
                 if again is None:
                     raise ArgumentError("it names atoms by their numbers in the trajectory; name them by a selection")
@@ -238,7 +238,7 @@ class Reference:
                 emit([f"{transform.label} is not applied to the reference {name}, whose atoms are others: {error}"])
         return made, frame
 
-    def _for_other_atoms(self) -> list[tuple[_core.Transform, Transform | None]]:
+    def _pair_transforms(self) -> list[tuple[_core.Transform, Transform | None]]:
         """Each of `_transforms`, and the same for the reference's atoms."""
         own, wanted = self._trajectory, {one.identity for one in self._transforms}
         pairs = zip(own.core.transforms, own.for_other_atoms, strict=True)
@@ -254,7 +254,7 @@ class Reference:
             return structure
         return structure.with_topology(Topology(structure.atoms.replace(bonds=own.atoms[places].get("bonds"))))
 
-    def _of_universe(self, source: Any) -> Trajectory:
+    def _from_universe(self, source: Any) -> Trajectory:
         """A Universe, or that of a group, at the reference frame. The Universe is left at the frame where it was."""
         universe = source.universe
         try:
@@ -273,7 +273,7 @@ class Reference:
             ts = reader[self._frame] if moves else reader.ts
             x, y, z = (bool(edge.any()) for edge in cell_of(ts))
             time = float(ts.data.get("time", np.nan))
-            frame = OneFrame.of_timestep(ts, (x, y, z), time=time, paths=(topology.name,))
+            frame = OneFrame.from_timestep(ts, (x, y, z), time=time, paths=(topology.name,))
         finally:
             if moves:
                 reader[before]

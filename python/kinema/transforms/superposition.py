@@ -88,7 +88,7 @@ class Superpose(Transform):
         ref_frame, reference, match, tol_mass = self._reference
         follows = isinstance(reference, str) and reference == PREVIOUS
         # the first frame of the files, also of a view
-        of_reference = trajectory.of_all_frames() if follows else trajectory
+        of_reference = trajectory.viewed_trajectory() if follows else trajectory
         found = Reference(of_reference, ref_frame, None if follows else reference, match, tol_mass)
         found.check(selection)
         emit(broken_notes(trajectory, selection, trajectory.choose()))

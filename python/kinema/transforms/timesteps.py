@@ -223,7 +223,7 @@ def _bound_to_frame(transform: Transform, universe: Any, ts: Any) -> BoundTransf
     _check_atoms_stay(transform)
     if transform.sees_all_frames:
         raise _looks_back(transform, reader)
-    frame = OneFrame.of_timestep(
+    frame = OneFrame.from_timestep(
         ts,
         (True, True, True),
         time=float(ts.time),

@@ -10,7 +10,7 @@ import pytest
 import kinema as kn
 from kinema.formats.h5md import H5mdOptions, describe, groups_of
 from kinema.formats.h5md.description import ABSENT, FORBIDDEN
-from kinema.formats.h5md.read import by_id
+from kinema.formats.h5md.read import id_order
 from kinema.testing.h5md_files import CASES, add_box, add_element, small_file, start_h5md, walk
 
 N_FRAMES, N = 7, 5
@@ -384,7 +384,7 @@ def test_unwrapping_needs_images_and_a_box(tmp_path):
 )
 def test_ids_that_contradict_themselves(tmp_path, monkeypatch, change, message):
     # as if all rows were too large to be looked at when the file is opened
-    monkeypatch.setattr(by_id, "_READ_AT_ONCE", 1)
+    monkeypatch.setattr(id_order, "_READ_AT_ONCE", 1)
     ids = np.stack([np.random.default_rng(i).permutation(N) for i in range(N_FRAMES)])
     change(ids)
     path = small_file(tmp_path, lambda group: add_element(group, "id", ids, steps=STEPS))

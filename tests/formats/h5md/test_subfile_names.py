@@ -16,7 +16,7 @@ def _names(path: Path) -> list[SubfileNames]:
     runs = [SubfileNames(str(path), tag) for tag in ("0000000a", "0000000b", "0000000c")]
     for run in runs:
         run.make_folder()
-        Path(run.of(0)).touch()
+        Path(run.subfile_path(0)).touch()
     return runs
 
 

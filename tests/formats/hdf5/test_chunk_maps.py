@@ -329,7 +329,7 @@ def test_openings_that_race_leave_one_whole_map(path: Path) -> None:
 def test_workers_get_the_snapshot_and_look_for_no_map(path: Path, walks: list[str]) -> None:
     traj = kn.open(path)
     traj.scan()
-    snapshot, data = TrajectorySnapshot.of(traj.core)
+    snapshot, data = TrajectorySnapshot.take(traj.core)
     assert snapshot.recipe["describe"].keywords["index"] == "memory"
     stored().unlink()
     snapshot.open(data)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import kinema as kn
-from kinema.storage.hdf5.filters import COMPRESSIONS, GZIP, Compression, encodable, filters_of, without_plugin
+from kinema.storage.hdf5.filters import COMPRESSIONS, GZIP, Compression, built_in_filters, encodable, filters_of
 from kinema.storage.hdf5.storage import (
     KEEP,
     Layout,
@@ -38,7 +38,7 @@ def test_a_field_has_the_filters_of_its_compression(tmp_path: Path, name: str | 
         made[...] = values
         # what is read back from a data set is what was asked for
         assert encodable(filters_of(made)) == storage.filters == Compression(name).filters(4)
-        assert (without_plugin(filters_of(made)) is not None) == (name in (None, "gzip"))
+        assert (built_in_filters(filters_of(made)) is not None) == (name in (None, "gzip"))
     with h5py.File(tmp_path / "a.h5") as file:
         np.testing.assert_array_equal(file["value"], values)
 

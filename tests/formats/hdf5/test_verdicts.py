@@ -277,7 +277,7 @@ def test_workers_that_describe_a_file_do_not_walk(path: Path, walks: list[str], 
         add_element(file["particles/all"], "id", ids, steps=np.arange(5), times=np.arange(5) * 0.5)
     traj = kn.open(path, stored=False)
     assert len(traj) == 5
-    snapshot, data = TrajectorySnapshot.of(traj.core)
+    snapshot, data = TrajectorySnapshot.take(traj.core)
     assert walks == [str(path)]
     # as in a rank or worker
     verdicts._known.clear()

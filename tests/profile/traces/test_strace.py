@@ -303,7 +303,7 @@ def test_kinemas_own_events_are_straces(tmp_path: Path, monkeypatch: pytest.Monk
     reads = {}
     for path in Path("t").iterdir():
         trace = read_trace(path)
-        chosen = trace.of(kind="posix", operation="read") & np.isin(
+        chosen = trace.matches(kind="posix", operation="read") & np.isin(
             trace.columns["file"], [at for at, file in enumerate(trace.files) if file.endswith("a.dcd")]
         )
         places = zip(*(trace.columns[name][chosen].tolist() for name in ("offset", "size")), strict=True)

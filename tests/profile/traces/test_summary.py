@@ -236,7 +236,7 @@ def test_unions_are_those_of_points(intervals: list[tuple[int, int]], data: Any)
     one, other = spans(intervals), spans(others)
     assert one.length == len(points(intervals))
     assert one.common(other) == len(points(intervals) & points(others)) == other.common(one)
-    assert one.without(other) == len(points(intervals) - points(others))
+    assert one.length_outside(other) == len(points(intervals) - points(others))
     assert all(end < begin for end, begin in zip(one.ends[:-1], one.begins[1:], strict=True))
     edges = np.array([0, 7, 8, 40, 80])
     shares = [len(points(intervals) & {*range(low, high)}) / (high - low) for low, high in pairwise(edges.tolist())]
@@ -253,14 +253,14 @@ def test_a_summary_is_of_a_table_too(traces: Any) -> None:
 
 def test_work_grows_as_events_and_functions_do(traces: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
-    of = TraceEvents.of
+    of = TraceEvents.matches
 
     def counted(trace: TraceEvents, **wanted: Any) -> Any:
         # looks at each function once
         calls.append(len(trace.functions))
         return of(trace, **wanted)
 
-    monkeypatch.setattr(TraceEvents, "of", counted)
+    monkeypatch.setattr(TraceEvents, "matches", counted)
     work = {}
     for n in (20, 200):
         calls.clear()

@@ -68,7 +68,7 @@ def a_study(*runs: WriteRun, **changed: Any) -> WriteStudy:
     ranks = tuple(sorted({run.setting.ranks for run in runs}))
     design = WriteDesign(strategies=strategies, ranks=ranks, **changed)
     machine = {"allowed_cores": 2, "kinema": "0", "processor": "a processor"}
-    return WriteStudy(design, Pyrochlore.of_about(3_773_000), runs, (), machine, "ext4 on a disk")
+    return WriteStudy(design, Pyrochlore.from_particle_count(3_773_000), runs, (), machine, "ext4 on a disk")
 
 
 AS_IN_THE_PAPER = (
@@ -227,7 +227,7 @@ for number, settings in enumerate(cells):
 @pytest.mark.processes
 def test_each_strategy_of_each_kind_of_file(mpi: Any, tmp_path: Path) -> None:
     """On ranks of one program, which takes a second for all of them."""
-    system = Pyrochlore.of_about(704)
+    system = Pyrochlore.from_particle_count(704)
     design = WriteDesign(particles=704, records=tuple(KINDS), ranks=(3,), hints={"cb_nodes": ("2",)}, peers=False)
     every = {(kind, strategy) for kind in KINDS for strategy in strategies_of(KINDS[kind].written)}
     settings = list(dict.fromkeys([*design.settings(), *(WriteSetting(*pair, 3) for pair in sorted(every))]))
@@ -315,7 +315,9 @@ def test_a_cell_that_fails_and_one_out_of_time_stay_in_the_table(tmp_path: Path)
     assert absent.reason == "DL_POLY CONFIG has no strategy 'subfiles' with atoms over ranks"
     (late,) = run_write_design(replace(QUICK, strategies=("serial",), time_limit=0.05), tmp_path / "late", heedless)
     assert late.reason == "out of time: not done after 0.05 s", late.reason
-    study = WriteStudy(QUICK, Pyrochlore.of_about(704), [failed, late], (), {"allowed_cores": 2, "kinema": "0"}, "")
+    study = WriteStudy(
+        QUICK, Pyrochlore.from_particle_count(704), [failed, late], (), {"allowed_cores": 2, "kinema": "0"}, ""
+    )
     text = report_text(study, "x.png")
     assert text.count("no result: ") == 2 and "out of time" in text and "2 of 2 cells have none" in text
     draw_strategies(study)
@@ -393,7 +395,7 @@ def test_pnetcdf_has_a_row_or_a_reason(mpi: Any, tmp_path: Path, monkeypatch: py
 def test_pnetcdf_finds_our_file_valid_and_the_same(mpi: Any, tmp_path: Path) -> None:
     """Of three ranks that write directly, beside the file of one process, and that of PnetCDF."""
     validator, compare = needed("ncvalidator"), needed("ncmpidiff")
-    system = Pyrochlore.of_about(704)
+    system = Pyrochlore.from_particle_count(704)
     write_values(tmp_path, system)
     program = pnetcdf_program(tmp_path, mpi.environment(), None)
     if program.reason:

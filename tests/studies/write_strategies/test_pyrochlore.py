@@ -57,9 +57,9 @@ def test_distances_of_the_fluorite_like_lattice() -> None:
     ("asked", "cells"), [(3_773_000, (35, 35, 35)), (704, (2, 2, 2)), (1, (1, 1, 1)), (1000, (2, 2, 3))]
 )
 def test_whole_cells_of_about_so_many(asked: int, cells: tuple[int, int, int]) -> None:
-    assert Pyrochlore.of_about(asked).cells == cells
+    assert Pyrochlore.from_particle_count(asked).cells == cells
     with pytest.raises(ArgumentError, match="particles"):
-        Pyrochlore.of_about(0)
+        Pyrochlore.from_particle_count(0)
 
 
 @pytest.mark.parametrize("grid", [(1, 1, 1), (2, 1, 1), (3, 2, 1), (5, 1, 1)])

@@ -48,7 +48,7 @@ impl<P: ListPerFrame> Kernel for ListRows<P> {
     fn accumulate(&self, partial: &mut Lists, frames: &Frames<'_>, scratch: &mut P::Scratch) -> Result<()> {
         for frame in frames.iter() {
             let add = |rows: &mut ListChunk| self.0.list(&frame, scratch, rows);
-            partial.add_frame(P::COLUMNS, frame.stamp, add).map_err(|error| error.at_frame(frame.number))?;
+            partial.add_frame(P::COLUMNS, frame.stamp, add).map_err(|error| error.with_frame(frame.number))?;
         }
         Ok(())
     }

@@ -5,7 +5,7 @@
 pub mod geometry;
 pub mod lists_per_frame;
 pub mod motion;
-mod of_tuples;
 pub mod pairs;
 pub mod per_frame;
 pub mod structure;
+mod tuples;

@@ -60,7 +60,7 @@ impl<P: PerFrame> Kernel for Rows<P> {
         let width = self.0.width();
         let values = partial.extend(frames.stamps(), width);
         for (frame, row) in frames.iter().zip(values.chunks_exact_mut(width.max(1))) {
-            self.0.row(&frame, scratch, row).map_err(|error| error.at_frame(frame.number))?;
+            self.0.row(&frame, scratch, row).map_err(|error| error.with_frame(frame.number))?;
         }
         Ok(())
     }

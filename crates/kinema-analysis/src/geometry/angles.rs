@@ -7,7 +7,7 @@
 use kinema_core::Result;
 
 use super::arc_tangent::atan2;
-use super::bonds::{OfBonds, Results, check_lengths, nearest, of_bonds};
+use super::bonds::{BondNumber, Results, check_lengths, compute_numbers, nearest};
 use super::nearest_images::Images;
 use super::points::Points;
 use super::vectors::{Vectors, cross, dot, length};
@@ -25,19 +25,19 @@ pub fn angles(cpu: Cpu, triples: [Points<'_>; 3], lattice: &Lattice, results: Re
     Ok(dispatch!(
         cpu,
         bool,
-        between_bonds,
+        bond_angles,
         (triples: [Points<'_>; 3] = triples, lattice: &Lattice = lattice, results: Results<'_> = results)
     ))
 }
 
 #[inline(always)]
-fn between_bonds<Q: Quad>([first, second, third]: [Points<'_>; 3], lattice: &Lattice, results: Results<'_>) -> bool {
-    of_bonds::<Q, Angle, 2>((first, [second, third]), lattice, results)
+fn bond_angles<Q: Quad>([first, second, third]: [Points<'_>; 3], lattice: &Lattice, results: Results<'_>) -> bool {
+    compute_numbers::<Q, Angle, 2>((first, [second, third]), lattice, results)
 }
 
 struct Angle;
 
-impl OfBonds<2> for Angle {
+impl BondNumber<2> for Angle {
     #[inline(always)]
     fn number<Q: Quad>(displacements: [Vectors<Q>; 2], images: &impl Images<Q>) -> Q {
         let [to_second, to_third] = nearest(displacements, images);

@@ -76,7 +76,7 @@ mod tests {
     use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, PI};
 
     #[inline(always)]
-    fn of_four<Q: Quad>(y: &[f64; 4], x: &[f64; 4]) -> [f64; 4] {
+    fn atan2_of_four<Q: Quad>(y: &[f64; 4], x: &[f64; 4]) -> [f64; 4] {
         atan2(Q::load(y), Q::load(x)).store()
     }
 
@@ -106,7 +106,7 @@ mod tests {
         // the library's are right to less than one unit
         let mut greatest = 0.0_f64;
         for (y, x) in points(200_000) {
-            let found = of_four::<Plain>(&y, &x);
+            let found = atan2_of_four::<Plain>(&y, &x);
             for i in 0..4 {
                 greatest = greatest.max(apart(found[i], y[i].atan2(x[i])));
             }
@@ -118,18 +118,18 @@ mod tests {
     #[test]
     fn both_builds_give_the_same_bits() {
         for (y, x) in points(20_000) {
-            let wide = dispatch!(Cpu::detect(), [f64; 4], of_four, (y: &[f64; 4] = &y, x: &[f64; 4] = &x));
-            assert_eq!(wide.map(f64::to_bits), of_four::<Plain>(&y, &x).map(f64::to_bits), "{y:?} {x:?}");
+            let wide = dispatch!(Cpu::detect(), [f64; 4], atan2_of_four, (y: &[f64; 4] = &y, x: &[f64; 4] = &x));
+            assert_eq!(wide.map(f64::to_bits), atan2_of_four::<Plain>(&y, &x).map(f64::to_bits), "{y:?} {x:?}");
         }
     }
 
     #[test]
     fn axes_and_diagonals_are_exact() {
-        let found = of_four::<Plain>(&[0.0, 3.0, 0.0, -3.0], &[2.0, 0.0, -2.0, 0.0]);
+        let found = atan2_of_four::<Plain>(&[0.0, 3.0, 0.0, -3.0], &[2.0, 0.0, -2.0, 0.0]);
         assert_eq!(found, [0.0, FRAC_PI_2, PI, -FRAC_PI_2]);
-        let found = of_four::<Plain>(&[1.0, 1.0, -1.0, -0.0], &[1.0, -1.0, -1.0, -1.0]);
+        let found = atan2_of_four::<Plain>(&[1.0, 1.0, -1.0, -0.0], &[1.0, -1.0, -1.0, -1.0]);
         assert_eq!(found, [FRAC_PI_4, 3.0 * FRAC_PI_4, -3.0 * FRAC_PI_4, PI]);
-        let found = of_four::<Plain>(&[0.0, f64::NAN, 1.0, 1e-300], &[0.0, 1.0, f64::NAN, -1e300]);
+        let found = atan2_of_four::<Plain>(&[0.0, f64::NAN, 1.0, 1e-300], &[0.0, 1.0, f64::NAN, -1e300]);
         assert!(found[..3].iter().all(|angle| angle.is_nan()), "{found:?}");
         assert_eq!(found[3], PI);
     }

@@ -43,7 +43,7 @@ pub(super) fn check_lengths(columns: &[Points<'_>], results: &Results<'_>) -> Re
 /// A number of an item with so many bonds: the vectors from each of its atoms to the next.
 ///
 /// A trait, as only functions can be marked for inlining: the instructions of [`Quad`] need the dispatched body around them.
-pub(super) trait OfBonds<const BONDS: usize> {
+pub(super) trait BondNumber<const BONDS: usize> {
     /// Of the displacements from atom to atom, as they are in the row.
     fn number<Q: Quad>(displacements: [Vectors<Q>; BONDS], images: &impl Images<Q>) -> Q;
 }
@@ -63,14 +63,14 @@ pub(super) fn nearest<Q: Quad, const BONDS: usize>(
 
 /// Computes a number for each item; whether all of them are finite.
 #[inline(always)]
-pub(super) fn of_bonds<Q: Quad, N: OfBonds<BONDS>, const BONDS: usize>(
+pub(super) fn compute_numbers<Q: Quad, N: BondNumber<BONDS>, const BONDS: usize>(
     (first, others): (Points<'_>, [Points<'_>; BONDS]),
     lattice: &Lattice,
     results: Results<'_>,
 ) -> bool {
     if lattice.is_open() {
         Items { first, others, images: Open }.fill::<Q, N>(results)
-    } else if let Some([edges, inverse]) = lattice.along_axes() {
+    } else if let Some([edges, inverse]) = lattice.edges_on_axes() {
         Items { first, others, images: AlongAxes::new(edges, inverse) }.fill::<Q, N>(results)
     } else {
         Items { first, others, images: General::new(lattice) }.fill::<Q, N>(results)
@@ -85,7 +85,7 @@ struct Items<'a, I, const BONDS: usize> {
 
 impl<I, const BONDS: usize> Items<'_, I, BONDS> {
     #[inline(always)]
-    fn fill<Q: Quad, N: OfBonds<BONDS>>(&self, results: Results<'_>) -> bool
+    fn fill<Q: Quad, N: BondNumber<BONDS>>(&self, results: Results<'_>) -> bool
     where
         I: Images<Q>,
     {
@@ -96,7 +96,7 @@ impl<I, const BONDS: usize> Items<'_, I, BONDS> {
     }
 
     #[inline(always)]
-    fn fill_with<Q: Quad, N: OfBonds<BONDS>, T: Rounded>(&self, values: &mut [T]) -> bool
+    fn fill_with<Q: Quad, N: BondNumber<BONDS>, T: Rounded>(&self, values: &mut [T]) -> bool
     where
         I: Images<Q>,
     {

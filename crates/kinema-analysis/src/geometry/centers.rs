@@ -23,7 +23,7 @@ impl Center {
     ///
     /// # Errors
     /// `InvalidArgument` for no atoms, and for masses that are negative, not finite or all zero.
-    pub fn of_mass(cpu: Cpu, masses: &[f64]) -> Result<Self> {
+    pub fn mass_weighted(cpu: Cpu, masses: &[f64]) -> Result<Self> {
         Ok(Self { cpu, n_atoms: masses.len(), weights: atoms_as_lanes(&relative_to_mean(masses, masses.len())?) })
     }
 
@@ -31,15 +31,15 @@ impl Center {
     ///
     /// # Errors
     /// `InvalidArgument` for no atoms.
-    pub fn of_geometry(cpu: Cpu, n_atoms: usize) -> Result<Self> {
-        Self::of_mass(cpu, &vec![1.0; n_atoms])
+    pub fn unweighted(cpu: Cpu, n_atoms: usize) -> Result<Self> {
+        Self::mass_weighted(cpu, &vec![1.0; n_atoms])
     }
 
     /// The centre of one row, `atoms x 3`, angstrom; not a number where a position is not finite.
     ///
     /// # Errors
     /// `Internal` for a row of other atoms.
-    pub fn of(&self, row: &[f32]) -> Result<[f64; 3]> {
+    pub fn compute(&self, row: &[f32]) -> Result<[f64; 3]> {
         check_row(row, self.n_atoms)?;
         let first = row.first_chunk::<3>().copied().unwrap_or_default();
         let sum = dispatch!(
@@ -57,7 +57,7 @@ impl Center {
     /// finite, below zero by rounding at most.
     ///
     /// # Errors
-    /// As [`Center::of`].
+    /// As [`Center::compute`].
     pub fn mean_squares(&self, row: &[f32]) -> Result<[f64; 3]> {
         check_row(row, self.n_atoms)?;
         let (sum, square) = dispatch!(

@@ -9,7 +9,7 @@
 use kinema_core::Result;
 
 use super::arc_tangent::atan2;
-use super::bonds::{OfBonds, Results, check_lengths, nearest, of_bonds};
+use super::bonds::{BondNumber, Results, check_lengths, compute_numbers, nearest};
 use super::nearest_images::Images;
 use super::points::Points;
 use super::vectors::{Vectors, cross, dot, length};
@@ -27,23 +27,23 @@ pub fn dihedrals(cpu: Cpu, quadruples: [Points<'_>; 4], lattice: &Lattice, resul
     Ok(dispatch!(
         cpu,
         bool,
-        about_bonds,
+        bond_dihedrals,
         (quadruples: [Points<'_>; 4] = quadruples, lattice: &Lattice = lattice, results: Results<'_> = results)
     ))
 }
 
 #[inline(always)]
-fn about_bonds<Q: Quad>(
+fn bond_dihedrals<Q: Quad>(
     [first, second, third, fourth]: [Points<'_>; 4],
     lattice: &Lattice,
     results: Results<'_>,
 ) -> bool {
-    of_bonds::<Q, Dihedral, 3>((first, [second, third, fourth]), lattice, results)
+    compute_numbers::<Q, Dihedral, 3>((first, [second, third, fourth]), lattice, results)
 }
 
 struct Dihedral;
 
-impl OfBonds<3> for Dihedral {
+impl BondNumber<3> for Dihedral {
     #[inline(always)]
     fn number<Q: Quad>(displacements: [Vectors<Q>; 3], images: &impl Images<Q>) -> Q {
         let [before, axis, after] = nearest(displacements, images);

@@ -5,7 +5,7 @@
 
 use kinema_core::Result;
 
-use super::bonds::{OfBonds, Results, check_lengths, of_bonds};
+use super::bonds::{BondNumber, Results, check_lengths, compute_numbers};
 use super::nearest_images::Images;
 use super::points::Points;
 use super::vectors::Vectors;
@@ -30,12 +30,12 @@ pub fn distances(cpu: Cpu, pairs: [Points<'_>; 2], lattice: &Lattice, results: R
 
 #[inline(always)]
 fn lengths<Q: Quad>([first, second]: [Points<'_>; 2], lattice: &Lattice, results: Results<'_>) -> bool {
-    of_bonds::<Q, Length, 1>((first, [second]), lattice, results)
+    compute_numbers::<Q, Length, 1>((first, [second]), lattice, results)
 }
 
 struct Length;
 
-impl OfBonds<1> for Length {
+impl BondNumber<1> for Length {
     #[inline(always)]
     fn number<Q: Quad>([displacement]: [Vectors<Q>; 1], images: &impl Images<Q>) -> Q {
         images.shortest_squared(displacement).square_root()

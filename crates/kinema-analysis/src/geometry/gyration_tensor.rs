@@ -96,13 +96,13 @@ impl Gyration {
     /// # Errors
     /// As [`Gyration::tensor`].
     pub fn shape(&self, row: &[f32]) -> Result<Shape> {
-        Ok(Shape::of_tensor(self.tensor(row)?))
+        Ok(Shape::from_tensor(self.tensor(row)?))
     }
 }
 
 impl Shape {
     /// Of a gyration tensor. Eigenvalues below zero, which rounding can give to a flat set, become zero.
-    pub fn of_tensor(tensor: Matrix3) -> Self {
+    pub fn from_tensor(tensor: Matrix3) -> Self {
         let mut moments = if tensor.as_flattened().iter().all(|value| value.is_finite()) {
             eigenvalues_and_vectors(tensor).0.map(|value| value.max(0.0))
         } else {

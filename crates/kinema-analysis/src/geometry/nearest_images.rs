@@ -72,7 +72,7 @@ impl<'a, Q: Quad> General<'a, Q> {
             minus_basis: [all(minus[0]), all(minus[1]), all(minus[2])],
             dual: [all(lattice.dual()[0]), all(lattice.dual()[1]), all(lattice.dual()[2])],
             neighbours: lattice.neighbours(),
-            seven: Seven::of(lattice),
+            seven: Seven::from_lattice(lattice),
             sure: Q::all(lattice.sure()),
         }
     }
@@ -96,7 +96,7 @@ impl<'a, Q: Quad> General<'a, Q> {
 
     /// Rounded displacements, of which some may have a nearer image, without their nearest neighbours.
     #[inline(always)]
-    fn without_neighbour(&self, rest: Vectors<Q>) -> Vectors<Q> {
+    fn subtract_neighbour(&self, rest: Vectors<Q>) -> Vectors<Q> {
         let zero = Q::all(0.0);
         let (mut most, mut sign, mut found) = (zero, zero, [zero; 3]);
         for neighbour in self.neighbours {
@@ -117,7 +117,7 @@ impl<Q: Quad> Images<Q> for General<'_, Q> {
     fn nearest(&self, displacements: Vectors<Q>) -> Vectors<Q> {
         let rest = self.rounded(displacements);
         // a bond is seldom longer than half of the cell
-        if Q::any(self.sure.less(dot(rest, rest))) { self.without_neighbour(rest) } else { rest }
+        if Q::any(self.sure.less(dot(rest, rest))) { self.subtract_neighbour(rest) } else { rest }
     }
 
     /// The neighbours are not subtracted here. Where the nearest image is `v = r - c`, a coordinate of v in the direction of
@@ -152,16 +152,17 @@ struct Seven<Q> {
 impl<Q: Quad> Seven<Q> {
     /// Of a lattice that has more neighbours than products are saved, all of them among these.
     #[inline(always)]
-    fn of(lattice: &Lattice) -> Option<Self> {
+    fn from_lattice(lattice: &Lattice) -> Option<Self> {
         let neighbours = lattice.neighbours();
         let sign_of = |i: usize, j: usize| {
-            let pair = |found: &&Neighbour| found.of_basis()[i] != 0 && found.of_basis()[j] != 0;
-            let mut signs = neighbours.iter().filter(pair).map(|found| found.of_basis()[i] * found.of_basis()[j]);
+            let pair = |found: &&Neighbour| found.basis_multiples()[i] != 0 && found.basis_multiples()[j] != 0;
+            let mut signs =
+                neighbours.iter().filter(pair).map(|found| found.basis_multiples()[i] * found.basis_multiples()[j]);
             (signs.next().unwrap_or(1) as f64, signs.next().is_some())
         };
         let ([xy, xz, yz], pairs) = (
             [sign_of(0, 1), sign_of(0, 2), sign_of(1, 2)],
-            neighbours.iter().all(|found| found.of_basis().contains(&0)),
+            neighbours.iter().all(|found| found.basis_multiples().contains(&0)),
         );
         // the pair with both signs is u, v; the signs of u and v are such that v + w and u + w are neighbours
         let (order, signs) = match [xy.1, xz.1, yz.1] {

@@ -34,7 +34,7 @@ pub(crate) trait Sixteen: Copy {
     /// Four times four, converted.
     fn fours(self) -> [Self::Quad; 4];
     /// The same back, rounded.
-    fn of_fours(fours: [Self::Quad; 4]) -> Self;
+    fn from_fours(fours: [Self::Quad; 4]) -> Self;
 }
 
 /// The three last bits.
@@ -108,7 +108,7 @@ impl Sixteen for PlainSixteen {
         std::array::from_fn(|four| Plain(std::array::from_fn(|i| f64::from(self.0[4 * four + i]))))
     }
     #[inline(always)]
-    fn of_fours(fours: [Plain; 4]) -> Self {
+    fn from_fours(fours: [Plain; 4]) -> Self {
         Self(std::array::from_fn(|i| fours[i / 4].0[i % 4] as f32))
     }
 }
@@ -239,7 +239,7 @@ impl Sixteen for WideSixteen {
         }
     }
     #[inline(always)]
-    fn of_fours([a, b, c, d]: [Wide; 4]) -> Self {
+    fn from_fours([a, b, c, d]: [Wide; 4]) -> Self {
         use std::arch::x86_64::{_mm256_cvtpd_ps, _mm256_set_m128};
         // SAFETY: AVX is present (see above).
         Self(unsafe {
@@ -311,7 +311,7 @@ mod tests {
         let less = [x.all_less(all(16.0)), x.all_less(all(15.0)), z.all_less(all(16.0))];
         let mut back = [[0.0; 3]; 16];
         let zero = Q::Sixteen::where_zero([x, y, x], all(-1.0), x);
-        Q::Sixteen::put_xyz([x, Q::Sixteen::of_fours(y.fours()), z], &mut back);
+        Q::Sixteen::put_xyz([x, Q::Sixteen::from_fours(y.fours()), z], &mut back);
         (stored(most.pick(table)), stored(zero), less, back)
     }
 

@@ -49,7 +49,7 @@ impl<'a> Reader<'a> {
         let length = reader.take(1, "length of the kernel's name")?.first().copied().unwrap_or_default();
         let found = reader.take(usize::from(length), "name of the kernel")?;
         if found != id.as_bytes() {
-            return Err(Error::corrupt("wrong kernel of a partial", id, String::from_utf8_lossy(found)).at_byte(1));
+            return Err(Error::corrupt("wrong kernel of a partial", id, String::from_utf8_lossy(found)).with_byte(1));
         }
         Ok(reader)
     }
@@ -58,7 +58,7 @@ impl<'a> Reader<'a> {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         let Some(taken) = rest.get(..length) else {
             let what = format!("partial is too short for its {what}");
-            return Err(Error::corrupt(&what, length, rest.len()).at_byte(self.at as u64));
+            return Err(Error::corrupt(&what, length, rest.len()).with_byte(self.at as u64));
         };
         self.at += length;
         Ok(taken)
@@ -85,7 +85,7 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn wrong(&self, what: &str, expected: impl std::fmt::Display, found: impl std::fmt::Display) -> Error {
-        Error::corrupt(&format!("wrong {what} of a partial"), expected, found).at_byte(self.at as u64)
+        Error::corrupt(&format!("wrong {what} of a partial"), expected, found).with_byte(self.at as u64)
     }
 
     /// Checks that nothing is left.
@@ -94,7 +94,7 @@ impl<'a> Reader<'a> {
             return Ok(());
         }
         let what = format!("{} bytes are left over at the end of a partial", self.bytes.len() - self.at);
-        Err(Error::new(ErrorKind::Corrupt, what).at_byte(self.at as u64))
+        Err(Error::new(ErrorKind::Corrupt, what).with_byte(self.at as u64))
     }
 }
 

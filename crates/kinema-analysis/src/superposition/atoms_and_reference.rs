@@ -24,9 +24,9 @@ impl AtomsAndReference {
         if reference.len() != atoms.n_requested() {
             return Err(arguments.wrong("reference", &format!("of {} atoms", atoms.n_requested())));
         }
-        let coordinates = atoms.in_set_order(reference.as_flattened(), 3)?;
+        let coordinates = atoms.reorder_as_set(reference.as_flattened(), 3)?;
         let weights = if arguments.has("weights") { Some(arguments.weights("weights", &atoms)?) } else { None };
-        let reference = Reference::for_cpu(arguments.cpu(), &coordinates, weights.as_deref())?;
+        let reference = Reference::with_build(arguments.cpu(), &coordinates, weights.as_deref())?;
         Ok(Self { atoms, reference })
     }
 

@@ -89,14 +89,14 @@ impl Reference {
     /// `InvalidArgument` for no atoms, values that are not finite, and weights that are negative, all zero or of
     /// another number.
     pub fn new(coordinates: &[f64], weights: Option<&[f64]>) -> Result<Self> {
-        Self::for_cpu(Cpu::detect(), coordinates, weights)
+        Self::with_build(Cpu::detect(), coordinates, weights)
     }
 
     /// As [`Reference::new`], for a stated build of the loops; results are the same bits.
     ///
     /// # Errors
     /// As there.
-    pub fn for_cpu(cpu: Cpu, coordinates: &[f64], weights: Option<&[f64]>) -> Result<Self> {
+    pub fn with_build(cpu: Cpu, coordinates: &[f64], weights: Option<&[f64]>) -> Result<Self> {
         let atoms = reference_atoms(coordinates)?;
         let weights = weights.map(|weights| relative_to_mean(weights, atoms.len())).transpose()?;
         Self::weighted(cpu, atoms, weights)
@@ -106,7 +106,7 @@ impl Reference {
     ///
     /// # Errors
     /// `InvalidArgument` for positions that are too far apart.
-    pub(crate) fn of_row(cpu: Cpu, row: &[f32], weights: Option<Vec<f64>>) -> Result<Self> {
+    pub(crate) fn from_row(cpu: Cpu, row: &[f32], weights: Option<Vec<f64>>) -> Result<Self> {
         let atoms: Vec<[f64; 3]> = row.as_chunks::<3>().0.iter().map(|atom| atom.map(f64::from)).collect();
         Self::weighted(cpu, &atoms, weights)
     }

@@ -16,7 +16,7 @@ pub(crate) struct Steps {
 
 impl Steps {
     /// With the weights of the reference that frames are superposed on otherwise.
-    pub(crate) fn like(reference: &Reference) -> Self {
+    pub(crate) fn from_reference(reference: &Reference) -> Self {
         Self { cpu: reference.cpu(), weights: reference.relative_weights().map(<[f64]>::to_vec) }
     }
 
@@ -25,7 +25,7 @@ impl Steps {
     /// # Errors
     /// `InvalidArgument` for positions that are too far apart.
     pub(crate) fn rotation(&self, before: &[f32], row: &[f32]) -> Result<Option<Matrix3>> {
-        let reference = Reference::of_row(self.cpu, before, self.weights.clone())?;
+        let reference = Reference::from_row(self.cpu, before, self.weights.clone())?;
         Ok(reference.best_motion(row).map(|motion| motion.rotation))
     }
 }

@@ -44,8 +44,8 @@ impl Center {
     /// `InvalidArgument` for no atoms, and for masses that are negative, not finite or all zero.
     pub fn new(atoms: AtomSelection, masses: Option<&[f64]>, point: Option<[f64; 3]>) -> Result<Self> {
         let center = match masses {
-            Some(masses) => geometry::Center::of_mass(Cpu::detect(), &atoms.in_set_order(masses, 1)?)?,
-            None => geometry::Center::of_geometry(Cpu::detect(), atoms.len())?,
+            Some(masses) => geometry::Center::mass_weighted(Cpu::detect(), &atoms.reorder_as_set(masses, 1)?)?,
+            None => geometry::Center::unweighted(Cpu::detect(), atoms.len())?,
         };
         Ok(Self { atoms, center, point })
     }
@@ -76,13 +76,13 @@ impl Transform for Center {
 
     fn apply(&self, frame: &mut FrameMut<'_>, state: &mut CenterState) -> Result<()> {
         let gathered = frame.positions_of(0, &mut state.gathered)?;
-        let center = self.center.of(gathered)?;
+        let center = self.center.compute(gathered)?;
         if !center.iter().all(|x| x.is_finite()) {
             return Err(not_finite(&self.atoms, gathered));
         }
         let point = match self.point {
             Some(point) => point,
-            None => state.cell.of(frame.stamp)?.middle(),
+            None => state.cell.get(frame.stamp)?.middle(),
         };
         let by = minus(point, center);
         if frame.next_takes_shift {

@@ -58,7 +58,7 @@ impl Groups {
         Ok(Self { n_atoms: arguments.n_atoms(), members, firsts, weights })
     }
 
-    fn of(&self, group: u32) -> std::ops::Range<usize> {
+    fn range(&self, group: u32) -> std::ops::Range<usize> {
         self.firsts[group as usize]..self.firsts[group as usize + 1]
     }
 }
@@ -98,7 +98,7 @@ impl Grouping for Groups {
             let what = format!("wrong number of centres, expected {expected}, found {found}");
             return Err(Error::new(ErrorKind::InvalidArgument, what));
         }
-        let mut members: Vec<u32> = groups.iter().flat_map(|group| &self.members[self.of(group)]).copied().collect();
+        let mut members: Vec<u32> = groups.iter().flat_map(|group| &self.members[self.range(group)]).copied().collect();
         members.sort_unstable();
         members.dedup();
         AtomSelection::from_sorted(members, self.n_atoms)
@@ -117,7 +117,7 @@ impl Grouping for Groups {
         let mut rows =
             CenterRows { atoms: atoms.clone(), columns: Vec::new(), centers: Vec::new(), gathered: Vec::new() };
         for group in groups.iter() {
-            let members = self.of(group);
+            let members = self.range(group);
             for &member in &self.members[members.clone()] {
                 let column = column_of[member as usize];
                 if column == u32::MAX {
@@ -134,8 +134,8 @@ impl Grouping for Groups {
 impl Groups {
     fn center(&self, members: std::ops::Range<usize>) -> Result<Center> {
         match &self.weights {
-            None => Center::of_geometry(Cpu::detect(), members.len()),
-            Some(weights) => Center::of_mass(Cpu::detect(), &weights[members]),
+            None => Center::unweighted(Cpu::detect(), members.len()),
+            Some(weights) => Center::mass_weighted(Cpu::detect(), &weights[members]),
         }
     }
 }
@@ -162,7 +162,7 @@ impl GroupRows for CenterRows {
             } else {
                 self.gathered.clear();
                 self.gathered.extend(members.flatten());
-                center.of(&self.gathered)?
+                center.compute(&self.gathered)?
             };
             if field == Fields::POSITIONS && value.iter().any(|x| !x.is_finite()) {
                 return Err(not_finite(&self.atoms, row));

@@ -47,14 +47,14 @@ impl Cluster {
         if let Some(masses) = &masses {
             check_each(masses, labels.n_atoms() as usize)?;
         }
-        let atoms: Vec<u32> = (0..labels.n_atoms()).filter(|&atom| labels.of(atom) != Groups::NONE).collect();
+        let atoms: Vec<u32> = (0..labels.n_atoms()).filter(|&atom| labels.get(atom) != Groups::NONE).collect();
         if atoms.binary_search(&anchor).is_err() {
             let number = u64::from(anchor) + 1;
             let what = format!("atom {number} (counted from 1) is in none of the molecules that are to stay together");
             return Err(Error::new(ErrorKind::InvalidArgument, what));
         }
         let atoms = AtomSelection::from_sorted(atoms, labels.n_atoms())?;
-        Ok(Self { anchor: labels.of(anchor), labels, atoms, masses: masses.map(Into::into) })
+        Ok(Self { anchor: labels.get(anchor), labels, atoms, masses: masses.map(Into::into) })
     }
 }
 
@@ -153,7 +153,7 @@ impl Transform for Cluster {
     }
 
     fn state(&self, atoms: &AtomSelection, _: &[AtomMap]) -> Result<ClusterState> {
-        let labels = self.labels.of_row(atoms);
+        let labels = self.labels.row_labels(atoms);
         let masses: Option<Vec<f64>> =
             self.masses.as_ref().map(|masses| atoms.iter().map(|atom| masses[atom as usize]).collect());
         let groups = Groups::new(&labels, masses.as_deref())?;
@@ -163,7 +163,7 @@ impl Transform for Cluster {
     }
 
     fn apply(&self, frame: &mut FrameMut<'_>, state: &mut ClusterState) -> Result<()> {
-        let cell = state.cell.of(frame.stamp)?;
-        state.row.apply(frame.positions, cell).map_err(|fault| fault.of_atoms(&state.atoms))
+        let cell = state.cell.get(frame.stamp)?;
+        state.row.apply(frame.positions, cell).map_err(|fault| fault.into_atom_error(&state.atoms))
     }
 }

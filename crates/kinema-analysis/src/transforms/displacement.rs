@@ -31,7 +31,7 @@ pub(crate) struct Edges {
 }
 
 impl Edges {
-    pub(crate) fn of(cell: &PeriodicCell) -> Self {
+    pub(crate) fn from_cell(cell: &PeriodicCell) -> Self {
         Self { edges: *cell.edges(), dual: cell.lattice().dual_of_edges() }
     }
 
@@ -57,7 +57,7 @@ pub(crate) fn step(
     let jump = reduced.map(|x| (x + ROUNDING) - ROUNDING);
     // also of steps along open edges, which have no images
     if !(by[0] + by[1] + by[2]).is_finite() || jump.iter().any(|jump| jump.abs() > MOST_CELLS as f64) {
-        return Err(Fault::of_displacement(by, column));
+        return Err(Fault::from_displacement(by, column));
     }
     if jump != [0.0; 3] {
         let edges = cell.sum(jump);
@@ -161,7 +161,7 @@ impl Transform for Displacement {
     }
 
     fn state(&self, atoms: &AtomSelection, _: &[AtomMap]) -> Result<DisplacementState> {
-        let Tracked { columns, places } = Tracked::of_row(atoms, &self.atoms)?;
+        let Tracked { columns, places } = Tracked::from_row(atoms, &self.atoms)?;
         let walk = Walk::new(columns, atoms.len());
         Ok(DisplacementState { row_atoms: atoms.clone(), places, walk, cell: CellOfFrame::default(), first: true })
     }
@@ -171,7 +171,7 @@ impl Transform for Displacement {
     }
 
     fn run_up(&self, frame: u64, seen: Option<u64>) -> RunUp {
-        RunUp::since(self.station_before(frame) * self.every, frame, seen)
+        RunUp::new(self.station_before(frame) * self.every, frame, seen)
     }
 
     fn begin(&self, state: &mut DisplacementState, frame: u64) -> Result<()> {
@@ -191,9 +191,9 @@ impl Transform for Displacement {
     }
 
     fn apply(&self, frame: &mut FrameMut<'_>, state: &mut DisplacementState) -> Result<()> {
-        let edges = Edges::of(state.cell.of(frame.stamp)?);
+        let edges = Edges::from_cell(state.cell.get(frame.stamp)?);
         let seen = state.walk.see(frame.positions, &edges, state.first);
-        seen.map_err(|fault| fault.of_atoms(&state.row_atoms))?;
+        seen.map_err(|fault| fault.into_atom_error(&state.row_atoms))?;
         let rows = frame.positions.as_chunks_mut::<3>().0;
         for (&column, by) in state.walk.columns.iter().zip(&state.walk.shifts) {
             if *by != [0.0; 3] {

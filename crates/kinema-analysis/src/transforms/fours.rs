@@ -85,7 +85,7 @@ impl Members for Anywhere {
 }
 
 /// Groups of atoms that follow each other, by their weights, and all other groups.
-pub(super) fn in_order(groups: &Groups) -> (Vec<Alike<InOrder>>, Vec<u32>) {
+pub(super) fn split_consecutive(groups: &Groups) -> (Vec<Alike<InOrder>>, Vec<u32>) {
     let weights = |group: &u32| groups.weights(*group as usize);
     let follow = |group: &u32| groups.atoms(*group as usize).windows(2).all(|two| two[0] + 1 == two[1]);
     let (mut order, mut others): (Vec<u32>, Vec<u32>) = (0..groups.len() as u32).partition(follow);

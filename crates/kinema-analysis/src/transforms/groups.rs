@@ -47,13 +47,13 @@ impl Labels {
     }
 
     /// Of an atom.
-    pub fn of(&self, atom: u32) -> u32 {
+    pub fn get(&self, atom: u32) -> u32 {
         self.0[atom as usize]
     }
 
     /// Of the atoms of a row.
-    pub fn of_row(&self, atoms: &AtomSelection) -> Vec<u32> {
-        atoms.iter().map(|atom| self.of(atom)).collect()
+    pub fn row_labels(&self, atoms: &AtomSelection) -> Vec<u32> {
+        atoms.iter().map(|atom| self.get(atom)).collect()
     }
 
     /// The same with groups in which no atom is chosen as no groups.
@@ -79,14 +79,14 @@ impl Labels {
             return Ok(None);
         }
         let there = self.there(users);
-        let atoms = (0..expected).filter(|&atom| there[slot(self.of(atom))]).collect();
+        let atoms = (0..expected).filter(|&atom| there[slot(self.get(atom))]).collect();
         AtomSelection::from_sorted(atoms, expected).map(Some)
     }
 
     /// Whether an atom of each group is chosen; the first place is that of no group.
     fn there(&self, chosen: &AtomSelection) -> Vec<bool> {
         let mut there = vec![false; self.0.len() + 1];
-        chosen.iter().for_each(|atom| there[slot(self.of(atom))] = true);
+        chosen.iter().for_each(|atom| there[slot(self.get(atom))] = true);
         there[slot(Groups::NONE)] = false;
         there
     }

@@ -70,7 +70,7 @@ impl Fault {
 
     /// As an error of a frame whose rows have these atoms.
     #[cold]
-    pub(crate) fn of_atoms(self, atoms: &AtomSelection) -> Error {
+    pub(crate) fn into_atom_error(self, atoms: &AtomSelection) -> Error {
         self.into_error(|column| atoms.iter().nth(column as usize).map_or(u64::from(column), u64::from))
     }
 
@@ -84,13 +84,13 @@ impl Fault {
 
     /// Of a displacement of an atom that has no image.
     #[cold]
-    pub(super) fn of_displacement(displacement: Vector, atom: u32) -> Self {
+    pub(super) fn from_displacement(displacement: Vector, atom: u32) -> Self {
         if displacement.iter().all(|x| x.is_finite()) { Self::TooFar(atom) } else { Self::NotFinite(atom) }
     }
 
     /// The same of a group of atoms, for one of them that is not finite.
     #[cold]
-    pub(super) fn at_one_of(self, atoms: &[u32], rows: &[[f32; 3]]) -> Self {
+    pub(super) fn locate_among(self, atoms: &[u32], rows: &[[f32; 3]]) -> Self {
         match self {
             Self::NotFinite(_) => Self::not_finite(rows.as_flattened(), atoms.iter().copied()),
             other => other,
@@ -160,7 +160,7 @@ impl PeriodicCell {
     }
 
     /// The projection on the plane or line of the periodic edges.
-    fn along_periodic(&self, vector: Vector) -> Vector {
+    fn project_on_periodic(&self, vector: Vector) -> Vector {
         let [a, b, c] = self.lattice.dual().map(|dual| dot(dual, vector));
         let [ea, eb, ec] = self.lattice.basis();
         [0, 1, 2].map(|x| a * ea[x] + b * eb[x] + c * ec[x])
@@ -176,7 +176,7 @@ impl PeriodicCell {
         }
         // how far away an atom is along open edges does not make an image of it a nearer one
         if self.has_open_edges() {
-            self.image_of_long(self.along_periodic(displacement), atom)
+            self.image_of_long(self.project_on_periodic(displacement), atom)
         } else {
             self.image_of_long(displacement, atom)
         }
@@ -188,11 +188,11 @@ impl PeriodicCell {
         let squared = dot(displacement, displacement);
         let is_counted = |dual: &Vector| dot(*dual, displacement).abs() < COUNTED;
         if squared > self.surely_counted && !self.lattice.dual().iter().all(is_counted) {
-            return Err(Fault::of_displacement(displacement, atom));
+            return Err(Fault::from_displacement(displacement, atom));
         }
         let (nearest, counts) = self.lattice.nearest_image(displacement);
         if !squared.is_finite() || counts.iter().any(|&count| count.abs() > MOST_CELLS) {
-            return Err(Fault::of_displacement(displacement, atom));
+            return Err(Fault::from_displacement(displacement, atom));
         }
         Ok(if dot(nearest, nearest) < SHORTER * squared { counts } else { [0; 3] })
     }
@@ -255,9 +255,9 @@ impl<Q: Quad> Edges<Q> {
         }
         let [to_x, to_y, to_z] = moved;
         let moved = [
-            Q::Sixteen::where_zero(counts, x, Q::Sixteen::of_fours(to_x)),
-            Q::Sixteen::where_zero(counts, y, Q::Sixteen::of_fours(to_y)),
-            Q::Sixteen::where_zero(counts, z, Q::Sixteen::of_fours(to_z)),
+            Q::Sixteen::where_zero(counts, x, Q::Sixteen::from_fours(to_x)),
+            Q::Sixteen::where_zero(counts, y, Q::Sixteen::from_fours(to_y)),
+            Q::Sixteen::where_zero(counts, z, Q::Sixteen::from_fours(to_z)),
         ];
         Q::Sixteen::put_xyz(moved, atoms);
     }
@@ -274,7 +274,7 @@ impl CellOfFrame {
     ///
     /// # Errors
     /// As [`PeriodicCell::new`].
-    pub(crate) fn of(&mut self, stamp: &Stamp) -> kinema_core::Result<&PeriodicCell> {
+    pub(crate) fn get(&mut self, stamp: &Stamp) -> kinema_core::Result<&PeriodicCell> {
         let known = self.last.take().filter(|(cell, periodic, _)| *cell == stamp.cell && *periodic == stamp.periodic);
         let made = match known {
             Some(made) => made,
@@ -296,7 +296,7 @@ pub(super) fn minus(u: Vector, v: Vector) -> Vector {
 
 /// From one atom of a row to another.
 #[inline(always)]
-pub(super) fn between(positions: &[[f32; 3]], from: u32, to: u32) -> Vector {
+pub(super) fn displacement_between(positions: &[[f32; 3]], from: u32, to: u32) -> Vector {
     let (from, to) = (positions[from as usize], positions[to as usize]);
     [0, 1, 2].map(|x| f64::from(to[x]) - f64::from(from[x]))
 }

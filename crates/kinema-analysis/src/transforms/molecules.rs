@@ -39,14 +39,14 @@ impl Molecules {
         let (children, parents, molecules) = (Vec::new(), Vec::new(), Vec::new());
         let mut made = Walk { children, parents, molecules, parent_of: vec![Walk::NOT_REACHED; n_atoms] };
         for first in 0..n_atoms as u32 {
-            if made.parent_of[first as usize] == Walk::NOT_REACHED && !neighbours.of(first).is_empty() {
+            if made.parent_of[first as usize] == Walk::NOT_REACHED && !neighbours.get(first).is_empty() {
                 made.walk(first, &neighbours);
             }
         }
-        Ok(Self::of_bonds(n_atoms, made.children, made.parents, made.molecules))
+        Ok(Self::from_bonds(n_atoms, made.children, made.parents, made.molecules))
     }
 
-    fn of_bonds(n_atoms: usize, children: Vec<u32>, parents: Vec<u32>, molecules: Vec<Molecule>) -> Self {
+    fn from_bonds(n_atoms: usize, children: Vec<u32>, parents: Vec<u32>, molecules: Vec<Molecule>) -> Self {
         let columns = [Column::new(children.clone()), Column::new(parents.clone())];
         Self { n_atoms, children, parents, molecules, columns }
     }
@@ -129,7 +129,7 @@ impl Neighbours {
         Ok(Self { starts, atoms })
     }
 
-    fn of(&self, atom: u32) -> &[u32] {
+    fn get(&self, atom: u32) -> &[u32] {
         &self.atoms[self.starts[atom as usize]..self.starts[atom as usize + 1]]
     }
 }
@@ -153,7 +153,7 @@ impl Walk {
         self.parent_of[first as usize] = first;
         let (mut parent, mut next) = (first, start);
         loop {
-            for &atom in neighbours.of(parent) {
+            for &atom in neighbours.get(parent) {
                 let of_atom = self.parent_of[atom as usize];
                 if of_atom == Self::NOT_REACHED {
                     self.parent_of[atom as usize] = parent;

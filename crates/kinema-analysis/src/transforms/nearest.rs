@@ -41,7 +41,7 @@ impl<Q: Quad> Nearest<Q> {
         let of_edges = lattice.of_edges().map(|counts| counts.map(|count| count as f64));
         let neighbours = lattice.neighbours().iter().map(|found| {
             let [x, y, z, half] = found.lanes();
-            let of_basis = found.of_basis().map(|count| count as f64);
+            let of_basis = found.basis_multiples().map(|count| count as f64);
             let edge = |i: usize| (0..3).map(|basis| of_basis[basis] * of_edges[basis][i]).sum();
             Beside { vector: [x[0], y[0], z[0]], half_square: half[0], of_edges: [0, 1, 2].map(edge) }
         });
@@ -210,13 +210,13 @@ impl<E: Sixteen> Estimate<E> {
     /// Whether all are surely inside.
     #[inline(always)]
     pub(super) fn surely_inside(&self, points: [E; 3]) -> bool {
-        self.farthest(self.off_middle(points), E::all(0.0)).all_less(self.limit)
+        self.farthest(self.subtract_middle(points), E::all(0.0)).all_less(self.limit)
     }
 
     /// How many of each edge bring each of them home. `None` where one is not sure.
     #[inline(always)]
     pub(super) fn edges_home(&self, points: [E; 3]) -> Option<[E; 3]> {
-        let from_middle = self.off_middle(points);
+        let from_middle = self.subtract_middle(points);
         let (mut rest, mut reach) = (from_middle, E::all(0.0));
         let mut counts = [E::all(0.0); 3];
         for ((count, minus_dual), vector) in counts.iter_mut().zip(self.minus_dual).zip(self.basis) {
@@ -248,7 +248,7 @@ impl<E: Sixteen> Estimate<E> {
     }
 
     #[inline(always)]
-    fn off_middle(&self, points: [E; 3]) -> [E; 3] {
+    fn subtract_middle(&self, points: [E; 3]) -> [E; 3] {
         let ([x, y, z], [mx, my, mz]) = (points, self.middle);
         [x.subtract(mx), y.subtract(my), z.subtract(mz)]
     }
@@ -377,7 +377,7 @@ mod tests {
             ([[31.0, 2.0, 1.0], [73.0, 33.0, 5.0], [-7.0, 5.0, 23.0]], 7),
         ];
         for (cell, expected) in cells {
-            let lattice = Lattice::of_cell(&cell).unwrap();
+            let lattice = Lattice::from_cell(&cell).unwrap();
             let found = faces(lattice.basis());
             assert_eq!(found.len(), expected, "{cell:?}");
             let (mut inside, steps) = (0, 31);

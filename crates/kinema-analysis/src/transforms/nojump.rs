@@ -297,7 +297,7 @@ impl Transform for NoJump {
     }
 
     fn state(&self, atoms: &AtomSelection, _: &[AtomMap]) -> Result<NoJumpState> {
-        let Tracked { columns, places } = Tracked::of_row(atoms, &self.atoms)?;
+        let Tracked { columns, places } = Tracked::from_row(atoms, &self.atoms)?;
         let mut tracks = Tracks::new(Cpu::detect(), &columns, atoms.len());
         tracks.begin(sums_of(&places, self.station(0)));
         Ok(NoJumpState { row_atoms: atoms.clone(), places, tracks, cell: CellOfFrame::default(), first: true })
@@ -311,7 +311,7 @@ impl Transform for NoJump {
         // which `begin` refuses
         let Some(place) = self.place(frame) else { return RunUp::none() };
         let seen = seen.and_then(|seen| self.place(seen));
-        let run_up = RunUp::since(self.station_before(place) * self.every, place, seen);
+        let run_up = RunUp::new(self.station_before(place) * self.every, place, seen);
         let Some(frames) = &self.frames else { return run_up };
         let start = place - run_up.frames.len();
         RunUp { frames: frames.part(start..place), ..run_up }
@@ -332,10 +332,10 @@ impl Transform for NoJump {
     }
 
     fn apply(&self, frame: &mut FrameMut<'_>, state: &mut NoJumpState) -> Result<()> {
-        let cell = state.cell.of(frame.stamp)?;
+        let cell = state.cell.get(frame.stamp)?;
         if self.every > 0 {
             let done = state.tracks.follow(frame.positions, cell, state.first);
-            done.map_err(|fault| fault.of_atoms(&state.row_atoms))?;
+            done.map_err(|fault| fault.into_atom_error(&state.row_atoms))?;
         } else {
             state.tracks.shift(frame.positions, cell);
         }

@@ -40,7 +40,7 @@ impl Progressive {
             return Err(arguments.wrong("rotations", "numbers (3 x stations, 3)"));
         }
         let every = arguments.count("every", 1)? as u64;
-        Ok(Self { steps: Steps::like(fitted.reference()), fitted, every, stations: stations.into() })
+        Ok(Self { steps: Steps::from_reference(fitted.reference()), fitted, every, stations: stations.into() })
     }
 
     /// The rotation of a frame, of which the set has these positions.
@@ -87,7 +87,7 @@ impl Transform for Progressive {
     }
 
     fn run_up(&self, frame: u64, seen: Option<u64>) -> RunUp {
-        RunUp::since(frame / self.every * self.every, frame, seen)
+        RunUp::new(frame / self.every * self.every, frame, seen)
     }
 
     fn begin(&self, state: &mut ProgressiveState, frame: u64) -> Result<()> {

@@ -96,15 +96,15 @@ fn right_handed(axes: [Option<Vector>; 3]) -> [Vector; 3] {
         [Some(a), None, Some(c)] => [a, cross(c, a), c],
         [None, Some(b), Some(c)] => [cross(b, c), b, c],
         [Some(a), None, None] => {
-            let b = across(a);
+            let b = perpendicular(a);
             [a, b, cross(a, b)]
         }
         [None, Some(b), None] => {
-            let c = across(b);
+            let c = perpendicular(b);
             [cross(b, c), b, c]
         }
         [None, None, Some(c)] => {
-            let a = across(c);
+            let a = perpendicular(c);
             [a, cross(c, a), c]
         }
         [None, None, None] => [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]],
@@ -116,7 +116,7 @@ fn cross(a: Vector, b: Vector) -> Vector {
 }
 
 /// A direction across another one: within the plane of the two axes along which that one is longest.
-fn across(axis: Vector) -> Vector {
+fn perpendicular(axis: Vector) -> Vector {
     let shortest = (0..3).fold(0, |least, i| if axis[i].abs() < axis[least].abs() { i } else { least });
     let mut along = [0.0; 3];
     along[shortest] = 1.0;

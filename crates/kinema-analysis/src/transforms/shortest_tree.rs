@@ -25,7 +25,7 @@ pub(super) struct Edge {
 }
 
 impl Edge {
-    fn between(points: [u32; 2], centres: &[Vector], cell: &PeriodicCell) -> Result<Self, Fault> {
+    fn connect(points: [u32; 2], centres: &[Vector], cell: &PeriodicCell) -> Result<Self, Fault> {
         let [first, second] = [points[0].min(points[1]), points[0].max(points[1])];
         let displacement = minus(centres[second as usize], centres[first as usize]);
         let counts = cell.to_nearest(displacement, second)?;
@@ -66,7 +66,7 @@ struct Components {
 }
 
 impl Components {
-    fn of(&mut self, mut point: u32) -> u32 {
+    fn find(&mut self, mut point: u32) -> u32 {
         while self.toward[point as usize] != point {
             let next = self.toward[self.toward[point as usize] as usize];
             self.toward[point as usize] = next;
@@ -77,7 +77,7 @@ impl Components {
 
     /// Whether they were not joined yet.
     fn unite(&mut self, points: [u32; 2]) -> bool {
-        let [one, other] = points.map(|point| self.of(point));
+        let [one, other] = points.map(|point| self.find(point));
         self.toward[one.max(other) as usize] = one.min(other);
         one != other
     }
@@ -146,7 +146,7 @@ impl<'a> Search<'a> {
         let n = self.centres.len();
         let mut sizes = vec![0_u32; n];
         for point in 0..n {
-            let component = self.components.of(point as u32);
+            let component = self.components.find(point as u32);
             self.component_of[point] = component;
             sizes[component as usize] += 1;
         }
@@ -220,7 +220,7 @@ impl<'a> Search<'a> {
                     {
                         continue;
                     }
-                    let edge = Edge::between([point, other], self.centres, self.cell)?;
+                    let edge = Edge::connect([point, other], self.centres, self.cell)?;
                     if best.is_none_or(|best| edge.is_before(&best)) {
                         (best, found) = (Some(edge), Some(edge));
                     }
@@ -297,9 +297,9 @@ mod tests {
     use super::*;
 
     /// Prim's: the edge that comes first of all that leave the tree, until all points are in it.
-    fn by_all_pairs(centres: &[Vector], cell: &PeriodicCell) -> Vec<Edge> {
+    fn compare_all_pairs(centres: &[Vector], cell: &PeriodicCell) -> Vec<Edge> {
         let n = centres.len();
-        let edge = |a: usize, b: usize| Edge::between([a as u32, b as u32], centres, cell).unwrap();
+        let edge = |a: usize, b: usize| Edge::connect([a as u32, b as u32], centres, cell).unwrap();
         let mut shortest: Vec<Option<Edge>> = (0..n).map(|point| (point > 0).then(|| edge(0, point))).collect();
         let mut edges = Vec::new();
         while let Some(next) = (0..n).filter(|&point| shortest[point].is_some()).min_by(|&a, &b| {
@@ -349,7 +349,7 @@ mod tests {
                 for centres in [spread.clone(), drop.collect(), alike.collect()] {
                     let found = sorted(shortest_tree(&centres, &made).unwrap());
                     assert_eq!(found.len() + 1, centres.len());
-                    assert!(found == sorted(by_all_pairs(&centres, &made)), "{n} points in {cell:?} {periodic:?}");
+                    assert!(found == sorted(compare_all_pairs(&centres, &made)), "{n} points in {cell:?} {periodic:?}");
                 }
             }
         }

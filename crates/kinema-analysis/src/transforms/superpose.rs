@@ -139,7 +139,7 @@ fn move_all<Q: Quad>(rows: &mut [[f32; 3]], motion: &Motion) {
     let (fours, rest) = rows.as_chunks_mut::<4>();
     for four in fours {
         let d = difference(Q::xyz_of_row(four), from);
-        Q::put_xyz([along(a, d).add(to[0]), along(b, d).add(to[1]), along(c, d).add(to[2])], four);
+        Q::put_xyz([unfused_dot(a, d).add(to[0]), unfused_dot(b, d).add(to[1]), unfused_dot(c, d).add(to[2])], four);
     }
     for atom in rest {
         *atom = motion.apply(atom.map(f64::from)).map(|x| x as f32);
@@ -148,7 +148,7 @@ fn move_all<Q: Quad>(rows: &mut [[f32; 3]], motion: &Motion) {
 
 /// The product of two vectors. Nothing is fused, as in [`Motion::apply`].
 #[inline(always)]
-fn along<Q: Quad>(u: Vectors<Q>, v: Vectors<Q>) -> Q {
+fn unfused_dot<Q: Quad>(u: Vectors<Q>, v: Vectors<Q>) -> Q {
     u[0].multiply(v[0]).add(u[1].multiply(v[1])).add(u[2].multiply(v[2]))
 }
 

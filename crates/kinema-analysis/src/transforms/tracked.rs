@@ -17,7 +17,7 @@ impl Tracked {
     ///
     /// # Errors
     /// `InvalidArgument` for atoms of another trajectory.
-    pub(super) fn of_row(atoms: &AtomSelection, known: &AtomSelection) -> Result<Self> {
+    pub(super) fn from_row(atoms: &AtomSelection, known: &AtomSelection) -> Result<Self> {
         let (expected, found) = (known.n_atoms(), atoms.n_atoms());
         if expected != found {
             let what = format!("the transform is of another number of atoms, expected {expected}, found {found}");

@@ -47,7 +47,7 @@ impl Home {
     /// Of a cell.
     pub fn new(shape: UnitCell, cell: &PeriodicCell) -> Self {
         let coordinates = match shape {
-            UnitCell::Rect => of_brick(cell.edges()),
+            UnitCell::Rect => brick_coordinates(cell.edges()),
             _ => cell.lattice().dual_of_edges(),
         };
         let on_axes = if shape == UnitCell::Compact { None } else { on_axes(cell.edges()) };
@@ -90,7 +90,7 @@ impl Home {
                 counts
             }
         };
-        within_reach(counts, point, atom)
+        check_reach(counts, point, atom)
     }
 }
 
@@ -98,15 +98,15 @@ impl Home {
 /// not inside, so that one which is brought home twice stays there.
 pub(super) fn counts_on_axes(edges: &OnAxes, point: Vector, atom: u32) -> std::result::Result<[i64; 3], Fault> {
     let coordinate = |(axis, edge): (usize, f64)| if edge == 0.0 { 0.0 * point[axis] } else { point[axis] / edge };
-    within_reach(edges.map(|edge| cells_below(coordinate(edge), 0.0)), point, atom)
+    check_reach(edges.map(|edge| cells_below(coordinate(edge), 0.0)), point, atom)
 }
 
-fn within_reach(counts: [f64; 3], point: Vector, atom: u32) -> std::result::Result<[i64; 3], Fault> {
+fn check_reach(counts: [f64; 3], point: Vector, atom: u32) -> std::result::Result<[i64; 3], Fault> {
     // not a number is not below either
     if point.iter().all(|x| x.is_finite()) && counts.iter().all(|count| count.abs() < MOST_CELLS as f64) {
         return Ok(counts.map(|count| count as i64));
     }
-    Err(Fault::of_displacement(point, atom))
+    Err(Fault::from_displacement(point, atom))
 }
 
 fn on_axes(edges: &[Vector; 3]) -> Option<OnAxes> {
@@ -136,7 +136,7 @@ fn floor(value: f64) -> f64 {
 }
 
 /// Coordinates along the axes of a brick: the first edge, across it in the plane of the second, and across both.
-fn of_brick(edges: &[Vector; 3]) -> [Vector; 3] {
+fn brick_coordinates(edges: &[Vector; 3]) -> [Vector; 3] {
     let mut axes = [[0.0; 3]; 3];
     for i in 0..3 {
         let mut across = edges[i];
@@ -197,7 +197,7 @@ impl<Q: Quad> Inside<Q> {
 /// Coordinates of four points, of which those of a brick change with what is added along the edges after them.
 trait Coordinates<Q: Quad> {
     /// From -1/2 to 1/2 inside; 0 along open edges.
-    fn off_middle(&self, i: usize, points: Vectors<Q>) -> Q;
+    fn subtract_middle(&self, i: usize, points: Vectors<Q>) -> Q;
 
     /// The points with so many of an edge, as the coordinates before it see them.
     fn plus_edges(&self, points: Vectors<Q>, i: usize, counts: Q) -> Vectors<Q>;
@@ -208,7 +208,7 @@ trait Coordinates<Q: Quad> {
         let zero = Q::all(0.0);
         let (mut counts, mut points, mut farthest, mut nearest) = ([zero; 3], points, zero, zero);
         for i in [2, 1, 0] {
-            let from_middle = self.off_middle(i, points);
+            let from_middle = self.subtract_middle(i, points);
             let cells = whole(from_middle);
             // what is not a number makes those after it none, and the last one stays
             farthest = farthest.maximum(cells.magnitude());
@@ -223,7 +223,7 @@ trait Coordinates<Q: Quad> {
 
 impl<Q: Quad> Coordinates<Q> for Inside<Q> {
     #[inline(always)]
-    fn off_middle(&self, i: usize, points: Vectors<Q>) -> Q {
+    fn subtract_middle(&self, i: usize, points: Vectors<Q>) -> Q {
         dot4(self.coordinates[i], points).subtract(self.less[i])
     }
 
@@ -242,7 +242,7 @@ impl<Q: Quad> Within<Q> for Inside<Q> {
         // of a point that is not finite no product is, and the last one stays
         let mut most = Q::all(0.0);
         for i in 0..3 {
-            most = most.maximum(self.off_middle(i, points).magnitude());
+            most = most.maximum(self.subtract_middle(i, points).magnitude());
         }
         all_less(most, Q::all(0.5 - UNSURE))
     }
@@ -272,7 +272,7 @@ impl<Q: Quad> Upright<Q> {
 
 impl<Q: Quad> Coordinates<Q> for Upright<Q> {
     #[inline(always)]
-    fn off_middle(&self, i: usize, points: Vectors<Q>) -> Q {
+    fn subtract_middle(&self, i: usize, points: Vectors<Q>) -> Q {
         points[i].multiply(self.inverse[i]).subtract(self.less[i])
     }
 
@@ -291,9 +291,9 @@ impl<Q: Quad> Within<Q> for Upright<Q> {
     fn surely_inside(&self, points: Vectors<Q>) -> bool {
         let (limit, outside) = (Q::all(0.5 - UNSURE), Q::all(1.0));
         // what is not a number is not less
-        let mut off = self.off_middle(0, points).magnitude();
+        let mut off = self.subtract_middle(0, points).magnitude();
         for i in 1..3 {
-            off = Q::select(off.less(limit), self.off_middle(i, points).magnitude(), outside);
+            off = Q::select(off.less(limit), self.subtract_middle(i, points).magnitude(), outside);
         }
         all_less(off, limit)
     }

@@ -13,7 +13,7 @@ use kinema_core::selection::AtomSelection;
 
 use super::TransformInfo;
 use super::groups::{Groups, Labels};
-use super::images::{CellOfFrame, Fault, PeriodicCell, between, shift};
+use super::images::{CellOfFrame, Fault, PeriodicCell, displacement_between, shift};
 use super::molecules::{Molecule, Molecules};
 use crate::cpu::{Cpu, dispatch};
 use crate::geometry::Points;
@@ -73,13 +73,13 @@ impl Transform for Whole {
         Needs { fields: Fields::POSITIONS | Fields::CELL, atom_sets: Vec::new() }
     }
 
-    fn beside(&self, users: &AtomSelection) -> Result<Option<AtomSelection>> {
+    fn required_atoms(&self, users: &AtomSelection) -> Result<Option<AtomSelection>> {
         self.labels.together_with(users)
     }
 
     fn state(&self, atoms: &AtomSelection, _: &[AtomMap]) -> Result<WholeState> {
         let mut columns = vec![Groups::NONE; self.labels.n_atoms() as usize];
-        for (column, atom) in atoms.iter().enumerate().filter(|(_, atom)| self.labels.of(*atom) != Groups::NONE) {
+        for (column, atom) in atoms.iter().enumerate().filter(|(_, atom)| self.labels.get(*atom) != Groups::NONE) {
             columns[atom as usize] = column as u32;
         }
         let in_row = self.bonds.iter().map(|bond| bond.map(|atom| columns[atom as usize]));
@@ -89,9 +89,9 @@ impl Transform for Whole {
     }
 
     fn apply(&self, frame: &mut FrameMut<'_>, state: &mut WholeState) -> Result<()> {
-        let cell = state.cell.of(frame.stamp)?;
+        let cell = state.cell.get(frame.stamp)?;
         let done = state.row.apply(frame.positions, cell, &mut state.scratch);
-        done.map(|_| ()).map_err(|fault| fault.of_atoms(&state.atoms))
+        done.map(|_| ()).map_err(|fault| fault.into_atom_error(&state.atoms))
     }
 }
 
@@ -167,7 +167,7 @@ impl WholeRow {
         for bond in long.iter().flat_map(|&group| group..(group + 4).min(self.molecules.n_bonds())) {
             let (child, parent) = self.molecules.bond(bond);
             let molecule = self.molecules.molecules().partition_point(|molecule| molecule.closing.end <= bond);
-            if molecule != last && cell.to_nearest(between(rows, parent, child), child)? != [0; 3] {
+            if molecule != last && cell.to_nearest(displacement_between(rows, parent, child), child)? != [0; 3] {
                 (broken, last) = (broken + 1, molecule);
             }
         }
@@ -215,7 +215,7 @@ impl WholeRow {
         let mut moved = false;
         for bond in molecule.tree.clone() {
             let (child, parent) = self.molecules.bond(bond);
-            let more = cell.to_nearest(between(positions, parent, child), child)?;
+            let more = cell.to_nearest(displacement_between(positions, parent, child), child)?;
             let of_parent = counts[parent as usize];
             let sum = [0, 1, 2].map(|i| of_parent[i] + more[i]);
             counts[child as usize] = sum;
@@ -229,7 +229,7 @@ impl WholeRow {
         }
         for bond in molecule.closing.clone() {
             let (atom, other) = self.molecules.bond(bond);
-            if cell.to_nearest(between(positions, other, atom), atom)? != [0; 3] {
+            if cell.to_nearest(displacement_between(positions, other, atom), atom)? != [0; 3] {
                 return Err(Fault::OwnImage(first, [other, atom]));
             }
         }

@@ -11,7 +11,7 @@ use kinema_core::reduce::{AtomMap, FrameMut, Needs, Transform};
 use kinema_core::selection::AtomSelection;
 
 use super::TransformInfo;
-use super::fours::{Alike, Anywhere, InOrder, Members, alike, in_order};
+use super::fours::{Alike, Anywhere, InOrder, Members, alike, split_consecutive};
 use super::groups::{Groups, Labels};
 use super::images::{CellOfFrame, Edges, Fault, PeriodicCell, Vector, shift};
 use super::nearest::{Estimate, Nearest};
@@ -75,13 +75,13 @@ impl Transform for Wrap {
         Needs { fields: Fields::POSITIONS | Fields::CELL, atom_sets: Vec::new() }
     }
 
-    fn beside(&self, users: &AtomSelection) -> Result<Option<AtomSelection>> {
+    fn required_atoms(&self, users: &AtomSelection) -> Result<Option<AtomSelection>> {
         self.labels.as_ref().map_or(Ok(None), |labels| labels.together_with(users))
     }
 
     fn state(&self, atoms: &AtomSelection, _: &[AtomMap]) -> Result<WrapState> {
         let labels =
-            self.labels.as_ref().map_or_else(|| (0..atoms.len() as u32).collect(), |labels| labels.of_row(atoms));
+            self.labels.as_ref().map_or_else(|| (0..atoms.len() as u32).collect(), |labels| labels.row_labels(atoms));
         let masses = self.masses.as_ref().filter(|_| self.labels.is_some());
         let masses: Option<Vec<f64>> = masses.map(|masses| atoms.iter().map(|atom| masses[atom as usize]).collect());
         let row = WrapRow::new(Cpu::detect(), Groups::new(&labels, masses.as_deref())?, self.shape);
@@ -89,9 +89,9 @@ impl Transform for Wrap {
     }
 
     fn apply(&self, frame: &mut FrameMut<'_>, state: &mut WrapState) -> Result<()> {
-        let cell = state.cell.of(frame.stamp)?;
+        let cell = state.cell.get(frame.stamp)?;
         let done = state.row.apply(frame.positions, cell, &mut state.unsure);
-        done.map_err(|fault| fault.of_atoms(&state.atoms))
+        done.map_err(|fault| fault.into_atom_error(&state.atoms))
     }
 }
 
@@ -133,7 +133,7 @@ impl WrapRow {
                 alone,
             };
         }
-        let (in_order, others) = in_order(&groups);
+        let (in_order, others) = split_consecutive(&groups);
         let (alike, alone) = alike(&groups, others);
         Self { cpu, groups, shape, of_atoms, are_all_atoms, in_order, alike, alone }
     }
@@ -185,7 +185,7 @@ impl WrapRow {
                 Some(edges) => counts_on_axes(edges, center, atoms[0]),
                 None => home.counts(center, cell, atoms[0]),
             };
-            let counts = counts.map_err(|fault| fault.at_one_of(atoms, rows))?;
+            let counts = counts.map_err(|fault| fault.locate_among(atoms, rows))?;
             if counts == [0; 3] {
                 return Ok(());
             }

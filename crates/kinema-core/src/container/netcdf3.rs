@@ -171,13 +171,13 @@ impl Header {
                 Err(Fault::Short) if given < size.min(LONGEST) => given = (4 * given).min(size).min(LONGEST),
                 Err(Fault::Short) if given == size => {
                     let what = "the file ends within its header";
-                    return Err(Error::new(ErrorKind::Truncated, what).at_byte(size).at_path(source.path()));
+                    return Err(Error::new(ErrorKind::Truncated, what).with_byte(size).with_path(source.path()));
                 }
                 Err(Fault::Short) => {
                     let what = format!("a header of more than {LONGEST} bytes");
-                    return Err(Error::new(ErrorKind::Corrupt, what).at_path(source.path()));
+                    return Err(Error::new(ErrorKind::Corrupt, what).with_path(source.path()));
                 }
-                Err(Fault::Wrong(error)) => return Err(error.at_path(source.path())),
+                Err(Fault::Wrong(error)) => return Err(error.with_path(source.path())),
             }
         }
     }
@@ -324,7 +324,7 @@ struct Words<'a> {
 
 impl<'a> Words<'a> {
     fn wrong(&self, what: &str, expected: impl std::fmt::Display, found: impl std::fmt::Display) -> Fault {
-        Fault::Wrong(Error::corrupt(what, expected, found).at_byte(self.at as u64))
+        Fault::Wrong(Error::corrupt(what, expected, found).with_byte(self.at as u64))
     }
 
     fn take(&mut self, len: u64) -> std::result::Result<&'a [u8], Fault> {

@@ -119,7 +119,7 @@ impl Wanted {
             return Ok(());
         }
         let what = format!("frame {} is not in the index of {} frames", self.frame, index.n_frames());
-        Err(Error::new(ErrorKind::Internal, what).in_format(format))
+        Err(Error::new(ErrorKind::Internal, what).with_format(format))
     }
 }
 
@@ -147,8 +147,9 @@ impl Segment {
     /// `Internal` if it is a segment of other frames.
     pub(super) fn first_wanted(&self, wanted: &[Wanted], format: &'static str) -> Result<Wanted> {
         let found = wanted.get(self.wanted.start as usize).copied();
-        found
-            .ok_or_else(|| Error::new(ErrorKind::Internal, "the segment is not of the wanted frames").in_format(format))
+        found.ok_or_else(|| {
+            Error::new(ErrorKind::Internal, "the segment is not of the wanted frames").with_format(format)
+        })
     }
 }
 
@@ -352,7 +353,7 @@ impl dyn Decoder + '_ {
                 (options.progress)(source.len()?)?;
                 let truncation = cut_at.map(|byte| {
                     let what = "the file ends within a frame, expected a whole one";
-                    Error::new(ErrorKind::Truncated, what).at_frame(index.n_frames).at_byte(byte)
+                    Error::new(ErrorKind::Truncated, what).with_frame(index.n_frames).with_byte(byte)
                 });
                 let index = Index::Chunked(index.clone());
                 Ok(Scan { index, truncation, damaged: Vec::new(), without_time: None })
@@ -381,5 +382,5 @@ pub trait ChunkedDecoder {
     /// Whether the bytes of a segment are, as they are in the file, float32 values of all atoms of its wanted frames, row
     /// after row: then they may be read to their place, instead of [`Decoder::decode`]. Which vectors, by their number in
     /// blocks, and the factor that they are to be multiplied with.
-    fn in_place(&self, segment: &Segment, wanted: &[Wanted], request: &Request) -> Option<(usize, f64)>;
+    fn reads_in_place(&self, segment: &Segment, wanted: &[Wanted], request: &Request) -> Option<(usize, f64)>;
 }

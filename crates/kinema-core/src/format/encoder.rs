@@ -247,7 +247,7 @@ pub trait Encoder: Send + Sync {
             check_cell(&angstrom(cell), &angstrom(&self.cell_read_back(cell)), SINGLE)
         };
         let timed = |()| if self.has_narrow_times() { check_narrow_time(stamp.time) } else { Ok(()) };
-        kept.and_then(timed).map_err(|error| error.at_frame(frame))
+        kept.and_then(timed).map_err(|error| error.with_frame(frame))
     }
 
     /// Appends the records of all rows to `out`; the first row is frame `first` of the file. Of a frame that is refused, and of

@@ -25,7 +25,7 @@ impl AtomLabels {
     ///
     /// # Errors
     /// `InvalidArgument` where they are not of `n_atoms` atoms, or an atom is of no kind.
-    pub fn by_kinds(this: Arc<Self>, n_atoms: u32) -> Result<Arc<Self>> {
+    pub fn from_kinds(this: Arc<Self>, n_atoms: u32) -> Result<Arc<Self>> {
         let n = n_atoms as usize;
         let invalid = |what: String| Error::new(ErrorKind::InvalidArgument, what);
         let lens = [

@@ -5,7 +5,7 @@
 //! their number of atoms, which a file whose header states one number refuses.
 
 use super::scan::{FrameHead, FrameHeaders, HeaderFault};
-use crate::container::text::lines::{lines_len, without_end};
+use crate::container::text::lines::{lines_len, trim_line_end};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Bytes of the longest head.
@@ -110,7 +110,7 @@ pub(super) fn head_of<T: TextFrames>(
 /// The first line of some bytes, for messages.
 pub(super) fn shown(bytes: &[u8]) -> String {
     let line = bytes.split_inclusive(|&byte| byte == b'\n').next().unwrap_or_default();
-    let line = without_end(line);
+    let line = trim_line_end(line);
     format!("\"{}\"", line[..line.len().min(SHOWN)].trim_ascii_end().escape_ascii())
 }
 
@@ -157,7 +157,7 @@ impl<T: TextFrames> FrameHeaders for TextHeads<T> {
         let expected = self.0.n_atoms().filter(|&n| u64::from(n) != header.head.n_atoms)?;
         let found = header.head.n_atoms;
         let what = format!("frames of different numbers of atoms are not read, expected {expected}, found {found}");
-        Some(Error::new(ErrorKind::Unsupported, what).at_byte(offset))
+        Some(Error::new(ErrorKind::Unsupported, what).with_byte(offset))
     }
 
     fn resembles(&self, bytes: &[u8], at: usize) -> bool {
@@ -166,7 +166,7 @@ impl<T: TextFrames> FrameHeaders for TextHeads<T> {
 
     fn overlong(&self, offset: u64, header: &ParsedHead, most: u64, next: u64) -> Error {
         let expected = format!("{} within {most} bytes, as the next frame is at byte {next}", header.head.lines);
-        Error::corrupt("wrong number of lines of a frame", expected, "fewer").at_byte(offset)
+        Error::corrupt("wrong number of lines of a frame", expected, "fewer").with_byte(offset)
     }
 }
 

@@ -30,7 +30,7 @@ impl TextFrames for Toy {
         let numbers: Vec<i64> = Words::new(lines).skip(1).map_while(|(_, word)| parse_i64(word)).collect();
         match numbers[..] {
             [n, step] if n >= 0 => Ok(TextHead { n_atoms: n as u64, lines: n as u64, step, time: step as f64 / 2.0 }),
-            _ => Err(Error::corrupt("head of a frame", "two numbers", shown(lines)).at_byte(at)),
+            _ => Err(Error::corrupt("head of a frame", "two numbers", shown(lines)).with_byte(at)),
         }
     }
 }

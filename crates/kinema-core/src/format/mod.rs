@@ -33,7 +33,7 @@ pub use self::encoder::{Encoder, Making, Marker, Placing, Record};
 pub(crate) use self::frame_layout::no_planes;
 pub use self::frame_layout::{AtomNumbers, AtomPlane, FrameLayout, SomeAtoms};
 pub use self::labels::AtomLabels;
-pub use self::registry::{by_file_name, by_name, detect, of_head};
+pub use self::registry::{detect, find_by_file_name, find_by_head, find_by_name};
 pub use self::scan::{FrameStamp, FrameStamps, HeaderScan, ReadStamp, UniformFrames};
 use crate::error::{Error, ErrorKind, Result};
 use crate::frame::{Fields, Scales, StatedUnits};

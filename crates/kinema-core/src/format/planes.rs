@@ -21,7 +21,7 @@ pub(super) struct PlaneRuns {
 
 impl PlaneRuns {
     /// Those of planes whose numbers have `width` bytes.
-    pub fn of(atoms: &AtomSelection, width: u64) -> Self {
+    pub fn new(atoms: &AtomSelection, width: u64) -> Self {
         let runs = atoms.runs((MAX_GAP / width) as u32);
         let covered = runs.iter().map(|run| u64::from(run.end - run.start)).sum();
         Self { runs, covered, n_atoms: u64::from(atoms.n_atoms()), width }
@@ -33,7 +33,7 @@ impl PlaneRuns {
     }
 
     /// Each run, and its bytes in the plane whose first number is at `first`.
-    pub fn in_plane(&self, first: u64) -> impl Iterator<Item = (Range<u32>, Extent)> + '_ {
+    pub fn plane_extents(&self, first: u64) -> impl Iterator<Item = (Range<u32>, Extent)> + '_ {
         self.runs.iter().map(move |run| {
             let offset = first + self.width * u64::from(run.start);
             (run.clone(), Extent { offset, len: self.width * u64::from(run.end - run.start) })

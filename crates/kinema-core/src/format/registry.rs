@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::source::Source;
 
 /// The format of that name (any case) or file name ending.
-pub fn by_name(name: &str) -> Option<&'static dyn Format> {
+pub fn find_by_name(name: &str) -> Option<&'static dyn Format> {
     let name = name.trim_start_matches('.').to_ascii_lowercase();
     FORMATS.iter().copied().chain([EXTERNAL]).find(|format| {
         let info = format.info();
@@ -16,14 +16,14 @@ pub fn by_name(name: &str) -> Option<&'static dyn Format> {
 }
 
 /// The format of an output of that name: by its ending, or by the whole name where that has none.
-pub fn by_file_name(path: &Path) -> Option<&'static dyn Format> {
+pub fn find_by_file_name(path: &Path) -> Option<&'static dyn Format> {
     let name = path.file_name()?.to_str()?;
     let named = || FORMATS.iter().copied().find(|format| format.info().file_names.contains(&name));
-    path.extension().map_or_else(named, |ending| ending.to_str().and_then(by_name))
+    path.extension().map_or_else(named, |ending| ending.to_str().and_then(find_by_name))
 }
 
 /// The format of a file that begins so, up to [`HEAD_BYTES`].
-pub fn of_head(head: &[u8]) -> Option<&'static dyn Format> {
+pub fn find_by_head(head: &[u8]) -> Option<&'static dyn Format> {
     FORMATS.iter().copied().find(|format| format.sniff(head))
 }
 
@@ -34,15 +34,15 @@ pub fn of_head(head: &[u8]) -> Option<&'static dyn Format> {
 pub fn detect(source: &dyn Source) -> Result<&'static dyn Format> {
     let len = source.len()?;
     if len == 0 {
-        return Err(Error::new(ErrorKind::Truncated, "the file is empty").at_path(source.path()));
+        return Err(Error::new(ErrorKind::Truncated, "the file is empty").with_path(source.path()));
     }
     let mut head = vec![0; len.min(HEAD_BYTES) as usize];
     source.read_exact_at(0, &mut head)?;
-    if let Some(format) = of_head(&head) {
+    if let Some(format) = find_by_head(&head) {
         return Ok(format);
     }
     let known: Vec<&str> = FORMATS.iter().map(|format| format.info().name).collect();
-    let claimed = by_file_name(source.path());
+    let claimed = find_by_file_name(source.path());
     Err(match claimed {
         Some(format) => Error::new(
             ErrorKind::Corrupt,
@@ -53,7 +53,7 @@ pub fn detect(source: &dyn Source) -> Result<&'static dyn Format> {
             format!("not a format that Kinema reads ({}): the first bytes are {}", known.join(", "), show_bytes(&head)),
         ),
     }
-    .at_path(source.path()))
+    .with_path(source.path()))
 }
 
 fn show_bytes(head: &[u8]) -> String {

@@ -214,7 +214,7 @@ impl Block {
     pub fn as_mut(&mut self) -> BlockMut<'_> {
         let width = 3 * self.n_selected;
         let singles = [&mut self.positions, &mut self.velocities, &mut self.forces];
-        let mut vectors = singles.map(|values| VectorsMut::of_f32(values, width));
+        let mut vectors = singles.map(|values| VectorsMut::from_f32(values, width));
         for (vectors, values) in vectors.iter_mut().zip(&mut self.doubles).filter(|(_, values)| !values.is_empty()) {
             *vectors = VectorsMut::F64(RowsMut::Adjacent(values, width));
         }

@@ -38,7 +38,7 @@ fn is_same_lattice(given: &Cell, found: &Cell, share: f64) -> bool {
     if *given == NO_CELL || *found == NO_CELL {
         return given == found;
     }
-    let (given, found) = (given.map(Edge::of), found.map(Edge::of));
+    let (given, found) = (given.map(Edge::from_vector), found.map(Edge::from_vector));
     let lengths = given.iter().zip(&found).all(|(a, b)| (a.length - b.length).abs() <= share * a.length);
     let cosines = [(0, 1), (0, 2), (1, 2)].into_iter().all(|(i, j)| {
         let cosine = |edges: &[Edge; 3]| (0..3).map(|k| edges[i].direction[k] * edges[j].direction[k]).sum::<f64>();
@@ -54,7 +54,7 @@ struct Edge {
 }
 
 impl Edge {
-    fn of(vector: [f64; 3]) -> Self {
+    fn from_vector(vector: [f64; 3]) -> Self {
         let largest = vector.iter().fold(0.0_f64, |most, value| most.max(value.abs()));
         if largest == 0.0 {
             return Self { length: 0.0, direction: vector };

@@ -57,7 +57,7 @@ impl Neighbour {
 
     /// How often it has each vector of the basis: -1, 0 or 1.
     #[inline(always)]
-    pub fn of_basis(&self) -> [i64; 3] {
+    pub fn basis_multiples(&self) -> [i64; 3] {
         self.of_basis
     }
 }
@@ -105,7 +105,7 @@ impl Lattice {
     ///
     /// # Errors
     /// As [`Lattice::new`].
-    pub fn of_cell(cell: &Cell) -> Result<Self> {
+    pub fn from_cell(cell: &Cell) -> Result<Self> {
         Self::new(cell, [true; 3])
     }
 
@@ -161,7 +161,7 @@ impl Lattice {
     }
 
     /// The edges, and their inverse, of a lattice with each edge on an axis, by axis; zero for open ones.
-    pub fn along_axes(&self) -> Option<[Vector; 2]> {
+    pub fn edges_on_axes(&self) -> Option<[Vector; 2]> {
         let mut found = [[0.0; 3]; 2];
         for (basis, dual) in self.basis.iter().zip(&self.dual) {
             for axis in 0..3 {
@@ -398,7 +398,7 @@ mod tests {
             ([[31.0, 2.0, 1.0], [11.0, 29.0, 3.0], [-7.0, 5.0, 23.0]], 7),
         ];
         for (cell, expected) in cells {
-            let lattice = Lattice::of_cell(&cell).unwrap();
+            let lattice = Lattice::from_cell(&cell).unwrap();
             assert_eq!(lattice.neighbours.len(), expected, "{cell:?}");
             assert_eq!(lattice.is_right_angled(), expected == 0);
         }

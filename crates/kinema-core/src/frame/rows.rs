@@ -91,7 +91,7 @@ pub enum VectorsMut<'a> {
 
 impl<'a> VectorsMut<'a> {
     /// RowsMut of a float32 array; absent where it is empty.
-    pub fn of_f32(values: &'a mut [f32], width: usize) -> Self {
+    pub fn from_f32(values: &'a mut [f32], width: usize) -> Self {
         if values.is_empty() { Self::Absent } else { Self::F32(RowsMut::Adjacent(values, width)) }
     }
 

@@ -40,16 +40,16 @@ pub struct AtomCheckpoints {
 
 impl AtomCheckpoints {
     /// Checkpoints in a frame of so many atoms.
-    pub fn per_frame(n_atoms: u32, every: u32) -> usize {
+    pub fn count_per_frame(n_atoms: u32, every: u32) -> usize {
         (n_atoms.saturating_sub(1) / every.max(1)) as usize
     }
 
-    /// Of frames of `n_atoms` atoms; `words` has [`AtomCheckpoints::per_frame`] of each frame of `tags`.
+    /// Of frames of `n_atoms` atoms; `words` has [`AtomCheckpoints::count_per_frame`] of each frame of `tags`.
     ///
     /// # Errors
     /// `Internal` where they are not as many, or `every` is 0.
     pub fn new(n_atoms: u32, every: u32, words: Vec<u64>, tags: Vec<u32>) -> Result<Self> {
-        let per_frame = Self::per_frame(n_atoms, every);
+        let per_frame = Self::count_per_frame(n_atoms, every);
         if every == 0 || tags.len().checked_mul(per_frame) != Some(words.len()) {
             let what = format!("{} checkpoints of {} frames, expected {per_frame} of each", words.len(), tags.len());
             return Err(Error::new(ErrorKind::Internal, what));
@@ -101,7 +101,7 @@ impl AtomCheckpoints {
         if u64::from(frames_low) | (u64::from(frames_high) << 32) != n_frames {
             return Err("it is of another number of frames".to_owned());
         }
-        let expected = Self::per_frame(n_atoms, every);
+        let expected = Self::count_per_frame(n_atoms, every);
         if every == 0 || per_frame as usize != expected {
             return Err(format!("it has {per_frame} checkpoints a frame, expected {expected}"));
         }
@@ -141,13 +141,13 @@ pub fn save(
             .recursive(true)
             .mode(0o700)
             .create(folder)
-            .map_err(|error| Error::io("cannot make the folder", &error).at_path(folder))?;
+            .map_err(|error| Error::io("cannot make the folder", &error).with_path(folder))?;
     }
     let mut bytes = head(identity, format);
     bytes.extend_from_slice(&checkpoints.to_bytes());
     let checksum = xxh3_64(&bytes);
     bytes.extend_from_slice(&checksum.to_le_bytes());
-    write(place, &bytes).map_err(|error| error.at_path(place))
+    write(place, &bytes).map_err(|error| error.with_path(place))
 }
 
 /// The checkpoints that are stored of a file; `None` where nothing is stored, and in words why they are not used.
@@ -186,12 +186,12 @@ pub fn load(
 
 /// What stands in front of the checkpoints of a file with this identity.
 fn head(identity: &FileIdentity, format: &str) -> Vec<u8> {
-    let mut bytes = before_identity(format);
+    let mut bytes = file_head(format);
     bytes.extend_from_slice(&identity.to_bytes());
     bytes
 }
 
-fn before_identity(format: &str) -> Vec<u8> {
+fn file_head(format: &str) -> Vec<u8> {
     let mut name = [0_u8; 16];
     name.iter_mut().zip(format.bytes()).for_each(|(place, byte)| *place = byte);
     [MAGIC, &VERSION.to_le_bytes()[..], &name].concat()
@@ -203,7 +203,7 @@ fn decode<'a>(bytes: &'a [u8], format: &str) -> std::result::Result<(FileIdentit
     if xxh3_64(content) != u64::from_le_bytes(*checksum) {
         return Err("its checksum is wrong".to_owned());
     }
-    let mut rest = content.strip_prefix(&before_identity(format)[..]).ok_or("another version made them")?;
+    let mut rest = content.strip_prefix(&file_head(format)[..]).ok_or("another version made them")?;
     let identity = FileIdentity::take(&mut rest).ok_or("its identity is none")?;
     Ok((identity, rest))
 }
@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn what_is_stored_comes_back_and_nothing_else_does() {
         let stored = example();
-        let mut bytes = head(&FileIdentity::of_size(80), "XTC");
+        let mut bytes = head(&FileIdentity::from_size(80), "XTC");
         bytes.extend_from_slice(&stored.to_bytes());
         let checksum = xxh3_64(&bytes);
         bytes.extend_from_slice(&checksum.to_le_bytes());

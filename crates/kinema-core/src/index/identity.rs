@@ -73,7 +73,7 @@ impl FileIdentity {
     ///
     /// # Errors
     /// Those of the source; `Truncated` when it is shorter than `size`.
-    pub fn of(
+    pub fn from_source(
         source: &dyn Source,
         size: u64,
         status: Option<FileStatus>,
@@ -85,7 +85,7 @@ impl FileIdentity {
     }
 
     /// Of a file of which nothing but its size is known.
-    pub fn of_size(size: u64) -> Self {
+    pub fn from_size(size: u64) -> Self {
         Self { size, places: 0, digests: [0; 4], status: None, others: Arc::default() }
     }
 
@@ -121,10 +121,10 @@ impl FileIdentity {
         if size < self.size {
             return Ok(Match::Changed(format!("it is shorter, expected {} bytes, found {size}", self.size)));
         }
-        if let Some(decided) = self.by_status(source.status()?.as_ref()) {
+        if let Some(decided) = self.match_status(source.status()?.as_ref()) {
             return Ok(decided);
         }
-        Ok(self.by_content(&Self::of(source, self.size, None, index, self.places)?))
+        Ok(self.match_content(&Self::from_source(source, self.size, None, index, self.places)?))
     }
 
     /// Whether the file has the same content wherever it was sampled, as far as it went; its status is not looked at, so that
@@ -133,8 +133,8 @@ impl FileIdentity {
     /// # Errors
     /// Those of the source.
     pub fn has_same_content(&self, source: &dyn Source, index: Option<&Index>) -> Result<bool> {
-        let now = Self::of(source, self.size, None, index, self.places)?;
-        Ok(matches!(self.by_content(&now), Match::SameContent))
+        let now = Self::from_source(source, self.size, None, index, self.places)?;
+        Ok(matches!(self.match_content(&now), Match::SameContent))
     }
 
     /// Whether the frames of the index are what they were, wherever they were sampled: of a file that is longer, whose head
@@ -166,10 +166,10 @@ impl FileIdentity {
             }
             unchanged &= other.is_unchanged(now);
         }
-        match self.by_status(now.status.as_ref()) {
-            Some(Match::Unchanged) if !unchanged => self.by_content(now),
+        match self.match_status(now.status.as_ref()) {
+            Some(Match::Unchanged) if !unchanged => self.match_content(now),
             Some(decided) => decided,
-            None => self.by_content(now),
+            None => self.match_content(now),
         }
     }
 
@@ -179,7 +179,7 @@ impl FileIdentity {
     }
 
     /// `None` where the content must be looked at.
-    fn by_status(&self, now: Option<&FileStatus>) -> Option<Match> {
+    fn match_status(&self, now: Option<&FileStatus>) -> Option<Match> {
         let (then, now) = (self.status.as_ref()?, now?);
         if then.is_unchanged(now) {
             return Some(Match::Unchanged);
@@ -192,7 +192,7 @@ impl FileIdentity {
         None
     }
 
-    fn by_content(&self, now: &Self) -> Match {
+    fn match_content(&self, now: &Self) -> Match {
         if self.places == 0 || (self.places, self.digests) != (now.places, now.digests) {
             return Match::Changed("its content is another".to_owned());
         }

@@ -104,12 +104,12 @@ pub fn save(
             && let Some(folder) = place.parent()
             && let Err(error) = fs::create_dir_all(folder)
         {
-            failure = Error::io("cannot make the folder", &error).at_path(folder);
+            failure = Error::io("cannot make the folder", &error).with_path(folder);
             continue;
         }
         match write(place, &bytes) {
             Ok(note) => return Ok((place.clone(), note)),
-            Err(error) => failure = error.at_path(place),
+            Err(error) => failure = error.with_path(place),
         }
     }
     Err(failure)
@@ -131,9 +131,9 @@ pub fn save_written(
     let (size, index) = (source.len()?, Index::Table(table));
     let end = index.end().unwrap_or(0);
     if size != end {
-        return Err(Error::corrupt("the file is not what was written, its size", end, size).at_path(path));
+        return Err(Error::corrupt("the file is not what was written, its size", end, size).with_path(path));
     }
-    let identity = FileIdentity::of(&source, size, status, Some(&index), FileIdentity::PLACES)?;
+    let identity = FileIdentity::from_source(&source, size, status, Some(&index), FileIdentity::PLACES)?;
     save(&places(path), &index, &identity, format, n_atoms, write)
 }
 
@@ -337,7 +337,7 @@ mod tests {
         let bytes: Vec<u8> = (0..builder.end()).map(|i| (i * 7 % 251) as u8).collect();
         let source = MemorySource::new("md.xtc", bytes);
         let index = Index::Table(builder.finish());
-        let identity = FileIdentity::of(&source, source.len().unwrap(), None, Some(&index), 16).unwrap();
+        let identity = FileIdentity::from_source(&source, source.len().unwrap(), None, Some(&index), 16).unwrap();
         (source, index, identity)
     }
 
@@ -400,7 +400,7 @@ mod tests {
         save(&places, &shorter, &identity, "XTC", 9, &write).unwrap();
         let loaded = load(&places, &source, "XTC", 9, &agrees).unwrap();
         assert!(matches!(loaded, LoadOutcome::Rejected(_)), "heads of other frames");
-        let alike = FileIdentity::of(&source, source.len().unwrap(), None, Some(&shorter), 16).unwrap();
+        let alike = FileIdentity::from_source(&source, source.len().unwrap(), None, Some(&shorter), 16).unwrap();
         save(&places, &shorter, &alike, "XTC", 9, &write).unwrap();
         let loaded = load(&places, &source, "XTC", 9, &agrees).unwrap();
         assert!(matches!(loaded, LoadOutcome::Grew(found) if found == shorter));

@@ -35,7 +35,7 @@ impl Reader<'_> {
                 }
                 match self.absent {
                     Absent::Nan => {}
-                    Absent::Error => return Err(lacks(field).at_frame(one.frame)),
+                    Absent::Error => return Err(lacks(field).with_frame(one.frame)),
                     Absent::Hold => {
                         self.hold(i, field, number, part, source, one.frame)?;
                         if !self.held[i].values.is_empty() {

@@ -43,7 +43,7 @@ impl Applied {
     ///
     /// # Errors
     /// `InvalidArgument` where transforms cannot be applied to these atoms.
-    pub fn of(
+    pub fn bind(
         trajectory: &Trajectory,
         scanned: &Scanned,
         atoms: &AtomSelection,
@@ -82,7 +82,7 @@ impl Applied {
     /// Bytes of the room that a reader of a trajectory with transforms may take; 0 without.
     ///
     /// # Errors
-    /// As [`Applied::of`].
+    /// As [`Applied::bind`].
     pub fn room_bytes(
         trajectory: &Trajectory,
         scanned: &Scanned,
@@ -243,7 +243,7 @@ impl Applied {
         let mut rows =
             decoded.map(|values| values.get(from * len..).and_then(|values| values.get(..len)).unwrap_or_default());
         let frame = room.frames[from];
-        self.group(&room.stamps[from], rows).map_err(|error| placed(reader.trajectory, error.at_frame(frame)))?;
+        self.group(&room.stamps[from], rows).map_err(|error| placed(reader.trajectory, error.with_frame(frame)))?;
         if let Some(Grouped { made, .. }) = &self.grouped {
             rows = [&made[0], &made[1], &made[2]];
         }
@@ -347,6 +347,6 @@ pub(super) fn placed(trajectory: &Trajectory, error: Error) -> Error {
     let part = &scanned.parts[span.part];
     error
         .moved_to_frame(span.kept.start + (frame - span.first_frame))
-        .in_format(part.format.info().name)
-        .at_path(&part.path)
+        .with_format(part.format.info().name)
+        .with_path(&part.path)
 }

@@ -53,7 +53,7 @@ impl BoundStack {
     /// `InvalidArgument` where the atoms lack some that are needed; those of the transforms.
     pub fn new(stack: &Stack, atoms: &AtomSelection) -> Result<Self> {
         let vectors = Fields::VECTORS.into_iter().fold(Fields::NONE, |all, field| all | field);
-        let stages = stack.of_atoms();
+        let stages = stack.atom_stages();
         let bind = |(number, stage): (usize, &Stage)| -> Result<BoundStage> {
             let needs = stage.transform.needs();
             let sets: Vec<AtomMap> =
@@ -112,7 +112,7 @@ impl BoundStack {
         for (number, bound) in self.stages[..step.depth].iter_mut().enumerate() {
             let absent = bound.required - stamp.present;
             if !absent.is_empty() {
-                return Err(lacks(absent).at_frame(frame));
+                return Err(lacks(absent).with_frame(frame));
             }
             let transform = &bound.stage.transform;
             // of a transform that fails nothing is known
@@ -130,7 +130,7 @@ impl BoundStack {
             };
             let time = seen.stamp.time;
             let begun = if step.anew & 1 << number == 0 { Ok(()) } else { transform.begin(&mut bound.state, frame) };
-            begun.and_then(|()| transform.apply(seen, &mut bound.state)).map_err(|error| error.at_frame(frame))?;
+            begun.and_then(|()| transform.apply(seen, &mut bound.state)).map_err(|error| error.with_frame(frame))?;
             shift = seen.shift;
             if shift.is_some() && !seen.next_takes_shift {
                 let what = format!("{} leaves a shift that nobody adds", transform.id());

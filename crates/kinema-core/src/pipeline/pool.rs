@@ -168,7 +168,7 @@ mod tests {
             while task == 0 && !pool.is_stopped()? {
                 std::thread::yield_now();
             }
-            Err::<(), Error>(Error::new(ErrorKind::Corrupt, "damaged").at_frame(task))
+            Err::<(), Error>(Error::new(ErrorKind::Corrupt, "damaged").with_frame(task))
         });
         assert_eq!(failed.unwrap_err().frame(), Some(0));
     }

@@ -67,7 +67,7 @@ impl<'a> Reader<'a> {
     /// `InvalidArgument` when the trajectory has not been scanned, a part lacks a field, or transforms cannot be applied.
     pub fn new(trajectory: &'a Trajectory, fields: Fields, atoms: AtomSelection, units: Units) -> Result<Self> {
         let scanned = trajectory.scanned().ok_or_else(not_scanned)?;
-        let applied = Applied::of(trajectory, scanned, &atoms, fields)?;
+        let applied = Applied::bind(trajectory, scanned, &atoms, fields)?;
         let (atoms, fields) = applied.as_ref().map_or((atoms, fields), |applied| applied.decoded());
         for span in &scanned.concatenation.spans {
             let part = &scanned.parts[span.part];
@@ -79,7 +79,7 @@ impl<'a> Reader<'a> {
                     part.header().fields.names().join(", ")
                 );
                 let error = Error::new(ErrorKind::InvalidArgument, what);
-                return Err(error.in_format(part.format.info().name).at_path(&part.path));
+                return Err(error.with_format(part.format.info().name).with_path(&part.path));
             }
         }
         let mut buffers = trajectory.threads.take_buffers();
@@ -199,7 +199,7 @@ impl<'a> Reader<'a> {
             self.read_batch(part, source, out)
                 .and_then(|()| self.check_stamps(part, out))
                 .and_then(|()| self.settle_absent_in(number, part, source, out))
-                .map_err(|error| error.in_format(part.format.info().name).at_path(&part.path))?;
+                .map_err(|error| error.with_format(part.format.info().name).with_path(&part.path))?;
             self.settle_frames(number, part, out)?;
             if self.units != Units::Native && !self.scanned.has_stored_times() {
                 for wanted in &self.buffers.wanted {
@@ -302,7 +302,7 @@ impl<'a> Reader<'a> {
         let buffers = &self.buffers;
         let chunked = part.decoder.chunked()?;
         let of = |segment: &Segment| {
-            let (vectors, factor) = chunked.in_place(segment, &buffers.wanted, &self.request)?;
+            let (vectors, factor) = chunked.reads_in_place(segment, &buffers.wanted, &self.request)?;
             let rows = buffers.wanted.get(segment.wanted.start as usize..segment.wanted.end as usize)?;
             let row = rows.first()?.row;
             rows.iter().zip(row..).all(|(one, row)| one.row == row).then_some((vectors, factor, row, rows.len()))
@@ -336,7 +336,7 @@ impl<'a> Reader<'a> {
         // byte needs no alignment
         let bytes = unsafe { std::slice::from_raw_parts_mut(values.as_mut_ptr().cast::<u8>(), size_of_val(values)) };
         let frame = self.buffers.wanted[self.buffers.segments[run.segments.start].wanted.start as usize].frame;
-        source.read_exact_at(run.extent.offset, bytes).map_err(|error| error.at_frame(frame))?;
+        source.read_exact_at(run.extent.offset, bytes).map_err(|error| error.with_frame(frame))?;
         let Extent { offset, len: size } = run.extent;
         let work = Work { file: Some(file), offset, size, frames: run.n_rows as u64 };
         self.meter().read(work, 1);
@@ -360,7 +360,7 @@ impl<'a> Reader<'a> {
             .iter()
             .find(|segment| error.offset().is_some_and(|at| segment.extent.end() > at))
         {
-            Some(segment) => error.at_frame(self.buffers.wanted[segment.wanted.start as usize].frame),
+            Some(segment) => error.with_frame(self.buffers.wanted[segment.wanted.start as usize].frame),
             None => error,
         })?;
         let offset = chosen.first().map_or(0, |segment| segment.extent.offset);

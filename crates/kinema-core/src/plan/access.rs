@@ -46,7 +46,7 @@ impl Access {
     }
 
     /// For [`super::Plan::explain`]; empty for the default.
-    pub(super) fn in_words(self) -> &'static str {
+    pub(super) fn description(self) -> &'static str {
         match self {
             Self::Direct => "",
             Self::Frame => ", read frame by frame with all atoms (access \"frame\")",

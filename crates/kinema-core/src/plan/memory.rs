@@ -66,7 +66,7 @@ impl Budget {
     }
 
     /// Bytes of a worker besides its block.
-    fn beside_block(&self) -> u64 {
+    fn other_bytes(&self) -> u64 {
         self.reading.saturating_add(self.partials)
     }
 
@@ -75,7 +75,7 @@ impl Budget {
     /// # Errors
     /// `MemoryLimit` with the smallest limit that would do.
     pub(super) fn workers(&self, memory: u64, wanted: usize) -> Result<usize> {
-        let each = self.row.saturating_add(self.beside_block());
+        let each = self.row.saturating_add(self.other_bytes());
         let fit = memory.saturating_sub(self.tree) / each;
         if fit > 0 {
             return Ok(wanted.min(fit.try_into().unwrap_or(usize::MAX)));
@@ -97,7 +97,7 @@ impl Budget {
     /// Frames of a block that `memory` leaves to each of so many workers.
     pub(super) fn most_frames(&self, memory: u64, workers: usize) -> u64 {
         let room = memory.saturating_sub(self.tree) / workers.max(1) as u64;
-        (room.saturating_sub(self.beside_block()) / self.row).max(1)
+        (room.saturating_sub(self.other_bytes()) / self.row).max(1)
     }
 
     /// Frames of a block that stay in the cache, or are so many that going through the partials costs less.
@@ -108,7 +108,7 @@ impl Budget {
 
     /// Bytes with which one worker has a block of so many frames.
     pub(super) fn worker_bytes(&self, frames: u64) -> u64 {
-        frames.saturating_mul(self.row).saturating_add(self.beside_block())
+        frames.saturating_mul(self.row).saturating_add(self.other_bytes())
     }
 
     /// Bytes of the partials of so many workers and of the tree.

@@ -297,7 +297,7 @@ impl Plan {
     /// `Internal` where the trajectory has not been scanned.
     pub fn partition(&self, trajectory: &Trajectory) -> Result<Partition> {
         let scanned = trajectory.scanned().ok_or_else(not_scanned)?;
-        Ok(Partition::of(scanned, &self.domain, self.fields))
+        Ok(Partition::from_selection(scanned, &self.domain, self.fields))
     }
 
     /// Whether tasks end where chunks or files do; else each has `task_leaves` leaves.
@@ -320,7 +320,7 @@ impl Plan {
             self.atoms.len(),
             self.atoms.n_atoms(),
             self.fields.names().join(", "),
-            self.access.in_words(),
+            self.access.description(),
             self.domain.len(),
             self.n_leaves(),
             self.domain.leaf_frames,

@@ -68,7 +68,7 @@ impl Partition {
     }
 
     /// The partition of a selection of a trajectory's frames.
-    pub(crate) fn of(scanned: &Scanned, domain: &FrameDomain, fields: Fields) -> Self {
+    pub(crate) fn from_selection(scanned: &Scanned, domain: &FrameDomain, fields: Fields) -> Self {
         let FrameDomain { frames, leaf_frames } = domain;
         let (n_leaves, leaf_frames) = (domain.n_leaves(), *leaf_frames);
         let part = |position: u64| scanned.concatenation.span_of(frames.get(position)).part;

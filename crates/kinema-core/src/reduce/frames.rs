@@ -218,7 +218,7 @@ impl<'a> Frames<'a> {
         let bad = self.iter().find(|frame| frame.vectors(field, set).iter().any(|value| !value.is_finite()));
         bad.map_or_else(
             || Error::new(ErrorKind::Corrupt, "sums over atoms are not finite"),
-            |frame| frame.not_finite(field, set).at_frame(frame.number),
+            |frame| frame.not_finite(field, set).with_frame(frame.number),
         )
     }
 }
@@ -268,7 +268,7 @@ impl<'a> Frame<'a> {
         if !self.frames.sets.needs.fields.contains(Fields::CELL) {
             return Err(Error::new(ErrorKind::Internal, "a kernel asks for a cell that is not among its needs"));
         }
-        self.frames.workspace.lattice(self.number, self.stamp).map_err(|error| error.at_frame(self.number))
+        self.frames.workspace.lattice(self.number, self.stamp).map_err(|error| error.with_frame(self.number))
     }
 
     /// The error for vectors of a set that are not finite, which names the first such atom of the trajectory.

@@ -128,7 +128,7 @@ impl RunUp {
 
     /// All frames from `first` to before `frame`, where all up to `seen` were seen: those that were not yet, or from `first`
     /// on anew, if that is later.
-    pub fn since(first: u64, frame: u64, seen: Option<u64>) -> Self {
+    pub fn new(first: u64, frame: u64, seen: Option<u64>) -> Self {
         let seen = seen.filter(|&seen| seen < frame && seen.saturating_add(1) >= first);
         let start = seen.map_or(first.min(frame), |seen| seen + 1);
         Self { anew: seen.is_none(), frames: FrameSelection::Stride { start, step: 1, count: frame - start } }
@@ -152,7 +152,7 @@ pub trait Transform: Send + Sync + 'static {
     ///
     /// # Errors
     /// `InvalidArgument` where it cannot be applied to them.
-    fn beside(&self, users: &AtomSelection) -> Result<Option<AtomSelection>> {
+    fn required_atoms(&self, users: &AtomSelection) -> Result<Option<AtomSelection>> {
         let _ = users;
         Ok(None)
     }
@@ -212,11 +212,11 @@ pub trait AnyTransform: Send + Sync {
     fn id(&self) -> &'static str;
     /// As [`Transform::needs`].
     fn needs(&self) -> Needs;
-    /// As [`Transform::beside`].
+    /// As [`Transform::required_atoms`].
     ///
     /// # Errors
     /// As there.
-    fn beside(&self, users: &AtomSelection) -> Result<Option<AtomSelection>>;
+    fn required_atoms(&self, users: &AtomSelection) -> Result<Option<AtomSelection>>;
     /// As [`Transform::grouping`].
     fn grouping(&self) -> Option<&dyn Grouping>;
     /// As [`Transform::state`].
@@ -253,8 +253,8 @@ impl<T: Transform> AnyTransform for T {
     fn needs(&self) -> Needs {
         Transform::needs(self)
     }
-    fn beside(&self, users: &AtomSelection) -> Result<Option<AtomSelection>> {
-        Transform::beside(self, users)
+    fn required_atoms(&self, users: &AtomSelection) -> Result<Option<AtomSelection>> {
+        Transform::required_atoms(self, users)
     }
     fn grouping(&self) -> Option<&dyn Grouping> {
         Transform::grouping(self)
@@ -329,7 +329,7 @@ impl Stack {
     }
 
     /// The transforms that change atoms.
-    pub fn of_atoms(&self) -> &[Stage] {
+    pub fn atom_stages(&self) -> &[Stage] {
         &self.0[..self.0.len() - usize::from(self.grouping().is_some())]
     }
 
@@ -362,15 +362,15 @@ impl Stack {
     /// All atoms and fields that must be read so that `atoms` and `fields` come out right.
     ///
     /// # Errors
-    /// `InvalidArgument` for sets of another number of atoms; those of [`Transform::beside`].
+    /// `InvalidArgument` for sets of another number of atoms; those of [`Transform::required_atoms`].
     pub fn united(&self, atoms: &AtomSelection, fields: Fields) -> Result<(AtomSelection, Fields)> {
         let members = self.grouping().map(|grouping| grouping.members(atoms)).transpose()?;
         let (mut atoms, mut fields) = (members.unwrap_or_else(|| atoms.clone()), fields);
-        for stage in self.of_atoms().iter().rev() {
+        for stage in self.atom_stages().iter().rev() {
             let needs = stage.transform.needs();
             fields = fields | needs.fields;
             let mut sets = needs.atom_sets;
-            sets.extend(stage.transform.beside(&atoms)?);
+            sets.extend(stage.transform.required_atoms(&atoms)?);
             let n_atoms = atoms.n_atoms();
             if let Some(other) = sets.iter().find(|set| set.n_atoms() != n_atoms) {
                 let what = format!("{} is of another number of atoms than the trajectory", stage.label);

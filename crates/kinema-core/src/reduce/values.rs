@@ -104,8 +104,8 @@ impl Values {
 
     /// Rows of `width` numbers, one for each atom of the set, in the requested order.
     #[must_use]
-    pub fn in_requested_order(self, atoms: &AtomSelection, width: usize) -> Self {
-        with_numbers!(self, numbers => atoms.in_requested_order(numbers, width).into())
+    pub fn reorder_as_requested(self, atoms: &AtomSelection, width: usize) -> Self {
+        with_numbers!(self, numbers => atoms.reorder_as_requested(numbers, width).into())
     }
 }
 

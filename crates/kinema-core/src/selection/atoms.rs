@@ -176,7 +176,7 @@ impl AtomSelection {
     ///
     /// # Errors
     /// `InvalidArgument` where an atom was requested twice.
-    pub fn in_set_order<'v>(&self, rows: &'v [f64], width: usize) -> Result<Cow<'v, [f64]>> {
+    pub fn reorder_as_set<'v>(&self, rows: &'v [f64], width: usize) -> Result<Cow<'v, [f64]>> {
         self.check_unique()?;
         let Some(columns) = self.columns() else { return Ok(Cow::Borrowed(rows)) };
         if rows.len() != columns.len() * width {
@@ -190,7 +190,7 @@ impl AtomSelection {
     }
 
     /// Rows of `width` values, one for each atom of the set, in the requested order.
-    pub fn in_requested_order<T: Copy>(&self, rows: Vec<T>, width: usize) -> Vec<T> {
+    pub fn reorder_as_requested<T: Copy>(&self, rows: Vec<T>, width: usize) -> Vec<T> {
         let Some(columns) = self.columns() else { return rows };
         columns.iter().flat_map(|&column| rows[column as usize * width..][..width].iter().copied()).collect()
     }
@@ -206,13 +206,13 @@ mod tests {
         assert_eq!(atoms.indices(), Some(&[2, 7, 9][..]));
         assert_eq!(atoms.columns(), Some(&[1, 0, 2, 0][..]));
         assert_eq!((atoms.len(), atoms.n_requested()), (3, 4));
-        assert_eq!(atoms.in_requested_order(vec![2, 20, 7, 70, 9, 90], 2), [7, 70, 2, 20, 9, 90, 2, 20]);
-        let error = atoms.in_set_order(&[0.0; 4], 1).unwrap_err();
+        assert_eq!(atoms.reorder_as_requested(vec![2, 20, 7, 70, 9, 90], 2), [7, 70, 2, 20, 9, 90, 2, 20]);
+        let error = atoms.reorder_as_set(&[0.0; 4], 1).unwrap_err();
         assert_eq!(error.to_string(), "atom index 2 is selected twice, expected each atom once");
         let atoms = AtomSelection::new(vec![3, 1, 0, 2], 4).unwrap();
         assert_eq!((atoms.indices(), atoms.len()), (None, 4), "all of them");
-        assert_eq!(&*atoms.in_set_order(&[3.0, 1.0, 0.0, 2.0], 1).unwrap(), [0.0, 1.0, 2.0, 3.0]);
-        assert_eq!(atoms.in_requested_order(vec![0, 1, 2, 3], 1), [3, 1, 0, 2]);
+        assert_eq!(&*atoms.reorder_as_set(&[3.0, 1.0, 0.0, 2.0], 1).unwrap(), [0.0, 1.0, 2.0, 3.0]);
+        assert_eq!(atoms.reorder_as_requested(vec![0, 1, 2, 3], 1), [3, 1, 0, 2]);
         assert_eq!(AtomSelection::new(vec![1, 3], 4).unwrap(), AtomSelection::from_sorted(vec![1, 3], 4).unwrap());
         assert_eq!(AtomSelection::new(vec![4, 1], 4).unwrap_err().kind(), ErrorKind::OutOfRange);
     }

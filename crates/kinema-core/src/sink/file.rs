@@ -45,7 +45,7 @@ impl FileSink {
         let link = if path == name { 0 } else { libc::O_NOFOLLOW };
         let file = OpenOptions::new().write(true).custom_flags(link).open(path);
         finish(start, &OPEN64, Some(name), [0, 0, file.as_ref().map_or(-1, |file| i64::from(file.as_raw_fd()))]);
-        let failed = |error: std::io::Error| Error::io("cannot write the file", &error).at_path(name);
+        let failed = |error: std::io::Error| Error::io("cannot write the file", &error).with_path(name);
         Ok(Self { file: ManuallyDrop::new(file.map_err(failed)?), path: name.to_path_buf(), waiting: Mutex::default() })
     }
 
@@ -68,7 +68,7 @@ impl FileSink {
     }
 
     fn failed(&self, error: &std::io::Error) -> Error {
-        Error::io("cannot write the file", error).at_path(&self.path)
+        Error::io("cannot write the file", error).with_path(&self.path)
     }
 }
 
@@ -94,11 +94,11 @@ impl Sink for FileSink {
             match system_call(&PWRITE64, &self.path, asked, || self.file.write_at(rest, at).map(|n| n as u64)) {
                 Ok(0) => {
                     let error = std::io::Error::from(std::io::ErrorKind::WriteZero);
-                    return Err(self.failed(&error).at_byte(offset));
+                    return Err(self.failed(&error).with_byte(offset));
                 }
                 Ok(written) => done += written as usize,
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(self.failed(&error).at_byte(offset)),
+                Err(error) => return Err(self.failed(&error).with_byte(offset)),
             }
         }
         if bytes.len() >= SMALL_WRITE {

@@ -33,7 +33,8 @@ impl MemorySink {
 /// As `pwrite` does it.
 pub(super) fn write_into(all: &mut Vec<u8>, offset: u64, bytes: &[u8]) -> Result<()> {
     let place = usize::try_from(offset).ok().and_then(|start| Some(start..start.checked_add(bytes.len())?));
-    let place = place.ok_or_else(|| Error::new(ErrorKind::Io, "beyond the memory of this machine").at_byte(offset))?;
+    let place =
+        place.ok_or_else(|| Error::new(ErrorKind::Io, "beyond the memory of this machine").with_byte(offset))?;
     if bytes.is_empty() {
         return Ok(());
     }
@@ -51,7 +52,7 @@ impl Sink for MemorySink {
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         let mut all = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
-        write_into(&mut all, offset, bytes).map_err(|error| error.at_path(&self.path))
+        write_into(&mut all, offset, bytes).map_err(|error| error.with_path(&self.path))
     }
 
     fn set_len(&self, len: u64) -> Result<()> {

@@ -83,11 +83,11 @@ impl RecordingSink {
             (Some(Fault::NoSpace(most)), Written::Bytes(offset, mut bytes)) => {
                 bytes.truncate(most);
                 log.push(Written::Bytes(offset, bytes));
-                Err(full().at_byte(offset).at_path(&self.path))
+                Err(full().with_byte(offset).with_path(&self.path))
             }
             (Some(Fault::Sync), Written::Sync) => {
                 let error = std::io::Error::from_raw_os_error(libc::EIO);
-                Err(Error::io("cannot write the file", &error).at_path(&self.path))
+                Err(Error::io("cannot write the file", &error).with_path(&self.path))
             }
             (_, call) => {
                 log.push(call);

@@ -59,7 +59,7 @@ pub fn open_regular(path: &Path) -> Result<File> {
         wait_in_reads(&file)?;
         Ok(file)
     };
-    open().map_err(|error| error.at_path(path))
+    open().map_err(|error| error.with_path(path))
 }
 
 /// As [`open_regular`], and reads all of it; `InvalidArgument` for more than `most` bytes, of which none is read.
@@ -68,10 +68,10 @@ pub fn open_regular(path: &Path) -> Result<File> {
 /// As said, and those of reading.
 pub fn read_regular(path: &Path, most: u64) -> Result<Vec<u8>> {
     let file = open_regular(path)?;
-    let failed = |error: std::io::Error| Error::io("cannot read the file", &error).at_path(path);
+    let failed = |error: std::io::Error| Error::io("cannot read the file", &error).with_path(path);
     let too_large = |found: u64| {
         let what = format!("the file is too large for what it is, expected at most {most} bytes, found {found}");
-        Error::new(ErrorKind::InvalidArgument, what).at_path(path)
+        Error::new(ErrorKind::InvalidArgument, what).with_path(path)
     };
     let size = stat(&file, path).map_err(failed)?.len();
     if size > most {
@@ -141,7 +141,7 @@ impl FileSource {
     }
 
     fn metadata(&self) -> Result<Metadata> {
-        stat(&self.file, &self.path).map_err(|error| Error::io("cannot stat the file", &error).at_path(&self.path))
+        stat(&self.file, &self.path).map_err(|error| Error::io("cannot stat the file", &error).with_path(&self.path))
     }
 
     fn ends_early(&self, at: u64, wanted: u64) -> Error {
@@ -149,7 +149,7 @@ impl FileSource {
     }
 
     fn failed(&self, at: u64, error: &std::io::Error) -> Error {
-        Error::io("cannot read the file", error).at_byte(at).at_path(&self.path)
+        Error::io("cannot read the file", error).with_byte(at).with_path(&self.path)
     }
 }
 
@@ -215,7 +215,7 @@ impl Source for FileSource {
     }
 
     fn status(&self) -> Result<Option<FileStatus>> {
-        self.metadata().map(|found| Some(FileStatus::of(&found)))
+        self.metadata().map(|found| Some(FileStatus::from_metadata(&found)))
     }
 
     fn reads_end_with_a_call(&self) -> bool {

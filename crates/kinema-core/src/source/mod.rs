@@ -165,8 +165,8 @@ pub(crate) fn ends_early(path: &Path, offset: u64, wanted: u64, len: u64) -> Err
         ErrorKind::Truncated,
         format!("the file ends early, expected {wanted} more bytes, found {}", len.saturating_sub(offset)),
     )
-    .at_byte(offset)
-    .at_path(path)
+    .with_byte(offset)
+    .with_path(path)
 }
 
 /// Neighbouring extents with no more than this between them are read at once: one call costs about

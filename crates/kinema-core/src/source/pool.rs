@@ -44,7 +44,7 @@ impl Entry {
     /// Whether its name is not that of another file now, or of one that was changed, for certain: what was opened before
     /// is for those who have a source of it already. Of a file that is read through a cache that is what it was then.
     fn is_of_its_path(&self) -> bool {
-        match (self.first.get(), FileStatus::of_path(&self.path)) {
+        match (self.first.get(), FileStatus::from_path(&self.path)) {
             (Some(Some(first)), Ok(now)) => first.is_equal(&now),
             _ => true,
         }
@@ -127,7 +127,7 @@ impl PooledSource {
     fn check(&self, now: Option<FileStatus>) -> Result<()> {
         let first = *self.entry.first.get_or_init(|| now);
         match first.zip(now).map(|(first, now)| first.change_to(&now, false)) {
-            Some(Change::Changed(how)) => Err(changed(&how).at_path(&self.entry.path)),
+            Some(Change::Changed(how)) => Err(changed(&how).with_path(&self.entry.path)),
             // whether it has only grown is asked by who reads it
             Some(Change::None | Change::Grown) | None => Ok(()),
         }

@@ -26,7 +26,7 @@ impl SharedNumber {
     /// # Errors
     /// The operating system's error; a symbolic link is refused.
     pub fn open(path: &Path) -> Result<Self> {
-        let failed = |error: std::io::Error| Error::io("cannot map the file", &error).at_path(path);
+        let failed = |error: std::io::Error| Error::io("cannot map the file", &error).with_path(path);
         let file = OpenOptions::new()
             .read(true)
             .write(true)

@@ -69,7 +69,7 @@ impl FileStatus {
     pub const WORDS: usize = WORDS;
 
     /// Of what the operating system has said just now.
-    pub fn of(found: &Metadata) -> Self {
+    pub fn from_metadata(found: &Metadata) -> Self {
         let nanoseconds = |seconds: i64, rest: i64| seconds.saturating_mul(1_000_000_000).saturating_add(rest);
         let changed = nanoseconds(found.ctime(), found.ctime_nsec());
         Self {
@@ -91,9 +91,9 @@ impl FileStatus {
     ///
     /// # Errors
     /// The operating system's error.
-    pub fn of_path(path: &Path) -> Result<Self> {
-        let found = path.metadata().map_err(|error| Error::io("cannot stat the file", &error).at_path(path))?;
-        Ok(Self::of(&found))
+    pub fn from_path(path: &Path) -> Result<Self> {
+        let found = path.metadata().map_err(|error| Error::io("cannot stat the file", &error).with_path(path))?;
+        Ok(Self::from_metadata(&found))
     }
 
     /// Of an open source; where it was changed within the last tick, the tick is waited for, 20 ms at most. To be asked
@@ -111,10 +111,10 @@ impl FileStatus {
     /// The same of a file that is not opened.
     ///
     /// # Errors
-    /// As [`FileStatus::of_path`].
+    /// As [`FileStatus::from_path`].
     pub fn settled_of_path(path: &Path) -> Result<Self> {
-        match Self::of_path(path)? {
-            status if status.waits() => Self::of_path(path),
+        match Self::from_path(path)? {
+            status if status.waits() => Self::from_path(path),
             found => Ok(found),
         }
     }
@@ -265,9 +265,9 @@ mod tests {
         // whole seconds are not waited for
         assert!(found.settled || found.changed % 1_000_000_000 == 0, "{found:?}");
         assert_eq!(found.size, 1);
-        assert_eq!(found.inode, FileStatus::of_path(&path).unwrap().inode);
+        assert_eq!(found.inode, FileStatus::from_path(&path).unwrap().inode);
         std::fs::remove_file(&path).unwrap();
-        assert!(FileStatus::of_path(&path).is_err());
+        assert!(FileStatus::from_path(&path).is_err());
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub type Grown<'a> = dyn Fn() -> Result<Option<&'static str>> + 'a;
 
 impl Unchanged {
     /// Since this status; `None`: since the first look.
-    pub fn since(status: Option<FileStatus>) -> Self {
+    pub fn from_status(status: Option<FileStatus>) -> Self {
         let unchanged = Self::default();
         unchanged.begin(status);
         unchanged
@@ -49,7 +49,7 @@ impl Unchanged {
             // no file
             return Ok(());
         }
-        let named = match FileStatus::of_path(source.path()) {
+        let named = match FileStatus::from_path(source.path()) {
             Ok(named) => Some(named),
             Err(error) if error.kind() == ErrorKind::NotFound => None,
             Err(error) => return Err(error),
@@ -68,7 +68,7 @@ impl Unchanged {
                     }
                 },
             };
-            return Err(changed(&how).at_path(source.path()));
+            return Err(changed(&how).with_path(source.path()));
         }
         let mut known = locked(&self.0);
         if known.is_none_or(|known| known.last.changed <= newest.changed) {
@@ -94,7 +94,7 @@ pub struct UnchangedFiles(Vec<(Arc<dyn Source>, Unchanged)>);
 impl UnchangedFiles {
     /// These files, since these statuses.
     pub fn new(files: impl IntoIterator<Item = (Arc<dyn Source>, FileStatus)>) -> Self {
-        Self(files.into_iter().map(|(source, status)| (source, Unchanged::since(Some(status)))).collect())
+        Self(files.into_iter().map(|(source, status)| (source, Unchanged::from_status(Some(status)))).collect())
     }
 
     /// As [`Unchanged::check`], of some of them by their numbers.
@@ -141,7 +141,7 @@ mod tests {
         let path = folder.join("file");
         fs::write(&path, b"abcdefgh").unwrap();
         let source = FileSource::open(&path).unwrap();
-        let known = Unchanged::since(FileStatus::settled_of(&source).unwrap());
+        let known = Unchanged::from_status(FileStatus::settled_of(&source).unwrap());
         let grown = || Ok((!is_grown).then_some("nobody adds to it"));
         known.check(&source, &grown).unwrap();
         change(&path);

@@ -20,13 +20,13 @@ pub(super) fn register() {
     REGISTERED.call_once(|| {
         // SAFETY: the functions take and give nothing, and live as long as the process: this library is not unloaded
         unsafe {
-            libc::pthread_atfork(Some(before), Some(after_in_parent), Some(after_in_child));
-            libc::atexit(at_exit);
+            libc::pthread_atfork(Some(hold_locks), Some(release_in_parent), Some(reset_in_child));
+            libc::atexit(stop_at_exit);
         }
     });
 }
 
-extern "C" fn before() {
+extern "C" fn hold_locks() {
     // the child would not have it; a program that forks need not have more threads than it has started
     writer::end_thread();
     let guards = (journal::locked(), writer::locked());
@@ -34,12 +34,12 @@ extern "C" fn before() {
     unsafe { *HELD.0.get() = Some(guards) };
 }
 
-extern "C" fn after_in_parent() {
+extern "C" fn release_in_parent() {
     // SAFETY: as above
     drop(unsafe { (*HELD.0.get()).take() });
 }
 
-extern "C" fn after_in_child() {
+extern "C" fn reset_in_child() {
     // SAFETY: as above; in the child there is this thread alone
     if let Some((mut state, mut queue)) = unsafe { (*HELD.0.get()).take() } {
         queue.begin_in_child();
@@ -47,6 +47,6 @@ extern "C" fn after_in_child() {
     }
 }
 
-extern "C" fn at_exit() {
+extern "C" fn stop_at_exit() {
     journal::stop();
 }

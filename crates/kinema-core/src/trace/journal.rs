@@ -89,7 +89,7 @@ fn base() -> (Instant, i64) {
 }
 
 /// Nanoseconds from the base to a moment.
-pub(super) fn since_base(moment: Instant) -> i64 {
+pub(super) fn nanoseconds_from_base(moment: Instant) -> i64 {
     let (base, _) = base();
     match moment.checked_duration_since(base) {
         Some(since) => since.as_nanos() as i64,
@@ -99,7 +99,7 @@ pub(super) fn since_base(moment: Instant) -> i64 {
 
 /// A moment as nanoseconds since the Unix epoch.
 pub fn epoch_ns(moment: Instant) -> i64 {
-    base().1 + since_base(moment)
+    base().1 + nanoseconds_from_base(moment)
 }
 
 /// Begins to record into a folder. The file of this process is made with its first event.
@@ -108,7 +108,7 @@ pub fn epoch_ns(moment: Instant) -> i64 {
 /// `InvalidArgument` where a trace is recorded already; of the system where the folder cannot be made or written.
 pub fn start(options: &Options) -> Result<()> {
     let folder = &options.folder;
-    let failed = |error: std::io::Error| Error::io("cannot record a trace in this folder", &error).at_path(folder);
+    let failed = |error: std::io::Error| Error::io("cannot record a trace in this folder", &error).with_path(folder);
     std::fs::create_dir_all(folder).map_err(failed)?;
     // runs may go to other folders later on
     let absolute = std::path::absolute(folder).map_err(failed)?;
@@ -118,7 +118,7 @@ pub fn start(options: &Options) -> Result<()> {
     let mut state = locked();
     if state.journal.is_some() {
         let what = "a trace is recorded already; there is one at a time";
-        return Err(Error::new(ErrorKind::InvalidArgument, what).at_path(folder));
+        return Err(Error::new(ErrorKind::InvalidArgument, what).with_path(folder));
     }
     let options = Options { folder: absolute, ..options.clone() };
     let common = Common { pid: std::process::id(), host: hash_of(host().as_bytes()), base_ns };

@@ -46,7 +46,7 @@ static TWO_DIGITS: [u8; 200] = {
 struct Digits([u8; 20], usize);
 
 impl Digits {
-    fn of(mut value: u64) -> Self {
+    fn new(mut value: u64) -> Self {
         let mut digits = [b'0'; 20];
         let mut at = digits.len();
         // two at a time: divisions are what takes the time
@@ -76,7 +76,7 @@ impl Digits {
 }
 
 fn push_unsigned(out: &mut Vec<u8>, value: u64) {
-    out.extend_from_slice(Digits::of(value).all());
+    out.extend_from_slice(Digits::new(value).all());
 }
 
 fn push_signed(out: &mut Vec<u8>, value: i64) {
@@ -159,7 +159,7 @@ impl Common {
         out.extend_from_slice(b",\"id\":");
         push_unsigned(out, id);
         // what is before 1970 is no time of an event
-        let (start, took) = (Digits::of(start_ns.max(0) as u64), Digits::of(ns));
+        let (start, took) = (Digits::new(start_ns.max(0) as u64), Digits::new(ns));
         out.extend_from_slice(b",\"ts\":");
         out.extend_from_slice(start.thousandth());
         out.extend_from_slice(b",\"dur\":");
@@ -208,7 +208,7 @@ struct Head {
 }
 
 impl Head {
-    fn of(common: &Common, activity: &'static Activity, thread: i32) -> Self {
+    fn new(common: &Common, activity: &'static Activity, thread: i32) -> Self {
         let mut front = format!("{{\"name\":\"{}\",\"cat\":\"{}\"", activity.name, activity.category).into_bytes();
         common.push_ids(&mut front, thread);
         front.extend_from_slice(b",\"id\":");
@@ -245,7 +245,7 @@ impl Lines {
         let (activity, thread) = (record.activity, record.thread());
         let same = |head: &Head| std::ptr::eq(head.activity, activity) && head.thread == thread;
         let at = self.heads.iter().position(same).unwrap_or_else(|| {
-            self.heads.push(Head::of(common, activity, thread));
+            self.heads.push(Head::new(common, activity, thread));
             self.heads.len() - 1
         });
         if self.middle.is_empty() {
@@ -264,8 +264,8 @@ impl Lines {
             }
         }
         // what is before 1970 is no time of an event
-        let start = Digits::of((common.base_ns + journal::since_base(record.start)).max(0) as u64);
-        let took = Digits::of(record.duration.as_nanos() as u64);
+        let start = Digits::new((common.base_ns + journal::nanoseconds_from_base(record.start)).max(0) as u64);
+        let took = Digits::new(record.duration.as_nanos() as u64);
         let (out, head) = (&mut self.text, &self.heads[at]);
         out.extend_from_slice(&head.front);
         push_unsigned(out, id);
@@ -295,7 +295,7 @@ mod tests {
     #[test]
     fn digits_are_those_of_the_number() {
         for value in (0..2000).chain([99_999, 100_000, 12_345_678, 1_795_417_724_871_809_135, u64::MAX]) {
-            let digits = Digits::of(value);
+            let digits = Digits::new(value);
             assert_eq!(digits.all(), value.to_string().as_bytes());
             assert_eq!(digits.thousandth(), (value / 1000).to_string().as_bytes());
         }

@@ -79,7 +79,7 @@ impl TrajectoryFiles {
                     atom_checkpoints::save(&place, &checkpoints, &part.identity, part.format.info().name, write)?;
                 Ok(Some(MadeCheckpoints { path: place, number: checkpoints.number(), note }))
             };
-            let place = |error: Error| error.in_format(part.format.info().name).at_path(&part.path);
+            let place = |error: Error| error.with_format(part.format.info().name).with_path(&part.path);
             made.push(self.read_of(number, one).map_err(place)?);
         }
         Ok(made)
@@ -116,7 +116,9 @@ fn make(
     progress: &(dyn Fn(u64) -> Result<()> + Sync),
 ) -> Result<Option<AtomCheckpoints>> {
     let n_atoms = part.header().n_atoms;
-    if AtomCheckpoints::per_frame(n_atoms, every) == 0 || part.decoder.atom_checkpoints(&[], every, &mut []).is_none() {
+    if AtomCheckpoints::count_per_frame(n_atoms, every) == 0
+        || part.decoder.atom_checkpoints(&[], every, &mut []).is_none()
+    {
         return Ok(None);
     }
     let task = Task { part, source, table, every, next: AtomicU64::new(0), done: Mutex::default(), progress };
@@ -137,7 +139,7 @@ impl Task<'_> {
     fn work(&self) -> Result<()> {
         let n_frames = self.table.n_frames();
         let at_once = (SHARE_BYTES / self.table.largest().max(1)).max(1);
-        let per_frame = AtomCheckpoints::per_frame(self.part.header().n_atoms, self.every);
+        let per_frame = AtomCheckpoints::count_per_frame(self.part.header().n_atoms, self.every);
         let mut bytes = Vec::new();
         loop {
             let first = self.next.fetch_add(at_once, Ordering::Relaxed);
@@ -159,7 +161,7 @@ impl Task<'_> {
         for (frame, words) in frames.zip(words.chunks_exact_mut(per_frame)) {
             let extent = self.table.extent(frame);
             bytes.resize(extent.len as usize, 0);
-            self.source.read_exact_at(extent.offset, bytes).map_err(|error| error.at_frame(frame))?;
+            self.source.read_exact_at(extent.offset, bytes).map_err(|error| error.with_frame(frame))?;
             tags.push(self.part.decoder.atom_checkpoints(bytes, self.every, words).unwrap_or_default());
             (self.progress)(extent.len)?;
         }

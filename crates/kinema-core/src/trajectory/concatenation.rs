@@ -94,7 +94,7 @@ enum Key {
 }
 
 impl Key {
-    fn of(self, part: &OrderedPart<'_>, frame: u64) -> Option<f64> {
+    fn value(self, part: &OrderedPart<'_>, frame: u64) -> Option<f64> {
         match self {
             // steps below 2^53 are exact in f64
             Self::Step => part.index.step(frame).map(|step| step as f64),
@@ -106,14 +106,14 @@ impl Key {
         let n = index.n_frames();
         match n {
             0 => true,
-            1 => self.of(index, 0).is_some(),
-            _ => matches!((self.of(index, 0), self.of(index, n - 1)), (Some(first), Some(last)) if last > first),
+            1 => self.value(index, 0).is_some(),
+            _ => matches!((self.value(index, 0), self.value(index, n - 1)), (Some(first), Some(last)) if last > first),
         }
     }
 
     /// Whether it orders the parts: where all have a single frame, two must differ.
     fn orders(self, indices: &[OrderedPart<'_>]) -> bool {
-        let mut firsts = indices.iter().filter(|index| index.n_frames() > 0).map(|index| self.of(index, 0));
+        let mut firsts = indices.iter().filter(|index| index.n_frames() > 0).map(|index| self.value(index, 0));
         let first = firsts.next().flatten();
         indices.iter().all(|index| self.rises(index))
             && (indices.iter().any(|index| index.n_frames() > 1) || firsts.any(|other| other != first))
@@ -157,11 +157,11 @@ pub(super) fn concatenate(indices: &[OrderedPart<'_>], overlap: Overlap) -> Resu
 
 /// Removes the ends of earlier parts that reach to or beyond the start of part `part`.
 fn trim_earlier(indices: &[OrderedPart<'_>], kept: &mut [(usize, Range<u64>)], part: usize, key: Key) -> Result<()> {
-    let Some(start) = key.of(&indices[part], 0) else { return Ok(()) };
+    let Some(start) = key.value(&indices[part], 0) else { return Ok(()) };
     let Some((earlier, range)) = kept.last_mut() else { return Ok(()) };
     let index = &indices[*earlier];
     // searched from the end: overlaps are short, and a part need not be sorted throughout
-    while range.end > range.start && key.of(index, range.end - 1).is_some_and(|value| value >= start) {
+    while range.end > range.start && key.value(index, range.end - 1).is_some_and(|value| value >= start) {
         range.end -= 1;
     }
     if range.is_empty() { Err(superseded(indices, *earlier, part, key)) } else { Ok(()) }
@@ -175,13 +175,13 @@ fn frames_before(
     key: Key,
 ) -> Result<u64> {
     let Some((earlier, range)) = last else { return Ok(0) };
-    let Some(end) = key.of(&indices[*earlier], range.end - 1) else { return Ok(0) };
+    let Some(end) = key.value(&indices[*earlier], range.end - 1) else { return Ok(0) };
     let index = &indices[part];
-    if key.of(index, 0) <= key.of(&indices[*earlier], range.start) && index.n_frames() > 0 {
+    if key.value(index, 0) <= key.value(&indices[*earlier], range.start) && index.n_frames() > 0 {
         return Err(superseded(indices, *earlier, part, key));
     }
     let mut skipped = 0;
-    while skipped < index.n_frames() && key.of(index, skipped).is_some_and(|value| value <= end) {
+    while skipped < index.n_frames() && key.value(index, skipped).is_some_and(|value| value <= end) {
         skipped += 1;
     }
     Ok(skipped)
@@ -194,7 +194,7 @@ fn superseded(parts: &[OrderedPart<'_>], earlier: usize, later: usize, key: Key)
         "does not start after the start of {earlier} (by their {name}), so joining them by time would drop a part; \
          give the parts in order, or overlap=\"all\" to put them one after the other"
     );
-    Error::new(ErrorKind::InvalidArgument, what).at_path(parts[later].path)
+    Error::new(ErrorKind::InvalidArgument, what).with_path(parts[later].path)
 }
 
 fn gap_between(
@@ -207,13 +207,13 @@ fn gap_between(
 ) -> Option<Gap> {
     let (earlier, later) = (&indices[before.part], &indices[part]);
     let last = before.kept.end - 1;
-    let (end, start) = (key.of(earlier, last)?, key.of(later, first)?);
+    let (end, start) = (key.value(earlier, last)?, key.value(later, first)?);
     let turns_back = start <= end || matches!((earlier.time(last), later.time(first)), (Some(a), Some(b)) if b < a);
     // the usual distance between frames, from whichever side has two of them
     let stride = if before.kept.end - before.kept.start > 1 {
-        Some(end - key.of(earlier, last - 1)?)
+        Some(end - key.value(earlier, last - 1)?)
     } else if first + 1 < later.n_frames() {
-        Some(key.of(later, first + 1)? - start)
+        Some(key.value(later, first + 1)? - start)
     } else {
         None
     };

@@ -37,7 +37,7 @@ pub(super) struct KnownParts {
 }
 
 impl KnownParts {
-    pub fn of(previous: Option<&TrajectoryFiles>) -> Self {
+    pub fn from_previous(previous: Option<&TrajectoryFiles>) -> Self {
         let parts =
             previous.and_then(TrajectoryFiles::scanned).map(|scanned| scanned.parts.as_slice()).unwrap_or_default();
         let growing = previous.is_some_and(|previous| previous.options.growing);
@@ -58,7 +58,7 @@ impl KnownParts {
     pub fn unchanged(&self, path: &Path) -> Option<&Part> {
         let part = self.parts.get(path).filter(|part| self.growing && !part.extended)?;
         let known = part.identity.status()?;
-        FileStatus::of_path(path).is_ok_and(|now| known.is_unchanged(&now) && part.size == now.size).then_some(part)
+        FileStatus::from_path(path).is_ok_and(|now| known.is_unchanged(&now) && part.size == now.size).then_some(part)
     }
 
     /// The index of a part that has the same content as far as it was known.
@@ -73,13 +73,13 @@ impl KnownParts {
         if !part.identity.has_same_content(source, Some(&part.index))? {
             return Ok(None);
         }
-        Ok(if self.growing { Some(part.index.clone()) } else { without_last(&part.index) })
+        Ok(if self.growing { Some(part.index.clone()) } else { drop_last(&part.index) })
     }
 }
 
 /// What is known for certain of a file that may be written, by an index that was made of it as of one that is not: all
 /// frames behind which there is another; nothing where frames are found by arithmetic.
-pub(super) fn without_last(index: &Index) -> Option<Index> {
+pub(super) fn drop_last(index: &Index) -> Option<Index> {
     let Index::Table(table) = index else { return None };
     let mut builder = TableBuilder::extend(table.clone());
     builder.pop();
@@ -115,7 +115,7 @@ pub(super) fn scan(
         let whole = whole_frames(decoder, source, &scan.index, known, few)?;
         if whole < scan.index.n_frames() {
             let at = scan.index.extent(whole).offset;
-            let error = not_filled(at, Some(whole)).at_path(source.path());
+            let error = not_filled(at, Some(whole)).with_path(source.path());
             match &mut scan.index {
                 Index::Chunked(chunked) => {
                     chunked.n_frames = whole;
@@ -131,7 +131,7 @@ pub(super) fn scan(
         }
         let seen = unfilled.is_some();
         if let Some(error) = unfilled {
-            scan.truncation = Some(error.moved_to_frame(whole).at_path(source.path()));
+            scan.truncation = Some(error.moved_to_frame(whole).with_path(source.path()));
         }
         return Ok((scan, seen));
     }
@@ -139,9 +139,9 @@ pub(super) fn scan(
 
 fn not_filled(at: u64, frame: Option<u64>) -> Error {
     let what = "the frame is not written yet, as far as its bytes show; the file is used up to it";
-    let error = Error::new(ErrorKind::Truncated, what).at_byte(at);
+    let error = Error::new(ErrorKind::Truncated, what).with_byte(at);
     match frame {
-        Some(frame) => error.at_frame(frame),
+        Some(frame) => error.with_frame(frame),
         None => error,
     }
 }

@@ -31,7 +31,7 @@ impl Trajectory {
     /// # Errors
     /// As there.
     pub fn open(paths: Vec<PathBuf>, options: OpenOptions) -> Result<Self> {
-        TrajectoryFiles::open(paths, options).map(Self::of)
+        TrajectoryFiles::open(paths, options).map(Self::from_files)
     }
 
     /// As [`TrajectoryFiles::open_again`].
@@ -39,7 +39,7 @@ impl Trajectory {
     /// # Errors
     /// As there.
     pub fn open_again(paths: Vec<PathBuf>, options: OpenOptions, previous: Option<&Self>) -> Result<Self> {
-        TrajectoryFiles::open_again(paths, options, previous.map(|previous| &*previous.files)).map(Self::of)
+        TrajectoryFiles::open_again(paths, options, previous.map(|previous| &*previous.files)).map(Self::from_files)
     }
 
     /// As [`TrajectoryFiles::from_snapshot`].
@@ -47,10 +47,10 @@ impl Trajectory {
     /// # Errors
     /// As there.
     pub fn from_snapshot(paths: Vec<PathBuf>, options: OpenOptions, snapshot: &[u8]) -> Result<Self> {
-        TrajectoryFiles::from_snapshot(paths, options, snapshot).map(Self::of)
+        TrajectoryFiles::from_snapshot(paths, options, snapshot).map(Self::from_files)
     }
 
-    fn of(files: TrajectoryFiles) -> Self {
+    fn from_files(files: TrajectoryFiles) -> Self {
         Self { files: Arc::new(files), stack: Stack::default(), kept: Arc::default() }
     }
 

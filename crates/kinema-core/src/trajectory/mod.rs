@@ -243,7 +243,7 @@ impl TrajectoryFiles {
         let Some(path) = paths.first() else {
             return Err(Error::new(ErrorKind::InvalidArgument, "no trajectory file given"));
         };
-        let known = KnownParts::of(previous);
+        let known = KnownParts::from_previous(previous);
         let handles = Arc::new(Handles::new(options.max_open_files, options.sources.clone()));
         let (first_status, first) = match known.unchanged(path) {
             Some(part) => (part.identity.status().copied(), (part.format, part.decoder.clone())),
@@ -333,7 +333,7 @@ impl TrajectoryFiles {
         if self.options.growing {
             return outcome;
         }
-        let place = |error: Error| error.in_format(scanned.format.info().name).at_path(&scanned.path);
+        let place = |error: Error| error.with_format(scanned.format.info().name).with_path(&scanned.path);
         let (unchanged, others) = &*scanned.unchanged;
         let grown = || self.grown(part, scanned);
         unchanged.check(&*first, &grown).map_err(place)?;
@@ -361,8 +361,9 @@ impl TrajectoryFiles {
     pub fn identity(&self, part: usize, places: u64) -> Result<FileIdentity> {
         let scanned = self.scanned().and_then(|scanned| scanned.parts.get(part)).ok_or_else(not_scanned)?;
         let (known, source) = (&scanned.identity, self.source(part)?);
-        let identity = FileIdentity::of(&*source, known.size, known.status().copied(), Some(&scanned.index), places);
-        Ok(identity.map_err(|error| error.at_path(&scanned.path))?.naming(known.others().to_vec()))
+        let identity =
+            FileIdentity::from_source(&*source, known.size, known.status().copied(), Some(&scanned.index), places);
+        Ok(identity.map_err(|error| error.with_path(&scanned.path))?.naming(known.others().to_vec()))
     }
 
     /// The file of a part with those that it names; `None` where it names none.
@@ -421,16 +422,16 @@ fn check_claim(source: &dyn Source, (format, decoder): &(&'static dyn Format, Ar
         return Ok(());
     }
     let what = format!("the file has no whole frame of {n_atoms} atoms, expected at least {least} bytes, found {size}");
-    Err(Error::new(ErrorKind::Truncated, what).in_format(format.info().name).at_path(source.path()))
+    Err(Error::new(ErrorKind::Truncated, what).with_format(format.info().name).with_path(source.path()))
 }
 
 fn open_decoder(source: &dyn Source, options: &OpenOptions) -> Result<(&'static dyn Format, Arc<dyn Decoder>)> {
     let structure = options.structure.as_deref();
     let open = |format: &'static dyn Format| {
-        let place = |error: Error| error.in_format(format.info().name).at_path(source.path());
+        let place = |error: Error| error.with_format(format.info().name).with_path(source.path());
         let decoder = format.open_with(source, structure, &options.units).map_err(place)?;
         let stored = decoder.facts().stored_format.as_deref().filter(|_| !format.is_external());
-        Ok((stored.and_then(format::by_name).unwrap_or(format), decoder))
+        Ok((stored.and_then(format::find_by_name).unwrap_or(format), decoder))
     };
     let is_foreign = |format: &'static dyn Format, error: &Error| {
         format.has_foreign_variants() && error.kind() == ErrorKind::Unsupported
@@ -441,7 +442,7 @@ fn open_decoder(source: &dyn Source, options: &OpenOptions) -> Result<(&'static 
             Ok(own) if open(own).is_err_and(|error| is_foreign(own, &error)) => open(format::EXTERNAL),
             Ok(own) => {
                 let what = format!("this is {}, which Kinema reads itself; leave out format=", own.info().name);
-                Err(Error::new(ErrorKind::InvalidArgument, what).at_path(source.path()))
+                Err(Error::new(ErrorKind::InvalidArgument, what).with_path(source.path()))
             }
             Err(_) => open(format::EXTERNAL),
         },
@@ -459,7 +460,7 @@ fn open_decoder(source: &dyn Source, options: &OpenOptions) -> Result<(&'static 
             // one that names the file says whose it is
             let place = |error: Error| match error.path() {
                 Some(_) => error,
-                None => error.in_format(format::EXTERNAL.info().name).at_path(source.path()),
+                None => error.with_format(format::EXTERNAL.info().name).with_path(source.path()),
             };
             let other = structure.open_other(source.path()).map_err(place)?;
             other.map(|decoder| (format::EXTERNAL, decoder)).ok_or(error)

@@ -111,11 +111,11 @@ impl TrajectoryFiles {
         };
         let source = self.multi_file(number, &first, &*opened.1).map_or(first, |multi| multi as Arc<dyn Source>);
         // `previous` is found where the index is loaded, unless it is known
-        let previous = known.index(path, &*source).map_err(|error| error.at_path(path))?;
+        let previous = known.index(path, &*source).map_err(|error| error.with_path(path))?;
         let options = ScanOptions { previous, workers, ..*options };
         let mut watch = Stopwatch::start();
         let scanned = self.scan_source(number, opened, &*source, (status, &ranges), options, known);
-        let mut part = scanned.map_err(|error| error.at_path(path))?;
+        let mut part = scanned.map_err(|error| error.with_path(path))?;
         self.load_atom_checkpoints(&mut part, &*source)?;
         let work = Work { file: Some(path), size: part.size, frames: part.index.n_frames(), ..Work::default() };
         watch.lap(&SCAN, work);
@@ -136,7 +136,7 @@ impl TrajectoryFiles {
         let n_atoms = decoder.header().n_atoms;
         if n_atoms != self.n_atoms() {
             let what = format!("number of atoms differs from {}", printed(&self.paths[0]));
-            return Err(Error::corrupt(&what, self.n_atoms(), n_atoms).in_format(name));
+            return Err(Error::corrupt(&what, self.n_atoms(), n_atoms).with_format(name));
         }
         let scales = scales_of(format, &*decoder, &self.options.units);
         let size = source.len()?;
@@ -148,7 +148,7 @@ impl TrajectoryFiles {
         };
         let found = match loaded {
             LoadOutcome::Fits(Stored { index, .. }) | LoadOutcome::Grew(index) if self.options.growing => {
-                let previous = growing::without_last(&index);
+                let previous = growing::drop_last(&index);
                 self.scanned_file(&file, ScanOptions { previous, ..options }, ranges)?
             }
             LoadOutcome::Fits(stored) => self.stored(&file, stored),
@@ -156,17 +156,17 @@ impl TrajectoryFiles {
                 self.scanned_file(&file, ScanOptions { previous: Some(index), ..options }, ranges)?
             }
             LoadOutcome::Absent => self.scanned_file(&file, options, ranges)?,
-            LoadOutcome::Rejected(reason) => self.scanned_file(&file, options, ranges)?.without_stored(reason),
+            LoadOutcome::Rejected(reason) => self.scanned_file(&file, options, ranges)?.reject_stored(reason),
             LoadOutcome::Wrong(reason) => {
-                let found = self.scanned_file(&file, options, ranges)?.without_stored(reason);
+                let found = self.scanned_file(&file, options, ranges)?.reject_stored(reason);
                 Found { wrong_index: found.index_note.clone(), ..found }
             }
         };
         let Found { index, identity, origin, index_path, index_note, wrong_index, truncation, damaged, extended } =
             found;
         let extended = extended || known.is_extended(&path);
-        let others = identity.others().iter().map(|other| Unchanged::since(Some(*other))).collect();
-        let unchanged = Arc::new((Unchanged::since(status), others));
+        let others = identity.others().iter().map(|other| Unchanged::from_status(Some(*other))).collect();
+        let unchanged = Arc::new((Unchanged::from_status(status), others));
         Ok(Part {
             path,
             format,
@@ -216,14 +216,14 @@ impl TrajectoryFiles {
             true => growing::scan(file.decoder, file.source, &options, file.few_zeros),
             false => file.decoder.scan_with_ranges(file.source, &options, ranges).map(|scan| (scan, false)),
         };
-        let (scan, unfilled) = scan.map_err(|e| e.in_format(file.name))?;
+        let (scan, unfilled) = scan.map_err(|e| e.with_format(file.name))?;
         if let (Some(error), OnTruncated::Error) = (&scan.truncation, self.options.on_truncated) {
             let what =
                 format!("{}; on_truncated=\"drop\" uses the {} complete frames", error.what(), scan.index.n_frames());
-            let place = Error::new(ErrorKind::Truncated, what).in_format(file.name);
+            let place = Error::new(ErrorKind::Truncated, what).with_format(file.name);
             return Err(with_place_of(place, error));
         }
-        let others = file.decoder.facts().other_files.iter().map(|path| FileStatus::of_path(path));
+        let others = file.decoder.facts().other_files.iter().map(|path| FileStatus::from_path(path));
         // of a file that grows what is behind its frames will be other bytes
         let end = if self.options.growing { scan.index.end().filter(|_| !scan.index.is_chunked()) } else { None };
         let identity = file.identity(end.unwrap_or(file.size), &scan.index)?;
@@ -247,7 +247,7 @@ impl TrajectoryFiles {
                 }
             }
         }
-        let truncation = scan.truncation.map(|error| error.in_format(file.name).at_path(file.path));
+        let truncation = scan.truncation.map(|error| error.with_format(file.name).with_path(file.path));
         if let Some(frame) = scan.without_time {
             self.faults.add(FrameFault::Unwritten(Fields::TIME), file.number, frame);
         }
@@ -305,7 +305,7 @@ struct File<'a> {
 impl File<'_> {
     /// Of its first `size` bytes.
     fn identity(&self, size: u64, index: &Index) -> Result<FileIdentity> {
-        FileIdentity::of(self.source, size, self.status, Some(index), FileIdentity::PLACES)
+        FileIdentity::from_source(self.source, size, self.status, Some(index), FileIdentity::PLACES)
     }
 }
 
@@ -324,18 +324,18 @@ struct Found {
 
 impl Found {
     /// The same with why a stored index was not used.
-    fn without_stored(self, reason: String) -> Self {
+    fn reject_stored(self, reason: String) -> Self {
         Self { index_note: Some(format!("the stored index was not used: {reason}")), ..self }
     }
 }
 
 fn with_place_of(error: Error, place: &Error) -> Error {
     let error = match place.frame() {
-        Some(frame) => error.at_frame(frame),
+        Some(frame) => error.with_frame(frame),
         None => error,
     };
     match place.offset() {
-        Some(offset) => error.at_byte(offset),
+        Some(offset) => error.with_byte(offset),
         None => error,
     }
 }

@@ -65,7 +65,7 @@ impl TrajectoryFiles {
             Arrangement::Headers(headers) => headers.scan_range(&*source, range, progress)?,
             Arrangement::Uniform(_) | Arrangement::Listed { .. } => TableIndex::default(),
         };
-        let identity = FileIdentity::of_size(source.len()?);
+        let identity = FileIdentity::from_size(source.len()?);
         Ok(store::encode(&table, &identity, format.info().name, decoder.header().n_atoms))
     }
 
@@ -84,7 +84,7 @@ impl TrajectoryFiles {
             .collect::<std::result::Result<Vec<TableIndex>, String>>()
             .map_err(|reason| {
                 Error::new(ErrorKind::Corrupt, format!("the index of a byte range cannot be used: {reason}"))
-                    .at_path(path)
+                    .with_path(path)
             })?;
         self.with_ranges(|all| all.entry(part).or_default().tables = tables);
         Ok(())

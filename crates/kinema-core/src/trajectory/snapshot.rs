@@ -33,7 +33,7 @@ impl TrajectoryFiles {
         let mut bytes = MAGIC.to_vec();
         put(&mut bytes, scanned.parts.len() as u64);
         for (number, part) in scanned.parts.iter().enumerate() {
-            let place = |error: Error| error.at_path(&part.path);
+            let place = |error: Error| error.with_path(&part.path);
             let tap = CapturingSource { inner: &*self.source(number)?, reads: Mutex::default() };
             let (_, decoder) = open_decoder(&tap, &self.options)?;
             let table = match &part.index {
@@ -81,7 +81,7 @@ impl TrajectoryFiles {
             let source = SnapshotSource { path: path.clone(), size, reads };
             let opened = open_decoder(&source, &options)?;
             let part = restored_part(path, opened, &source, identity, index, parts.first(), &options.units);
-            parts.push(part.map_err(|error| error.at_path(path))?);
+            parts.push(part.map_err(|error| error.with_path(path))?);
         }
         let Some(first) = parts.first().map(|part: &Part| (part.format, part.decoder.clone())) else {
             return Err(Error::new(ErrorKind::InvalidArgument, "no trajectory file given"));
@@ -109,7 +109,7 @@ impl TrajectoryFiles {
     pub(super) fn verify_part(&self, number: usize, source: &dyn Source) -> Result<()> {
         let Some(cells) = self.unverified.get(number).filter(|cells| cells.part.get().is_none()) else { return Ok(()) };
         let Some(part) = self.scanned().and_then(|scanned| scanned.parts.get(number)) else { return Ok(()) };
-        let place = |error: Error| error.in_format(part.format.info().name).at_path(&part.path);
+        let place = |error: Error| error.with_format(part.format.info().name).with_path(&part.path);
         // what changes from here on is another than it was when it was compared
         let status = source.status()?;
         let size = source.len()?;
@@ -189,7 +189,7 @@ impl Unverified {
         };
         let now = source.status()?;
         if let Some(now) = now {
-            let place = |error: Error| error.at_path(source.path());
+            let place = |error: Error| error.with_path(source.path());
             if now.size < then.size {
                 let how = format!("it is shorter, expected {} bytes, found {}", then.size, now.size);
                 return Err(place(changed(ErrorKind::Truncated, &how, catalogue)));
@@ -218,7 +218,7 @@ fn restored_part(
     let name = format.info().name;
     let n_atoms = decoder.header().n_atoms;
     if let Some(expected) = first.map(|part| part.header().n_atoms).filter(|&expected| expected != n_atoms) {
-        return Err(Error::corrupt("number of atoms differs from the first file", expected, n_atoms).in_format(name));
+        return Err(Error::corrupt("number of atoms differs from the first file", expected, n_atoms).with_format(name));
     }
     let (index, origin) = if stored.table.is_empty() {
         let index = decoder.scan(source, &quiet_scan())?.index;
@@ -345,7 +345,8 @@ impl Source for SnapshotSource {
             bytes.get(from..from.checked_add(buffer.len())?)
         });
         let what = "bytes are needed that the trajectory snapshot does not hold";
-        let found = found.ok_or_else(|| Error::new(ErrorKind::Internal, what).at_byte(offset).at_path(&self.path))?;
+        let found =
+            found.ok_or_else(|| Error::new(ErrorKind::Internal, what).with_byte(offset).with_path(&self.path))?;
         buffer.copy_from_slice(found);
         Ok(())
     }

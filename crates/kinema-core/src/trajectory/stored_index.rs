@@ -98,7 +98,7 @@ pub(crate) fn check_stamp(part: &Part, frame: u64, stamp: &Stamp, time_scale: f6
     } else {
         Error::corrupt("step of the frame in the index", format!("{} as the file says", stamp.step), step)
     };
-    Err(advised(part, differs.at_frame(frame).at_byte(table.extent(frame).offset)))
+    Err(advised(part, differs.with_frame(frame).with_byte(table.extent(frame).offset)))
 }
 
 impl TrajectoryFiles {
@@ -127,7 +127,7 @@ impl TrajectoryFiles {
 
 /// The error with what to do, where the index was stored.
 fn advised(part: &Part, error: Error) -> Error {
-    let error = error.in_format(part.format.info().name).at_path(&part.path);
+    let error = error.with_format(part.format.info().name).with_path(&part.path);
     if error.kind() != ErrorKind::Corrupt || !matches!(part.origin, IndexOrigin::Stored | IndexOrigin::Extended) {
         return error;
     }

@@ -99,7 +99,7 @@ impl Block {
     /// start. `NotFound` where there is none, `Corrupt` where it is damaged.
     pub(super) fn open(place: &Path, key: BlockKey, verified: &Verified) -> Result<Self> {
         let file = FileSource::open(place)?;
-        let (block, boot_then) = Self::parse(file, key, verified).map_err(|error| error.at_path(place))?;
+        let (block, boot_then) = Self::parse(file, key, verified).map_err(|error| error.with_path(place))?;
         if boot_then != boot() {
             block.verify_new(0, block.len)?;
         }
@@ -131,7 +131,7 @@ impl Block {
         let (sums, _) = said.split_at(found.len.div_ceil(PIECE as u64) as usize * 8);
         let sums: Box<[u64]> = sums.as_chunks::<8>().0.iter().map(|sum| u64::from_le_bytes(*sum)).collect();
         let verified = match file.file().metadata() {
-            Ok(found) => verified.of(key, &found, sums.len()),
+            Ok(found) => verified.pieces(key, &found, sums.len()),
             Err(error) => return Err(Error::io("cannot stat the file", &error)),
         };
         Ok((Self { key, file, len: found.len, sums, verified, touched: AtomicU64::new(0) }, found.boot))
@@ -236,7 +236,7 @@ impl Block {
             return Ok(());
         }
         let what = "a damaged block: the checksum of 64 KiB of its bytes is another";
-        Err(Error::new(ErrorKind::Corrupt, what).at_byte((piece * PIECE) as u64).at_path(self.file.path()))
+        Err(Error::new(ErrorKind::Corrupt, what).with_byte((piece * PIECE) as u64).with_path(self.file.path()))
     }
 
     /// Marks all pieces as compared: they were when the block was fetched.

@@ -116,13 +116,13 @@ impl Counter {
 
     pub(super) fn add(&self, count: Count, n: u64) {
         for counter in [self, &OF_PROCESS] {
-            counter.of_this_process();
+            counter.reset_in_child_process();
             counter.numbers[count as usize].fetch_add(n, Ordering::Relaxed);
         }
     }
 
     pub(super) fn get(&self) -> Counts {
-        self.of_this_process();
+        self.reset_in_child_process();
         let get = |count: Count| self.numbers[count as usize].load(Ordering::Relaxed);
         Counts {
             hits: get(Count::Hits),
@@ -145,7 +145,7 @@ impl Counter {
     }
 
     /// A forked child begins with zeros: its parent reports what it has had itself.
-    fn of_this_process(&self) {
+    fn reset_in_child_process(&self) {
         let (now, relaxed) = (forks::generation(), Ordering::Relaxed);
         let before = self.generation.load(relaxed);
         if before != now && self.generation.compare_exchange(before, now, relaxed, relaxed).is_ok() {

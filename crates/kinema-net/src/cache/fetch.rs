@@ -54,14 +54,16 @@ impl SourceFile {
 
     /// That it is what it was when it was opened; whether it has only grown.
     fn check(&self) -> Result<bool> {
-        let Some(now) = self.source.status()? else { return Err(changed("it is no file").at_path(self.source.path())) };
+        let Some(now) = self.source.status()? else {
+            return Err(changed("it is no file").with_path(self.source.path()));
+        };
         if self.status.is_equal(&now) {
             return Ok(false);
         }
         match self.status.change_to(&now, !self.source.path().exists()) {
             Change::None => Ok(false),
             Change::Grown => Ok(true),
-            Change::Changed(how) => Err(changed(&how).at_path(self.source.path())),
+            Change::Changed(how) => Err(changed(&how).with_path(self.source.path())),
         }
     }
 }

@@ -20,12 +20,12 @@ pub(super) fn generation() -> u32 {
     INSTALLED.call_once(|| {
         // SAFETY: the function is of the right kind, stays for the life of the process, and does what a child of a
         // process with threads may do: atomic numbers and close
-        unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+        unsafe { libc::pthread_atfork(None, None, Some(begin_child)) };
     });
     GENERATION.load(Ordering::Relaxed)
 }
 
-extern "C" fn in_child() {
+extern "C" fn begin_child() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
     for place in &HELD {
         let held = place.swap(NONE, Ordering::Relaxed);

@@ -20,7 +20,7 @@ impl FileKey {
     /// Of an open file itself, of which content is read: never of what a cache gives. `status` is that before the reading.
     ///
     /// A file that has grown has another size, and by that another key.
-    pub(super) fn of(source: &dyn Source, status: &FileStatus, block: u64) -> Result<Self> {
+    pub(super) fn from_source(source: &dyn Source, status: &FileStatus, block: u64) -> Result<Self> {
         let [head, tail, pieces] = sampled_content(source, status.size, CONTENT_PLACES)?;
         let words =
             [1, status.inode, status.size, status.modified as u64, status.changed as u64, head, tail, pieces, block];

@@ -26,7 +26,7 @@ pub(super) fn open(path: &Path) -> Result<File> {
 }
 
 fn failed(path: &Path, error: &std::io::Error) -> Error {
-    Error::io("cannot lock the file", error).at_path(path)
+    Error::io("cannot lock the file", error).with_path(path)
 }
 
 impl Lock {
@@ -51,14 +51,14 @@ impl Lock {
     /// # Errors
     /// Those of the file.
     pub(super) fn attempt(path: &Path) -> Result<Option<Self>> {
-        Self::of(open(path)?).map_err(|error| error.at_path(path))
+        Self::acquire(open(path)?).map_err(|error| error.with_path(path))
     }
 
     /// Locks a file that is open; `None` where somebody else has locked it.
     ///
     /// # Errors
     /// Those of the file.
-    pub(super) fn of(file: File) -> Result<Option<Self>> {
+    pub(super) fn acquire(file: File) -> Result<Option<Self>> {
         let lock = Self { _not_inherited: NotInherited::new(file.as_raw_fd()), file };
         loop {
             match lock.file.try_lock() {

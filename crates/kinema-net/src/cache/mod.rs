@@ -209,7 +209,7 @@ impl NodeCache {
     }
 
     /// The files that `inner` opens, through this cache.
-    pub fn over(&self, inner: Arc<dyn OpenSource>) -> CachedFiles {
+    pub fn wrap(&self, inner: Arc<dyn OpenSource>) -> CachedFiles {
         let inner = match &self.0.throttle {
             Some(throttle) => Arc::new(Throttled::new(inner, throttle.clone())) as Arc<dyn OpenSource>,
             None => inner,
@@ -251,7 +251,7 @@ impl OpenSource for CachedFiles {
 
 impl OpenSource for NodeCache {
     fn open(&self, path: &Path) -> Result<Arc<dyn Source>> {
-        self.over(Arc::new(Files)).open(path)
+        self.wrap(Arc::new(Files)).open(path)
     }
 }
 
@@ -262,7 +262,7 @@ impl Shared {
         if let Some((_, key)) = known.filter(|(then, _)| then.is_unchanged(status)) {
             return Ok(key);
         }
-        let key = FileKey::of(source, status, self.options.block)?;
+        let key = FileKey::from_source(source, status, self.options.block)?;
         self.counts.add(Count::BytesIdentity, sampled_bytes(status.size, CONTENT_PLACES));
         locked(&self.keys).insert(source.path().to_path_buf(), (*status, key));
         Ok(key)

@@ -137,7 +137,7 @@ impl NodeCache {
     /// # Errors
     /// Those of the source.
     pub fn block_for_others(&self, wanted: &WantedBlock) -> Result<Option<Arc<dyn Source>>> {
-        let Some(file) = self.over(Arc::new(Files)).file(&wanted.path)? else { return Ok(None) };
+        let Some(file) = self.wrap(Arc::new(Files)).file(&wanted.path)? else { return Ok(None) };
         let is_within = wanted.number.checked_mul(wanted.block).is_some_and(|offset| offset < file.status.size);
         if file.key.0 != wanted.file || wanted.block != self.0.options.block || !is_within {
             return Ok(None);

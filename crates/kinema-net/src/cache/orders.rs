@@ -86,7 +86,7 @@ impl Order {
         let (files, steps) = steps(reads, shared.options.block)?;
         let folder = shared.root.orders.join(name(&files, &steps, shared.options.block));
         let (members, place) = (folder.join("members"), |error: std::io::Error| {
-            Error::io("cannot join the order of reads", &error).at_path(&folder)
+            Error::io("cannot join the order of reads", &error).with_path(&folder)
         });
         loop {
             match DirBuilder::new().mode(0o700).create(&folder) {
@@ -167,7 +167,7 @@ impl Shared {
 
     /// Removes what is left of orders that nobody follows.
     fn remove_old_orders(&self) -> Result<()> {
-        let failed = |error: std::io::Error| Error::io("cannot list the folder", &error).at_path(&self.root.orders);
+        let failed = |error: std::io::Error| Error::io("cannot list the folder", &error).with_path(&self.root.orders);
         for folder in std::fs::read_dir(&self.root.orders).map_err(failed)? {
             let folder = folder.map_err(failed)?.path();
             let members = folder.join("members");

@@ -62,7 +62,7 @@ impl NodeCache {
         locked(&self.0.orders).push(Arc::downgrade(&order));
         let ahead = ahead.min(self.options().limit / 2);
         let (stopped, wake, failure) = Default::default();
-        let work = Arc::new(Work { files: self.over(inner), order, ahead, stopped, wake, failure });
+        let work = Arc::new(Work { files: self.wrap(inner), order, ahead, stopped, wake, failure });
         let its = work.clone();
         let run = move || {
             if let Err(error) = catch_panics(|| its.run()) {

@@ -53,7 +53,7 @@ impl Root {
                 .recursive(true)
                 .mode(0o700)
                 .create(path)
-                .map_err(|error| Error::io("cannot make the folder of the node cache", &error).at_path(path))
+                .map_err(|error| Error::io("cannot make the folder of the node cache", &error).with_path(path))
         };
         match given.symlink_metadata() {
             Err(error) if error.kind() == IoErrorKind::NotFound => make(given)?,
@@ -62,8 +62,8 @@ impl Root {
         // of a symbolic link what it names is checked
         let path = given
             .canonicalize()
-            .map_err(|error| Error::io("cannot open the folder of the node cache", &error).at_path(given))?;
-        check_unnamed(&path, fuse).map_err(|error| error.at_path(given))?;
+            .map_err(|error| Error::io("cannot open the folder of the node cache", &error).with_path(given))?;
+        check_unnamed(&path, fuse).map_err(|error| error.with_path(given))?;
         let inside = path.join("kinema-cache-1");
         let root = Self {
             blocks: inside.join("blocks"),
@@ -76,7 +76,7 @@ impl Root {
             make(folder)?;
         }
         let found = inside.symlink_metadata().map_err(|error| Error::io("cannot stat the folder", &error))?;
-        owned(&found).map_err(|what| Error::new(ErrorKind::InvalidArgument, what).at_path(&inside))?;
+        owned(&found).map_err(|what| Error::new(ErrorKind::InvalidArgument, what).with_path(&inside))?;
         Ok(root)
     }
 
@@ -120,7 +120,7 @@ impl Root {
 /// # Errors
 /// `InvalidArgument` with the reason; `Io`.
 pub fn check(path: &Path, fuse: bool) -> Result<()> {
-    check_unnamed(path, fuse).map_err(|error| error.at_path(path))
+    check_unnamed(path, fuse).map_err(|error| error.with_path(path))
 }
 
 /// The same; the error is without the path, which may have been given by another name.

@@ -106,7 +106,7 @@ fn write_number(space: &Lock, path: &Path, number: u64) -> std::io::Result<()> {
 }
 
 fn entries(folder: &Path) -> Result<Vec<DirEntry>> {
-    let failed = |error: std::io::Error| Error::io("cannot list the folder", &error).at_path(folder);
+    let failed = |error: std::io::Error| Error::io("cannot list the folder", &error).with_path(folder);
     match read_dir(folder) {
         // removed by another process meanwhile
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
@@ -169,11 +169,11 @@ impl Shared {
             // finished meanwhile
             let Ok(file) = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW).open(&path) else { continue };
             let len = file.metadata().map_or(0, |found| found.len());
-            match Lock::of(file)? {
+            match Lock::acquire(file)? {
                 None => (n, bytes) = (n + 1, bytes + len),
                 Some(_lock) => match remove_file(&path) {
                     Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                        return Err(Error::io("cannot remove what a dead process has left", &error).at_path(&path));
+                        return Err(Error::io("cannot remove what a dead process has left", &error).with_path(&path));
                     }
                     _ => {}
                 },
@@ -203,7 +203,7 @@ impl Shared {
         let removed = match remove_file(place) {
             Ok(()) => true,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
-            Err(error) => return Err(Error::io("cannot remove the block", &error).at_path(place)),
+            Err(error) => return Err(Error::io("cannot remove the block", &error).with_path(place)),
         };
         if let Some(folder) = place.parent() {
             // it stays while there are other blocks
@@ -279,7 +279,7 @@ impl Shared {
             return Ok(None);
         }
         let (path, file) = self.new_file()?;
-        let lock = Lock::of(file).map_err(plain)?.ok_or(std::io::ErrorKind::WouldBlock)?;
+        let lock = Lock::acquire(file).map_err(plain)?.ok_or(std::io::ErrorKind::WouldBlock)?;
         let mut room = Room { shared: self, new: Arc::new(NewFile { lock, path }), bytes: 0, published: false };
         let mut outcome = allocate(room.new.file(), bytes);
         if outcome.as_ref().is_err_and(is_full) && !self.keeps(whom, used) {

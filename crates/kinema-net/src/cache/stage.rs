@@ -70,7 +70,7 @@ impl NodeCache {
         let (block, limit) = (self.options().block, self.options().limit);
         let mut needed = 0;
         for path in &paths {
-            let size = FileStatus::of_path(path)?.size;
+            let size = FileStatus::from_path(path)?.size;
             let (blocks, last) = (size / block, size % block);
             needed += blocks * stored_bytes(block, path) + if last > 0 { stored_bytes(last, path) } else { 0 };
         }
@@ -80,7 +80,7 @@ impl NodeCache {
             );
             return Err(Error::new(ErrorKind::InvalidArgument, what));
         }
-        let files = self.over(Arc::new(Files));
+        let files = self.wrap(Arc::new(Files));
         let opened: Mutex<Vec<Arc<SourceFile>>> = Mutex::default();
         each(threads, paths.len(), &|i| {
             check()?;

@@ -20,7 +20,7 @@ pub(super) enum Trouble {
 }
 
 impl Trouble {
-    fn in_words(self, root: &Path, n: u64, first: &str) -> String {
+    fn describe(self, root: &Path, n: u64, first: &str) -> String {
         let root = root.display();
         match self {
             Self::Damaged if n == 1 => {
@@ -70,7 +70,7 @@ pub fn take_troubles() -> Vec<String> {
     let news = troubles.iter_mut().filter(|(_, known)| known.n > 0);
     let reported = news.map(|((root, trouble), known)| {
         known.is_told = true;
-        trouble.in_words(root, std::mem::take(&mut known.n), &known.first)
+        trouble.describe(root, std::mem::take(&mut known.n), &known.first)
     });
     reported.collect()
 }

@@ -118,9 +118,9 @@ impl NodeCache {
         let names = if wanted.is_some() { paths_of(&blocks) } else { HashMap::new() };
         let (mut removed, mut bytes) = (0, 0);
         for block in &blocks {
-            let of_path =
+            let from_path =
                 |wanted: &HashSet<PathBuf>| names.get(&block.key.file).is_some_and(|path| wanted.contains(path));
-            if wanted.as_ref().is_none_or(of_path) && self.0.remove(&block.path)? {
+            if wanted.as_ref().is_none_or(from_path) && self.0.remove(&block.path)? {
                 (removed, bytes) = (removed + 1, bytes + block.bytes);
             }
         }

@@ -46,7 +46,7 @@ pub(super) struct Verified(Mutex<HashMap<BlockKey, (Which, Arc<Pieces>)>>);
 
 impl Verified {
     /// Of the file of a block of `n` pieces.
-    pub(super) fn of(&self, key: BlockKey, file: &Metadata, n: usize) -> Arc<Pieces> {
+    pub(super) fn pieces(&self, key: BlockKey, file: &Metadata, n: usize) -> Arc<Pieces> {
         let which = Which { inode: file.ino(), made: file.created().ok() };
         let mut blocks = locked(&self.0);
         match blocks.get(&key) {
@@ -73,11 +73,11 @@ mod tests {
         std::fs::write(&other, b"x").unwrap();
         let (file, other_file) = (path.metadata().unwrap(), other.metadata().unwrap());
         let (verified, key) = (Verified::default(), BlockKey { file: FileKey(1), number: 2 });
-        let pieces = verified.of(key, &file, 130);
+        let pieces = verified.pieces(key, &file, 130);
         [0, 63, 64, 129].into_iter().for_each(|piece| pieces.add(piece));
-        let again = verified.of(key, &file, 130);
+        let again = verified.pieces(key, &file, 130);
         assert_eq!((0..400).filter(|&piece| again.has(piece)).collect::<Vec<_>>(), [0, 63, 64, 129]);
-        assert!(!verified.of(key, &other_file, 130).has(0));
+        assert!(!verified.pieces(key, &other_file, 130).has(0));
         std::fs::remove_file(&path).unwrap();
         std::fs::remove_file(&other).unwrap();
     }

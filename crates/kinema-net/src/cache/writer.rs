@@ -195,7 +195,7 @@ mod tests {
         let new = |name: &str, readable: bool| {
             let path = folder.join(name);
             let file = File::options().read(readable).write(true).create(true).truncate(true).open(&path).unwrap();
-            Arc::new(NewFile { lock: Lock::of(file).unwrap().unwrap(), path })
+            Arc::new(NewFile { lock: Lock::acquire(file).unwrap().unwrap(), path })
         };
         let file = new("block", true);
         let job = |i: usize| Job { file: file.clone(), at: (i * PIECE) as u64, bytes: vec![i as u8; PIECE] };

@@ -140,7 +140,7 @@ fn write(
     empty: &Sender<Message>,
     progress: &Progress,
 ) -> Result<(u64, u64)> {
-    let failed = |error: std::io::Error| Error::io("cannot write", &error).at_path(target);
+    let failed = |error: std::io::Error| Error::io("cannot write", &error).with_path(target);
     let mut file = File::options().write(true).open(target).map_err(failed)?;
     let (mut hash, mut written) = (Xxh3::new(), 0);
     for piece in pieces {

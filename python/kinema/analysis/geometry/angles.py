@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 from kinema.analysis.declaration import Option, Quantity
-from kinema.analysis.of_tuples import TupleAnalysis, groups_or_tuples, tuples_of
+from kinema.analysis.tuples import TupleAnalysis, groups_or_tuples, tuples_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -82,7 +82,7 @@ class Centers(PerFrameAnalysis):
     def _columns(self) -> Sequence[tuple[str, Quantity]]:
         return [(label, self.quantities[0]) for label in self._labels]
 
-    def _of_quantities(self, found: Results, kernel_results: KernelResults) -> dict[str, Any]:
+    def _quantity_values(self, found: Results, kernel_results: KernelResults) -> dict[str, Any]:
         from kinema.execution.result_arrays import vectors_of
 
         vectors = vectors_of(found.values, 3)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 from kinema.analysis.declaration import Option, Quantity
-from kinema.analysis.of_tuples import TupleAnalysis, named_dihedrals, tuples_of
+from kinema.analysis.tuples import TupleAnalysis, named_dihedrals, tuples_of
 from kinema.base.errors import ArgumentError
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema.analysis.declaration import Option, Quantity
-from kinema.analysis.of_tuples import TupleAnalysis, groups_or_tuples, tuples_of
+from kinema.analysis.tuples import TupleAnalysis, groups_or_tuples, tuples_of
 from kinema.base.errors import ArgumentError
 from kinema.base.printable import counted
 from kinema.transforms.arguments import select_atoms

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 
 from kinema.analysis.declaration import Option, Quantity
-from kinema.analysis.of_tuples import TupleAnalysis
+from kinema.analysis.tuples import TupleAnalysis
 from kinema.base.choices import COMPOUND
 from kinema.base.errors import ArgumentError
 from kinema.transforms.arguments import select_atoms

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 
 from kinema.analysis.declaration import Option, Quantity
-from kinema.analysis.of_tuples import TupleAnalysis, named_dihedrals
+from kinema.analysis.tuples import TupleAnalysis, named_dihedrals
 from kinema.base.errors import ArgumentError
 
 if TYPE_CHECKING:

@@ -186,7 +186,7 @@ class RMSD(PerFrameAnalysis):
         names = [f"{name} #{i}" if names.count(name) > 1 else name for i, name in enumerate(names)]
         return [(name, self.quantities[0]) for name in names]
 
-    def _of_quantities(self, found: Results, kernel_results: KernelResults) -> dict[str, Any]:
+    def _quantity_values(self, found: Results, kernel_results: KernelResults) -> dict[str, Any]:
         """As MDAnalysis: the table of frame, time and values."""
         table = kernel_results.get("table")
         return {"rmsd": SideBySide((found.frames, found.time, found.values)) if table is None else table}

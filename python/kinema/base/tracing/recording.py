@@ -14,9 +14,9 @@ from weakref import WeakSet
 
 from kinema import _core
 from kinema.base.errors import ArgumentError
+from kinema.base.frozen_dataclass import dataclass
 from kinema.base.notes import collected, emit
 from kinema.base.printable import counted
-from kinema.base.values import dataclass
 
 __all__ = ["FOLDER_VARIABLE", "Trace", "TraceOfRun", "describe", "event", "lap", "span", "trace", "traced"]
 
@@ -118,7 +118,7 @@ def _is_command() -> bool:
 def _end_journal() -> _core.TraceStatus:
     """Ends the journal of this process, and notes what is missing in it."""
     for one in list(_OPEN):
-        one.over()
+        one.finish()
     status = _core.trace_stop()
     if status["failure"] is not None:
         emit([_failure_note(status)])
@@ -216,14 +216,14 @@ def lap(name: str, category: str, began: int, **numbers: Any) -> int:
 class _Open(Protocol):
     """What is an event once it is over."""
 
-    def over(self) -> None:
+    def finish(self) -> None:
         """Adds the event, once."""
 
 
 _OPEN: WeakSet[_Open] = WeakSet()
 
 
-def until_the_trace_ends(one: _Open) -> None:
+def finish_with_trace(one: _Open) -> None:
     """Has what is not over when the trace of this process ends be over then."""
     if _core.trace_enabled():
         _OPEN.add(one)
@@ -255,11 +255,11 @@ def _flush_at_the_end_of(_anchor: object) -> None:
     Finalize(None, _core.trace_stop, exitpriority=0)
 
 
-def _before_fork() -> None:
+def _prepare_fork() -> None:
     """Has children of `multiprocessing`, as loaders of torch start them, write their events."""
     util = sys.modules.get("multiprocessing.util")
     if util is not None and _core.trace_enabled():
-        util.register_after_fork(_before_fork, _flush_at_the_end_of)
+        util.register_after_fork(_prepare_fork, _flush_at_the_end_of)
 
 
-os.register_at_fork(before=_before_fork)
+os.register_at_fork(before=_prepare_fork)

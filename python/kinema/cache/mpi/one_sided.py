@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from kinema.base import notes
 from kinema.base.errors import ArgumentError, CorruptFileError, Error, WaitTimeoutError
 from kinema.cache.mpi.progress import progressing, sleep_between
-from kinema.cache.mpi.ranks import on_all_ranks
+from kinema.cache.mpi.ranks import run_on_all_ranks
 
 __all__ = ["OneSided"]
 
@@ -72,7 +72,7 @@ class OneSided:
         self._step, self._room = step, most
         self._comm = comm.Dup()
         try:
-            on_all_ranks(self._comm, _check_threads)
+            run_on_all_ranks(self._comm, _check_threads)
         except Error:
             self._comm.Free()
             raise

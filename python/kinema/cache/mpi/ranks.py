@@ -1,4 +1,4 @@
-"""`on_all_ranks`: a step of all ranks of a communicator, which fails on all of them or on none."""
+"""`run_on_all_ranks`: a step of all ranks of a communicator, which fails on all of them or on none."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from kinema.base.errors import Error, WorkerError
 
-__all__ = ["duplicated", "on_all_ranks"]
+__all__ = ["duplicated", "run_on_all_ranks"]
 
 T = TypeVar("T")
 
@@ -23,7 +23,7 @@ def duplicated(comm: Any) -> Iterator[Any]:
         own.Free()
 
 
-def on_all_ranks(own: Any, step: Callable[[], T]) -> list[T]:
+def run_on_all_ranks(own: Any, step: Callable[[], T]) -> list[T]:
     """What the step gives on each rank of a communicator that is ours; all have done it when this returns.
 
     WorkerError, the same on all ranks, names the first rank where it has failed.

@@ -10,7 +10,7 @@ from typing import Any
 
 from kinema.base.errors import ArgumentError
 from kinema.cache.markers import Marker
-from kinema.cache.mpi.ranks import duplicated, on_all_ranks
+from kinema.cache.mpi.ranks import duplicated, run_on_all_ranks
 
 __all__ = ["register", "registered"]
 
@@ -39,7 +39,7 @@ def register(comm: Any, step: Callable[[dict[str, Marker]], tuple[str, Marker] |
     """
     table = registered(comm)
     with duplicated(comm) as own:
-        found = on_all_ranks(own, lambda: step(table))
+        found = run_on_all_ranks(own, lambda: step(table))
     new: dict[str, tuple[int, Marker]] = {}
     for rank, one in enumerate(found):
         if one is None:

@@ -73,14 +73,14 @@ def _run(command: "Command", job: "Job", force: bool) -> None:
     from kinema.cli.periodic.inputs import UnselectedInputs
 
     given = {**job.trajectory, **job.run}
-    window = FrameOptions(**_of(FrameOptions, given))
-    whole = SeriesOutputs(output=given.get("out"), force=force, **_of(Outputs, job.run))
-    workers, opening = _of(Workers, given), _of(Opening, given)
+    window = FrameOptions(**_given_options(FrameOptions, given))
+    whole = SeriesOutputs(output=given.get("out"), force=force, **_given_options(Outputs, job.run))
+    workers, opening = _given_options(Workers, given), _given_options(Opening, given)
     outputs = [_outputs(one, force) for one in job.analyses]
     inputs = [_inputs(job, one) for one in job.analyses]
     with whole.checkpoint_noted():
         _check_outputs(job, whole, outputs, inputs)
-        whole_inputs = UnselectedInputs(**_of(UnselectedInputs, job.trajectory))
+        whole_inputs = UnselectedInputs(**_given_options(UnselectedInputs, job.trajectory))
         trajectory = opened(whole_inputs, Opening(**opening))
         trajectory = transformed(
             command, trajectory, whole_inputs, Opening(**opening), Workers(**workers), window, whole
@@ -116,7 +116,7 @@ def _summary(lines: list[str], is_first: bool, outputs: "Outputs") -> list[str]:
     return [lines[0], *(lines[1:-1] if is_first else []), *(lines[-1:] if outputs.written else [])]
 
 
-def _of(group: type, given: Any) -> dict[str, Any]:
+def _given_options(group: type, given: Any) -> dict[str, Any]:
     """What is given of the fields of a group of options."""
     return {name: given[name] for name in group.__dataclass_fields__ if name in given}  # type: ignore[attr-defined]
 
@@ -125,7 +125,7 @@ def _outputs(one: "JobAnalysis", force: bool) -> "Outputs":
     from kinema.cli.options.analyses import Outputs, SeriesOutputs
 
     group = SeriesOutputs if one.analysis.is_per_frame else Outputs
-    return group(force=force, **_of(group, one.given))
+    return group(force=force, **_given_options(group, one.given))
 
 
 def _inputs(job: "Job", one: "JobAnalysis") -> "Inputs":
@@ -135,7 +135,10 @@ def _inputs(job: "Job", one: "JobAnalysis") -> "Inputs":
     if group is not None and "index_file" not in job.trajectory:
         raise job.error(one.number, "group names a group of an index file; give index_file in [trajectory]", "group")
     # it names groups alone
-    named: dict[str, Any] = {**_of(Inputs, job.trajectory), **({} if group is not None else {"index_file": None})}
+    named: dict[str, Any] = {
+        **_given_options(Inputs, job.trajectory),
+        **({} if group is not None else {"index_file": None}),
+    }
     named.update((name, one.given.get(name)) for name in ("select", "group"))
     return Inputs(**named)
 

@@ -10,7 +10,7 @@ import typer
 
 from kinema.analysis.registry import ANALYSES
 from kinema.base.errors import ArgumentError
-from kinema.base.values import dataclass
+from kinema.base.frozen_dataclass import dataclass
 from kinema.cli.jobs.keys import RUN, TRAJECTORY, Key, keys_of
 from kinema.cli.jobs.text import JobText, Place, shown
 from kinema.cli.jobs.untrusted import check_untrusted

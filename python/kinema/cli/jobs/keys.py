@@ -12,7 +12,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 import typer
 
 from kinema.analysis.declaration import Argument, arguments_of, takes_select
-from kinema.base.values import dataclass
+from kinema.base.frozen_dataclass import dataclass
 from kinema.cli.jobs.text import shown
 from kinema.cli.options.analyses import FrameOptions, Opening, Outputs, Workers
 from kinema.cli.periodic.inputs import Inputs, UnselectedInputs
@@ -99,7 +99,7 @@ def _one_of(names: Sequence[str]) -> Callable[[Any], str]:
     return convert
 
 
-def _between(least: float, most: float, convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _range_check(least: float, most: float, convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def checked(value: Any) -> Any:
         if not least <= convert(value) <= most:
             raise _refuse(f"a number from {least:g} to {most:g}", value)
@@ -127,7 +127,7 @@ def _tuples(atoms_each: int) -> Callable[[Any], Any]:
         rows = value if isinstance(value, list) else []
         if not rows or not all(isinstance(row, list) and len(row) == atoms_each for row in rows):
             raise _refuse(f"the name of a file, or a list of lists of {atoms_each} atom numbers each", value)
-        return [[_between(0, (1 << 32) - 1, _whole)(atom) for atom in row] for row in rows]
+        return [[_range_check(0, (1 << 32) - 1, _whole)(atom) for atom in row] for row in rows]
 
     return convert
 
@@ -149,14 +149,14 @@ _EXAMPLES: dict[str, Any] = {
 }  # fmt: skip
 
 
-def _of_groups(groups: Sequence[tuple[type, Sequence[str] | None]]) -> Iterator[Key]:
+def _group_keys(groups: Sequence[tuple[type, Sequence[str] | None]]) -> Iterator[Key]:
     """The fields of groups of options."""
     for group, names in groups:
         hints = get_type_hints(group, include_extras=True)
         inherited = group.__dataclass_fields__  # type: ignore[attr-defined]
         for name in names or [one for one in inherited if one not in ("files", "trajectory")]:
             of_type, option = _option_of(hints[name])
-            yield _of_option(name, of_type, option, inherited[name].default)
+            yield _option_key(name, of_type, option, inherited[name].default)
 
 
 def _option_of(annotation: Any) -> tuple[Any, Any]:
@@ -166,7 +166,7 @@ def _option_of(annotation: Any) -> tuple[Any, Any]:
     return of_type, option
 
 
-def _of_option(name: str, of_type: Any, option: Any, default: Any) -> Key:
+def _option_key(name: str, of_type: Any, option: Any, default: Any) -> Key:
     if isinstance(of_type, EnumType):
         members = [str(one) for one in of_type.__members__]
         check: Callable[[Any], Any] = _one_of(members)
@@ -186,12 +186,12 @@ def _of_option(name: str, of_type: Any, option: Any, default: Any) -> Key:
     return Key(name, convert, option.help, given)
 
 
-def _of_argument(argument: Argument) -> Key:
+def _argument_key(argument: Argument) -> Key:
     option, kind = argument.option, argument.kind
     checks: dict[str, tuple[Callable[[Any], Any], Any]] = {
         "flag": (_flag, False),
-        "integer": (_between(option.least, option.most, _whole), max(0, int(option.least))),
-        "number": (_between(option.least, option.most, _number), max(0.0, option.least)),
+        "integer": (_range_check(option.least, option.most, _whole), max(0, int(option.least))),
+        "number": (_range_check(option.least, option.most, _number), max(0.0, option.least)),
         "choice": (_one_of(option.choices), option.choices[0] if option.choices else ""),
         "file": (_text, "reference.pdb"),
         "atoms": (_text, "protein and name CA"),
@@ -207,12 +207,12 @@ def _of_argument(argument: Argument) -> Key:
 
 def keys_of(analysis: Any) -> dict[str, Key]:
     """The keys of [[analysis]] of an analysis, but for its name."""
-    selected = _of_groups(_SELECTED) if takes_select(analysis) else ()
-    found = [*selected, *map(_of_argument, arguments_of(analysis)), *_of_groups(_OF_ANALYSIS)]
+    selected = _group_keys(_SELECTED) if takes_select(analysis) else ()
+    found = [*selected, *map(_argument_key, arguments_of(analysis)), *_group_keys(_OF_ANALYSIS)]
     return {key.name: key for key in found}
 
 
 _FILES = Key("files", _BY_TYPE[list[Path]][0], "Trajectory files, parts of one in the order of time.", ["md.xtc"], True)
-TRAJECTORY = {key.name: key for key in (_FILES, *_of_groups(_OF_TRAJECTORY))}
+TRAJECTORY = {key.name: key for key in (_FILES, *_group_keys(_OF_TRAJECTORY))}
 _OUT = Key("out", _path, "Values of all analyses, written to this .h5 file as they come.", "values.h5")
-RUN = {key.name: key for key in (*_of_groups(_OF_RUN), _OUT)}
+RUN = {key.name: key for key in (*_group_keys(_OF_RUN), _OUT)}

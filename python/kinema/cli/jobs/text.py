@@ -8,8 +8,8 @@ import tomllib
 from typing import Any
 
 from kinema.base.errors import ArgumentError
+from kinema.base.frozen_dataclass import dataclass
 from kinema.base.input_files import read_regular
-from kinema.base.values import dataclass
 
 __all__ = ["JobText", "Place", "read_text", "shown", "with_settings"]
 

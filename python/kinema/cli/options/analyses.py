@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from kinema.base.errors import ArgumentError
-from kinema.base.values import dataclass
+from kinema.base.frozen_dataclass import dataclass
 from kinema.cli.options import shared as options
 from kinema.cli.stopping import Terminated
 from kinema.runners.registry import choose_runner, options_of

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kinema.base.errors import ArgumentError
-from kinema.base.values import dataclass
+from kinema.base.frozen_dataclass import dataclass
 from kinema.cli.options import shared as options
 from kinema.cli.options.analyses import TrajectoryFiles
 from kinema.cli.periodic import options as periodic
@@ -80,7 +80,7 @@ class UnselectedInputs(TrajectoryFiles):
         made = asked.transforms(
             trajectory, selected, lambda option, text: self.named(trajectory, option, text), of_passes or {}
         )
-        return view.with_transform(*made).of_all_frames()
+        return view.with_transform(*made).viewed_trajectory()
 
     def named(self, trajectory: "Trajectory", option: str, text: str) -> "Selection":
         """A group of the index file by its name, or a selection; ArgumentError that begins with the option."""

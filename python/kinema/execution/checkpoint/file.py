@@ -36,11 +36,11 @@ from kinema.base.errors import (
     UnsupportedFormatError,
     from_os,
 )
+from kinema.base.frozen_dataclass import dataclass
 from kinema.base.input_files import open_regular
 from kinema.base.resources import physical_memory
-from kinema.base.values import dataclass
 from kinema.execution.checkpoint.counted import Digests, packed, unpacked
-from kinema.execution.checkpoint.values import is_pickled
+from kinema.execution.checkpoint.value_bytes import is_pickled
 from kinema.storage.output_file import remove_leftovers
 
 __all__ = [
@@ -102,7 +102,7 @@ class Checkpoint:
             raise ArgumentError(f"checkpoint_interval is a number of seconds from 0 on, found {self.interval!r}")
 
     @classmethod
-    def of(cls, chosen: CheckpointChoice, interval: float | None) -> Checkpoint | None:
+    def from_choice(cls, chosen: CheckpointChoice, interval: float | None) -> Checkpoint | None:
         """What `checkpoint=` and `checkpoint_interval=` say; ArgumentError for an interval alone."""
         if chosen is None:
             if interval is not None:
@@ -134,7 +134,7 @@ class IdentityItem(NamedTuple):
     label: str
 
     @classmethod
-    def of_file(cls, what: str, identity: _core.FileIdentity, label: str) -> IdentityItem:
+    def from_file(cls, what: str, identity: _core.FileIdentity, label: str) -> IdentityItem:
         """Of a file that is read."""
         return cls(what, f"{_FILE}{identity.to_bytes().hex()}", label)
 

@@ -36,7 +36,7 @@ def items_of_files(trajectory: Trajectory) -> Iterator[IdentityItem]:
     for number, part in enumerate(parts):
         identity = trajectory.core.identity(number, places)
         label = f"{part.path} of {part.size} bytes, fingerprint {part.fingerprint}"
-        yield IdentityItem.of_file(f"file {number + 1} of {len(parts)}", identity, label)
+        yield IdentityItem.from_file(f"file {number + 1} of {len(parts)}", identity, label)
         yield plain(f"the frames used of file {number + 1}", f"{part.kept[0]} to {part.kept[1]}")
     transforms = trajectory.core.transforms
     yield plain("the number of transforms of the trajectory", str(len(transforms)))

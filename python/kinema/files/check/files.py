@@ -199,14 +199,14 @@ class _Molecules:
         table = None if part.topology is None else part.atoms
         stated = None if table is None else table.get("bonds")
         if self.bonds is None and (stated is None or not len(stated)):
-            return _without_bonds(part) if self.has_topology or selection is not None else None
+            return _missing_bonds_note(part) if self.has_topology or selection is not None else None
         bonds = bonds_of(part, self.bonds)
         if self.bonds is None and not bonds.known:
-            return _without_bonds(part)
+            return _missing_bonds_note(part)
         return MoleculeSearch(part.n_atoms, bonds, selection, all_atoms=True)
 
 
-def _without_bonds(part: Trajectory) -> str:
+def _missing_bonds_note(part: Trajectory) -> str:
     return (
         f"{part.topology_name or part.paths[0]} does not have the bonds of all molecules: broken ones were not looked "
         "for; bonds='guess' (--bonds guess) finds bonds by distances, bonds=FILE (--bonds FILE) takes them of another "

@@ -34,7 +34,7 @@ def check_append(format: str, on: CallWorkers, strategy: str, verify: Verificati
         raise ArgumentError(f"{format} files are not appended to; leave out append=")
     if verify == "all":
         raise ArgumentError("append= reads nothing back; leave out verify='all'")
-    if not on.in_this_process or strategy != "auto":
+    if not on.is_local or strategy != "auto":
         raise ArgumentError("append= is done by this process; leave out runner= and strategy=")
 
 

@@ -73,7 +73,7 @@ def write_blocks(
     # of NetCDF files those that are stored in HDF5
     strategy, _ = on.chosen(format_named(format).written_kind({}, by_library=True))
     workers = on.threads
-    by = None if on.in_this_process else on
+    by = None if on.is_local else on
     stored = content_of(source, name, format, options)
     copy = _copy(source, name, format, stored, options)
     check_memory(copy, verify, memory)

@@ -226,7 +226,7 @@ def write_from_workers(
     edge = first - first % unit
     bounds = [first, *range(edge + length, len(source), length), len(source)]
     runs = [(a, b) for a, b in pairwise(bounds) if a < b]
-    sent = SentTrajectory(*TrajectorySnapshot.of(source.trajectory.core, absolute=True))
+    sent = SentTrajectory(*TrajectorySnapshot.take(source.trajectory.core, absolute=True))
     function = _MakeRuns(
         sent, source.frames, source.atoms, stored, dict(encoders) if encodes else None, name,
         by.runner.threads_per_worker, WORKING_MEMORY + needed,

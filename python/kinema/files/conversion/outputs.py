@@ -16,7 +16,15 @@ if TYPE_CHECKING:
     from kinema.execution.checkpoint import CheckpointChoice
     from kinema.files.conversion.compare import Verification
 
-__all__ = ["DECIDED", "ConvertingOptions", "WrittenFile", "in_blocks", "numbered", "own_options", "target_format"]
+__all__ = [
+    "DECIDED",
+    "ConvertingOptions",
+    "WrittenFile",
+    "is_written_in_blocks",
+    "numbered",
+    "own_options",
+    "target_format",
+]
 
 DECIDED = ("fields", "particles", "n_frames", "cell", "atoms", "topology", "native", "provenance", "resume_from")
 """Of the options of a writer those that the source and `convert` decide."""
@@ -134,7 +142,7 @@ def own_options(format: str) -> tuple[str, ...]:
     return tuple(name for name in options_of(format) if name not in DECIDED)
 
 
-def in_blocks(out: str, format: str, options: Mapping[str, Any]) -> bool:
+def is_written_in_blocks(out: str, format: str, options: Mapping[str, Any]) -> bool:
     """Whether a file is written by `kn.Writer`, of blocks that were read, into HDF5."""
     return format_named(format).chunked or is_variant(out, format, options)
 

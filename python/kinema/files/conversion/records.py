@@ -65,10 +65,10 @@ def write_records(
         shown = reporting(progress, f"writing {os.path.basename(name)}", len(source), launched=on.runner.launched)
         with shown as report:
             how: Callable[..., _core.Written]
-            if on.in_this_process:
+            if on.is_local:
                 how = partial(encoder.write, workers=on.threads, memory=memory)
             else:
-                recipe = EncoderRecipe.of(source, encoder_arguments(source, format, options))
+                recipe = EncoderRecipe.from_source(source, encoder_arguments(source, format, options))
                 how = partial(write_on_workers, source.trajectory.core, encoder, recipe, on, memory=memory)
             written = output.write(how, progress=report)
         seconds = time.perf_counter() - began

@@ -55,7 +55,7 @@ class _State(NamedTuple):
     inode: int
 
     @classmethod
-    def of(cls, nodes: Sequence[tuple[int, int, list[bytes]]]) -> _State | None:
+    def from_nodes(cls, nodes: Sequence[tuple[int, int, list[bytes]]]) -> _State | None:
         """What a checkpoint holds; None for one without anything. ValueError for anything else."""
         if not nodes:
             return None
@@ -128,7 +128,7 @@ def is_published(name: str, checkpoint: Checkpoint | None) -> bool:
         return False
     rows = os.path.join(os.path.dirname(checkpoint.name), content.rows)
     with suppress(ValueError):
-        state = _State.of(content.passes[0].nodes)
+        state = _State.from_nodes(content.passes[0].nodes)
         return state is not None and not os.path.lexists(rows) and state.is_of(name)
     return False
 
@@ -227,7 +227,7 @@ class _ResumableFile:
         self._name, self._manager = name, manager
         nodes = manager.begin_pass([], save=False)
         try:
-            self._restored = _State.of(nodes)
+            self._restored = _State.from_nodes(nodes)
         except ValueError as error:
             raise manager.damaged(str(error)) from None
         self._output, self.temporary = self._begun(name) if self._restored is None else self._found(name)

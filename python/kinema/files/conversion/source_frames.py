@@ -12,7 +12,7 @@ from kinema.base.errors import ArgumentError
 from kinema.base.notes import emit
 from kinema.base.printable import shortest
 from kinema.formats.all_formats import format_named
-from kinema.formats.dlpoly.atoms import of_own_atoms
+from kinema.formats.dlpoly.atoms import describes_own_atoms
 from kinema.model.atom_table import Atoms
 from kinema.model.selection.frames import FrameChoice, FrameSelection
 from kinema.trajectory import Trajectory
@@ -47,7 +47,7 @@ class SourceFrames:
     times: NDArray[np.float64]
 
     @classmethod
-    def of(
+    def from_trajectory(
         cls,
         trajectory: Trajectory,
         frames: FrameSelection,
@@ -88,7 +88,7 @@ class SourceFrames:
     @property
     def has_own_atoms(self) -> bool:
         """Whether what is known of the atoms is what the files say of them themselves."""
-        return of_own_atoms(self.trajectory.topology, self.trajectory.paths)
+        return describes_own_atoms(self.trajectory.topology, self.trajectory.paths)
 
     @property
     def observables_lost(self) -> tuple[str, ...]:

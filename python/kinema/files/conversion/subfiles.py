@@ -73,7 +73,7 @@ class _WritePart:
         needed = frame_bytes(n_atoms, len(stored.fields), np.dtype(stored.dtype).itemsize)
         length, reads = max(1, _BLOCK_BYTES // needed), []  # type: tuple[int, list[Any]]
         made: list[StoredFrames] = []
-        with H5mdWriter(names.of(number), n_atoms, workers=threads, keep_partial=False, **given) as writer:
+        with H5mdWriter(names.subfile_path(number), n_atoms, workers=threads, keep_partial=False, **given) as writer:
             for first in range(start, stop, length):
                 chosen = frames[first : min(first + length, stop)]
                 arrays = read_block(
@@ -113,7 +113,7 @@ def write_subfiles(
     names = SubfileNames(os.path.abspath(name))
     bounds = np.linspace(0, len(source), min(by.n_workers, len(source)) + 1).astype(np.int64).tolist()
     parts = [(number, bounds[number], bounds[number + 1]) for number in range(len(bounds) - 1)]
-    sent = SentTrajectory(*TrajectorySnapshot.of(source.trajectory.core, absolute=True))
+    sent = SentTrajectory(*TrajectorySnapshot.take(source.trajectory.core, absolute=True))
     of_part = {key: value for key, value in given.items() if key not in (*_OF_ALL, "workers")}
     function = _WritePart(
         sent, source.frames, source.atoms, stored, of_part, names, name, source.n_atoms,
@@ -152,7 +152,7 @@ def write_subfiles(
         names.remove(number for number, _, _ in parts)
         raise
     names.remove_others()
-    return _result(made, [name, *(names.of(number) for number, _, _ in parts)])
+    return _result(made, [name, *(names.subfile_path(number) for number, _, _ in parts)])
 
 
 def _result(made: Mapping[int, MadeFrames], paths: list[str]) -> SubfilesMade:

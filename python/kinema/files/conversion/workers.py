@@ -52,10 +52,10 @@ class EncoderRecipe:
     arguments: Mapping[str, Any]
 
     @classmethod
-    def of(cls, source: SourceFrames, arguments: Mapping[str, Any]) -> EncoderRecipe:
+    def from_source(cls, source: SourceFrames, arguments: Mapping[str, Any]) -> EncoderRecipe:
         """Of frames of a trajectory that is scanned."""
         # workers may have working folders of their own
-        return cls(*TrajectorySnapshot.of(source.trajectory.core, absolute=True), arguments)
+        return cls(*TrajectorySnapshot.take(source.trajectory.core, absolute=True), arguments)
 
     def made(self) -> tuple[_core.Trajectory, _core.Encoder]:
         """The trajectory, for which no file is touched, and its encoder, which reads cells of three frames."""
@@ -155,7 +155,7 @@ class _WriteRuns(_Runs):
 
 
 class _EncodeRuns(_Runs):
-    """Gives the bytes of records, and a note on them (`InOrder`)."""
+    """Gives the bytes of records, and a note on them (`OrderedWork`)."""
 
     def __call__(self, run: Run) -> tuple[NDArray[np.uint8], _RunNote]:
         """Encodes a run."""
@@ -164,7 +164,7 @@ class _EncodeRuns(_Runs):
         return made["bytes"], _RunNote(made["index"], made["phases"], trajectory.frame_faults())
 
     def place(self, offset: int, data: Any) -> None:
-        """See `InOrder`."""
+        """See `OrderedWork`."""
         self._file.write_at(offset, data)
 
 
@@ -195,7 +195,7 @@ class _EncodeThroughMpi(_EncodeRuns):
         self._placer = MpiPlacer(comm, file.path, file.name, collective=self.is_collective, hints=self._info)
 
     def place(self, offset: int, data: Any) -> None:
-        """See `InOrder`."""
+        """See `OrderedWork`."""
         assert self._placer is not None
         self._placer.write_at(offset, data)
         self._file.sync_far()

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema.base.errors import ArgumentError
+from kinema.files.h5md.dataset_values import item_bytes
 from kinema.files.h5md.elements import Contents, TimedElement, steps_of
 from kinema.files.h5md.tasks import CreateDataset, Task, Tasks, WriteDataset
-from kinema.files.h5md.values import item_bytes
 from kinema.files.h5md.window import FrameWindow
 from kinema.formats.h5md.file import H5mdFile
 from kinema.formats.h5md.schema import PER_PARTICLE

@@ -16,9 +16,9 @@ import numpy as np
 
 from kinema.base.errors import CorruptFileError
 from kinema.base.progress import Report
+from kinema.files.h5md.dataset_values import Values
 from kinema.files.h5md.tasks import CreateDataset, MoveDataset, Tasks, WriteDataset
 from kinema.files.h5md.transfer import MovedDataset, move, read_back
-from kinema.files.h5md.values import Values
 from kinema.formats.h5md.file import H5mdFile
 from kinema.runners.workers import CallWorkers
 from kinema.storage.hdf5.copying import DROPPED, copy_structure

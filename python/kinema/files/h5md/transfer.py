@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from kinema.base.errors import CorruptFileError
 from kinema.base.prefetch import prefetched
-from kinema.files.h5md.values import Values
+from kinema.files.h5md.dataset_values import Values
 from kinema.files.h5md.workers import EncodedTile, Tile, TileReader, read_tile, rounded, shares
 from kinema.formats.hdf5.encoding import encode_chunks
 from kinema.runners.workers import CallWorkers
@@ -72,7 +72,7 @@ def move(
         return result
     filters = filters_of(target)
     tiles = list(_tiles(storage, memory // TILES_IN_MEMORY, values.dataset.chunks))
-    if len(tiles) > 1 and not on.in_this_process:
+    if len(tiles) > 1 and not on.is_local:
         n_workers, share, tile_bytes = shares(on, memory)
         reader = TileReader(
             values.dataset.file.filename,
@@ -135,7 +135,7 @@ def read_back(
         advance(size)
 
     tiles = [tile for tile, _ in moved.checksums]
-    if len(tiles) > 1 and not on.in_this_process:
+    if len(tiles) > 1 and not on.is_local:
         n_workers, share, _ = shares(on, memory)
         reader = TileReader(
             values.dataset.file.filename,

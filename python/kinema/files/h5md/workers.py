@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from kinema.base.errors import FileNotFound, TruncatedFileError
 from kinema.base.input_files import open_regular
-from kinema.files.h5md.values import Values
+from kinema.files.h5md.dataset_values import Values
 from kinema.formats.given_frames import EncodedChunk
 from kinema.formats.hdf5.encoding import encode_chunks
 from kinema.formats.splice import FrameRange
@@ -52,7 +52,7 @@ def shares(on: CallWorkers, memory: int) -> tuple[int, int, int]:
 
 def copying(on: CallWorkers, path: str, advance: Callable[[int], None]) -> Copy | None:
     """What copies ranges behind what a file holds (`write_frames`); None where this process does that itself."""
-    if on.in_this_process or is_stream(path):
+    if on.is_local or is_stream(path):
         return None
 
     def copied(ranges: Sequence[FrameRange], file: IO[bytes]) -> None:

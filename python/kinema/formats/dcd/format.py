@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kinema.base.values import dataclass
+from kinema.base.frozen_dataclass import dataclass
 from kinema.formats.declared import RecordWriting
 from kinema.formats.format import FIXED, Format, Strategies
 

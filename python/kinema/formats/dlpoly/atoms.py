@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.base.errors import ArgumentError
+from kinema.base.frozen_dataclass import dataclass
 from kinema.base.notes import emit
-from kinema.base.values import dataclass
 from kinema.model.atom_table import Atoms
 from kinema.model.topology import Topology
 
-__all__ = ["DLPOLY", "DlpolyAtoms", "Kinds", "check_table", "has_atoms", "kinds_of", "labels_of", "of_own_atoms"]
+__all__ = ["DLPOLY", "DlpolyAtoms", "Kinds", "check_table", "describes_own_atoms", "has_atoms", "kinds_of", "labels_of"]
 
 Kinds: TypeAlias = "tuple[list[str] | None, list[float] | None, list[float] | None]"
 """Names, masses (u) and charges (e), one a kind of atoms."""
@@ -53,7 +53,7 @@ def has_atoms(path: str | os.PathLike[str]) -> bool:
     return _core.has_dlpoly_atoms(os.fspath(path))
 
 
-def of_own_atoms(topology: Topology | None, paths: Sequence[str]) -> bool:
+def describes_own_atoms(topology: Topology | None, paths: Sequence[str]) -> bool:
     """Whether what is known of the atoms is what one of these files says itself."""
     source = None if topology is None else topology.source
     return isinstance(source, DlpolyAtoms) and source.path in paths

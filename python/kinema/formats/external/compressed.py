@@ -10,9 +10,9 @@ from typing import IO, Any
 
 from kinema import _core
 from kinema.base.errors import CorruptFileError, UnsupportedFormatError
+from kinema.base.frozen_dataclass import dataclass
 from kinema.base.input_files import open_regular
 from kinema.base.printable import printable
-from kinema.base.values import dataclass
 from kinema.formats.external.frames import LAMMPS_DUMP, names_of, reader_class
 
 __all__ = ["refuse_compressed"]

@@ -10,9 +10,9 @@ from itertools import count, islice
 from typing import IO, Any
 
 from kinema.base.errors import CorruptFileError, UnsupportedFormatError
+from kinema.base.frozen_dataclass import dataclass
 from kinema.base.input_files import open_text
 from kinema.base.printable import printable
-from kinema.base.values import dataclass
 from kinema.formats.external.frames import EXTERNAL, FrameReader
 
 __all__ = ["COUNTED", "LineCount", "count_frames", "refuse_other_atoms"]
@@ -68,7 +68,7 @@ def refuse_other_atoms(path: str, frame: int, expected: int, found: int) -> Unsu
     )
 
 
-def _by_heads(path: str, file: IO[bytes], each: _FrameLines, check: Check) -> LineCount | None:
+def _count_by_heads(path: str, file: IO[bytes], each: _FrameLines, check: Check) -> LineCount | None:
     """Of frames that say how many atoms they have; None if the first does not."""
     n_frames, n_atoms, at = 0, 0, 0
     unended_at = None
@@ -116,15 +116,15 @@ def _no_frame(path: str, frame: int, offset: int, what: str, line: bytes) -> Cor
 
 
 def _xyz(reader: FrameReader, file: IO[bytes], check: Check) -> LineCount | None:
-    return _by_heads(reader.path, file, _FrameLines(head=0, others=2), check)
+    return _count_by_heads(reader.path, file, _FrameLines(head=0, others=2), check)
 
 
 def _lammps_dump(reader: FrameReader, file: IO[bytes], check: Check) -> LineCount | None:
-    return _by_heads(reader.path, file, _FrameLines(head=3, others=9), check)
+    return _count_by_heads(reader.path, file, _FrameLines(head=3, others=9), check)
 
 
 def _tinker(reader: FrameReader, file: IO[bytes], check: Check) -> LineCount | None:
-    return _by_heads(reader.path, file, _FrameLines(head=0, others=2 if reader.fact("periodic") else 1), check)
+    return _count_by_heads(reader.path, file, _FrameLines(head=0, others=2 if reader.fact("periodic") else 1), check)
 
 
 def _amber(reader: FrameReader, file: IO[bytes], check: Check) -> LineCount:

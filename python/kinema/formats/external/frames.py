@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from kinema import _core
 from kinema.base.choices import check_text
 from kinema.base.errors import CorruptFileError, Error, UnsupportedFormatError, from_os
+from kinema.base.frozen_dataclass import dataclass
 from kinema.base.input_files import open_text
 from kinema.base.printable import printable
-from kinema.base.values import dataclass
 from kinema.formats.h5md.description import Quantity
 from kinema.formats.registry import EXTERNAL_ENDINGS
 from kinema.model.universe import import_mdanalysis

@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema.base.errors import ArgumentError, CancelledError, CorruptFileError
+from kinema.base.frozen_dataclass import dataclass
 from kinema.base.input_files import check_lines
-from kinema.base.values import dataclass
 from kinema.formats.external.compressed import refuse_compressed
 from kinema.formats.external.counts import COUNTED, Check, LineCount, count_frames, refuse_other_atoms
 from kinema.formats.external.frames import EXTERNAL, FrameReader, FrameRows, KnownCells, names_of, reader_class
@@ -120,7 +120,7 @@ class _Frames:
     has: dict[Quantity, list[bool]] = field(default_factory=lambda: {name: [] for name in _VECTORS})
 
     @classmethod
-    def of(cls, reader: FrameReader, check: Check, most: int | None) -> _Frames:
+    def read(cls, reader: FrameReader, check: Check, most: int | None) -> _Frames:
         """All frames, or the first `most`."""
         found = cls()
         for number, step in enumerate(islice(reader.steps(), most)):
@@ -149,7 +149,7 @@ def _described(path: str, options: ExternalOptions, stops: Callable[[], bool]) -
     try:
         counted = count_frames(reader, check)
         # what follows them is no whole frame
-        frames = _Frames.of(reader, check, None if counted is None else counted.n_frames)
+        frames = _Frames.read(reader, check, None if counted is None else counted.n_frames)
         scales = _scales(path, reader, options.units)
     finally:
         reader.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from kinema.base.values import dataclass
+from kinema.base.frozen_dataclass import dataclass
 from kinema.formats.declared import ReadingOptions, RecordWriting
 from kinema.formats.format import FIXED, Format, Strategies, leading_fields
 from kinema.formats.record_writer import RecordWriter, vector_names

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema.base.choices import EXTERNAL, check_choice
-from kinema.base.values import dataclass
+from kinema.base.frozen_dataclass import dataclass
 from kinema.formats.declared import AxisReading
 from kinema.storage.hdf5.stored_dataset import StoredDataset
 

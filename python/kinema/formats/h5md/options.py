@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from kinema._core import __version__
-from kinema.base.values import dataclass
+from kinema.base.frozen_dataclass import dataclass
 from kinema.formats.declared import WritingOptions
 
 if TYPE_CHECKING:

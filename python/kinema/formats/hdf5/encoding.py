@@ -102,7 +102,7 @@ class ChunkEncoder:
     preparation: Preparation
 
     @classmethod
-    def of(cls, dataset: Any, preparation: Preparation) -> ChunkEncoder:
+    def from_dataset(cls, dataset: Any, preparation: Preparation) -> ChunkEncoder:
         """The encoder of a data set that is there."""
         storage = Storage((0, *dataset.shape[1:]), dataset.dtype, dataset.chunks, filters_of(dataset))
         made = cls(storage, preparation)
@@ -170,7 +170,7 @@ class ChunkEncoder:
         chunk, filters = self.storage.chunks, self.storage.filters
         assert chunk is not None
         no_filters = (1 << len(filters)) - 1
-        if filters and not raw and not self._by_core:
+        if filters and not raw and not self._uses_core:
             found = _encode_by_library(self._scratch, rows)
         else:
             found = encode_chunks(rows, chunk, () if raw else filters, workers)
@@ -185,7 +185,7 @@ class ChunkEncoder:
                 yield offset, stored, mask
 
     @cached_property
-    def _by_core(self) -> bool:
+    def _uses_core(self) -> bool:
         return encoded_by_core(self._scratch)
 
     @cached_property

@@ -56,7 +56,7 @@ class Series:
         make: Callable[[int], h5py.Dataset] | None = None,
     ) -> None:
         self.dataset = dataset
-        self.encoder = ChunkEncoder.of(dataset, preparation or Preparation(dataset.dtype))
+        self.encoder = ChunkEncoder.from_dataset(dataset, preparation or Preparation(dataset.dtype))
         self._id = dataset.id
         self._workers, self._make = workers, make
         self._extent: int = dataset.shape[0]
@@ -136,7 +136,7 @@ class Series:
         if chunked and self._make is not None and 0 < self.rows < self._chunk_rows and not self._stored:
             self.dataset = self._make(self.rows)
             self._id, self._chunk_rows = self.dataset.id, self.rows
-            self.encoder = ChunkEncoder.of(self.dataset, self.preparation)
+            self.encoder = ChunkEncoder.from_dataset(self.dataset, self.preparation)
         self._store_whole_chunks()
         if self._filled > self._stored:
             self._store(self._buffer[: self._filled])

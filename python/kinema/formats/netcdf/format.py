@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kinema.base.values import dataclass
+from kinema.base.frozen_dataclass import dataclass
 from kinema.formats.declared import RecordWriting, WritingOptions
 from kinema.formats.format import FIXED, Format, Strategies
 

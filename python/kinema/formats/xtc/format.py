@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
-from kinema.base.values import dataclass
+from kinema.base.frozen_dataclass import dataclass
 from kinema.formats.declared import RecordWriting
 from kinema.formats.format import FIXED, Format, Strategies
 

@@ -305,7 +305,7 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
         if self._recorded is None:
             trajectory = self.kinema_trajectory
             self._recorded = RecordedValues(trajectory.observables, trajectory.steps)
-        for name, value in self._recorded.at(frame):
+        for name, value in self._recorded.items_at(frame):
             if value is None:
                 ts.data.pop(name, None)
             else:

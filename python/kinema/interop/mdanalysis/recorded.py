@@ -37,10 +37,10 @@ class RecordedValues:
             _Recorded(name, observable, steps) for name, observable in observables.items() if name not in OWN_DATA
         ]
 
-    def at(self, frame: int) -> Iterator[tuple[str, Any]]:
+    def items_at(self, frame: int) -> Iterator[tuple[str, Any]]:
         """Name and value of each observable at a frame; None where it was not recorded then."""
         for recorded in self._recorded:
-            yield recorded.name, recorded.at(frame)
+            yield recorded.name, recorded.value_at(frame)
 
 
 class _Recorded:
@@ -54,7 +54,7 @@ class _Recorded:
         self._cached = observable.fixed or n_bytes <= _CACHED_BYTES
         self._rows = None if observable.fixed else _rows(observable, steps)
 
-    def at(self, frame: int) -> Any:
+    def value_at(self, frame: int) -> Any:
         row = None if self._rows is None else int(self._rows[frame])
         if row is not None and row < 0:
             return None

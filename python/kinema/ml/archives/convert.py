@@ -110,7 +110,7 @@ def plan_conversion(
 
     Headers of the sources are read; nothing is written. Raises as `convert`.
     """
-    return ConversionPlan.of(
+    return ConversionPlan.from_paths(
         sources,
         layout=layout,
         compression=Compression(compression, level, shuffle, checksum),
@@ -198,7 +198,7 @@ def convert(
     MemoryLimitError, TruncatedFileError, CorruptFileError, FileIOError, ...
         With path and byte. What `output` was stays, and no other file is left but what a checkpoint names.
     """
-    name, saved = os.fspath(output), Checkpoint.of(checkpoint, checkpoint_interval)
+    name, saved = os.fspath(output), Checkpoint.from_choice(checkpoint, checkpoint_interval)
     _check_output(name, overwrite=overwrite, checkpoint=saved)
     plan = plan_conversion(
         sources, layout=layout, compression=compression, level=level, shuffle=shuffle, checksum=checksum,
@@ -214,7 +214,7 @@ def convert(
     total = plan.n_bytes * (2 if verify else 1)
     with reporting(progress, f"converting {os.path.basename(name)}", total, "bytes") as report:
         work = _OneConversion(plan, name, verify, report, total)
-        size = work.at_once(overwrite) if saved is None else work.resumably(saved)
+        size = work.make(overwrite) if saved is None else work.resumably(saved)
     notes = _rounding_notes(plan)
     emit(notes)
     return ConvertedSamples(
@@ -262,7 +262,7 @@ class _OneConversion:
         self._report, self._total = report, total
         self._compared = 0
 
-    def at_once(self, overwrite: bool) -> int:
+    def make(self, overwrite: bool) -> int:
         """Makes the archive in one call; nothing of it stays where that raises. Returns its bytes."""
         plan = self.plan
         begun = time.perf_counter()

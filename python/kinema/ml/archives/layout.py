@@ -76,7 +76,7 @@ def field_layouts(
     asked = chunk_samples(layout, compression)
     widest = max(_row_bytes(shape, dtype) for shape, dtype in fields.values())
     return tuple(
-        _of_field(name, shape, dtype, n, asked, compression, is_widest=_row_bytes(shape, dtype) == widest)
+        _field_layout(name, shape, dtype, n, asked, compression, is_widest=_row_bytes(shape, dtype) == widest)
         for name, (shape, dtype) in fields.items()
     )
 
@@ -98,7 +98,7 @@ def chunk_samples(layout: str | Sequence[int] | None, compression: Compression) 
     raise ArgumentError(f"layout is {_WORDS}, found {layout!r}")
 
 
-def _of_field(
+def _field_layout(
     name: str,
     shape: tuple[int, ...],
     dtype: np.dtype[Any],

@@ -97,7 +97,7 @@ class WritePass:
     def extend(self, archive: GrowingArchive, tick: Callable[[], object]) -> None:
         """All samples behind the restored ones in their order, read by a thread; chunks are encoded by all workers."""
         self.n_bytes = self.restored * sum(self._widths.values())
-        in_order = self._in_order()
+        in_order = self._convert_rest()
         shapes = {one.name: (one.storage.dtype, one.storage.shape[1:]) for one in self._plan.fields}
         pieces: dict[str, WrittenSamples | None] = {}
         with closing(prefetched(lambda _: next(in_order, None), itertools.count())) as steps:
@@ -117,7 +117,7 @@ class WritePass:
         for piece in pieces.values():
             self._keep(piece)
 
-    def _in_order(self) -> Iterator[tuple[str, int, NDArray[np.uint8]]]:
+    def _convert_rest(self) -> Iterator[tuple[str, int, NDArray[np.uint8]]]:
         """Array, first sample and bytes of what is behind the restored samples, file by file; arrays by turns."""
         sources = self._sources
         for file in range(sources.n_files):

@@ -62,7 +62,7 @@ class ConversionPlan:
     block_bytes: int
 
     @classmethod
-    def of(
+    def from_paths(
         cls,
         paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
         *,
@@ -141,7 +141,7 @@ class ConversionPlan:
         paths, identities = self.sources.dataset.paths, self.identities
         folder = os.path.dirname(os.path.abspath(checkpoint.name))
         files = [
-            IdentityItem.of_file(
+            IdentityItem.from_file(
                 f"file {number + 1} of {len(paths)}", one, f"{path} of {one.size} bytes, fingerprint {one.fingerprint}"
             )
             for number, (path, one) in enumerate(zip(paths, identities, strict=True))

@@ -379,7 +379,7 @@ def runner_for(runner: str | Runner | None, items: int, workers: int | None) -> 
 
 def lead(runner: str | Runner | None, work: Callable[[], T]) -> T:
     """The value of a call, which one process leads; all that call it get the value."""
-    return choose_runner(runner).on_root_for_all(work)
+    return choose_runner(runner).broadcast_from_root(work)
 
 
 def _listed(unreadable: Collection[str]) -> str:

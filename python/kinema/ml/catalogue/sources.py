@@ -44,7 +44,7 @@ def name_of(files: Files, folder: str, group: str | None = None) -> str:
 
 def _files(name: str) -> Iterator[str]:
     if os.path.isdir(name):
-        listed = sorted(_below(name))
+        listed = sorted(_walk_files(name))
         if not listed:
             raise ArgumentError(f"{name}: the folder has no trajectories, by the endings of their names", path=name)
     elif os.path.exists(name):
@@ -59,7 +59,7 @@ def _files(name: str) -> Iterator[str]:
         yield os.path.abspath(path)
 
 
-def _below(folder: str) -> Iterator[str]:
+def _walk_files(folder: str) -> Iterator[str]:
     """Files of trajectories in a folder and those in it, hidden ones left out."""
     own = [known for known in formats() if not known.slow]
     endings = {f".{ending}" for known in own for ending in known.extensions}

@@ -38,15 +38,15 @@ class DeepMd(ExportFormat):
 
     def check(self, source: ExportSource) -> None:
         """See `ExportFormat`."""
-        frames = source.of_frames(self.name)
+        frames = source.require_frames(self.name)
         self._fields = frames.fields
         if "positions" not in self._fields or not {"positions", "forces"}.issuperset(self._fields):
             raise ArgumentError(f"deepmd has positions and forces, found fields {', '.join(self._fields)}")
-        self._energies = Energies.of(source, self.name, self._named, self._given)
+        self._energies = Energies.from_source(source, self.name, self._named, self._given)
         others = [name for name in frames.label_units if name != self._energies.name]
         if others:
             raise ArgumentError(f"deepmd has no label {others[0]}, only the energy; leave it out, or use extxyz or npz")
-        self._energies.of_batch(source.dataset.read([0], workers=1))
+        self._energies.convert_batch(source.dataset.read([0], workers=1))
         numbers = elements_of(frames, self.name)
         there = sorted(set(np.concatenate(numbers).tolist()))
         self._type_map = [SYMBOLS[number - 1] for number in there]
@@ -96,7 +96,7 @@ class DeepMd(ExportFormat):
         }
         if "forces" in self._fields:
             arrays["force"] = (converted(batch["forces"], FORCE_TO_EV), (width,))
-        energies = self._energies.of_batch(batch)
+        energies = self._energies.convert_batch(batch)
         if energies is not None:
             arrays["energy"] = (energies, ())
         return arrays

@@ -36,12 +36,12 @@ class Energies:
     factor: float
 
     @classmethod
-    def of(cls, source: ExportSource, format: str, named: str | None, units: Mapping[str, str]) -> Energies:
+    def from_source(cls, source: ExportSource, format: str, named: str | None, units: Mapping[str, str]) -> Energies:
         """Of the labels of the frames. ArgumentError for a name that is none of them, and for what is no energy.
 
         A unit that neither the file nor `units` says is kJ/mol, which is noted.
         """
-        labels = source.of_frames(format).label_units
+        labels = source.require_frames(format).label_units
         wrong = [name for name in units if name not in labels]
         if wrong:
             raise ArgumentError(
@@ -71,7 +71,7 @@ class Energies:
         ratio: Fraction = meaning.factor / energy.factor
         return cls(name, float(ratio))
 
-    def of_batch(self, batch: Mapping[str, NDArray[Any]]) -> NDArray[np.float64] | None:
+    def convert_batch(self, batch: Mapping[str, NDArray[Any]]) -> NDArray[np.float64] | None:
         """(n,) in eV; ArgumentError where it is no single number."""
         if self.name is None:
             return None

@@ -189,7 +189,7 @@ def export(
             files, size = call.to_file(name) if single else call.to_folder(name, shard_size)
         return Exported(name, made.name, len(whole), files, size, dict(made.units), time.perf_counter() - began)
 
-    return on.on_root_for_all(whole_call)
+    return on.broadcast_from_root(whole_call)
 
 
 @dataclass(frozen=True)

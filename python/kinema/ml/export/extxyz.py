@@ -46,7 +46,7 @@ class ExtendedXyz(ExportFormat):
 
     def check(self, source: ExportSource) -> None:
         """See `ExportFormat`."""
-        frames = source.of_frames(self.name)
+        frames = source.require_frames(self.name)
         self._fields = frames.fields
         if "positions" not in self._fields:
             raise ArgumentError("extxyz has positions of the atoms; add them to fields=")
@@ -54,12 +54,12 @@ class ExtendedXyz(ExportFormat):
         if wrong:
             raise ArgumentError(f"extxyz has positions and forces here, found {wrong[0]}; use npz, npy or samples-h5")
         elements_of(frames, self.name)
-        self._energies = Energies.of(source, self.name, self._named, self._given)
+        self._energies = Energies.from_source(source, self.name, self._named, self._given)
         self._keys = {name: key_of(name) for name in frames.label_units if name != self._energies.name}
         taken = [name for name, key in self._keys.items() if key in _RESERVED]
         if taken:
             raise ArgumentError(f"label {taken[0]} has a name that extxyz uses itself; give it another name")
-        self._energies.of_batch(source.dataset.read([0], workers=1))
+        self._energies.convert_batch(source.dataset.read([0], workers=1))
 
     def sample_bytes(self, source: ExportSource) -> int:
         """See `ExportFormat`."""
@@ -79,7 +79,7 @@ class ExtendedXyz(ExportFormat):
         # positions first, as readers expect them
         vectors = [name for name in _COLUMNS if name in self._fields]
         keys: list[tuple[str, Any, int]] = []
-        energies = self._energies.of_batch(batch)
+        energies = self._energies.convert_batch(batch)
         if energies is not None:
             keys.append(("energy", energies, 1))
         keys += [("step", _flat(batch["step"]), 1), ("time", _flat(batch["time"]), 1)]

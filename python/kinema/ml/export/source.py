@@ -70,7 +70,7 @@ class ExportSource:
             inner = inner.dataset
         return inner if isinstance(inner, FrameDataset) else None
 
-    def of_frames(self, format: str) -> FrameDataset:
+    def require_frames(self, format: str) -> FrameDataset:
         """The same; ArgumentError where `format` cannot have what it is."""
         if self.frames is None:
             raise ArgumentError(f"{format} is for frames of trajectories, found samples of archives; use npz or npy")

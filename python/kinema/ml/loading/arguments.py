@@ -6,10 +6,10 @@ from typing import Any
 
 from kinema.base.errors import ArgumentError
 
-__all__ = ["at_least_one", "rank_of"]
+__all__ = ["check_positive", "rank_of"]
 
 
-def at_least_one(name: str, value: Any) -> int:
+def check_positive(name: str, value: Any) -> int:
     """The value; ArgumentError where it is no whole number from 1 on."""
     if isinstance(value, bool) or not hasattr(value, "__index__") or int(value) < 1:
         raise ArgumentError(f"{name} must be a whole number from 1 on, found {value!r}")
@@ -28,7 +28,7 @@ def rank_of(rank: int | None, ranks: int | None) -> tuple[int, int]:
         if distributed is not None and distributed.is_available() and distributed.is_initialized():
             return distributed.get_rank(), distributed.get_world_size()
         return 0, 1
-    ranks = at_least_one("ranks", ranks)
+    ranks = check_positive("ranks", ranks)
     if isinstance(rank, bool) or not hasattr(rank, "__index__") or not 0 <= int(rank) < ranks:
         raise ArgumentError(f"rank must be a whole number from 0 to {ranks - 1}, found {rank!r}")
     return int(rank), ranks

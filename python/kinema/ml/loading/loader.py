@@ -17,7 +17,7 @@ from kinema.base.errors import ArgumentError, MemoryLimitError
 from kinema.base.resources import default_memory, parse_memory, worker_count
 from kinema.ml.dataset import Batch, Dataset
 from kinema.ml.fingerprint import DataIdentity
-from kinema.ml.loading.arguments import at_least_one, rank_of
+from kinema.ml.loading.arguments import check_positive, rank_of
 from kinema.ml.loading.buffers import rows_of
 from kinema.ml.loading.gathers import BatchReader, Gather, GatheredBatches
 from kinema.ml.loading.loop_events import LoopEvents
@@ -27,7 +27,7 @@ from kinema.ml.loading.readahead import Readahead
 from kinema.ml.loading.shares import RankShare
 from kinema.ml.loading.state import LoaderState
 from kinema.ml.loading.times import LoaderTimes
-from kinema.ml.processes import OfProcess
+from kinema.ml.processes import ProcessLocal
 from kinema.ml.statistics.normalised import Normalised
 from kinema.ml.statistics.statistics import Statistics
 
@@ -130,13 +130,13 @@ class Loader:
         next_epoch: bool = True,
     ) -> None:
         self.dataset = dataset if normalise is None else Normalised(dataset, normalise)
-        self.batch_size = at_least_one("batch_size", batch_size)
+        self.batch_size = check_positive("batch_size", batch_size)
         self.rank, self.ranks = rank_of(rank, ranks)
         self._tensors = find_spec("torch") is not None if tensors is None else bool(tensors)
         if device is not None and not self._tensors:
             raise ArgumentError(f"device= is of tensors of torch, expected tensors=True beside it, found {device!r}")
         self._device, self._dtype = device, None if dtype is None else np.dtype(dtype)
-        self._workers, self._readers = worker_count(workers), at_least_one("readers", readers)
+        self._workers, self._readers = worker_count(workers), check_positive("readers", readers)
         self._next_epoch = bool(next_epoch)
         self._share = RankShare(
             len(dataset), self.batch_size, self.rank, self.ranks, drop_last=bool(drop_last), pad=bool(pad)
@@ -164,7 +164,7 @@ class Loader:
         if isinstance(order, Order):
             if order.n != n:
                 raise ArgumentError(f"order= is of another data set: expected {n} samples, found {order.n}")
-            return order.at_epoch(order.epoch)
+            return order.with_epoch(order.epoch)
         if window is not None and order != "windowed":
             raise ArgumentError(f'window= is of order="windowed", found {order!r}')
         if order == "random":
@@ -177,7 +177,7 @@ class Loader:
         if chunk == 1:
             # each can be read alone: so many that a read takes longer than to find its place
             chunk = max(2, _CHUNK_BYTES // max(1, self.dataset.sample_bytes))
-        window = _WINDOW * self._share.of_all_ranks if window is None else window
+        window = _WINDOW * self._share.global_batch_size if window is None else window
         return Order(n, seed, window=window, lanes=lanes, chunk=chunk, bounds=self.dataset.bounds)
 
     def _checked_memory(self, memory: int | str | None) -> int:
@@ -208,12 +208,12 @@ class Loader:
         """(batch_size,) or fewer int64: samples of batch `number` of the current epoch, of this rank."""
         if not 0 <= number < len(self):
             raise ArgumentError(f"batch must be from 0 to {len(self) - 1}, found {number}")
-        return self.order.at(self._share.places(number * self._share.of_all_ranks))
+        return self.order.samples_at(self._share.places(number * self._share.global_batch_size))
 
     def gathers(self, epoch: int, begin: int = 0, rank: int | None = None) -> Iterator[tuple[Gather, int]]:
         """What is read of an epoch from a place on, with the bytes that it will have; by this rank, or by another."""
         # whatever `set_epoch` says meanwhile
-        other = _at_epoch(self, epoch)
+        other = _copy_at_epoch(self, epoch)
         other._share = self._share if rank is None else replace(self._share, rank=rank)
         return other._gathers_from(begin)
 
@@ -248,11 +248,11 @@ class Loader:
     def _gather_bytes(self) -> int:
         return self._batches_of_a_gather * self._batch_bytes
 
-    def _new_reader(self) -> OfProcess[BatchReader]:
+    def _new_reader(self) -> ProcessLocal[BatchReader]:
         """Of all loops, which use its buffers again: memory that is new takes longer than to read into it."""
         kept = self._memory // self._gather_bytes
         options = (self._workers, self._dtype, self._tensors, self._device, kept)
-        return OfProcess(partial(BatchReader, self.dataset, *options))
+        return ProcessLocal(partial(BatchReader, self.dataset, *options))
 
     @property
     def _window_of_rank(self) -> int:
@@ -302,7 +302,7 @@ class Loader:
         """Makes this epoch the next one, from its beginning, but for one that `load_state_dict` has named."""
         if epoch != self.order.epoch or self._resume is None:
             # loops that run have the former order
-            self.order = self.order.at_epoch(epoch)
+            self.order = self.order.with_epoch(epoch)
             self._resume, self._place = None, 0
         if self._prepared is not None and self._prepared.epoch != self.order.epoch:
             self._prepared.close()
@@ -322,7 +322,7 @@ class Loader:
     @cached_property
     def _identity(self) -> DataIdentity | None:
         """Of the files as they are when it is first asked for."""
-        return DataIdentity.of(self.dataset)
+        return DataIdentity.from_dataset(self.dataset)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Has the next loop begin where `state_dict` was called: none of the former samples again, all others.
@@ -424,7 +424,7 @@ class _Batches:
             self._rows, self._gathered = [], Batch()
             self._reads = self._started(self._next_place)
         reads, times, size = self._reads, self._loader.times, 0
-        step = self._next_place // self._loader._share.of_all_ranks + 1
+        step = self._next_place // self._loader._share.global_batch_size + 1
         try:
             batch = self._following(reads.ahead)
             size = batch.nbytes
@@ -433,7 +433,7 @@ class _Batches:
             busy = reads.ahead.busy
             times.busy += busy - reads.counted
             reads.counted = busy
-        self._next_place = min(self._next_place + self._loader._share.of_all_ranks, len(self._loader.dataset))
+        self._next_place = min(self._next_place + self._loader._share.global_batch_size, len(self._loader.dataset))
         if self._is_current:
             self._loader._place = self._next_place
         times.batches += 1
@@ -479,19 +479,19 @@ class _Batches:
     def _ended(self) -> None:
         """A batch was asked for behind the last one: the loader goes on with the next epoch."""
         self._hand_over()
-        self._events.over()
+        self._events.finish()
         if self._is_current:
             self._loader.set_epoch(self._epoch + 1)
 
     def close(self) -> None:
         """Ends the threads, but for those that were handed over; the loop is over behind what it has in hand."""
-        self._events.over()
+        self._events.finish()
         if self._reads is not None:
             self._reads.close()
 
 
-def _at_epoch(loader: Loader, epoch: int) -> Loader:
+def _copy_at_epoch(loader: Loader, epoch: int) -> Loader:
     """The loader as it is now, with the order of an epoch."""
     copy = object.__new__(Loader)
-    copy.__dict__.update(loader.__getstate__(), order=loader.order.at_epoch(epoch))
+    copy.__dict__.update(loader.__getstate__(), order=loader.order.with_epoch(epoch))
     return copy

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from time import perf_counter_ns
 
-from kinema.base.tracing.recording import lap, until_the_trace_ends
+from kinema.base.tracing.recording import finish_with_trace, lap
 
 __all__ = ["LoopEvents"]
 
@@ -22,7 +22,7 @@ class LoopEvents:
         # when the loop was given its last batch, and the number of that
         self._given: tuple[int, int] | None = None
         self._is_over = False
-        until_the_trace_ends(self)
+        finish_with_trace(self)
 
     def _step_ended(self) -> None:
         if self._given is not None:
@@ -43,7 +43,7 @@ class LoopEvents:
         """It goes on with a batch."""
         self._given = perf_counter_ns(), step
 
-    def over(self) -> None:
+    def finish(self) -> None:
         """It was given all batches, or is left. A second call does nothing."""
         if not self._is_over:
             self._is_over = True
@@ -52,4 +52,4 @@ class LoopEvents:
 
     def __del__(self) -> None:
         # a loop that is left by `break`, or by an error, drops its iterator
-        self.over()
+        self.finish()

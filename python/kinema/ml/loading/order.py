@@ -122,7 +122,7 @@ class Order:
         self._rest_before = self._keys[_PLACE] % (self._n_windows + 1)
         self._rest_begin = min(self._rest_before * self._window_samples, self._lane_samples) * self.lanes
 
-    def at_epoch(self, epoch: int) -> Order:
+    def with_epoch(self, epoch: int) -> Order:
         """The order of another epoch, as an object of its own."""
         return Order(self.n, self.seed, epoch, self.window, self.lanes, self.shuffle, self.chunk, self.bounds)
 
@@ -163,7 +163,7 @@ class Order:
         place = operator.index(position)
         if not -self.n <= place < self.n:
             raise OutOfRangeError(f"place {place} of an order of {self.n} samples")
-        return int(self.at(np.array([place % self.n]))[0])
+        return int(self.samples_at(np.array([place % self.n]))[0])
 
     def __iter__(self) -> Iterator[int]:
         """All samples, in order."""
@@ -181,10 +181,10 @@ class Order:
         # few enough at a time for the cache of a core
         for begin in range(start, stop, _AT_A_TIME):
             end = min(begin + _AT_A_TIME, stop)
-            result[begin - start : end - start] = self.at(np.arange(begin, end, dtype=np.int64))
+            result[begin - start : end - start] = self.samples_at(np.arange(begin, end, dtype=np.int64))
         return result
 
-    def at(self, places: Ids) -> Ids:
+    def samples_at(self, places: Ids) -> Ids:
         """(len(places),) int64: the samples at places from 0 to n - 1, which are not checked."""
         if not self.shuffle or not len(places):
             return places.astype(np.int64)
@@ -194,14 +194,14 @@ class Order:
         begin = self._rest_begin
         is_rest = (places >= begin) & (places < begin + rest)
         if not is_rest.any():
-            return self._within_windows(np.where(places < begin, places, places - rest))
+            return self._samples_in_windows(np.where(places < begin, places, places - rest))
         result = np.empty(len(places), np.int64)
         result[is_rest] = self._rest(places[is_rest] - begin)
         dealt = places[~is_rest]
-        result[~is_rest] = self._within_windows(np.where(dealt < begin, dealt, dealt - rest))
+        result[~is_rest] = self._samples_in_windows(np.where(dealt < begin, dealt, dealt - rest))
         return result
 
-    def _within_windows(self, places: Ids) -> Ids:
+    def _samples_in_windows(self, places: Ids) -> Ids:
         """Samples of chunks that are dealt to lanes, by place among these."""
         turn, lane = np.divmod(places, self.lanes)
         window, inside = np.divmod(turn, self._window_samples)

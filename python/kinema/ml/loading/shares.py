@@ -30,7 +30,7 @@ class RankShare:
 
     def check_last(self) -> None:
         """ArgumentError where ranks would get unequal shares of the last batch."""
-        last = self.samples % self.of_all_ranks
+        last = self.samples % self.global_batch_size
         if not self.drop_last and last % self.ranks:
             raise ArgumentError(
                 f"the last batch has {last} samples for {self.ranks} ranks: pad=True repeats "
@@ -38,22 +38,22 @@ class RankShare:
             )
 
     @property
-    def of_all_ranks(self) -> int:
+    def global_batch_size(self) -> int:
         """Samples of a batch of all ranks."""
         return self.batch_size * self.ranks
 
     def __len__(self) -> int:
         """Batches of an epoch."""
-        whole, last = divmod(self.samples, self.of_all_ranks)
+        whole, last = divmod(self.samples, self.global_batch_size)
         return whole + (not self.drop_last and last > (0 if self.pad else self.rank))
 
     def end(self, begin: int) -> int:
         """Place behind the last sample that any rank gets, of batches from place `begin` on."""
-        return self.samples - (self.samples - begin) % self.of_all_ranks if self.drop_last else self.samples
+        return self.samples - (self.samples - begin) % self.global_batch_size if self.drop_last else self.samples
 
     def places(self, place: int) -> NDArray[np.int64]:
         """(n,) int64: own places in the batch of all ranks that begins at `place`; padding begins again at 0."""
-        stop = min(place + self.of_all_ranks, self.samples)
+        stop = min(place + self.global_batch_size, self.samples)
         if self.pad:
             stop += -(stop - place) % self.ranks
         own = np.arange(place + (self.rank - place) % self.ranks, stop, self.ranks, dtype=np.int64)
@@ -61,12 +61,12 @@ class RankShare:
 
     def batches(self, order: Order, begin: int) -> Iterator[tuple[int, NDArray[np.int64]]]:
         """Each batch of all ranks from place `begin` on: its place, and the samples of this rank, which may be none."""
-        step, end = self.of_all_ranks, self.end(begin)
+        step, end = self.global_batch_size, self.end(begin)
         several = step * max(1, _AT_A_TIME // self.batch_size)
         for start in range(begin, end, several):
             places = range(start, min(start + several, end), step)
             own = [self.places(place) for place in places]
-            samples, row = order.at(np.concatenate(own)), 0
+            samples, row = order.samples_at(np.concatenate(own)), 0
             for place, one in zip(places, own, strict=True):
                 yield place, samples[row : row + len(one)]
                 row += len(one)
@@ -75,5 +75,5 @@ class RankShare:
         """Whether this rank has a batch from `place` on."""
         left = self.samples - place
         if self.drop_last:
-            return left >= self.of_all_ranks
+            return left >= self.global_batch_size
         return left > (0 if self.pad else (self.rank - place) % self.ranks)

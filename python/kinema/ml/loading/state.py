@@ -63,7 +63,7 @@ class LoaderState:
             )
         if not 0 <= place <= order.n:
             raise ArgumentError(f"place of the state, expected 0 to {order.n}, found {place}")
-        return LoaderState(order.at_epoch(epoch), place, self.data)
+        return LoaderState(order.with_epoch(epoch), place, self.data)
 
     def _check_data(self, data: DataIdentity | None) -> None:
         if data is not None and self.data is not None:

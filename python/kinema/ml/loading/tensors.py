@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from kinema.base.errors import WorkerError
 from kinema.ml.dataset import Batch
 from kinema.ml.loading.buffers import Buffers
-from kinema.ml.processes import OfProcess
+from kinema.ml.processes import ProcessLocal
 
 __all__ = ["TensorBatch", "shared_buffers", "tensors_of"]
 
@@ -85,7 +85,7 @@ def _is_over(tensor: Any, array: NDArray[Any]) -> bool:
 
 
 # what no other process has had, unlike its number
-_PROCESS: OfProcess[bytes] = OfProcess(partial(os.urandom, 8))
+_PROCESS: ProcessLocal[bytes] = ProcessLocal(partial(os.urandom, 8))
 _NUMBERS = count()
 
 
@@ -96,7 +96,7 @@ class _Memory(mmap.mmap):
     number: int
 
     @classmethod
-    def of(cls, size: int) -> _Memory:
+    def allocate(cls, size: int) -> _Memory:
         """New memory for so many bytes; its file is open as long as it is there."""
         file = os.memfd_create("kinema-batch")
         try:
@@ -120,7 +120,7 @@ class LentBatch(Batch):
     __slots__ = ()
 
     def __init__(self) -> None:
-        super().__init__(lambda size: _Memory.of(size).buffer())
+        super().__init__(lambda size: _Memory.allocate(size).buffer())
 
     def is_referred_to(self) -> bool:
         """See `Batch`."""
@@ -133,7 +133,7 @@ def _new_buffers() -> Buffers:
     return Buffers(_KEPT, LentBatch if can_share else Batch)
 
 
-_BUFFERS: OfProcess[Buffers] = OfProcess(_new_buffers)
+_BUFFERS: ProcessLocal[Buffers] = ProcessLocal(_new_buffers)
 
 
 def shared_buffers() -> Buffers:
@@ -197,7 +197,7 @@ def _no_maps() -> dict[bytes, dict[int, mmap.mmap]]:
 
 # of worker processes of this one, by their numbers: memory that nothing refers to here. To map it for each batch
 # would take a third of the time that reading does
-_IDLE: OfProcess[dict[bytes, dict[int, mmap.mmap]]] = OfProcess(_no_maps)
+_IDLE: ProcessLocal[dict[bytes, dict[int, mmap.mmap]]] = ProcessLocal(_no_maps)
 
 
 def _buffer(place: _LentArray) -> NDArray[np.uint8]:

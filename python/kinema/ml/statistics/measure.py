@@ -102,12 +102,12 @@ def statistics(
     of_data, threads = fingerprint(whole), worker_count(workers)
     with reporting(progress, "statistics", len(numbers), "samples") as report:
         if isinstance(whole, FrameDataset):
-            found = _of_frames(whole, numbers, energy, threads, report)
+            found = _measure_frames(whole, numbers, energy, threads, report)
         elif energy is not None:
             raise ArgumentError("energy= is of frames of trajectories; arrays of archives have moments of each feature")
         else:
             assert isinstance(whole, SampleDataset)
-            found = _Found(arrays=_of_archives(whole, numbers, threads, report))
+            found = _Found(arrays=_archive_moments(whole, numbers, threads, report))
     found.check()
     return Statistics(
         found.arrays, found.species, found.energy, len(numbers), of_data, samples_fingerprint(numbers), name
@@ -138,7 +138,7 @@ class _Found:
 # -- samples of archives ----------------------------------------------------------------------------------------------
 
 
-def _of_archives(
+def _archive_moments(
     data: SampleDataset, numbers: NDArray[np.int64], workers: int, report: Report | None
 ) -> dict[str, Moments]:
     fields = [name for name in data.fields if data.dtype(name).kind in _KINDS]
@@ -147,17 +147,17 @@ def _of_archives(
         emit([f"arrays that are no numbers have no statistics: {', '.join(others)}"])
     if not data.rows_stand_alone:
         # a transform changes what is read
-        return _of_blocks(data, numbers, workers, report)
+        return _block_moments(data, numbers, workers, report)
     found: dict[str, Moments] = {}
     for place, name in enumerate(fields):
         core = data.moments(name, numbers, workers, _part_of(report, place, len(fields), len(numbers)))
         if core is not None:
-            found[name] = Moments.of_core(core, data.shape(name))
+            found[name] = Moments.from_core(core, data.shape(name))
     left = [name for name in fields if name not in found]
     if left:
         whole = data.file_is_sample
         rest = SampleDataset(data.paths, left, file_is_sample=whole, node_cache=data.node_cache)
-        found |= _of_blocks(rest, numbers, workers, report)
+        found |= _block_moments(rest, numbers, workers, report)
     return {name: found[name] for name in fields}
 
 
@@ -167,23 +167,25 @@ def _part_of(report: Report | None, place: int, parts: int, total: int) -> Repor
     return lambda done, _total: report((place * total + done) // parts, total)
 
 
-def _of_blocks(data: Dataset, numbers: NDArray[np.int64], workers: int, report: Report | None) -> dict[str, Moments]:
+def _block_moments(
+    data: Dataset, numbers: NDArray[np.int64], workers: int, report: Report | None
+) -> dict[str, Moments]:
     """By reading batches: of deflated members, of types that the core has none of, behind transforms."""
     found: dict[str, Moments] = {}
     for batch in _batches(data, numbers, workers, report):
         for name, array in batch.items():
             if array.dtype.kind in _KINDS:
-                one = _of_columns(array)
+                one = _array_moments(array)
                 found[name] = one if name not in found else found[name].merged(one)
     return found
 
 
-def _of_columns(array: NDArray[Any]) -> Moments:
+def _array_moments(array: NDArray[Any]) -> Moments:
     native = array.astype(np.float64) if array.dtype.kind == "f" and array.itemsize not in (4, 8) else array
     native = np.ascontiguousarray(native, native.dtype.newbyteorder("="))
     columns = int(np.prod(native.shape[1:], dtype=np.int64))
     core = _core.column_moments(native.reshape(-1).view(np.uint8), columns, native.dtype.name)
-    return Moments.of_core(core, native.shape[1:])
+    return Moments.from_core(core, native.shape[1:])
 
 
 def _batches(data: Dataset, numbers: NDArray[np.int64], workers: int, report: Report | None) -> Any:
@@ -204,7 +206,7 @@ def _batches(data: Dataset, numbers: NDArray[np.int64], workers: int, report: Re
 # -- frames -----------------------------------------------------------------------------------------------------------
 
 
-def _of_frames(
+def _measure_frames(
     data: FrameDataset, numbers: NDArray[np.int64], energy: str | None, workers: int, report: Report | None
 ) -> _Found:
     named = [name for name in (ENERGY_NAMES if energy is None else (energy,)) if name in data.label_units]
@@ -245,7 +247,7 @@ class _FrameSums:
                 self._add_vectors(name, batch[name], atoms)
         for name in self._labels:
             if name in batch and batch[name].dtype.kind in _KINDS:
-                one = _of_columns(batch[name])
+                one = _array_moments(batch[name])
                 self._arrays[name] = self._arrays[name].merged(one) if name in self._arrays else one
         if self._energy is not None:
             energies = np.asarray(batch[self._energy], np.float64)
@@ -257,7 +259,7 @@ class _FrameSums:
     def _add_vectors(self, name: str, vectors: NDArray[Any], atoms: NDArray[np.uint8] | None) -> None:
         flat = np.ascontiguousarray(vectors).reshape(-1)
         groups = np.zeros(len(flat) // 3, np.uint8) if atoms is None else np.ascontiguousarray(atoms).reshape(-1)
-        found = [Moments.of_core(one) for one in _core.group_moments(flat, groups, len(self._elements))]
+        found = [Moments.from_core(one) for one in _core.group_moments(flat, groups, len(self._elements))]
         before = self._species.get(name)
         merged = found if before is None else [one.merged(other) for one, other in zip(before, found, strict=True)]
         self._species[name] = merged
@@ -279,9 +281,9 @@ class _FrameSums:
             name: {element: one for element, one in zip(self._elements, found, strict=True) if one.count}
             for name, found in self._species.items()
         }
-        return _Found(self._arrays, species, self._of_energies())
+        return _Found(self._arrays, species, self._energy_statistics())
 
-    def _of_energies(self) -> EnergyStatistics | None:
+    def _energy_statistics(self) -> EnergyStatistics | None:
         if self._energy is None:
             return None
         energies, counts = np.concatenate(self._energies), np.concatenate(self._compositions)
@@ -295,4 +297,4 @@ class _FrameSums:
             shifts[:] = np.linalg.lstsq(kinds * heavy[:, None], means * heavy, rcond=None)[0]
         remaining = (energies - counts @ shifts) / counts.sum(axis=1)
         named = dict(zip(self._elements, shifts.tolist(), strict=True))
-        return EnergyStatistics(self._energy, named, Moments.of(remaining))
+        return EnergyStatistics(self._energy, named, Moments.from_values(remaining))

@@ -27,13 +27,13 @@ class Moments:
     largest: NDArray[np.float64]
 
     @classmethod
-    def of_core(cls, found: Mapping[str, Any], shape: tuple[int, ...] = (-1,)) -> Moments:
+    def from_core(cls, found: Mapping[str, Any], shape: tuple[int, ...] = (-1,)) -> Moments:
         """What the core gives, as features of a shape."""
         arrays = (found[name].reshape(shape) for name in ("mean", "squares", "least", "largest"))
         return cls(int(found["count"]), *arrays)
 
     @classmethod
-    def of(cls, values: NDArray[Any]) -> Moments:
+    def from_values(cls, values: NDArray[Any]) -> Moments:
         """Of values in memory, (n, ...), at least one: the mean first, then the deviations from it."""
         exact = values.astype(np.float64)
         mean = exact.mean(axis=0)

@@ -141,7 +141,7 @@ class Statistics:
                 raise ArgumentError(
                     f"{name} needs the atomic number of each atom, expected {values.shape[:-1]}, found {numbers.shape}"
                 )
-            scale = _by_element(of_element, numbers)[..., None]
+            scale = _element_values(of_element, numbers)[..., None]
         factors: NDArray[Any] = np.asarray(scale, values.dtype)
         made: NDArray[Any] = values * factors if inverse else values / factors
         return made
@@ -183,7 +183,7 @@ class Statistics:
             raise ArgumentError(f"{self.energy.name} has {n} samples, and its atoms are of {len(atoms)}")
         if not any(self.energy.shifts.values()):
             return np.zeros(len(atoms)), atoms
-        each = _by_element(self.energy.shifts, _numbers(batch))
+        each = _element_values(self.energy.shifts, _numbers(batch))
         if ptr is None:
             return each.sum(axis=1), atoms
         if len(each) != ptr[-1]:
@@ -292,7 +292,7 @@ def _numbers(batch: Mapping[str, Any]) -> NDArray[np.int64]:
     return np.asarray(batch["atomic_numbers"]).astype(np.int64)
 
 
-def _by_element(values: Mapping[str, float], numbers: NDArray[np.int64]) -> NDArray[np.float64]:
+def _element_values(values: Mapping[str, float], numbers: NDArray[np.int64]) -> NDArray[np.float64]:
     """The value of the element of each atom."""
     table = np.full(len(SYMBOLS) + 1, np.nan)
     for element, value in values.items():

@@ -45,7 +45,7 @@ class SampleOrigin:
     ranges: NDArray[np.int64]
 
     @classmethod
-    def of_file(cls, path: str, rows: int) -> SampleOrigin:
+    def from_file(cls, path: str, rows: int) -> SampleOrigin:
         """Of a file whose samples come from nowhere else."""
         return cls((os.path.abspath(path),), np.array([[0, 0, rows]], np.int64))
 
@@ -61,7 +61,7 @@ class SampleOrigin:
             ranges.append(moved)
         return cls(tuple(numbers), np.concatenate(ranges))
 
-    def of(self, rows: NDArray[np.int64]) -> tuple[list[str], NDArray[np.int64]]:
+    def locate(self, rows: NDArray[np.int64]) -> tuple[list[str], NDArray[np.int64]]:
         """File and row of samples of the archive, (len(rows),) each."""
         ends = np.cumsum(self.ranges[:, 2])
         which = np.searchsorted(ends, rows, side="right")
@@ -81,11 +81,11 @@ def origin_of(path: str, rows: int) -> SampleOrigin:
     CorruptFileError for a table that is not of `rows` samples.
     """
     if not is_hdf5(path):
-        return SampleOrigin.of_file(path, rows)
+        return SampleOrigin.from_file(path, rows)
     with open_hdf5(path) as file, reading(path):
         group = file.get(_GROUP)
         if group is None:
-            return SampleOrigin.of_file(path, rows)
+            return SampleOrigin.from_file(path, rows)
         opened = OpenFile(path, file, os.path.getsize(path), format="HDF5")
         # each range has a row, but for files without any
         most_files = rows + _EMPTY_FILES

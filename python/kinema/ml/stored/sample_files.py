@@ -51,7 +51,7 @@ class SampleFiles:
     file_is_sample: bool
 
     @classmethod
-    def of(
+    def from_source(
         cls, source: Any, fields: Sequence[str] | None, file_is_sample: bool | None, local: str | None = None
     ) -> SampleFiles:
         """`local`: the folder to which files are fetched that another node has published.

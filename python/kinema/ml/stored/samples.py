@@ -143,16 +143,16 @@ def arrays_of(path: str, names: Sequence[str] | None) -> list[SampleFile]:
     with path and byte.
     """
     if is_hdf5(path):
-        return _of_hdf5(path, names)
+        return _describe_hdf5(path, names)
     with open_regular(path, "samples") as file:
         magic = file.read(6)
         if magic == _NPY:
             size = os.fstat(file.fileno()).st_size
             if names is not None and len(names) != 1:
                 raise ArgumentError(f"{path}: has one array, expected {', '.join(names)}", path=path)
-            return [_of_npy(path, file, 0, size, names[0] if names else "samples")]
+            return [_describe_npy(path, file, 0, size, names[0] if names else "samples")]
         if magic[:4] == _LOCAL or magic[:4] == b"PK\x05\x06":
-            return _of_npz(path, file, names)
+            return _describe_npz(path, file, names)
     raise UnsupportedFormatError(
         f"{path}: byte 0: neither HDF5 nor .npy nor .npz, found {magic!r}", path=path, offset=0
     )
@@ -190,7 +190,7 @@ def _as_one(one: SampleFile) -> SampleFile:
 # -- NumPy ------------------------------------------------------------------------------------------------------
 
 
-def _of_npy(path: str, file: IO[bytes], start: int, size: int, name: str) -> SampleFile:
+def _describe_npy(path: str, file: IO[bytes], start: int, size: int, name: str) -> SampleFile:
     """An array in the format of `.npy` that has `size` bytes from byte `start` on."""
     file.seek(start)
     shape, dtype, header = _npy_header(path, file, start)
@@ -252,7 +252,7 @@ def _npy_header(path: str, file: IO[bytes], start: int) -> tuple[tuple[int, ...]
     return tuple(shape), dtype, before + length
 
 
-def _of_npz(path: str, file: IO[bytes], names: Sequence[str] | None) -> list[SampleFile]:
+def _describe_npz(path: str, file: IO[bytes], names: Sequence[str] | None) -> list[SampleFile]:
     """Members of an archive: stored ones are read where they lie."""
     file.seek(0)
     try:
@@ -275,7 +275,7 @@ def _of_npz(path: str, file: IO[bytes], names: Sequence[str] | None) -> list[Sam
     def member(name: str) -> SampleFile:
         info = members[name]
         try:
-            return _of_member(path, file, archive, info, name)
+            return _describe_member(path, file, archive, info, name)
         except CorruptFileError:
             if info.filename.endswith(".npy"):
                 raise
@@ -303,7 +303,9 @@ def _each(names: Sequence[str], read: Callable[[str], SampleFile], *, is_choice:
     return found
 
 
-def _of_member(path: str, file: IO[bytes], archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> SampleFile:
+def _describe_member(
+    path: str, file: IO[bytes], archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str
+) -> SampleFile:
     at = info.header_offset
     file.seek(at)
     local = _exactly(path, file, _LOCAL_BYTES, at)
@@ -328,7 +330,7 @@ def _of_member(path: str, file: IO[bytes], archive: zipfile.ZipFile, info: zipfi
         raise UnsupportedFormatError(f"{path}: byte {at}: member {info.filename} is encrypted", path=path, offset=at)
     if info.compress_type == zipfile.ZIP_STORED:
         member = StoredMember(start, info.compress_size, info.CRC)
-        return replace(_of_npy(path, file, start, info.compress_size, name), member=member)
+        return replace(_describe_npy(path, file, start, info.compress_size, name), member=member)
     if info.compress_type != zipfile.ZIP_DEFLATED:
         raise UnsupportedFormatError(
             f"{path}: byte {at}: member {info.filename} is compressed by method {info.compress_type}, expected stored "
@@ -375,11 +377,11 @@ def _bytes(shape: Sequence[int], dtype: np.dtype[Any]) -> int:
 # -- HDF5 -------------------------------------------------------------------------------------------------------
 
 
-def _of_hdf5(path: str, names: Sequence[str] | None) -> list[SampleFile]:
+def _describe_hdf5(path: str, names: Sequence[str] | None) -> list[SampleFile]:
     with open_hdf5(path) as file, reading(path):
         opened = OpenFile(path, file, os.path.getsize(path), format="HDF5")
         chosen = _arrays(path, file) if names is None else list(names)
-        return _each(chosen, lambda name: _of_dataset(opened, name), is_choice=names is not None)
+        return _each(chosen, lambda name: _describe_dataset(opened, name), is_choice=names is not None)
 
 
 def _arrays(path: str, file: Any) -> list[str]:
@@ -399,7 +401,7 @@ def _arrays(path: str, file: Any) -> list[str]:
     return names
 
 
-def _of_dataset(opened: Any, name: str) -> SampleFile:
+def _describe_dataset(opened: Any, name: str) -> SampleFile:
     import h5py
 
     path = opened.path
@@ -411,7 +413,7 @@ def _of_dataset(opened: Any, name: str) -> SampleFile:
         raise ArgumentError(f"{path}: {name} is a single value, expected samples x features", path=path)
     shape, label = tuple(node.shape), name.strip("/")
     if numeric_type(node) is None or h5py.check_enum_dtype(node.dtype) is not None:
-        return _of_other_type(path, node, label)
+        return _describe_other_type(path, node, label)
     try:
         array = stored_array(opened, node)
     except NeedsLibrary as error:
@@ -444,7 +446,7 @@ def _of_dataset(opened: Any, name: str) -> SampleFile:
     return SampleFile(path, label, shape[0], shape[1:], dtype, place)
 
 
-def _of_other_type(path: str, node: Any, label: str) -> SampleFile:
+def _describe_other_type(path: str, node: Any, label: str) -> SampleFile:
     """Booleans, complex and compound values, of which HDF5's form is NumPy's where they are contiguous."""
     import h5py
 

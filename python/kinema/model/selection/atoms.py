@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema.base.errors import ArgumentError, OutOfRangeError
-from kinema.base.values import dataclass
+from kinema.base.frozen_dataclass import dataclass
 from kinema.model.topology import Topology, is_atom_group, refuse_updating
 
 __all__ = ["AtomChoice", "Selection"]

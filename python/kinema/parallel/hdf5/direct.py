@@ -16,7 +16,7 @@ from kinema.formats.given_frames import FrameArrays
 from kinema.formats.hdf5.encoding import ChunkEncoder
 from kinema.parallel.agreement import Agreement
 from kinema.parallel.exchange import Exchange, even_owners
-from kinema.parallel.hdf5.on_root import Hdf5File
+from kinema.parallel.hdf5.hdf5_file import Hdf5File
 from kinema.parallel.placers import Placer, opened_placer
 from kinema.parallel.rank_file import FileRequest
 from kinema.parallel.rank_frames import RankFrame
@@ -48,7 +48,7 @@ class DirectFields(Hdf5File):
     def take_values(self, frame: RankFrame, row: int) -> None:
         """As `Hdf5File.take_values`."""
         if self._placer is None:
-            path, self._places = self.on_root(lambda: (self.sink.current_path, self._places))
+            path, self._places = self.call_on_root(lambda: (self.sink.current_path, self._places))
             request, comm = self.request, self.agreement.comm
             self._placer = self.agreement.together(
                 lambda: opened_placer(comm, path, request.path, request.strategy, request.hints)
@@ -70,7 +70,7 @@ class DirectFields(Hdf5File):
         timings, place, data = self.agreement.timings, 0, _NOTHING
         if error is None and len(values):
             try:
-                with timings.of("encode"):
+                with timings.measure("encode"):
                     encoder = self.encoders[name]
                     data = encoder.prepared(values).view("u1").reshape(-1)
                 place = self._places[name] + (row * self.state.n_atoms + first) * 3 * encoder.preparation.dtype.itemsize
@@ -79,7 +79,7 @@ class DirectFields(Hdf5File):
         if not len(data) and not self._placer.is_collective:
             return error
         try:
-            with timings.of("write"):
+            with timings.measure("write"):
                 self._placer.write_at(place, data)
             if self._verification is not None and len(data):
                 self._verification.add(row, place, data)
@@ -91,13 +91,13 @@ class DirectFields(Hdf5File):
         """As `Hdf5File.bring`: ranks sync what they have written before rank 0 says that it is there."""
         if self._placer is not None:
             placer = self._placer
-            with self.agreement.timings.of("sync"):
+            with self.agreement.timings.measure("sync"):
                 self.agreement.together(placer.sync)
 
     def found(self) -> Error | None:
         """As `SerialFile.found`."""
         assert self._verification is not None
-        error: Error | None = self._verification.found(self.on_root(lambda: self.sink.current_path))
+        error: Error | None = self._verification.found(self.call_on_root(lambda: self.sink.current_path))
         return error
 
     def took(self) -> None:

@@ -18,7 +18,7 @@ from kinema.base.resources import default_workers, worker_count
 from kinema.formats.given_frames import EncodedRows
 from kinema.parallel.agreement import Agreement, wait_for
 from kinema.parallel.exchange import Exchange, Owners, gathering_ranks
-from kinema.parallel.hdf5.on_root import Hdf5File
+from kinema.parallel.hdf5.hdf5_file import Hdf5File
 from kinema.parallel.rank_file import FileRequest
 from kinema.parallel.rank_frames import RankFrame
 from kinema.parallel.serial import whole_vectors
@@ -91,7 +91,7 @@ class GatheredChunks(Hdf5File):
         packed: dict[int, bytes] = {}
         error: BaseException | None = None
         try:
-            with self.agreement.timings.of("encode"):
+            with self.agreement.timings.measure("encode"):
                 for number, one in enumerate(rows):
                     if one.aggregator == self.agreement.rank:
                         packed[number] = pickle.dumps(self._encoded(one), protocol=5)
@@ -105,12 +105,12 @@ class GatheredChunks(Hdf5File):
         if self.agreement.is_root:
             error = self._commit(rows, sizes, packed)
         else:
-            with self.agreement.timings.of("communicate"):
+            with self.agreement.timings.measure("communicate"):
                 sent = [self.agreement.comm.Isend([content, MPI.BYTE], 0, _TAG) for content in packed.values()]
                 for request in sent:
                     wait_for(request)
         self.check(error)
-        self._on_root(self._state)
+        self._update_on_root(self._state)
 
     # how
 
@@ -142,14 +142,14 @@ class GatheredChunks(Hdf5File):
         for number, row in enumerate(rows):
             buffer, request = coming
             if request is not None:
-                with self.agreement.timings.of("communicate"):
+                with self.agreement.timings.measure("communicate"):
                     wait_for(request)
             # the next one comes while this one is written
             coming = self._received(rows, sizes, number + 1)
             if error is not None:
                 continue
             try:
-                with self.agreement.timings.of("write"):
+                with self.agreement.timings.measure("write"):
                     content: Any = own[number] if buffer is None else buffer
                     made: dict[str, EncodedRows] = pickle.loads(content)
                     kinds = {name: one.dtype for name, one in made.items()}

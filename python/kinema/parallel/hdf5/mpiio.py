@@ -22,7 +22,7 @@ from kinema.formats.given_frames import FrameArrays
 from kinema.formats.hdf5.encoding import ChunkEncoder
 from kinema.parallel.agreement import Agreement
 from kinema.parallel.exchange import Exchange, even_owners
-from kinema.parallel.hdf5.on_root import Hdf5File
+from kinema.parallel.hdf5.hdf5_file import Hdf5File
 from kinema.parallel.placers import info_of
 from kinema.parallel.rank_file import FileRequest, FileState
 from kinema.parallel.rank_frames import RankFrame
@@ -58,7 +58,7 @@ class MpiioFields(Hdf5File):
         self._path = ""
         self._names: dict[str, str] = {}
         self._observed: list[tuple[str, NDArray[Any], dict[str, Any]]] = []
-        self.on_root(self._check_growth)
+        self.call_on_root(self._check_growth)
 
     def begin(self, first: FrameArrays) -> dict[str, ChunkEncoder]:
         """As `Hdf5File.begin`."""
@@ -78,7 +78,7 @@ class MpiioFields(Hdf5File):
 
     def take_values(self, frame: RankFrame, row: int) -> None:
         """As `Hdf5File.take_values`."""
-        own = self._owners.of(self.agreement.rank)
+        own = self._owners.rank_atoms(self.agreement.rank)
         values = {name: np.empty((len(own), 3), given.dtype) for name, given in frame.vectors.items()}
         widest = max(3 * given.dtype.itemsize for given in values.values())
         batch_atoms = max(1, self.request.hints.batch_bytes // widest)
@@ -88,7 +88,7 @@ class MpiioFields(Hdf5File):
                 batch.values(given, values[name][batch.atoms.start - own.start : batch.atoms.stop - own.start])
         error: Exception | None = None
         try:
-            with self.agreement.timings.of("encode"):
+            with self.agreement.timings.measure("encode"):
                 prepared = {name: self.encoders[name].prepared(one) for name, one in values.items()}
         except Exception as raised:
             error = raised
@@ -123,13 +123,13 @@ class MpiioFields(Hdf5File):
                     self.sink.write_observable(name, value, **stamps)
             return self._state()
 
-        self._on_root(count)
+        self._update_on_root(count)
 
     def close(self) -> None:
         """As `RankFile.close`; room that no frame has come into is given back."""
         self.bring()
         if self._room:
-            self._on_root(self._trimmed)
+            self._update_on_root(self._trimmed)
         super().close()
 
     def add_observable(self, name: str, value: Any, **options: Any) -> None:
@@ -151,7 +151,7 @@ class MpiioFields(Hdf5File):
                 step, time = self.stamps.steps[-1], self.stamps.times[-1] if time is None else time
             self._observed.append((name, np.array(value), {"step": step, "time": time}))
 
-        self.on_root(check)
+        self.call_on_root(check)
 
     # how
 
@@ -196,11 +196,11 @@ class MpiioFields(Hdf5File):
             self.sink.make_room(room)
             return room
 
-        self._room = self.on_root(lengthen)
+        self._room = self.call_on_root(lengthen)
 
     def _open(self) -> None:
         """All ranks have the file, which rank 0 releases."""
-        self._path, self._names = self.on_root(lambda: (self.sink.release(), self._names))
+        self._path, self._names = self.call_on_root(lambda: (self.sink.release(), self._names))
 
         def opened() -> Any:
             info = info_of(self.request.hints.info)
@@ -235,7 +235,7 @@ class MpiioFields(Hdf5File):
             with hdf5_errors(self.request.path):
                 h5.close()
 
-        with self.agreement.timings.of("sync"):
+        with self.agreement.timings.measure("sync"):
             try:
                 self.agreement.together(close)
             except BaseException:
@@ -257,7 +257,7 @@ class MpiioFields(Hdf5File):
             self._give_up()
             raise
         error: BaseException | None = None
-        with self.agreement.timings.of("write"):
+        with self.agreement.timings.measure("write"):
             for name, dataset in self._datasets.items():
                 try:
                     with hdf5_errors(self.request.path):
@@ -321,7 +321,7 @@ class MpiioFields(Hdf5File):
             self.agreement.fail(int(np.argmax(failed)), error)
 
     def _write_field(self, name: str, dataset: Any, values: NDArray[Any], n_rows: int) -> None:
-        own = self._owners.of(self.agreement.rank)
+        own = self._owners.rank_atoms(self.agreement.rank)
         stop, collective = self._first + n_rows, self._is_collective(name)
         if dataset.shape[0] < stop:
             # of compressed ones; of all ranks

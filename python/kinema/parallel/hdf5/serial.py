@@ -36,7 +36,7 @@ class SerialFields(SerialFile):
         """As `SerialFile.found`."""
         assert self._verification is not None
 
-        return self._verification.found(*self.on_root(lambda: self._sink().place_of_fields))
+        return self._verification.found(*self.call_on_root(lambda: self._sink().place_of_fields))
 
     def _sink(self) -> H5mdWriter:
         """The writer of rank 0."""

@@ -24,7 +24,7 @@ from kinema.formats.hdf5.encoding import ChunkEncoder
 from kinema.formats.writer import Writer
 from kinema.parallel.agreement import Agreement
 from kinema.parallel.exchange import Exchange, even_owners
-from kinema.parallel.hdf5.on_root import Hdf5File
+from kinema.parallel.hdf5.hdf5_file import Hdf5File
 from kinema.parallel.hdf5.virtual_writer import VirtualFieldsWriter
 from kinema.parallel.rank_file import FileRequest
 from kinema.parallel.rank_frames import RankFrame
@@ -44,7 +44,7 @@ class Subfiles(Hdf5File):
     def __init__(self, request: FileRequest, agreement: Agreement) -> None:
         super().__init__(request, agreement)
         # runs of atoms of the parts of a file that is gone on with, by their number
-        self._names, self._known = self.on_root(self._known_parts)
+        self._names, self._known = self.call_on_root(self._known_parts)
         # of this rank: what it has, sorted, and its file
         self._ids: NDArray[np.int64] | None = None
         self._part: Writer | None = None
@@ -97,7 +97,7 @@ class Subfiles(Hdf5File):
     def bring(self) -> None:
         """As `Hdf5File.bring`: frames are in the files of the ranks before rank 0 says that they are there."""
         part = self._part
-        with self.agreement.timings.of("sync"):
+        with self.agreement.timings.measure("sync"):
             self._together(lambda: None if part is None else part.flush())
         if part is not None:
             assert isinstance(part, H5mdWriter)
@@ -118,7 +118,7 @@ class Subfiles(Hdf5File):
     def close(self) -> None:
         """As `RankFile.close`; a new file without frames is not made."""
         if self._is_without_frames():
-            self.agreement.on_root(lambda: self.writer.abort())
+            self.agreement.call_on_root(lambda: self.writer.abort())
             return
         self.bring()
         part, self._part = self._part, None
@@ -135,7 +135,7 @@ class Subfiles(Hdf5File):
         super().close()
         self._is_named = True
         if self.request.mode == "w":
-            self.on_root(self._names.remove_others)
+            self.call_on_root(self._names.remove_others)
 
     def abort(self) -> None:
         """As `RankFile.abort`. The file of this rank stays where the one on top does."""
@@ -149,7 +149,7 @@ class Subfiles(Hdf5File):
     # how
 
     def _is_without_frames(self) -> bool:
-        return self.on_root(lambda: self.writer.is_new)
+        return self.call_on_root(lambda: self.writer.is_new)
 
     def _together(self, call: Any) -> None:
         try:
@@ -196,8 +196,8 @@ class Subfiles(Hdf5File):
     def _begin_part(self, frame: RankFrame, n_rows: int) -> None:
         """Makes the file of this rank, or goes on with it behind the frames that the one on top has. Collective."""
         ids = np.sort(np.asarray(frame.ids, np.int64))
-        self.on_root(self._names.make_folder)
-        last_step = self.on_root(lambda: self.sink.last_step)
+        self.call_on_root(self._names.make_folder)
+        last_step = self.call_on_root(lambda: self.sink.last_step)
 
         def begin() -> None:
             if len(ids):
@@ -209,7 +209,7 @@ class Subfiles(Hdf5File):
     def _opened_part(
         self, ids: NDArray[np.int64], fields: tuple[str, ...], n_rows: int, last_step: int | None
     ) -> Writer:
-        path = self._names.of(self._number)
+        path = self._names.subfile_path(self._number)
         given = {name: value for name, value in self.request.options.items() if name not in _NOT_OF_PARTS}
         layout = given.get("layout")
         if isinstance(layout, (tuple, list)) and len(layout) == 3:
@@ -235,7 +235,7 @@ class Subfiles(Hdf5File):
 
     def _write_part(self, part: Writer, frame: RankFrame, order: NDArray[np.int64], row: int) -> None:
         vectors = {name: values[order] for name, values in frame.vectors.items()}
-        with self.agreement.timings.of("write"):
+        with self.agreement.timings.measure("write"):
             part.write(**vectors, cell=frame.cell, step=frame.step, time=frame.time)
         if self._verification is not None:
             for name, values in vectors.items():

@@ -65,7 +65,7 @@ class GatheredRecords:
         owners = Owners.one(file.gathering[stamp.number % len(file.gathering)], file.state.n_atoms)
         given = replace(frame, vectors={FIELDS[0]: frame.vectors[FIELDS[0]]})
         whole = whole_vectors(self._exchange, owners, given, file.request.hints.batch_bytes)
-        is_mine = len(owners.of(self._agreement.rank)) > 0
+        is_mine = len(owners.rank_atoms(self._agreement.rank)) > 0
         self._waiting.append(GatheredFrame(stamp, whole[FIELDS[0]] if is_mine else None))
         left_out = [name for name in VECTOR_FIELDS if name in frame.vectors and name not in FIELDS]
         file.losses.lose(f"{name} are not written: the file holds {', '.join(FIELDS)}" for name in left_out)
@@ -103,7 +103,7 @@ class GatheredRecords:
             if one.positions is None:
                 continue
             try:
-                with self._agreement.timings.of("encode"):
+                with self._agreement.timings.measure("encode"):
                     self._encode_frame(one)
             except BaseException as error:
                 return place, error

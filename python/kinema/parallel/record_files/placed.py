@@ -81,7 +81,7 @@ class PlacedRecords:
             file.check(self._stream(place, route, values))
             self._commit([place])
         else:
-            self._keep(place, self._in_hand(route, values) if self._sorts else self._as_given(frame, values))
+            self._keep(place, self._exchanged_rows(route, values) if self._sorts else self._as_given(frame, values))
         self._records.took(fields, frame, stamp, records)
         file.took(stamp, place.end, fields)
         file.losses.of_stamp(stamp, lambda one: records.stamp_losses(one.number, one.step, one.time, one.cell))
@@ -116,9 +116,9 @@ class PlacedRecords:
         counts = frame.counts
         return AtomRows(int(counts[: self._agreement.rank].sum()), numbers, values, int(counts.max()))
 
-    def _in_hand(self, route: Route, values: list[NDArray[Any] | None]) -> AtomRows:
+    def _exchanged_rows(self, route: Route, values: list[NDArray[Any] | None]) -> AtomRows:
         """All values that this rank writes of the frame."""
-        own = route.owners.of(self._agreement.rank)
+        own = route.owners.rank_atoms(self._agreement.rank)
         whole = [None if one is None else np.empty((len(own), 3), one.dtype) for one in values]
         for batch in route.batches():
             rows = slice(batch.atoms.start - own.start, batch.atoms.stop - own.start)
@@ -192,7 +192,7 @@ class PlacedRecords:
         if not self._agreement.is_root:
             return
         put = self._file.put_on_root
-        with self._agreement.timings.of("write"):
+        with self._agreement.timings.measure("write"):
             for place in places:
                 number = place.stamp.number
                 if number == 0:

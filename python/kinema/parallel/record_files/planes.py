@@ -103,7 +103,7 @@ class PlaneWriter:
         out = [_NOTHING] * len(widths)
         if error is None and stop > start:
             try:
-                with self._file.agreement.timings.of("encode"):
+                with self._file.agreement.timings.measure("encode"):
                     out = self._room_for(stop - start, widths, 1 + AHEAD if behind is not None else 1)
                     place.records.encode(rows.values, start, stop, rows.numbers, rows.first, out)
             except BaseException as raised:

@@ -59,7 +59,7 @@ class SharedRecords:
         self.gathering = gathering_ranks(agreement.size, request.hints.writers)
         self.behind = WriteBehind(request.buffer_frames or AHEAD) if request.strategy == "direct" else None
         try:
-            self.opened: OpenedRecords = agreement.on_root(self._opened)
+            self.opened: OpenedRecords = agreement.call_on_root(self._opened)
             self.state, self.end, self._committed_end = self.opened.state, self.opened.end, self.opened.end
             self._n_committed = self.state.n_frames
             self.stamps = FrameStamps(self.opened.first, self.opened.last)
@@ -84,7 +84,7 @@ class SharedRecords:
 
     def put(self, frame: int, offset: int, data: Any) -> None:
         """Writes bytes of a frame."""
-        with self.agreement.timings.of("write"):
+        with self.agreement.timings.measure("write"):
             self.placer.write_at(offset, data)
         if self._verification is not None and len(data):
             self._verification.add(frame, offset, data)
@@ -116,24 +116,24 @@ class SharedRecords:
         if self.state.n_flushed == self._n_committed:
             return
         timings = self.agreement.timings
-        with timings.of("sync"):
+        with timings.measure("sync"):
             self.checked(self.placer.sync)
         if self._verification is not None:
-            with timings.of("verify"):
+            with timings.measure("verify"):
                 error = self._verification.found(self.opened.written_path)
             self.check(error)
             self.losses.note([] if self.state.n_flushed else [f"{self.request.path}: {self._verification.words}"])
-        with timings.of("sync"):
+        with timings.measure("sync"):
             self.checked(self._count)
             names = self.opened.written_path, self.state.temporary
-            self.opened.written_path, self.state.temporary = self.agreement.on_root(lambda: names)
+            self.opened.written_path, self.state.temporary = self.agreement.call_on_root(lambda: names)
         self.state.n_flushed = self._n_committed
 
     def finish(self) -> None:
         """Notes what the only frame has lost, closes the file, and gives a new one its name."""
         self.losses.of_first_stamp()
         self.agreement.together(self._close)
-        self.losses.note(self.agreement.on_root(self._publish))
+        self.losses.note(self.agreement.call_on_root(self._publish))
         self.state.temporary = None
 
     # failing

@@ -86,7 +86,7 @@ class TraceEvents:
     def __len__(self) -> int:
         return len(self.columns["start"])
 
-    def of(self, **wanted: Any) -> NDArray[np.bool_]:
+    def matches(self, **wanted: Any) -> NDArray[np.bool_]:
         """(n,) which events are of functions with these attributes; a value may be a collection of values."""
         fits = [
             all(getattr(one, key) in (value if isinstance(value, tuple) else (value,)) for key, value in wanted.items())
@@ -163,7 +163,7 @@ class _Merged:
             tuple(self._paths), tuple(self._functions), tuple(self._processes), threads, files, columns,
             tuple(dict.fromkeys(self._commands)), tuple(dict.fromkeys(self._sources)), (),
         )  # fmt: skip
-        return _without_doubles(trace, self._notes)
+        return _remove_doubles(trace, self._notes)
 
 
 def _each_once(found: list[tuple[str, str | None]]) -> tuple[tuple[str, ...], list[int]]:
@@ -185,14 +185,14 @@ def _each_once(found: list[tuple[str, str | None]]) -> tuple[tuple[str, ...], li
     return tuple(names), numbers
 
 
-def _without_doubles(trace: TraceEvents, notes: list[str]) -> TraceEvents:
+def _remove_doubles(trace: TraceEvents, notes: list[str]) -> TraceEvents:
     """Without the POSIX events that Kinema recorded of processes that strace recorded as well, in their order."""
     columns = dict(trace.columns)
     straced = columns.pop("source") == 1
     keep = np.ones(len(straced), dtype=bool)
     if straced.any() and not straced.all():
         of_strace = np.unique(columns["process"][straced])
-        keep = straced | ~(trace.of(kind=POSIX) & np.isin(columns["process"], of_strace))
+        keep = straced | ~(trace.matches(kind=POSIX) & np.isin(columns["process"], of_strace))
     left_out = int((~keep).sum())
     if left_out:
         notes = [

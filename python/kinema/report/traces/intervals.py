@@ -33,18 +33,18 @@ class Spans:
         """How long both go on, ns."""
         if len(self.begins) == 0 or len(other.begins) == 0:
             return 0
-        return int((other._until(self.ends) - other._until(self.begins)).sum())
+        return int((other._length_before(self.ends) - other._length_before(self.begins)).sum())
 
-    def without(self, other: Spans) -> int:
+    def length_outside(self, other: Spans) -> int:
         """How long these go on while the others do not, ns."""
         return self.length - self.common(other)
 
     def shares(self, edges: Whole) -> NDArray[np.float64]:
         """(len(edges) - 1,) which part of the time between two edges these take."""
-        taken: NDArray[np.float64] = np.diff(self._until(edges)) / np.maximum(1, np.diff(edges))
+        taken: NDArray[np.float64] = np.diff(self._length_before(edges)) / np.maximum(1, np.diff(edges))
         return taken
 
-    def _until(self, times: Whole) -> Whole:
+    def _length_before(self, times: Whole) -> Whole:
         """How long these have gone on at each time."""
         if len(self.begins) == 0:
             return np.zeros(len(times), dtype=np.int64)

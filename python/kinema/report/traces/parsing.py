@@ -181,7 +181,7 @@ class _Reader:
             for name, ret, given in zip(names, results, _sizes(args), strict=True)
         ]
         numbers = {key: _optional(args, key) for key in ("offset", "epoch", "step", "frames")}
-        result, size = _of_values(results, 0, "ret"), _of_values(sizes, -1, "size")
+        result, size = _integers(results, 0, "ret"), _integers(sizes, -1, "size")
         keys = [one.get("fhash", one.get("fname")) for one in args]
         if not set(map(type, keys)) <= {str, int, type(None)}:
             raise TypeError('expected a hash "fhash"')
@@ -260,10 +260,10 @@ def _whole(events: Sequence[dict[str, Any]], key: str) -> NDArray[np.int64]:
 
 
 def _optional(args: Sequence[dict[str, Any]], key: str) -> NDArray[np.int64]:
-    return _of_values([one.get(key) for one in args], -1, key)
+    return _integers([one.get(key) for one in args], -1, key)
 
 
-def _of_values(found: list[Any], missing: int, key: str) -> NDArray[np.int64]:
+def _integers(found: list[Any], missing: int, key: str) -> NDArray[np.int64]:
     kinds = set(map(type, found))
     if not kinds <= {int, type(None)}:
         raise TypeError(f'expected a whole number "{key}"')
@@ -287,11 +287,11 @@ def _times(
         return np.array(found, dtype=np.int64)
     if not kinds <= {int, type(None)}:
         raise TypeError(f'expected a whole number "{exact}"')
-    times = [_in_ns(one.get(key), key, unit) if ns is None else ns for one, ns in zip(events, found, strict=True)]
+    times = [_nanoseconds(one.get(key), key, unit) if ns is None else ns for one, ns in zip(events, found, strict=True)]
     return np.array(times, dtype=np.int64)
 
 
-def _in_ns(value: Any, key: str, unit: int) -> int:
+def _nanoseconds(value: Any, key: str, unit: int) -> int:
     if type(value) is int:
         return value * unit
     if type(value) is float and math.isfinite(value):

@@ -12,9 +12,9 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from kinema.base.printable import counted, in_picture
+from kinema.base.printable import counted, plot_text
 from kinema.report.traces.kinds import APPLICATION, BATCH, COMPUTE, OPERATIONS, POSIX, WAIT
-from kinema.report.traces.text import in_bytes, in_seconds, size_classes
+from kinema.report.traces.text import format_bytes, format_ns, size_classes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -79,7 +79,7 @@ def draw_columns(summaries: Sequence[TraceSummary]) -> Figure:
 
 def _headline(one: TraceSummary) -> str:
     return (
-        f"{in_picture(one.label)}: {in_seconds(one.job.total)}, {counted(len(one.hosts), 'node')}, "
+        f"{plot_text(one.label)}: {format_ns(one.job.total)}, {counted(len(one.hosts), 'node')}, "
         f"processes {one.processes:,}, threads with I/O {one.io_threads:,}, with computing {one.compute_threads:,}; "
         f"{counted(one.n_files, 'file')}, {counted(one.events, 'event')}"
     )
@@ -121,7 +121,12 @@ def _draw_bandwidth(axes: Axes, one: TraceSummary, scale: float) -> None:
         if values.any():
             total = sum(getattr(found, name))
             axes.stairs(
-                values / size, edges, fill=True, alpha=0.75, color=_OPERATIONS[name], label=f"{name}, {in_bytes(total)}"
+                values / size,
+                edges,
+                fill=True,
+                alpha=0.75,
+                color=_OPERATIONS[name],
+                label=f"{name}, {format_bytes(total)}",
             )
     axes.set_ylabel(unit)
     axes.set_ylim(bottom=0)
@@ -151,7 +156,7 @@ def _draw_times(axes: Axes, one: TraceSummary) -> None:
     for place, (_, whole, alone, colour) in enumerate(rows):
         axes.barh(place, whole / scale, 0.66, color=colour, alpha=0.35, linewidth=0)
         axes.barh(place, alone / scale, 0.66, color=colour, linewidth=0)
-        words = in_seconds(whole) + (f", alone {in_seconds(alone)}" if alone != whole else "")
+        words = format_ns(whole) + (f", alone {format_ns(alone)}" if alone != whole else "")
         axes.annotate(words, (whole / scale, place), xytext=(4, 0), textcoords="offset points", va="center", fontsize=8)
     axes.set_yticks(range(len(rows)), [name for name, *_ in rows])
     axes.invert_yaxis()
@@ -168,11 +173,11 @@ def _draw_functions(axes: Axes, one: TraceSummary) -> None:
     unit, scale = _time_unit(max([row.time for row in rows], default=0))
     axes.barh(range(len(rows)), [row.time / scale for row in rows], 0.7, color=_COLOURS[kind], linewidth=0)
     for place, row in enumerate(rows):
-        words = counted(row.count, "call") + (f", {in_bytes(row.bytes)}" if row.bytes else "")
+        words = counted(row.count, "call") + (f", {format_bytes(row.bytes)}" if row.bytes else "")
         axes.annotate(
             words, (row.time / scale, place), xytext=(4, 0), textcoords="offset points", va="center", fontsize=8
         )
-    axes.set_yticks(range(len(rows)), [in_picture(row.name) for row in rows], fontsize=8)
+    axes.set_yticks(range(len(rows)), [plot_text(row.name) for row in rows], fontsize=8)
     axes.invert_yaxis()
     axes.set_xlim(0, 1.5 * max([row.time / scale for row in rows], default=1) or 1)
     axes.set_title(f"{_NAMES[kind]}: time of all calls, all threads ({unit})", fontsize=10, loc="left")
@@ -189,10 +194,10 @@ def _draw_parts(axes: Axes, summaries: Sequence[TraceSummary]) -> None:
             ns = getattr(one.job, name)
             axes.barh(place, ns / scale, 0.66, left, color=colour, linewidth=0)
             if ns > _WORDS * most:
-                axes.text(left + ns / scale / 2, place, in_seconds(ns), ha="center", va="center", fontsize=8)
+                axes.text(left + ns / scale / 2, place, format_ns(ns), ha="center", va="center", fontsize=8)
             left += ns / scale
         axes.annotate(
-            in_seconds(one.job.total), (left, place), xytext=(4, 0), textcoords="offset points", va="center",
+            format_ns(one.job.total), (left, place), xytext=(4, 0), textcoords="offset points", va="center",
             fontsize=9, fontweight="bold",
         )  # fmt: skip
     _rows(axes, summaries, 1.14 * most / scale)
@@ -208,7 +213,7 @@ def _draw_io(axes: Axes, summaries: Sequence[TraceSummary]) -> None:
     unit, scale = _time_unit(most)
     for place, one in enumerate(summaries):
         for shift, kind, ns in ((-0.19, APPLICATION, one.job.application_io), (0.19, POSIX, one.job.posix_io)):
-            words = in_seconds(ns) if one.kinds[kind] else "not traced"
+            words = format_ns(ns) if one.kinds[kind] else "not traced"
             axes.barh(place + shift, ns / scale, 0.36, color=_COLOURS[kind], linewidth=0)
             axes.annotate(
                 words, (ns / scale, place + shift), xytext=(4, 0), textcoords="offset points", va="center", fontsize=8
@@ -244,7 +249,7 @@ def _draw_calls(axes: Axes, summaries: Sequence[TraceSummary]) -> None:
 def _draw_sizes(axes: Axes, summaries: Sequence[TraceSummary]) -> None:
     """Bytes that were read and written, by the size of a transfer; small transfers are pale."""
     rows = [
-        (f"{in_picture(one.label)}, {name}" if len(summaries) > 1 else name, one.transfers[name]["bytes"])
+        (f"{plot_text(one.label)}, {name}" if len(summaries) > 1 else name, one.transfers[name]["bytes"])
         for one in summaries
         for name in ("read", "write")
         if sum(one.transfers[name]["bytes"]) or (len(summaries) > 1 and name == "read")
@@ -257,7 +262,7 @@ def _draw_sizes(axes: Axes, summaries: Sequence[TraceSummary]) -> None:
             axes.barh(place, size / scale, 0.66, left, color=colour, linewidth=0)
             left += size / scale
         axes.annotate(
-            in_bytes(sum(sizes)), (left, place), xytext=(4, 0), textcoords="offset points", va="center", fontsize=8
+            format_bytes(sum(sizes)), (left, place), xytext=(4, 0), textcoords="offset points", va="center", fontsize=8
         )
     axes.set_yticks(range(len(rows)), [name for name, _ in rows], fontsize=8)
     axes.set_ylim(len(rows) - 0.4, -0.6)
@@ -273,7 +278,7 @@ def _draw_sizes(axes: Axes, summaries: Sequence[TraceSummary]) -> None:
 
 
 def _rows(axes: Axes, summaries: Sequence[TraceSummary], right: float, left: float = 0.0) -> None:
-    axes.set_yticks(range(len(summaries)), [in_picture(one.label) for one in summaries])
+    axes.set_yticks(range(len(summaries)), [plot_text(one.label) for one in summaries])
     axes.set_ylim(len(summaries) - 0.4, -0.6)
     axes.set_xlim(left, right)
     _plain(axes, "x")

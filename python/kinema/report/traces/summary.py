@@ -195,10 +195,10 @@ def summarise(
         raise ArgumentError(f"{trace.paths[0]}: the trace has no events", path=trace.paths[0])
     columns = trace.columns
     begins, ends = columns["start"], columns["start"] + columns["duration"]
-    spans = {kind: union(begins[some], ends[some]) for kind in KINDS for some in (trace.of(kind=kind),)}
+    spans = {kind: union(begins[some], ends[some]) for kind in KINDS for some in (trace.matches(kind=kind),)}
     first, last = int(begins.min()), int(ends.max())
     edges = np.linspace(first, max(last, first + _MOMENTS), _MOMENTS + 1).astype(np.int64)
-    doing: _Doing = {kinds: trace.of(kind=kinds) for kinds in _SPLIT}
+    doing: _Doing = {kinds: trace.matches(kind=kinds) for kinds in _SPLIT}
     doing_io, computing = doing[_IO], doing[(COMPUTE,)]
     functions = columns["function"]
     counts = np.bincount(functions, minlength=len(trace.functions))
@@ -218,13 +218,13 @@ def summarise(
             for kind in KINDS
         },
         job=_split(trace, doing, np.ones(len(trace), dtype=bool)),
-        in_processes=_of_each_process(trace, doing),
+        in_processes=_split_each_process(trace, doing),
         functions=functions_of(trace),
         operations=operations_of(trace),
         transfers=transfers_of(trace),
         bandwidth=bandwidth_of(trace, first, last),
         epochs=epochs_of(trace),
-        n_files=_distinct(columns["file"][trace.of(kind=transfer_kind(trace)) & (columns["file"] >= 0)]),
+        n_files=_distinct(columns["file"][trace.matches(kind=transfer_kind(trace)) & (columns["file"] >= 0)]),
         files=files_of(trace),
         cache=cache_of(trace),
         activity={
@@ -245,7 +245,7 @@ def _label_of(trace: TraceEvents) -> str:
     return os.path.basename(os.path.dirname(os.path.abspath(trace.paths[0]))) or "trace"
 
 
-def _of_each_process(trace: TraceEvents, doing: _Doing) -> TimeSplit:
+def _split_each_process(trace: TraceEvents, doing: _Doing) -> TimeSplit:
     """Unions within each process, added up."""
     order = np.argsort(trace.columns["process"], kind="stable")
     numbers = trace.columns["process"][order]
@@ -271,12 +271,12 @@ def _split(trace: TraceEvents, doing: _Doing, chosen: NDArray[Any]) -> TimeSplit
         total=total,
         application_io=application.length,
         posix_io=posix.length,
-        gap=application.without(posix),
+        gap=application.length_outside(posix),
         io=io.length,
         compute=compute.length,
         wait=spans_of(WAIT).length,
-        unoverlapped_application_io=application.without(compute),
-        unoverlapped_posix_io=posix.without(compute),
+        unoverlapped_application_io=application.length_outside(compute),
+        unoverlapped_posix_io=posix.length_outside(compute),
         unoverlapped_io=io.length - overlapped,
         unoverlapped_compute=compute.length - overlapped,
         overlapped=overlapped,

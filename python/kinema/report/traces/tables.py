@@ -80,7 +80,7 @@ class FunctionRow:
 
     def as_dict(self) -> dict[str, Any]:
         """By name; times in ns."""
-        return _in_ns(self, "time", "durations")
+        return _row_in_ns(self, "time", "durations")
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class OperationRow:
 
     def as_dict(self) -> dict[str, Any]:
         """By name; times in ns."""
-        return _in_ns(self, "time")
+        return _row_in_ns(self, "time")
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class Bandwidth:
 
     def as_dict(self) -> dict[str, Any]:
         """By name; times in ns."""
-        return _in_ns(self, "part")
+        return _row_in_ns(self, "part")
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ class EpochRow:
 
     def as_dict(self) -> dict[str, Any]:
         """By name; times in ns."""
-        return _in_ns(self, "time", "fetching", "computing")
+        return _row_in_ns(self, "time", "fetching", "computing")
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ class FileRow:
 
     def as_dict(self) -> dict[str, Any]:
         """By name; times in ns."""
-        return _in_ns(self, "time")
+        return _row_in_ns(self, "time")
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,7 @@ class CacheUse:
         return asdict(self)
 
 
-def _in_ns(row: Any, *times: str) -> dict[str, Any]:
+def _row_in_ns(row: Any, *times: str) -> dict[str, Any]:
     return {f"{name}_ns" if name in times else name: value for name, value in asdict(row).items()}
 
 
@@ -215,7 +215,7 @@ def operations_of(trace: TraceEvents) -> Mapping[str, OperationRow]:
     found: dict[str, OperationRow] = {}
     columns = trace.columns
     for operation in OPERATIONS:
-        some = trace.of(kind=POSIX, operation=operation)
+        some = trace.matches(kind=POSIX, operation=operation)
         sizes = columns["size"][some]
         found[operation] = OperationRow(
             int(some.sum()), int((columns["result"][some] < 0).sum()), int(columns["duration"][some].sum()),
@@ -226,7 +226,7 @@ def operations_of(trace: TraceEvents) -> Mapping[str, OperationRow]:
 
 def transfer_kind(trace: TraceEvents) -> str:
     """Whose transfers count: POSIX calls, or where none are traced the application's own."""
-    some = trace.of(kind=POSIX, operation=("read", "write")) & (trace.columns["size"] >= 0)
+    some = trace.matches(kind=POSIX, operation=("read", "write")) & (trace.columns["size"] >= 0)
     return POSIX if some.any() else APPLICATION
 
 
@@ -234,7 +234,7 @@ def transfers_of(trace: TraceEvents) -> Mapping[str, Mapping[str, list[int]]]:
     """Numbers and bytes of transfers by the classes of `SIZES`; those of no bytes, at the end of a file, are none."""
     kind, found = transfer_kind(trace), {}
     for operation in ("read", "write"):
-        sizes = trace.columns["size"][trace.of(kind=kind, operation=operation) & (trace.columns["size"] > 0)]
+        sizes = trace.columns["size"][trace.matches(kind=kind, operation=operation) & (trace.columns["size"] > 0)]
         at = np.searchsorted(SIZES, sizes, side="right")
         bytes_of = [int(sizes[at == number].sum()) for number in range(len(SIZES) + 1)]
         found[operation] = {"counts": np.bincount(at, minlength=len(SIZES) + 1).tolist(), "bytes": bytes_of}
@@ -247,7 +247,7 @@ def bandwidth_of(trace: TraceEvents, first: int, last: int) -> Bandwidth:
     part = max(1, -(-(last - first) // _PARTS))
     found = {}
     for operation in ("read", "write"):
-        some = trace.of(kind=kind, operation=operation) & (trace.columns["size"] > 0)
+        some = trace.matches(kind=kind, operation=operation) & (trace.columns["size"] > 0)
         begins = (trace.columns["start"][some] - first).astype(np.float64)
         lengths = np.maximum(1, trace.columns["duration"][some])
         sizes = trace.columns["size"][some].astype(np.float64)
@@ -264,10 +264,10 @@ def epochs_of(trace: TraceEvents) -> tuple[EpochRow, ...]:
     """Of events that name their epoch."""
     columns = trace.columns
     rows = []
-    whole = trace.of(name="epoch.block")
+    whole = trace.matches(name="epoch.block")
     # DFTracer's loops say of a batch what they say of all else of the data loader
-    fetching = trace.of(kind=BATCH) | trace.of(name="fetch.iter")
-    computing, reading = trace.of(kind=COMPUTE), trace.of(kind=APPLICATION) & (columns["size"] > 0)
+    fetching = trace.matches(kind=BATCH) | trace.matches(name="fetch.iter")
+    computing, reading = trace.matches(kind=COMPUTE), trace.matches(kind=APPLICATION) & (columns["size"] > 0)
     for epoch in np.unique(columns["epoch"][columns["epoch"] >= 0]).tolist():
         some = columns["epoch"] == epoch
         own = columns["duration"][some & whole]
@@ -290,7 +290,7 @@ def epochs_of(trace: TraceEvents) -> tuple[EpochRow, ...]:
 def files_of(trace: TraceEvents) -> tuple[FileRow, ...]:
     """The files with most bytes; by POSIX calls where there are any."""
     kind, columns = transfer_kind(trace), trace.columns
-    some = trace.of(kind=kind) & (columns["file"] >= 0)
+    some = trace.matches(kind=kind) & (columns["file"] >= 0)
     at = columns["file"][some]
 
     def sums(values: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -300,8 +300,8 @@ def files_of(trace: TraceEvents) -> tuple[FileRow, ...]:
         return found
 
     moved = np.maximum(0, columns["size"])
-    read = sums(moved * trace.of(kind=kind, operation="read"))
-    written = sums(moved * trace.of(kind=kind, operation="write"))
+    read = sums(moved * trace.matches(kind=kind, operation="read"))
+    written = sums(moved * trace.matches(kind=kind, operation="write"))
     calls, time = sums(np.ones(len(trace), dtype=np.int64)), sums(columns["duration"])
     order = np.lexsort((-time, -(read + written)))
     return tuple(
@@ -314,7 +314,7 @@ def files_of(trace: TraceEvents) -> tuple[FileRow, ...]:
 def cache_of(trace: TraceEvents) -> CacheUse | None:
     """None where no event is of the cache."""
     columns = trace.columns
-    of = {name: trace.of(category="cache", name=f"cache.{name}") for name in ("hit", "miss", "fetch", "evict")}
+    of = {name: trace.matches(category="cache", name=f"cache.{name}") for name in ("hit", "miss", "fetch", "evict")}
     if not any(some.any() for some in of.values()):
         return None
     moved = np.maximum(0, columns["size"])

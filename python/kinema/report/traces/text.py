@@ -20,7 +20,7 @@ _FUNCTIONS = 24
 _FILES = 8
 
 
-def in_bytes(number: float) -> str:
+def format_bytes(number: float) -> str:
     """As in "512 B", "64 KiB", "1.5 GiB"."""
     for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
         if number < 1024 or unit == "TiB":
@@ -35,7 +35,7 @@ def in_bytes(number: float) -> str:
     raise AssertionError
 
 
-def in_seconds(ns: float) -> str:
+def format_ns(ns: float) -> str:
     """As in "12.3 µs", "4.56 s"."""
     for unit, size in (("ns", 1), ("µs", 1e3), ("ms", 1e6)):
         if ns < 999.5 * size:
@@ -45,12 +45,12 @@ def in_seconds(ns: float) -> str:
 
 def size_classes() -> list[str]:
     """Names of the classes of transfer sizes."""
-    ends = [in_bytes(one).replace(" ", " ") for one in SIZES]
+    ends = [format_bytes(one).replace(" ", " ") for one in SIZES]
     middle = [f"{low} to {high}" for low, high in pairwise(ends)]
     return [f"below {ends[0]}", *middle, f"{ends[-1]} and more"]
 
 
-def in_columns(rows: Sequence[Sequence[str]], *, left: int = 1, indent: str = "  ") -> list[str]:
+def align_columns(rows: Sequence[Sequence[str]], *, left: int = 1, indent: str = "  ") -> list[str]:
     """Lines in which cells stand below each other; the first `left` columns begin, the others end at one place."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
@@ -111,12 +111,12 @@ def _time(one: TraceSummary) -> list[str]:
     about = (
         "  (of the job: what several processes do at once counts once; of its processes: each one's own time, added up)"
     )
-    return [*in_columns(rows), about]
+    return [*align_columns(rows), about]
 
 
 def _time_row(one: TraceSummary, name: str, of: Callable[[TimeSplit], int]) -> list[str]:
     share = of(one.job) / one.job.total if one.job.total else 0.0
-    return [name, in_seconds(of(one.job)), f"{share:.0%}", in_seconds(of(one.in_processes))]
+    return [name, format_ns(of(one.job)), f"{share:.0%}", format_ns(of(one.in_processes))]
 
 
 def _calls(one: TraceSummary) -> list[str]:
@@ -125,10 +125,10 @@ def _calls(one: TraceSummary) -> list[str]:
     rows = [["POSIX calls", "number", "failed", "time", "bytes", "bytes a second"]]
     for name, row in one.operations.items():
         if row.count:
-            rate = f"{in_bytes(row.bytes * 1e9 / row.time)}/s" if row.bytes and row.time else ""
-            moved = in_bytes(row.bytes) if name in TRANSFERS else ""
-            rows.append([name, f"{row.count:,}", f"{row.failed:,}", in_seconds(row.time), moved, rate])
-    return in_columns(rows)
+            rate = f"{format_bytes(row.bytes * 1e9 / row.time)}/s" if row.bytes and row.time else ""
+            moved = format_bytes(row.bytes) if name in TRANSFERS else ""
+            rows.append([name, f"{row.count:,}", f"{row.failed:,}", format_ns(row.time), moved, rate])
+    return align_columns(rows)
 
 
 def _functions(one: TraceSummary) -> list[str]:
@@ -152,12 +152,12 @@ def _functions(one: TraceSummary) -> list[str]:
     for row in one.functions[:_FUNCTIONS]:
         rows.append(
             [
-                f"{row.category} {row.name}", f"{row.count:,}", in_seconds(row.time), in_seconds(row.durations.mean),
-                in_seconds(row.durations.p99), *_sizes(row),
+                f"{row.category} {row.name}", f"{row.count:,}", format_ns(row.time), format_ns(row.durations.mean),
+                format_ns(row.durations.p99), *_sizes(row),
             ]
         )  # fmt: skip
     more = len(one.functions) - _FUNCTIONS
-    return [*in_columns(rows), *([f"  and {more} more functions, in --json"] if more > 0 else []), ""]
+    return [*align_columns(rows), *([f"  and {more} more functions, in --json"] if more > 0 else []), ""]
 
 
 def _sizes(row: FunctionRow) -> list[str]:
@@ -165,7 +165,7 @@ def _sizes(row: FunctionRow) -> list[str]:
     if sizes is None or sizes.max == 0:
         return [""] * 8
     found = (sizes.min, sizes.q1, sizes.median, sizes.mean, sizes.q3, sizes.p99, sizes.max)
-    return [in_bytes(row.bytes), *map(in_bytes, found)]
+    return [format_bytes(row.bytes), *map(format_bytes, found)]
 
 
 def _transfers(one: TraceSummary) -> list[str]:
@@ -175,8 +175,8 @@ def _transfers(one: TraceSummary) -> list[str]:
     rows = [["transfers", *size_classes()]]
     for name, found in some.items():
         rows.append([f"{name}, number", *(f"{count:,}" for count in found["counts"])])
-        rows.append([f"{name}, bytes", *map(in_bytes, found["bytes"])])
-    return [*in_columns(rows), ""]
+        rows.append([f"{name}, bytes", *map(format_bytes, found["bytes"])])
+    return [*align_columns(rows), ""]
 
 
 def _files(one: TraceSummary) -> list[str]:
@@ -184,9 +184,11 @@ def _files(one: TraceSummary) -> list[str]:
         return []
     rows = [["file", "read", "written", "calls", "time"]]
     for row in one.files[:_FILES]:
-        rows.append([row.path, in_bytes(row.read), in_bytes(row.written), f"{row.calls:,}", in_seconds(row.time)])
+        rows.append(
+            [row.path, format_bytes(row.read), format_bytes(row.written), f"{row.calls:,}", format_ns(row.time)]
+        )
     more = one.n_files - len(one.files[:_FILES])
-    return [*in_columns(rows), *([f"  and {more:,} more files"] if more > 0 else [])]
+    return [*align_columns(rows), *([f"  and {more:,} more files"] if more > 0 else [])]
 
 
 def _cache(one: TraceSummary) -> list[str]:
@@ -195,8 +197,8 @@ def _cache(one: TraceSummary) -> list[str]:
         return []
     return [
         "",
-        f"  node cache: {found.hits:,} hits ({in_bytes(found.bytes_hit)}), {found.misses:,} misses, "
-        f"{in_bytes(found.bytes_fetched)} fetched from the source, {found.evictions:,} evictions",
+        f"  node cache: {found.hits:,} hits ({format_bytes(found.bytes_hit)}), {found.misses:,} misses, "
+        f"{format_bytes(found.bytes_fetched)} fetched from the source, {found.evictions:,} evictions",
     ]
 
 
@@ -207,11 +209,11 @@ def _epochs(one: TraceSummary) -> list[str]:
     for row in one.epochs:
         rows.append(
             [
-                str(row.epoch), in_seconds(row.time), f"{row.steps:,}", f"{row.batches:,}", in_seconds(row.fetching),
-                in_seconds(row.computing), in_bytes(row.bytes) if row.bytes else _NOT_TRACED,
+                str(row.epoch), format_ns(row.time), f"{row.steps:,}", f"{row.batches:,}", format_ns(row.fetching),
+                format_ns(row.computing), format_bytes(row.bytes) if row.bytes else _NOT_TRACED,
             ]
         )  # fmt: skip
-    return ["", *in_columns(rows)]
+    return ["", *align_columns(rows)]
 
 
 def columns_text(summaries: Sequence[TraceSummary]) -> str:
@@ -227,22 +229,22 @@ def columns_text(summaries: Sequence[TraceSummary]) -> str:
     add("threads with computing", lambda one: f"{one.compute_threads:,}")
     add("files", lambda one: f"{one.n_files:,}")
     add("events", lambda one: f"{one.events:,}")
-    add("total time", lambda one: in_seconds(one.job.total))
+    add("total time", lambda one: format_ns(one.job.total))
     for name, kinds, of in _TIMES:
-        add(name, lambda one, of=of: in_seconds(of(one.job)), *kinds)  # type: ignore[misc]
+        add(name, lambda one, of=of: format_ns(of(one.job)), *kinds)  # type: ignore[misc]
     for operation in OPERATIONS:
         if not any(one.operations[operation].count for one in summaries):
             continue
         add(f"{operation}: POSIX calls", lambda one, o=operation: f"{one.operations[o].count:,}", POSIX)  # type: ignore[misc]
-        add("  time, all threads", lambda one, o=operation: in_seconds(one.operations[o].time), POSIX)  # type: ignore[misc]
+        add("  time, all threads", lambda one, o=operation: format_ns(one.operations[o].time), POSIX)  # type: ignore[misc]
         if operation in TRANSFERS:
-            add("  bytes", lambda one, o=operation: in_bytes(one.operations[o].bytes), POSIX)  # type: ignore[misc]
+            add("  bytes", lambda one, o=operation: format_bytes(one.operations[o].bytes), POSIX)  # type: ignore[misc]
         if operation in ("read", "write"):
             add("  median transfer", lambda one, o=operation: _median(one, o), POSIX)  # type: ignore[misc]
     names = dict.fromkeys((row.category, row.name) for one in summaries for row in one.functions)
     for key in names:
         add(" ".join(key), lambda one, key=key: _count(one, key))  # type: ignore[misc]
-    return "\n".join(map(printable, in_columns(rows, indent="")))
+    return "\n".join(map(printable, align_columns(rows, indent="")))
 
 
 def _median(one: TraceSummary, operation: str) -> str:

@@ -52,7 +52,7 @@ class FramesInProgress:
         self._polled_at = time.monotonic()
         self._frames: dict[str, dict[str, int]] = {}
 
-    def by_worker(self, keys: Collection[str]) -> dict[str, int]:
+    def worker_frames(self, keys: Collection[str]) -> dict[str, int]:
         """Frames done of the tasks with these keys, by the address of the worker that runs them."""
         if time.monotonic() - self._polled_at >= _POLL_SECONDS:
             # a lost scheduler is reported by `TaskSubmitter.completed`

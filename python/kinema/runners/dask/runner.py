@@ -20,11 +20,11 @@ from kinema.base.errors import ArgumentError, missing_package
 from kinema.base.progress import Report, report_slowest
 from kinema.base.resources import LEAST_MEMORY, worker_count
 from kinema.base.serialisation import serialize
-from kinema.base.timings import PassTimings, TaskTimes, block_column, by_worker, processed_again
+from kinema.base.timings import PassTimings, TaskTimes, block_column, processed_again, worker_task_times
 from kinema.cache.counts import add_counts
 from kinema.model.snapshot import TrajectorySnapshot
 from kinema.runners.base import PassRequest, PassResult, Runner
-from kinema.runners.calls import CalledFunction, CallValues, InOrder, Received, unpacked_value
+from kinema.runners.calls import CalledFunction, CallValues, OrderedWork, Received, unpacked_value
 from kinema.runners.local.worker import WorkerSetup
 from kinema.runners.reduction import Leaves, Reduction, describe_piece, insert_nodes
 from kinema.runners.scheduler import SchedulePolicy, Scheduler
@@ -119,11 +119,11 @@ class Dask(Runner):
     @contextlib.contextmanager
     def session(self) -> Iterator[None]:
         """Keeps cluster, connection and the workers' shared data for all passes of this thread within the context."""
-        with self._in_session():
+        with self._use_session():
             yield
 
     @contextlib.contextmanager
-    def _in_session(self) -> Iterator[_Session]:
+    def _use_session(self) -> Iterator[_Session]:
         current: _Session | None = getattr(self._local, "session", None)
         if current is not None:
             yield current
@@ -141,7 +141,7 @@ class Dask(Runner):
         wanted = None if request.workers is None else worker_count(request.workers)
         # raises for missing frames and too small a limit before a cluster is started or waited for
         request.plan(memory=request.memory, workers=1, access="direct")
-        with self._in_session() as session, self._connected(wanted) as dask_workers:
+        with self._use_session() as session, self._connected(wanted) as dask_workers:
             work_plan, plan, reduction = self._policy.divide(
                 request,
                 workers=dask_workers.size,
@@ -223,7 +223,7 @@ class Dask(Runner):
 
     def write_in_order(
         self,
-        function: InOrder,
+        function: OrderedWork,
         computations: Sequence[Any],
         *,
         offset: int,
@@ -255,7 +255,7 @@ class Dask(Runner):
                 dask_workers.client,
                 f"kinema-{uuid.uuid4().hex}",
                 task,
-                CalledFunction.of(function, self._threads),
+                CalledFunction.from_function(function, self._threads),
                 dask_workers.addresses,
                 self._patience,
                 processes=dask_workers.processes,
@@ -267,7 +267,7 @@ class Dask(Runner):
     def _connected(self, wanted: int | None) -> Iterator[DaskWorkers]:
         """The workers of the cluster. A cluster of the run itself ends with the session, others are left running."""
         cluster = current_client() if self._cluster is None else self._cluster
-        with self._in_session() as session:
+        with self._use_session() as session:
             if cluster is None:
                 own = session.own_cluster(worker_count(wanted))
                 found = find_workers(own.client, None, self._threads, "Dask cluster of this run's own", self._patience)
@@ -306,7 +306,7 @@ class _Session:
         """The snapshot of the files, which is sent to each worker once for all passes of a run."""
         if self.files is None or self.files[0] is not request.run:
             # workers have working folders of their own
-            snapshot = SharedResult(SharedFiles(serialize(TrajectorySnapshot.of(request.trajectory, absolute=True))))
+            snapshot = SharedResult(SharedFiles(serialize(TrajectorySnapshot.take(request.trajectory, absolute=True))))
             self.stack.callback(snapshot.release)
             self.files = request.run, snapshot
         return self.files[1]
@@ -362,7 +362,7 @@ class _DaskPass:
 
     def _report(self, progress: Report) -> None:
         """Reports the frames of completed and running tasks, and the slowest of the present workers."""
-        running = self._in_progress.by_worker(self._submitter.keys)
+        running = self._in_progress.worker_frames(self._submitter.keys)
         progress(self._frames_done + sum(running.values()), self._plan.n_frames)
         present = set(self._submitter.threads)
         if self._workers.limited:
@@ -422,7 +422,7 @@ class _DaskPass:
         transitions = transitions_since(rows, self._began)
         times = TaskTimes(
             wall,
-            by_worker(self._functions, transitions),
+            worker_task_times(self._functions, transitions),
             transitions,
             tuple(lost),
             processed_again(transitions),

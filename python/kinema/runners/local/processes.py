@@ -182,7 +182,9 @@ class ProcessesRunner(Runner):
         used = min(self._wanted(workers), len(computations))
         mapping = _MapCalls(values, function, computations)
         with self._pool() as pool, pool.pass_workers(used, mapping.describe) as used_workers:
-            calls = Calls(CalledFunction.of(function, self._threads), [serialize(one) for one in computations])
+            calls = Calls(
+                CalledFunction.from_function(function, self._threads), [serialize(one) for one in computations]
+            )
             calls.store(used_workers.folder)
             used_workers.begin()
             if getattr(function, "may_run_in_caller", False):

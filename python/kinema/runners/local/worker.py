@@ -105,7 +105,7 @@ def store_files(trajectory: _core.Trajectory, folder: str) -> None:
     path = Path(folder) / _FILES_NAME
     try:
         with path.open("wb") as file:
-            pickle.dump(TrajectorySnapshot.of(trajectory), file, protocol=5)
+            pickle.dump(TrajectorySnapshot.take(trajectory), file, protocol=5)
     except OSError as error:
         raise from_os("cannot store what worker processes need", error, str(path)) from None
 

@@ -45,7 +45,7 @@ class RemoteError:
     notes: tuple[str, ...]
 
     @classmethod
-    def of(cls, error: BaseException, rank: int) -> RemoteError:
+    def wrap(cls, error: BaseException, rank: int) -> RemoteError:
         """Wraps an error that was raised on this rank, or that another rank has sent to it."""
         here = _place(rank)
         notes = tuple(note for note in getattr(error, "__notes__", ()) if note != here)

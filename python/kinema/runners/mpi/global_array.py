@@ -134,13 +134,13 @@ class GlobalRows:
                 f"no room for all rows, {len(self)} of {self.record.itemsize} bytes; write them with out=, or leave "
                 "them on the ranks with results='spread'"
             ) from None
-        for first, stop in self.in_parts(0, len(self)):
+        for first, stop in self.split_range(0, len(self)):
             records = self.get(first, stop)
             for name, array in columns.items():
                 array[first:stop] = records[name]
         return columns
 
-    def in_parts(self, first: int, stop: int) -> Iterator[tuple[int, int]]:
+    def split_range(self, first: int, stop: int) -> Iterator[tuple[int, int]]:
         """Ranges of some MiB."""
         step = max(1, _PART_BYTES // self.record.itemsize)
         for begin in range(first, stop, step):
@@ -234,7 +234,7 @@ class GlobalArray:
     def local(self) -> NDArray[Any]:
         """(len(local_rows), ...) a copy of the rows that are in this rank's memory."""
         own = self.rows.own
-        return self.of(own.start, self.rows.local())
+        return self.extract(own.start, self.rows.local())
 
     def __getitem__(self, key: Any) -> Any:
         """Rows by number or slice, further indices as numpy takes them.
@@ -247,9 +247,9 @@ class GlobalArray:
         if isinstance(rows, slice):
             wanted = range(*rows.indices(len(self)))
             if not wanted:
-                return self._between(0, 0)[(slice(None), *rest)]
+                return self._read_range(0, 0)[(slice(None), *rest)]
             first, last = min(wanted[0], wanted[-1]), max(wanted[0], wanted[-1])
-            values = self._between(first, last + 1)[:: abs(wanted.step)]
+            values = self._read_range(first, last + 1)[:: abs(wanted.step)]
             return (values if wanted.step > 0 else values[::-1])[(slice(None), *rest)]
         if isinstance(rows, bool) or not hasattr(rows, "__index__"):
             raise ArgumentError(
@@ -258,17 +258,17 @@ class GlobalArray:
         number = rows.__index__()
         if not -len(self) <= number < len(self):
             raise OutOfRangeError(f"row {number} is out of range, the array has {len(self)} rows")
-        row = self._between(number % len(self), number % len(self) + 1)[0]
+        row = self._read_range(number % len(self), number % len(self) + 1)[0]
         return row[rest] if rest else row
 
     def __iter__(self) -> Iterator[Any]:
-        for first, stop in self.rows.in_parts(0, len(self)):
-            yield from self.of(first, self.rows.get(first, stop))
+        for first, stop in self.rows.split_range(0, len(self)):
+            yield from self.extract(first, self.rows.get(first, stop))
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         if copy is False:
             raise ValueError("a distributed array can only be copied")
-        return np.asarray(self._between(0, len(self)), dtype=dtype)
+        return np.asarray(self._read_range(0, len(self)), dtype=dtype)
 
     def free(self) -> None:
         """Frees the memory of all arrays of the same analysis; called by all ranks that have the array."""
@@ -286,14 +286,14 @@ class GlobalArray:
         gone = ", freed" if self.rows.freed else ""
         return f"<GlobalArray {self.column!r} {self.shape} {self.dtype}{gone}>"
 
-    def _between(self, first: int, stop: int) -> NDArray[Any]:
+    def _read_range(self, first: int, stop: int) -> NDArray[Any]:
         """A range of rows; no more than some MiB are held besides the result."""
         values = np.empty((stop - first, *self.shape[1:]), self.dtype)
-        for begin, end in self.rows.in_parts(first, stop):
-            values[begin - first : end - first] = self.of(begin, self.rows.get(begin, end))
+        for begin, end in self.rows.split_range(first, stop):
+            values[begin - first : end - first] = self.extract(begin, self.rows.get(begin, end))
         return values
 
-    def of(self, first: int, records: NDArray[Any]) -> NDArray[Any]:
+    def extract(self, first: int, records: NDArray[Any]) -> NDArray[Any]:
         """The values of this array in some records, which begin with row `first`."""
         if self.column in ("time", "values"):
             return np.ascontiguousarray(records[self.column])

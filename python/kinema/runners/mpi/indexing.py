@@ -58,7 +58,7 @@ def search(ranks: Ranks, command: FindFrames, trajectory: _core.Trajectory | Non
         tables = [] if trajectory is None else [trajectory.scan_range(*one) for one in mine]
     except BaseException as error:
         # also of rank 0: the others wait for it in gather
-        tables = RemoteError.of(error, ranks.rank)
+        tables = RemoteError.wrap(error, ranks.rank)
         if ranks.is_root:
             _join_gathering(ranks, error, tables)
             raise

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from kinema.base.values import dataclass
+from kinema.base.frozen_dataclass import dataclass
 
 __all__ = ["Launch", "launched", "own_environment"]
 

@@ -32,7 +32,7 @@ class OpenedTrajectory:
 
 def broadcast_opened(ranks: Ranks, trajectory: Trajectory) -> None:
     """Gives the other ranks the trajectory that rank 0 has opened and scanned; raises what goes wrong on any."""
-    files, data = TrajectorySnapshot.of(trajectory.core)
+    files, data = TrajectorySnapshot.take(trajectory.core)
     state = trajectory.snapshot()
     ranks.broadcast(OpenedTrajectory(files, len(state)))
     shared = NodeBytes(ranks, len(data) + len(state), np.concatenate([data, np.frombuffer(state, np.uint8)]))
@@ -53,7 +53,7 @@ def receive_opened(ranks: Ranks, command: OpenedTrajectory) -> Trajectory | None
         core = command.files.open(shared.array)
         trajectory = Trajectory.from_snapshot(core, shared.array[command.files.size :].tobytes())
     except Exception as error:
-        failed = RemoteError.of(error, ranks.rank)
+        failed = RemoteError.wrap(error, ranks.rank)
     well = all(one is None for one in ranks.comm.allgather(failed))
     shared.free()
     return trajectory if well else None
@@ -104,7 +104,7 @@ def _open_on_ranks(ranks: Ranks, open_on_root: Callable[[], Trajectory], reader:
         try:
             content = _content(open_on_root(), reader, access)
         except Exception as error:
-            content = RemoteError.of(error, ranks.rank)
+            content = RemoteError.wrap(error, ranks.rank)
     message = ranks.broadcast(content[0] if isinstance(content, tuple) else content)
     if isinstance(message, RemoteError):
         raise message.unwrap()
@@ -116,7 +116,7 @@ def _open_on_ranks(ranks: Ranks, open_on_root: Callable[[], Trajectory], reader:
         core = reader.open(message.files, shared.array)
         trajectory = Trajectory.from_snapshot(core, shared.array[size:].tobytes())
     except Exception as error:
-        failed = RemoteError.of(error, ranks.rank)
+        failed = RemoteError.wrap(error, ranks.rank)
     failures = [one for one in ranks.comm.allgather(failed) if one is not None]
     shared.free()
     if failures or trajectory is None:
@@ -128,6 +128,6 @@ def _content(trajectory: Trajectory, reader: RankReader, access: str) -> tuple[O
     """What the other ranks are sent of a trajectory, which is scanned now."""
     trajectory.scan()
     reader.check(access_method(access), trajectory.core)
-    files, data = TrajectorySnapshot.of(trajectory.core, reader.describe)
+    files, data = TrajectorySnapshot.take(trajectory.core, reader.describe)
     state = np.frombuffer(trajectory.snapshot(), np.uint8)
     return OpenedTrajectory(files, len(state)), np.concatenate([data, state])

@@ -250,7 +250,7 @@ class WorkerRank(PassRank):
         except Stopped:
             pass  # the rank that has failed reports it to rank 0
         except BaseException as error:
-            failed = RemoteError.of(error, self.ranks.rank)
+            failed = RemoteError.wrap(error, self.ranks.rank)
         self.reader.stop()
         self._send(RankDone(self._frames, failed))
         with self.worker_timer.counting("waited"):

@@ -116,7 +116,7 @@ def _gather_nodes(
             packed = serialize_nodes(nodes)
             data = pickle.dumps(packed, protocol=pickle.HIGHEST_PROTOCOL)
     except BaseException as error:
-        failed = RemoteError.of(error, ranks.rank)
+        failed = RemoteError.wrap(error, ranks.rank)
     if not _none_failed(ranks, failed, into, worker_timer):
         return
     with worker_timer.counting("waited"):
@@ -127,7 +127,7 @@ def _gather_nodes(
             with worker_timer.counting("communicate"):
                 shrink = _shrink(packed, kernels)
         except BaseException as error:
-            failed = RemoteError.of(error, ranks.rank)
+            failed = RemoteError.wrap(error, ranks.rank)
         if not _none_failed(ranks, failed, into, worker_timer):
             return
         with worker_timer.counting("waited"):
@@ -220,7 +220,7 @@ def _reduce_on_tree(
                 tree = _core.MergeTree(n_leaves, kernels)
                 tree.insert_all(nodes)
     except BaseException as error:
-        failed = RemoteError.of(error, ranks.rank)
+        failed = RemoteError.wrap(error, ranks.rank)
     distance = 1
     while distance < ranks.size:
         if ranks.rank & distance:
@@ -230,7 +230,7 @@ def _reduce_on_tree(
                     with worker_timer.counting("communicate"):
                         packed = serialize_nodes(tree.take_nodes())
             except BaseException as error:
-                failed = RemoteError.of(error, ranks.rank)
+                failed = RemoteError.wrap(error, ranks.rank)
             _send(ranks, packed if failed is None else failed, ranks.rank - distance, worker_timer)
             return
         if ranks.rank + distance < ranks.size:
@@ -242,7 +242,7 @@ def _reduce_on_tree(
                     with worker_timer.counting("communicate"):
                         insert_nodes(tree, kernels, received)
                 except BaseException as error:
-                    failed = RemoteError.of(error, ranks.rank)
+                    failed = RemoteError.wrap(error, ranks.rank)
         distance *= 2
     if failed is not None:
         raise failed.unwrap()

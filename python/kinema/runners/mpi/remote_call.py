@@ -157,7 +157,7 @@ def _called(ranks: Ranks, command: RemoteCall, number: int) -> bytes | RemoteErr
         return command.function(command.arguments[number])
     except Exception as error:
         _exhaust(ranks, command)
-        return RemoteError.of(error, ranks.rank)
+        return RemoteError.wrap(error, ranks.rank)
 
 
 def _exhaust(ranks: Ranks, command: RemoteCall) -> None:
@@ -236,7 +236,7 @@ class _Writing:
             if opens:
                 with self._noting_errors():
                     self._function.close()
-        own = None if self.own_error is None else RemoteError.of(self.own_error, self._ranks.rank)
+        own = None if self.own_error is None else RemoteError.wrap(self.own_error, self._ranks.rank)
         self._ranks.arrive()
         gathered = self._ranks.comm.gather((own, take_counts())) or []
         for _, counts in gathered:

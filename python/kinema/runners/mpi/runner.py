@@ -24,7 +24,7 @@ from kinema.base.resources import default_memory, worker_count
 from kinema.base.serialisation import serialize
 from kinema.runners.access import access_method
 from kinema.runners.base import PassRequest, PassResult, Runner
-from kinema.runners.calls import CalledFunction, CallValues, InOrder, Received
+from kinema.runners.calls import CalledFunction, CallValues, OrderedWork, Received
 from kinema.runners.local.interpreter import JOB_SIGNALS
 from kinema.runners.scheduler import SchedulePolicy
 from kinema.runners.worker_timer import pass_timings
@@ -204,13 +204,13 @@ class MPIRunner(Runner):
         distributed arrays stay distributed. Its error is raised on all ranks. Within a block or a call of this runner
         `work` is just called.
         """
-        return self._on_root(work, retains_rows=self._results == "spread")
+        return self._call_on_root(work, retains_rows=self._results == "spread")
 
     def run_on_root(self, work: Callable[[], T]) -> T | None:
         """See `Runner.run_on_root`: with `results="all"` every rank gets rows from where they are, not from rank 0."""
-        return self._on_root(work, retains_rows=self._results != "root")
+        return self._call_on_root(work, retains_rows=self._results != "root")
 
-    def _on_root(self, work: Callable[[], T], *, retains_rows: bool) -> T | None:
+    def _call_on_root(self, work: Callable[[], T], *, retains_rows: bool) -> T | None:
         if self._ranks is not None:
             return work()
         ranks = self._new_session()
@@ -254,7 +254,7 @@ class MPIRunner(Runner):
             packed, used = pack_arrays(None if self._results == "root" else value)
         except BaseException as error:
             self._limit_end(ranks, error)
-            ranks.broadcast(RunEnded(error=RemoteError.of(error, 0)))
+            ranks.broadcast(RunEnded(error=RemoteError.wrap(error, 0)))
             raise
         retained = used if self._results == "spread" else frozenset()
         ranks.broadcast(RunEnded(packed, retained=retained))
@@ -266,13 +266,13 @@ class MPIRunner(Runner):
             return unpack_arrays(packed, ranks.arrays, lambda array: array)
         columns: dict[int, NDArray[Any]] = {}
 
-        def in_memory(array: GlobalArray) -> NDArray[Any]:
+        def load(array: GlobalArray) -> NDArray[Any]:
             number = array.rows.number
             if number not in columns:
                 columns[number] = array.rows.get(0, len(array))
-            return array.of(0, columns[number])
+            return array.extract(0, columns[number])
 
-        return unpack_arrays(packed, ranks.arrays, in_memory)
+        return unpack_arrays(packed, ranks.arrays, load)
 
     def _serve(self, ranks: MPISession) -> RunEnded:
         """Carries out the commands of rank 0 until it ends the run or leaves the block."""
@@ -356,7 +356,7 @@ class MPIRunner(Runner):
         kernels = request.kernels
         files = data = None
         if not ranks.has_snapshot_of(request.run):
-            files, data = TrajectorySnapshot.of(request.trajectory, reader_class.describe)
+            files, data = TrajectorySnapshot.take(request.trajectory, reader_class.describe)
         ranks.counter.reset(used=work_plan.schedule == "dynamic")
         setup = PassSetup(
             files=files,
@@ -383,7 +383,7 @@ class MPIRunner(Runner):
         piece_scheduler.all_pieces()
         # what a reader of its own decodes is not the plan's
         twice = piece_scheduler.decoded_twice if method.rank_reader is None else None
-        words = f"{plan.explain(twice)}\nnote: {self._in_words(ranks, setup)}"
+        words = f"{plan.explain(twice)}\nnote: {self._describe(ranks, setup)}"
         return PassResult(reduction.partials(), timings, words, rows)
 
     # -- functions of others ------------------------------------------------------------------------------------
@@ -410,12 +410,12 @@ class MPIRunner(Runner):
         """See `Runner.call_each`; called on rank 0 alone, where `map_reduce` is."""
         ranks = self._leading()
         packed = [serialize(one) for one in computations]
-        called = CalledFunction.of(function, self._threads)
+        called = CalledFunction.from_function(function, self._threads)
         call_on_ranks(ranks, RemoteCall(called, packed, self.concurrency(workers)), values)
 
     def write_in_order(
         self,
-        function: InOrder,
+        function: OrderedWork,
         computations: Sequence[Any],
         *,
         offset: int,
@@ -430,7 +430,7 @@ class MPIRunner(Runner):
         ranks = self._leading()
         packed = [serialize(one) for one in computations]
         used = min(self.concurrency(workers), max(1, ahead))
-        called = CalledFunction.of(function, self._threads)
+        called = CalledFunction.from_function(function, self._threads)
         write_on_ranks(ranks, OrderedWriting(called, packed, used, offset, gathered), received)
 
     def _leading(self) -> MPISession:
@@ -439,16 +439,16 @@ class MPIRunner(Runner):
             raise ArgumentError("the MPI runner computes for rank 0, within `with` or `on_root`")
         return self._ranks
 
-    def on_root_for_all(self, work: Callable[[], T]) -> T:
-        """See `Runner.on_root_for_all`."""
+    def broadcast_from_root(self, work: Callable[[], T]) -> T:
+        """See `Runner.broadcast_from_root`."""
         before, self._results = self._results, "all"
         try:
-            value = self._on_root(work, retains_rows=False)
+            value = self._call_on_root(work, retains_rows=False)
         finally:
             self._results = before
         return value  # type: ignore[return-value]  # all ranks have it
 
-    def _in_words(self, ranks: MPISession, setup: PassSetup) -> str:
+    def _describe(self, ranks: MPISession, setup: PassSetup) -> str:
         threads = f"{self._threads} thread{'s' if self._threads > 1 else ''}"
         words = (
             f"each worker is an MPI rank with {threads}, {setup.work_plan.workers} of {ranks.size} ranks, "

@@ -15,13 +15,14 @@ import numpy as np
 
 from kinema import _core
 from kinema.base.errors import ArgumentError
-from kinema.base.values import dataclass
+from kinema.base.frozen_dataclass import dataclass
 
 __all__ = [
     "COMPRESSIONS",
     "GZIP",
     "Compression",
     "Filters",
+    "built_in_filters",
     "encodable",
     "encodable_again",
     "encoded_by_core",
@@ -29,7 +30,6 @@ __all__ = [
     "missing_filters",
     "most_compressed",
     "set_filters",
-    "without_plugin",
 ]
 
 Filters = tuple[tuple[int, tuple[int, ...]], ...]
@@ -205,7 +205,7 @@ def encodable_again(filters: Filters) -> Filters:
     return _given(filters)
 
 
-def without_plugin(filters: Filters) -> Filters | None:
+def built_in_filters(filters: Filters) -> Filters | None:
     """The same where libhdf5 itself decodes all filters; None where one of them needs a plugin."""
     return _given(filters) if all(number in _WITHOUT_PLUGIN for number, _ in filters) else None
 
@@ -213,7 +213,7 @@ def without_plugin(filters: Filters) -> Filters | None:
 def most_compressed(dataset: Any) -> int:
     """Bytes of values that one stored byte of a data set may stand for: deflate makes at most 1,032 of one, Zstandard
     32,768 (RFC 8878: a block of 128 KiB in four bytes), and the others less in chunks of some MiB."""
-    return _MOST_OF_DEFLATE if without_plugin(filters_of(dataset)) is not None else _MOST_OF_OTHERS
+    return _MOST_OF_DEFLATE if built_in_filters(filters_of(dataset)) is not None else _MOST_OF_OTHERS
 
 
 def missing_filters(dataset: Any) -> list[int]:

@@ -89,7 +89,7 @@ def copy_attributes(source: Any, target: Any) -> None:
         if space.get_simple_extent_type() == h5py.h5s.NULL:
             continue
         if not refers(kind):
-            memory_type, dtype = _in_memory(attribute)
+            memory_type, dtype = _memory_types(attribute)
             values = np.empty(attribute.shape, dtype)
             attribute.read(values, memory_type)
             made.write(values, memory_type)
@@ -184,7 +184,7 @@ def _copy_chunks(source: Any, target: Any) -> None:
         target.write_direct_chunk(place, stored, mask)
 
 
-def _in_memory(source: Any) -> tuple[Any, np.dtype[Any]]:
+def _memory_types(source: Any) -> tuple[Any, np.dtype[Any]]:
     """The type of values of a data set or attribute while they are held, as `h5t.TypeID` and as that of an array: bytes
     that are left as they are, or what h5py makes of values in the heap of a file."""
     kind = source.get_type()
@@ -207,7 +207,7 @@ def parts_of(source: Any) -> Iterator[Any]:
 
 
 def _parts_read(source: Any) -> Iterator[tuple[Any, Any, Any, Any]]:
-    (kind, dtype), space = _in_memory(source), source.get_space()
+    (kind, dtype), space = _memory_types(source), source.get_space()
     parts = stored_parts(source) if dtype.hasobject else pieces(space.get_simple_extent_dims(), dtype.itemsize)
     for part in parts:
         count = tuple(one.stop - one.start for one in part)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.base.errors import ArgumentError
-from kinema.storage.hdf5.filters import GZIP, Compression, Filters, encodable, filters_of, set_filters, without_plugin
+from kinema.storage.hdf5.filters import GZIP, Compression, Filters, built_in_filters, encodable, filters_of, set_filters
 
 __all__ = [
     "CHUNK_BYTES",
@@ -241,7 +241,7 @@ def series_storage(dtype: np.dtype[Any], item: tuple[int, ...] = (), *, rows: in
 def rechunked_series(dataset: Any, shape: tuple[int, ...]) -> Storage:
     """Storage of a copy of a series, cut to `shape`: compressed as it was where that needs no plugin, else by gzip."""
     storage = series_storage(dataset.dtype, shape[1:], rows=shape[0])
-    filters = without_plugin(filters_of(dataset))
+    filters = built_in_filters(filters_of(dataset))
     return Storage(storage.shape, storage.dtype, storage.chunks, GZIP if filters is None else filters)
 
 

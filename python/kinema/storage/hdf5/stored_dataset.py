@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.base.values import dataclass
+from kinema.base.frozen_dataclass import dataclass
 from kinema.storage.hdf5.filters import Filters
 
 __all__ = ["NOT_STORED", "StoredDataset"]

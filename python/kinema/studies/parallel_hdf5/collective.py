@@ -88,9 +88,9 @@ class IndependentReader(RankReader):
         taking_part.Free()
         group.Free()
         # a collective open needs files that every rank can open
-        _on_all(comm, lambda: _check_readable(dict.fromkeys(one.path for one in sets)))
+        _call_on_all(comm, lambda: _check_readable(dict.fromkeys(one.path for one in sets)))
         files = self._files = MpioFiles(comm, sets, collective=self._collective)
-        _on_all(comm, files.open, or_abort=True)
+        _call_on_all(comm, files.open, or_abort=True)
         if self._collective:
             self._order = _ReadOrder(comm, files, sets)
 
@@ -226,7 +226,7 @@ def _check_readable(paths: Iterable[str]) -> None:
         check_regular(path, "HDF5 file")
 
 
-def _on_all(comm: MPI.Intracomm, work: Callable[[], object], *, or_abort: bool = False) -> None:
+def _call_on_all(comm: MPI.Intracomm, work: Callable[[], object], *, or_abort: bool = False) -> None:
     """Calls it; where it fails on some ranks the first one's error is raised on all.
 
     `or_abort`: ends the whole job where only some ranks have failed: the others could not give back what they have.
@@ -235,7 +235,7 @@ def _on_all(comm: MPI.Intracomm, work: Callable[[], object], *, or_abort: bool =
     try:
         work()
     except Exception as error:
-        failed = RemoteError.of(error, comm.Get_rank())
+        failed = RemoteError.wrap(error, comm.Get_rank())
     errors = [one for one in comm.allgather(failed) if one is not None]
     if errors:
         if or_abort and len(errors) < comm.Get_size():

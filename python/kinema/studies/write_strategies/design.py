@@ -154,10 +154,10 @@ class WriteDesign:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        _among("system", (self.system,), SYSTEMS)
-        _among("records", self.records, tuple(KINDS))
-        _among("strategies", self.strategies, ("all", *STRATEGIES, *_OF_NETCDF))
-        _among("page_cache", (self.page_cache,), PAGE_CACHES)
+        _check_each("system", (self.system,), SYSTEMS)
+        _check_each("records", self.records, tuple(KINDS))
+        _check_each("strategies", self.strategies, ("all", *STRATEGIES, *_OF_NETCDF))
+        _check_each("page_cache", (self.page_cache,), PAGE_CACHES)
         whole = {"particles": (self.particles,), "ranks": self.ranks, "repeats": (self.repeats,)}
         whole |= {"ranks_per_node": (self.ranks_per_node,)} if self.ranks_per_node is not None else {}
         whole |= {"every": (self.every,)} if self.every is not None else {}
@@ -218,7 +218,7 @@ def parse_hints(text: str) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def _among(name: str, values: tuple[str, ...], allowed: tuple[str, ...]) -> None:
+def _check_each(name: str, values: tuple[str, ...], allowed: tuple[str, ...]) -> None:
     if not values:
         raise ArgumentError(f"{name} must be of {', '.join(map(repr, allowed))}, found none")
     for value in values:

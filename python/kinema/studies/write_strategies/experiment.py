@@ -55,7 +55,7 @@ _LONGEST_REASON = 300
 
 def system_of(design: WriteDesign) -> Pyrochlore:
     """The atoms that are written."""
-    return Pyrochlore.of_about(design.particles, design.seed)
+    return Pyrochlore.from_particle_count(design.particles, design.seed)
 
 
 def run_write_design(
@@ -154,7 +154,7 @@ class _Driver:
             said = [one.read_text(encoding="utf-8") for one in sorted(folder.glob("reason-??????"))]
             why = said[0] if said else f"{said_last(ended.printed)} (exit {ended.code})"
             return replace(failed, reason=_short(why.replace(f"{folder}/", "")))
-        run = WriteRun.of_result(setting, repeat, ended.seconds, json.loads(answer.read_text(encoding="utf-8")))
+        run = WriteRun.from_result(setting, repeat, ended.seconds, json.loads(answer.read_text(encoding="utf-8")))
         if setting.strategy in WITHOUT_ATOMS:
             return run
         try:

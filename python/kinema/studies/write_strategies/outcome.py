@@ -28,7 +28,7 @@ class RankMemory:
     share: int
 
     @property
-    def of_writing(self) -> int:
+    def writing_peak(self) -> int:
         """The most that was there for the atoms: given arrays and all that writing took."""
         return max(0, self.peak - self.base)
 
@@ -79,7 +79,7 @@ class WriteRun:
         return {**setting, "hints": dict(self.setting.hints), "paper_name": self.setting.paper_name, **found}
 
     @classmethod
-    def of_result(cls, setting: WriteSetting, repeat: int, job_seconds: float, found: Mapping[str, Any]) -> WriteRun:
+    def from_result(cls, setting: WriteSetting, repeat: int, job_seconds: float, found: Mapping[str, Any]) -> WriteRun:
         """Of what the program has written."""
         ranks = found["ranks"]
         phases = {name: max(one["phases"].get(name, 0.0) for one in ranks) for name in PHASES}

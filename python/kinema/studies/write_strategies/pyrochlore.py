@@ -82,7 +82,7 @@ class Pyrochlore:
     displacement: float = _DISPLACEMENT
 
     @classmethod
-    def of_about(cls, particles: int, seed: int = 1) -> Pyrochlore:
+    def from_particle_count(cls, particles: int, seed: int = 1) -> Pyrochlore:
         """The block, as nearly a cube as it can be, whose number of atoms is about `particles`; at least one cell."""
         if particles < 1:
             raise ArgumentError(f"particles must be at least 1, found {particles}")

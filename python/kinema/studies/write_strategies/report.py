@@ -140,7 +140,7 @@ def _ratios(study: WriteStudy) -> str:
             ]  # fmt: skip
             if any(one is not None for one in found):
                 texts = ["-" if one is None else f"{one:.2f}" for one in found]
-                rows.append((records, str(ranks), *texts, *_of_a_core(study, records, ranks)))
+                rows.append((records, str(ranks), *texts, *_speed_per_core(study, records, ranks)))
     head = (
         "records", "ranks", "direct / serial", "MPI-IO / direct", "direct / the disk", "direct / its calls alone",
         "MB/s a core, direct", "MB/s a core by CPU time",
@@ -154,7 +154,7 @@ def _ratios(study: WriteStudy) -> str:
     return _section("Ratios of speeds", head, rows, words) if rows else ""
 
 
-def _of_a_core(study: WriteStudy, records: str, ranks: int) -> tuple[str, str]:
+def _speed_per_core(study: WriteStudy, records: str, ranks: int) -> tuple[str, str]:
     """MB/s a core of "direct", by time and by processor seconds."""
     cell = study.fastest(records, ("direct",), ranks)
     if cell is None:
@@ -195,7 +195,7 @@ def _memory(study: WriteStudy) -> str:
         rows.append(
             (
                 setting.records, setting.label, str(setting.ranks), f"{memory.share / _MIB:.0f}",
-                f"{memory.of_writing / _MIB:.0f}", f"{memory.of_writing / limit:.2f}",
+                f"{memory.writing_peak / _MIB:.0f}", f"{memory.writing_peak / limit:.2f}",
             )
         )  # fmt: skip
     head = ("records", "strategy", "ranks", "share, MiB", "the most, MiB", "of twice the share + 64 MiB")

@@ -90,7 +90,7 @@ class WriteCell:
     @property
     def memory(self) -> RankMemory:
         """Of the rank that took the most beyond twice its share, in any run."""
-        return max((one for run in self.done for one in run.memory), key=lambda one: one.of_writing - 2 * one.share)
+        return max((one for run in self.done for one in run.memory), key=lambda one: one.writing_peak - 2 * one.share)
 
     @property
     def roundings(self) -> Mapping[str, float]:
@@ -164,7 +164,7 @@ class WriteStudy:
         """Cells without a time."""
         return [cell for cell in self.cells.values() if cell.reason]
 
-    def among(self, records: str, strategies: Iterable[str], ranks: int | None = None) -> list[WriteCell]:
+    def select_cells(self, records: str, strategies: Iterable[str], ranks: int | None = None) -> list[WriteCell]:
         """Cells with a time, of one kind of records."""
         wanted = tuple(strategies)
         return [
@@ -178,7 +178,7 @@ class WriteStudy:
 
     def fastest(self, records: str, strategies: Iterable[str], ranks: int | None = None) -> WriteCell | None:
         """The one of the least time; of the netCDF4 library and Kinema, files are not of one size."""
-        return min(self.among(records, strategies, ranks), key=lambda cell: cell.seconds, default=None)
+        return min(self.select_cells(records, strategies, ranks), key=lambda cell: cell.seconds, default=None)
 
     def fastest_of_all(self, records: str) -> WriteCell | None:
         """Of Kinema's strategies: neither writes without atoms nor other libraries."""

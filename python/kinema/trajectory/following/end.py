@@ -1,4 +1,4 @@
-"""`Until`: where an iteration over frames that are still coming ends, as a number of frames or a time."""
+"""`FollowEnd`: where an iteration over frames that are still coming ends, as a number of frames or a time."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from numpy.typing import NDArray
 
 from kinema.base.errors import ArgumentError
 
-__all__ = ["Until"]
+__all__ = ["FollowEnd"]
 
 # as of the windows of time: stored times are float32 in most formats
 _RELATIVE_ERROR = 4.0 * 2.0**-23
 
 
 @dataclass(frozen=True)
-class Until:
+class FollowEnd:
     """The first of both that is reached; without either there is no end."""
 
     frames: int | None = None
     time: float | None = None
 
     @classmethod
-    def of(cls, given: int | str | None) -> Until:
+    def parse(cls, given: int | str | None) -> FollowEnd:
         """Of a number of frames, or of a time with its unit, "100 ns"; ArgumentError for anything else."""
         if given is None:
             return cls()
@@ -38,7 +38,7 @@ class Until:
             return cls(time=_picoseconds(given))
         raise ArgumentError(f'until is a number of frames or a time with its unit, "100 ns", found {given!r}')
 
-    def within(self, first: int, times: NDArray[np.float64]) -> tuple[int, bool]:
+    def count_before(self, first: int, times: NDArray[np.float64]) -> tuple[int, bool]:
         """How many of the frames from number `first` on, at these times, are before the end, and whether it is reached.
 
         Raises ArgumentError for frames without a time where the end is one.

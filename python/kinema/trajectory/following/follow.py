@@ -13,7 +13,7 @@ from kinema.cache.waiting import Watch
 from kinema.formats.all_formats import format_named
 from kinema.model.frame import Block, Frame
 from kinema.trajectory.following.awaited_files import TROUBLE, Status, is_of_beginning, status_of
-from kinema.trajectory.following.end import Until
+from kinema.trajectory.following.end import FollowEnd
 from kinema.trajectory.following.options import checked_options
 from kinema.trajectory.following.patterns import GivenFiles
 from kinema.trajectory.following.remembered_frames import RememberedFrames, atoms_at_origin, is_blank
@@ -60,7 +60,7 @@ class Following:
         self.ended: str | None = None
         self._trajectory = trajectory
         self._files = given
-        self._until = Until.of(until)
+        self._until = FollowEnd.parse(until)
         self._timeout = timeout
         fields = checked["fields"]
         names = (fields,) if isinstance(fields, str) else tuple(fields)
@@ -267,7 +267,7 @@ class Following:
                     # something was rewritten while it was read
                     self._stale = True
                     return
-                n, reached = self._until.within(self.n_frames, block.times)
+                n, reached = self._until.count_before(self.n_frames, block.times)
                 written = n if finished else self._n_written(block, n)
                 self._blank = self.n_frames + written if written < n else None
                 if written < n:

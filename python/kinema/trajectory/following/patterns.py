@@ -8,8 +8,8 @@ import re
 from dataclasses import field
 
 from kinema.base.errors import ArgumentError, FileNotFound
+from kinema.base.frozen_dataclass import dataclass
 from kinema.base.input_files import natural_order
-from kinema.base.values import dataclass
 
 __all__ = ["GivenFiles"]
 

@@ -49,7 +49,7 @@ class Stations(NamedTuple):
         step = max(1, every // self.every)
         return self._replace(every=step * self.every, sums=self.sums[::step])
 
-    def until(self, n_frames: int) -> Stations:
+    def truncate(self, n_frames: int) -> Stations:
         """Those of the first frames alone."""
         return self._replace(sums=self.sums[: -(-n_frames // self.every)], frames=self.frames[:n_frames])
 
@@ -114,7 +114,7 @@ class FirstPass(Computation):
             sums = self._joined(behind.sums, sums)
             if behind.longest >= longest:
                 longest, frame = behind.longest, behind.frame
-            frames = self.trajectory.of_all_frames().choose()
+            frames = self.trajectory.viewed_trajectory().choose()
         return Results(stations=Stations(self.every, sums, longest, frame, frames))
 
     def spacing(self, n_frames: int, memory: int | str | None) -> int:

@@ -55,7 +55,7 @@ class KeptStations:
             "version": _core.__version__,
             "frames": chosen,
             "atoms": digest_of(made.selection.indices),
-            "arguments": {name: _in_words(arguments[name]) for name in sorted(arguments)},
+            "arguments": {name: _value_text(arguments[name]) for name in sorted(arguments)},
             "transforms": blake2b(stack, digest_size=16).hexdigest(),
             "opened with": {
                 **made.trajectory.stated,
@@ -99,7 +99,7 @@ class KeptStations:
             return stations if is_same and n_kept == len(self._frames) else None
         held = min(held, n_kept)
         # the longest step is that of all frames
-        return stations.until(held) if 0 < held and stations.frame < held else None
+        return stations.truncate(held) if 0 < held and stations.frame < held else None
 
     def _frames_held(self, parts: list[dict[str, Any]]) -> int:
         """So many frames are what they were when a record was made: those before the first change."""
@@ -189,5 +189,5 @@ def _state_since(part: dict[str, Any]) -> str:
         return "changed"
 
 
-def _in_words(value: Any) -> str:
+def _value_text(value: Any) -> str:
     return digest_of(value) if isinstance(value, np.ndarray) else repr(value)

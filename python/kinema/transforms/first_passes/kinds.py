@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["KINDS", "EdgeSums", "JumpCounts", "Rotations"]
 
 
-class _OfSteps(FirstPass):
+class _StepSums(FirstPass):
     """Sums of what each step adds to each atom."""
 
     @property
@@ -36,7 +36,7 @@ class _OfSteps(FirstPass):
         return {"stations": frames[:: self.every].numbers().astype(np.uint32)}
 
 
-class JumpCounts(_OfSteps):
+class JumpCounts(_StepSums):
     """Edges that are added to atoms for their jumps to the other side of the cell, whole numbers."""
 
     name: ClassVar[str] = "jumps"
@@ -44,7 +44,7 @@ class JumpCounts(_OfSteps):
     dtype: ClassVar[Any] = np.int32
 
 
-class EdgeSums(_OfSteps):
+class EdgeSums(_StepSums):
     """What `displacement` adds to atoms, angstrom: edges of the cells at the time of each jump."""
 
     name: ClassVar[str] = "displacements"

@@ -27,7 +27,7 @@ def stations_of(made: FirstPass, options: Mapping[str, Any]) -> Stations:
     `options` are arguments of `kinema.run`. With MPI all ranks call it, and all get them.
     """
     runner, others = runner_of(options)
-    return runner.on_root_for_all(lambda: _kept_or_made(made, {**others, "runner": runner}))
+    return runner.broadcast_from_root(lambda: _kept_or_made(made, {**others, "runner": runner}))
 
 
 def _kept_or_made(made: FirstPass, options: Mapping[str, Any]) -> Stations:

@@ -44,7 +44,7 @@ class Displacement(Transform):
         check_order(self.name, trajectory)
         if any(earlier.name == "nojump" for earlier in trajectory.core.transforms):
             raise ArgumentError("nojump and displacement are two schemes of unwrapping; leave one out")
-        whole = trajectory.of_all_frames()
+        whole = trajectory.viewed_trajectory()
         selection = whole.select(np.unique(whole.select(self._select).indices))
         edges = stations_of(EdgeSums(whole, selection), self._options)
         note_long_step(whole, edges)

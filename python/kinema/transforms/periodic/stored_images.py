@@ -70,7 +70,7 @@ def unwrapped_by_images(trajectory: Trajectory) -> Trajectory | None:
     except (ArgumentError, CorruptFileError) as error:
         emit([f"images that the first file stores are not used, and jumps are counted: {error}"])
         return None
-    if core.n_frames != trajectory.of_all_frames().n_frames:
+    if core.n_frames != trajectory.viewed_trajectory().n_frames:
         emit([f"{path}: images are not stored for all frames, and are not used: jumps are counted"])
         return None
     emit([f"{path}: images that the file stores are used for all atoms, and no jumps are counted"])

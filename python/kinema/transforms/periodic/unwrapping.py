@@ -68,7 +68,7 @@ class NoJump(Transform):
         selection = trajectory.select(self._select)
         tracked = trajectory.select(np.unique(selection.indices))
         if reads_images(trajectory):
-            whole = FrameSelection(range(trajectory.of_all_frames().n_frames))
+            whole = FrameSelection(range(trajectory.viewed_trajectory().n_frames))
             jumps = Stations(0, np.zeros((1, tracked.n_atoms, 3), np.int32), 0.0, 0, whole)
         else:
             jumps = stations_of(JumpCounts(self._counted(trajectory), tracked), self._options)
@@ -89,7 +89,7 @@ class NoJump(Transform):
 
     def _counted(self, trajectory: Trajectory) -> Trajectory:
         """The frames between which jumps are counted."""
-        whole = trajectory.of_all_frames()
+        whole = trajectory.viewed_trajectory()
         if self._count == "all":
             return whole
         chosen = FrameSelection.from_ascending(np.unique(trajectory.choose().numbers()))

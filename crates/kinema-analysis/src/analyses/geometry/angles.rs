@@ -2,7 +2,7 @@
 
 use kinema_core::Result;
 
-use crate::analyses::of_tuples::{OfTuple, kernel};
+use crate::analyses::tuples::{TupleNumber, kernel};
 use crate::cpu::Cpu;
 use crate::geometry::{Lattice, Points, Results, angles};
 use crate::registry::KernelInfo;
@@ -13,7 +13,7 @@ pub const KERNEL: KernelInfo = kernel::<Angles, 3>();
 
 struct Angles;
 
-impl OfTuple<3> for Angles {
+impl TupleNumber<3> for Angles {
     const ID: &'static str = "angles/1";
     const TUPLES: &'static str = "triples";
     const FACTOR: f64 = 180.0 / std::f64::consts::PI;

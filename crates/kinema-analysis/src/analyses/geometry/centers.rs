@@ -24,8 +24,8 @@ pub const KERNEL: KernelInfo = KernelInfo {
         let sets = groups.iter().map(|group| group.unique_atoms("atoms")).collect::<Result<Vec<_>>>()?;
         let atoms = AtomSelection::union(arguments.n_atoms(), &sets);
         let groups = groups.iter().zip(&sets).map(|(group, set)| {
-            let center = Center::of_mass(arguments.cpu(), &group.weights("masses", set)?)?;
-            Ok(Group { center, places: Places::of(set, &atoms)? })
+            let center = Center::mass_weighted(arguments.cpu(), &group.weights("masses", set)?)?;
+            Ok(Group { center, places: Places::find(set, &atoms)? })
         });
         Ok(Arc::new(Rows(Centers { groups: groups.collect::<Result<_>>()?, atoms })))
     },
@@ -59,7 +59,7 @@ enum Places {
 }
 
 impl Places {
-    fn of(set: &AtomSelection, atoms: &AtomSelection) -> Result<Self> {
+    fn find(set: &AtomSelection, atoms: &AtomSelection) -> Result<Self> {
         let Some(places) = set.positions_in(atoms)? else { return Ok(Self::Run(0, atoms.len())) };
         let first = places.first().map_or(0, |&first| first as usize);
         let is_run = places.iter().zip(first..).all(|(&place, expected)| place as usize == expected);
@@ -86,11 +86,11 @@ impl PerFrame for Centers {
         let (xyz, _) = row.as_chunks::<3>();
         for (group, center) in self.groups.iter().zip(values.as_chunks_mut::<3>().0) {
             *center = match &group.places {
-                Places::Run(first, end) => group.center.of(&row[3 * first..3 * end])?,
+                Places::Run(first, end) => group.center.compute(&row[3 * first..3 * end])?,
                 Places::Apart(places) => {
                     gathered.clear();
                     gathered.extend(places.iter().flat_map(|&place| xyz[place as usize]));
-                    group.center.of(gathered)?
+                    group.center.compute(gathered)?
                 }
             };
         }

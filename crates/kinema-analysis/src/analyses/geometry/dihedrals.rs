@@ -2,7 +2,7 @@
 
 use kinema_core::Result;
 
-use crate::analyses::of_tuples::{OfTuple, kernel};
+use crate::analyses::tuples::{TupleNumber, kernel};
 use crate::cpu::Cpu;
 use crate::geometry::{Lattice, Points, Results, dihedrals};
 use crate::registry::KernelInfo;
@@ -13,7 +13,7 @@ pub const KERNEL: KernelInfo = kernel::<Dihedrals, 4>();
 
 struct Dihedrals;
 
-impl OfTuple<4> for Dihedrals {
+impl TupleNumber<4> for Dihedrals {
     const ID: &'static str = "dihedrals/1";
     const TUPLES: &'static str = "quadruples";
     const FACTOR: f64 = 180.0 / std::f64::consts::PI;

@@ -2,7 +2,7 @@
 
 use kinema_core::Result;
 
-use crate::analyses::of_tuples::{OfTuple, Tuples, kernel};
+use crate::analyses::tuples::{TupleNumber, Tuples, kernel};
 use crate::cpu::Cpu;
 use crate::geometry::{Lattice, Points, Results, distances};
 use crate::registry::KernelInfo;
@@ -15,7 +15,7 @@ pub(in crate::analyses) type PairDistances = Tuples<Distances, 2>;
 
 pub(in crate::analyses) struct Distances;
 
-impl OfTuple<2> for Distances {
+impl TupleNumber<2> for Distances {
     const ID: &'static str = "distances/1";
     const TUPLES: &'static str = "pairs";
     const FACTOR: f64 = 1.0;

@@ -33,7 +33,7 @@ pub const KERNEL: KernelInfo = KernelInfo {
             Some(_) => return Err(arguments.wrong("start", "numbers (3, 3)")),
         };
         Ok(Arc::new(Rotations {
-            steps: Steps::like(fitted.reference()),
+            steps: Steps::from_reference(fitted.reference()),
             atoms: fitted.atoms().clone(),
             every: arguments.count("every", 1)?,
             n_frames: arguments.count("n_frames", 0)? as u64,
@@ -109,12 +109,12 @@ impl Kernel for Rotations {
         for frame in frames.iter() {
             let row = frame.positions(0);
             if row.iter().any(|x| !x.is_finite()) {
-                return Err(not_finite(&self.atoms, row).at_frame(frame.number));
+                return Err(not_finite(&self.atoms, row).with_frame(frame.number));
             }
             if partial.first.is_empty() {
                 partial.first = row.to_vec();
             } else {
-                let rotation = self.step(&partial.last, row).map_err(|error| error.at_frame(frame.number))?;
+                let rotation = self.step(&partial.last, row).map_err(|error| error.with_frame(frame.number))?;
                 partial.rotations.push(rotation);
             }
             partial.last.clear();

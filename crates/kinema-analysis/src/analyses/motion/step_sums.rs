@@ -120,7 +120,7 @@ impl<S: Steps> StepSums<S> {
     }
 
     fn error(&self, (fault, frame): (Fault, u64)) -> Error {
-        fault.of_atoms(&self.atoms).at_frame(frame)
+        fault.into_atom_error(&self.atoms).with_frame(frame)
     }
 }
 
@@ -160,8 +160,8 @@ impl<S: Steps> Kernel for StepSums<S> {
         let (width, numbers, all) = (self.width(), frames.numbers(), frames.all(Fields::POSITIONS, 0));
         room.cells.clear();
         for (stamp, &number) in frames.stamps().iter().zip(numbers) {
-            let cell = room.cell.of(stamp).map_err(|error| error.at_frame(number))?;
-            room.cells.push(Edges::of(cell));
+            let cell = room.cell.get(stamp).map_err(|error| error.with_frame(number))?;
+            room.cells.push(Edges::from_cell(cell));
         }
         let mut start = 0;
         for row in 0..frames.rows() {
@@ -224,7 +224,7 @@ impl<S: Steps> Kernel for StepSums<S> {
             sums[at] = sums[at].plus(sums[at - width]);
         }
         if let Some(at) = sums.iter().position(|&sum| !S::is_within(sum)) {
-            return Err(Fault::TooFar((at % width / 3) as u32).of_atoms(&self.atoms));
+            return Err(Fault::TooFar((at % width / 3) as u32).into_atom_error(&self.atoms));
         }
         let shape = vec![sums.len() / width, self.atoms.len(), 3];
         let stations = ResultArray::new("stations", shape, S::Sum::values(sums));

@@ -62,7 +62,7 @@ impl Bins {
 
     /// The bin of a value; `None` for one outside of all.
     #[inline]
-    fn of(&self, value: f64) -> Option<u32> {
+    fn number(&self, value: f64) -> Option<u32> {
         if !(value >= self.least && value <= self.most) {
             return None;
         }
@@ -107,9 +107,9 @@ impl Kernel for DistanceHistogram {
         let (distances, hits) = scratch;
         for frame in frames.iter() {
             distances.resize(self.pairs.len(), 0.0);
-            self.pairs.numbers(&frame, distances).map_err(|error| error.at_frame(frame.number))?;
+            self.pairs.numbers(&frame, distances).map_err(|error| error.with_frame(frame.number))?;
             hits.clear();
-            hits.extend(distances.iter().filter_map(|&distance| self.bins.of(distance)));
+            hits.extend(distances.iter().filter_map(|&distance| self.bins.number(distance)));
             partial.add_frame(self.bins.n, hits);
         }
         Ok(())

@@ -90,7 +90,7 @@ impl<Q: Quantity> Kernel for MomentKernel<Q> {
         for array in &mut results {
             let width = array.values.len() / self.atoms.len();
             let values = std::mem::replace(&mut array.values, Values::F64(Vec::new()));
-            array.values = values.in_requested_order(&self.atoms, width);
+            array.values = values.reorder_as_requested(&self.atoms, width);
             array.shape[0] = self.atoms.n_requested();
         }
         Ok(results)

@@ -21,7 +21,7 @@ pub const KERNEL: KernelInfo = KernelInfo {
     id: Rgyr::ID,
     make: |arguments| {
         let atoms = arguments.unique_atoms("atoms")?;
-        let center = Center::of_mass(arguments.cpu(), &arguments.weights("masses", &atoms)?)?;
+        let center = Center::mass_weighted(arguments.cpu(), &arguments.weights("masses", &atoms)?)?;
         Ok(Arc::new(Rows(Rgyr { atoms, center, axes: arguments.flag("axes", false)? })))
     },
     examples: |n_atoms, _| {

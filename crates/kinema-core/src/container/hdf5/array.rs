@@ -378,7 +378,7 @@ pub struct Columns<'a> {
 
 impl Columns<'_> {
     /// The wanted atoms within a range of atoms, and the column of the first.
-    fn within(&self, atoms: Range<u64>) -> (usize, Option<&[u32]>) {
+    fn select(&self, atoms: Range<u64>) -> (usize, Option<&[u32]>) {
         match self.atoms {
             None => (atoms.start as usize, None),
             Some(list) => {
@@ -418,7 +418,7 @@ impl Places<'_> {
         let skipped = units.start.max(self.first_unit) - self.first_unit;
         let there = numbers.len().div_ceil(stride) as u64;
         let atoms = units.start.max(self.first_unit)..units.end.min(self.first_unit + there);
-        let (column, list) = self.columns.within(atoms.clone());
+        let (column, list) = self.columns.select(atoms.clone());
         match list {
             None if stride == 3 && n == 3 => {
                 let count = (atoms.end - atoms.start) as usize * 3;
@@ -471,7 +471,7 @@ impl Places<'_> {
             out.iter_mut().zip(numbers).for_each(|(out, bytes)| *out = load(*bytes));
             return Some(());
         }
-        let (column, list) = self.columns.within(start / 3..end.div_ceil(3));
+        let (column, list) = self.columns.select(start / 3..end.div_ceil(3));
         let out = out.get_mut(column * 3..)?.as_chunks_mut::<3>().0;
         for (out, &atom) in out.iter_mut().zip(list.unwrap_or_default()) {
             for (component, out) in out.iter_mut().enumerate() {
@@ -488,7 +488,7 @@ impl Places<'_> {
     fn fill<R: Copy>(&self, value: R, out: &mut [R]) -> Option<()> {
         let Chunk { units, components, .. } = self.chunk;
         if self.columns.flat {
-            let (column, list) = self.columns.within(units.start / 3..units.end.div_ceil(3));
+            let (column, list) = self.columns.select(units.start / 3..units.end.div_ceil(3));
             let Some(list) = list else {
                 out.get_mut(units.start as usize..units.end as usize)?.fill(value);
                 return Some(());
@@ -500,7 +500,7 @@ impl Places<'_> {
             }
             return Some(());
         }
-        let (column, list) = self.columns.within(units.clone());
+        let (column, list) = self.columns.select(units.clone());
         let count = list.map_or((units.end - units.start) as usize, <[u32]>::len);
         for out in out.get_mut(column * 3..)?.chunks_exact_mut(3).take(count) {
             out.get_mut(components.start as usize..components.end as usize)?.fill(value);

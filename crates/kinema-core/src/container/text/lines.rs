@@ -26,7 +26,7 @@ pub fn lines_len(bytes: &[u8], n: usize) -> Result<usize, usize> {
 }
 
 /// A line without its line end, LF or CRLF.
-pub fn without_end(line: &[u8]) -> &[u8] {
+pub fn trim_line_end(line: &[u8]) -> &[u8] {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     line.strip_suffix(b"\r").unwrap_or(line)
 }
@@ -65,8 +65,8 @@ mod tests {
         assert_eq!(lines_len(b"", 1), Err(0));
         assert_eq!(line_len(b"ab\ncd"), Some(3));
         assert_eq!(line_len(b"ab"), None);
-        assert_eq!(without_end(b"ab\r\n"), b"ab");
-        assert_eq!(without_end(b"ab\n"), b"ab");
-        assert_eq!(without_end(b"ab"), b"ab");
+        assert_eq!(trim_line_end(b"ab\r\n"), b"ab");
+        assert_eq!(trim_line_end(b"ab\n"), b"ab");
+        assert_eq!(trim_line_end(b"ab"), b"ab");
     }
 }

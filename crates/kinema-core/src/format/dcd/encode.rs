@@ -90,7 +90,7 @@ impl DcdEncoder {
             losses.push(TURNED.to_owned());
         }
         making.note_extras(&mut losses);
-        let times = Times::of(&making.steps, &making.times, &mut losses);
+        let times = Times::fit(&making.steps, &making.times, &mut losses);
         let version = if cells == CellKind::Matrix { VERSION_OF_MATRICES } else { VERSION };
         let copied = making.recoded_version.filter(|_| making.same_format && making.all_atoms);
         let checks_times = !making.open_ended;
@@ -150,7 +150,7 @@ impl DcdEncoder {
             push_record(out, 48, |out| out.extend(numbers.iter().flat_map(|number| number.to_le_bytes())));
         } else if *stored != NO_CELL {
             let what = "a cell in a DCD file without cells, as its first frame has none";
-            return Err(Error::new(ErrorKind::Unsupported, what).at_frame(frame));
+            return Err(Error::new(ErrorKind::Unsupported, what).with_frame(frame));
         }
         Ok(())
     }
@@ -178,7 +178,7 @@ impl DcdEncoder {
             _ => "a cell whose first vector lies along x and the second in the xy plane",
         };
         let what = format!("a cell that this DCD file cannot hold, expected {expected}, found {stored:?}");
-        Err(Error::new(ErrorKind::Unsupported, what).at_frame(frame))
+        Err(Error::new(ErrorKind::Unsupported, what).with_frame(frame))
     }
 }
 
@@ -309,7 +309,7 @@ impl Encoder for DcdEncoder {
     }
 
     fn time_by(&mut self, steps: &[i64], times: &[f64]) -> Option<Marker> {
-        self.times = Times::of(steps, times, &mut Vec::new());
+        self.times = Times::fit(steps, times, &mut Vec::new());
         Some(Marker { offset: DELTA, bytes: self.times.delta.to_le_bytes().to_vec() })
     }
 
@@ -326,7 +326,7 @@ fn check_record(frame: &Record<'_>, at: usize, len: usize, name: &str) -> Result
         let found = frame.bytes.get(at..).and_then(|bytes| LAYOUT.marker(bytes));
         if found != Some(len as u64) {
             let error = Error::corrupt(&format!("record length of the {name}"), len, shown(found));
-            return Err(error.at_frame(frame.frame).at_byte(frame.offset + at as u64));
+            return Err(error.with_frame(frame.frame).with_byte(frame.offset + at as u64));
         }
     }
     Ok(())

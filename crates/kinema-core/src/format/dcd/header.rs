@@ -79,7 +79,7 @@ pub enum Program {
 }
 
 impl Program {
-    fn of(remarks: &[String]) -> Self {
+    fn from_remarks(remarks: &[String]) -> Self {
         let first = remarks.first().map(|line| line.to_ascii_lowercase()).unwrap_or_default();
         let first = first.strip_prefix("remarks ").unwrap_or(&first);
         if first.starts_with("written by lammps") {
@@ -146,7 +146,7 @@ impl Records<'_> {
                 return Err(ends_early(self.source.path(), self.at, len + 2 * marker, self.size));
             }
             let (what, most) = (format!("length of the {name} record"), format!("at most {} bytes", self.size));
-            return Err(Error::corrupt(&what, most, shown(len)).at_byte(self.at));
+            return Err(Error::corrupt(&what, most, shown(len)).with_byte(self.at));
         };
         let payload = Extent { offset: self.at + marker, len };
         let end = payload.end();
@@ -154,7 +154,7 @@ impl Records<'_> {
         self.source.read_exact_at(end, tail)?;
         if self.layout.marker(tail) != Some(len) {
             let what = format!("length after the {name} record");
-            return Err(Error::corrupt(&what, len, shown(self.layout.marker(tail))).at_byte(end));
+            return Err(Error::corrupt(&what, len, shown(self.layout.marker(tail))).with_byte(end));
         }
         self.at = end + marker;
         Ok(payload)
@@ -252,7 +252,7 @@ fn readable(head: &[u8]) -> Result<(Layout, bool)> {
         }
         Kind::Other => Error::new(ErrorKind::Corrupt, "not a DCD file: it does not begin with a CORD or VELD record"),
     };
-    Err(error.at_byte(0))
+    Err(error.with_byte(0))
 }
 
 impl DcdHeader {
@@ -281,7 +281,7 @@ impl DcdHeader {
             warnings.push(format!("the header says {} steps between frames, taken as 1", word(2)));
         }
         let delta = time_step(layout, version, [word(9), word(10)]);
-        let program = Program::of(&remarks);
+        let program = Program::from_remarks(&remarks);
         let time = Some(delta * steps as f64 * program.time_unit()).filter(|time| time.is_finite() && *time > 0.0);
         let assumption = match time {
             Some(_) => program.assumption(delta, steps),
@@ -396,16 +396,16 @@ fn time_step(layout: Layout, version: i32, words: [i32; 2]) -> f64 {
 fn atom_count(records: &mut Records<'_>) -> Result<u32> {
     let counted = records.next("atom count")?;
     if counted.len != 4 {
-        return Err(Error::corrupt("length of the atom count record", 4, counted.len).at_byte(counted.offset));
+        return Err(Error::corrupt("length of the atom count record", 4, counted.len).with_byte(counted.offset));
     }
     let count = records.ints(counted)?.first().copied().unwrap_or_default();
     let n_atoms = u32::try_from(count)
         .ok()
         .filter(|&n| n > 0)
-        .ok_or_else(|| Error::corrupt("number of atoms", "a positive number", count).at_byte(counted.offset))?;
+        .ok_or_else(|| Error::corrupt("number of atoms", "a positive number", count).with_byte(counted.offset))?;
     if !records.layout.wide_markers && 4 * u64::from(n_atoms) > i32::MAX as u64 {
         let what = format!("{n_atoms} atoms: records beyond 2 GiB, which Fortran splits, are not read");
-        return Err(Error::new(ErrorKind::Unsupported, what).at_byte(counted.offset));
+        return Err(Error::new(ErrorKind::Unsupported, what).with_byte(counted.offset));
     }
     Ok(n_atoms)
 }
@@ -430,11 +430,11 @@ fn free_atoms(fixed: i32, n_atoms: u32, records: &mut Records<'_>) -> Result<Vec
     let at = records.at;
     let n_free =
         u32::try_from(fixed).ok().and_then(|fixed| n_atoms.checked_sub(fixed)).filter(|&n| n > 0).ok_or_else(|| {
-            Error::corrupt("number of fixed atoms", format!("0 to {}", n_atoms - 1), fixed).at_byte(at)
+            Error::corrupt("number of fixed atoms", format!("0 to {}", n_atoms - 1), fixed).with_byte(at)
         })?;
     let payload = records.next("free atoms")?;
     if payload.len != 4 * u64::from(n_free) {
-        return Err(Error::corrupt("length of the free atoms record", 4 * u64::from(n_free), payload.len).at_byte(at));
+        return Err(Error::corrupt("length of the free atoms record", 4 * u64::from(n_free), payload.len).with_byte(at));
     }
     let list = records.ints(payload)?;
     let mut before = 0;
@@ -445,7 +445,9 @@ fn free_atoms(fixed: i32, n_atoms: u32, records: &mut Records<'_>) -> Result<Vec
                 before = atom;
                 Ok(atom - 1)
             }
-            _ => Err(Error::corrupt("number of a free atom", format!("{} to {n_atoms}", before + 1), atom).at_byte(at)),
+            _ => {
+                Err(Error::corrupt("number of a free atom", format!("{} to {n_atoms}", before + 1), atom).with_byte(at))
+            }
         })
         .collect()
 }

@@ -151,7 +151,7 @@ impl UniformFrames for DcdDecoder {
         if let Some(frame) = self.first_unfinished(source, &index)? {
             let at = Index::Uniform(index.clone()).extent(frame).offset;
             index.n_frames = frame;
-            return Ok((index, Some(unfinished(at).at_frame(frame))));
+            return Ok((index, Some(unfinished(at).with_frame(frame))));
         }
         let truncation = (rest > 0).then(|| {
             let expected = if index.n_frames == 0 { index.first.len } else { index.stride };
@@ -192,7 +192,7 @@ impl Decoder for DcdDecoder {
     fn segments(&self, index: &Index, wanted: &[Wanted], request: &Request, segments: &mut Vec<Segment>) -> Result<()> {
         let n_atoms = self.dcd.n_atoms;
         let wants_planes = request.fields.contains(self.field());
-        let runs = PlaneRuns::of(&request.atoms, 4);
+        let runs = PlaneRuns::new(&request.atoms, 4);
         let marker = self.dcd.layout.marker_len();
         let plane = self.dcd.layout.record_len(4 * u64::from(n_atoms));
         for (i, one) in wanted.iter().enumerate() {
@@ -217,7 +217,7 @@ impl Decoder for DcdDecoder {
             }
             push(part::HEAD, 0..0, head);
             for axis in 0..3 {
-                for (run, extent) in runs.in_plane(head.end() + u64::from(axis) * plane) {
+                for (run, extent) in runs.plane_extents(head.end() + u64::from(axis) * plane) {
                     push(part::X + axis, run, extent);
                 }
             }
@@ -307,7 +307,7 @@ impl DcdDecoder {
         // also the bound for what is allocated below: a whole frame of so many atoms is there
         if index.n_frames == 0 {
             let what = "frame 0 is incomplete, and it alone holds the fixed atoms";
-            return Err(Error::new(ErrorKind::Truncated, what).at_frame(0).at_byte(index.first.offset));
+            return Err(Error::new(ErrorKind::Truncated, what).with_frame(0).with_byte(index.first.offset));
         }
         let mut slots = vec![u32::MAX; self.dcd.n_atoms as usize];
         for (slot, &atom) in self.dcd.free.iter().flatten().enumerate() {
@@ -382,7 +382,7 @@ impl<'a> FrameBytes<'a> {
             return Ok(());
         }
         let what = format!("record length of the {name}");
-        Err(Error::corrupt(&what, expected, shown(found)).at_frame(self.frame).at_byte(self.offset + at))
+        Err(Error::corrupt(&what, expected, shown(found)).with_frame(self.frame).with_byte(self.offset + at))
     }
 
     /// Checks the head and writes cell, step and time.

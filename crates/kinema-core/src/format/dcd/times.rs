@@ -24,7 +24,7 @@ pub(super) struct Times {
 impl Times {
     /// Those that are nearest to what the frames have. Steps are kept where times follow from them, as the format has it;
     /// else times are, where a first step can be chosen that gives them.
-    pub fn of(steps: &[i64], times: &[f64], losses: &mut Vec<String>) -> Self {
+    pub fn fit(steps: &[i64], times: &[f64], losses: &mut Vec<String>) -> Self {
         let own = evenly_spaced(steps);
         let known = times.iter().filter(|time| time.is_finite()).count();
         let (start, end) = (times.first().copied().unwrap_or(0.0), times.last().copied().unwrap_or(0.0));
@@ -170,7 +170,7 @@ impl Times {
                  and {time} ps",
                 own_time.unwrap_or(f64::NAN)
             );
-            return Err(Error::new(ErrorKind::Corrupt, what).at_frame(frame));
+            return Err(Error::new(ErrorKind::Corrupt, what).with_frame(frame));
         }
         Ok(())
     }
@@ -193,7 +193,7 @@ mod tests {
 
     fn times_of(steps: &[i64], times: &[f64]) -> (Times, Vec<String>) {
         let mut losses = Vec::new();
-        let found = Times::of(steps, times, &mut losses);
+        let found = Times::fit(steps, times, &mut losses);
         (found, losses)
     }
 

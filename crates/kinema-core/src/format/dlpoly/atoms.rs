@@ -39,17 +39,17 @@ pub fn read_atoms(source: &dyn Source) -> Result<AtomNames> {
         if unformatted::sniff(&head) {
             return unformatted::read_atoms(source);
         }
-        return config_atoms(source).map_err(|error| error.in_format(config::NAME).at_path(source.path()));
+        return config_atoms(source).map_err(|error| error.with_format(config::NAME).with_path(source.path()));
     }
     let read = || -> Result<AtomNames> {
-        let layout = Layout::of(&head)?;
+        let layout = Layout::parse(&head)?;
         if layout.frames_in(size) == 0 {
             return Ok(AtomNames::default());
         }
         let at = layout.head_len() + layout.frame_head_len();
-        history_atoms(&layout.block, source, at).map_err(|error| error.at_frame(0))
+        history_atoms(&layout.block, source, at).map_err(|error| error.with_frame(0))
     };
-    read().map_err(|error| error.in_format(NAME).at_path(source.path()))
+    read().map_err(|error| error.with_format(NAME).with_path(source.path()))
 }
 
 fn history_atoms(block: &AtomBlock, source: &dyn Source, at: u64) -> Result<AtomNames> {

@@ -48,7 +48,7 @@ impl Format for Config {
     }
 
     fn sniff(&self, head: &[u8]) -> bool {
-        let Ok(known) = ConfigHead::of(head) else { return false };
+        let Ok(known) = ConfigHead::parse(head) else { return false };
         if Layout::sniff(head) {
             return false;
         }
@@ -64,12 +64,12 @@ impl Format for Config {
         let mut head = vec![0; source.len()?.min(HEAD_BYTES) as usize];
         source.read_exact_at(0, &mut head)?;
         if !self.sniff(&head) {
-            let error = ConfigHead::of(&head).err();
+            let error = ConfigHead::parse(&head).err();
             let error = error.unwrap_or_else(|| Error::new(ErrorKind::Corrupt, "no atoms behind the head of the file"));
-            return Err(error.at_frame(0).in_format(NAME).at_path(source.path()));
+            return Err(error.with_frame(0).with_format(NAME).with_path(source.path()));
         }
         let decoder = ConfigDecoder::read(source);
-        Ok(Arc::new(decoder.map_err(|error| error.at_frame(0).in_format(NAME).at_path(source.path()))?))
+        Ok(Arc::new(decoder.map_err(|error| error.with_frame(0).with_format(NAME).with_path(source.path()))?))
     }
 
     fn encoder(&self, making: &Making) -> Result<Box<dyn Encoder>> {
@@ -98,7 +98,7 @@ pub(super) struct ConfigHead {
 impl ConfigHead {
     /// # Errors
     /// `Corrupt` with the byte.
-    pub fn of(bytes: &[u8]) -> Result<Self> {
+    pub fn parse(bytes: &[u8]) -> Result<Self> {
         let mut lines = free::lines(bytes);
         let missing = || Error::new(ErrorKind::Truncated, "the file ends before its atoms");
         let (_, title) = lines.next().ok_or_else(missing)?;
@@ -109,7 +109,7 @@ impl ConfigHead {
             (whole(0).filter(|key| (0..=2).contains(key)), whole(1).filter(|key| (0..=7).contains(key)));
         let (Some(levcfg), Some(imcon)) = (levcfg, imcon) else {
             let error = Error::corrupt("levcfg and imcon", "0 to 2, and 0 to 7", super::shown(second));
-            return Err(error.at_byte(at as u64));
+            return Err(error.with_byte(at as u64));
         };
         let time = words.get(5).and_then(|word| parse_f64(word));
         let stated = whole(2).zip(whole(3)).zip(time).map(|((n_atoms, step), time)| (n_atoms, step, time));
@@ -124,11 +124,11 @@ impl ConfigHead {
     }
 
     /// # Errors
-    /// As [`ConfigHead::of`].
+    /// As [`ConfigHead::parse`].
     pub fn read(source: &dyn Source) -> Result<Self> {
         let mut bytes = vec![0; source.len()?.min(HEAD_BYTES) as usize];
         source.read_exact_at(0, &mut bytes)?;
-        Self::of(&bytes)
+        Self::parse(&bytes)
     }
 }
 
@@ -154,7 +154,7 @@ impl ConfigDecoder {
         };
         if fixed.is_none() && !ends_with_line(source, size)? {
             if is_of_records(&head, source)? {
-                return Err(Error::new(ErrorKind::Truncated, "the last record has no end").at_byte(size));
+                return Err(Error::new(ErrorKind::Truncated, "the last record has no end").with_byte(size));
             }
             warnings.push("the last line has no end: if the file was cut, its last number is wrong".to_owned());
         }
@@ -192,14 +192,14 @@ fn ends_with_line(source: &dyn Source, size: u64) -> Result<bool> {
 fn is_of_records(head: &ConfigHead, source: &dyn Source) -> Result<bool> {
     let mut start = vec![0; head.len as usize];
     source.read_exact_at(0, &mut start)?;
-    Ok(Lines::of(&start).is_some_and(|lines| start.len().is_multiple_of(lines.width())))
+    Ok(Lines::from_head(&start).is_some_and(|lines| start.len().is_multiple_of(lines.width())))
 }
 
 /// The block of atoms of a file whose records have one width and whose first atoms are in order.
 fn fixed(head: &ConfigHead, source: &dyn Source, size: u64) -> Result<Option<Fixed>> {
     let mut start = vec![0; head.len as usize];
     source.read_exact_at(0, &mut start)?;
-    let Some(lines) = Lines::of(&start).filter(|lines| lines.text == RECORD) else { return Ok(None) };
+    let Some(lines) = Lines::from_head(&start).filter(|lines| lines.text == RECORD) else { return Ok(None) };
     let records = if head.imcon > 0 { 5 } else { 2 };
     let mut block = AtomBlock { lines, n_atoms: 0, levels: head.levels, compressed: false };
     let (body, len) = (size - head.len, block.atom_len());
@@ -214,7 +214,7 @@ fn fixed(head: &ConfigHead, source: &dyn Source, size: u64) -> Result<Option<Fix
     let mut last = vec![0; len as usize];
     source.read_exact_at(size - len, &mut last)?;
     let last_ends = (0..last.len()).step_by(lines.width()).all(|start| lines.ends_at(&last, start));
-    let is_fixed = all_end && last_ends && block.in_order(&bytes);
+    let is_fixed = all_end && last_ends && block.is_in_order(&bytes);
     Ok(is_fixed.then_some(Fixed { head_len: head.len, block, sorted: true }))
 }
 
@@ -230,7 +230,7 @@ fn count(head: &ConfigHead, source: &dyn Source, size: u64) -> Result<u64> {
         let whole = if end == size { bytes.len() } else { last };
         if whole == 0 {
             let what = format!("a line of more than {COUNTED} bytes");
-            return Err(Error::new(ErrorKind::Corrupt, what).at_byte(at));
+            return Err(Error::new(ErrorKind::Corrupt, what).with_byte(at));
         }
         let (there, counted) = (free::lines(&bytes[..whole]).count(), free::count(&bytes[..whole]));
         n_lines += counted as u64;
@@ -242,7 +242,7 @@ fn count(head: &ConfigHead, source: &dyn Source, size: u64) -> Result<u64> {
     let an_atom = 1 + head.levels as u64;
     if !n_lines.is_multiple_of(an_atom) {
         let what = format!("the file ends within atom {}", n_lines / an_atom + 1);
-        return Err(Error::new(ErrorKind::Truncated, what).at_byte(at));
+        return Err(Error::new(ErrorKind::Truncated, what).with_byte(at));
     }
     Ok(n_lines / an_atom)
 }
@@ -278,7 +278,7 @@ impl Decoder for ConfigDecoder {
     fn segments(&self, index: &Index, wanted: &[Wanted], request: &Request, segments: &mut Vec<Segment>) -> Result<()> {
         for (i, one) in (0_u32..).zip(wanted) {
             if one.frame >= index.n_frames() {
-                return Err(Error::new(ErrorKind::Internal, "a frame is not in the index").in_format(NAME));
+                return Err(Error::new(ErrorKind::Internal, "a frame is not in the index").with_format(NAME));
             }
             let whole = index.extent(one.frame);
             match &self.fixed {
@@ -306,7 +306,7 @@ impl Decoder for ConfigDecoder {
     ) -> Result<Decoded> {
         let one = segment.first_wanted(wanted, NAME)?;
         let decoded = self.part(segment, bytes, one.row as usize, request, out, scratch);
-        decoded.map_err(|error| error.at_byte(segment.extent.offset).at_frame(one.frame).in_format(NAME))
+        decoded.map_err(|error| error.with_byte(segment.extent.offset).with_frame(one.frame).with_format(NAME))
     }
 }
 
@@ -325,7 +325,7 @@ impl ConfigDecoder {
         {
             return Ok(decoded);
         }
-        let head = ConfigHead::of(&bytes[..bytes.len().min(HEAD_BYTES as usize)]);
+        let head = ConfigHead::parse(&bytes[..bytes.len().min(HEAD_BYTES as usize)]);
         // of a segment that holds nothing but the head, the first atom is not there
         let head = if segment.extent == segment.whole { head? } else { self.head.clone() };
         if (head.levels, head.imcon, head.len) != (self.head.levels, self.head.imcon, self.head.len) {

@@ -137,7 +137,7 @@ impl AtomLines {
     /// # Errors
     /// `InvalidArgument` for labels of other atoms, and for masses and charges beyond their columns.
     pub fn new(making: &Making, kind: Kind, losses: &mut Vec<String>) -> Result<Self> {
-        let labels = making.labels.clone().map(|labels| AtomLabels::by_kinds(labels, making.n_atoms)).transpose()?;
+        let labels = making.labels.clone().map(|labels| AtomLabels::from_kinds(labels, making.n_atoms)).transpose()?;
         let none = AtomLabels::default();
         let known = labels.as_deref().unwrap_or(&none);
         let mut unknown = Vec::new();

@@ -143,14 +143,14 @@ impl Encoder for ConfigEncoder {
         for ((row, stamp), frame) in rows.stamps.iter().enumerate().zip(first..) {
             self.put_head(stamp, frame, out)
                 .and_then(|()| put_atoms(&self.atoms, rows, AtomNumbers::From(0), row, self.levels, out))
-                .map_err(|error| error.at_frame(frame))?;
+                .map_err(|error| error.with_frame(frame))?;
         }
         Ok(())
     }
 
     fn plane_layout(&self, stamp: &Stamp, frame: u64) -> Result<FrameLayout> {
         let mut head = Vec::new();
-        self.put_head(stamp, frame, &mut head).map_err(|error| error.at_frame(frame))?;
+        self.put_head(stamp, frame, &mut head).map_err(|error| error.with_frame(frame))?;
         Ok(layout_of(head, self.n_atoms, self.levels))
     }
 

@@ -213,14 +213,14 @@ impl Encoder for HistoryEncoder {
         for (row, stamp) in rows.stamps.iter().enumerate() {
             let put = self.put_timestep(stamp, out);
             put.and_then(|()| put_atoms(&self.atoms, rows, AtomNumbers::From(0), row, self.levels, out))
-                .map_err(|error| error.at_frame(first + row as u64))?;
+                .map_err(|error| error.with_frame(first + row as u64))?;
         }
         Ok(())
     }
 
     fn plane_layout(&self, stamp: &Stamp, frame: u64) -> Result<FrameLayout> {
         let mut head = Vec::new();
-        self.put_timestep(stamp, &mut head).map_err(|error| error.at_frame(frame))?;
+        self.put_timestep(stamp, &mut head).map_err(|error| error.with_frame(frame))?;
         Ok(layout_of(head, self.n_atoms, self.levels))
     }
 
@@ -265,7 +265,7 @@ impl Encoder for HistoryEncoder {
         out: &mut Vec<u8>,
     ) -> Result<()> {
         let made = self.recode_frame(record, atoms, out);
-        made.map_err(|error| error.at_byte(record.offset).at_frame(record.frame).in_format(NAME))
+        made.map_err(|error| error.with_byte(record.offset).with_frame(record.frame).with_format(NAME))
     }
 }
 

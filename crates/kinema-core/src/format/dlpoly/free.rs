@@ -21,7 +21,7 @@ pub(super) fn three(line: &[u8], at: u64, what: &str) -> Result<[f64; 3]> {
     for value in &mut values {
         let (start, word) = words.next().unwrap_or((line.len(), &[]));
         *value = parse_f64(word).ok_or_else(|| {
-            Error::corrupt(what, "three numbers", shown(line)).at_byte(at.saturating_add(start as u64))
+            Error::corrupt(what, "three numbers", shown(line)).with_byte(at.saturating_add(start as u64))
         })?;
     }
     Ok(values)
@@ -70,7 +70,7 @@ impl<'a> Atoms<'a> {
             for vectors in &mut atoms.vectors[..levels] {
                 let Some((begin, line)) = lines.next().filter(|(_, line)| !line.is_empty()) else {
                     let what = format!("the file ends within atom {}", atoms.names.len());
-                    return Err(Error::new(ErrorKind::Truncated, what).at_byte(at.saturating_add(start as u64)));
+                    return Err(Error::new(ErrorKind::Truncated, what).with_byte(at.saturating_add(start as u64)));
                 };
                 vectors.push(three(line, at.saturating_add(begin as u64), "vector of an atom")?);
             }

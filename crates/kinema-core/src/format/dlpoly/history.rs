@@ -47,7 +47,7 @@ impl Format for History {
     }
 
     fn open(&self, source: &dyn Source) -> Result<Arc<dyn Decoder>> {
-        let place = |error: Error| error.in_format(NAME).at_path(source.path());
+        let place = |error: Error| error.with_format(NAME).with_path(source.path());
         let size = source.len()?;
         let mut head = vec![0; size.min(HEAD_BYTES) as usize];
         source.read_exact_at(0, &mut head)?;
@@ -57,7 +57,7 @@ impl Format for History {
         if unformatted::sniff(&head) {
             return unformatted::open(source);
         }
-        let layout = Layout::of(&head).map_err(place)?;
+        let layout = Layout::parse(&head).map_err(place)?;
         Ok(Arc::new(HistoryDecoder::new(layout, source)?))
     }
 
@@ -78,7 +78,7 @@ fn written_layout(head: &[u8]) -> Result<Layout> {
     let records = match () {
         () if unformatted::sniff(head) => "unformatted ones of DL_POLY 2 and Classic",
         () if !Layout::sniff(head) && classic::sniff(head) => "any width",
-        () => match Layout::of(head)? {
+        () => match Layout::parse(head)? {
             layout if layout.heads.are_written() => return Ok(layout),
             _ => "others",
         },
@@ -142,7 +142,7 @@ impl HistoryDecoder {
             let len = block.len().min((LOOKED_AT / block.atom_len()).max(1) * block.atom_len());
             let mut bytes = vec![0; len as usize];
             source.read_exact_at(layout.frame_at(frame).saturating_add(layout.frame_head_len()), &mut bytes)?;
-            sorted = sorted && (frame > 0 || block.in_order(&bytes));
+            sorted = sorted && (frame > 0 || block.is_in_order(&bytes));
             displaced = displaced || super::atoms::any_displaced(block, &bytes);
         }
         let layout_name = match (layout.block.compressed, layout.block.lines.end) {
@@ -237,7 +237,7 @@ impl Decoder for HistoryDecoder {
     ) -> Result<Decoded> {
         let one = segment.first_wanted(wanted, NAME)?;
         let decoded = self.part(segment, bytes, one.row as usize, request, out, scratch);
-        decoded.map_err(|error| error.at_byte(segment.extent.offset).at_frame(one.frame).in_format(NAME))
+        decoded.map_err(|error| error.with_byte(segment.extent.offset).with_frame(one.frame).with_format(NAME))
     }
 }
 

@@ -39,7 +39,7 @@ pub(super) struct FrameHead {
 impl Layout {
     /// Whether a file that begins so has records of one width.
     pub fn sniff(head: &[u8]) -> bool {
-        let Some(lines) = Lines::of(head) else { return false };
+        let Some(lines) = Lines::from_head(head) else { return false };
         let (width, rest) = (lines.width(), head.get(2 * lines.width()..).unwrap_or_default());
         if rest.is_empty() {
             // no frames yet
@@ -63,8 +63,8 @@ impl Layout {
 
     /// # Errors
     /// `Corrupt`, `Unsupported`, with the byte.
-    pub fn of(head: &[u8]) -> Result<Self> {
-        let lines = Lines::of(head).filter(|_| Self::sniff(head)).ok_or_else(|| {
+    pub fn parse(head: &[u8]) -> Result<Self> {
+        let lines = Lines::from_head(head).filter(|_| Self::sniff(head)).ok_or_else(|| {
             if head.len() < HEAD_RECORDS * (RECORD + 1) + TIMESTEP.len() {
                 return Error::new(ErrorKind::Truncated, "the file ends within its first records");
             }
@@ -76,23 +76,23 @@ impl Layout {
         let known = if compressed { 3..=3 } else { 0..=2 };
         if !known.contains(&keytrj) {
             let expected = if compressed { "3 in records of this width" } else { "0, 1 or 2" };
-            return Err(Error::corrupt("keytrj", expected, keytrj).at_byte(at));
+            return Err(Error::corrupt("keytrj", expected, keytrj).with_byte(at));
         }
         if !(0..=7).contains(&imcon) {
-            return Err(Error::corrupt("imcon", "0 to 7", imcon).at_byte(at));
+            return Err(Error::corrupt("imcon", "0 to 7", imcon).with_byte(at));
         }
         let n_atoms = u32::try_from(n_atoms).ok().filter(|&n| n > 0);
         let n_atoms = n_atoms.ok_or_else(|| {
-            Error::corrupt("number of atoms", "1 to 2^32 - 1", shown(&head[at as usize..])).at_byte(at)
+            Error::corrupt("number of atoms", "1 to 2^32 - 1", shown(&head[at as usize..])).with_byte(at)
         })?;
         let frames =
-            u64::try_from(frames).map_err(|_| Error::corrupt("number of frames", "0 or more", frames).at_byte(at))?;
+            u64::try_from(frames).map_err(|_| Error::corrupt("number of frames", "0 or more", frames).with_byte(at))?;
         let records = column(lines.record(head, 1, 0)?, if compressed { 24..34 } else { 51..72 });
         let records = String::from_utf8_lossy(records).into_owned();
         let levels = if compressed { 1 } else { keytrj as usize + 1 };
         let title = String::from_utf8_lossy(title.trim_ascii_end()).into_owned();
         let first = HEAD_RECORDS * lines.width();
-        let heads = FrameHeads::of(head.get(first..first + lines.text).unwrap_or_default());
+        let heads = FrameHeads::from_record(head.get(first..first + lines.text).unwrap_or_default());
         Ok(Self {
             title,
             keytrj,
@@ -149,7 +149,7 @@ impl Layout {
         let record = self.block.lines.record(bytes, 0, at)?;
         if !record.starts_with(TIMESTEP) {
             let found = shown(&record[..TIMESTEP.len()]);
-            return Err(Error::corrupt("what a frame begins with", "timestep", found).at_byte(at));
+            return Err(Error::corrupt("what a frame begins with", "timestep", found).with_byte(at));
         }
         if self.block.compressed {
             let step = integer(record, 8..14, "step", at)?;
@@ -164,11 +164,11 @@ impl Layout {
         ] {
             if found != expected {
                 let error = Error::corrupt(what, format!("{expected} as in the second record"), found);
-                return Err(error.at_byte(byte));
+                return Err(error.with_byte(byte));
             }
         }
         if !(0..=7).contains(&imcon) {
-            return Err(Error::corrupt("imcon", "0 to 7", imcon).at_byte(imcon_at));
+            return Err(Error::corrupt("imcon", "0 to 7", imcon).with_byte(imcon_at));
         }
         Ok(FrameHead { step, time, imcon, between })
     }

@@ -28,7 +28,7 @@ pub(super) fn column(record: &[u8], columns: Range<usize>) -> &[u8] {
 pub(super) fn integer(record: &[u8], columns: Range<usize>, what: &str, at: u64) -> Result<i64> {
     let word = column(record, columns.clone());
     parse_i64(word).ok_or_else(|| {
-        Error::corrupt(what, "a whole number", shown(word)).at_byte(at.saturating_add(columns.start as u64))
+        Error::corrupt(what, "a whole number", shown(word)).with_byte(at.saturating_add(columns.start as u64))
     })
 }
 
@@ -36,7 +36,7 @@ pub(super) fn integer(record: &[u8], columns: Range<usize>, what: &str, at: u64)
 pub(super) fn real(record: &[u8], columns: Range<usize>, what: &str, at: u64) -> Result<f64> {
     number(record.get(columns.clone()).unwrap_or_default()).ok_or_else(|| {
         let found = shown(column(record, columns.clone()));
-        Error::corrupt(what, "a number", found).at_byte(at.saturating_add(columns.start as u64))
+        Error::corrupt(what, "a number", found).with_byte(at.saturating_add(columns.start as u64))
     })
 }
 
@@ -57,7 +57,7 @@ pub(super) struct Lines {
 
 impl Lines {
     /// The records of a file that begins so, where its first two have the same width, one of those that DL_POLY writes.
-    pub fn of(head: &[u8]) -> Option<Self> {
+    pub fn from_head(head: &[u8]) -> Option<Self> {
         let first = head.iter().position(|&byte| byte == b'\n')?;
         let end = if first > 0 && head[first - 1] == b'\r' { 2 } else { 1 };
         let lines = Self { text: (first + 1).checked_sub(end)?, end };
@@ -98,7 +98,7 @@ impl Lines {
             |found| format!("one of {}", found + 1),
         );
         Error::corrupt("wrong width of a record", format!("{} bytes", self.width()), found)
-            .at_byte(at.saturating_add(start as u64))
+            .with_byte(at.saturating_add(start as u64))
     }
 }
 
@@ -157,7 +157,7 @@ impl AtomBlock {
     }
 
     /// Whether the records of these atoms, which are the first, are in the order of their indices.
-    pub fn in_order(&self, bytes: &[u8]) -> bool {
+    pub fn is_in_order(&self, bytes: &[u8]) -> bool {
         let n = bytes.len() / self.atom_len().max(1) as usize;
         (0..n as u32).all(|i| self.index(bytes, i as usize, 0, i).is_ok_and(|index| index == i64::from(i) + 1))
     }
@@ -185,7 +185,7 @@ impl AtomBlock {
             }
             let wrong = |what: &str| {
                 let byte = at.saturating_add((number as u64).saturating_mul(self.atom_len())).saturating_add(8);
-                Error::corrupt(what, format!("1 to {n}, each once"), index).at_byte(byte)
+                Error::corrupt(what, format!("1 to {n}, each once"), index).with_byte(byte)
             };
             let place = usize::try_from(index - 1).ok().and_then(|place| order.get_mut(place));
             let place = place.ok_or_else(|| wrong("index of an atom"))?;

@@ -52,12 +52,12 @@ pub(super) enum FrameHeads {
 
 impl FrameHeads {
     /// Those of the first frame: the columns that hold numbers only, else words; those of DL_POLY_4 if it is neither.
-    pub fn of(record: &[u8]) -> Self {
+    pub fn from_record(record: &[u8]) -> Self {
         let columns =
-            [&DL_POLY_4, &DL_POLY_3].into_iter().find(|columns| Timestep::in_columns(record, columns, 0).is_ok());
+            [&DL_POLY_4, &DL_POLY_3].into_iter().find(|columns| Timestep::parse_columns(record, columns, 0).is_ok());
         match columns {
             Some(columns) => Self::Columns(columns),
-            None if Timestep::in_words(record).is_some() => Self::Words,
+            None if Timestep::parse_words(record).is_some() => Self::Words,
             None => Self::Columns(&DL_POLY_4),
         }
     }
@@ -90,8 +90,8 @@ impl FrameHeads {
     /// `Corrupt` with the byte.
     pub fn parse(self, record: &[u8], at: u64) -> Result<Timestep> {
         match self {
-            Self::Columns(columns) => Timestep::in_columns(record, columns, at),
-            Self::Words => Timestep::in_words(record).ok_or_else(|| Timestep::wrong(record, at)),
+            Self::Columns(columns) => Timestep::parse_columns(record, columns, at),
+            Self::Words => Timestep::parse_words(record).ok_or_else(|| Timestep::wrong(record, at)),
         }
     }
 }
@@ -103,13 +103,13 @@ impl Timestep {
     /// `Corrupt` with the byte; also for values that no version writes.
     pub fn parse(line: &[u8], at: u64) -> Result<Self> {
         let known = |head: &Self| head.n_atoms >= 0 && (0..=2).contains(&head.keytrj) && (0..=7).contains(&head.imcon);
-        Self::of_words(&mut Self::words(line)).filter(known).ok_or_else(|| Self::wrong(line, at))
+        Self::take_words(&mut Self::words(line)).filter(known).ok_or_else(|| Self::wrong(line, at))
     }
 
     /// A record in which words are all that there is.
-    fn in_words(record: &[u8]) -> Option<Self> {
+    fn parse_words(record: &[u8]) -> Option<Self> {
         let mut words = Self::words(record);
-        let head = Self::of_words(&mut words)?;
+        let head = Self::take_words(&mut words)?;
         words.next().is_none().then_some(head)
     }
 
@@ -117,7 +117,7 @@ impl Timestep {
         Words::new(line.strip_prefix(TIMESTEP).unwrap_or_default()).map(|(_, word)| word)
     }
 
-    fn of_words<'a>(words: &mut impl Iterator<Item = &'a [u8]>) -> Option<Self> {
+    fn take_words<'a>(words: &mut impl Iterator<Item = &'a [u8]>) -> Option<Self> {
         let mut integer = || words.next().and_then(parse_i64);
         let (step, n_atoms, keytrj, imcon) = (integer()?, integer()?, integer()?, integer()?);
         let between = words.next().and_then(parse_f64)?;
@@ -126,7 +126,7 @@ impl Timestep {
         Some(Self { step, n_atoms, keytrj, imcon, between, time })
     }
 
-    fn in_columns(record: &[u8], columns: &Columns, at: u64) -> Result<Self> {
+    fn parse_columns(record: &[u8], columns: &Columns, at: u64) -> Result<Self> {
         let step = integer(record, columns.step.clone(), "step", at)?;
         let n_atoms = integer(record, columns.n_atoms.clone(), "number of atoms", at)?;
         let keytrj = integer(record, columns.keytrj.clone(), "keytrj", at)?;
@@ -140,6 +140,6 @@ impl Timestep {
 
     fn wrong(line: &[u8], at: u64) -> Error {
         let expected = "timestep, step, atoms, keytrj, imcon, time step";
-        Error::corrupt("wrong head of a frame", expected, shown(line)).at_byte(at)
+        Error::corrupt("wrong head of a frame", expected, shown(line)).with_byte(at)
     }
 }

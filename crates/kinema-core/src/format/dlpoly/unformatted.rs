@@ -53,7 +53,7 @@ fn whole(value: f64) -> Option<i64> {
 fn record<'b>(layout: Layout, bytes: &'b [u8], base: u64, at: u64, len: u64, name: &str) -> Result<&'b [u8]> {
     layout
         .payload(bytes, at, len)
-        .map_err(|(at, found)| wrong_length(name, len, found).at_byte(base.saturating_add(at)))
+        .map_err(|(at, found)| wrong_length(name, len, found).with_byte(base.saturating_add(at)))
 }
 
 fn wrong_length(name: &str, expected: u64, found: Option<u64>) -> Error {
@@ -92,19 +92,19 @@ impl FrameHead {
         let place = |number: usize| at.saturating_add(layout.marker_len() + 8 * number as u64);
         let integer = |number, name: &str| {
             whole(value(number))
-                .ok_or_else(|| Error::corrupt(name, "a whole number", value(number)).at_byte(place(number)))
+                .ok_or_else(|| Error::corrupt(name, "a whole number", value(number)).with_byte(place(number)))
         };
         let (step, n_atoms) = (integer(0, "step")?, integer(1, "number of atoms")?);
         let (keytrj, imcon) = (integer(2, "keytrj")?, integer(3, "imcon")?);
         if !(0..=2).contains(&keytrj) {
-            return Err(Error::corrupt("keytrj", "0 to 2", keytrj).at_byte(place(2)));
+            return Err(Error::corrupt("keytrj", "0 to 2", keytrj).with_byte(place(2)));
         }
         if !(0..=7).contains(&imcon) {
-            return Err(Error::corrupt("imcon", "0 to 7", imcon).at_byte(place(3)));
+            return Err(Error::corrupt("imcon", "0 to 7", imcon).with_byte(place(3)));
         }
         let time = step as f64 * value(4);
         if !time.is_finite() {
-            return Err(Error::corrupt("time step", "a number", value(4)).at_byte(place(4)));
+            return Err(Error::corrupt("time step", "a number", value(4)).with_byte(place(4)));
         }
         Ok(Self { step, n_atoms, keytrj, imcon, time })
     }
@@ -116,7 +116,7 @@ impl Shape {
         let mut head = vec![0; size.min(HEAD_BYTES) as usize];
         source.read_exact_at(0, &mut head)?;
         let layout =
-            Layout::detect(&head, TITLE as u32).ok_or_else(|| wrong_length("title", TITLE, None).at_byte(0))?;
+            Layout::detect(&head, TITLE as u32).ok_or_else(|| wrong_length("title", TITLE, None).with_byte(0))?;
         let title = record(layout, &head, 0, 0, TITLE, "title")?;
         let second = layout.record_len(TITLE);
         let number = record(layout, &head, 0, second, 8, "number of atoms")?.first_chunk();
@@ -124,7 +124,7 @@ impl Shape {
         let n_atoms = whole(number).and_then(|n| u32::try_from(n).ok()).filter(|&n| n > 0);
         let n_atoms = n_atoms.ok_or_else(|| {
             let at = second + layout.marker_len();
-            Error::corrupt("number of atoms", "1 to 2^32 - 1", number).at_byte(at)
+            Error::corrupt("number of atoms", "1 to 2^32 - 1", number).with_byte(at)
         })?;
         let payload = 8 * u64::from(n_atoms);
         let names = second + layout.record_len(8);
@@ -135,17 +135,17 @@ impl Shape {
                 Self::read_head(source, size, at, &mut marker)?;
                 match layout.marker(&marker) {
                     Some(found) if found == payload => {}
-                    found => return Err(wrong_length(name, payload, found).at_byte(at)),
+                    found => return Err(wrong_length(name, payload, found).with_byte(at)),
                 }
             }
         }
         let first = atoms[2] + layout.record_len(payload);
         let mut bytes = vec![0; layout.record_len(FRAME_HEAD) as usize];
-        Self::read_head(source, size, first, &mut bytes).map_err(|error| error.at_frame(0))?;
-        let frame = FrameHead::parse(layout, &bytes, first).map_err(|error| error.at_frame(0))?;
+        Self::read_head(source, size, first, &mut bytes).map_err(|error| error.with_frame(0))?;
+        let frame = FrameHead::parse(layout, &bytes, first).map_err(|error| error.with_frame(0))?;
         let title = String::from_utf8_lossy(title.trim_ascii()).into_owned();
         let shape = Self { layout, title, n_atoms, keytrj: frame.keytrj, imcon: frame.imcon, atoms, first };
-        shape.check(&frame, first).map_err(|error| error.at_frame(0))?;
+        shape.check(&frame, first).map_err(|error| error.with_frame(0))?;
         Ok(shape)
     }
 
@@ -154,7 +154,7 @@ impl Shape {
         let end = at.saturating_add(bytes.len() as u64);
         if end > size {
             let what = format!("the file ends before its first frame, expected {end} bytes or more, found {size}");
-            return Err(Error::new(ErrorKind::Truncated, what).at_byte(at.min(size)));
+            return Err(Error::new(ErrorKind::Truncated, what).with_byte(at.min(size)));
         }
         source.read_exact_at(at, bytes)
     }
@@ -175,7 +175,7 @@ impl Shape {
         for ((name, place, expected, found), number) in said.into_iter().zip(1..) {
             if found != expected {
                 let at = at.saturating_add(self.layout.marker_len() + 8 * number);
-                return Err(Error::corrupt(name, format!("{expected} as {place}"), found).at_byte(at));
+                return Err(Error::corrupt(name, format!("{expected} as {place}"), found).with_byte(at));
             }
         }
         Ok(())
@@ -230,7 +230,7 @@ impl Shape {
 
 /// Opens a file of Fortran records.
 pub(super) fn open(source: &dyn Source) -> Result<Arc<dyn Decoder>> {
-    let shape = Shape::read(source).map_err(|error| error.in_format(NAME).at_path(source.path()))?;
+    let shape = Shape::read(source).map_err(|error| error.with_format(NAME).with_path(source.path()))?;
     let cell = if shape.imcon == 0 { Fields::NONE } else { Fields::CELL };
     let order = if shape.layout.big_endian { "big-endian" } else { "little-endian" };
     let markers = if shape.layout.wide_markers { ", 8-byte record lengths" } else { "" };
@@ -261,7 +261,7 @@ pub(super) fn read_atoms(source: &dyn Source) -> Result<AtomNames> {
         let numbers = |bytes: Vec<[u8; 8]>| bytes.into_iter().map(|it| shape.layout.double(it)).collect();
         Ok(AtomNames { names, masses: Some(numbers(masses?)), charges: Some(numbers(charges?)) })
     };
-    read().map_err(|error| error.in_format(NAME).at_path(source.path()))
+    read().map_err(|error| error.with_format(NAME).with_path(source.path()))
 }
 
 /// Finds and decodes the frames of one file.
@@ -312,12 +312,12 @@ impl Decoder for UnformattedDecoder {
         let shape = &self.shape;
         let is_wanted = |level: &usize| request.fields.contains(Fields::VECTORS[*level]);
         let levels: Vec<usize> = (0..shape.levels()).filter(is_wanted).collect();
-        let runs = PlaneRuns::of(&request.atoms, 8);
+        let runs = PlaneRuns::new(&request.atoms, 8);
         for (i, one) in (0_u32..).zip(wanted) {
             let frame = index.extent(one.frame);
             if one.frame >= index.n_frames() || frame.len != shape.stride() {
                 let what = format!("the index does not fit the file at frame {}", one.frame);
-                return Err(Error::new(ErrorKind::Internal, what).in_format(NAME));
+                return Err(Error::new(ErrorKind::Internal, what).with_format(NAME));
             }
             let mut push = |part: u32, atoms: std::ops::Range<u32>, extent: Extent| {
                 segments.push(Segment { wanted: i..i + 1, atoms, part, extent, whole: extent });
@@ -330,7 +330,7 @@ impl Decoder for UnformattedDecoder {
             push(part::HEAD, 0..0, Extent { len: shape.head_len(), ..frame });
             for plane in levels.iter().flat_map(|level| 3 * level..3 * level + 3) {
                 let start = frame.offset + shape.head_len() + plane as u64 * shape.plane_len();
-                for (run, extent) in runs.in_plane(start + shape.layout.marker_len()) {
+                for (run, extent) in runs.plane_extents(start + shape.layout.marker_len()) {
                     push(part::X + plane as u32, run, extent);
                 }
             }
@@ -352,7 +352,7 @@ impl Decoder for UnformattedDecoder {
         }
         let one = segment.first_wanted(wanted, NAME)?;
         let decoded = self.part(segment, bytes, one.row as usize, request, out);
-        decoded.map_err(|error| error.at_byte(segment.extent.offset).at_frame(one.frame).in_format(NAME))?;
+        decoded.map_err(|error| error.with_byte(segment.extent.offset).with_frame(one.frame).with_format(NAME))?;
         Ok(Decoded::Done)
     }
 }

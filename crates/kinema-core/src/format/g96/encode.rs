@@ -179,7 +179,7 @@ impl Encoder for G96Encoder {
             let start = out.len();
             if let Err(error) = self.put_frame(rows, row, frame == 0, out) {
                 out.truncate(start);
-                return Err(error.at_frame(frame));
+                return Err(error.with_frame(frame));
             }
         }
         Ok(())

@@ -128,7 +128,7 @@ impl Decoder for G96Decoder {
             if wants(Fields::POSITIONS) { request.atoms.last().map_or(0, |last| u64::from(last) + 1) } else { 0 };
         for (i, one) in (0_u32..).zip(wanted) {
             if one.frame >= index.n_frames() {
-                return Err(Error::new(ErrorKind::Internal, "a frame is not in the index").in_format(NAME));
+                return Err(Error::new(ErrorKind::Internal, "a frame is not in the index").with_format(NAME));
             }
             let whole = index.extent(one.frame);
             let mut push = |part: u32, extent: Extent, whole: Extent| {
@@ -174,7 +174,7 @@ impl Decoder for G96Decoder {
         } else {
             Frame { shape: &self.heads.0, bytes, whole: segment.whole }.decode(row, request, out)
         };
-        decoded.map_err(|error| error.at_byte(segment.extent.offset).at_frame(one.frame).in_format(NAME))
+        decoded.map_err(|error| error.with_byte(segment.extent.offset).with_frame(one.frame).with_format(NAME))
     }
 }
 
@@ -212,14 +212,14 @@ impl Frame<'_> {
         }
         let (length, velocity) = (request.scales.length, request.scales.velocity);
         let put = self.block(head_len, POSITION, length, row, request, &mut out.vectors[0])?;
-        let mut at = put.and_then(|lines_at| self.behind(lines_at)).ok_or_else(|| self.ends_early())?;
+        let mut at = put.and_then(|lines_at| self.end_of_block(lines_at)).ok_or_else(|| self.ends_early())?;
         let has_velocities = self.bytes[at..].starts_with(VELOCITY);
         if !self.shape.cell && has_velocities != self.shape.velocities {
             return Err(self.other_lines(at));
         }
         if has_velocities {
             let put = self.block(at, VELOCITY, velocity, row, request, &mut out.vectors[1])?;
-            at = put.and_then(|lines_at| self.behind(lines_at)).ok_or_else(|| self.ends_early())?;
+            at = put.and_then(|lines_at| self.end_of_block(lines_at)).ok_or_else(|| self.ends_early())?;
             let stamp = out.stamp(row)?;
             stamp.present = stamp.present | Fields::VELOCITIES;
         } else {
@@ -239,13 +239,13 @@ impl Frame<'_> {
     }
 
     fn ends_early(&self) -> Error {
-        Error::corrupt("wrong number of lines of a frame", "those of its blocks", "fewer").at_byte(self.whole.offset)
+        Error::corrupt("wrong number of lines of a frame", "those of its blocks", "fewer").with_byte(self.whole.offset)
     }
 
     #[cold]
     fn other_lines(&self, at: usize) -> Error {
         let found = shown(&self.bytes[at..]);
-        Error::corrupt("lines of a frame", "as many as the first frame has", found).at_byte(self.byte(at))
+        Error::corrupt("lines of a frame", "as many as the first frame has", found).with_byte(self.byte(at))
     }
 
     fn byte(&self, at: usize) -> u64 {
@@ -253,7 +253,7 @@ impl Frame<'_> {
     }
 
     /// Where the end of the block is passed whose lines begin at byte `at` of the frame.
-    fn behind(&self, at: usize) -> Option<usize> {
+    fn end_of_block(&self, at: usize) -> Option<usize> {
         let end = at + skipped(&self.bytes[at..], self.shape.lines)?;
         let len = line_len(&self.bytes[end..])?;
         (trimmed(&self.bytes[end..end + len]) == END).then_some(end + len)
@@ -277,7 +277,7 @@ impl Frame<'_> {
             Some(b"RED") => 0,
             _ => {
                 let expected = String::from_utf8_lossy(name);
-                return Err(Error::corrupt("block of a frame", expected, shown(found)).at_byte(self.byte(at)));
+                return Err(Error::corrupt("block of a frame", expected, shown(found)).with_byte(self.byte(at)));
             }
         };
         let n = 3 * request.atoms.len();
@@ -318,7 +318,7 @@ impl Frame<'_> {
                 }
                 let Some(vector) = line.get(labels..).and_then(numbers) else {
                     let error = Error::corrupt("vector of an atom", "three numbers", shown(line));
-                    return Err(error.at_byte(self.byte(at)));
+                    return Err(error.with_byte(self.byte(at)));
                 };
                 *to = vector.map(|value| R::scaled(value, factor));
                 (at, next) = (at + len, atom + 1);
@@ -356,7 +356,7 @@ fn cell_of(bytes: &[u8], at: u64) -> Result<(Cell, usize)> {
     }
     let [name, text, end] = lines;
     let wrong = |what: &str, expected: &str, found: &[u8]| {
-        Error::corrupt(what, expected, shown(found)).at_byte(at.saturating_add(start as u64))
+        Error::corrupt(what, expected, shown(found)).with_byte(at.saturating_add(start as u64))
     };
     if name != BOX || end != END {
         return Err(wrong("end of a frame", "BOX, a cell and END", name));

@@ -110,7 +110,8 @@ impl TextFrames for Shape {
             rest = behind;
             trimmed(line)
         };
-        let wrong = |what: &str, expected: &str, found: &[u8]| Error::corrupt(what, expected, shown(found)).at_byte(at);
+        let wrong =
+            |what: &str, expected: &str, found: &[u8]| Error::corrupt(what, expected, shown(found)).with_byte(at);
         let mut name = next();
         if name.starts_with(TITLE) {
             if name != TITLE {
@@ -178,7 +179,7 @@ impl Shape {
     /// # Errors
     /// `Truncated` if the file ends before that frame does; `Corrupt` and `Unsupported` with the byte for other blocks.
     pub fn read(source: &dyn Source) -> Result<(Self, String)> {
-        let place = |error: Error| error.at_frame(0).in_format(NAME).at_path(source.path());
+        let place = |error: Error| error.with_frame(0).with_format(NAME).with_path(source.path());
         Text::new(source).and_then(|mut text| text.first_frame()).map_err(place)
     }
 }
@@ -227,7 +228,7 @@ impl<'a> Text<'a> {
 
     fn ends_early(&self) -> Error {
         let what = "the file ends in the middle of its first frame, expected the lines of its blocks, found fewer";
-        Error::new(ErrorKind::Truncated, what).at_byte(self.len)
+        Error::new(ErrorKind::Truncated, what).with_byte(self.len)
     }
 
     fn first_frame(&mut self) -> Result<(Shape, String)> {
@@ -246,20 +247,20 @@ impl<'a> Text<'a> {
         let positions = self.byte();
         let name = self.line()?.map(<[u8]>::to_vec).ok_or_else(|| self.ends_early())?;
         if !name.starts_with(POSITION) {
-            return Err(unread(&name, "POSITION or POSITIONRED").at_byte(positions));
+            return Err(unread(&name, "POSITION or POSITIONRED").with_byte(positions));
         }
         let (lines, comments) = self.block()?;
         let n_atoms = u32::try_from(lines - comments)
             .ok()
             .filter(|&n| n > 0)
-            .ok_or_else(|| Error::corrupt("number of atoms", "1 to 2^32 - 1", lines - comments).at_byte(positions))?;
+            .ok_or_else(|| Error::corrupt("number of atoms", "1 to 2^32 - 1", lines - comments).with_byte(positions))?;
         let mut shape = Shape { n_atoms, lines, velocities: false, cell: false, timed };
         let mut byte = self.byte();
         let mut next = self.line()?.map(<[u8]>::to_vec);
         if next.as_deref().is_some_and(|name| name.starts_with(VELOCITY)) {
             let found = self.block()?;
             if found != (lines, comments) {
-                return Err(Error::corrupt("lines of velocities", lines, found.0).at_byte(byte));
+                return Err(Error::corrupt("lines of velocities", lines, found.0).with_byte(byte));
             }
             shape.velocities = true;
             byte = self.byte();
@@ -271,12 +272,12 @@ impl<'a> Text<'a> {
             Some(name) if name == BOX => {
                 let found = self.block()?.0;
                 if found != BOX_LINES - 2 {
-                    return Err(Error::corrupt("lines of the cell", BOX_LINES - 2, found).at_byte(byte));
+                    return Err(Error::corrupt("lines of the cell", BOX_LINES - 2, found).with_byte(byte));
                 }
                 shape.cell = true;
             }
             Some(name) if name != TITLE && name != TIMESTEP && !name.is_empty() => {
-                return Err(unread(&name, "VELOCITY, VELOCITYRED, BOX, TITLE or TIMESTEP").at_byte(byte));
+                return Err(unread(&name, "VELOCITY, VELOCITYRED, BOX, TITLE or TIMESTEP").with_byte(byte));
             }
             _ => {}
         }

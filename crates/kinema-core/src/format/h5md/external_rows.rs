@@ -64,7 +64,7 @@ impl H5mdDecoder {
         let Some(first) = there().next() else { return Ok(()) };
         let n_atoms = if row_request.number == CELL { 3 } else { self.header.n_atoms as usize };
         meter.decoded(Work::default());
-        let values = reader.read(&rows).map_err(|error| error.at_frame(first.frame))?;
+        let values = reader.read(&rows).map_err(|error| error.with_frame(first.frame))?;
         meter.read(Work { size: values.bytes() as u64, frames: rows.len() as u64, ..Work::default() }, 1);
         if values.len() != rows.len() * n_atoms * 3 {
             let what = format!("values of {} that the reader gave", row_request.field.name);

@@ -72,7 +72,7 @@ impl Field {
                      frames of that field with axis=",
                     self.name
                 );
-                Err(Error::new(ErrorKind::InvalidArgument, what).at_frame(frame))
+                Err(Error::new(ErrorKind::InvalidArgument, what).with_frame(frame))
             }
         }
     }
@@ -207,8 +207,8 @@ impl Field {
         row < rows && chunks.into_iter().all(|chunk| array.stored(&chunk) != Stored::Nowhere)
     }
 
-    /// As [`crate::format::Decoder::in_place`].
-    pub fn in_place(&self, segment: &Segment, wanted: &[Wanted], atoms: &AtomSelection) -> bool {
+    /// As [`crate::format::Decoder::reads_in_place`].
+    pub fn reads_in_place(&self, segment: &Segment, wanted: &[Wanted], atoms: &AtomSelection) -> bool {
         let whole = || {
             let frames = wanted.get(segment.wanted.start as usize..segment.wanted.end as usize)?;
             let first = u64::try_from(self.row(frames.first()?.frame)).ok()?;
@@ -233,7 +233,7 @@ impl Field {
         let (row, array) = self.piece(first_row).ok_or_else(unfit)?;
         let offset = first_row - row;
         let chunk = chunk_of(segment, row, array);
-        let place = |error: Error| error.at_frame(first.frame).at_byte(segment.extent.offset);
+        let place = |error: Error| error.with_frame(first.frame).with_byte(segment.extent.offset);
         // the row and unit that the bytes begin with
         let (source, base_row, base_unit): (Option<&[u8]>, u64, u64) = match array.stored(&chunk) {
             Stored::Nowhere => (None, chunk.rows.start, 0),

@@ -361,11 +361,11 @@ impl ChunkedDecoder for H5mdDecoder {
         self.present(self.header.fields).all(|(_, field)| field.is_stored(frame))
     }
 
-    fn in_place(&self, segment: &Segment, wanted: &[Wanted], request: &Request) -> Option<(usize, f64)> {
+    fn reads_in_place(&self, segment: &Segment, wanted: &[Wanted], request: &Request) -> Option<(usize, f64)> {
         let number = (segment.part & ((1 << PART_BITS) - 1)) as usize;
         let field = self.vectors.get(number)?.as_ref()?;
         let factor = self.factor(number as u32, &request.scales);
-        field.in_place(segment, wanted, &request.atoms).then_some((number, factor))
+        field.reads_in_place(segment, wanted, &request.atoms).then_some((number, factor))
     }
 }
 

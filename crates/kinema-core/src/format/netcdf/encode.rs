@@ -89,7 +89,7 @@ impl NetcdfEncoder {
             has_times: Some(layout.time.is_some()),
             ..made
         };
-        let own = Layout::of(&made.header(), &StatedUnits::default())?;
+        let own = Layout::from_header(&made.header(), &StatedUnits::default())?;
         let places = |layout: &Layout| {
             let place = |column: Column| (column.begin - layout.first, column.double, column.factor);
             let cell = layout.cell.map(|(lengths, angles)| (place(lengths), place(angles)));
@@ -185,7 +185,7 @@ impl NetcdfEncoder {
             out.extend(lengths.into_iter().chain(angles).flat_map(f64::to_be_bytes));
         } else if *cell != NO_CELL {
             let what = "a cell in a NetCDF file without cells, as its first frame has none";
-            return Err(Error::new(ErrorKind::Unsupported, what).at_frame(frame));
+            return Err(Error::new(ErrorKind::Unsupported, what).with_frame(frame));
         }
         Ok(())
     }
@@ -195,7 +195,7 @@ impl NetcdfEncoder {
             let expected =
                 "a cell whose first vector lies along x and the second in the xy plane, as in the other frames";
             let what = format!("a cell that lengths and angles do not hold, expected {expected}, found {cell:?}");
-            return Err(Error::new(ErrorKind::Unsupported, what).at_frame(frame));
+            return Err(Error::new(ErrorKind::Unsupported, what).with_frame(frame));
         }
         Ok(lengths_and_degrees(cell))
     }
@@ -244,7 +244,7 @@ impl Encoder for NetcdfEncoder {
         let sound = self.vectors().all(|(number, _)| values[number].len() == width * rows.rows());
         if rows.n_selected != self.n_atoms as usize || !sound {
             return Err(
-                Error::new(ErrorKind::Internal, "the block has other atoms or fields than the file").in_format(NAME)
+                Error::new(ErrorKind::Internal, "the block has other atoms or fields than the file").with_format(NAME)
             );
         }
         out.reserve(rows.rows() * self.record_len() as usize);

@@ -90,7 +90,7 @@ impl Layout {
     ///
     /// # Errors
     /// `Unsupported` for other conventions and types, `Corrupt` for shapes that no frame has.
-    pub fn of(header: &Header, stated: &StatedUnits) -> Result<Self> {
+    pub fn from_header(header: &Header, stated: &StatedUnits) -> Result<Self> {
         let conventions = text(&header.attributes, "Conventions").unwrap_or_default();
         let mut words = conventions.split([',', ' ']).map(str::trim);
         let restart = words.clone().any(|word| word == "AMBERRESTART");
@@ -184,7 +184,7 @@ impl Layout {
                 && end > begin
             {
                 let what = format!("variables {one:?} and {other:?} have bytes in common");
-                return Err(Error::new(ErrorKind::Corrupt, what).at_byte(*begin));
+                return Err(Error::new(ErrorKind::Corrupt, what).with_byte(*begin));
             }
         }
         self.frame_len = end.saturating_sub(self.first);
@@ -329,7 +329,7 @@ mod tests {
         let (old, new) = ((begin as u32).to_be_bytes(), (begin as i32 + by).to_be_bytes());
         let at = (0..bytes.len() - 4).rfind(|&at| bytes[at..at + 4] == old && at < 1000).unwrap();
         bytes[at..at + 4].copy_from_slice(&new);
-        Layout::of(&Header::read(&MemorySource::new("seed", &bytes[..])).unwrap(), &StatedUnits::default())
+        Layout::from_header(&Header::read(&MemorySource::new("seed", &bytes[..])).unwrap(), &StatedUnits::default())
     }
 
     #[test]

@@ -84,9 +84,9 @@ impl Format for Netcdf {
         {
             return structure.open(source.path());
         }
-        let place = |error: Error| error.in_format(NAME).at_path(source.path());
-        let header = netcdf3::Header::read(source).map_err(|error| error.in_format(NAME))?;
-        let layout = Layout::of(&header, stated).map_err(place)?;
+        let place = |error: Error| error.with_format(NAME).with_path(source.path());
+        let header = netcdf3::Header::read(source).map_err(|error| error.with_format(NAME))?;
+        let layout = Layout::from_header(&header, stated).map_err(place)?;
         let decoder = NetcdfDecoder::new(&header, layout, source.len()?);
         Ok(Arc::new(decoder))
     }
@@ -97,7 +97,7 @@ impl Format for Netcdf {
 
     fn resume(&self, source: &dyn Source, _: &Index, making: &Making) -> Result<Box<dyn Encoder>> {
         let header = netcdf3::Header::read(source)?;
-        let layout = Layout::of(&header, &StatedUnits::default())?;
+        let layout = Layout::from_header(&header, &StatedUnits::default())?;
         Ok(Box::new(encode::NetcdfEncoder::resume(&header, &layout, making)?))
     }
 }
@@ -122,7 +122,7 @@ impl Head {
     /// Those of opening the file.
     pub fn read(source: &dyn Source) -> Result<Self> {
         let header = netcdf3::Header::read(source)?;
-        let Layout { first, stride, frame_len, .. } = Layout::of(&header, &StatedUnits::default())?;
+        let Layout { first, stride, frame_len, .. } = Layout::from_header(&header, &StatedUnits::default())?;
         let mut data = vec![0; first.min(source.len()?) as usize];
         source.read_exact_at(0, &mut data)?;
         let count_len = if header.version == netcdf3::Version::Data64 { 8 } else { 4 };
@@ -382,7 +382,7 @@ impl Decoder for NetcdfDecoder {
                 let column = self.layout.vectors.get(number).copied().flatten();
                 let Some((column, factor)) = column.zip(scales.get(number).copied()) else {
                     return Err(
-                        Error::new(ErrorKind::Internal, "the segment is of no field of the file").in_format(NAME)
+                        Error::new(ErrorKind::Internal, "the segment is of no field of the file").with_format(NAME)
                     );
                 };
                 if request.atoms.n_atoms() != self.layout.n_atoms || request.atoms.len() != out.n_selected {

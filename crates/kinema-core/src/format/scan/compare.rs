@@ -18,10 +18,10 @@ pub(in crate::format) fn compare_frame<H: FrameHeaders>(
     whole: bool,
 ) -> Result<()> {
     let extent = table.extent(frame);
-    let place = |error: Error| error.at_frame(frame).in_format(H::NAME).at_path(source.path());
+    let place = |error: Error| error.with_frame(frame).with_format(H::NAME).with_path(source.path());
     let file = File { source, headers, len: source.len()?, skip_damaged: false };
     let mut window = Window::default();
-    let bytes = window.at(&file, extent.offset, H::LONGEST, H::LONGEST as u64).map_err(place)?;
+    let bytes = window.read_at(&file, extent.offset, H::LONGEST, H::LONGEST as u64).map_err(place)?;
     let header = headers.parse(bytes, extent.offset).map_err(|fault| match fault {
         HeaderFault::Wrong(error) => place(error),
         HeaderFault::Short(needs) => place(ends_early(extent.offset, needs as u64, file.len)),
@@ -32,7 +32,7 @@ pub(in crate::format) fn compare_frame<H: FrameHeaders>(
     let head = headers.head(&header);
     let differs = |what: &str, expected: String, found: String| {
         let expected = format!("{expected} as the file says");
-        Err(place(Error::corrupt(what, expected, found).at_byte(extent.offset)))
+        Err(place(Error::corrupt(what, expected, found).with_byte(extent.offset)))
     };
     if !H::LINES || whole {
         let len = file.frame_len(&mut window, extent.offset, &head).map_err(place)?;

@@ -35,7 +35,7 @@ pub(super) enum HeaderFault {
 impl HeaderFault {
     /// At byte `at` of a frame that lies at `frame_offset`.
     pub fn wrong(error: Error, at: usize, frame_offset: u64) -> Self {
-        Self::Wrong(error.at_byte(frame_offset.saturating_add(at as u64)))
+        Self::Wrong(error.with_byte(frame_offset.saturating_add(at as u64)))
     }
 }
 
@@ -125,7 +125,7 @@ pub(super) const UNFINISHED: &[u8; 4] = b"KINE";
 /// The end of a file at [`UNFINISHED`].
 pub(super) fn unfinished(offset: u64) -> Error {
     let what = "the frame was not finished, as the processes that wrote it were ended; the file is used up to it";
-    Error::new(ErrorKind::Truncated, what).at_byte(offset)
+    Error::new(ErrorKind::Truncated, what).with_byte(offset)
 }
 
 /// A frame that should have `needs` bytes from `offset` on, where the file has `len` in all.
@@ -135,7 +135,7 @@ pub(super) fn ends_early(offset: u64, needs: u64, len: u64) -> Error {
         ErrorKind::Truncated,
         format!("the file ends in the middle of a frame, expected {needs} bytes, found {found}"),
     )
-    .at_byte(offset)
+    .with_byte(offset)
 }
 
 /// A frame that should have `needs` lines behind its header, at `offset`, where the file has fewer.
@@ -144,7 +144,7 @@ fn lacks_lines(offset: u64, needs: u64, found: u64) -> Error {
         ErrorKind::Truncated,
         format!("the file ends in the middle of a frame, expected {needs} lines, found {found}"),
     )
-    .at_byte(offset)
+    .with_byte(offset)
 }
 
 /// From this many bytes on a scan with several workers is done in ranges: below, starting threads costs more.
@@ -234,7 +234,7 @@ fn finished<H: FrameHeaders>(
     let mut frames = Frames { builder, damaged: Vec::new() };
     let end = walk(&file, &mut frames, &report)?;
     let n_frames = frames.builder.n_frames();
-    let place = |error: Error| error.at_frame(n_frames).in_format(H::NAME).at_path(source.path());
+    let place = |error: Error| error.with_frame(n_frames).with_format(H::NAME).with_path(source.path());
     let truncation = match end {
         End::Stopped => None,
         End::Truncated(error) => Some(place(error)),
@@ -304,7 +304,7 @@ struct Window {
 
 impl Window {
     /// The bytes from `offset` on, at least `at_least` of them unless the file ends, else `len` are read.
-    fn at<'a, H>(&'a mut self, file: &File<'_, H>, offset: u64, at_least: usize, len: u64) -> Result<&'a [u8]> {
+    fn read_at<'a, H>(&'a mut self, file: &File<'_, H>, offset: u64, at_least: usize, len: u64) -> Result<&'a [u8]> {
         let left = file.len.saturating_sub(offset);
         let at_least = left.min(at_least as u64);
         let end = self.start + self.bytes.len() as u64;
@@ -351,7 +351,7 @@ impl<H: FrameHeaders> File<'_, H> {
         while builder.end() < stop {
             let offset = builder.end();
             let ahead = if frame_len > 0 && frame_len <= SMALL_FRAME { WINDOW } else { H::LONGEST as u64 };
-            let bytes = window.at(self, offset, H::LONGEST, ahead)?;
+            let bytes = window.read_at(self, offset, H::LONGEST, ahead)?;
             let left = self.len - offset;
             let header = match self.headers.parse(bytes, offset) {
                 Ok(header) => header,
@@ -394,7 +394,7 @@ impl<H: FrameHeaders> File<'_, H> {
         let mut further = H::FURTHER > 0;
         loop {
             while left > 0 {
-                let bytes = window.at(self, offset.saturating_add(len), 1, WINDOW)?;
+                let bytes = window.read_at(self, offset.saturating_add(len), 1, WINDOW)?;
                 if bytes.is_empty() {
                     return Ok(Err(lacks_lines(offset, needs, needs - left)));
                 }
@@ -408,9 +408,9 @@ impl<H: FrameHeaders> File<'_, H> {
             }
             further = false;
             let at = offset.saturating_add(len);
-            match self.headers.further_lines(window.at(self, at, H::FURTHER, WINDOW)?) {
+            match self.headers.further_lines(window.read_at(self, at, H::FURTHER, WINDOW)?) {
                 Ok(lines) => (needs, left) = (needs.saturating_add(lines), lines),
-                Err(error) => return Ok(Err(error.at_byte(at))),
+                Err(error) => return Ok(Err(error.with_byte(at))),
             }
         }
     }
@@ -425,7 +425,7 @@ impl<H: FrameHeaders> File<'_, H> {
     }
 
     fn place(&self, error: Error, offset: u64) -> Error {
-        error.at_byte(offset).in_format(H::NAME).at_path(self.source.path())
+        error.with_byte(offset).with_format(H::NAME).with_path(self.source.path())
     }
 
     /// As [`File::walk`], on several threads over ranges of `todo`.
@@ -465,8 +465,8 @@ impl<H: FrameHeaders> File<'_, H> {
     }
 
     /// Walks the frames that start in `range`; `None` where no header is found in it.
-    fn walk_range(&self, range: Range<u64>, at_frame: bool, report: &Report<'_>) -> Result<Option<Walked>> {
-        let first = if at_frame { Some(range.start) } else { self.find_header(&range, report)? };
+    fn walk_range(&self, range: Range<u64>, with_frame: bool, report: &Report<'_>) -> Result<Option<Walked>> {
+        let first = if with_frame { Some(range.start) } else { self.find_header(&range, report)? };
         let Some(first) = first else {
             return Ok(None);
         };

@@ -41,7 +41,7 @@ impl<H: FrameHeaders> File<'_, H> {
         while offset < range.end {
             // no frames are counted, but a search can be cancelled
             report.add(0)?;
-            let bytes = window.at(self, offset, H::RECOGNISED, WINDOW)?;
+            let bytes = window.read_at(self, offset, H::RECOGNISED, WINDOW)?;
             if bytes.len() < H::RECOGNISED {
                 return Ok(None);
             }
@@ -58,7 +58,7 @@ impl<H: FrameHeaders> File<'_, H> {
             let zeros = bytes.iter().all(|&byte| byte == 0);
             offset += 4 * candidates as u64;
             if zeros {
-                offset = self.behind_hole(offset, H::RECOGNISED).next_multiple_of(4);
+                offset = self.skip_hole(offset, H::RECOGNISED).next_multiple_of(4);
             }
         }
         Ok(None)
@@ -66,7 +66,7 @@ impl<H: FrameHeaders> File<'_, H> {
 
     /// From where on to search behind zeros that end at `offset`: a file with holes may claim terabytes. No header begins
     /// with as many zeros as it is `recognised` by, and no line ends within them.
-    fn behind_hole(&self, offset: u64, recognised: usize) -> u64 {
+    fn skip_hole(&self, offset: u64, recognised: usize) -> u64 {
         let data = self.source.end_of_hole(offset);
         data.saturating_sub(recognised as u64).max(offset)
     }
@@ -83,7 +83,7 @@ impl<H: FrameHeaders> File<'_, H> {
         let mut offset = range.start.saturating_sub(1);
         while offset < range.end {
             report.add(0)?;
-            let bytes = window.at(self, offset, H::RECOGNISED + 1, WINDOW)?;
+            let bytes = window.read_at(self, offset, H::RECOGNISED + 1, WINDOW)?;
             let last = offset + bytes.len() as u64 == self.len;
             let mut next = bytes.len() as u64;
             for end in memchr::memchr_iter(b'\n', bytes) {
@@ -106,7 +106,7 @@ impl<H: FrameHeaders> File<'_, H> {
             let zeros = bytes.iter().all(|&byte| byte == 0);
             offset += next;
             if zeros {
-                offset = self.behind_hole(offset, H::RECOGNISED);
+                offset = self.skip_hole(offset, H::RECOGNISED);
             }
         }
         Ok(None)
@@ -141,19 +141,19 @@ impl<H: FrameHeaders> File<'_, H> {
 
     /// Whether the file goes on with a header at `end`, or with the beginning of an incomplete last frame, or ends.
     fn goes_on(&self, probe: &mut Window, end: u64) -> Result<bool> {
-        let behind = probe.at(self, end, H::LONGEST, H::LONGEST as u64)?;
+        let behind = probe.read_at(self, end, H::LONGEST, H::LONGEST as u64)?;
         Ok(!matches!(self.headers.parse(behind, end), Err(HeaderFault::Wrong(_))))
     }
 
     /// Whether there is a header at `offset`.
     fn parses(&self, probe: &mut Window, offset: u64) -> Result<bool> {
-        let bytes = probe.at(self, offset, H::LONGEST, H::LONGEST as u64)?;
+        let bytes = probe.read_at(self, offset, H::LONGEST, H::LONGEST as u64)?;
         Ok(self.headers.parse(bytes, offset).is_ok())
     }
 
     /// The header of a frame that ends within the file, and where it ends.
     fn whole_frame(&self, probe: &mut Window, offset: u64) -> Result<Option<(H::Header, u64)>> {
-        let bytes = probe.at(self, offset, H::LONGEST, H::LONGEST as u64)?;
+        let bytes = probe.read_at(self, offset, H::LONGEST, H::LONGEST as u64)?;
         let Ok(header) = self.headers.parse(bytes, offset) else { return Ok(None) };
         let len = self.frame_len(probe, offset, &self.headers.head(&header))?;
         let end = len.ok().map(|len| offset.saturating_add(len)).filter(|&end| end <= self.len);

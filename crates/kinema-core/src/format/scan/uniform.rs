@@ -63,7 +63,7 @@ pub(in crate::format) fn scan(
     source: &dyn Source,
     options: &ScanOptions<'_>,
 ) -> Result<Scan> {
-    let place = |error: Error| error.in_format(frames.name()).at_path(source.path());
+    let place = |error: Error| error.with_format(frames.name()).with_path(source.path());
     let (mut index, truncation) = frames.places(source).map_err(place)?;
     let mut found = StampList::default();
     if let Some(stamps) = frames.stamps() {
@@ -141,7 +141,7 @@ impl StampList {
                 self.damaged.push(frame);
                 FrameStamp { step: self.steps.last().copied().unwrap_or(0), time: f64::NAN, is_written: true }
             }
-            Err(error) => return Err(error.at_frame(frame)),
+            Err(error) => return Err(error.with_frame(frame)),
         };
         if has_steps {
             self.steps.push(step);
@@ -163,7 +163,7 @@ impl StampList {
 /// A file that ends within frame `n_frames`, which begins at byte `at`.
 pub(in crate::format) fn incomplete(n_frames: u64, at: u64, expected: u64, found: u64) -> Error {
     let what = format!("the last frame is incomplete, expected {expected} bytes, found {found}");
-    Error::new(ErrorKind::Truncated, what).at_frame(n_frames).at_byte(at)
+    Error::new(ErrorKind::Truncated, what).with_frame(n_frames).with_byte(at)
 }
 
 /// A file that ends before the frames that its head counts (`None`: it counts none): after `there` whole ones, at byte
@@ -171,5 +171,5 @@ pub(in crate::format) fn incomplete(n_frames: u64, at: u64, expected: u64, found
 pub(in crate::format) fn lacks_frames(counted: Option<u64>, there: u64, at: u64, rest: u64) -> Error {
     let expected = counted.map_or_else(|| "whole frames".to_owned(), |counted| format!("{counted} frames"));
     let what = format!("the file ends early, expected {expected}, found {there} and {rest} bytes");
-    Error::new(ErrorKind::Truncated, what).at_frame(there).at_byte(at)
+    Error::new(ErrorKind::Truncated, what).with_frame(there).with_byte(at)
 }

@@ -77,7 +77,7 @@ impl TrrEncoder {
         let vectors = self.vectors_of(stamp);
         if vectors.is_empty() && stamp.cell == NO_CELL {
             let what = "a frame without cell, positions, velocities and forces, which a TRR file cannot hold";
-            return Err(Error::new(ErrorKind::Unsupported, what).at_frame(frame));
+            return Err(Error::new(ErrorKind::Unsupported, what).with_frame(frame));
         }
         Ok(FrameHeader {
             n_atoms: self.n_atoms,
@@ -202,17 +202,17 @@ impl Encoder for TrrEncoder {
         _: &mut EncodeScratch,
         out: &mut Vec<u8>,
     ) -> Result<()> {
-        let place = |error: Error| error.at_frame(record.frame).in_format(NAME);
+        let place = |error: Error| error.with_frame(record.frame).with_format(NAME);
         let header =
             FrameHeader::parse(record.bytes, record.offset, Some(atoms.n_atoms())).map_err(|fault| match fault {
                 HeaderFault::Wrong(error) => place(error),
                 HeaderFault::Short(_) => {
-                    place(Error::new(ErrorKind::Truncated, "a record without its header").at_byte(record.offset))
+                    place(Error::new(ErrorKind::Truncated, "a record without its header").with_byte(record.offset))
                 }
             })?;
         if header.frame_len() != record.bytes.len() as u64 {
             let error = Error::corrupt("wrong length of the frame", record.bytes.len(), header.frame_len());
-            return Err(place(error.at_byte(record.offset)));
+            return Err(place(error.with_byte(record.offset)));
         }
         if atoms.indices().is_none() && atoms.columns().is_none() {
             out.extend_from_slice(record.bytes);

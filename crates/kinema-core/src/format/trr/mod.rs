@@ -58,7 +58,7 @@ impl Format for Trr {
     }
 
     fn open(&self, source: &dyn Source) -> Result<Arc<dyn Decoder>> {
-        let place = |error: Error| error.at_frame(0).in_format(NAME).at_path(source.path());
+        let place = |error: Error| error.with_frame(0).with_format(NAME).with_path(source.path());
         let len = source.len()?;
         let first = header_at(source, 0, len, None)?.map_err(|fault| match fault {
             HeaderFault::Wrong(error) => place(error),
@@ -162,7 +162,7 @@ impl FrameHeaders for TrrHeaders {
     fn overlong(&self, offset: u64, header: &FrameHeader, most: u64, next: u64) -> Error {
         let expected = format!("at most {most}, as the next frame is at byte {next}");
         let found = header.frame_len() - header.len() as u64;
-        Error::corrupt("wrong sizes of the sections of a frame", expected, found).at_byte(offset.saturating_add(32))
+        Error::corrupt("wrong sizes of the sections of a frame", expected, found).with_byte(offset.saturating_add(32))
     }
 }
 
@@ -222,7 +222,7 @@ impl Decoder for TrrDecoder {
     ) -> Result<Decoded> {
         let one = segment.first_wanted(wanted, NAME)?;
         let decoded = self.frame(segment, bytes, one.row as usize, request, out);
-        decoded.map_err(|error| error.at_frame(one.frame).in_format(NAME))
+        decoded.map_err(|error| error.with_frame(one.frame).with_format(NAME))
     }
 }
 
@@ -246,7 +246,7 @@ impl TrrDecoder {
         };
         if header.frame_len() != segment.whole.len {
             let error = Error::corrupt("wrong length of the frame", segment.whole.len, header.frame_len());
-            return Err(error.at_byte(start));
+            return Err(error.with_byte(start));
         }
         let needs = needed(&header, request);
         if (bytes.len() as u64) < needs {

@@ -158,7 +158,7 @@ pub(super) fn part(segment: &Segment) -> SegmentPart {
 pub(super) struct Run(u32);
 
 impl Run {
-    fn of(checkpoint: &Checkpoint) -> Self {
+    fn from_checkpoint(checkpoint: &Checkpoint) -> Self {
         let fields = [checkpoint.bit % 8, checkpoint.small << 3, checkpoint.run << 10, checkpoint.check << 14];
         Self(RUN | fields.iter().fold(0, |all, &field| all | field as u32))
     }
@@ -192,7 +192,7 @@ pub(super) fn check_tag(tag: u32, header: &FrameHeader, bytes: &[u8], offset: u6
 pub(super) fn foreign(offset: u64) -> Error {
     let what = "the frame is not that of which atom checkpoints were made, the file has changed since; \
                 `kinema index --rebuild --atom-checkpoints` makes new ones";
-    Error::new(ErrorKind::Corrupt, what).at_byte(offset)
+    Error::new(ErrorKind::Corrupt, what).with_byte(offset)
 }
 
 /// Where the atoms of a selection are: runs of neighbouring checkpoints.
@@ -263,7 +263,7 @@ impl Runs<'_> {
             segments.push(Segment {
                 wanted: wanted.clone(),
                 atoms: checkpoint.atom as u32..last_atom(run),
-                part: Run::of(&checkpoint).0,
+                part: Run::from_checkpoint(&checkpoint).0,
                 extent: Extent { len: end(run).saturating_sub(byte).max(GROUP_BYTES).min(rest.len), ..rest },
                 whole: rest,
             });

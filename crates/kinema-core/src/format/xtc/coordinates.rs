@@ -73,7 +73,7 @@ struct Scale {
 
 impl Scale {
     #[inline(always)]
-    pub fn of(job: &Job<'_>) -> Self {
+    pub fn from_job(job: &Job<'_>) -> Self {
         Self { inverse: 1.0 / job.packing.precision, length: job.length }
     }
 
@@ -340,7 +340,7 @@ pub(super) fn whole_group<F: Full>(
         *atoms.first_mut().ok_or(Stop::Short)? = as_floats(first);
         return Ok(());
     }
-    let (small, radix) = Small::at(at.small).ok_or(Stop::NoSuchSmall(at.small))?;
+    let (small, radix) = Small::get(at.small).ok_or(Stop::NoSuchSmall(at.small))?;
     let width = u64::from(at.small.unsigned_abs());
     if group.differences + group.run as u64 * width > limit {
         return Err(Stop::Short);
@@ -394,7 +394,7 @@ impl Differences {
 /// Makes floats of the integers that lie in `out[from..to]`.
 #[inline(always)]
 pub(super) fn convert(job: &Job<'_>, out: &mut [[f32; 3]], from: usize, to: usize, seen: &mut Seen) {
-    let (scale, mut least, mut largest) = (Scale::of(job), seen.least, seen.largest);
+    let (scale, mut least, mut largest) = (Scale::from_job(job), seen.least, seen.largest);
     let mut convert = |i: usize, value: &mut f32| {
         let integer = value.to_bits() as i32;
         (least[i], largest[i]) = (least[i].min(integer), largest[i].max(integer));

@@ -195,7 +195,7 @@ fn not_an_integer(positions: &[[f32; 3]], precision: f32) -> Error {
 /// Appends a frame of packed coordinates; those of magic 1995 may take `most_bytes`.
 fn packed(frame: &IntegersToEncode<'_>, cpu: Cpu, most_bytes: u64, out: &mut Vec<u8>) -> Result<()> {
     let start = out.len();
-    let extent = Extent::of(frame.integers, cpu);
+    let extent = Extent::measure(frame.integers, cpu);
     let sizes = extent.sizes().ok_or_else(|| too_far_apart(&extent))?;
     head(frame, frame.integers.len(), out);
     words(out, [frame.precision.to_bits()].into_iter());
@@ -267,8 +267,8 @@ mod tests {
             let [plain, fast] = &mut integers;
             assert!(scale(&positions, 1.3, plain, Cpu::Baseline) && scale(&positions, 1.3, fast, Cpu::detect()));
             assert_eq!(plain, fast);
-            let extent = Extent::of(plain, Cpu::Baseline);
-            assert_eq!(Extent::of(plain, Cpu::detect()), extent);
+            let extent = Extent::measure(plain, Cpu::Baseline);
+            assert_eq!(Extent::measure(plain, Cpu::detect()), extent);
             let axis = |i: usize| plain.iter().map(move |atom| atom[i]);
             assert_eq!([0, 1, 2].map(|i| axis(i).min()), extent.min.map(Some));
             assert_eq!([0, 1, 2].map(|i| axis(i).max()), extent.max.map(Some));

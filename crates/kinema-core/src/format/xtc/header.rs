@@ -140,18 +140,18 @@ impl Packing {
     pub fn check(&self, offset: u64) -> Result<()> {
         if !(self.precision > 0.0 && self.precision.is_finite()) {
             let error = Error::corrupt("wrong precision", "a positive number", self.precision);
-            return Err(error.at_byte(offset.saturating_add(56)));
+            return Err(error.with_byte(offset.saturating_add(56)));
         }
         // 73 is one beyond the table: libxdrf can reach it where all atoms are far apart, which is sound without runs
         if !(9..=73).contains(&self.small) {
             let error = Error::corrupt("wrong width of small differences", "9 to 73", self.small);
-            return Err(error.at_byte(offset.saturating_add(84)));
+            return Err(error.with_byte(offset.saturating_add(84)));
         }
         for axis in 0..3 {
             if self.min[axis] > self.max[axis] {
                 let at = offset.saturating_add(60 + 4 * axis as u64);
                 let what = "wrong range of the coordinates";
-                return Err(Error::corrupt(what, format!("at most {}", self.max[axis]), self.min[axis]).at_byte(at));
+                return Err(Error::corrupt(what, format!("at most {}", self.max[axis]), self.min[axis]).with_byte(at));
             }
         }
         Ok(())

@@ -41,7 +41,7 @@ pub fn decode_integers(
     integers: &mut Vec<[i32; 3]>,
 ) -> Result<FrameIntegers> {
     integers.clear();
-    frame(bytes, offset, atoms, room, integers).map_err(|error| error.in_format(NAME))
+    frame(bytes, offset, atoms, room, integers).map_err(|error| error.with_format(NAME))
 }
 
 /// Checks the header of the frame `bytes`, which lies at `offset` in its file: that it is a frame of so many atoms and bytes.
@@ -49,8 +49,8 @@ pub fn decode_integers(
 /// # Errors
 /// As [`decode_integers`], but for the coordinates.
 pub fn is_whole_frame(bytes: &[u8], offset: u64, n_atoms: u32) -> Result<()> {
-    let header = whole_header(bytes, offset, n_atoms).map_err(|error| error.in_format(NAME))?;
-    header.packing.map_or(Ok(()), |packing| packing.check(offset)).map_err(|error| error.in_format(NAME))
+    let header = whole_header(bytes, offset, n_atoms).map_err(|error| error.with_format(NAME))?;
+    header.packing.map_or(Ok(()), |packing| packing.check(offset)).map_err(|error| error.with_format(NAME))
 }
 
 fn whole_header(bytes: &[u8], offset: u64, n_atoms: u32) -> Result<FrameHeader> {
@@ -81,7 +81,7 @@ fn frame(
         room.resize(room.len() + LOAD_REACH, 0);
         let full = full_coordinate(packing).ok_or_else(|| {
             let found = format!("{:?} to {:?}", packing.min, packing.max);
-            Error::corrupt("wrong range of the coordinates", "below 2^32", found).at_byte(offset.saturating_add(60))
+            Error::corrupt("wrong range of the coordinates", "below 2^32", found).with_byte(offset.saturating_add(60))
         })?;
         let stream = Stream { packing, n_atoms: header.n_atoms as usize, data: room };
         let first = offset.saturating_add(header.len() as u64);
@@ -91,7 +91,7 @@ fn frame(
             FullCoordinate::Separate(full) => stream.unpack(full, atoms, integers),
         };
         if let Some(error) = fault(&header, packing, &stop, &state, 0) {
-            return Err(error.at_byte(first.saturating_add((state.bit / 8).min(packing.n_bytes))));
+            return Err(error.with_byte(first.saturating_add((state.bit / 8).min(packing.n_bytes))));
         }
     }
     Ok(FrameIntegers {
@@ -172,7 +172,7 @@ impl Stream<'_> {
         let first = add(full.read(self.data, at.bit).ok_or(Stop::Short)?, self.packing.min);
         places[0] = first;
         if places.len() > 1 {
-            let (small, radix) = Small::at(at.small).ok_or(Stop::NoSuchSmall(at.small))?;
+            let (small, radix) = Small::get(at.small).ok_or(Stop::NoSuchSmall(at.small))?;
             // the first two atoms of a run are exchanged
             places[1] = first;
             let (mut previous, mut digit) = (first, 0);

@@ -72,7 +72,7 @@ impl Format for Xtc {
     }
 
     fn open(&self, source: &dyn Source) -> Result<Arc<dyn Decoder>> {
-        let place = |error: Error| error.at_frame(0).in_format(NAME).at_path(source.path());
+        let place = |error: Error| error.with_frame(0).with_format(NAME).with_path(source.path());
         let len = source.len()?;
         let mut bytes = vec![0; len.min(LONGEST_HEADER as u64) as usize];
         source.read_exact_at(0, &mut bytes)?;
@@ -159,7 +159,9 @@ impl Decoder for XtcDecoder {
             let whole = index.extent(one.frame);
             let i = u32::try_from(i).map_err(|_| Error::new(ErrorKind::Internal, "too many frames in one block"))?;
             if let Some(runs) = &runs
-                && runs.segments(one.frame, i, whole, segments).map_err(|e| e.at_frame(one.frame).in_format(NAME))?
+                && runs
+                    .segments(one.frame, i, whole, segments)
+                    .map_err(|e| e.with_frame(one.frame).with_format(NAME))?
             {
                 continue;
             }
@@ -196,7 +198,7 @@ impl Decoder for XtcDecoder {
             }
             SegmentPart::Run(run) => self.run(run, header, bytes, &mut target),
         };
-        decoded.map_err(|error| error.at_frame(one.frame).in_format(NAME))
+        decoded.map_err(|error| error.with_frame(one.frame).with_format(NAME))
     }
 }
 
@@ -391,7 +393,8 @@ fn unpack(
             "wrong range of the coordinates, expected below 2^32, found {:?} to {:?}",
             packing.min, packing.max
         );
-        Error::new(ErrorKind::Corrupt, what).at_byte(first.saturating_sub(at + header.len() as u64).saturating_add(60))
+        Error::new(ErrorKind::Corrupt, what)
+            .with_byte(first.saturating_sub(at + header.len() as u64).saturating_add(60))
     })?;
     let whole = packing.n_bytes.saturating_sub(at);
     let data = usize::try_from(whole).ok().and_then(|whole| data.get(..whole)).unwrap_or(data);
@@ -406,7 +409,7 @@ fn unpack(
         Some(error) => Err(error),
     }
     // a group that was stepped over may have ended behind the stream
-    .map_err(|error| error.at_byte(first.saturating_add((state.bit / 8).min(whole))))
+    .map_err(|error| error.with_byte(first.saturating_add((state.bit / 8).min(whole))))
 }
 
 fn full_coordinate(packing: Packing) -> Option<FullCoordinate> {
@@ -449,5 +452,5 @@ fn scaled(value: f32, factor: f32) -> f32 {
 }
 
 fn wrong_frame_len(offset: u64, expected: u64, found: u64) -> Error {
-    Error::corrupt("wrong length of the frame", expected, found).at_byte(offset)
+    Error::corrupt("wrong length of the frame", expected, found).with_byte(offset)
 }

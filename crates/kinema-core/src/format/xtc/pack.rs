@@ -28,7 +28,7 @@ pub(super) struct Extent {
 
 impl Extent {
     /// Of at least one atom.
-    pub fn of(integers: &[[i32; 3]], cpu: Cpu) -> Self {
+    pub fn measure(integers: &[[i32; 3]], cpu: Cpu) -> Self {
         match cpu {
             Cpu::Baseline => extent_body(integers),
             #[cfg(target_arch = "x86_64")]
@@ -120,7 +120,7 @@ pub(super) fn pack(integers: &[[i32; 3]], extent: &Extent, sizes: [u32; 3], out:
     match cpu {
         Cpu::Baseline => pack_body(integers, extent, sizes, out),
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: as in `Extent::of`; the safe twin is `pack_body`.
+        // SAFETY: as in `Extent::measure`; the safe twin is `pack_body`.
         Cpu::Avx2(_) => unsafe { pack_avx2(integers, extent, sizes, out) },
     }
 }
@@ -253,7 +253,7 @@ fn difference(a: [i32; 3], b: [i32; 3]) -> [i32; 3] {
 
 /// Whether all three are between -half and half; both excluded.
 #[inline(always)]
-fn within(difference: [i32; 3], half: i32) -> bool {
+fn is_within(difference: [i32; 3], half: i32) -> bool {
     let near = |value: i32| value.wrapping_abs() < half;
     near(difference[0]) & near(difference[1]) & near(difference[2])
 }
@@ -290,7 +290,7 @@ impl<'a> Packer<'a> {
     #[inline(always)]
     fn group(&mut self, out: &mut [u8], bits: &mut Bits) {
         let this = self.integers[self.atom];
-        let near_before = self.atom > 0 && within(difference(this, self.previous), self.larger);
+        let near_before = self.atom > 0 && is_within(difference(this, self.previous), self.larger);
         let widens = near_before && self.place < *self.places.end();
         let half = half_at(self.place);
         let mut narrows = !widens && self.place > *self.places.start();
@@ -302,7 +302,7 @@ impl<'a> Packer<'a> {
         let mut full = this;
         let mut previous = this;
         if let Some(&next) = self.integers.get(self.atom + 1)
-            && within(difference(this, next), half)
+            && is_within(difference(this, next), half)
         {
             // the first two atoms of a run are exchanged, which packs water better
             full = next;
@@ -315,7 +315,7 @@ impl<'a> Packer<'a> {
                 run += 1;
                 let Some(&next) = rest.get(run - 1) else { break };
                 step = difference(next, previous);
-                if run == LONGEST_RUN || !within(step, half) {
+                if run == LONGEST_RUN || !is_within(step, half) {
                     break;
                 }
                 previous = next;

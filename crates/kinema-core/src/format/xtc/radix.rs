@@ -159,7 +159,7 @@ impl Quotient {
 
     /// The low 32 bits of the quotient.
     #[inline(always)]
-    fn of(self, dividend: f64) -> u32 {
+    fn divide(self, dividend: f64) -> u32 {
         ((dividend + self.shift) * self.inverse + ROUNDS).to_bits() as u32
     }
 }
@@ -204,8 +204,8 @@ impl Radices {
         let rest = tops.map(|top| ((top >> shift) & self.rest_mask) << self.whole);
         let values = from_fn(|i| (tops[i].swap_bytes() & self.whole_mask) | rest[i]);
         let numbers = values.map(|value: u64| f64::from_bits(value | HOLDS.to_bits()) - HOLDS);
-        let upper = numbers.map(|number| self.by_last.of(number));
-        let first = numbers.map(|number| self.by_both.of(number));
+        let upper = numbers.map(|number| self.by_last.divide(number));
+        let first = numbers.map(|number| self.by_both.divide(number));
         let second: [u32; 8] = from_fn(|i| upper[i].wrapping_sub(first[i].wrapping_mul(self.middle)));
         let third: [u32; 8] = from_fn(|i| (values[i] as u32).wrapping_sub(upper[i].wrapping_mul(self.last)));
         let placed = |values: [u32; 8], offset: i32| values.map(|value| (value as i32).wrapping_add(offset));
@@ -348,7 +348,7 @@ impl Small {
 
     /// The place `place` of the table, and its radix; `None` outside its usable part, 9..=72.
     #[inline(always)]
-    pub fn at(place: i32) -> Option<(Self, i32)> {
+    pub fn get(place: i32) -> Option<(Self, i32)> {
         let place = usize::try_from(place).ok()?;
         let radix = *MAGIC_INTS.get(place)?;
         if let Some(narrow) = NARROW_SMALLS.get(place.checked_sub(FIRST_SMALL)?) {
@@ -459,7 +459,7 @@ mod tests {
         for place in -2..80 {
             let usable = (FIRST_SMALL as i32..=RADICES_BITS as i32).contains(&place);
             assert_eq!(Radices::small(place).is_some(), usable);
-            if let (Some(radices), Some((_, radix))) = (Radices::small(place), Small::at(place)) {
+            if let (Some(radices), Some((_, radix))) = (Radices::small(place), Small::get(place)) {
                 assert_eq!((radices.bits, radices.half), (place as u32, radix / 2));
                 for n in 0..2 * LANES {
                     let most = from_fn(|lane| if lane < n { radix - 1 - radix / 2 } else { i32::MAX });
@@ -488,10 +488,10 @@ mod tests {
 
     #[test]
     fn the_table_of_small_differences_has_its_limits() {
-        assert!(Small::at(8).is_none() && Small::at(73).is_none() && Small::at(-1).is_none());
-        assert!((-2..80).all(|place| Small::exists(place) == Small::at(place).is_some()));
-        assert_eq!(Small::at(9).map(|(_, radix)| radix), Some(8));
-        assert_eq!(Small::at(57).map(|(_, radix)| radix), Some(524_287));
-        assert_eq!(Small::at(72).map(|(_, radix)| radix), Some(16_777_216));
+        assert!(Small::get(8).is_none() && Small::get(73).is_none() && Small::get(-1).is_none());
+        assert!((-2..80).all(|place| Small::exists(place) == Small::get(place).is_some()));
+        assert_eq!(Small::get(9).map(|(_, radix)| radix), Some(8));
+        assert_eq!(Small::get(57).map(|(_, radix)| radix), Some(524_287));
+        assert_eq!(Small::get(72).map(|(_, radix)| radix), Some(16_777_216));
     }
 }

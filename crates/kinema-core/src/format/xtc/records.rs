@@ -143,7 +143,7 @@ impl Encoder for XtcEncoder {
                 precision: self.precision,
                 long: self.long,
             };
-            encode(&frame, &mut scratch.xtc, out).map_err(|error| error.at_frame(first + row as u64))?;
+            encode(&frame, &mut scratch.xtc, out).map_err(|error| error.with_frame(first + row as u64))?;
         }
         Ok(())
     }
@@ -159,7 +159,7 @@ impl Encoder for XtcEncoder {
         scratch: &mut EncodeScratch,
         out: &mut Vec<u8>,
     ) -> Result<()> {
-        let place = |error: Error| error.at_frame(record.frame).in_format(NAME);
+        let place = |error: Error| error.with_frame(record.frame).with_format(NAME);
         check_narrow_time(record.time.unwrap_or_default()).map_err(place)?;
         if atoms.indices().is_none() && atoms.columns().is_none() {
             is_whole_frame(record.bytes, record.offset, self.n_atoms).map_err(place)?;
@@ -174,7 +174,7 @@ impl Encoder for XtcEncoder {
         let found = decode_integers(record.bytes, record.offset, atoms, bytes, integers).map_err(place)?;
         let precision = found.precision.ok_or_else(|| {
             let what = "a frame of plain floats among packed ones";
-            place(Error::new(ErrorKind::Corrupt, what).at_byte(record.offset))
+            place(Error::new(ErrorKind::Corrupt, what).with_byte(record.offset))
         })?;
         let integers = match atoms.columns() {
             None => integers,

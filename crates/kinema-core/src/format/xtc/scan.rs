@@ -45,7 +45,7 @@ impl FrameHeaders for XtcHeaders {
         let expected = format!("at most {most}, as the next frame is at byte {next}");
         let found = header.packing.map_or(0, |packing| packing.n_bytes);
         let error = Error::corrupt("wrong length of the compressed coordinates", expected, found);
-        error.at_byte(offset.saturating_add(88))
+        error.with_byte(offset.saturating_add(88))
     }
 
     fn stated_body(&self, header: &FrameHeader) -> Option<u64> {

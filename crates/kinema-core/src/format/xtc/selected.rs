@@ -93,7 +93,7 @@ fn part_of_group<F: Full>(
         *out.get_mut(written).ok_or(Stop::Short)? = as_floats(first);
         return Ok(written + 1);
     }
-    let (small, radix) = Small::at(at.small).ok_or(Stop::NoSuchSmall(at.small))?;
+    let (small, radix) = Small::get(at.small).ok_or(Stop::NoSuchSmall(at.small))?;
     let width = u64::from(at.small.unsigned_abs());
     let mut previous = first;
     let mut known = 0;

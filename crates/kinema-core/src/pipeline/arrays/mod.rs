@@ -114,7 +114,7 @@ pub fn read_parts(parts: Vec<ArrayPart<'_>>, workers: usize, progress: &Progress
     let start = Instant::now();
     let call = Call { sources, start, pool: &pool };
     let workers = pool.run(&first.threads, workers, |_| call.work())?;
-    Ok(RunTimings::of_workers(start, workers))
+    Ok(RunTimings::from_workers(start, workers))
 }
 
 /// What a read takes of the files.
@@ -213,7 +213,7 @@ fn fitting_workers(
     if fit == 0 {
         let what =
             format!("the memory limit is too small for one frame, expected at least {each} bytes, found {memory}");
-        return Err(Error::new(ErrorKind::MemoryLimit, what).at_path(&scanned.parts[0].path));
+        return Err(Error::new(ErrorKind::MemoryLimit, what).with_path(&scanned.parts[0].path));
     }
     Ok(if scanned.forward_part().is_some() { 1 } else { usize::try_from(fit).unwrap_or(usize::MAX) })
 }

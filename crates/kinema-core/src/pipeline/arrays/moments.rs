@@ -297,7 +297,7 @@ impl Accumulator {
 ///
 /// # Errors
 /// `InvalidArgument` for arrays that do not fit, and groups that are not there.
-pub fn of_groups<R: Copy + Into<f64>>(values: &[[R; 3]], groups: &[u8], n_groups: usize) -> Result<Vec<Moments>> {
+pub fn measure_groups<R: Copy + Into<f64>>(values: &[[R; 3]], groups: &[u8], n_groups: usize) -> Result<Vec<Moments>> {
     if values.len() != groups.len() || groups.iter().any(|&group| usize::from(group) >= n_groups) {
         return Err(Error::new(ErrorKind::InvalidArgument, "the groups are not those of the rows"));
     }
@@ -390,10 +390,10 @@ mod tests {
     #[test]
     fn groups_have_their_own_moments() {
         let values = [[1.0, 2.0, 3.0], [5.0, 5.0, 5.0], [3.0, 2.0, -3.0]];
-        let found = of_groups(&values, &[0, 2, 0], 3).unwrap();
+        let found = measure_groups(&values, &[0, 2, 0], 3).unwrap();
         assert_eq!(found[0].mean, [2.0, 2.0, 0.0]);
         assert_eq!(found[0].squares, [2.0, 0.0, 18.0]);
         assert_eq!((found[1].count, found[2].count), (0, 1));
-        assert!(of_groups(&values, &[0, 3, 0], 3).is_err());
+        assert!(measure_groups(&values, &[0, 3, 0], 3).is_err());
     }
 }

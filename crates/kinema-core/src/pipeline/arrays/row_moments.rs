@@ -87,7 +87,7 @@ impl Rows {
             let (described, source) = &self.files[file];
             let read = match described.storage {
                 RowStorage::Strided { offset, stride }
-                    if stride == row_bytes as u64 && in_long_runs(own, row_bytes) =>
+                    if stride == row_bytes as u64 && has_long_runs(own, row_bytes) =>
                 {
                     let mut bytes = &mut *bytes;
                     own.chunk_by(|a, b| a + 1 == *b).try_for_each(|run| {
@@ -102,7 +102,7 @@ impl Rows {
                     worker.read(described, &**source, Task { file, rows, places })
                 }
             };
-            read.map_err(|error| error.at_path(&described.path))?;
+            read.map_err(|error| error.with_path(&described.path))?;
         }
         Ok(())
     }
@@ -143,7 +143,7 @@ impl MomentTree {
 }
 
 /// Whether ascending rows are neighbours in so long runs that each is read by itself.
-fn in_long_runs(rows: &[u64], row_bytes: usize) -> bool {
+fn has_long_runs(rows: &[u64], row_bytes: usize) -> bool {
     let runs = 1 + rows.windows(2).filter(|pair| pair[0] + 1 != pair[1]).count();
     runs == 1 || rows.len() * row_bytes / runs >= ALONE_BYTES
 }

@@ -110,7 +110,7 @@ impl Rows {
             };
             if !fits || row_bytes == 0 {
                 let what = format!("the rows of the file have another size than {row_bytes} bytes");
-                return Err(Error::new(ErrorKind::InvalidArgument, what).at_path(&file.path));
+                return Err(Error::new(ErrorKind::InvalidArgument, what).with_path(&file.path));
             }
             starts.push(starts.last().copied().unwrap_or(0) + file.rows);
         }
@@ -157,7 +157,7 @@ impl Rows {
             while let Some(task) = pool.next()? {
                 let rows = task.rows.len() as u64;
                 let (file, source) = &self.files[task.file];
-                worker.read(file, &**source, task).map_err(|error| error.at_path(&file.path))?;
+                worker.read(file, &**source, task).map_err(|error| error.with_path(&file.path))?;
                 progress.done.fetch_add(rows, Ordering::Relaxed);
             }
             Ok(worker.done)

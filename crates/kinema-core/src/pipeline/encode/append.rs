@@ -28,7 +28,7 @@ impl Existing {
     ///
     /// # Errors
     /// `InvalidArgument` for fewer than one frame or more than there are; those of [`Format::resume`].
-    pub fn of(
+    pub fn from_trajectory(
         trajectory: &Trajectory,
         making: &Making,
         n_frames: Option<u64>,
@@ -37,7 +37,7 @@ impl Existing {
         let part = &scanned.parts[0];
         let (format, index) = (part.format, &part.index);
         let source = trajectory.source(0)?;
-        let place = |error: Error| error.in_format(format.info().name).at_path(source.path());
+        let place = |error: Error| error.with_format(format.info().name).with_path(source.path());
         let found = index.n_frames();
         let frames = n_frames.unwrap_or(found);
         if n_frames.is_some_and(|asked| asked == 0 || asked > found) {

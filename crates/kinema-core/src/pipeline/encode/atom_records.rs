@@ -35,7 +35,7 @@ impl AtomRecords {
     /// # Errors
     /// Those of [`Format::encoder`]; `Unsupported` where atoms have no fixed places in a record.
     pub fn new(format: &'static dyn Format, making: &Making) -> Result<Self> {
-        let place = |error: Error| error.in_format(format.info().name);
+        let place = |error: Error| error.with_format(format.info().name);
         if !format.info().places_atoms {
             return Err(place(no_planes()));
         }
@@ -54,17 +54,19 @@ impl AtomRecords {
     /// has none. Nothing is changed: see [`AtomRecords::cut`].
     ///
     /// # Errors
-    /// Those of [`Existing::of`]; `Unsupported` where atoms have no fixed places in a record.
+    /// Those of [`Existing::from_trajectory`]; `Unsupported` where atoms have no fixed places in a record.
     pub fn resume(trajectory: &Trajectory, making: &Making, n_frames: Option<u64>) -> Result<Option<Self>> {
         let format = trajectory.format();
         if !format.info().places_atoms {
-            return Err(no_planes().in_format(format.info().name));
+            return Err(no_planes().with_format(format.info().name));
         }
         let held = trajectory.header().fields;
         let vectors = Fields::VECTORS.into_iter().filter(|field| held.contains(*field));
         let fields = making.fields.unwrap_or_else(|| vectors.fold(Fields::NONE, |all, field| all | field));
         let making = Making { fields: Some(fields), ..making.clone() };
-        let Some((existing, encoder)) = Existing::of(trajectory, &making, n_frames)? else { return Ok(None) };
+        let Some((existing, encoder)) = Existing::from_trajectory(trajectory, &making, n_frames)? else {
+            return Ok(None);
+        };
         Self::with(format, encoder, trajectory.n_atoms(), NO_CELL, Some(existing)).map(Some)
     }
 
@@ -150,7 +152,7 @@ impl AtomRecords {
     /// # Errors
     /// Those of [`Encoder::frame_layout`].
     pub fn frame_layout(&self, stamp: &Stamp, frame: u64) -> Result<FrameLayout> {
-        self.encoder.frame_layout(&self.stamp(stamp), frame).map_err(|error| error.in_format(self.format()))
+        self.encoder.frame_layout(&self.stamp(stamp), frame).map_err(|error| error.with_format(self.format()))
     }
 
     /// Bytes of an atom in each plane.
@@ -201,7 +203,7 @@ impl AtomRecords {
                         AtomNumbers::From(first) => u64::from(first) + (batch.start + at / 3) as u64,
                         AtomNumbers::Listed(all) => u64::from(all[batch.start + at / 3]),
                     };
-                    return Err(infinite(field, atom).in_format(self.format()));
+                    return Err(infinite(field, atom).with_format(self.format()));
                 }
             }
             let within = batch.start - rows.start..batch.end - rows.start;
@@ -222,7 +224,7 @@ impl AtomRecords {
                 bytes.clear();
                 self.encoder
                     .encode_atoms(&SomeAtoms { rows, numbers }, plane, &mut bytes)
-                    .map_err(|error| error.in_format(self.format()))?;
+                    .map_err(|error| error.with_format(self.format()))?;
                 out[width * within.start..width * within.end].copy_from_slice(&bytes);
             }
         }
@@ -236,7 +238,7 @@ impl AtomRecords {
         numbers: AtomNumbers<'_>,
         out: &[&mut [u8]],
     ) -> Result<()> {
-        let invalid = |what: String| Err(Error::new(ErrorKind::InvalidArgument, what).in_format(self.format()));
+        let invalid = |what: String| Err(Error::new(ErrorKind::InvalidArgument, what).with_format(self.format()));
         for (field, values) in Fields::VECTORS.into_iter().zip(vectors).filter(|(one, _)| self.fields().contains(*one))
         {
             let names = field.names().join(", ");

@@ -187,7 +187,7 @@ pub fn encode(
     finish(encoder, sink, done.frames)?;
     trace::flush();
     let index = (encoder.placing() == Placing::Ordered).then(|| call.window.into_index().finish());
-    Ok(Encoded { bytes: done.bytes, index, timings: RunTimings::of_workers(start, workers) })
+    Ok(Encoded { bytes: done.bytes, index, timings: RunTimings::from_workers(start, workers) })
 }
 
 /// A run of the frames of a request, by their positions in it, and the byte of the sink where their records begin.
@@ -235,7 +235,7 @@ pub fn encode_run(
     }
     trace::flush();
     let index = (encoder.placing() == Placing::Ordered).then(|| call.window.into_index().finish());
-    Ok(Encoded { bytes: done.bytes - run.at, index, timings: RunTimings::of_workers(start, workers) })
+    Ok(Encoded { bytes: done.bytes - run.at, index, timings: RunTimings::from_workers(start, workers) })
 }
 
 /// Where the record of a position begins in the file, where all records have one size.
@@ -281,7 +281,7 @@ pub fn begin(request: &EncodeRequest, encoder: &dyn Encoder, sink: &dyn Sink) ->
     };
     if !fits || frames > request.frames.len() {
         let what = format!("{frames} frames up to byte {bytes} are not the front of the file that is written");
-        return Err(Error::new(ErrorKind::InvalidArgument, what).at_path(sink.path()));
+        return Err(Error::new(ErrorKind::InvalidArgument, what).with_path(sink.path()));
     }
     Ok((resumed.committed, resumed.index.clone()))
 }
@@ -369,7 +369,7 @@ impl Call<'_> {
         self.check_present(&room.block, first)?;
         clear_absent_cells(&mut room.block);
         let encoded = self.encoder.encode(&room.block.view(), first, &mut room.scratch, bytes);
-        encoded.map_err(|error| error.in_format(self.format.info().name).at_path(self.sink.path()))?;
+        encoded.map_err(|error| error.with_format(self.format.info().name).with_path(self.sink.path()))?;
         let size = (bytes.len() - before) as u64;
         timing.compute += reader.take_transforming();
         timing.compute += reader.meter().watch.lap(&ENCODE, Work { size, frames, ..Work::default() });
@@ -402,7 +402,7 @@ impl Call<'_> {
             let part = &scanned.parts[run[0].0];
             let mut meter = Meter::default();
             let extent = |&(_, frame): &(usize, u64)| part.index.extent(frame);
-            let place = |error: Error| error.in_format(part.format.info().name).at_path(&part.path);
+            let place = |error: Error| error.with_format(part.format.info().name).with_path(&part.path);
             self.trajectory.read_of(run[0].0, |source| {
                 meter.opened(&part.path);
                 room.gather.read(&**source, run.iter().map(extent)).map_err(place)
@@ -460,8 +460,8 @@ impl Call<'_> {
                 reader.read(&[frame], &mut exact.as_mut())?;
                 let number = Fields::VECTORS.into_iter().position(|one| one == field).unwrap_or_default();
                 if let Some(at) = first_infinite(exact.view().doubles[number], narrow) {
-                    let error = infinite(field, at as u64 / 3).at_frame(first + row as u64);
-                    return Err(error.in_format(self.format.info().name).at_path(self.sink.path()));
+                    let error = infinite(field, at as u64 / 3).with_frame(first + row as u64);
+                    return Err(error.with_format(self.format.info().name).with_path(self.sink.path()));
                 }
             }
         }
@@ -487,7 +487,7 @@ impl Call<'_> {
         let absent = block.stamps.iter().position(|stamp| !stamp.present.contains(field));
         let Some(row) = absent else { return Ok(()) };
         let what = format!("the source has no {} in its frame {}", field.names().join(", "), block.frames[row]);
-        let error = Error::new(ErrorKind::Unsupported, what).at_frame(first + row as u64);
-        Err(error.in_format(self.format.info().name).at_path(self.sink.path()))
+        let error = Error::new(ErrorKind::Unsupported, what).with_frame(first + row as u64);
+        Err(error.with_format(self.format.info().name).with_path(self.sink.path()))
     }
 }

@@ -46,7 +46,7 @@ pub fn pieces(
 /// `InvalidArgument` for a trajectory that was not scanned.
 pub fn least_memory(trajectory: &Trajectory, request: &EncodeRequest, encoder: &dyn Encoder) -> Result<u64> {
     let scanned = trajectory.scanned().ok_or_else(not_scanned)?;
-    let [reading, frame] = Sizes::of_worker(trajectory, scanned, request, needed(encoder), encoder)?;
+    let [reading, frame] = Sizes::measure_worker(trajectory, scanned, request, needed(encoder), encoder)?;
     Ok(Sizes::least(reading.saturating_add(frame), encoder))
 }
 
@@ -116,7 +116,7 @@ impl Sizes {
     ) -> Result<Self> {
         let memory = if request.memory == 0 { DEFAULT_MEMORY } else { request.memory };
         let (_, coupling) = trajectory_coupling(scanned, fields);
-        let [reading, frame] = Self::of_worker(trajectory, scanned, request, fields, encoder)?;
+        let [reading, frame] = Self::measure_worker(trajectory, scanned, request, fields, encoder)?;
         let window = if encoder.placing() == Placing::Ordered { memory / WINDOW_SHARE } else { 0 };
         let each = reading.saturating_add(frame);
         let fit = (memory - window) / each;
@@ -137,7 +137,7 @@ impl Sizes {
     }
 
     /// Bytes that a worker needs for reading, and for a frame.
-    fn of_worker(
+    fn measure_worker(
         trajectory: &Trajectory,
         scanned: &Scanned,
         request: &EncodeRequest,

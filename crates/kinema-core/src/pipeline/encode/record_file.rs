@@ -103,7 +103,7 @@ impl RecordFile {
     /// lies behind is cut off, and a count that is wrong is put right.
     ///
     /// # Errors
-    /// Those of [`Existing::of`] and of the sink.
+    /// Those of [`Existing::from_trajectory`] and of the sink.
     pub fn resume(
         trajectory: &Trajectory,
         making: &Making,
@@ -113,7 +113,7 @@ impl RecordFile {
     ) -> Result<Self> {
         let making = Making { n_atoms: trajectory.n_atoms(), source_atoms: trajectory.n_atoms(), ..making.clone() };
         let mut file = Self::new(trajectory.format(), &making, sink, workers);
-        let Some((existing, encoder)) = Existing::of(trajectory, &file.making, n_frames)? else {
+        let Some((existing, encoder)) = Existing::from_trajectory(trajectory, &file.making, n_frames)? else {
             file.replaces = true;
             return Ok(file);
         };
@@ -227,7 +227,7 @@ impl RecordFile {
             self.gathered.iter_mut().for_each(|values| values.truncate(before));
             self.gathered_doubles.iter_mut().for_each(|values| values.truncate(before));
             let (frame, atom) = (self.n_frames() + (at / self.width()) as u64, at % self.width() / 3);
-            return Err(self.place(infinite(Fields::VECTORS[i], atom as u64).at_frame(frame)));
+            return Err(self.place(infinite(Fields::VECTORS[i], atom as u64).with_frame(frame)));
         }
         self.gathered_stamps.extend(stamps);
         Ok(())
@@ -322,7 +322,7 @@ impl RecordFile {
     }
 
     fn place(&self, error: Error) -> Error {
-        error.in_format(self.format()).at_path(self.sink.path())
+        error.with_format(self.format()).with_path(self.sink.path())
     }
 
     fn failed(&mut self, error: Error) -> Error {
@@ -375,7 +375,7 @@ impl RecordFile {
             let Some(values) = given.vectors[number] else {
                 if encoder.required().contains(field) {
                     let what = format!("the frame lacks {names}, which the file holds");
-                    return Err(refused(what).at_frame(self.n_frames()));
+                    return Err(refused(what).with_frame(self.n_frames()));
                 }
                 continue;
             };

@@ -81,7 +81,7 @@ pub fn resume(
     committed: Committed,
 ) -> Result<Option<Resumed>> {
     let name = format.info().name;
-    let place = |error: Error| error.in_format(name).at_path(sink.path());
+    let place = |error: Error| error.with_format(name).with_path(sink.path());
     let found = source.len()?;
     if found < committed.bytes {
         let what = format!(

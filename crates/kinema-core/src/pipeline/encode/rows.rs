@@ -187,7 +187,7 @@ impl<'a> Rows<'a> {
             let start = bytes.len();
             let encoded = match beyond {
                 None => self.encoder.encode(&view, frame, scratch, bytes),
-                Some((i, at)) => Err(infinite(Fields::VECTORS[i], at as u64 / 3).at_frame(frame)),
+                Some((i, at)) => Err(infinite(Fields::VECTORS[i], at as u64 / 3).with_frame(frame)),
             };
             if let Err(error) = encoded {
                 bytes.truncate(start);

@@ -84,7 +84,7 @@ pub fn run_into(
     // a worker process may be ended before it can do that itself
     trace::flush();
     let (workers, blocks): (Vec<_>, Vec<_>) = records.into_iter().unzip();
-    Ok(RunTimings { blocks: blocks.into_iter().flatten().collect(), ..RunTimings::of_workers(start, workers) })
+    Ok(RunTimings { blocks: blocks.into_iter().flatten().collect(), ..RunTimings::from_workers(start, workers) })
 }
 
 /// A buffer for what each job gathers of the frames from the first leaf to the last.
@@ -332,7 +332,7 @@ impl Worker<'_> {
             if !scanned.parts[scanned.concatenation.span_of(frame).part].decoder.facts().may_lack_fields {
                 continue;
             }
-            return Err(placed(trajectory, lacks(needed - stamp.present).at_frame(frame)));
+            return Err(placed(trajectory, lacks(needed - stamp.present).with_frame(frame)));
         }
         Ok(())
     }

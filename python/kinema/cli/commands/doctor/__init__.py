@@ -40,7 +40,7 @@ def doctor(
     variables are not printed. A probe that does not answer within --timeout is ended and reported.
     """
     command: Command = context.obj
-    findings = [without_names(one) for one in look(list(PROBES), timeout)]
+    findings = [anonymise(one) for one in look(list(PROBES), timeout)]
     command.print_result(lambda: {"findings": [asdict(one) for one in findings]}, lambda: "\n".join(_lines(findings)))
     if any(one.state == "trouble" for one in findings):
         raise typer.Exit(exit_codes.PROBLEMS)
@@ -96,7 +96,7 @@ def _findings(
     yield ProbeResult(name.replace("_", " "), "trouble", why.strip(), f"try it: python -m {__name__}.probes {name}")
 
 
-def without_names(finding: ProbeResult) -> ProbeResult:
+def anonymise(finding: ProbeResult) -> ProbeResult:
     """The finding without the home folder and the user's name, which are nobody else's business."""
     home = str(Path.home())
     try:

@@ -63,8 +63,8 @@ def statistics(
     check_remade(output, overwrite=force)
     names = None if fields is None else [name.strip() for name in fields.split(",")]
     stated = {**opened.arguments, "on_truncated": on_truncated}
-    archives = _of_archives(inputs, stated, names, labels, file_is_sample)
-    data = _of_trajectories(command, inputs, stated, names, labels) if archives is None else archives
+    archives = _archive_dataset(inputs, stated, names, labels, file_is_sample)
+    data = _frame_dataset(command, inputs, stated, names, labels) if archives is None else archives
     done = kinema.ml.statistics(
         data,
         split=chosen.split,
@@ -74,10 +74,10 @@ def statistics(
         progress=False if command.quiet else None,
     )
     done.save(output, overwrite=force)
-    command.print_result(lambda: _facts(output, done), lambda: f"{output}: {_in_words(done)}")
+    command.print_result(lambda: _facts(output, done), lambda: f"{output}: {_summary(done)}")
 
 
-def _of_archives(
+def _archive_dataset(
     inputs: Inputs,
     stated: dict[str, Any],
     fields: list[str] | None,
@@ -110,7 +110,7 @@ def _of_archives(
     )
 
 
-def _of_trajectories(
+def _frame_dataset(
     command: Command, inputs: Inputs, stated: dict[str, Any], fields: list[str] | None, labels: list[Path] | None
 ) -> Any:
     """The data set of frames."""
@@ -132,7 +132,7 @@ def _of_trajectories(
     return kinema.ml.FrameDataset(trajectories, select, wanted, labels=tables)
 
 
-def _in_words(done: Any) -> str:
+def _summary(done: Any) -> str:
     of = "" if done.part is None else f" of part {done.part!r}"
     names = [*done.arrays, *done.species, *([] if done.energy is None else [done.energy.name])]
     return f"statistics of {counted(done.n_samples, 'sample')}{of}: {', '.join(names)}"

@@ -25,7 +25,7 @@ from kinema.formats.h5md.read.mdcath import is_mdcath, trajectory_group
 from kinema.formats.h5md.read.molecules import from_mdtraj, from_module, symbols, text_column
 from kinema.formats.h5md.read.netcdf4.atoms import atoms_of_variables, has_variables_of_atoms
 from kinema.formats.h5md.read.other_layouts import is_mdtraj
-from kinema.formats.h5md.read.per_particle import Columns, columns_of, per_particle
+from kinema.formats.h5md.read.particle_values import Columns, columns_of, particle_values
 from kinema.formats.h5md.schema import (
     CONNECTIVITY,
     ELEMENTS,
@@ -114,12 +114,12 @@ def _read(source: H5mdFile) -> dict[str, Any] | None:
         return None
     root = find_root(source)
     if root is None and is_mdcath(source.file):
-        return _of_domain(source)
+        return _domain_atoms(source)
     if root is None:
         return from_mdtraj(source) if is_mdtraj(source.file) else atoms_of_variables(source)
     group = choose_group(source, root)
     columns = columns_of(source, group, _n_columns(source, group))
-    known = _of_group(source, root, group, columns)
+    known = _group_atoms(source, root, group, columns)
     module = root.get(GROMACS_TOPOLOGY)
     if isinstance(module, h5py.Group):
         known |= from_module(source, module, columns.n_atoms) or {}
@@ -129,7 +129,7 @@ def _read(source: H5mdFile) -> dict[str, Any] | None:
     return {"n_atoms": columns.n_atoms, "guessed": guessed} | known if known else None
 
 
-def _of_domain(source: H5mdFile) -> dict[str, Any]:
+def _domain_atoms(source: H5mdFile) -> dict[str, Any]:
     """Of mdCATH: atomic numbers, and names of residues where the file has one for each atom."""
     group = trajectory_group(source)
     domain, n_atoms = group.parent.parent, int(group["coords"].shape[1])
@@ -156,12 +156,12 @@ def _n_columns(source: H5mdFile, group: Any) -> int:
     raise source.corrupt(f"{group.name} has no particles")
 
 
-def _of_group(source: H5mdFile, root: Any, group: Any, columns: Columns) -> dict[str, Any]:
+def _group_atoms(source: H5mdFile, root: Any, group: Any, columns: Columns) -> dict[str, Any]:
     """What the particles group itself says."""
     known: dict[str, Any] = {}
     guessed = set()
     for column, name, dimension in (("masses", "mass", "mass"), ("charges", "charge", "charge")):
-        values, node = per_particle(source, group, name, columns)
+        values, node = particle_values(source, group, name, columns)
         if values is not None and node is not None and values.dtype.kind in "iuf":
             known[column] = values.astype(np.float64) * _scale(source, node, dimension)
             guessed |= {column} if GUESSED in node.attrs else set()
@@ -171,11 +171,11 @@ def _of_group(source: H5mdFile, root: Any, group: Any, columns: Columns) -> dict
             known[column] = values
             guessed |= {column} if GUESSED in group[name].attrs else set()
     for column, name in NUMBERS.items():
-        values, node = per_particle(source, group, name, columns)
+        values, node = particle_values(source, group, name, columns)
         if values is not None and values.dtype.kind in "iu":
             known[column] = values.astype(np.int64)
             guessed |= {column} if GUESSED in node.attrs else set()
-    values, node = per_particle(source, group, "species", columns)
+    values, node = particle_values(source, group, "species", columns)
     if values is not None and node is not None:
         are_elements = creator_of(root).lower().startswith(_SPECIES_ARE_ELEMENTS)
         species = _species(values, node, are_elements, has_types="types" in known)

@@ -193,7 +193,7 @@ def match_rows(opened: H5mdFile, axis: Element, other: Element) -> NDArray[np.in
     mine: NDArray[Any] | None = axis.steps
     theirs: NDArray[Any] | None = other.steps
     if mine is None or theirs is None:
-        mine, theirs = _by_time(opened, axis, other)
+        mine, theirs = _joining_times(opened, axis, other)
     if not same_clock and mine is not None and theirs is not None:
         same_clock = np.array_equal(mine[: len(theirs)], theirs[: len(mine)])
     if same_clock or mine is None or theirs is None:
@@ -213,7 +213,7 @@ def match_rows(opened: H5mdFile, axis: Element, other: Element) -> NDArray[np.in
     return _with_policy(opened, before, (before >= 0) & (theirs[np.maximum(before, 0)] == mine))
 
 
-def _by_time(
+def _joining_times(
     opened: H5mdFile, axis: Element, other: Element
 ) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
     """Times in place of steps, where a file has none; both None where rows match by their number alone."""

@@ -59,10 +59,10 @@ def replicas(group: Any) -> list[tuple[str, str]]:
                 if isinstance(node, h5py.Group) and isinstance(node.get("coords"), h5py.Dataset):
                     found.append((temperature, replica))
 
-    def by_number(names: tuple[str, str]) -> list[tuple[int, str]]:
+    def numbered(names: tuple[str, str]) -> list[tuple[int, str]]:
         return [(int(name) if name.isdigit() else -1, name) for name in names]
 
-    return sorted(found, key=by_number)
+    return sorted(found, key=numbered)
 
 
 def trajectory_group(opened: H5mdFile) -> Any:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema.formats.h5md.file import H5mdFile
-from kinema.formats.h5md.read.per_particle import Columns, per_particle, table_of
+from kinema.formats.h5md.read.particle_values import Columns, particle_values, table_of
 from kinema.formats.h5md.schema import NAMES, NUMBERS, SYMBOLS, TABLE
 from kinema.storage.hdf5.file import numbers
 from kinema.storage.hdf5.text import as_text, as_texts, attribute, text_array, text_attributes
@@ -118,10 +118,10 @@ def _molecule(opened: H5mdFile, module: Any, name: str) -> _Molecule:
     columns = Columns(int(sizes[0]), None, None)
     values: dict[str, NDArray[Any]] = {}
     for stored, key in (("mass", "masses"), ("charge", "charges")):
-        stored_values, _ = per_particle(opened, group, stored, columns)
+        stored_values, _ = particle_values(opened, group, stored, columns)
         if stored_values is not None and stored_values.dtype.kind in "iuf":
             values[key] = stored_values.astype(np.float64)
-    species, _ = per_particle(opened, group, "species", columns)
+    species, _ = particle_values(opened, group, "species", columns)
     if species is not None and species.dtype.kind in "iuf":
         values["elements"] = symbols(species)
     names = text_column(opened, group, NAMES["names"], columns)
@@ -136,7 +136,7 @@ def _residues_of(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.str_] | None]:
     """The residue of each atom of a molecule, numbers of the residues, and their names where there are any."""
     names = text_column(opened, group, NAMES["resnames"], columns)
-    numbers_of_atoms, _ = per_particle(opened, group, NUMBERS["resids"], columns)
+    numbers_of_atoms, _ = particle_values(opened, group, NUMBERS["resids"], columns)
     if numbers_of_atoms is None or numbers_of_atoms.dtype.kind not in "iu":
         return np.zeros(columns.n_columns, np.int64), np.ones(1, np.int64), None
     ids = numbers_of_atoms.astype(np.int64)
@@ -152,7 +152,7 @@ def text_column(opened: H5mdFile, group: Any, name: str, columns: Columns) -> ND
 
     Raises CorruptFileError for an index beyond the table.
     """
-    values, _ = per_particle(opened, group, name, columns)
+    values, _ = particle_values(opened, group, name, columns)
     if values is None:
         return None
     if values.dtype.kind in "SO":

@@ -16,10 +16,10 @@ from kinema.base.errors import ArgumentError
 from kinema.formats.h5md.description import ABSENT, FieldDescription, H5mdDescription
 from kinema.formats.h5md.file import H5mdFile
 from kinema.formats.h5md.read.boxes import Box, find_box, not_three
-from kinema.formats.h5md.read.by_id import ordered_by_id
 from kinema.formats.h5md.read.elements import Element, find_element
 from kinema.formats.h5md.read.fields import LocatedElement, field_of, is_wide, locate, scale_of, unless_wrong
 from kinema.formats.h5md.read.groups import choose_group, creator_of, element_name, version_of
+from kinema.formats.h5md.read.id_order import ordered_by_id
 from kinema.formats.h5md.read.unwrapped import unwrapped
 from kinema.formats.h5md.schema import DIMENSION, ELEMENTS, MODULES
 from kinema.formats.h5md.units import Dimension

@@ -214,7 +214,7 @@ class ExistingFile:
             length = candidates[0].length
         time = self._first.get("time")
         time_text = "ps" if time is None else text_of(time.attrs.get("unit"))
-        return FileUnits.of_texts(LENGTHS[length or "angstrom"][0], time_text or "", self.path)
+        return FileUnits.from_texts(LENGTHS[length or "angstrom"][0], time_text or "", self.path)
 
     def _bound(self) -> Bound | None:
         if "positions" not in self._elements:

@@ -61,7 +61,7 @@ class Stride:
         return time == float(row) * self.time + self.first_time
 
     @classmethod
-    def of_two(cls, steps: NDArray[np.int64], times: NDArray[np.float64] | None) -> Stride | None:
+    def from_two_rows(cls, steps: NDArray[np.int64], times: NDArray[np.float64] | None) -> Stride | None:
         """The stride from the first row to the second; None where it is beyond int64, or times stand still."""
         first, second = int(steps[0]), int(steps[1])
         if second - first > np.iinfo(np.int64).max:
@@ -153,7 +153,7 @@ class StepAxis:
             return True
         all_steps = np.concatenate(head_steps)
         all_times = np.concatenate(head_times) if head_times else None
-        stride = Stride.of_two(all_steps, all_times)
+        stride = Stride.from_two_rows(all_steps, all_times)
         if stride is not None and stride.gives(0, all_steps, all_times):
             self._stride = stride
             return True

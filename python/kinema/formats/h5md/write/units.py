@@ -51,7 +51,7 @@ class FileUnits:
         return 1.0 if self.native else self.size(field)
 
     @classmethod
-    def of_texts(cls, length: str, time: str, path: str) -> FileUnits:
+    def from_texts(cls, length: str, time: str, path: str) -> FileUnits:
         """The units with these texts; UnsupportedFormatError for texts that this module does not write."""
         for name, (text, _) in LENGTHS.items():
             if text == length and time in TIMES:

@@ -87,19 +87,19 @@ class SubfileNames:
         except OSError as error:
             raise from_os("cannot make the folder", error, path=self.folder) from None
 
-    def of(self, number: int) -> str:
+    def subfile_path(self, number: int) -> str:
         """The path of one."""
         return os.path.join(self.folder, f"part{number:04}-{self.tag}.h5md")
 
     def relative(self, number: int) -> str:
         """The same from the folder of the virtual file, which all can be moved with."""
-        return f"{os.path.basename(self.folder)}/{os.path.basename(self.of(number))}"
+        return f"{os.path.basename(self.folder)}/{os.path.basename(self.subfile_path(number))}"
 
     def remove(self, numbers: Iterable[int]) -> None:
         """Removes some, as far as they are there; and the folder if it is empty then."""
         for number in numbers:
             with suppress(FileNotFoundError):
-                os.unlink(self.of(number))
+                os.unlink(self.subfile_path(number))
         with suppress(OSError):
             os.rmdir(self.folder)
 

@@ -105,14 +105,14 @@ def _files(path: str, holder: str, named: Named) -> Iterator[str]:
     """The files that a name leads to: several where it is a pattern of virtual data sets."""
     if named.kind == "storage":
         raise UnsupportedFormatError(
-            f"{path}: {_of(path, holder)}{named.at} is kept in external storage ({named.file}), which is not read; "
+            f"{path}: {_tag(path, holder)}{named.at} is kept in external storage ({named.file}), which is not read; "
             "h5repack copies it into the file",
             path=path,
             format="H5MD",
         )
     if named.kind == "user-defined":
         raise UnsupportedFormatError(
-            f"{path}: {_of(path, holder)}{named.at} is a user-defined link (class {named.file}), and none is followed",
+            f"{path}: {_tag(path, holder)}{named.at} is a user-defined link (class {named.file}), and none is followed",
             path=path,
             format="H5MD",
         )
@@ -140,7 +140,7 @@ def numbered(pattern: str, number: int) -> str:
 def _check_allowed(path: str, holder: str, named: Named, real: str, folder: str, external: str) -> None:
     if external == "any" or (external == "folder" and is_within(folder, real)):
         return
-    where = f"{_of(path, holder)}{_WORDS[named.kind]} {named.at} leads to {real}"
+    where = f"{_tag(path, holder)}{_WORDS[named.kind]} {named.at} leads to {real}"
     if external == "none":
         raise ArgumentError(
             f'{path}: {where}, and external="none" allows no other files; external="folder" allows those in {folder} '
@@ -158,6 +158,6 @@ def is_within(folder: str, path: str) -> bool:
     return os.path.commonpath([folder, os.path.realpath(path)]) == folder
 
 
-def _of(path: str, holder: str) -> str:
+def _tag(path: str, holder: str) -> str:
     """Which file it is about, where it is not the one that was opened."""
     return "" if holder == path else f"{holder}: "

@@ -160,7 +160,7 @@ def _judged(name: str, status: Status, known: Known | None, stored: bool) -> Kno
         record, _ = records.load(os.fsencode(name), identity, facts)
         if record is not None:
             with suppress(KeyError, TypeError, ValueError):
-                return Known(status, _of_record(record), True)
+                return Known(status, _parse_record(record), True)
     verdict = _walked(name, status[2]) if known is None else known.verdict
     if identity is not None and status_of(name) == status:
         values: dict[str, Any] = (
@@ -173,7 +173,7 @@ def _judged(name: str, status: Status, known: Known | None, stored: bool) -> Kno
     return Known(status, verdict, stored)
 
 
-def _of_record(record: Record) -> StructureVerdict | str:
+def _parse_record(record: Record) -> StructureVerdict | str:
     values = record.values
     if "fault" in values:
         return str(values["fault"])
@@ -291,13 +291,13 @@ def end_walks() -> None:
         _walkers.clear()
 
 
-def _after_fork() -> None:
+def _renew_lock() -> None:
     """The lock may have been another thread's."""
     global _lock
     _lock = threading.Lock()
 
 
-os.register_at_fork(after_in_child=_after_fork)
+os.register_at_fork(after_in_child=_renew_lock)
 
 
 def _end(process: subprocess.Popen[bytes], owner: int) -> None:

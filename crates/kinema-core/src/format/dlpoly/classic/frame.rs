@@ -5,7 +5,7 @@ use super::super::free::{name_and_index, three};
 use super::super::timestep::Timestep;
 use super::super::{fields_of, shown};
 use super::Shape;
-use crate::container::text::lines::{line_len, lines_len, without_end};
+use crate::container::text::lines::{line_len, lines_len, trim_line_end};
 use crate::container::text::{Words, parse_f64, parse_three};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::lines::head_of;
@@ -45,7 +45,7 @@ impl Frame<'_> {
         let (head, len) = match head_of(self.shape, self.bytes, self.whole.offset) {
             Ok(_) => {
                 let len = line_len(self.bytes).unwrap_or(self.bytes.len());
-                (self.shape.timestep(without_end(&self.bytes[..len]), self.whole.offset)?, len)
+                (self.shape.timestep(trim_line_end(&self.bytes[..len]), self.whole.offset)?, len)
             }
             Err(HeaderFault::Wrong(error)) => return Err(error),
             Err(_) if !is_whole => return Ok(needs_all),
@@ -69,11 +69,11 @@ impl Frame<'_> {
         if !Fields::VECTORS.into_iter().any(|field| request.fields.contains(field)) {
             return Ok(Decoded::Done);
         }
-        match self.in_order(atoms_at, row, request, out) {
+        match self.put_in_order(atoms_at, row, request, out) {
             Ok(()) => Ok(Decoded::Done),
             Err(Stopped::Failed(error)) => Err(error),
             Err(Stopped::NeedsAll) if !is_whole => Ok(needs_all),
-            Err(Stopped::NeedsAll) => self.by_indices(atoms_at, row, request, out).map(|()| Decoded::Done),
+            Err(Stopped::NeedsAll) => self.put_by_indices(atoms_at, row, request, out).map(|()| Decoded::Done),
         }
     }
 
@@ -87,18 +87,18 @@ impl Frame<'_> {
             return Ok(());
         }
         let found = self.bytes.iter().filter(|&&byte| byte == b'\n').count();
-        Err(Error::corrupt("wrong number of lines of a frame", lines, found).at_byte(self.whole.offset))
+        Err(Error::corrupt("wrong number of lines of a frame", lines, found).with_byte(self.whole.offset))
     }
 
     fn ends_early(&self) -> Error {
-        Error::corrupt("wrong number of lines of a frame", "those of its atoms", "fewer").at_byte(self.whole.offset)
+        Error::corrupt("wrong number of lines of a frame", "those of its atoms", "fewer").with_byte(self.whole.offset)
     }
 
     /// The line at byte `at` of the frame, without its end; `None` where the bytes end before it does.
     fn line(&self, at: usize) -> Option<(&[u8], usize)> {
         let left = self.bytes.get(at..)?;
         let len = line_len(left)?;
-        Some((without_end(&left[..len]), at + len))
+        Some((trim_line_end(&left[..len]), at + len))
     }
 
     fn byte(&self, at: usize) -> u64 {
@@ -121,14 +121,14 @@ impl Frame<'_> {
     }
 
     /// Puts the selected atoms, as long as each has the index of its place or none.
-    fn in_order(
+    fn put_in_order(
         &self,
         at: usize,
         row: usize,
         request: &Request,
         out: &mut BlockMut<'_>,
     ) -> std::result::Result<(), Stopped> {
-        let mut rows = Rows::of(self.shape, row, request, out)?;
+        let mut rows = Rows::new(self.shape, row, request, out)?;
         let (mut at, mut next) = (at, 0_u32);
         for (place, atom) in request.atoms.iter().enumerate() {
             let skipped = (atom - next) as usize * (1 + self.shape.levels);
@@ -148,7 +148,7 @@ impl Frame<'_> {
         let (line, _) = self.line(at).ok_or(Stopped::NeedsAll)?;
         let named = name_and_index(line).filter(|_| Timestep::parse(line, 0).is_err());
         let (_, index) = named.ok_or_else(|| {
-            Error::corrupt("line of an atom", "its name and index", shown(line)).at_byte(self.byte(at))
+            Error::corrupt("line of an atom", "its name and index", shown(line)).with_byte(self.byte(at))
         })?;
         Ok(index)
     }
@@ -172,9 +172,9 @@ impl Frame<'_> {
     }
 
     /// Puts the selected atoms of a whole frame by their indices.
-    fn by_indices(&self, at: usize, row: usize, request: &Request, out: &mut BlockMut<'_>) -> Result<()> {
+    fn put_by_indices(&self, at: usize, row: usize, request: &Request, out: &mut BlockMut<'_>) -> Result<()> {
         let starts = self.starts(at)?;
-        let mut rows = Rows::of(self.shape, row, request, out)?;
+        let mut rows = Rows::new(self.shape, row, request, out)?;
         for (place, atom) in request.atoms.iter().enumerate() {
             self.vectors(starts[atom as usize], place, &mut rows).map_err(|stopped| self.fault(stopped))?;
         }
@@ -203,7 +203,7 @@ impl Frame<'_> {
                     let place = usize::try_from(index.saturating_sub(1)).ok().filter(|&place| place < n);
                     let Some(slot) = place.and_then(|place| order.get_mut(place)) else {
                         let error = Error::corrupt("index of an atom", format!("1 to {n}"), index);
-                        return Err(error.at_byte(self.byte(next)));
+                        return Err(error.with_byte(self.byte(next)));
                     };
                     distinct = distinct && *slot == usize::MAX;
                     *slot = next;
@@ -254,7 +254,7 @@ enum Row<'a> {
 }
 
 impl<'a> Rows<'a> {
-    fn of(shape: &Shape, row: usize, request: &Request, out: &'a mut BlockMut<'_>) -> Result<Self> {
+    fn new(shape: &Shape, row: usize, request: &Request, out: &'a mut BlockMut<'_>) -> Result<Self> {
         let n = request.atoms.len();
         if n != out.n_selected || request.atoms.n_atoms() != shape.n_atoms {
             return Err(Error::new(ErrorKind::Internal, "the block is not made for this selection of atoms"));

@@ -12,7 +12,7 @@ use super::atoms::AtomNames;
 use super::history::NAME;
 use super::timestep::{TIMESTEP, Timestep};
 use super::{fields_of, shape_of, warning_of};
-use crate::container::text::lines::without_end;
+use crate::container::text::lines::trim_line_end;
 use crate::container::text::{Words, is_blank, parse_i64, parse_three};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::lines::{TextFrames, TextHead, TextHeads};
@@ -88,12 +88,12 @@ impl Shape {
         let head = Timestep::parse(line, at)?;
         if head.keytrj != self.keytrj {
             return Err(
-                Error::corrupt("keytrj", format!("{} as in the first frame", self.keytrj), head.keytrj).at_byte(at)
+                Error::corrupt("keytrj", format!("{} as in the first frame", self.keytrj), head.keytrj).with_byte(at)
             );
         }
         if (head.imcon == 0) != (self.imcon == 0) {
             return Err(
-                Error::corrupt("imcon", format!("{} as in the first frame", self.imcon), head.imcon).at_byte(at)
+                Error::corrupt("imcon", format!("{} as in the first frame", self.imcon), head.imcon).with_byte(at)
             );
         }
         Ok(head)
@@ -125,7 +125,7 @@ pub(super) fn read_atoms(source: &dyn Source) -> Result<AtomNames> {
     let mut bytes = vec![0; whole.len as usize];
     source.read_exact_at(whole.offset, &mut bytes)?;
     let atoms = Frame { shape: decoder.shape(), bytes: &bytes, whole }.atoms();
-    atoms.map_err(|error| error.at_frame(0).in_format(NAME).at_path(source.path()))
+    atoms.map_err(|error| error.with_frame(0).with_format(NAME).with_path(source.path()))
 }
 
 /// Finds and decodes the frames of one file.
@@ -140,26 +140,26 @@ impl ClassicDecoder {
     fn new(source: &dyn Source) -> Result<Self> {
         let mut head = vec![0; source.len()?.min(HEAD) as usize];
         source.read_exact_at(0, &mut head)?;
-        Self::of(&head).map_err(|error| error.in_format(NAME).at_path(source.path()))
+        Self::from_head(&head).map_err(|error| error.with_format(NAME).with_path(source.path()))
     }
 
-    fn of(head: &[u8]) -> Result<Self> {
+    fn from_head(head: &[u8]) -> Result<Self> {
         let ends_early = |at: usize| {
             let what = "the file ends in the middle of a frame, expected its head and first atom, found less";
-            Error::new(ErrorKind::Truncated, what).at_frame(0).at_byte(at as u64)
+            Error::new(ErrorKind::Truncated, what).with_frame(0).with_byte(at as u64)
         };
         let line_at = |at: usize| head[at..].split_inclusive(|&byte| byte == b'\n').next().unwrap_or_default();
         let whole_line_at =
             |at: usize| Some(line_at(at)).filter(|line| line.ends_with(b"\n")).ok_or_else(|| ends_early(at));
-        let (title, second_at) = (without_end(line_at(0)), line_at(0).len());
+        let (title, second_at) = (trim_line_end(line_at(0)), line_at(0).len());
         let second = whole_line_at(second_at)?;
         let first = second_at + second.len();
         let numbers: Vec<i64> = Words::new(second).map_while(|(_, word)| parse_i64(word)).collect();
         let stated = whole_line_at(first)?;
-        let timestep = Timestep::parse(without_end(stated), first as u64).map_err(|error| error.at_frame(0))?;
+        let timestep = Timestep::parse(trim_line_end(stated), first as u64).map_err(|error| error.with_frame(0))?;
         let n_atoms = u32::try_from(timestep.n_atoms).ok().filter(|&n| n > 0);
         let n_atoms = n_atoms.ok_or_else(|| {
-            Error::corrupt("number of atoms", "1 to 2^32 - 1", timestep.n_atoms).at_frame(0).at_byte(first as u64)
+            Error::corrupt("number of atoms", "1 to 2^32 - 1", timestep.n_atoms).with_frame(0).with_byte(first as u64)
         })?;
         let mut at = first + stated.len();
         let cell = is_three(whole_line_at(at)?);
@@ -179,7 +179,9 @@ impl ClassicDecoder {
         }
         if levels == 0 || !agrees(timestep.keytrj) && !second_says.is_some_and(agrees) {
             let what = format!("{} as keytrj {} says", timestep.keytrj + 1, timestep.keytrj);
-            return Err(Error::corrupt("lines of numbers of an atom", what, levels).at_frame(0).at_byte(first as u64));
+            return Err(Error::corrupt("lines of numbers of an atom", what, levels)
+                .with_frame(0)
+                .with_byte(first as u64));
         }
         let shape =
             Shape { first: first as u64, n_atoms, levels, cell, keytrj: timestep.keytrj, imcon: timestep.imcon };
@@ -239,7 +241,7 @@ impl Decoder for ClassicDecoder {
         let last = if wants_vectors { request.atoms.iter().last().map_or(0, |atom| u64::from(atom) + 1) } else { 0 };
         for (i, one) in (0_u32..).zip(wanted) {
             if one.frame >= index.n_frames() {
-                return Err(Error::new(ErrorKind::Internal, "a frame is not in the index").in_format(NAME));
+                return Err(Error::new(ErrorKind::Internal, "a frame is not in the index").with_format(NAME));
             }
             let whole = index.extent(one.frame);
             // atoms take about the same number of bytes each; a guess that is too short is read again
@@ -266,6 +268,6 @@ impl Decoder for ClassicDecoder {
         let frame = Frame { shape: self.shape(), bytes, whole: segment.whole };
         let checked = if segment.part == part::DAMAGED { frame.check_lines() } else { Ok(()) };
         let decoded = checked.and_then(|()| frame.decode(one.row as usize, request, out));
-        decoded.map_err(|error| error.at_byte(segment.whole.offset).at_frame(one.frame).in_format(NAME))
+        decoded.map_err(|error| error.with_byte(segment.whole.offset).with_frame(one.frame).with_format(NAME))
     }
 }

@@ -108,7 +108,7 @@ def describe_netcdf4(opened: H5mdFile, convention: Convention) -> H5mdDescriptio
             continue
         made = field_of(opened, one, axis, known[0] * factors[name], known[1])
         field = replace(made, fills=_fills(one.element.value))
-        fields[name] = field if levels is None else _at_levels(opened, field, name, levels)
+        fields[name] = field if levels is None else _select_levels(opened, field, name, levels)
     if cells is not None:
         fields["cell"] = computed_cell(cells[:n_rows])
     known_times = None if times is None or np.isnan(times).all() else times[:n_rows]
@@ -269,7 +269,7 @@ def _levels(opened: H5mdFile, convention: Convention, n_rows: int) -> NDArray[np
     return levels
 
 
-def _at_levels(
+def _select_levels(
     opened: H5mdFile, field: FieldDescription, name: str, levels: NDArray[np.int64]
 ) -> FieldDescription | None:
     """The field, absent in frames of a lower level; None where no frame has it."""

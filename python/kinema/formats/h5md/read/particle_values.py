@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema.formats.h5md.file import H5mdFile
-from kinema.formats.h5md.read.by_id import fill_of, occurring
 from kinema.formats.h5md.read.elements import Element, as_rows, find_element
 from kinema.formats.h5md.read.fields import locate, stored_rows
+from kinema.formats.h5md.read.id_order import fill_of, occurring
 from kinema.storage.hdf5.virtual import values_of
 
-__all__ = ["Columns", "columns_of", "per_particle"]
+__all__ = ["Columns", "columns_of", "particle_values"]
 
 # data sets up to this size are compared row by row; of larger ones the first and the last row
 _COMPARED = 16 << 20
@@ -41,7 +41,7 @@ class Columns:
 
 
 def columns_of(opened: H5mdFile, group: Any, n_columns: int) -> Columns:
-    """The atoms of a group with `n_columns` particles; agrees with `kinema.formats.h5md.read.by_id`."""
+    """The atoms of a group with `n_columns` particles; agrees with `kinema.formats.h5md.read.id_order`."""
     element = find_element(opened, group, "id")
     if element is None or element.value.dtype.kind not in "iu" or element.value.shape[-1:] != (n_columns,):
         return Columns(n_columns, None, None)
@@ -61,7 +61,7 @@ def columns_of(opened: H5mdFile, group: Any, n_columns: int) -> Columns:
     return Columns(n_columns, values_of(opened, element.value, 0).astype(np.int64), None)
 
 
-def per_particle(opened: H5mdFile, group: Any, name: str, columns: Columns) -> tuple[NDArray[Any] | None, Any]:
+def particle_values(opened: H5mdFile, group: Any, name: str, columns: Columns) -> tuple[NDArray[Any] | None, Any]:
     """One value for each atom, and the data set they come from; (None, None) where the group has no such element."""
     element = find_element(opened, group, name)
     if element is None or element.value.dtype.kind not in "iufSO":
@@ -71,7 +71,7 @@ def per_particle(opened: H5mdFile, group: Any, name: str, columns: Columns) -> t
         opened.warn(f"{element.name} has shape {element.value.shape}, not a value for each of the particles: left out")
         return None, None
     if columns.moving is not None:
-        return _by_id(opened, element, columns.moving, columns)
+        return _order_by_id(opened, element, columns.moving, columns)
     if element.fixed:
         return values_of(opened, element.value), element.value
     first = values_of(opened, element.value, 0)
@@ -87,7 +87,9 @@ def _changes(element: Element, first: NDArray[Any]) -> bool:
     return not (element.value[: element.n_rows] == first).all()
 
 
-def _by_id(opened: H5mdFile, element: Element, moving: Element, columns: Columns) -> tuple[NDArray[Any] | None, Any]:
+def _order_by_id(
+    opened: H5mdFile, element: Element, moving: Element, columns: Columns
+) -> tuple[NDArray[Any] | None, Any]:
     """Values in the order of the ids: for each particle that of the first row in which it is there."""
     assert columns.ids is not None
     if element.fixed or element.value.dtype.kind not in "iuf":

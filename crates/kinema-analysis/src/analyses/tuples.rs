@@ -1,6 +1,6 @@
 //! Numbers of tuples of atoms in each frame: distances of pairs, angles of triples, dihedrals of quadruples.
 //!
-//! It knows none of them: [`OfTuple`] says how many atoms there are and computes all numbers of a frame.
+//! It knows none of them: [`TupleNumber`] says how many atoms there are and computes all numbers of a frame.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::geometry::{Lattice, Points, Results};
 use crate::registry::KernelInfo;
 
 /// A number of `N` atoms.
-pub(super) trait OfTuple<const N: usize>: Send + Sync + 'static {
+pub(super) trait TupleNumber<const N: usize>: Send + Sync + 'static {
     /// Name and version of the partial's bytes.
     const ID: &'static str;
     /// Name of the argument with the tuples.
@@ -32,15 +32,15 @@ pub(super) trait OfTuple<const N: usize>: Send + Sync + 'static {
 
 /// The kernel of a number. Columns: one a tuple. With `minimum_image`, as by default, bonds are the nearest images in the frame's cell;
 /// without it atoms are taken where they stand. Where a number is not defined it is not a number.
-pub(super) const fn kernel<T: OfTuple<N>, const N: usize>() -> KernelInfo {
+pub(super) const fn kernel<T: TupleNumber<N>, const N: usize>() -> KernelInfo {
     KernelInfo { id: T::ID, make: make::<T, N>, examples: examples::<T, N> }
 }
 
-fn make<T: OfTuple<N>, const N: usize>(arguments: &Arguments) -> Result<Arc<dyn AnyKernel>> {
+fn make<T: TupleNumber<N>, const N: usize>(arguments: &Arguments) -> Result<Arc<dyn AnyKernel>> {
     Ok(Arc::new(Rows(Tuples::<T, N>::from_arguments(arguments)?)))
 }
 
-fn examples<T: OfTuple<N>, const N: usize>(n_atoms: u32, _: &[[f64; 3]]) -> Vec<Arguments> {
+fn examples<T: TupleNumber<N>, const N: usize>(n_atoms: u32, _: &[[f64; 3]]) -> Vec<Arguments> {
     let tuple = |first: u32| std::array::from_fn(|i| (first + i as u32) % n_atoms);
     let tuples: Vec<[u32; N]> = (0..n_atoms).rev().step_by(2).chain([0, 0]).map(tuple).collect();
     let all = Arguments::new(n_atoms).with(T::TUPLES, tuples);
@@ -55,7 +55,7 @@ pub(super) struct Tuples<T, const N: usize> {
     of: PhantomData<T>,
 }
 
-impl<T: OfTuple<N>, const N: usize> Tuples<T, N> {
+impl<T: TupleNumber<N>, const N: usize> Tuples<T, N> {
     /// Of the argument with the tuples, atom indices (n, N), with the nearest images unless `minimum_image` is false.
     ///
     /// # Errors
@@ -108,7 +108,7 @@ impl<T: OfTuple<N>, const N: usize> Tuples<T, N> {
     }
 }
 
-impl<T: OfTuple<N>, const N: usize> PerFrame for Tuples<T, N> {
+impl<T: TupleNumber<N>, const N: usize> PerFrame for Tuples<T, N> {
     const ID: &'static str = T::ID;
     type Value = f64;
     type Scratch = ();

@@ -1,4 +1,4 @@
-"""`kinema.base.values.dataclass`: its classes behave as those of `dataclasses`."""
+"""`kinema.base.frozen_dataclass.dataclass`: its classes behave as those of `dataclasses`."""
 
 import dataclasses
 import inspect
@@ -7,7 +7,7 @@ from dataclasses import FrozenInstanceError, field
 
 import pytest
 
-from kinema.base.values import dataclass
+from kinema.base.frozen_dataclass import dataclass
 
 pytestmark = pytest.mark.usefixtures("nobody_changes_files")
 

@@ -106,7 +106,7 @@ class Hdf5File(SerialFile):
 
     def take(self, frame: RankFrame) -> None:
         """As `RankFile.take`."""
-        made = self.on_root(lambda: self._checked(frame))
+        made = self.call_on_root(lambda: self._checked(frame))
         if made is not None:
             self.encoders = made
         self.take_values(frame, self.state.n_frames)
@@ -142,7 +142,7 @@ class Hdf5File(SerialFile):
     def found(self) -> Error | None:
         """As `SerialFile.found`."""
         assert self._verification is not None
-        error: Error | None = self._verification.found(*self.on_root(self.place_of_fields))
+        error: Error | None = self._verification.found(*self.call_on_root(self.place_of_fields))
         return error
 
     # for strategies
@@ -154,7 +154,7 @@ class Hdf5File(SerialFile):
             self.sink.stored(self.stamps.taken(n_frames, self.kinds))
             return self._state()
 
-        self._on_root(counted)
+        self._update_on_root(counted)
 
     @property
     def sink(self) -> H5mdWriter:
