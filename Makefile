@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 RUST_SOURCES   := $(shell find crates -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock
-PYTHON_FOLDERS := python tests tools benchmarks examples
+PYTHON_FOLDERS := python tests tools benchmarks examples notebooks
 
 # cargo builds kinema-python against the interpreter that runs the tests
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
@@ -18,7 +18,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 TIMED := tools/timed.sh
 
 .DEFAULT_GOAL := help
-.PHONY: attack bytecode fuzz fuzz-long golden-fortran help mutants setup demo demo-follow test test-fast test-long test-rust test-python test-hdf5-mpi test-ml lint format bench same-bits test-oldest docs release wheel sdist clean
+.PHONY: attack bytecode fuzz fuzz-long golden-fortran help mutants setup demo demo-follow test test-fast test-long test-rust test-python test-hdf5-mpi test-ml lint format bench same-bits coverage test-oldest docs release wheel sdist clean
 
 help: ## what there is to make
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | awk -F'\t' '{printf "make %-15s %s\n", $$1, $$2}'
@@ -63,10 +63,11 @@ demo-follow: setup ## a simulation runs, an analysis follows it, and its picture
 test: test-rust test-python ## all tests, Rust and Python
 
 CARGO_TEST := cargo test --workspace --profile checked --quiet
-# the ignored ones are those that need the data files of the installed package MDAnalysisTests
+# The ignored ones are those that need the data files of the installed package MDAnalysisTests. Clippy compiles the examples.
 test-rust: $(VENV)/.stamp-packages
-	$(TIMED) "build of the Rust tests" $(CARGO_TEST) --no-run
-	MDANALYSIS_TESTS_DATA=$$($(BIN)/python tools/test_data_folder.py) $(TIMED) "Rust tests" $(CARGO_TEST) -- --include-ignored
+	$(TIMED) "build of the Rust tests" $(CARGO_TEST) --tests --no-run
+	MDANALYSIS_TESTS_DATA=$$($(BIN)/python tools/test_data_folder.py) $(TIMED) "Rust tests" $(CARGO_TEST) --tests -- --include-ignored
+	$(TIMED) "Rust code of documents" $(CARGO_TEST) --doc -- --include-ignored
 
 # One more than cores: tests of processes, which wait, have lanes of their own (kinema.testing.programs.lanes).
 TEST_PROCESSES ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count() + 1)')
@@ -109,6 +110,12 @@ attack: setup ## attacks with random seeds on what docs/trust.md promises, at mo
 # Faults that are kept as patches in tests/mutants, one at a time, in a copy of the tree; those of Rust are built, each.
 mutants: setup ## plant faults and see whether the tests catch them, some hours; MUTANTS="--only plan --jobs 2"
 	PYTHONPATH=tools $(BIN)/python -m mutants $(MUTANTS)
+
+# The extension has counters afterwards: the next build replaces it.
+coverage: $(VENV)/.stamp-packages bytecode ## lines of Python and Rust that the tests run, an hour; COVERAGE=report
+	rm -f $(VENV)/.stamp-release $(VENV)/.stamp-checked
+	MDANALYSIS_TESTS_DATA=$$($(BIN)/python tools/test_data_folder.py) \
+		$(BIN)/python tools/measure_coverage.py $(COVERAGE) -- -n $(TEST_PROCESSES) --dist loadscope
 
 # Of its own, with Debian's Open MPI and an h5py that is built on its HDF5; the Rust half is that of .venv.
 HDF5_MPI := .venv-hdf5-mpi

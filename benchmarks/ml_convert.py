@@ -20,7 +20,7 @@ import numpy as np
 
 from cases import Goal
 from kinema.ml import SampleDataset, convert
-from kinema.ml.stored_samples import Deflated
+from kinema.ml.stored.samples import Deflated
 
 __all__ = ["ml_convert"]
 

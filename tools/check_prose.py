@@ -21,7 +21,7 @@ from pathlib import Path
 
 BUDGET = "tools/prose_budget.toml"
 FIRST_LINE = "# hits of tools/check_prose.py that each folder may have; they only fall\n"
-ROOTS = ["docs", "python", "crates", "tests", "tools", "benchmarks", "fuzz", "packaging"]
+ROOTS = ["docs", "python", "crates", "tests", "tools", "benchmarks", "examples", "fuzz", "packaging"]
 # folders of builds and of what fuzzing and benchmarks leave
 BUILT = {"target", "results", "work", "build", "dist"}
 # two files quote the patterns, one has the words of others
@@ -29,7 +29,7 @@ LEFT_OUT = {"docs/style.md", "tests/project/test_check_prose.py", "THIRD-PARTY-L
 # folders whose sub-folders have budgets of their own
 PARTED = {"python/kinema": 3}
 
-START = r"(?:^|(?<=[.!?:] ))"
+START = r"(?:^(?:#+ )?|(?<=[.!?:] ))"
 
 
 class Pattern:
@@ -57,8 +57,8 @@ def table() -> list[Pattern]:
 PATTERNS = table()
 
 FENCE = re.compile(r"(?:```|~~~)")
-# headings, items of lists, quotations, rows of tables
-MARK = re.compile(r"(?:#{1,6}|[-*+>]|\d+[.)])\s+|\|")
+# items of lists, quotations, rows of tables; headings keep their marks for the patterns
+MARK = re.compile(r"(?=#{1,6}\s)|(?:[-*+>]|\d+[.)])\s+|\|")
 INLINE_CODE = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)")
 PLACEHOLDER = re.compile(r"\{[^{}]*\}")
 RUST = re.compile(

@@ -1,7 +1,8 @@
 """Checks that test modules import no heavy package when they are collected: each process of a run collects all of them.
 
 It collects the tests in one process and names the line of a test module or `conftest.py` that brings a heavy package
-in, directly or through a module of Kinema's. A test imports such a package in its function or fixture.
+in, directly or through a module of Kinema's. A test imports such a package in its function or fixture, or its module
+says `lazy` (kinema.testing.programs.imports).
 """
 
 import builtins
@@ -24,14 +25,6 @@ HEAVY = frozenset(
         "torchdata", "zarr", "zarrtraj",
     )
 )  # fmt: skip
-
-# Test modules may import these at their top.
-EXPECTED: dict[str, str] = {
-    "MDAnalysis": "tests of all folders compare with it: each process of a run imports it sooner or later",
-    "MDAnalysisTests": "as above: its files are what most tests of real files read",
-    "netCDF4": "comes with MDAnalysis",
-    "scipy": "comes with MDAnalysis",
-}
 
 # Modules whose tests all need a package: it is part of what they define, or of all of their fixtures.
 MODULES: dict[str, tuple[str, ...]] = {
@@ -89,7 +82,7 @@ class Watch:
 def _lines(found: Mapping[tuple[str, int], set[str]], root: Path) -> Iterator[str]:
     for (file, line), packages in sorted(found.items()):
         name = str(Path(file).relative_to(root))
-        wrong = packages - EXPECTED.keys() - set(MODULES.get(name, ()))
+        wrong = packages - set(MODULES.get(name, ()))
         if wrong:
             yield f"{name}:{line}: imports {', '.join(sorted(wrong))} when tests are collected; import it in the test"
 

@@ -3,8 +3,8 @@
     make release          all of it; the files lie in dist/, and nothing is uploaded
     make release DRY=1    checks and builds; no file of the project changes, and no tag is set
 
-Before that it checks that the tree is clean and on the branch main; Cargo.toml, the recipe of conda and CITATION.cff have
-the same version; no tag has it; the changelog has something to say; SECURITY.md names an address.
+Before that it checks that the tree is clean and on the branch main; Cargo.toml, the recipe of conda and CITATION.cff
+have the same version; no tag has it; the changelog has something to say; SECURITY.md names an address.
 """
 
 import argparse

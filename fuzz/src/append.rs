@@ -6,7 +6,7 @@ use kinema_core::ErrorKind;
 use kinema_core::format::{Format, Making, dcd, dlpoly, netcdf, trr, xtc};
 use kinema_core::frame::Stamp;
 use kinema_core::pipeline::Progress;
-use kinema_core::pipeline::record_file::{Given, RecordFile, Values};
+use kinema_core::pipeline::encode::record_file::{Given, RecordFile, Values};
 use kinema_core::sink::{MemorySink, Sink};
 
 use crate::files::expand;

@@ -5,13 +5,15 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import MDAnalysis
 import numpy as np
 import pytest
-from MDAnalysis.lib import distances
-from MDAnalysisTests import datafiles
 
 import kinema as kn
+from kinema.testing.programs.imports import lazy
+
+MDAnalysis = lazy("MDAnalysis")
+distances = lazy("MDAnalysis.lib.distances")
+datafiles = lazy("MDAnalysisTests.datafiles")
 
 if TYPE_CHECKING:
     import mdtraj

@@ -12,19 +12,21 @@ from typing import Any
 
 import numpy as np
 import pytest
-from MDAnalysisTests.datafiles import DCD, PSF
 
 import kinema as kn
 from kinema import _core
 from kinema.analysis.custom import Adapter
 from kinema.execution.checkpoint.values import to_bytes
+from kinema.testing.programs.imports import lazy
+
+datafiles = lazy("MDAnalysisTests.datafiles")
 
 RUNNERS = [("serial", None), ("threads", 2), ("threads", 5)]
 
 
 @pytest.fixture(scope="module")
 def traj() -> kn.Trajectory:
-    return kn.open(DCD, PSF)
+    return kn.open(datafiles.DCD, datafiles.PSF)
 
 
 class Covariance(kn.analysis.PythonKernel):
@@ -186,7 +188,7 @@ def test_a_function_of_a_module_runs_on_processes(tmp_path: Any) -> None:
     )
     code = (
         "import kinema as kn, numpy as np, quantities\n"
-        f"traj = kn.open({DCD!r})\n"
+        f"traj = kn.open({datafiles.DCD!r})\n"
         "on = {r: kn.analysis.from_function(quantities.span, traj, [1, 5, 9]).run(runner=r, workers=2).results.values\n"
         "      for r in ('threads', 'processes')}\n"
         "assert (on['threads'] == on['processes']).all() and on['threads'].shape == (98, 3)\n"

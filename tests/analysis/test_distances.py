@@ -4,10 +4,12 @@ import itertools
 
 import numpy as np
 import pytest
-from MDAnalysis.analysis.atomicdistances import AtomicDistances
-from MDAnalysisTests import datafiles
 
 import kinema as kn
+from kinema.testing.programs.imports import lazy
+
+atomicdistances = lazy("MDAnalysis.analysis.atomicdistances")
+datafiles = lazy("MDAnalysisTests.datafiles")
 
 
 def test_without_a_cell(adk):
@@ -15,7 +17,7 @@ def test_without_a_cell(adk):
 
     ours, universe = adk
     first, second = universe.select_atoms("name CA")[:-1], universe.select_atoms("name CA")[1:]
-    expected = AtomicDistances(first, second).run().results.distances
+    expected = atomicdistances.AtomicDistances(first, second).run().results.distances
     for arguments in (
         {"ag1": first, "ag2": second},
         {"pairs": np.column_stack([first.indices, second.indices])},

@@ -4,13 +4,15 @@ import pickle
 import warnings
 from functools import cache
 
-import MDAnalysis
 import numpy as np
 import pytest
-from MDAnalysisTests import datafiles
 
 import kinema as kn
 from kinema.testing import random_walk, write_dcd
+from kinema.testing.programs.imports import lazy
+
+MDAnalysis = lazy("MDAnalysis")
+datafiles = lazy("MDAnalysisTests.datafiles")
 
 NAMES = ["N", "CA", "C", "O", "N", "CA", "C", "O"]
 MASSES = {"N": 14.007, "CA": 12.011, "C": 12.011, "O": 15.999}

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from MDAnalysisTests import datafiles
 
 import kinema
 from kinema.cli.in_process import call_kinema
+from kinema.testing.programs.imports import lazy
+
+datafiles = lazy("MDAnalysisTests.datafiles")
 
 Kinema = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -35,7 +35,7 @@ def test_a_probe_that_hangs_or_fails_is_one_finding(tmp_path: Path, monkeypatch:
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text(code)
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{Path(kinema.__file__).parent.parent}", prepend=":")
-    found = by_name(list(look(["mpi", "hdf5", "limits"], timeout=5)))
+    found = by_name([*look(["mpi"], timeout=5), *look(["hdf5", "limits"], timeout=120)])
     assert found["mpi"].state == "trouble" and "no answer within 5 s" in found["mpi"].value
     assert found["hdf5"].state == "trouble" and "libhdf5 is gone" in found["hdf5"].value
     assert found["cores"].state == "ok"
@@ -58,4 +58,4 @@ def test_home_folder_and_user_name_are_left_out(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_limit_of_no_time_is_refused(run_kinema: Kinema, tmp_path: Path) -> None:
     done = run_kinema("doctor", "--timeout", "0", cwd=tmp_path)
-    assert done.returncode == 2 and "--timeout must be more than 0" in done.stderr
+    assert done.returncode == 2 and "expected a number from 0.1 to 3600, found '0'" in done.stderr

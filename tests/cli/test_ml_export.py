@@ -12,15 +12,17 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import MDAnalysis
 import numpy as np
 import pytest
-from MDAnalysisTests import datafiles
 
 import kinema as kn
 import kinema.ml
 from kinema.base.notes import collected
 from kinema.testing.programs.children import start_child
+from kinema.testing.programs.imports import lazy
+
+MDAnalysis = lazy("MDAnalysis")
+datafiles = lazy("MDAnalysisTests.datafiles")
 
 RunKinema = Callable[..., "subprocess.CompletedProcess[str]"]
 

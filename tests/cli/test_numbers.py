@@ -30,6 +30,7 @@ NEEDED = {
     "ml convert": ["a.npz", "-o", "out.h5"],
     "ml export": ["a.dcd", "--output-format", "npy", "-o", "out"],
     "ml statistics": ["a.dcd", "-o", "s.json"],
+    "doctor": [],
     "bench-write": ["--strategies", "serial", "--records", "ascii", "--formats", "none"],
     "ml catalogue": ["make", "a.dcd", "-o", "out.kinema-catalogue"],
     "ml bench": ["a.npy"],

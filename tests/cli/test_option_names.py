@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from MDAnalysisTests.datafiles import LAMMPSdcd2
 
 from kinema.cli import main
 from kinema.cli.option_names import in_options, option_names
 from kinema.testing import random_walk, write_dcd, write_h5md, write_xtc
+from kinema.testing.programs.imports import lazy
 from kinema.testing.synthetic import synthetic
+
+datafiles = lazy("MDAnalysisTests.datafiles")
 
 
 @pytest.mark.parametrize(
@@ -126,7 +128,7 @@ def test_notes_name_options(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     write_dcd("a.dcd", random_walk(5, 4))
-    shutil.copy(LAMMPSdcd2, "lammps.dcd")
+    shutil.copy(datafiles.LAMMPSdcd2, "lammps.dcd")
     write_h5md("a.h5md", synthetic(5, 4))
     with pytest.raises(SystemExit, match="0"):
         main(words)

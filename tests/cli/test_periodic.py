@@ -5,13 +5,15 @@ from __future__ import annotations
 import functools
 import json
 
-import MDAnalysis
 import numpy as np
 import pytest
-from MDAnalysisTests import datafiles
 
 import kinema as kn
 from kinema.model import topology
+from kinema.testing.programs.imports import lazy
+
+MDAnalysis = lazy("MDAnalysis")
+datafiles = lazy("MDAnalysisTests.datafiles")
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import h5py
-import MDAnalysis
-import netCDF4
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -15,8 +13,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 import kinema as kn
 from kinema import transforms
 from kinema.base.notes import collected
-from kinema.interop.mdanalysis import KinemaReader
 from kinema.testing.amounts import pairs
+from kinema.testing.programs.imports import lazy
+
+MDAnalysis = lazy("MDAnalysis")
+interop = lazy("kinema.interop.mdanalysis")
+netCDF4 = lazy("netCDF4")
 
 pytestmark = pytest.mark.usefixtures("nobody_changes_files")
 
@@ -149,7 +151,7 @@ def test_a_cell_that_is_none_is_absent_and_noted_and_positions_are_read(
     assert kn.analysis.Distances(traj, [[0, 1]], minimum_image=False).run().results.values.shape == (2, 1)
     universe = MDAnalysis.Universe.empty(2, trajectory=True)
     with collected() as notes:
-        universe.load_new(str(path), format=KinemaReader)
+        universe.load_new(str(path), format=interop.KinemaReader)
         boxes = [ts.dimensions for ts in universe.trajectory]
     assert [note for note in notes if "frame 1: the cell is none" in note]
     assert boxes[0] is not None and boxes[1] is None

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import h5py
-import netCDF4
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -14,6 +13,9 @@ from numpy.typing import NDArray
 import kinema as kn
 from kinema.base.notes import collected
 from kinema.testing import random_walk, write_dcd, write_trr, write_xtc
+from kinema.testing.programs.imports import lazy
+
+netCDF4 = lazy("netCDF4")
 
 POSITIONS = random_walk(4, 12)
 GOOD = np.diag([30.0, 40.0, 50.0])

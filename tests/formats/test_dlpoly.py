@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-import MDAnalysis
 import numpy as np
 import pytest
 
@@ -14,6 +13,9 @@ import kinema as kn
 from kinema.base.notes import collected
 from kinema.testing import FormatTests, Golden, history_bytes, random_walk, write_history
 from kinema.testing.dlpoly_files import DL_POLY_3
+from kinema.testing.programs.imports import lazy
+
+MDAnalysis = lazy("MDAnalysis")
 
 FORCE = 0.01  # kJ/(mol angstrom) in Da angstrom/ps^2
 NAMES = [f"N{i % 5}*" for i in range(12)]

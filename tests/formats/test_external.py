@@ -10,10 +10,8 @@ import sys
 import warnings
 from pathlib import Path
 
-import MDAnalysis
 import numpy as np
 import pytest
-from MDAnalysisTests import datafiles as data
 
 import kinema as kn
 from kinema.base.notes import collected
@@ -23,26 +21,30 @@ from kinema.formats.external.reading import Describer, ExternalOptions
 from kinema.testing import FormatTests, Golden, random_walk
 from kinema.testing.amounts import each
 from kinema.testing.programs.children import start_child
+from kinema.testing.programs.imports import lazy
 
-# file, MDAnalysis' format where the name does not say it, file that says how many atoms there are
+MDAnalysis = lazy("MDAnalysis")
+data = lazy("MDAnalysisTests.datafiles")
+
+# file of MDAnalysisTests, MDAnalysis' format where its name does not say it, file that says how many atoms there are
 FILES = {
-    "XYZ": (data.XYZ, None, None),
-    "XYZ.bz2": (data.XYZ_bz2, None, None),
-    "PDB of several models": (data.PDB_multiframe, None, None),
-    "PDB": (data.PDB_small, None, None),
-    "GRO": (data.GRO, None, None),
-    "GRO with velocities": (data.GRO_velocity, None, None),
-    "LAMMPS dump": (data.LAMMPSDUMP, "LAMMPSDUMP", None),
-    "LAMMPS data": (data.LAMMPSdata, "DATA", data.LAMMPSdata),
-    "AMBER mdcrd": (data.TRJ, None, data.PRM),
-    "AMBER mdcrd with boxes": (data.TRJpbc_bz2, None, data.PRMpbc),
-    "AMBER restart": (data.INPCRD, None, None),
-    "TRZ": (data.TRZ, None, data.TRZ_psf),
-    "MOL2": (data.mol2_molecules, None, None),
-    "GAMESS": (data.GMS_ASYMOPT, "GMS", None),
-    "CHARMM CRD": (data.CRD, None, None),
-    "Tinker": (data.TXYZ, None, None),
-    "GROMOS": (data.TRC_TRAJ1_VAC, None, None),
+    "XYZ": ("XYZ", None, None),
+    "XYZ.bz2": ("XYZ_bz2", None, None),
+    "PDB of several models": ("PDB_multiframe", None, None),
+    "PDB": ("PDB_small", None, None),
+    "GRO": ("GRO", None, None),
+    "GRO with velocities": ("GRO_velocity", None, None),
+    "LAMMPS dump": ("LAMMPSDUMP", "LAMMPSDUMP", None),
+    "LAMMPS data": ("LAMMPSdata", "DATA", "LAMMPSdata"),
+    "AMBER mdcrd": ("TRJ", None, "PRM"),
+    "AMBER mdcrd with boxes": ("TRJpbc_bz2", None, "PRMpbc"),
+    "AMBER restart": ("INPCRD", None, None),
+    "TRZ": ("TRZ", None, "TRZ_psf"),
+    "MOL2": ("mol2_molecules", None, None),
+    "GAMESS": ("GMS_ASYMOPT", "GMS", None),
+    "CHARMM CRD": ("CRD", None, None),
+    "Tinker": ("TXYZ", None, None),
+    "GROMOS": ("TRC_TRAJ1_VAC", None, None),
 }
 
 
@@ -58,8 +60,13 @@ def write_trc(path, positions, first_step):
             file.write("END\nGENBOX\n    0\nEND\n")
 
 
-def opened(name, **options):
+def files_of(name):
     path, named, topology = FILES[name]
+    return getattr(data, path), named, topology and getattr(data, topology)
+
+
+def opened(name, **options):
+    path, named, topology = files_of(name)
     if named == "DATA":
         topology = MDAnalysis.Universe(path)
     return kn.open(path, topology, format=named, stored=False, **options)
@@ -94,7 +101,7 @@ class TestGromos(FormatTests):
 
 @pytest.mark.parametrize("name", FILES)
 def test_frames_are_those_of_mdanalysis(name):
-    path, named, topology = FILES[name]
+    path, named, topology = files_of(name)
     traj = opened(name)
     assert traj.format == "MDAnalysis"
     options = {} if topology is None else {"n_atoms": traj.n_atoms}
@@ -182,21 +189,25 @@ def test_time_and_step_of_a_gro_title(tmp_path):
     assert any("the first frame alone, and this one has more behind it" in n for n in kn.open(path).notes)
 
 
-class GappedReader(MDAnalysis.coordinates.XYZ.XYZReader):
-    """XYZ with velocities, which are the positions, in every second frame."""
+@pytest.fixture(scope="module")
+def gapped():
+    """A format of MDAnalysis."""
 
-    format = "GAPPED"
+    class GappedReader(MDAnalysis.coordinates.XYZ.XYZReader):
+        """XYZ with velocities, which are the positions, in every second frame."""
 
-    def _read_next_timestep(self, ts=None):
-        found = super()._read_next_timestep(ts)
-        found.has_velocities = found.frame % 2 == 0
-        if found.has_velocities:
-            found.velocities = found.positions
-        found.data["step"] = found.frame
-        return found
+        format = "GAPPED"
+
+        def _read_next_timestep(self, ts=None):
+            found = super()._read_next_timestep(ts)
+            found.has_velocities = found.frame % 2 == 0
+            if found.has_velocities:
+                found.velocities = found.positions
+            found.data["step"] = found.frame
+            return found
 
 
-def test_frames_without_velocities(tmp_path):
+def test_frames_without_velocities(gapped, tmp_path):
     path = tmp_path / "some.gapped"
     shutil.copy(data.XYZ, path)
     strict = kn.open(path, stored=False)
@@ -452,9 +463,8 @@ def test_listed_formats_are_those_of_mdanalysis():
         for ending in one.extensions:
             assert reader_class(f"file.{ending}") is reader_class("file", one.name)
     of_tests = {
-        kn.open(*open_of[:1], open_of[2], format=open_of[1], stored=False).parts[0].variant.split(",")[0]
-        for name, open_of in FILES.items()
-        if name != "LAMMPS data"
+        kn.open(path, topology, format=named, stored=False).parts[0].variant.split(",")[0]
+        for path, named, topology in (files_of(name) for name in FILES if name != "LAMMPS data")
     }
     assert of_tests <= {one.name for one in listed}
 
@@ -522,15 +532,19 @@ def test_universes_of_such_files():
     assert not np.array_equal(kn.open(path, format="LAMMPSDUMP", stored=False).read(), traj.read())
 
 
-class ForwardReader(MDAnalysis.coordinates.XYZ.XYZReader):
-    """Frames of an XYZ file, one after the other only."""
+@pytest.fixture(scope="module")
+def read_forward():
+    """A format of MDAnalysis."""
 
-    format = "FORWARD"
-    _read_frame = MDAnalysis.coordinates.base.ProtoReader._read_frame
+    class ForwardReader(MDAnalysis.coordinates.XYZ.XYZReader):
+        """Frames of an XYZ file, one after the other only."""
+
+        format = "FORWARD"
+        _read_frame = MDAnalysis.coordinates.base.ProtoReader._read_frame
 
 
 @pytest.fixture
-def forward(tmp_path):
+def forward(read_forward, tmp_path):
     return kn.open(shutil.copy(data.XYZ, tmp_path / "a.forward"), stored=False)
 
 

@@ -5,22 +5,22 @@ import os
 import struct
 from pathlib import Path
 
-import netCDF4
 import numpy as np
 import pytest
-import scipy.io
 
 import kinema as kn
 from kinema.base.notes import collected
 from kinema.testing import FormatTests, Golden, random_walk, write_netcdf, write_xtc
+from kinema.testing.programs.imports import lazy, package_folder
+
+netCDF4 = lazy("netCDF4")
+scipy_io = lazy("scipy.io")
 
 VERSIONS = {"NETCDF3_CLASSIC": 1, "NETCDF3_64BIT_OFFSET": 2, "NETCDF3_64BIT_DATA": 5}
 
 
 def real_files():
-    from MDAnalysisTests import datafiles
-
-    folder = os.path.dirname(datafiles.NCDF)
+    folder = package_folder("MDAnalysisTests") / "data/Amber"
     return sorted(glob.glob(f"{folder}/*.nc") + glob.glob(f"{folder}/*.ncdf"))
 
 
@@ -196,7 +196,7 @@ def test_lengths_in_nm(tmp_path):
 
 def _with(path, **changed):
     """Two frames of 5 atoms, written by scipy; `changed`: the scale_factor of variables of that name."""
-    with scipy.io.netcdf_file(path, "w", version=2) as file:
+    with scipy_io.netcdf_file(path, "w", version=2) as file:
         file.Conventions, file.ConventionVersion = "AMBER", "1.0"
         for name, length in (("frame", None), ("atom", 5), ("spatial", 3), ("cell_spatial", 3), ("cell_angular", 3)):
             file.createDimension(name, length)

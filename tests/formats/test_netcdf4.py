@@ -3,14 +3,16 @@
 from pathlib import Path
 
 import h5py
-import netCDF4
 import numpy as np
 import pytest
 
 import kinema as kn
 from kinema.base.notes import collected
 from kinema.testing import FormatTests, Golden, random_walk, write_dl_poly_netcdf, write_netcdf
+from kinema.testing.programs.imports import lazy
 from kinema.testing.synthetic import random_cells
+
+netCDF4 = lazy("netCDF4")
 
 VECTORS = ("positions", "velocities", "forces")
 

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import netCDF4
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -16,6 +15,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 import kinema as kn
 from kinema.base.notes import collected
 from kinema.cli import main
+from kinema.testing.programs.imports import lazy
+
+netCDF4 = lazy("netCDF4")
 
 pytestmark = pytest.mark.usefixtures("nobody_changes_files")
 

@@ -11,14 +11,13 @@ import pytest
 import kinema as kn
 from kinema.base.notes import collected
 from kinema.testing import FormatTests, Golden, random_walk, write_trr
+from kinema.testing.programs.imports import package_folder
 
 GOLDEN = Path(__file__).parents[1] / "data" / "golden"
 
 
 def real_files():
-    from MDAnalysisTests import datafiles
-
-    folder = os.path.dirname(datafiles.TRR)
+    folder = package_folder("MDAnalysisTests") / "data"
     return sorted(glob.glob(f"{folder}/**/*.trr", recursive=True))
 
 

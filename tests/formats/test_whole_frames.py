@@ -5,14 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import netCDF4
 import numpy as np
 import pytest
-from MDAnalysis.lib.formats.libmdaxdr import TRRFile
-from MDAnalysisTests import datafiles
 
 import kinema as kn
 from kinema.testing import random_walk, write_netcdf, write_trr
+from kinema.testing.programs.imports import lazy
+
+libmdaxdr = lazy("MDAnalysis.lib.formats.libmdaxdr")
+datafiles = lazy("MDAnalysisTests.datafiles")
+netCDF4 = lazy("netCDF4")
 
 pytestmark = pytest.mark.usefixtures("nobody_changes_files")
 
@@ -42,7 +44,7 @@ def test_trr_is_cut_and_joined_byte_for_byte(tmp_path: Path) -> None:
     done = kn.split(whole, tmp_path / "parts", frames_per_part=7)
     assert [stop - first for first, stop in done.frames] == [7, 7, 7, 2]
     assert b"".join(Path(path).read_bytes() for path in done.paths) == whole.read_bytes()
-    with TRRFile(done.paths[1]) as file:
+    with libmdaxdr.TRRFile(done.paths[1]) as file:
         np.testing.assert_array_equal([frame.step for frame in file], np.arange(12, 19))
     joined = kn.join(done.paths, tmp_path / "joined.trr")
     assert (joined.n_frames, joined.n_atoms) == (23, 40)

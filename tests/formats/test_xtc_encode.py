@@ -1,25 +1,24 @@
 """Encoded XTC frames against libmdaxdr, the GROMACS C library, and read back by us and by chemfiles."""
 
-from pathlib import Path
-
-import MDAnalysisTests
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from MDAnalysis.lib.formats.libmdaxdr import XTCFile
 
 import kinema as kn
 from kinema import _core
+from kinema.testing.programs.imports import lazy, package_folder
 
-DATA = Path(MDAnalysisTests.__file__).parent / "data"
+libmdaxdr = lazy("MDAnalysis.lib.formats.libmdaxdr")
+
+DATA = package_folder("MDAnalysisTests") / "data"
 CELL = np.array([[4, 0, 0], [0.5, 5, 0], [-1, 1.25, 6]], "f4")
 # from this place of its table on libxdrf reads behind the table, and what it writes cannot be read
 FIRST_UNSOUND_PLACE = 65
 
 
 def by_libmdaxdr(path, positions, step, time, precision):
-    with XTCFile(str(path), "w") as file:
+    with libmdaxdr.XTCFile(str(path), "w") as file:
         file.write(positions, CELL, step, time, precision)
     return path.read_bytes()
 
@@ -73,7 +72,7 @@ def test_any_integers_have_the_bytes_of_libmdaxdr(tmp_path_factory, integers, pr
 def test_every_real_file_re_encodes_to_itself(path):
     content = path.read_bytes()
     at = 0
-    with XTCFile(str(path)) as file:
+    with libmdaxdr.XTCFile(str(path)) as file:
         n_atoms = file.n_atoms
         for frame in file:
             found = _core._encode_xtc_frame(frame.x, frame.box.tolist(), frame.step, frame.time, frame.prec or 1000.0)

@@ -8,14 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import h5py
-import MDAnalysis
 import numpy as np
 import pytest
-from MDAnalysisTests.datafiles import H5MD_energy, H5MD_xvf, TPR_xvf
 
 import kinema as kn
-from kinema.interop.mdanalysis import KinemaReader
 from kinema.testing import random_walk
+from kinema.testing.programs.imports import lazy
+
+MDAnalysis = lazy("MDAnalysis")
+datafiles = lazy("MDAnalysisTests.datafiles")
+interop = lazy("kinema.interop.mdanalysis")
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning:MDAnalysis.*"),
@@ -25,9 +27,9 @@ pytestmark = [
 
 @pytest.mark.parametrize("options", [{}, {"convert_units": False}])
 def test_h5md_with_everything(options: dict[str, Any]) -> None:
-    ours = KinemaReader(H5MD_xvf, **options)
+    ours = interop.KinemaReader(datafiles.H5MD_xvf, **options)
     # both have the same file open
-    theirs = MDAnalysis.coordinates.H5MD.H5MDReader(H5MD_xvf, **options)
+    theirs = MDAnalysis.coordinates.H5MD.H5MDReader(datafiles.H5MD_xvf, **options)
     assert ours.n_frames == theirs.n_frames
     for mine, other in zip(ours, theirs, strict=True):
         np.testing.assert_array_equal(mine.positions, other.positions)
@@ -42,8 +44,8 @@ def test_h5md_with_everything(options: dict[str, Any]) -> None:
 
 
 def test_observables_of_h5md() -> None:
-    reader = KinemaReader(H5MD_energy)
-    with h5py.File(H5MD_energy) as file:
+    reader = interop.KinemaReader(datafiles.H5MD_energy)
+    with h5py.File(datafiles.H5MD_energy) as file:
         expected = file["observables/atoms/energy/value"][()]
     assert [ts.data["atoms/energy"] for ts in reader] == expected.tolist()
     assert pickle.loads(pickle.dumps(reader))[7].data["atoms/energy"] == expected[7]
@@ -79,7 +81,7 @@ def at_other_strides(tmp_path: Path) -> str:
 
 
 def test_velocities_of_some_frames_only(at_other_strides: str) -> None:
-    reader = KinemaReader(at_other_strides)
+    reader = interop.KinemaReader(at_other_strides)
     positions = random_walk(10, 6)
     assert [ts.has_velocities for ts in reader] == [frame % 3 == 0 for frame in range(10)]
     np.testing.assert_array_equal(reader[6].velocities, positions[6])
@@ -87,11 +89,11 @@ def test_velocities_of_some_frames_only(at_other_strides: str) -> None:
     with pytest.raises(MDAnalysis.NoDataError):
         _ = reader.ts.velocities
     with pytest.raises(kn.Error):
-        list(KinemaReader(at_other_strides, absent="error"))
+        list(interop.KinemaReader(at_other_strides, absent="error"))
 
 
 def test_observables_are_joined_by_step(at_other_strides: str) -> None:
-    reader = KinemaReader(at_other_strides)
+    reader = interop.KinemaReader(at_other_strides)
     found = [dict(ts.data) for ts in reader]
     assert [data["often"] for data in found] == [20.0 * frame for frame in range(10)]
     assert [data.get("seldom") for data in found] == [None, None, 40.0, None, None, 100.0, None, None, None, None]
@@ -103,19 +105,19 @@ def test_h5md_without_units(at_other_strides: str) -> None:
         for name in ("position/value", "position/time", "velocity/value", "velocity/time"):
             del file[f"particles/all/{name}"].attrs["unit"]
     with pytest.raises(kn.ArgumentError, match="unit"):
-        KinemaReader(at_other_strides)
-    native = KinemaReader(at_other_strides, convert_units=False)
+        interop.KinemaReader(at_other_strides)
+    native = interop.KinemaReader(at_other_strides, convert_units=False)
     np.testing.assert_array_equal(native[4].positions, random_walk(10, 6)[4])
     units = {"length": "nm", "time": "fs", "velocity": "nm fs-1"}
-    with_units = KinemaReader(at_other_strides, units=units)
+    with_units = interop.KinemaReader(at_other_strides, units=units)
     np.testing.assert_allclose(with_units[4].positions, 10 * random_walk(10, 6)[4], rtol=2e-7)
     assert with_units.time == pytest.approx(0.008)
 
 
 def test_mdanalysis_opens_what_kinema_has_open(tmp_path: Path) -> None:
-    path = shutil.copy(H5MD_xvf, tmp_path)
-    ours = KinemaReader(path)
+    path = shutil.copy(datafiles.H5MD_xvf, tmp_path)
+    ours = interop.KinemaReader(path)
     ours[1]
-    universe = MDAnalysis.Universe(TPR_xvf, path)
+    universe = MDAnalysis.Universe(datafiles.TPR_xvf, path)
     assert kn.open(universe).n_frames == universe.trajectory.n_frames == ours.n_frames
     universe.trajectory.close()

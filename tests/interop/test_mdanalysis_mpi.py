@@ -6,14 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import h5py
-import MDAnalysis
 import numpy as np
 import pytest
 
 import kinema as kn
-from kinema.interop.mdanalysis import KinemaReader
 from kinema.testing import random_walk, synthetic, write_dcd, write_h5md
 from kinema.testing.h5md_files import add_element
+from kinema.testing.programs.imports import lazy
+
+MDAnalysis = lazy("MDAnalysis")
+interop = lazy("kinema.interop.mdanalysis")
 
 pytestmark = pytest.mark.processes
 
@@ -45,11 +47,11 @@ def folder(tmp_path: Path) -> Path:
 def test_wrong_arguments(folder: Path, options: dict[str, Any], words: str) -> None:
     universe = MDAnalysis.Universe.empty(12, trajectory=True)
     with pytest.raises(kn.ArgumentError, match=words):
-        universe.load_new(str(folder / "md.h5md"), format=KinemaReader, **options)
+        universe.load_new(str(folder / "md.h5md"), format=interop.KinemaReader, **options)
 
 
 def test_arguments_of_topology_parsers_are_not_refused(folder: Path) -> None:
-    reader = KinemaReader(str(folder / "md.dcd"), atom_style="id type x y z", FLEXIBLE=True, n_atoms=12)
+    reader = interop.KinemaReader(str(folder / "md.dcd"), atom_style="id type x y z", FLEXIBLE=True, n_atoms=12)
     assert reader.n_frames == 30
 
 

@@ -11,12 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from MDAnalysis.lib.mdamath import triclinic_box, triclinic_vectors
 
 import kinema as kn
-from kinema.interop.mdanalysis.read_ahead import ReadAhead, dimensions
 from kinema.model.frame import frame_bytes
 from kinema.testing import random_walk, write_dcd
+from kinema.testing.programs.imports import lazy
+
+mdamath = lazy("MDAnalysis.lib.mdamath")
+read_ahead = lazy("kinema.interop.mdanalysis.read_ahead")
 
 N_FRAMES, N_ATOMS = 200, 9
 
@@ -37,16 +39,16 @@ class Recorder:
 
 
 @pytest.fixture
-def ahead(tmp_path: Path) -> tuple[ReadAhead, Recorder, Any]:
+def ahead(tmp_path: Path) -> tuple[read_ahead.ReadAhead, Recorder, Any]:
     positions = random_walk(N_FRAMES, N_ATOMS)
     write_dcd(tmp_path / "walk.dcd", positions)
     core = Recorder(kn.open(tmp_path / "walk.dcd", stored=False).core)
     limit = 80 * frame_bytes(N_ATOMS, 1, 4)  # two blocks
-    made = ReadAhead(core, N_FRAMES, None, ("positions",), native=False, workers=1, memory=limit)  # type: ignore[arg-type]
+    made = read_ahead.ReadAhead(core, N_FRAMES, None, ("positions",), native=False, workers=1, memory=limit)  # type: ignore[arg-type]
     return made, core, positions
 
 
-def ask(ahead: tuple[ReadAhead, Recorder, Any], frames: Any) -> list[list[int]]:
+def ask(ahead: tuple[read_ahead.ReadAhead, Recorder, Any], frames: Any) -> list[list[int]]:
     """The frames of the calls that these frames took; their values are checked on the way."""
     reader, core, positions = ahead
     core.calls.clear()
@@ -117,7 +119,7 @@ def test_a_block_that_cannot_be_read_leaves_nothing_behind(ahead: Any) -> None:
 
 def test_a_block_has_at_least_one_frame(ahead: Any) -> None:
     core = ahead[1]
-    tight = ReadAhead(core, N_FRAMES, None, ("positions",), native=False, workers=1, memory=1)
+    tight = read_ahead.ReadAhead(core, N_FRAMES, None, ("positions",), native=False, workers=1, memory=1)
     assert ask((tight, core, ahead[2]), range(5)) == [[0], [1], [2], [3], [4]]
 
 
@@ -126,8 +128,8 @@ def test_a_block_has_at_least_one_frame(ahead: Any) -> None:
     arrays(np.float32, (3,), elements=st.floats(55.0, 115.0, width=32)),
 )
 def test_dimensions_are_those_of_mdanalysis(lengths: Any, angles: Any) -> None:
-    cell = triclinic_vectors(np.concatenate([lengths, angles]))
-    np.testing.assert_allclose(dimensions(cell[None])[0], triclinic_box(*cell), rtol=1e-6)
+    cell = mdamath.triclinic_vectors(np.concatenate([lengths, angles]))
+    np.testing.assert_allclose(read_ahead.dimensions(cell[None])[0], mdamath.triclinic_box(*cell), rtol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -143,6 +145,6 @@ def test_dimensions_are_those_of_mdanalysis(lengths: Any, angles: Any) -> None:
 )
 def test_a_cell_without_volume_is_none(cell: Any) -> None:
     cell = np.asarray(cell, dtype=np.float32)
-    assert not dimensions(np.stack([np.diag([1, 2, 3]), cell]))[1].any()
-    assert not triclinic_box(*cell).any()
-    np.testing.assert_array_equal(dimensions(np.diag([1, 2, 3])[None]), [[1, 2, 3, 90, 90, 90]])
+    assert not read_ahead.dimensions(np.stack([np.diag([1, 2, 3]), cell]))[1].any()
+    assert not mdamath.triclinic_box(*cell).any()
+    np.testing.assert_array_equal(read_ahead.dimensions(np.diag([1, 2, 3])[None]), [[1, 2, 3, 90, 90, 90]])

@@ -9,24 +9,31 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import MDAnalysis
 import numpy as np
 import pytest
-from MDAnalysis.analysis import align, rms
-from MDAnalysis.analysis.base import AnalysisFromFunction
-from MDAnalysis.transformations import translate
-from MDAnalysisTests.datafiles import DCD, DCD2, GRO, PSF, XTC
 
 import kinema as kn
-from kinema.interop.mdanalysis import KinemaReader, install, uninstall
 from kinema.testing import random_walk, write_dcd, write_xtc
 from kinema.testing.amounts import each
+from kinema.testing.programs.imports import lazy
+
+MDAnalysis = lazy("MDAnalysis")
+align = lazy("MDAnalysis.analysis.align")
+base = lazy("MDAnalysis.analysis.base")
+rms = lazy("MDAnalysis.analysis.rms")
+transformations = lazy("MDAnalysis.transformations")
+datafiles = lazy("MDAnalysisTests.datafiles")
+interop = lazy("kinema.interop.mdanalysis")
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning:MDAnalysis.*"),
     pytest.mark.filterwarnings("ignore::UserWarning:MDAnalysis.*"),
 ]
-FILES = {"dcd": (PSF, DCD), "xtc": (GRO, XTC)}
+
+
+def files_of(name: str) -> tuple[str, str]:
+    """Topology and trajectory."""
+    return (datafiles.PSF, datafiles.DCD) if name == "dcd" else (datafiles.GRO, datafiles.XTC)
 
 
 @functools.cache
@@ -40,7 +47,7 @@ def atoms_of(topology: str) -> Any:
 
 
 def over_kinema(topology: str, files: Any, **options: Any) -> Any:
-    return MDAnalysis.Universe(atoms_of(topology), files, format=KinemaReader, stored=False, **options)
+    return MDAnalysis.Universe(atoms_of(topology), files, format=interop.KinemaReader, stored=False, **options)
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +56,8 @@ def theirs_of(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("theirs")
     return {
         name: MDAnalysis.Universe(atoms_of(top), shutil.copy(trajectory, folder))
-        for name, (top, trajectory) in FILES.items()
+        for name in ("dcd", "xtc")
+        for top, trajectory in [files_of(name)]
     }
 
 
@@ -58,7 +66,7 @@ def both(request: Any, theirs_of: dict[str, Any]) -> tuple[Any, Any]:
     """The same file over Kinema's reader and over MDAnalysis' own."""
     theirs = theirs_of[request.param]
     theirs.trajectory.rewind()
-    return over_kinema(*FILES[request.param]), theirs
+    return over_kinema(*files_of(request.param)), theirs
 
 
 # -- values --------------------------------------------------------------------------------------------------------
@@ -94,7 +102,7 @@ def test_steps_are_those_of_the_simulation(both: Any) -> None:
 @pytest.mark.parametrize("options", [{"dt": 5.0}, {"time_offset": 3.0}, {"dt": 2, "time_offset": 10}])
 @pytest.mark.parametrize("name", ["dcd", "xtc"])
 def test_times_that_the_user_states(name: str, options: dict[str, float], tmp_path: Path) -> None:
-    topology, trajectory = FILES[name]
+    topology, trajectory = files_of(name)
     theirs = MDAnalysis.Universe(atoms_of(topology), shutil.copy(trajectory, tmp_path), **options).trajectory
     ours = over_kinema(topology, trajectory, **options).trajectory
     assert ours.dt == pytest.approx(theirs.dt, rel=1e-15)
@@ -102,15 +110,18 @@ def test_times_that_the_user_states(name: str, options: dict[str, float], tmp_pa
 
 
 def test_native_units(tmp_path: Path) -> None:
-    ours = over_kinema(GRO, XTC, convert_units=False).trajectory
-    theirs = MDAnalysis.Universe(atoms_of(GRO), shutil.copy(XTC, tmp_path), convert_units=False).trajectory
+    ours = over_kinema(datafiles.GRO, datafiles.XTC, convert_units=False).trajectory
+    theirs = MDAnalysis.Universe(
+        atoms_of(datafiles.GRO), shutil.copy(datafiles.XTC, tmp_path), convert_units=False
+    ).trajectory
     assert ours.units["length"] == theirs.units["length"] == "nm"
     np.testing.assert_array_equal(ours[3].positions, theirs[3].positions)
     np.testing.assert_allclose(ours[3].dimensions, theirs[3].dimensions, rtol=2e-7)
     np.testing.assert_array_equal(ours.timeseries(stop=2), theirs.timeseries(stop=2))
     # what MDAnalysis has to convert them, converts them
     np.testing.assert_array_equal(
-        ours.convert_pos_from_native(ours[3].positions.copy()), over_kinema(GRO, XTC).trajectory[3].positions
+        ours.convert_pos_from_native(ours[3].positions.copy()),
+        over_kinema(datafiles.GRO, datafiles.XTC).trajectory[3].positions,
     )
 
 
@@ -119,14 +130,14 @@ def test_a_box_that_changes_and_none_at_all(tmp_path: Path) -> None:
     write_dcd(tmp_path / "none.dcd", positions)
     write_dcd(tmp_path / "box.dcd", positions, cell=(30.0, 40.0, 50.0))
     empty = MDAnalysis.Universe.empty(12)
-    assert empty.load_new(str(tmp_path / "none.dcd"), format=KinemaReader).dimensions is None
-    empty.load_new(str(tmp_path / "box.dcd"), format=KinemaReader)
+    assert empty.load_new(str(tmp_path / "none.dcd"), format=interop.KinemaReader).dimensions is None
+    empty.load_new(str(tmp_path / "box.dcd"), format=interop.KinemaReader)
     np.testing.assert_array_equal(empty.dimensions, [30, 40, 50, 90, 90, 90])
 
 
 def test_one_frame(tmp_path: Path) -> None:
     write_xtc(tmp_path / "one.xtc", random_walk(1, 12), first_step=7, dt=2.0)
-    trajectory = KinemaReader(tmp_path / "one.xtc", stored=False)
+    trajectory = interop.KinemaReader(tmp_path / "one.xtc", stored=False)
     assert (trajectory.n_frames, trajectory.dt, trajectory.totaltime, trajectory.time) == (1, 0.0, 0.0, 14.0)
     assert [ts.frame for ts in trajectory] == [0]
 
@@ -136,10 +147,10 @@ def test_one_frame(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["dcd", "xtc"])
 def test_a_subset_of_the_atoms(name: str) -> None:
-    topology, trajectory = FILES[name]
+    topology, trajectory = files_of(name)
     whole = over_kinema(topology, trajectory)
     group = whole.select_atoms("protein and name CA")
-    part = MDAnalysis.Merge(group).load_new(trajectory, format=KinemaReader, sub=group.indices, stored=False)
+    part = MDAnalysis.Merge(group).load_new(trajectory, format=interop.KinemaReader, sub=group.indices, stored=False)
     assert part.trajectory.n_atoms == len(group) == 214
     for mine, _ in zip(part.trajectory, whole.trajectory, strict=True):
         np.testing.assert_array_equal(mine.positions, group.positions)
@@ -151,23 +162,25 @@ def test_a_subset_of_the_atoms(name: str) -> None:
 
 
 def test_a_subset_in_another_order_or_as_a_mask() -> None:
-    scrambled = KinemaReader(DCD, sub=[7, 3, 7], stored=False)
-    np.testing.assert_array_equal(scrambled.ts.positions, KinemaReader(DCD, stored=False).ts.positions[[7, 3, 7]])
+    scrambled = interop.KinemaReader(datafiles.DCD, sub=[7, 3, 7], stored=False)
+    np.testing.assert_array_equal(
+        scrambled.ts.positions, interop.KinemaReader(datafiles.DCD, stored=False).ts.positions[[7, 3, 7]]
+    )
     mask = np.arange(3341) % 2 == 0
-    assert KinemaReader(DCD, sub=mask, stored=False).n_atoms == mask.sum()
+    assert interop.KinemaReader(datafiles.DCD, sub=mask, stored=False).n_atoms == mask.sum()
 
 
 def test_a_subset_that_is_none() -> None:
     with pytest.raises(IndexError, match="atom index 3341 is out of range"):
-        KinemaReader(DCD, sub=[3341], stored=False)
+        interop.KinemaReader(datafiles.DCD, sub=[3341], stored=False)
     with pytest.raises(kn.ArgumentError, match="names no atoms"):
-        KinemaReader(DCD, sub=[], stored=False)
+        interop.KinemaReader(datafiles.DCD, sub=[], stored=False)
     with pytest.raises(ValueError, match="don't have the same number of atoms"):
-        over_kinema(PSF, DCD, sub=[1, 2])
+        over_kinema(datafiles.PSF, datafiles.DCD, sub=[1, 2])
 
 
 def test_number_of_atoms_from_the_header() -> None:
-    assert KinemaReader.parse_n_atoms(XTC, n_atoms=3) == 47681
+    assert interop.KinemaReader.parse_n_atoms(datafiles.XTC, n_atoms=3) == 47681
 
 
 # -- ways through the frames ---------------------------------------------------------------------------------------
@@ -189,9 +202,9 @@ def test_number_of_atoms_from_the_header() -> None:
     ids=str,
 )
 def test_frames_in_any_order(frames: Any, theirs_of: dict[str, Any]) -> None:
-    ours, theirs = over_kinema(PSF, DCD).trajectory, theirs_of["dcd"].trajectory
+    ours, theirs = over_kinema(datafiles.PSF, datafiles.DCD).trajectory, theirs_of["dcd"].trajectory
     # a small limit makes blocks of two frames
-    tight = KinemaReader(DCD, stored=False, memory=2 * 41_000)
+    tight = interop.KinemaReader(datafiles.DCD, stored=False, memory=2 * 41_000)
     for reader in (ours, tight):
         found = [(ts.frame, ts.time, ts.positions[17].tolist()) for ts in reader[frames]]
         expected = [(ts.frame, ts.time, ts.positions[17].tolist()) for ts in theirs[frames]]
@@ -202,8 +215,8 @@ def test_frames_in_any_order(frames: Any, theirs_of: dict[str, Any]) -> None:
 
 
 def test_loops_within_loops_and_jumps() -> None:
-    trajectory = over_kinema(PSF, DCD).trajectory
-    expected = kn.open(DCD, stored=False).read(select=[100])[:, 0]
+    trajectory = over_kinema(datafiles.PSF, datafiles.DCD).trajectory
+    expected = kn.open(datafiles.DCD, stored=False).read(select=[100])[:, 0]
     for outer in trajectory[::20]:
         number = outer.frame
         np.testing.assert_array_equal(trajectory.ts.positions[100], expected[number])
@@ -218,13 +231,13 @@ def test_loops_within_loops_and_jumps() -> None:
 
 
 def test_sub_slices_of_lists() -> None:
-    trajectory = over_kinema(PSF, DCD).trajectory
+    trajectory = over_kinema(datafiles.PSF, datafiles.DCD).trajectory
     chosen = trajectory[[9, 4, 30, 2]]
     assert (len(chosen), chosen[1].frame, [ts.frame for ts in chosen[1:3]]) == (4, 4, [4, 30])
 
 
 def test_next_and_rewind() -> None:
-    trajectory = over_kinema(PSF, DCD).trajectory
+    trajectory = over_kinema(datafiles.PSF, datafiles.DCD).trajectory
     assert [trajectory.next().frame for _ in range(3)] == [1, 2, 3]
     trajectory.rewind()
     assert trajectory.frame == 0
@@ -245,7 +258,7 @@ def test_changes_to_a_frame_are_not_kept(both: Any) -> None:
 def test_transformations(both: Any) -> None:
     ours, theirs = both
     for universe in (ours, theirs.copy()):
-        universe.trajectory.add_transformations(translate([1, 2, 3]))
+        universe.trajectory.add_transformations(transformations.translate([1, 2, 3]))
         found = universe.trajectory.timeseries(stop=5, order="fac") if universe is ours else None
         moved = [ts.positions.copy() for ts in universe.trajectory[:5]]
         if universe is ours:
@@ -255,7 +268,7 @@ def test_transformations(both: Any) -> None:
 
 
 def test_closed(tmp_path: Path) -> None:
-    with KinemaReader(DCD, stored=False) as reader:
+    with interop.KinemaReader(datafiles.DCD, stored=False) as reader:
         assert reader.n_frames == 98
     with pytest.raises(ValueError, match="the reader was closed"):
         reader[5]
@@ -282,7 +295,7 @@ def test_timeseries(order: str | None, both: Any) -> None:
 
 
 def test_timeseries_moves_no_frame() -> None:
-    trajectory = over_kinema(PSF, DCD).trajectory
+    trajectory = over_kinema(datafiles.PSF, datafiles.DCD).trajectory
     trajectory[7]
     trajectory.timeseries(step=2)
     assert (trajectory.frame, trajectory.next().frame) == (7, 8)
@@ -292,7 +305,7 @@ def test_timeseries_moves_no_frame() -> None:
 @pytest.mark.parametrize("order", ["", "fa", "faa", "xyz", "facc"])
 def test_timeseries_in_an_order_that_is_none(order: str) -> None:
     with pytest.raises(ValueError, match="permutation"):
-        KinemaReader(DCD, stored=False).timeseries(order=order)
+        interop.KinemaReader(datafiles.DCD, stored=False).timeseries(order=order)
 
 
 def test_to_memory(both: Any) -> None:
@@ -301,7 +314,7 @@ def test_to_memory(both: Any) -> None:
     ours.transfer_to_memory(start=1, step=3)
     expected = [ts.positions.copy() for ts in theirs.trajectory[1::3]]
     np.testing.assert_array_equal([ts.positions.copy() for ts in ours.trajectory], expected)
-    again = MDAnalysis.Universe(atoms, theirs.trajectory.filename, format=KinemaReader, in_memory=True)
+    again = MDAnalysis.Universe(atoms, theirs.trajectory.filename, format=interop.KinemaReader, in_memory=True)
     assert again.trajectory.n_frames == theirs.trajectory.n_frames
 
 
@@ -318,11 +331,11 @@ def test_an_error_is_never_the_end_of_the_trajectory(tmp_path: Path) -> None:
     offsets, _ = whole.core.extents(0)
     # of frame 40 without its head
     content[int(offsets[40]) + 92 : int(offsets[41])] = bytes(int(offsets[41] - offsets[40]) - 92)
-    reader = KinemaReader(path, stored=False)
+    reader = interop.KinemaReader(path, stored=False)
     path.write_bytes(content)
     with pytest.raises(kn.CorruptFileError, match="has changed since it was opened"):
         [ts.frame for ts in reader]
-    reader = KinemaReader(path, stored=False)
+    reader = interop.KinemaReader(path, stored=False)
     seen = []
     with pytest.raises(kn.CorruptFileError) as caught:
         seen.extend(ts.frame for ts in reader)
@@ -335,17 +348,17 @@ def test_an_error_is_never_the_end_of_the_trajectory(tmp_path: Path) -> None:
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"none\.xtc"):
-        KinemaReader(tmp_path / "none.xtc")
+        interop.KinemaReader(tmp_path / "none.xtc")
     (tmp_path / "empty.dcd").touch()
     with pytest.raises(EOFError):
-        over_kinema(PSF, str(tmp_path / "empty.dcd"))
+        over_kinema(datafiles.PSF, str(tmp_path / "empty.dcd"))
     write_dcd(tmp_path / "header.dcd", np.zeros((0, 5, 3), dtype=np.float32))
     with pytest.raises(kn.ArgumentError, match="has no frames"):
-        KinemaReader(tmp_path / "header.dcd")
+        interop.KinemaReader(tmp_path / "header.dcd")
     with pytest.raises(kn.UnsupportedFormatError):
-        KinemaReader(PSF)
+        interop.KinemaReader(datafiles.PSF)
     with pytest.raises(kn.Error):
-        KinemaReader(XTC, format="DCD")
+        interop.KinemaReader(datafiles.XTC, format="DCD")
 
 
 def test_an_incomplete_last_frame(tmp_path: Path) -> None:
@@ -353,9 +366,9 @@ def test_an_incomplete_last_frame(tmp_path: Path) -> None:
     write_xtc(path, random_walk(10, 40))
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(kn.TruncatedFileError):
-        KinemaReader(path, stored=False, on_truncated="error")
+        interop.KinemaReader(path, stored=False, on_truncated="error")
     with pytest.warns(kn.Note, match="frame 9, byte .*left out"):
-        reader = KinemaReader(path, stored=False)
+        reader = interop.KinemaReader(path, stored=False)
     assert [ts.frame for ts in reader] == list(range(9))
 
 
@@ -373,8 +386,8 @@ def test_pickled_at_its_frame(both: Any) -> None:
 
 
 def test_unpickling_opens_no_file(tmp_path: Path) -> None:
-    path = shutil.copy(DCD, tmp_path)
-    stored = pickle.dumps(KinemaReader(path, stored=False))
+    path = shutil.copy(datafiles.DCD, tmp_path)
+    stored = pickle.dumps(interop.KinemaReader(path, stored=False))
     Path(path).unlink()
     reader = pickle.loads(stored)
     with pytest.raises(FileNotFoundError):
@@ -387,7 +400,7 @@ def _centre(universe: Any, frame: int) -> Any:
 
 
 def test_in_processes_of_a_pool() -> None:
-    universe = over_kinema(PSF, DCD)
+    universe = over_kinema(datafiles.PSF, datafiles.DCD)
     expected = [_centre(universe, frame)[0] for frame in (4, 50, 97)]
     with multiprocessing.get_context("fork").Pool(2) as pool:
         found = pool.starmap(_centre, [(universe, frame) for frame in (4, 50, 97)])
@@ -397,7 +410,7 @@ def test_in_processes_of_a_pool() -> None:
 
 
 def test_copies_are_independent() -> None:
-    universe = over_kinema(PSF, DCD, dt=2.0, time_offset=1.0)
+    universe = over_kinema(datafiles.PSF, datafiles.DCD, dt=2.0, time_offset=1.0)
     universe.trajectory[5]
     copy = universe.copy()
     assert (copy.trajectory.frame, copy.trajectory.time) == (5, universe.trajectory.time)
@@ -420,7 +433,7 @@ def test_analyses_of_mdanalysis(backend: str, both: Any) -> None:
         run: dict[str, Any] = {"backend": backend} | ({"n_workers": 2} if backend != "serial" else {})
         found = [
             rms.RMSD(universe, select="protein and name CA").run(step=2, **run).results.rmsd,
-            AnalysisFromFunction(_radius, universe.trajectory, group).run(start=1, **run).results.timeseries,
+            base.AnalysisFromFunction(_radius, universe.trajectory, group).run(start=1, **run).results.timeseries,
         ]
         # these cannot be split
         if backend == "serial":
@@ -435,19 +448,19 @@ def test_analyses_of_mdanalysis(backend: str, both: Any) -> None:
 
 
 def test_several_files_are_one_trajectory() -> None:
-    theirs = MDAnalysis.Universe(PSF, [DCD, DCD2])
-    ours = over_kinema(PSF, [DCD, DCD2])
-    assert isinstance(ours.trajectory, KinemaReader)
-    assert ours.trajectory.filenames == [DCD, DCD2]
+    theirs = MDAnalysis.Universe(datafiles.PSF, [datafiles.DCD, datafiles.DCD2])
+    ours = over_kinema(datafiles.PSF, [datafiles.DCD, datafiles.DCD2])
+    assert isinstance(ours.trajectory, interop.KinemaReader)
+    assert ours.trajectory.filenames == [datafiles.DCD, datafiles.DCD2]
     assert ours.trajectory.n_frames == theirs.trajectory.n_frames
     for frame in (0, 97, 98, 150, -1):
         np.testing.assert_array_equal(ours.trajectory[frame].positions, theirs.trajectory[frame].positions)
 
 
 def test_several_files_through_their_chain() -> None:
-    ours = MDAnalysis.Universe(PSF, [DCD, DCD2], format="KINEMA", stored=False)
-    assert all(isinstance(reader, KinemaReader) for reader in ours.trajectory.readers)
-    theirs = MDAnalysis.Universe(PSF, [DCD, DCD2])
+    ours = MDAnalysis.Universe(datafiles.PSF, [datafiles.DCD, datafiles.DCD2], format="KINEMA", stored=False)
+    assert all(isinstance(reader, interop.KinemaReader) for reader in ours.trajectory.readers)
+    theirs = MDAnalysis.Universe(datafiles.PSF, [datafiles.DCD, datafiles.DCD2])
     for mine, other in zip(ours.trajectory[90:110], theirs.trajectory[90:110], strict=True):
         np.testing.assert_array_equal(mine.positions, other.positions)
         assert mine.frame == other.frame
@@ -458,37 +471,41 @@ def test_overlap_as_their_continuous_chain(tmp_path: Path) -> None:
     paths = [str(tmp_path / "one.xtc"), str(tmp_path / "two.xtc")]
     write_xtc(paths[0], positions[:13])
     write_xtc(paths[1], positions[9:], first_step=9)
-    whole = KinemaReader(paths, continuous=True, stored=False)
+    whole = interop.KinemaReader(paths, continuous=True, stored=False)
     assert [ts.time for ts in whole] == list(range(20))
     np.testing.assert_allclose(whole.timeseries(), positions, rtol=1e-6)
-    assert KinemaReader(paths, stored=False).n_frames == 24
+    assert interop.KinemaReader(paths, stored=False).n_frames == 24
 
 
 # -- names of formats ----------------------------------------------------------------------------------------------
 
 
 def test_only_on_request(tmp_path: Path) -> None:
-    path = shutil.copy(DCD, tmp_path)
-    assert not isinstance(MDAnalysis.Universe(PSF, path).trajectory, KinemaReader)
-    assert isinstance(MDAnalysis.Universe(PSF, path, format="KINEMA").trajectory, KinemaReader)
-    assert isinstance(MDAnalysis.Universe(PSF, path, format=KinemaReader).trajectory, KinemaReader)
+    path = shutil.copy(datafiles.DCD, tmp_path)
+    assert not isinstance(MDAnalysis.Universe(datafiles.PSF, path).trajectory, interop.KinemaReader)
+    assert isinstance(MDAnalysis.Universe(datafiles.PSF, path, format="KINEMA").trajectory, interop.KinemaReader)
+    assert isinstance(
+        MDAnalysis.Universe(datafiles.PSF, path, format=interop.KinemaReader).trajectory, interop.KinemaReader
+    )
 
 
 def test_install_and_uninstall(tmp_path: Path) -> None:
-    paths = [shutil.copy(path, tmp_path) for path in (DCD, XTC)]
+    paths = [shutil.copy(path, tmp_path) for path in (datafiles.DCD, datafiles.XTC)]
     before = dict(MDAnalysis._READERS)
-    install()
+    interop.install()
     try:
-        install()
-        universes = [MDAnalysis.Universe(top, path) for top, path in zip((PSF, GRO), paths, strict=True)]
-        assert all(isinstance(universe.trajectory, KinemaReader) for universe in universes)
+        interop.install()
+        universes = [
+            MDAnalysis.Universe(top, path) for top, path in zip((datafiles.PSF, datafiles.GRO), paths, strict=True)
+        ]
+        assert all(isinstance(universe.trajectory, interop.KinemaReader) for universe in universes)
         # the topology is made from the number of atoms in the trajectory
         assert MDAnalysis.Universe(paths[0], to_guess=()).atoms.n_atoms == 3341
-        assert isinstance(MDAnalysis.Universe(PSF, paths[0], format="DCD").trajectory, KinemaReader)
+        assert isinstance(MDAnalysis.Universe(datafiles.PSF, paths[0], format="DCD").trajectory, interop.KinemaReader)
     finally:
-        uninstall()
+        interop.uninstall()
     assert before == MDAnalysis._READERS
-    uninstall()
+    interop.uninstall()
     assert before == MDAnalysis._READERS
     assert universes[0].trajectory[97].frame == 97
 
@@ -504,12 +521,12 @@ def test_kinema_opens_its_universe(both: Any) -> None:
 
 @pytest.mark.parametrize("ending", ["xtc", "dcd"])
 def test_written_by_the_writer_of_the_ending(ending: str, tmp_path: Path) -> None:
-    ours = over_kinema(PSF, DCD)
+    ours = over_kinema(datafiles.PSF, datafiles.DCD)
     target = str(tmp_path / f"copy.{ending}")
     with ours.trajectory.Writer(target) as writer:
         for _ in ours.trajectory[:10]:
             writer.write(ours.atoms)
-    copy = KinemaReader(target, stored=False)
+    copy = interop.KinemaReader(target, stored=False)
     np.testing.assert_allclose(
         copy.timeseries(order="fac"), ours.trajectory.timeseries(stop=10, order="fac"), atol=6e-3
     )

@@ -7,19 +7,21 @@ from pathlib import Path
 from typing import Any
 
 import h5py
-import MDAnalysis
 import numpy as np
 import pytest
-from MDAnalysis import transformations
-from MDAnalysis.analysis.rms import RMSF
-from MDAnalysisTests import datafiles
 from numpy.testing import assert_allclose, assert_array_equal
 
 import kinema as kn
 from kinema import transforms
 from kinema.base.errors import ArgumentError
-from kinema.interop.mdanalysis import Backend, KinemaReader
 from kinema.testing.h5md_files import add_box, add_element, start_h5md
+from kinema.testing.programs.imports import lazy
+
+MDAnalysis = lazy("MDAnalysis")
+rms = lazy("MDAnalysis.analysis.rms")
+transformations = lazy("MDAnalysis.transformations")
+datafiles = lazy("MDAnalysisTests.datafiles")
+interop = lazy("kinema.interop.mdanalysis")
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
@@ -63,12 +65,12 @@ def expected(path: Any, *stack: Any, **options: Any) -> Any:
     return kn.open(path, loaded(path), stored=False, **options).with_transform(*(stack or ours())).read()
 
 
-READERS = pytest.mark.parametrize("reader", [None, KinemaReader])
+READERS = pytest.mark.parametrize("reader", [None, "KinemaReader"])
 
 
 @READERS
-def test_frames_are_those_of_kinema(walk: Path, reader: Any) -> None:
-    universe, frames = loaded(walk, reader), expected(walk)
+def test_frames_are_those_of_kinema(walk: Path, reader: str | None) -> None:
+    universe, frames = loaded(walk, reader and interop.KinemaReader), expected(walk)
     plain = universe.trajectory.ts.velocities.copy()
     universe.trajectory.add_transformations(*ours())
     assert [repr(one) for one in universe.trajectory.transformations] == [repr(one) for one in ours()]
@@ -93,7 +95,7 @@ def test_frames_are_those_of_kinema(walk: Path, reader: Any) -> None:
 
 
 @READERS
-def test_mixed_with_those_of_mdanalysis_in_their_order(walk: Path, reader: Any) -> None:
+def test_mixed_with_those_of_mdanalysis_in_their_order(walk: Path, reader: str | None) -> None:
     def stack(universe: Any, whole: Any, center: Any) -> list[Any]:
         lifted = transformations.translate([50.0, 0.0, -3.0])
         reference = loaded(walk).atoms
@@ -102,7 +104,7 @@ def test_mixed_with_those_of_mdanalysis_in_their_order(walk: Path, reader: Any) 
     def frames(universe: Any) -> Any:
         return [ts.positions.copy() for ts in universe.trajectory]
 
-    universe, theirs = loaded(walk, reader), loaded(walk)
+    universe, theirs = loaded(walk, reader and interop.KinemaReader), loaded(walk)
     atoms = theirs.atoms
     wrap = transformations.wrap(atoms, compound="residues")
     theirs.trajectory.add_transformations(*stack(theirs, transformations.unwrap(atoms), wrap))
@@ -127,7 +129,7 @@ def test_on_a_solvated_protein() -> None:
 
 def test_nojump_is_exact_in_any_order_with_our_reader(walk: Path) -> None:
     frames = expected(walk, transforms.whole(), transforms.nojump())
-    universe = loaded(walk, KinemaReader)
+    universe = loaded(walk, interop.KinemaReader)
     universe.trajectory.add_transformations(
         transforms.whole(), transforms.nojump(), transformations.translate([0.0, 0.0, 0.0])
     )
@@ -136,7 +138,7 @@ def test_nojump_is_exact_in_any_order_with_our_reader(walk: Path) -> None:
             assert_array_equal(again.trajectory[number].positions, frames[number])
     assert np.abs(np.diff(frames, axis=0)).max() < 15 < np.abs(np.diff(expected(walk, ours()[0]), axis=0)).max()
     # where it would see single frames
-    behind = loaded(walk, KinemaReader)
+    behind = loaded(walk, interop.KinemaReader)
     for other, stack in [
         (loaded(walk), [transforms.nojump()]),
         (behind, [transformations.translate([0.0, 0.0, 0.0]), transforms.nojump()]),
@@ -160,7 +162,7 @@ def test_images_that_a_file_stores_are_those_of_nojump(tmp_path: Path) -> None:
         add_element(group, "position", wrapped, steps=steps, times=steps * 1.0, unit="Angstrom")
         add_element(group, "image", images, steps=steps, times=steps * 1.0)
         add_element(add_box(group), "edges", cells, unit="Angstrom", steps=steps, times=steps * 1.0)
-    universe = loaded(path, KinemaReader)
+    universe = loaded(path, interop.KinemaReader)
     universe.trajectory.add_transformations(transforms.nojump())
     for again in (universe, universe.copy(), pickle.loads(pickle.dumps(universe))):
         found = [ts.positions.copy() for ts in again.trajectory]
@@ -193,14 +195,14 @@ def test_what_cannot_be_bound_is_refused_by_name(walk: Path) -> None:
     disordered = loaded(walk)
     with pytest.raises(ArgumentError, match="whole comes before center"):
         disordered.trajectory.add_transformations(transforms.center("name A"), transforms.whole())
-    alone = KinemaReader(str(walk))
+    alone = interop.KinemaReader(str(walk))
     with pytest.raises(ArgumentError, match="the time step is of no Universe in this process"):
         alone.add_transformations(transforms.whole())
 
 
 def test_one_transform_of_two_universes(walk: Path) -> None:
     heavy = transforms.center("name A", weights="mass")
-    one, other = loaded(walk), loaded(walk, KinemaReader)
+    one, other = loaded(walk), loaded(walk, interop.KinemaReader)
     other.add_TopologyAttr("masses", np.arange(30.0, 0.0, -1.0))
     for universe in (one, other):
         universe.trajectory.add_transformations(heavy)
@@ -211,14 +213,14 @@ def test_one_transform_of_two_universes(walk: Path) -> None:
 def test_some_atoms_of_our_reader(walk: Path) -> None:
     whole = loaded(walk)
     group = whole.atoms[3:12]
-    small = MDAnalysis.Merge(group).load_new(str(walk), format=KinemaReader, sub=group.indices)
+    small = MDAnalysis.Merge(group).load_new(str(walk), format=interop.KinemaReader, sub=group.indices)
     small.trajectory.add_transformations(transforms.whole())
     assert_array_equal(small.trajectory[5].positions, expected(walk, transforms.whole())[5, 3:12])
 
 
 def test_transforms_that_the_reader_was_made_with(walk: Path) -> None:
     first = transforms.superpose([1, 4, 7])
-    universe = loaded(walk, KinemaReader, transforms=[first])
+    universe = loaded(walk, interop.KinemaReader, transforms=[first])
     universe.trajectory.add_transformations(transforms.function(lifted))
     frames = expected(walk, first, lifted)
     assert_array_equal([ts.positions.copy() for ts in universe.trajectory], frames)
@@ -237,18 +239,18 @@ def test_edges_that_do_not_repeat(tmp_path: Path) -> None:
     cell = np.diag([20.0, 20.0, 20.0])
     with kn.Writer(tmp_path / "slab.h5md", 30, boundary=("periodic", "periodic", "none")) as writer:
         writer.write(np.full((30, 3), 25.0), cell=cell)
-    universe = loaded(tmp_path / "slab.h5md", KinemaReader)
+    universe = loaded(tmp_path / "slab.h5md", interop.KinemaReader)
     universe.trajectory.add_transformations(transformations.translate([1.0, 1.0, 1.0]), transforms.wrap())
     assert_array_equal(universe.atoms.positions, np.broadcast_to(np.float32([6.0, 6.0, 26.0]), (30, 3)))
 
 
 @pytest.mark.processes
 @READERS
-def test_workers_of_mdanalysis_and_of_kinema(walk: Path, reader: Any) -> None:
-    universe = loaded(walk, reader)
+def test_workers_of_mdanalysis_and_of_kinema(walk: Path, reader: str | None) -> None:
+    universe = loaded(walk, reader and interop.KinemaReader)
     universe.trajectory.add_transformations(*ours())
-    alone = RMSF(universe.atoms).run().results.rmsf
-    for backend in ({"backend": "multiprocessing", "n_workers": 2}, {"backend": Backend("processes", 2)}):
+    alone = rms.RMSF(universe.atoms).run().results.rmsf
+    for backend in ({"backend": "multiprocessing", "n_workers": 2}, {"backend": interop.Backend("processes", 2)}):
         done = Positions(universe.atoms).run(**backend, unsupported_backend=True)
         assert_allclose(done.results.timeseries, expected(walk), rtol=0, atol=1e-4)
     assert_allclose(alone, np.sqrt(expected(walk).var(axis=0).sum(axis=1)), rtol=0, atol=1e-4)

@@ -6,14 +6,16 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import MDAnalysis
 import numpy as np
 import pytest
-from MDAnalysisTests.datafiles import DCD, PSF, LAMMPSdata2, LAMMPSdcd2
 
 import kinema as kn
-from kinema.interop.mdanalysis import KinemaReader
 from kinema.testing import random_walk, write_xtc
+from kinema.testing.programs.imports import lazy
+
+MDAnalysis = lazy("MDAnalysis")
+datafiles = lazy("MDAnalysisTests.datafiles")
+interop = lazy("kinema.interop.mdanalysis")
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning:MDAnalysis.*"),
@@ -34,27 +36,27 @@ def same_frames_or_refused(universe: Any, name: str) -> None:
     np.testing.assert_allclose(trajectory.read(), [positions for _, positions in stamps], rtol=1e-6, atol=1e-5)
 
 
-@pytest.mark.parametrize("reader", [None, KinemaReader])
+@pytest.mark.parametrize("reader", [None, "KinemaReader"])
 @pytest.mark.parametrize(
     ("name", "value"), [("dt", 3.0), ("time_offset", 7.0), ("convert_units", False), ("sub", np.arange(12))]
 )
-def test_arguments_of_a_universe(name: str, value: Any, reader: Any, tmp_path: Path) -> None:
+def test_arguments_of_a_universe(name: str, value: Any, reader: str | None, tmp_path: Path) -> None:
     write_xtc(tmp_path / "a.xtc", random_walk(6, 12), dt=2.0)
     universe = MDAnalysis.Universe.empty(12, trajectory=True)
-    universe.load_new(str(tmp_path / "a.xtc"), format=reader, **{name: value})
+    universe.load_new(str(tmp_path / "a.xtc"), format=reader and interop.KinemaReader, **{name: value})
     same_frames_or_refused(universe, name)
 
 
 def test_a_time_offset_that_is_set_later(tmp_path: Path) -> None:
-    universe = MDAnalysis.Universe(PSF, shutil.copy(DCD, tmp_path))
+    universe = MDAnalysis.Universe(datafiles.PSF, shutil.copy(datafiles.DCD, tmp_path))
     universe.trajectory.ts.data["time_offset"] = 5.0
     same_frames_or_refused(universe, "time_offset")
 
 
 def test_a_stated_format(tmp_path: Path) -> None:
-    path = shutil.copy(DCD, tmp_path / "md.lammps")
-    assert kn.open(MDAnalysis.Universe(PSF, path, format="DCD"), stored=False).format == "DCD"
-    other = MDAnalysis.Universe(PSF, path, format="DCD")
+    path = shutil.copy(datafiles.DCD, tmp_path / "md.lammps")
+    assert kn.open(MDAnalysis.Universe(datafiles.PSF, path, format="DCD"), stored=False).format == "DCD"
+    other = MDAnalysis.Universe(datafiles.PSF, path, format="DCD")
     # of a format that Kinema has, never through MDAnalysis' reader of another
     other.trajectory.format = "GSD"
     with pytest.raises(kn.ArgumentError, match="this is DCD, which Kinema reads itself"):
@@ -63,12 +65,12 @@ def test_a_stated_format(tmp_path: Path) -> None:
     with pytest.raises(kn.ArgumentError, match="format='CHEMFILES', which Kinema does not know"):
         kn.open(other)
     with pytest.raises(kn.ArgumentError, match="nonsense"):
-        kn.open(MDAnalysis.Universe(PSF, path, format="DCD"), format="nonsense")
+        kn.open(MDAnalysis.Universe(datafiles.PSF, path, format="DCD"), format="nonsense")
 
 
 @pytest.mark.parametrize("units", [{}, {"timeunit": "ps"}, {"timeunit": "ns", "lengthunit": "nm"}])
 def test_dcd_files_of_lammps(units: dict[str, str]) -> None:
-    universe = MDAnalysis.Universe(LAMMPSdata2, LAMMPSdcd2, format="LAMMPS", **units)
+    universe = MDAnalysis.Universe(datafiles.LAMMPSdata2, datafiles.LAMMPSdcd2, format="LAMMPS", **units)
     trajectory = kn.open(universe, stored=False)
     assert trajectory.format == "DCD"
     np.testing.assert_allclose(trajectory.times, [ts.time for ts in universe.trajectory])
@@ -88,7 +90,7 @@ def test_files_that_overlap(continuous: bool, reader: str | None, tmp_path: Path
     paths = [str(tmp_path / name) for name in ("a.xtc", "b.xtc")]
     universe = MDAnalysis.Universe.empty(6, trajectory=True)
     if continuous and reader is not None:
-        universe.load_new(paths, format=KinemaReader, continuous=True)
+        universe.load_new(paths, format=interop.KinemaReader, continuous=True)
     else:
         universe.load_new(paths, format=reader, continuous=continuous)
     assert kn.open(universe, stored=False).n_frames == universe.trajectory.n_frames == (12 if continuous else 15)
@@ -104,7 +106,7 @@ def test_options_of_our_reader(tmp_path: Path) -> None:
     path = tmp_path / "a.xtc"
     path.write_bytes(path.read_bytes()[:-10])
     universe = MDAnalysis.Universe.empty(12, trajectory=True)
-    universe.load_new(str(path), format=KinemaReader, on_truncated="drop", stored=False)
+    universe.load_new(str(path), format=interop.KinemaReader, on_truncated="drop", stored=False)
     assert kn.open(universe).n_frames == universe.trajectory.n_frames == 5
     with pytest.raises(kn.TruncatedFileError):
         len(kn.open(universe, on_truncated="error"))
@@ -115,7 +117,7 @@ def test_a_default_that_is_stated_counts_more(tmp_path: Path) -> None:
     path = tmp_path / "a.xtc"
     path.write_bytes(path.read_bytes()[:-10])
     universe = MDAnalysis.Universe.empty(12, trajectory=True)
-    universe.load_new(str(path), format=KinemaReader, on_truncated="drop", stored=False)
+    universe.load_new(str(path), format=interop.KinemaReader, on_truncated="drop", stored=False)
     universe.trajectory._options["on_truncated"] = "error"
     with pytest.raises(kn.TruncatedFileError):
         len(kn.open(universe))

@@ -6,22 +6,28 @@ from pathlib import Path
 from typing import Any
 
 import h5py
-import MDAnalysis
 import numpy as np
 import pytest
-from MDAnalysisTests import make_Universe
-from MDAnalysisTests.datafiles import DCD, GRO, PSF, XTC, TPR_xvf, TRR_xvf
 
 import kinema as kn
 from kinema.base.notes import collected
-from kinema.interop.mdanalysis import KinemaReader, KinemaWriter
+from kinema.testing.programs.imports import lazy
+
+MDAnalysis = lazy("MDAnalysis")
+MDAnalysisTests = lazy("MDAnalysisTests")
+datafiles = lazy("MDAnalysisTests.datafiles")
+interop = lazy("kinema.interop.mdanalysis")
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning:MDAnalysis.*"),
     pytest.mark.filterwarnings("ignore::UserWarning:MDAnalysis.*"),
 ]
 # positions, velocities and forces; a box; ts.data["lambda"]
-EVERYTHING = (TPR_xvf, TRR_xvf)
+EVERYTHING = ("TPR_xvf", "TRR_xvf")
+
+
+def paths(names: tuple[str, str]) -> list[str]:
+    return [getattr(datafiles, name) for name in names]
 
 
 @pytest.fixture
@@ -31,7 +37,7 @@ def target(tmp_path: Path) -> str:
 
 def write_all(target: str, universe: Any, frames: Any, change: Any = None) -> None:
     """Writes these frames, each after `change(ts)`."""
-    with KinemaWriter(target, universe.atoms.n_atoms) as writer:
+    with interop.KinemaWriter(target, universe.atoms.n_atoms) as writer:
         for frame in frames:
             ts = universe.trajectory[frame]
             if change is not None:
@@ -39,12 +45,12 @@ def write_all(target: str, universe: Any, frames: Any, change: Any = None) -> No
             writer.write(universe)
 
 
-@pytest.mark.parametrize("files", [(PSF, DCD), EVERYTHING], ids=["dcd", "trr"])
-@pytest.mark.parametrize("reader", [KinemaReader, None], ids=["kinema", "mdanalysis"])
-def test_all_frames(files: tuple[str, str], reader: Any, target: str) -> None:
-    universe = MDAnalysis.Universe(*files)
+@pytest.mark.parametrize("files", [("PSF", "DCD"), EVERYTHING], ids=["dcd", "trr"])
+@pytest.mark.parametrize("reader", ["kinema", "mdanalysis"])
+def test_all_frames(files: tuple[str, str], reader: str, target: str) -> None:
+    universe = MDAnalysis.Universe(*paths(files))
     universe.atoms.write(target, frames="all", file_format="KINEMA")
-    copy = MDAnalysis.Universe(files[0], target, format=reader)
+    copy = MDAnalysis.Universe(paths(files)[0], target, format=interop.KinemaReader if reader == "kinema" else None)
     assert copy.trajectory.n_frames == universe.trajectory.n_frames
     for mine, given in zip(copy.trajectory, universe.trajectory, strict=True):
         for name in ("positions", "velocities", "forces"):
@@ -60,7 +66,7 @@ def test_all_frames(files: tuple[str, str], reader: Any, target: str) -> None:
 
 
 def test_some_atoms_and_frames(target: str) -> None:
-    universe = MDAnalysis.Universe(GRO, XTC)
+    universe = MDAnalysis.Universe(datafiles.GRO, datafiles.XTC)
     group = universe.select_atoms("name CA")[::-1]
     group.write(target, frames=universe.trajectory[1::4], file_format="KINEMA")
     traj = kn.open(target)
@@ -71,10 +77,10 @@ def test_some_atoms_and_frames(target: str) -> None:
 
 
 def test_through_mda_writer_with_options(target: str) -> None:
-    universe = MDAnalysis.Universe(PSF, DCD)
+    universe = MDAnalysis.Universe(datafiles.PSF, datafiles.DCD)
     options: dict[str, Any] = {"compression": "gzip", "max_error": 0.01, "length_unit": "nm", "dialect": "h5md"}
     with MDAnalysis.Writer(target, universe.atoms.n_atoms, format="KINEMA", dt=2.5, **options) as writer:
-        assert isinstance(writer, KinemaWriter)
+        assert isinstance(writer, interop.KinemaWriter)
         for _ in universe.trajectory[:30]:
             writer.write(universe.atoms)
     with h5py.File(target) as file:
@@ -87,7 +93,7 @@ def test_through_mda_writer_with_options(target: str) -> None:
 
 
 def test_what_is_known_of_the_atoms_goes_along(target: str) -> None:
-    universe = MDAnalysis.Universe(PSF, DCD)
+    universe = MDAnalysis.Universe(datafiles.PSF, datafiles.DCD)
     group = universe.select_atoms("resid 1:5")
     group.write(target, file_format="KINEMA")
     with h5py.File(target) as file:
@@ -108,54 +114,54 @@ def test_atoms_of_which_nothing_is_known(target: str) -> None:
 
 
 def test_numbers_beside_the_frames_are_observables(target: str) -> None:
-    universe = make_Universe(trajectory=True)
+    universe = MDAnalysisTests.make_Universe(trajectory=True)
     ts = universe.trajectory.ts
-    with KinemaWriter(target, universe.atoms.n_atoms) as writer:
+    with interop.KinemaWriter(target, universe.atoms.n_atoms) as writer:
         for step in range(600):
             ts.data.update(step=step, energy=0.5 * step, pressure=np.full((3, 3), step), name="x")
             if step >= 300:
                 del ts.data["energy"]
             writer.write(universe)
-    reader = KinemaReader(target)
+    reader = interop.KinemaReader(target)
     np.testing.assert_array_equal(reader[7].data["pressure"], np.full((3, 3), 7))
     assert reader[299].data["energy"] == 149.5
     assert "energy" not in reader[300].data
     assert "name" not in reader[0].data
-    assert "energy" not in KinemaReader(target, observables=False)[7].data
-    with KinemaWriter(target, universe.atoms.n_atoms, observables=False) as writer:
+    assert "energy" not in interop.KinemaReader(target, observables=False)[7].data
+    with interop.KinemaWriter(target, universe.atoms.n_atoms, observables=False) as writer:
         writer.write(universe)
     with h5py.File(target) as file:
         assert "observables" not in file
 
 
 def test_chosen_fields(target: str) -> None:
-    universe = MDAnalysis.Universe(*EVERYTHING)
+    universe = MDAnalysis.Universe(*paths(EVERYTHING))
     universe.atoms.write(target, frames="all", file_format="KINEMA", velocities=False, positions=False)
     assert set(kn.open(target).fields) == {"forces", "cell", "step", "time"}
-    reader = KinemaReader(target)
+    reader = interop.KinemaReader(target)
     with pytest.raises(MDAnalysis.NoDataError):
         _ = reader.ts.positions
     np.testing.assert_array_equal(reader[2].forces, universe.trajectory[2].forces)
     with pytest.raises(kn.ArgumentError, match="has no velocities"):
-        MDAnalysis.Universe(PSF, DCD).atoms.write(target, file_format="KINEMA", velocities=True)
+        MDAnalysis.Universe(datafiles.PSF, datafiles.DCD).atoms.write(target, file_format="KINEMA", velocities=True)
     with pytest.raises(kn.ArgumentError, match="no positions, velocities or forces"):
-        MDAnalysis.Universe(PSF, DCD).atoms.write(target, file_format="KINEMA", positions=False)
+        MDAnalysis.Universe(datafiles.PSF, datafiles.DCD).atoms.write(target, file_format="KINEMA", positions=False)
 
 
 def test_a_frame_twice_is_refused(target: str) -> None:
-    universe = MDAnalysis.Universe(PSF, DCD)
+    universe = MDAnalysis.Universe(datafiles.PSF, datafiles.DCD)
     with pytest.raises(kn.ArgumentError, match="steps must rise"):
         write_all(target, universe, [0, 1, 1])
     assert not Path(target).exists()
 
 
 def test_what_cannot_be_written(target: str) -> None:
-    universe = MDAnalysis.Universe(PSF, DCD)
+    universe = MDAnalysis.Universe(datafiles.PSF, datafiles.DCD)
     with pytest.raises(ValueError, match="no such option of the writer: precision"):
-        KinemaWriter(target, 3341, precision=5)
+        interop.KinemaWriter(target, 3341, precision=5)
     with pytest.raises(ValueError, match="convert_units"):
-        KinemaWriter(target, 3341, convert_units=False)
-    with KinemaWriter(target, 10) as writer:
+        interop.KinemaWriter(target, 3341, convert_units=False)
+    with interop.KinemaWriter(target, 10) as writer:
         with pytest.raises(ValueError, match="expected 10"):
             writer.write(universe)
         for nothing in (None, 5, "x", universe.trajectory.ts):
@@ -180,7 +186,7 @@ def test_a_box_that_comes_or_goes(boxes: list[Any], message: str, target: str) -
 
 
 def test_an_exception_leaves_the_old_file(target: str) -> None:
-    universe = MDAnalysis.Universe(PSF, DCD)
+    universe = MDAnalysis.Universe(datafiles.PSF, datafiles.DCD)
     universe.atoms.write(target, file_format="KINEMA")
     before = Path(target).read_bytes()
     with pytest.raises(ZeroDivisionError) as caught:
@@ -191,13 +197,13 @@ def test_an_exception_leaves_the_old_file(target: str) -> None:
     assert caught.value.__notes__ == [f"50 frames are in {part}, which can be read and renamed"]
     assert kn.open(part).n_frames == 50
     part.unlink()
-    with pytest.raises(kn.Error), KinemaWriter(target, 3341, overwrite=False) as writer:
+    with pytest.raises(kn.Error), interop.KinemaWriter(target, 3341, overwrite=False) as writer:
         writer.write(universe.atoms)
 
 
 def test_a_writer_that_is_only_closed(target: str) -> None:
-    universe = MDAnalysis.Universe(PSF, DCD)
-    writer = KinemaWriter(target, 3341)
+    universe = MDAnalysis.Universe(datafiles.PSF, datafiles.DCD)
+    writer = interop.KinemaWriter(target, 3341)
     for _ in universe.trajectory:
         writer.write(universe)
     writer.close()
@@ -205,10 +211,10 @@ def test_a_writer_that_is_only_closed(target: str) -> None:
     assert kn.open(target).n_frames == 98
 
 
-@pytest.mark.parametrize("files", [(PSF, DCD), (GRO, XTC), EVERYTHING], ids=["dcd", "xtc", "trr"])
+@pytest.mark.parametrize("files", [("PSF", "DCD"), ("GRO", "XTC"), EVERYTHING], ids=["dcd", "xtc", "trr"])
 @pytest.mark.parametrize("suffix", ["xtc", "dcd"])
 def test_other_formats(files: tuple[str, str], suffix: str, tmp_path: Path) -> None:
-    universe = MDAnalysis.Universe(*files)
+    universe = MDAnalysis.Universe(*paths(files))
     target = str(tmp_path / f"out.{suffix}")
     with collected() as notes:
         universe.atoms.write(target, frames="all", file_format="KINEMA")
@@ -216,7 +222,7 @@ def test_other_formats(files: tuple[str, str], suffix: str, tmp_path: Path) -> N
     assert bool(left_out) == (files is EVERYTHING)
     if left_out:
         assert "velocities, forces, lambda are not written" in left_out[0]
-    copy = MDAnalysis.Universe(files[0], target)
+    copy = MDAnalysis.Universe(paths(files)[0], target)
     assert copy.trajectory.n_frames == universe.trajectory.n_frames
     for mine, given in zip(copy.trajectory, universe.trajectory, strict=True):
         np.testing.assert_allclose(mine.positions, given.positions, atol=0 if suffix == "dcd" else 5.1e-3)
@@ -238,10 +244,10 @@ def written_by_both(universe: Any, folder: Path, suffix: str) -> tuple[Any, Any]
     return MDAnalysis.Universe(ours, to_guess=()), MDAnalysis.Universe(theirs, to_guess=())
 
 
-@pytest.mark.parametrize("files", [(PSF, DCD), (GRO, XTC), EVERYTHING], ids=["dcd", "xtc", "trr"])
+@pytest.mark.parametrize("files", [("PSF", "DCD"), ("GRO", "XTC"), EVERYTHING], ids=["dcd", "xtc", "trr"])
 @pytest.mark.parametrize("suffix", ["trr", "nc"])
 def test_what_mdanalysis_own_writers_write(files: tuple[str, str], suffix: str, tmp_path: Path) -> None:
-    universe = MDAnalysis.Universe(*files)
+    universe = MDAnalysis.Universe(*paths(files))
     ours, theirs = written_by_both(universe, tmp_path, suffix)
     assert ours.trajectory.n_frames == theirs.trajectory.n_frames == universe.trajectory.n_frames
     n_vectors = 0
@@ -260,7 +266,7 @@ def test_what_mdanalysis_own_writers_write(files: tuple[str, str], suffix: str, 
 
 
 def test_frames_of_a_trr_have_what_they_had(tmp_path: Path) -> None:
-    universe = MDAnalysis.Universe(*EVERYTHING)
+    universe = MDAnalysis.Universe(*paths(EVERYTHING))
 
     def thinned(ts: Any) -> None:
         ts.has_velocities, ts.has_forces = ts.frame % 2 == 0, ts.frame % 3 == 0
@@ -283,7 +289,7 @@ def test_frames_of_a_trr_have_what_they_had(tmp_path: Path) -> None:
 
 
 def test_options_and_frames_of_other_formats(tmp_path: Path) -> None:
-    universe = MDAnalysis.Universe(*EVERYTHING)
+    universe = MDAnalysis.Universe(*paths(EVERYTHING))
     target = tmp_path / "out.dcd"
     with collected(), MDAnalysis.Writer(target, universe.atoms.n_atoms, format="KINEMA", positions=False) as writer:
         for frame in (2, 0, 0):  # not in their order, and one twice
@@ -294,7 +300,7 @@ def test_options_and_frames_of_other_formats(tmp_path: Path) -> None:
     for row, frame in enumerate((2, 0, 0)):
         np.testing.assert_allclose(found[row], universe.trajectory[frame].velocities, rtol=2e-7, atol=1e-30)
     with pytest.raises(kn.ArgumentError, match="no such option of the writer: compression"):
-        KinemaWriter(tmp_path / "a.xtc", 3, compression="gzip")
-    with collected(), KinemaWriter(tmp_path / "a.xtc", universe.atoms.n_atoms, precision=100) as writer:
+        interop.KinemaWriter(tmp_path / "a.xtc", 3, compression="gzip")
+    with collected(), interop.KinemaWriter(tmp_path / "a.xtc", universe.atoms.n_atoms, precision=100) as writer:
         writer.write(universe)
     assert "precision 100" in kn.open(tmp_path / "a.xtc").parts[0].variant

@@ -8,12 +8,14 @@ import shutil
 import stat
 from pathlib import Path
 
-import MDAnalysisTests
 import numpy as np
 import pytest
 
 import kinema as kn
 from kinema.testing import random_walk, write_dcd, write_xtc
+from kinema.testing.programs.imports import lazy
+
+MDAnalysisTests = lazy("MDAnalysisTests")
 
 N_FRAMES, N_ATOMS = 8, 10_000
 END = np.arange(N_ATOMS - 50, N_ATOMS)

@@ -183,8 +183,8 @@ def test_nested_json_is_an_error_of_the_file(tmp_path: Path, what: str) -> None:
 
             return client._address_in(str(path))
         if what == "list of files":
-            from kinema.ml.archives.sample_files import _exported
-            from kinema.ml.stored_samples import LIST_OF_FILES
+            from kinema.ml.stored.sample_files import _exported
+            from kinema.ml.stored.samples import LIST_OF_FILES
 
             path.rename(tmp_path / LIST_OF_FILES)
             return _exported(tmp_path)
@@ -209,7 +209,7 @@ def test_the_time_between_frames_is_not_that_of_all_frames(tmp_path: Path) -> No
 
 
 def test_an_array_file_of_more_samples_than_there_can_be_is_corrupt(tmp_path: Path) -> None:
-    from kinema.ml.stored_samples import samples_of
+    from kinema.ml.stored.samples import samples_of
 
     path = tmp_path / "a.npy"
     head = b"{'descr': '<f4', 'fortran_order': False, 'shape': (0, 99999999999999999999), }"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kinema.base import progress
-from kinema.base.progress import NamesSlowest, reporting
+from kinema.base.progress import NamesSlowest, report_slowest, reporting
 
 
 class Terminal(io.StringIO):
@@ -75,3 +75,53 @@ def test_lines_for_a_launcher(capfd: pytest.CaptureFixture[str], monkeypatch: py
     assert 0 < _speed(lines[-1]) <= 1000 / 0.3
     with reporting(False, "RMSD", 99_960, launched=True) as report:
         assert report is None
+
+
+class Shell:
+    """A stand-in for IPython and the object that shows one output; it keeps what was shown."""
+
+    def __init__(self, name: str) -> None:
+        self.shown: list[dict[str, str]] = []
+        self.get_ipython = type(name, (), {})
+        self.display = self
+
+    def __call__(self, data: dict[str, str], *, raw: bool, display_id: bool = False) -> Shell:
+        assert raw
+        self.shown.append(data)
+        return self
+
+    def update(self, data: dict[str, str], *, raw: bool) -> None:
+        self(data, raw=raw)
+
+
+@pytest.mark.parametrize(("name", "shows"), [("ZMQInteractiveShell", True), ("TerminalInteractiveShell", False)])
+def test_a_notebook_shows_one_bar_that_goes_at_the_end(
+    name: str, shows: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shell = Shell(name)
+    monkeypatch.setitem(sys.modules, "IPython", shell)
+    monkeypatch.setitem(sys.modules, "IPython.display", shell)
+    monkeypatch.setattr("kinema.base.progress._BETWEEN_PICTURES", 0.0)
+    with reporting(None, "RMSD of <all>", 10) as report:
+        assert (report is not None) == shows
+        if report is not None:
+            report(0, 10)
+            report_slowest(report, {"worker 1": 3, "worker 2": 9}, 3.0)
+            report(5, 10)
+    assert capsys.readouterr() == ("", "")
+    if not shows:
+        assert shell.shown == []
+        return
+    assert shell.shown[0] == {"text/plain": "RMSD of <all>"}
+    assert '<progress value="5" max="10"' in shell.shown[-2]["text/html"]
+    assert "RMSD of &lt;all&gt;: 5 of 10 frames" in shell.shown[-2]["text/html"]
+    assert "slowest worker 1: 1" in shell.shown[-2]["text/plain"]
+    assert shell.shown[-1] == {"text/plain": "", "text/html": ""}
+
+
+def test_a_notebook_shows_nothing_if_it_is_told_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    shell = Shell("ZMQInteractiveShell")
+    monkeypatch.setitem(sys.modules, "IPython", shell)
+    with reporting(False, "RMSD", 10) as report:
+        assert report is None
+    assert shell.shown == []

@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from MDAnalysisTests import datafiles
 
 import kinema as kn
 from kinema.cli import main
 from kinema.testing import random_walk, write_dcd
+from kinema.testing.programs.imports import lazy
+
+datafiles = lazy("MDAnalysisTests.datafiles")
 
 MASKED = np.ma.masked_greater(random_walk(2, 4), 0.0)
 

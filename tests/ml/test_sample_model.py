@@ -24,10 +24,19 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
 from kinema.base.errors import ArgumentError, Error
-from kinema.ml import Dataset, DataSplit, Loader, Order, SampleDataset, Subset, split_by_time, split_by_trajectory
+from kinema.ml import (
+    Dataset,
+    DataSplit,
+    Loader,
+    Order,
+    SampleDataset,
+    Subset,
+    fingerprint,
+    split_by_time,
+    split_by_trajectory,
+)
+from kinema.ml.fingerprint import DataIdentity
 from kinema.ml.loading.state import LoaderState
-from kinema.ml.statistics import fingerprint
-from kinema.ml.statistics.fingerprint import DataIdentity
 
 # arrays of the files that are read
 CHOICES = (("a",), ("b",), ("a", "b"))

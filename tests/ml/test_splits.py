@@ -216,8 +216,9 @@ def test_what_cannot_be_split(tmp_path: Path) -> None:
     data = samples(tmp_path, [5, 50])
     with pytest.raises(errors.ArgumentError, match="fewer than 10 blocks"):
         split_by_time(data)
-    with pytest.raises(errors.ArgumentError, match="fractions are numbers above 0"):
-        split_by_time(data, {"train": 0})
+    for fractions in ({"train": 0}, (0.8, 0.2)):
+        with pytest.raises(errors.ArgumentError, match="fractions are numbers above 0"):
+            split_by_time(data, fractions)  # type: ignore[arg-type]
     with pytest.raises(errors.ArgumentError, match=r"sum to at most 1, found 1\.1"):
         split_by_time(data, {"train": 0.8, "test": 0.3})
     split_by_time(data, {"train": 0.7, "valid": 0.2, "test": 0.1}, blocks=5)

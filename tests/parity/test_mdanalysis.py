@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 
 import kinema as kn
+from kinema.testing.programs.imports import lazy
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::UserWarning:MDAnalysis.*"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning:MDAnalysis.*"),
 ]
-mda = pytest.importorskip("MDAnalysis")
+mda = lazy("MDAnalysis")
 # angstrom; MDAnalysis computes RMSD from float32 coordinates centred in float32
 TOLERANCE = 5e-6
 

@@ -43,7 +43,10 @@ def test_quotes_of_files_are_current() -> None:
     texts = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "docs").rglob("*.md")}
     tool = runpy.run_path(str(ROOT / "tools/write_quotes.py"))
     quotes = {quote for text in texts.values() for _, quote, _ in tool["QUOTE"].findall(text)}
-    assert {"python/kinema/analysis/structure/rgyr.py", "crates/kinema-analysis/src/analyses/rgyr.rs"} <= quotes
+    assert {
+        "python/kinema/analysis/structure/rgyr.py",
+        "crates/kinema-analysis/src/analyses/structure/rgyr.rs",
+    } <= quotes
     assert [name for name, text in texts.items() if text != tool["quoted"](text)] == [], (
         "run: python tools/write_quotes.py"
     )
@@ -54,7 +57,7 @@ def test_quotes_of_files_are_current() -> None:
             "from kinema.analysis.structure.rgyr import RadiusOfGyration as RadiusOfGyration",
             "python/kinema/analysis/analyses.pyi",
         ),
-        ("mod rgyr;", "crates/kinema-analysis/src/analyses/mod.rs"),
+        ("mod rgyr;", "crates/kinema-analysis/src/analyses/structure/mod.rs"),
         ("rgyr::KERNEL", "crates/kinema-analysis/src/registry.rs"),
     ):
         assert line in page and line in (ROOT / file).read_text(encoding="utf-8")

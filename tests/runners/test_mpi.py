@@ -58,7 +58,7 @@ def folder(tmp_path: Path) -> Path:
 # -- the suite of every runner ---------------------------------------------------------------------------------------
 
 
-# what number of ranks, schedule and gathering may change: all laws hold on two ranks and three
+# what number of ranks, schedule and gathering may change: all laws hold on three ranks
 ON_ALL = "same_bits or several or any_order or damaged or goes_on or (access and frame) or test_map or as_they_come"
 
 
@@ -66,7 +66,7 @@ ON_ALL = "same_bits or several or any_order or damaged or goes_on or (access and
     ("n_ranks", "options", "laws"),
     [
         (1, [], ON_ALL),
-        (2, ["schedule=static", "gather=one-sided"], "not mdanalysis"),
+        (2, ["schedule=static", "gather=one-sided"], ON_ALL),
         (3, [], ""),
         (5, ["gather=one-sided", "oversubscribe=9"], ON_ALL),
     ],

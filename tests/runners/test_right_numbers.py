@@ -6,14 +6,16 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import MDAnalysis
 import numpy as np
 import pytest
-from MDAnalysisTests import datafiles
 
 import kinema as kn
 from kinema.runners import choose_runner
 from kinema.testing import random_walk
+from kinema.testing.programs.imports import lazy
+
+MDAnalysis = lazy("MDAnalysis")
+datafiles = lazy("MDAnalysisTests.datafiles")
 
 pytestmark = pytest.mark.processes
 

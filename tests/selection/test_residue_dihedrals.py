@@ -1,6 +1,5 @@
 """Which atoms make phi, psi, omega and chi: beside MDAnalysis and MDTraj, caps, gaps, odd names."""
 
-import MDAnalysis
 import numpy as np
 import pytest
 
@@ -8,6 +7,9 @@ import kinema as kn
 from kinema.base.notes import collected
 from kinema.model.atom_table import Atoms
 from kinema.model.selection.residue_dihedrals import DIHEDRALS, residue_dihedrals, residue_labels
+from kinema.testing.programs.imports import lazy
+
+MDAnalysis = lazy("MDAnalysis")
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,6 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-import MDAnalysis
 import numpy as np
 import pytest
 
@@ -24,6 +23,9 @@ from kinema.model.topology import Topology
 from kinema.testing import KeeperTests, random_walk, write_dcd
 from kinema.testing.keepers import settle
 from kinema.testing.programs.children import start_child
+from kinema.testing.programs.imports import lazy
+
+MDAnalysis = lazy("MDAnalysis")
 
 N_RESIDUES = 1500
 

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from MDAnalysisTests.datafiles import DCD, PSF
 
 from kinema import studies as experiments
 from kinema.base.errors import ArgumentError, FileIOError
@@ -27,6 +26,9 @@ from kinema.studies import Design, ExperimentRun, files, run_design
 from kinema.studies.launching import mpi_launcher
 from kinema.studies.results_log import ResultsLog
 from kinema.testing import random_walk, write_xtc
+from kinema.testing.programs.imports import lazy
+
+datafiles = lazy("MDAnalysisTests.datafiles")
 
 
 @pytest.fixture
@@ -164,7 +166,8 @@ def test_two_experiments_do_not_share_a_folder(walk: Path, tmp_path: Path) -> No
 def test_frames_and_atoms_are_those_that_were_chosen(tmp_path: Path) -> None:
     """Of the files as they are, and once of those that are written from their frames."""
     design = Design(
-        files=(DCD,), topology=PSF, t0=0.0, select="name CA", start=10, stop=-48, step=2, workers=(2,), repeats=1,
+        files=(datafiles.DCD,), topology=datafiles.PSF, t0=0.0, select="name CA",
+        start=10, stop=-48, step=2, workers=(2,), repeats=1,
         sources=("file", "synthetic"), formats=("as is", "xtc"),
     )  # fmt: skip
     outcomes = list(run_design(design, tmp_path / "out", heedless))

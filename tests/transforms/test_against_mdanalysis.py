@@ -8,20 +8,22 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-import MDAnalysis
 import numpy as np
 import pytest
-from MDAnalysis import transformations
-from MDAnalysis.coordinates.timestep import Timestep
-from MDAnalysis.lib.mdamath import triclinic_vectors
-from MDAnalysisTests import datafiles
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 
 import kinema as kn
 from kinema import transforms
 from kinema.base.notes import collected
+from kinema.testing.programs.imports import lazy
 from kinema.trajectory.bonds import bonds_of, first_atoms
+
+MDAnalysis = lazy("MDAnalysis")
+timestep = lazy("MDAnalysis.coordinates.timestep")
+mdamath = lazy("MDAnalysis.lib.mdamath")
+transformations = lazy("MDAnalysis.transformations")
+datafiles = lazy("MDAnalysisTests.datafiles")
 
 Floats = NDArray[np.floating]
 
@@ -75,7 +77,14 @@ def trajectories() -> dict[str, str]:
     return found
 
 
-FOUND = trajectories()
+# here by name, as it takes long to look for them whenever tests are collected
+NAMES = (
+    "ARC_PBC", "AUX_EDR_XTC", "COORDINATES_DCD", "COORDINATES_H5MD", "COORDINATES_TRR", "COORDINATES_XTC",
+    "CPPTRAJ_TRAJ", "DCD_NAMD_TRICLINIC", "DCD_TRICLINIC", "DLP_HISTORY", "DLP_HISTORY_classic",
+    "DLP_HISTORY_minimal_cell", "DLP_HISTORY_order", "H5MD_energy", "H5MD_xvf", "LAMMPSdcd2", "NCDF", "NCDFtruncoct",
+    "SURFACE_TRR", "TRC_TRAJ_SOLV", "TRC_TRICLINIC_SOLV", "TRJ_NCBOX", "TRR", "TRR_multi_frame", "TRR_sub_sol",
+    "WIN_DLP_HISTORY", "XTC", "XTC_MEMPROT", "XTC_multi_frame", "XTC_sub_sol", "waterDCD",
+)  # fmt: skip
 
 
 @cache
@@ -112,7 +121,7 @@ class Pair:
     """
 
     def __init__(self, name: str) -> None:
-        path, topology = FOUND[name], TOPOLOGIES.get(name)
+        path, topology = getattr(datafiles, name), TOPOLOGIES.get(name)
         self.table = None if topology is None else table_of(topology)
         self.traj = kn.open(path, topology=self.table, stored=False)
         n_atoms = self.traj.n_atoms
@@ -133,7 +142,7 @@ class Pair:
         source.load_new(path, **({"format": "HISTORY"} if "HISTORY" in Path(path).name else {}))
         steps = [(ts.positions[self.atoms], ts.dimensions.copy()) for ts in source.trajectory[:FRAMES]]
         positions, self.boxes = (np.array(one) for one in zip(*steps, strict=True))
-        edges = np.array([triclinic_vectors(box, np.float64) for box in self.boxes])
+        edges = np.array([mdamath.triclinic_vectors(box, np.float64) for box in self.boxes])
         self.cells = self.traj.read(slice(FRAMES), [0], ["positions"])["cells"]
         self.columns_of_largest = np.searchsorted(self.atoms, self.largest)
         middle = self.columns_of_largest[len(self.largest) // 2]
@@ -166,7 +175,7 @@ class Pair:
             [ts.positions.copy() for ts in self._steps(self.turned, transformations.unwrap(self.universe.atoms))]
         )
 
-    def _steps(self, start: Floats, *steps: Callable[..., Any]) -> Iterator[Timestep]:
+    def _steps(self, start: Floats, *steps: Callable[..., Any]) -> Iterator[timestep.Timestep]:
         # they change the frames that are in memory
         self.universe.load_new(start.copy(), dimensions=self.boxes, order="fac")
         for ts in self.universe.trajectory:
@@ -214,13 +223,15 @@ def pair(name: str) -> Pair:
         return Pair(name)
 
 
-every_trajectory = pytest.mark.parametrize("name", FOUND)
+every_trajectory = pytest.mark.parametrize("name", NAMES)
 
 
 def test_there_are_so_many() -> None:
-    assert len(FOUND) >= 24
-    assert FOUND.keys() >= TOPOLOGIES.keys()
-    kinds = {Path(path).name.partition(".")[2] for path in FOUND.values()}
+    with collected():
+        found = trajectories()
+    assert sorted(found) == sorted(NAMES)
+    assert found.keys() >= TOPOLOGIES.keys()
+    kinds = {Path(path).name.partition(".")[2] for path in found.values()}
     assert kinds >= {"xtc", "trr", "dcd", "nc", "ncdf", "h5md", "trc.gz", "arc", ""}
 
 

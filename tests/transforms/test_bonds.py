@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from MDAnalysisTests import datafiles
 from numpy.testing import assert_allclose, assert_array_equal
 
 import kinema as kn
@@ -17,7 +16,10 @@ from kinema.base.errors import ArgumentError
 from kinema.base.notes import collected
 from kinema.cli import main
 from kinema.model.atom_table import Atoms
+from kinema.testing.programs.imports import lazy
 from kinema.trajectory.bonds import bonds_of, first_atoms
+
+datafiles = lazy("MDAnalysisTests.datafiles")
 
 EDGE = 20.0
 CELL = np.diag([EDGE] * 3)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import pickle
 
-import MDAnalysis
 import numpy as np
 import pytest
-from MDAnalysisTests import datafiles
 from numpy.testing import assert_allclose, assert_array_equal
 
 import kinema as kn
 from kinema import transforms
 from kinema.base.errors import ArgumentError
 from kinema.ml import FrameDataset
+from kinema.testing import random_walk, write_dcd
+from kinema.testing.programs.imports import lazy
+
+MDAnalysis = lazy("MDAnalysis")
+datafiles = lazy("MDAnalysisTests.datafiles")
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*centres are of atoms where they stand", "ignore:.*masses of")
 
@@ -157,6 +160,19 @@ def test_what_has_no_centre_is_refused(solvated, residues):
         solvated.core.with_transforms(twice)
     with pytest.raises(ArgumentError, match="topology"):
         kn.open(datafiles.TRR, stored=False).with_transform(transforms.centers())
+
+
+def test_a_group_without_mass_is_refused_and_has_a_geometric_centre(tmp_path):
+    positions = random_walk(3, 4)
+    write_dcd(tmp_path / "a.dcd", positions)
+    atoms = kn.Atoms(4, masses=[12.0, 1.0, 0.0, 0.0])
+    traj = kn.open(tmp_path / "a.dcd", topology=atoms, stored=False)
+    groups = [[0, 1], [2, 3]]
+    refused = r"1 groups have no mass, the first is that of atom 3 \(counted from 1\)"
+    with pytest.warns(kn.Note, match="masses of 2 atoms are zero"), pytest.raises(ArgumentError, match=refused):
+        traj.with_transform(transforms.centers(groups))
+    found = traj.with_transform(transforms.centers(groups, weights="geometry")).read()
+    assert_allclose(found, positions.reshape(3, 2, 2, 3).mean(axis=2), rtol=1e-6)
 
 
 def test_broken_molecules_are_noted(solvated):

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import MDAnalysis
 import numpy as np
 import pytest
 from tests.transforms.lifting import lifted
@@ -10,8 +9,11 @@ from tests.transforms.lifting import lifted
 import kinema as kn
 from kinema import ml
 from kinema.execution.checkpoint.identity_items import items_of_files
-from kinema.interop.mdanalysis import KinemaReader
-from kinema.ml.statistics.fingerprint import fingerprint
+from kinema.ml.fingerprint import fingerprint
+from kinema.testing.programs.imports import lazy
+
+MDAnalysis = lazy("MDAnalysis")
+interop = lazy("kinema.interop.mdanalysis")
 
 CA = "tests/data/golden/ca.dcd"
 SUPERPOSED = list(range(0, 100, 3))
@@ -52,7 +54,7 @@ def test_data_sets_have_the_same_values_and_say_that_they_are_others(traj, moved
 
 def test_mdanalysis_reads_the_same_frames(moved, positions, stack):
     universe = MDAnalysis.Universe.empty(214, trajectory=False)
-    universe.load_new(CA, format=KinemaReader, transforms=list(stack))
+    universe.load_new(CA, format=interop.KinemaReader, transforms=list(stack))
     np.testing.assert_array_equal([ts.positions.copy() for ts in universe.trajectory], positions)
     np.testing.assert_array_equal(universe.trajectory[4].positions, positions[4])
     np.testing.assert_array_equal(universe.trajectory.timeseries(order="fac"), positions)

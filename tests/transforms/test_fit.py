@@ -9,11 +9,8 @@ import signal
 import sys
 from pathlib import Path
 
-import MDAnalysis
 import numpy as np
 import pytest
-from MDAnalysis import transformations
-from MDAnalysisTests import datafiles
 from numpy.testing import assert_allclose, assert_array_equal
 
 import kinema as kn
@@ -23,6 +20,11 @@ from kinema.base.notes import collected
 from kinema.cli.in_process import call_kinema
 from kinema.testing import random_walk
 from kinema.testing.programs.children import start_child
+from kinema.testing.programs.imports import lazy
+
+MDAnalysis = lazy("MDAnalysis")
+transformations = lazy("MDAnalysis.transformations")
+datafiles = lazy("MDAnalysisTests.datafiles")
 
 FITTED = "name CA"
 
@@ -211,7 +213,7 @@ def slowly(done, total):
         print("at work", flush=True)
         time.sleep(120)
 
-traj = kn.open({datafiles.DCD!r}, {datafiles.PSF!r}, stored=False)
+traj = kn.open(sys.argv[2], sys.argv[3], stored=False)
 stack = [kn.transforms.superpose({FITTED!r}, reference="previous"), kn.transforms.centers("residues")]
 kn.RMSF(traj.with_transform(*stack)).run(
     runner="threads", workers=2, checkpoint=sys.argv[1], checkpoint_interval=0, progress=slowly
@@ -224,7 +226,8 @@ def test_what_was_killed_goes_on(traj, tmp_path):
     saved = tmp_path / "rmsf.ckpt"
     package = str(Path(kn.__file__).parent.parent)
     child = start_child(
-        [sys.executable, "-W", "ignore", "-c", KILLED, str(saved)], env={**os.environ, "PYTHONPATH": package}
+        [sys.executable, "-W", "ignore", "-c", KILLED, str(saved), datafiles.DCD, datafiles.PSF],
+        env={**os.environ, "PYTHONPATH": package},
     )
     try:
         assert child.stdout is not None

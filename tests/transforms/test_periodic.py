@@ -6,12 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from MDAnalysisTests import datafiles
 from numpy.testing import assert_allclose, assert_array_equal
 
 import kinema as kn
 from kinema import transforms
 from kinema.base.errors import ArgumentError
+from kinema.testing.programs.imports import lazy
+
+datafiles = lazy("MDAnalysisTests.datafiles")
 
 
 @pytest.fixture(scope="module")

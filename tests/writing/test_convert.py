@@ -18,6 +18,7 @@ import kinema as kn
 from kinema.base.notes import collected
 from kinema.testing import random_walk, write_dcd
 from kinema.testing.amounts import each
+from kinema.testing.programs.imports import package_folder
 
 
 def converted(source: Any, out: Path, **options: Any) -> kn.Converted:
@@ -26,9 +27,7 @@ def converted(source: Any, out: Path, **options: Any) -> kn.Converted:
 
 
 def real_files(suffix: str) -> list[str]:
-    from MDAnalysisTests import datafiles
-
-    folder = os.path.dirname(datafiles.DCD)
+    folder = package_folder("MDAnalysisTests") / "data"
     found = glob.glob(f"{folder}/**/*{suffix}", recursive=True)
     return sorted(name for name in found if os.path.getsize(name))
 

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import h5py
-import MDAnalysis
 import numpy as np
 import pytest
 
 import kinema as kn
 from kinema.testing import random_walk, write_dcd
+from kinema.testing.programs.imports import lazy
+
+MDAnalysis = lazy("MDAnalysis")
 
 pytestmark = pytest.mark.processes
 

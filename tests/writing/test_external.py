@@ -4,16 +4,18 @@ import os
 from pathlib import Path
 from typing import Any
 
-import MDAnalysis
 import numpy as np
 import pytest
-from MDAnalysisTests import datafiles as data
 
 import kinema as kn
 from kinema.formats.external import writer as external
 from kinema.formats.external.writer import ExternalWriter
 from kinema.model.universe import universe_of
 from kinema.testing import random_walk
+from kinema.testing.programs.imports import lazy
+
+MDAnalysis = lazy("MDAnalysis")
+data = lazy("MDAnalysisTests.datafiles")
 
 POSITIONS = random_walk(4, 12)
 CELL = np.array([[30.0, 0, 0], [5, 28, 0], [3, 2, 25]])

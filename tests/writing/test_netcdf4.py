@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 
-import netCDF4
 import numpy as np
 import pytest
 
@@ -15,7 +14,10 @@ from kinema.model.atom_table import Atoms
 from kinema.testing import random_walk, read_frames, write_dl_poly_netcdf, write_netcdf
 from kinema.testing.amounts import LONG, each
 from kinema.testing.programs.children import start_child
+from kinema.testing.programs.imports import lazy
 from kinema.testing.writer_tests.commits import RecordedCommits
+
+netCDF4 = lazy("netCDF4")
 
 VECTORS = ("positions", "velocities", "forces")
 CONVENTIONS = ("amber", "dl_poly")

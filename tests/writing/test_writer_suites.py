@@ -9,17 +9,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-import MDAnalysis
 import numpy as np
 import pytest
 from hypothesis import strategies as st
-from MDAnalysis.lib.mdamath import triclinic_vectors
-from MDAnalysisTests import datafiles as data
 
 import kinema as kn
 from kinema.base.notes import collected
 from kinema.testing import GivenFrames, WriterTests, lost_aspects, read_frames, write_history, write_netcdf
+from kinema.testing.programs.imports import lazy
 from kinema.testing.writer_tests.suite import DearWriterTests
+
+MDAnalysis = lazy("MDAnalysis")
+mdamath = lazy("MDAnalysis.lib.mdamath")
+data = lazy("MDAnalysisTests.datafiles")
 
 ALL = ("positions", "velocities", "forces")
 
@@ -351,7 +353,7 @@ class TestPdbWriter(DearWriterTests):
         lengths, angles = record[6:33], record[33:54]
         box = [float(lengths[i : i + 9]) for i in (0, 9, 18)] + [float(angles[i : i + 7]) for i in (0, 7, 14)]
         # lengths of 1 say that there is none
-        cell = np.zeros((3, 3)) if box[:3] == [1.0, 1.0, 1.0] else triclinic_vectors(box)
+        cell = np.zeros((3, 3)) if box[:3] == [1.0, 1.0, 1.0] else mdamath.triclinic_vectors(box)
         return replace(found, cells=np.broadcast_to(cell, (len(found), 3, 3)))
 
     def test_mdanalysis_reads_the_frames(self, tmp_path: Path) -> None:

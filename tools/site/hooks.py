@@ -7,6 +7,7 @@ import inspect
 import logging
 import os
 import re
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,9 @@ from typing import Any
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+
+sys.path.insert(0, os.path.dirname(__file__))
+from notebooks import page_of
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -66,6 +70,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     files.append(File.generated(config, WORKER, content=(Path(__file__).parent / "file_worker.js").read_text()))
     for words in _commands():
         files.append(File.generated(config, _command_page(words), content=command_text(words)))
+    for notebook in sorted((ROOT / "notebooks").glob("*.ipynb")):
+        files.append(File.generated(config, f"notebooks/{notebook.stem}.md", content=page_of(notebook)))
     for page, package in PACKAGES.items():
         files.append(File.generated(config, page, content=package_text(package)))
     return files

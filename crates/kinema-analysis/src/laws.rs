@@ -21,7 +21,7 @@ fn broken(id: &str, law: &str) -> Error {
 ///
 /// `empty` is neutral on both sides of `merge`; a leaf split into blocks gives the same bits as in one; bytes make the
 /// round trip, and are refused when truncated, too long or of another kernel; blocks of one row and of none are taken;
-/// nothing gathered is an error of `finish`. Partials of an exact kernel merge in any order. Rows in room for all of them are those of
+/// nothing gathered is an error of `finish`. Partials of an exact kernel merge in any order. Rows in a buffer for all of them are those of
 /// partials of their own.
 ///
 /// # Errors
@@ -68,7 +68,7 @@ pub fn check(kernel: &dyn AnyKernel, block: &BlockView<'_>, atoms: &AtomSelectio
         kernel.merge(&mut late, one(0..middle)?)?;
         law(kernel.to_bytes(&late)? == whole, "an exact kernel merges in any order")?;
     }
-    check_room(kernel, block, atoms)?;
+    check_row_buffer(kernel, block, atoms)?;
     let results = kernel.finish(travelled)?;
     law(are_same(&kernel.finish(merged)?, &results), "the same partial gives the same results")?;
     let shaped = results.iter().all(|array| array.shape.iter().product::<usize>() == array.values.len());
@@ -81,17 +81,17 @@ pub fn check(kernel: &dyn AnyKernel, block: &BlockView<'_>, atoms: &AtomSelectio
     check_corrupt(kernel, &whole)
 }
 
-/// Checks a kernel that has room for all frames: halves in their places, a place that is asked for twice, and one that is too small.
-fn check_room(kernel: &dyn AnyKernel, block: &BlockView<'_>, atoms: &AtomSelection) -> Result<()> {
+/// Checks a kernel that has a buffer for all frames: halves in their places, a place that is asked for twice, and one that is too small.
+fn check_row_buffer(kernel: &dyn AnyKernel, block: &BlockView<'_>, atoms: &AtomSelection) -> Result<()> {
     let (rows, middle) = (block.rows(), block.rows() / 2);
-    let Some(room) = kernel.room(rows) else { return Ok(()) };
+    let Some(buffer) = kernel.row_buffer(rows) else { return Ok(()) };
     let gather = |mut partial: AnyPartial, range: Range<usize>| -> Result<AnyPartial> {
         let mut bound = BoundKernel::new(kernel, atoms)?;
         bound.accumulate(&mut partial, &block.rows_in(range), &Workspace::default())?;
         Ok(partial)
     };
     let apart = |range: Range<usize>| gather(kernel.empty(), range);
-    let placed = |range: Range<usize>| gather(kernel.empty_in(&room, range.clone()), range);
+    let placed = |range: Range<usize>| gather(kernel.empty_in(&buffer, range.clone()), range);
     let is_same = |partial: &AnyPartial, other: AnyPartial| -> Result<bool> {
         Ok(kernel.to_bytes(partial)? == kernel.to_bytes(&other)?)
     };
@@ -101,11 +101,11 @@ fn check_room(kernel: &dyn AnyKernel, block: &BlockView<'_>, atoms: &AtomSelecti
     law(is_same(&placed(0..middle)?, apart(0..middle)?)?, "a place that is taken gives the same bits")?;
     kernel.merge(&mut whole, late)?;
     law(is_same(&whole, apart(0..rows)?)?, "rows in their places are those of the leaf")?;
-    let other = kernel.room(rows).unwrap_or_else(|| room.clone());
+    let other = kernel.row_buffer(rows).unwrap_or_else(|| buffer.clone());
     let beyond = gather(kernel.empty_in(&other, rows - 1..rows), 0..rows)?;
     law(is_same(&beyond, apart(0..rows)?)?, "more frames than there is a place for give the same bits")?;
-    drop(room);
-    law(are_same(&kernel.finish(whole)?, &kernel.finish(apart(0..rows)?)?), "the whole room is the result")
+    drop(buffer);
+    law(are_same(&kernel.finish(whole)?, &kernel.finish(apart(0..rows)?)?), "the whole buffer is the result")
 }
 
 /// Whether names, shapes and the bits of all numbers are the same: what is not a number is no other one.

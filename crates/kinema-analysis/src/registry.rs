@@ -5,10 +5,10 @@ use std::sync::Arc;
 use kinema_core::reduce::AnyKernel;
 use kinema_core::{Error, ErrorKind, Result};
 
-use crate::analyses::{
-    angles, average, centers, close_pairs, dihedrals, displacements, distance_histogram, distances, gyration, jumps,
-    rgyr, rmsd, rmsf, rotations,
-};
+use crate::analyses::geometry::{angles, centers, dihedrals, distances};
+use crate::analyses::motion::{displacements, jumps, rotations};
+use crate::analyses::pairs::{close_pairs, distance_histogram};
+use crate::analyses::structure::{average, gyration, rgyr, rmsd, rmsf};
 use crate::arguments::Arguments;
 
 /// A kernel as it is declared in its own file.

@@ -13,8 +13,8 @@ use kinema_core::container::text::fortran::{put_e, put_f, put_g20_10};
 use kinema_core::container::text::{Words, lines, parse_f64, parse_three};
 use kinema_core::format::{AtomLabels, AtomNumbers, Format, Making, ScanOptions, by_name, dlpoly::History};
 use kinema_core::frame::Fields;
-use kinema_core::pipeline::atom_records::AtomRecords;
-use kinema_core::pipeline::record_file::Values;
+use kinema_core::pipeline::encode::atom_records::AtomRecords;
+use kinema_core::pipeline::encode::record_file::Values;
 use kinema_core::source::MemorySource;
 
 /// CPU time of this thread, seconds.

@@ -10,8 +10,8 @@ use kinema_core::format::dcd::DcdHeader;
 use kinema_core::format::{Making, by_name};
 use kinema_core::frame::{Fields, Stamp};
 use kinema_core::pipeline::Progress;
-use kinema_core::pipeline::append::Existing;
-use kinema_core::pipeline::record_file::{Given, RecordFile, Values};
+use kinema_core::pipeline::encode::append::Existing;
+use kinema_core::pipeline::encode::record_file::{Given, RecordFile, Values};
 use kinema_core::sink::{Fault, RecordingSink, Sink, Written};
 use kinema_core::source::MemorySource;
 

@@ -8,8 +8,8 @@ use common::Random;
 use kinema_core::format::{AtomLabels, AtomNumbers, Making, by_name};
 use kinema_core::frame::{Cell, Fields, NO_CELL, Stamp};
 use kinema_core::pipeline::Progress;
-use kinema_core::pipeline::atom_records::AtomRecords;
-use kinema_core::pipeline::record_file::{Given, RecordFile, Values};
+use kinema_core::pipeline::encode::atom_records::AtomRecords;
+use kinema_core::pipeline::encode::record_file::{Given, RecordFile, Values};
 use kinema_core::sink::{MemorySink, Sink};
 use kinema_core::{ErrorKind, Result};
 

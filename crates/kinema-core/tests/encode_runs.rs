@@ -8,11 +8,11 @@ use kinema_core::format::{Encoder, Format, Making, Placing, ScanOptions, by_name
 use kinema_core::frame::Stamp;
 use kinema_core::index::{TableBuilder, TableIndex};
 use kinema_core::pipeline::Progress;
+use kinema_core::pipeline::encode::record_file::{Given, RecordFile, Values};
+use kinema_core::pipeline::encode::resume::Commits;
 use kinema_core::pipeline::encode::{
     EncodeRequest, Encoded, Run, begin, encode, encode_run, finish, least_memory, making, pieces, place_of,
 };
-use kinema_core::pipeline::record_file::{Given, RecordFile, Values};
-use kinema_core::pipeline::resume::Commits;
 use kinema_core::selection::{AtomSelection, FrameSelection};
 use kinema_core::sink::{MemorySink, Sink};
 use kinema_core::source::MemorySource;

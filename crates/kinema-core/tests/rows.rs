@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use kinema_core::ErrorKind;
 use kinema_core::pipeline::Progress;
-use kinema_core::pipeline::rows::{RowFile, RowStorage, Rows};
+use kinema_core::pipeline::arrays::rows::{RowFile, RowStorage, Rows};
 use kinema_core::source::{FilePool, FileSource, Files, ReadLog, Source};
 
 const ROW: usize = 24;

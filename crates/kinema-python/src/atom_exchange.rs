@@ -1,7 +1,7 @@
 //! Functions that sort atoms for the processes that write them.
 
 use kinema_core::Result;
-use kinema_core::pipeline::atom_exchange::{Ordered, Partition, order, partition, place, scatter, see};
+use kinema_core::pipeline::encode::atom_exchange::{Ordered, Partition, order, partition, place, scatter, see};
 use numpy::{
     Element, IntoPyArray, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyReadwriteArray2,
 };

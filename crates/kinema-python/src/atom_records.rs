@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use kinema_core::format::{self, AtomNumbers, FrameLayout, Making};
 use kinema_core::frame::{Cell, Stamp};
-use kinema_core::pipeline::atom_records::AtomRecords;
+use kinema_core::pipeline::encode::atom_records::AtomRecords;
 use kinema_core::sink::FileSink;
 use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyReadwriteArray1};
 use pyo3::prelude::*;

@@ -9,10 +9,10 @@ use kinema_core::clock::WorkerTiming;
 use kinema_core::format::{self, Encoder, Format, Making};
 use kinema_core::index::{TableBuilder, TableIndex, store};
 use kinema_core::pipeline::Progress;
+use kinema_core::pipeline::encode::resume::{Commits, Committed, resume};
 use kinema_core::pipeline::encode::{
     self, EncodeRequest, Encoded, Run, encode, encode_run, least_memory, making, pieces, place_of,
 };
-use kinema_core::pipeline::resume::{Commits, Committed, resume};
 use kinema_core::selection::{AtomSelection, FrameSelection};
 use kinema_core::sink::{FileSink, MemorySink, Sink};
 use kinema_core::source::FileSource;

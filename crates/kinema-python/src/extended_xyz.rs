@@ -1,6 +1,6 @@
 //! `extended_xyz`: frames in arrays of the caller as text.
 
-use kinema_core::pipeline::extended_xyz::{Frames, Key, Numbers};
+use kinema_core::pipeline::arrays::extended_xyz::{Frames, Key, Numbers};
 use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;

@@ -1,6 +1,6 @@
 //! Moments of arrays of the caller: of their columns, or of vectors in groups.
 
-use kinema_core::pipeline::moments::{self, Accumulator, Moments, NumberType};
+use kinema_core::pipeline::arrays::moments::{self, Accumulator, Moments, NumberType};
 use numpy::{IntoPyArray, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;

@@ -7,7 +7,7 @@ use kinema_core::format::{self, Making};
 use kinema_core::frame::{Cell, Stamp};
 use kinema_core::index::store::save_written;
 use kinema_core::pipeline::Progress;
-use kinema_core::pipeline::record_file::{Given, RecordFile, Values};
+use kinema_core::pipeline::encode::record_file::{Given, RecordFile, Values};
 use kinema_core::sink::FileSink;
 use numpy::{PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArray3, PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use pyo3::prelude::*;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use kinema_core::container::hdf5::array::Array;
 use kinema_core::error::catch_panics;
-use kinema_core::pipeline::moments::NumberType;
-use kinema_core::pipeline::rows::{RowFile, RowStorage, Rows, RowsRead};
+use kinema_core::pipeline::arrays::moments::NumberType;
+use kinema_core::pipeline::arrays::rows::{RowFile, RowStorage, Rows, RowsRead};
 use kinema_core::source::{FilePool, FileStatus, Files, OpenSource, ReadLog, Throttle, Throttled, UnchangedFiles};
 use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;

@@ -13,6 +13,7 @@ from kinema.analysis.base import Analysis, KernelResults, Pass, Passes, Results,
 from kinema.analysis.declaration import Quantity
 from kinema.base.errors import ArgumentError
 from kinema.base.printable import counted
+from kinema.runners.base import Rows
 from kinema.storage.tables import Column, Table
 
 if TYPE_CHECKING:
@@ -150,8 +151,6 @@ class PerFrameAnalysis(DeclaredAnalysis):
         return ()
 
     def _passes(self, frames: FrameSelection) -> Passes:
-        from kinema.runners.base import Rows
-
         results = yield Pass(self._kernel(), self._transforms(), rows=Rows(len(self._columns())))
         found = results_per_frame(frames, results)
         return Results(**self._of_quantities(found, results), **dict(found))

@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from kinema import _core
 from kinema.analysis.declared import PerFrameAnalysis
 from kinema.base.errors import ArgumentError
+from kinema.base.notes import collected
 from kinema.base.printable import counted
+from kinema.model.topology import is_atom_group
 from kinema.transforms.arguments import describe, select_atoms
 
 if TYPE_CHECKING:
@@ -38,7 +40,6 @@ def tuples_of(
 ) -> NDArray[np.uint32]:
     """(n, atoms_each) atoms of an array of tuples, of a list of atom groups with as many atoms, or of `groups`."""
     from kinema.model.selection.atom_tuples import atom_tuples
-    from kinema.model.topology import is_atom_group
 
     select_atoms(trajectory, None)
     if groups:
@@ -65,7 +66,6 @@ def named_dihedrals(
     trajectory: Trajectory, select: AtomChoice, names: Sequence[str]
 ) -> tuple[NDArray[np.uint32], list[tuple[str, str]], list[str]]:
     """(n, 4) atoms of dihedral angles of residues, one name after the other; name and residue of each; notes."""
-    from kinema.base.notes import collected
     from kinema.model.selection.residue_dihedrals import residue_dihedrals, residue_labels
 
     selection = select_atoms(trajectory, select)

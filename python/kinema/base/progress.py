@@ -1,6 +1,6 @@
-"""Progress: a bar on a terminal, calls to the user's own function, lines from MPI programs, or nothing.
+"""Progress: a bar on a terminal or in a notebook, calls to a function of the user, lines from MPI programs, or nothing.
 
-It measures nothing that results depend on; in a pipe it prints nothing, but for programs whose launcher reads it.
+No result depends on it. In a pipe, such as a batch log, it prints nothing, unless a launcher reads the pipe.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Protocol, runtime_checkable
+from html import escape
+from typing import Any, Protocol, runtime_checkable
 
 from kinema.base.errors import ArgumentError
 from kinema.base.printable import printable
@@ -19,14 +20,14 @@ __all__ = ["NamesSlowest", "ProgressChoice", "Report", "report_slowest", "report
 
 # done, total
 Report = Callable[[int, int], None]
-# True, None: a bar where stderr is a terminal; False: nothing; a function: called with (done, total)
+# True, None: a bar on a terminal and in a notebook; False: nothing; a function: called with (done, total)
 ProgressChoice = bool | None | Report
 
 
 # seconds before which a worker is not called slow: some begin later than others
 _SETTLED = 1.0
-# seconds between two lines
-_BETWEEN_LINES = 10.0
+# seconds between two lines, and between two pictures of a notebook's bar
+_BETWEEN_LINES, _BETWEEN_PICTURES = 10.0, 0.2
 # columns of a terminal from which on there is room for a long bar, and the two lengths
 _WIDE, _LONG, _SHORT = 120, 40, 10
 
@@ -62,8 +63,14 @@ def reporting(
         if choice is not False and sys.stderr.isatty():
             with _bar(description, total, unit) as report:
                 yield report
+        elif choice is not False and (display := _notebook_display()) is not None:
+            bar = _NotebookBar(display, description, unit)
+            try:
+                yield bar
+            finally:
+                bar.clear()
         else:
-            yield _Lines(description, unit) if launched and choice is not False else None
+            yield _Lines(description, unit, _BETWEEN_LINES) if launched and choice is not False else None
     else:
         raise ArgumentError(f"progress is True, False, None or a function, found {type(choice).__name__}")
 
@@ -83,28 +90,67 @@ class _Speed:
         return max(0, done - before) / max(now - began, 1e-9)
 
 
-class _Lines:
-    """A line on stderr now and then."""
+class _Sentences:
+    """Progress as a sentence now and then; a subclass shows it."""
 
-    def __init__(self, description: str, unit: str) -> None:
+    def __init__(self, description: str, unit: str, between: float) -> None:
+        self._between = between
         self._description = description
         self._unit = unit
         self._speed = _Speed()
         self._slowest = ""
-        self._told = time.monotonic()
+        self._shown = time.monotonic()
 
     def __call__(self, done: int, total: int) -> None:
         speed = self._speed.at(done)
-        if time.monotonic() - self._told < _BETWEEN_LINES:
+        if time.monotonic() - self._shown < self._between:
             return
-        self._told = time.monotonic()
+        self._shown = time.monotonic()
         left = f", {timedelta(seconds=round((total - done) / speed))} left" if speed else ""
-        line = f"{self._description}: {done:,} of {total:,} {self._unit}, {speed:,.0f} {self._unit}/s{left}"
-        sys.stderr.write(f"{line}{self._slowest}\n")
-        sys.stderr.flush()
+        text = f"{self._description}: {done:,} of {total:,} {self._unit}, {speed:,.0f} {self._unit}/s{left}"
+        self.show(done, total, text + self._slowest)
+
+    def show(self, done: int, total: int, text: str) -> None:
+        raise NotImplementedError
 
     def slowest(self, worker: str, frames_per_second: float) -> None:
         self._slowest = f", slowest {worker}: {frames_per_second:,.0f}"
+
+
+class _Lines(_Sentences):
+    """A line on stderr now and then."""
+
+    def show(self, done: int, total: int, text: str) -> None:
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
+
+
+class _NotebookBar(_Sentences):
+    """A bar below a notebook's cell. One output shows it, which is empty afterwards."""
+
+    def __init__(self, display: Callable[..., Any], description: str, unit: str) -> None:
+        super().__init__(description, unit, _BETWEEN_PICTURES)
+        self._output = display({"text/plain": description}, raw=True, display_id=True)
+
+    def show(self, done: int, total: int, text: str) -> None:
+        bar = f'<progress value="{done}" max="{total}" style="width: 20em"></progress> {escape(text)}'
+        self._output.update({"text/plain": text, "text/html": bar}, raw=True)
+
+    def clear(self) -> None:
+        self._output.update({"text/plain": "", "text/html": ""}, raw=True)
+
+
+def _notebook_display() -> Callable[..., Any] | None:
+    """IPython's function that shows an object, if this program is a notebook; None in a terminal or a script."""
+    # a notebook has imported IPython before
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    if shell is None or type(shell).__name__ != "ZMQInteractiveShell":
+        return None
+    from IPython.display import display
+
+    found: Callable[..., Any] = display
+    return found
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
+import kinema
 from kinema.analysis.registry import ANALYSES
 from kinema.base.errors import ArgumentError
 from kinema.cli.options.single import SingleOptionsCommand
@@ -181,8 +182,6 @@ def _add_commands(app: typer.Typer, package: str, commands: Sequence[str], words
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        import kinema
-
         print(f"kinema {kinema.__version__}")
         raise typer.Exit
 

@@ -15,6 +15,7 @@ from kinema.base.errors import ArgumentError
 from kinema.base.printable import printable, printable_lines
 from kinema.base.values import dataclass
 from kinema.cache.counts import CacheCounts, counts_of_all
+from kinema.cli.option_names import in_options, option_names
 from kinema.cli.streams import print_out
 
 if TYPE_CHECKING:
@@ -89,8 +90,6 @@ class Command:
 
     def print_note(self, note: str) -> None:
         """Prints a note on stderr, once, in the words of the command line; nothing with --quiet."""
-        from kinema.cli.option_names import in_options, option_names
-
         note = in_options(note, option_names(self.arguments))
         if note not in self.notes:
             self.notes.append(note)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from kinema.base.errors import ArgumentError
 from kinema.base.printable import html_table
+from kinema.base.timings import Timings
 from kinema.base.values import dataclass
 
 if TYPE_CHECKING:
@@ -251,8 +252,6 @@ class Computation(ABC):
     @property
     def timings(self) -> Timings:
         """Where the time of the last run went; empty before `run`."""
-        from kinema.base.timings import Timings
-
         return Timings(()) if self.record is None else self.record.timings
 
     @property

@@ -10,7 +10,11 @@ from pathlib import Path
 import numpy as np
 
 from kinema.base.errors import ArgumentError
+from kinema.formats.h5md.read.mdcath import domains, replicas
+from kinema.formats.h5md.read.other_layouts import unit_of
 from kinema.ml.label_columns import LabelColumns
+from kinema.storage.hdf5.file import OpenFile, open_hdf5, reading
+from kinema.storage.hdf5.virtual import values_of
 from kinema.trajectory import Trajectory
 from kinema.trajectory.opening import open as open_trajectory
 
@@ -48,10 +52,6 @@ class MdcathTrajectory:
     def labels(self) -> LabelColumns:
         """Values of all frames by name, (frames,), in the units that the file says, and "temperature" in K. Raises
         CorruptFileError."""
-        from kinema.formats.h5md.read.other_layouts import unit_of
-        from kinema.storage.hdf5.file import OpenFile, open_hdf5, reading
-        from kinema.storage.hdf5.virtual import values_of
-
         with open_hdf5(self.path) as file, reading(self.path, "labels"):
             opened = OpenFile(self.path, file, os.path.getsize(self.path), format="HDF5")
             group = file[self.particles]
@@ -86,9 +86,6 @@ def mdcath(
     ArgumentError
         Where there is none.
     """
-    from kinema.formats.h5md.read.mdcath import domains, replicas
-    from kinema.storage.hdf5.file import open_hdf5, reading
-
     place = Path(os.fspath(folder))
     paths = [place] if place.is_file() else sorted(place.glob("*.h5"))
     temperatures, wanted = _numbers(temperature), _numbers(replica)

@@ -16,13 +16,13 @@ from kinema.base.progress import Report
 from kinema.base.resources import parse_memory, worker_count
 from kinema.cache.counts import emit_troubles
 from kinema.cache.node_cache import NodeCache, NodeCacheChoice, node_cache_of
-from kinema.ml.archives.origin import SampleOrigin, origin_of
-from kinema.ml.archives.sample_files import SampleFiles
 from kinema.ml.dataset import Batch, Dataset, Extents, Reading
-from kinema.ml.deflated import DeflatedMembers
 from kinema.ml.processes import OfProcess, file_pool
 from kinema.ml.sample_numbers import sample_numbers
-from kinema.ml.stored_samples import Deflated, SampleFile, extents_of
+from kinema.ml.stored.deflated import DeflatedMembers
+from kinema.ml.stored.origin import SampleOrigin, origin_of
+from kinema.ml.stored.sample_files import SampleFiles
+from kinema.ml.stored.samples import Deflated, SampleFile, extents_of
 from kinema.storage.hdf5.stored_dataset import StoredDataset
 
 __all__ = ["SampleDataset", "Transform", "transformed"]

@@ -33,8 +33,8 @@ from kinema.base.input_files import read_regular
 from kinema.base.notes import emit
 from kinema.ml.compositions import compositions
 from kinema.ml.dataset import Dataset, Subset
+from kinema.ml.fingerprint import DataIdentity
 from kinema.ml.samples import SampleDataset
-from kinema.ml.statistics.fingerprint import DataIdentity
 from kinema.storage.output_checks import check_remade
 from kinema.storage.output_file import write_whole
 
@@ -251,9 +251,9 @@ def _spans(dataset: Dataset) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 
 
 def _shares(fractions: Mapping[str, float]) -> dict[str, float]:
-    shares = {str(name): float(share) for name, share in fractions.items()}
+    shares = {str(name): float(share) for name, share in fractions.items()} if isinstance(fractions, Mapping) else {}
     if not shares or any(not (math.isfinite(share) and share > 0) for share in shares.values()):
-        raise ArgumentError(f"fractions are numbers above 0 by the names of parts, found {dict(fractions)}")
+        raise ArgumentError(f"fractions are numbers above 0 by the names of parts, found {fractions!r}")
     total = sum(shares.values())
     return {name: share / total for name, share in shares.items()}
 

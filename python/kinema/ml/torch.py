@@ -9,10 +9,8 @@ DataLoader(dataset, batch_size=256, sampler=OrderSampler(order), collate_fn=coll
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kinema.base.errors import ArgumentError, missing_package
 from kinema.base.resources import worker_count
@@ -20,14 +18,13 @@ from kinema.ml.dataset import Batch, SingleSamples, batch_of
 from kinema.ml.loading.order import Order
 
 try:
-    import torch
     from torch.utils.data import Sampler, get_worker_info
 
     from kinema.ml.loading.tensors import TensorBatch, shared_buffers, tensors_of
 except ImportError as error:  # pragma: no cover - where torch is not installed
     raise missing_package("kinema.ml.torch", "torch", "ml", error) from error
 
-__all__ = ["Delivery", "OrderSampler", "TensorBatch", "collate"]
+__all__ = ["OrderSampler", "TensorBatch", "collate"]
 
 
 def collate(samples: SingleSamples | Batch) -> TensorBatch:
@@ -42,44 +39,6 @@ def collate(samples: SingleSamples | Batch) -> TensorBatch:
     buffers = shared_buffers()
     threads = max(1, worker_count(None) // worker.num_workers)
     return tensors_of(buffers.give(samples.read(buffers.take(), threads)))
-
-
-class Delivery:
-    """Brings batches to a device of torch; from pinned memory, without waiting, where that is a CUDA device."""
-
-    def __init__(self, device: Any) -> None:
-        self._device = None if device is None else torch.device(device)
-        self._is_cuda = self._device is not None and self._device.type == "cuda"
-        # copies that may not be complete, with what they are made of
-        self._copying: list[tuple[Any, TensorBatch]] = []
-
-    @property
-    def allocate(self) -> Any:
-        """Makes buffers in pinned memory; None where NumPy's do."""
-        return _pinned if self._is_cuda else None
-
-    def tensors(self, batch: Batch) -> TensorBatch:
-        """The batch on the device."""
-        here = tensors_of(batch)
-        if self._device is None or self._device.type == "cpu":
-            return here
-        there = TensorBatch()
-        there.ids = here.ids
-        for name, value in here.items():
-            is_tensor = isinstance(value, torch.Tensor)
-            there[name] = value.to(self._device, non_blocking=self._is_cuda) if is_tensor else value
-        if self._is_cuda:
-            copied = torch.cuda.Event()
-            copied.record(torch.cuda.current_stream(self._device))
-            # what is referred to is not read into
-            self._copying = [(event, kept) for event, kept in self._copying if not event.query()]
-            self._copying.append((copied, here))
-        return there
-
-
-def _pinned(size: int) -> NDArray[np.uint8]:
-    buffer: NDArray[np.uint8] = torch.empty(size, dtype=torch.uint8, pin_memory=True).numpy()
-    return buffer
 
 
 class OrderSampler(Sampler[int]):  # type: ignore[misc]

@@ -159,13 +159,13 @@ class Agreement:
             time.sleep(0.001)
         return rows
 
-    def check(self, error: BaseException | None, weight: int = 1) -> None:
-        """Raises the error of the first rank that has one, on all ranks; those of the greatest weight first."""
-        failed = self.gathered(np.array([0 if error is None else weight], np.int64))[:, 0]
+    def check(self, error: BaseException | None) -> None:
+        """Raises the error of the first rank that has one, on all ranks."""
+        failed = self.gathered(np.array([error is not None], np.int64))[:, 0]
         if failed.any():
             self.fail(int(np.argmax(failed)), error)
 
-    def fail(self, rank: int, error: BaseException | None) -> None:
+    def fail(self, rank: int, error: BaseException | None) -> NoReturn:
         """Raises the error of `rank` on all ranks, which all know that it has one."""
         packed = pickle.dumps(RemoteError.of(error, rank)) if error is not None and rank == self.rank else b""
         received = self._broadcast(packed, rank)

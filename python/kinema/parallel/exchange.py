@@ -31,7 +31,7 @@ from kinema.parallel.batches import (
 )
 from kinema.parallel.node_memory import NodeMemory, nodes_of
 
-__all__ = ["Exchange", "Owners", "Route", "even_owners"]
+__all__ = ["Exchange", "Owners", "Route", "even_owners", "gathering_ranks"]
 
 Ids = NDArray[np.uint32]
 _ID_TYPES = tuple(np.dtype(name) for name in ("u4", "i8", "i4", "u8"))
@@ -49,6 +49,11 @@ class Owners:
 
     ranks: NDArray[np.int64]
     bounds: NDArray[np.int64]
+
+    @classmethod
+    def one(cls, rank: int, n_atoms: int) -> Owners:
+        """One rank, which takes all atoms."""
+        return cls(np.array([rank], np.int64), np.array([0, n_atoms], np.int64))
 
     @property
     def longest(self) -> int:
@@ -68,6 +73,12 @@ def even_owners(n_atoms: int, n_ranks: int, n_writers: int) -> Owners:
     n_writers = max(1, min(n_writers, n_ranks, n_atoms))
     places = np.arange(n_writers + 1, dtype=np.int64)
     return Owners(places[:-1] * n_ranks // n_writers, places * n_atoms // n_writers)
+
+
+def gathering_ranks(n_ranks: int, n_writers: int | None) -> list[int]:
+    """The ranks that gather whole frames, in turn: `n_writers` spread over all of them, or all."""
+    ranks: list[int] = even_owners(n_ranks, n_ranks, n_writers or n_ranks).ranks.tolist()
+    return ranks
 
 
 class Exchange:

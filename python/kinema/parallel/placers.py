@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.base.errors import Error, FileIOError, from_os
+from kinema.formats.strategies import Hints, uses_mpiio
 
 if TYPE_CHECKING:
     # processes and Dask workers place bytes without it
     from mpi4py import MPI
 
-__all__ = ["WRITEBACK_BYTES", "Data", "FilePlacer", "MpiPlacer", "Placer", "bytes_of", "info_of"]
+__all__ = ["WRITEBACK_BYTES", "Data", "FilePlacer", "MpiPlacer", "Placer", "bytes_of", "info_of", "opened_placer"]
 
 WRITEBACK_BYTES = 1 << 20
 """Smaller writes (headers, counts, small frames) are left to the kernel."""
@@ -70,6 +71,9 @@ class Placer(Protocol):
 
     def close(self) -> None:
         """Closes the file; a second time nothing happens."""
+
+    def abandon(self) -> None:
+        """Closes what this rank can close without the others, after an error."""
 
 
 class FilePlacer:
@@ -125,6 +129,11 @@ class FilePlacer:
         if self._is_open:
             self._is_open = False
             self._writeback.close()
+
+    def abandon(self) -> None:
+        """As `Placer.abandon`."""
+        with suppress(OSError):
+            self.close()
 
 
 def info_of(hints: Mapping[str, str]) -> MPI.Info:
@@ -217,6 +226,16 @@ class MpiPlacer:
                 self._file.Close()
             except MPI.Exception as error:
                 raise _of_mpi(error, self.name) from None
+
+    def abandon(self) -> None:
+        """As `Placer.abandon`: nothing, as MPI-IO closes a file on all ranks together."""
+
+
+def opened_placer(comm: MPI.Intracomm, path: str, name: str, strategy: str, hints: Hints) -> Placer:
+    """This rank's way into a file by a strategy; collective."""
+    if not uses_mpiio(strategy):
+        return FilePlacer(path, name)
+    return MpiPlacer(comm, path, name, collective=strategy == "mpiio-collective", hints=hints.info)
 
 
 def bytes_of(data: Data) -> memoryview:

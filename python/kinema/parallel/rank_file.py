@@ -41,6 +41,7 @@ class FileState:
     ----------
     n_frames, n_flushed : as of `kinema.Writer`
     temporary : the temporary file that holds frames which were flushed, or None
+    is_broken : whether no frame is taken any more
     """
 
     n_atoms: int
@@ -50,6 +51,7 @@ class FileState:
     notes: list[str] = field(default_factory=list)
     losses: tuple[str, ...] = ()
     temporary: str | None = None
+    is_broken: bool = False
 
 
 class RankFile:
@@ -59,12 +61,9 @@ class RankFile:
     ----------
     state : FileState
         The same on all ranks.
-    is_broken : bool
-        Whether no frame is taken any more.
     """
 
     state: FileState
-    is_broken = False
 
     def __init__(self, request: FileRequest, agreement: Agreement) -> None:
         self.request, self.agreement = request, agreement

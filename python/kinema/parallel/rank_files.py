@@ -11,8 +11,9 @@ from kinema.parallel.hdf5.mpiio import MpiioFields
 from kinema.parallel.hdf5.serial import SerialFields
 from kinema.parallel.hdf5.subfiles import Subfiles
 from kinema.parallel.rank_file import FileRequest, RankFile
-from kinema.parallel.record_files.gathered import GatheredFile
-from kinema.parallel.record_files.placed import PlacedFile
+from kinema.parallel.record_files.base import RecordsFile
+from kinema.parallel.record_files.gathered import GatheredRecords
+from kinema.parallel.record_files.placed import PlacedRecords
 from kinema.parallel.serial import SerialFile
 
 __all__ = ["check_order", "opened_file"]
@@ -46,4 +47,4 @@ def opened_file(request: FileRequest, agreement: Agreement) -> RankFile:
         return (DirectFields if contiguous else _H5MD[request.strategy])(request, agreement)
     if request.strategy == "serial":
         return SerialFile(request, agreement)
-    return (PlacedFile if has_places else GatheredFile)(request, agreement)
+    return RecordsFile(request, agreement, PlacedRecords if has_places else GatheredRecords)

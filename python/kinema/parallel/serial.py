@@ -42,7 +42,7 @@ class SerialFile(RankFile):
         self._behind: WriteBehind | None = None
         self.state = agreement.on_root(self._opened)
         self._exchange = Exchange(agreement, self.state.n_atoms)
-        self._owners = Owners(np.zeros(1, np.int64), np.array([0, self.state.n_atoms], np.int64))
+        self._owners = Owners.one(0, self.state.n_atoms)
 
     def take(self, frame: RankFrame) -> None:
         """As `RankFile.take`."""
@@ -89,7 +89,7 @@ class SerialFile(RankFile):
 
     def close(self) -> None:
         """As `RankFile.close`."""
-        if self.request.verify and not self.is_broken:
+        if self.request.verify and not self.state.is_broken:
             SerialFile.flush(self)
 
         def close() -> FileState:
@@ -135,7 +135,7 @@ class SerialFile(RankFile):
         try:
             return self.agreement.on_root(call)
         except BaseException:
-            self.is_broken = self.agreement.on_root(lambda: self._writer is None or self._writer._broken)
+            self.state.is_broken = self.agreement.on_root(lambda: self._writer is None or self._writer._broken)
             raise
 
     def check(self, error: BaseException | None) -> None:
@@ -148,7 +148,7 @@ class SerialFile(RankFile):
 
     def break_off(self) -> None:
         """No frame is taken any more."""
-        self.is_broken = True
+        self.state.is_broken = True
         if self._writer is not None:
             self._writer._broken = True
 
@@ -199,8 +199,9 @@ class SerialFile(RankFile):
     def _state(self) -> FileState:
         out = self._writer
         assert out is not None
+        notes, temporary = list(out.notes), out._temporary
         return FileState(
-            out.n_atoms, out.n_frames, out.n_flushed, out.fields, list(out.notes), out.losses, out._temporary
+            out.n_atoms, out.n_frames, out.n_flushed, out.fields, notes, out.losses, temporary, out._broken
         )
 
     def _on_root(self, call: Callable[[], FileState]) -> None:

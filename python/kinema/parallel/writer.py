@@ -359,7 +359,7 @@ class ParallelWriter(RanksWriter):
         assert self._file is not None
         state = self._state
         self.n_atoms, self.losses, self.notes = state.n_atoms, state.losses, state.notes
-        self._n_flushed, self._broken = state.n_flushed, self._file.is_broken
+        self._n_flushed, self._broken = state.n_flushed, state.is_broken
 
     def _emitting_on_root(self) -> AbstractContextManager[object]:
         """Notes of the block reach the caller on rank 0 alone."""

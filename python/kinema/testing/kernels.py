@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from kinema import _core
+from kinema.base.errors import Error
 from kinema.model.selection.frames import FrameSelection
 from kinema.testing.synthetic import random_walk
 from kinema.testing.writers import write_dcd
@@ -54,8 +55,6 @@ class KernelTests:
             _assert_same(again.finish(), partial.finish())
 
     def test_damaged_bytes_are_refused(self, tmp_path: Path) -> None:
-        from kinema.base.errors import Error
-
         trajectory, jobs = self._made(tmp_path, 5, 30)
         for (kernel, _), partial in zip(jobs, _run(trajectory, 5, jobs), strict=True):
             data = partial.to_bytes()

@@ -17,6 +17,7 @@ from kinema import _core
 from kinema.base.errors import ArgumentError
 from kinema.formats.atoms import topology_of
 from kinema.model.atom_table import Atoms
+from kinema.model.universe import import_mdanalysis
 
 if TYPE_CHECKING:
     from kinema.model.selection.atoms import Selection
@@ -281,8 +282,6 @@ def _boxed(
     positions: NDArray[np.float32], cell: NDArray[np.float64], periodic: NDArray[np.bool_]
 ) -> tuple[NDArray[np.float32], NDArray[np.float32] | None]:
     """Positions, and lengths and angles of a cell, whose first edge is along x and the second in the plane xy."""
-    from kinema.model.universe import import_mdanalysis
-
     import_mdanalysis()
     from MDAnalysis.lib.mdamath import triclinic_box, triclinic_vectors
 
@@ -300,8 +299,6 @@ def _guessed_by_distance(
     trajectory: Trajectory, atoms: NDArray[np.int64], positions: NDArray[np.float32], box: NDArray[np.float32] | None
 ) -> NDArray[np.int64]:
     """Pairs of MDAnalysis' `guess_bonds`, with nearest images."""
-    from kinema.model.universe import import_mdanalysis
-
     topology = trajectory.topology
     assert topology is not None, "its types are what bonds are guessed of"
     import_mdanalysis()

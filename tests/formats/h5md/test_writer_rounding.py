@@ -15,7 +15,7 @@ from hypothesis.extra import numpy as arrays
 
 import kinema as kn
 from kinema.base.notes import collected
-from kinema.formats.h5md.write.encoding import Preparation
+from kinema.formats.hdf5.encoding import Preparation
 from kinema.storage.hdf5.rounding import Rounding, rounding_within
 
 BOUNDS = st.floats(1e-20, 1e20, allow_nan=False)

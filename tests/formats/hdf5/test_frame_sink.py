@@ -12,7 +12,6 @@ import kinema as kn
 from kinema.formats.frame_sink import FrameSink, StoredFrames
 from kinema.formats.given_frames import FrameArrays
 from kinema.formats.h5md.writer import H5mdWriter
-from kinema.formats.hdf5.sink import H5mdSink, Hdf5Sink
 from kinema.formats.hdf5.writer import Hdf5Writer
 from kinema.testing import random_walk
 
@@ -37,7 +36,7 @@ def opened(path: Path, options: dict[str, Any]) -> tuple[Hdf5Writer, FrameSink]:
     path.parent.mkdir()
     writer = kn.Writer(path, N_ATOMS, **options)
     assert isinstance(writer, Hdf5Writer)
-    return writer, Hdf5Sink(writer)
+    return writer, writer
 
 
 def without_values(frames: FrameArrays, *chunks: Any, not_finite: int | None = None) -> StoredFrames:
@@ -91,10 +90,9 @@ def test_fields_that_others_write(tmp_path: Path) -> None:
     frames = frames_given()
     writer, _ = opened(tmp_path / "new" / "a.h5md", {"layout": "contiguous", "n_frames": N_FRAMES})
     assert isinstance(writer, H5mdWriter)
-    sink = H5mdSink(writer)
-    with writer:
+    with writer as sink:
         places = sink.places_of_fields(frames[:1])
-        with open(sink.path, "r+b") as file:
+        with open(sink.current_path, "r+b") as file:
             for name, place in places.items():
                 file.seek(place)
                 file.write(frames.fields[name].tobytes())

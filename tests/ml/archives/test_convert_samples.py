@@ -26,9 +26,9 @@ from kinema.base import errors
 from kinema.ml import SampleDataset, convert, plan_conversion
 from kinema.ml.archives import passes
 from kinema.ml.archives.checksums import combined
-from kinema.ml.archives.sample_files import is_archive
 from kinema.ml.archives.sources import Conversion
 from kinema.ml.archives.writers import PlacedArchive
+from kinema.ml.stored.sample_files import is_archive
 
 DTYPES = ("<f8", ">f8", "<f4", "<f2", "<i8", ">i2", "|u1", "|b1", "<c16", [("a", "<f4"), ("b", "<i2")])
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import MDAnalysis
 import numpy as np
 
 import kinema as kn
 from kinema.base.notes import collected
+from kinema.testing.programs.imports import lazy
+
+MDAnalysis = lazy("MDAnalysis")
 
 # 1000 J / (mol * 1 eV): Avogadro's number and the charge of the electron are exact (CODATA 2018)
 EV = 6.02214076e23 * 1.602176634e-19 / 1000

@@ -9,10 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import h5py
-import MDAnalysis
 import numpy as np
 import pytest
-from MDAnalysisTests import datafiles
 
 import kinema as kn
 import kinema.ml
@@ -22,6 +20,11 @@ from kinema.ml import FrameDataset, SampleDataset
 
 sys.path.insert(0, str(Path(__file__).parent))
 from export_cases import EV, energies, topology, trajectory
+
+from kinema.testing.programs.imports import lazy
+
+MDAnalysis = lazy("MDAnalysis")
+datafiles = lazy("MDAnalysisTests.datafiles")
 
 N = 23
 

@@ -22,7 +22,7 @@ from rank_common import barrier
 
 import kinema as kn
 from kinema.formats.h5md.writer import H5mdWriter
-from kinema.formats.hdf5.sink import Hdf5Sink
+from kinema.formats.hdf5.writer import Hdf5Writer
 from kinema.parallel import verification
 from kinema.parallel.agreement import Agreement, WriterTimings
 from kinema.parallel.hdf5 import gathered, mpiio
@@ -407,7 +407,7 @@ def disk_full() -> None:
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     mine = np.arange(RANK, N_ATOMS, SIZE)
     cases: list[tuple[str, int, dict[str, Any]]] = [
-        ("direct", SIZE - 1, {"layout": "contiguous", "n_frames": 400}),
+        ("direct", SIZE - 1, {"layout": "contiguous", "n_frames": 200}),
         ("subfiles", SIZE - 1, {}),
         ("gather", 0, {"compression": "gzip"}),
     ]
@@ -429,7 +429,7 @@ def disk_full() -> None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
         found: BaseException | None = None
         try:
-            for frame in range(6, 400):
+            for frame in range(6, 200):
                 out.write(values_of(frame)[mine], ids=mine, step=frame)
             out.close()
         except kn.Error as error:
@@ -533,7 +533,7 @@ def dies(path: str, rank: str, place: str, calls: str) -> None:
         "exchange": (gathered, "whole_vectors"),
         "encode": (gathered.GatheredChunks, "_encoded"),
         "commit": (gathered.GatheredChunks, "_commit"),
-        "announce": (Hdf5Sink, "stored"),
+        "announce": (Hdf5Writer, "stored"),
         "flush": (H5mdWriter, "flush"),
     }[place]
     call, left = getattr(owner, name), [int(calls)]

@@ -6,6 +6,7 @@ Each writes into the current folder, checks on all ranks, and prints one line on
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -287,6 +288,51 @@ def disk_full() -> None:
             barrier()
     if RANK == 0:
         print("disk full")
+
+
+def not_committed() -> None:
+    """Rank 0 cannot write while threads of other ranks do: after the cut nothing is added to the file."""
+    mine, write_at = np.arange(RANK, N_ATOMS, SIZE), FilePlacer.write_at
+    for suffix, announces in (("dcd", False), ("nc", False), ("trr", True)):
+        tried = 0
+
+        def failing(placer: FilePlacer, offset: int, data: Any, announces: bool = announces) -> None:
+            nonlocal tried
+            if threading.current_thread() is threading.main_thread() and (bytes(data[:4]) == b"KINE") == announces:
+                tried += 1
+                # frames are in the threads when the third one is announced
+                if tried > 2 or not announces:
+                    raise kn.errors.FileIOError("the storage is gone")
+            write_at(placer, offset, data)
+
+        out = kn.Writer(
+            f"gone-{suffix}.{suffix}", N_ATOMS, comm=COMM, strategy="direct", buffer_frames=4, hints={"cb_nodes": SIZE}
+        )
+
+        def write(frames: range, out: kn.Writer = out) -> None:
+            for frame in frames:
+                out.write(values_of(frame)[mine], ids=mine, **stamps(0))  # type: ignore[call-arg]
+
+        sizes = []
+        for frame in range(3):
+            write(range(frame, frame + 1))
+            out.flush()
+            (left,) = Path().glob(f"gone-{suffix}.part-*")
+            sizes.append(left.stat().st_size)
+            barrier()
+        with slow_writes() if RANK else mock.patch.object(FilePlacer, "write_at", failing):
+            error = raised(kn.errors.FileIOError, lambda: write(range(3, 40)))
+            out.abort()
+        assert "the storage is gone" in str(error) and "on rank 0 " in "".join(error.__notes__)
+        barrier()
+        trajectory = kn.open(left, stored=False)
+        trajectory.scan()
+        assert left.stat().st_size == sizes[-1] + (trajectory.n_frames - 3) * (sizes[-1] - sizes[-2])
+        for frame in range(trajectory.n_frames):
+            np.testing.assert_allclose(trajectory[frame].positions, values_of(frame), atol=6e-3)
+        barrier()
+    if RANK == 0:
+        print("not committed")
 
 
 def verified() -> None:

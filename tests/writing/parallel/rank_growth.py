@@ -35,6 +35,9 @@ def appended() -> None:
                 assert (out.n_frames, out.n_flushed, out.n_atoms) == (start, start, N_ATOMS)
                 for frame in range(start, start + n_frames):
                     write(out, frame, VECTORS[:1])
+                    if RANK == 0 and out.n_flushed:
+                        assert kn.open(name, stored=False).n_frames >= out.n_flushed, (name, frame)
+                    barrier()
                 out.flush()
             start += n_frames
         if RANK == 0 and suffix != "h5md":

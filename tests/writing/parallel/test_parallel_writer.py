@@ -45,7 +45,7 @@ def test_atoms_as_they_come(mpi: Any, n_ranks: int, tmp_path: Path) -> None:
 
 
 def test_reference_libraries_read_many_frames(mpi: Any, tmp_path: Path) -> None:
-    n_frames = 2000 if LONG else 1000
+    n_frames = 2000 if LONG else 300
     assert run(mpi, 2, tmp_path, "bytes", "many_frames", n_frames) == f"many frames {n_frames}\n"
 
 
@@ -70,6 +70,11 @@ def test_a_rank_that_has_left_for_good(mpi: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize("n_ranks", [2, 3])
 def test_disk_full_on_one_rank(mpi: Any, n_ranks: int, tmp_path: Path) -> None:
     assert run(mpi, n_ranks, tmp_path, "failures", "disk_full") == "disk full\n"
+
+
+@pytest.mark.parametrize("n_ranks", [1, 3])
+def test_rank_0_cannot_write_while_others_do(mpi: Any, n_ranks: int, tmp_path: Path) -> None:
+    assert run(mpi, n_ranks, tmp_path, "failures", "not_committed") == "not committed\n"
 
 
 @pytest.mark.parametrize("n_ranks", [1, 3])

@@ -1,22 +1,11 @@
-//! Analysis kernels, one file a quantity; `registry.rs` lists them.
+//! Analysis kernels, one file a quantity, in folders by topic; `registry.rs` lists them.
+//!
+//! The files beside the folders are kernels of any topic, which a quantity fills in.
 
-pub mod angles;
-pub mod average;
-pub mod centers;
-pub mod close_pairs;
-pub mod dihedrals;
-pub mod displacements;
-pub mod distance_histogram;
-pub mod distances;
-pub mod gyration;
-pub mod jumps;
+pub mod geometry;
 pub mod lists_per_frame;
-mod moment_kernel;
+pub mod motion;
 mod of_tuples;
+pub mod pairs;
 pub mod per_frame;
-pub mod rgyr;
-pub mod rmsd;
-pub mod rmsf;
-pub mod rotations;
-mod stations;
-mod step_sums;
+pub mod structure;

@@ -5,7 +5,7 @@
 use std::ops::Range;
 
 use kinema_core::Result;
-use kinema_core::reduce::{AnyRoom, Frame, Frames, Kernel, Needs, Number, ResultArray, Room};
+use kinema_core::reduce::{AnyRowBuffer, Frame, Frames, Kernel, Needs, Number, ResultArray, RowBuffer};
 
 use crate::partials::series::Series;
 
@@ -48,12 +48,12 @@ impl<P: PerFrame> Kernel for Rows<P> {
         Series::default()
     }
 
-    fn room(&self, n_frames: usize) -> Option<AnyRoom> {
-        Room::<P::Value>::new(n_frames, self.0.width()).map(|room| room as AnyRoom)
+    fn row_buffer(&self, n_frames: usize) -> Option<AnyRowBuffer> {
+        RowBuffer::<P::Value>::new(n_frames, self.0.width()).map(|buffer| buffer as AnyRowBuffer)
     }
 
-    fn empty_in(&self, room: &AnyRoom, frames: Range<usize>) -> Series<P::Value> {
-        room.clone().downcast().map_or_else(|_| Series::default(), |room| Series::in_room(&room, frames))
+    fn empty_in(&self, buffer: &AnyRowBuffer, frames: Range<usize>) -> Series<P::Value> {
+        buffer.clone().downcast().map_or_else(|_| Series::default(), |buffer| Series::in_buffer(&buffer, frames))
     }
 
     fn accumulate(&self, partial: &mut Series<P::Value>, frames: &Frames<'_>, scratch: &mut P::Scratch) -> Result<()> {

@@ -1,13 +1,13 @@
 //! Partials of kernels that give one row of values for each frame: chunks of rows that merging moves and never copies.
 //!
 //! It keeps times and values only; the plan knows which frames they belong to. Where all results stay in memory a chunk is a
-//! place in the room for all of them, so that the whole is there with the last row.
+//! place in the buffer for all of them, so that the whole is there with the last row.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use kinema_core::frame::Stamp;
-use kinema_core::reduce::{Number, Piece, ResultArray, Room};
+use kinema_core::reduce::{Number, ResultArray, RowBuffer, RowSlice};
 use kinema_core::{Error, ErrorKind, Result};
 
 use super::bytes::{Reader, Writer};
@@ -16,19 +16,19 @@ use super::bytes::{Reader, Writer};
 #[derive(Debug)]
 enum Chunk<T: Number> {
     Own(Vec<f64>, Vec<T>),
-    InRoom(Piece<T>),
+    InBuffer(RowSlice<T>),
 }
 
 impl<T: Number> Chunk<T> {
     /// Whether there is no room for so many more rows.
     fn is_full(&self, n_rows: usize) -> bool {
-        matches!(self, Self::InRoom(piece) if piece.left() < n_rows)
+        matches!(self, Self::InBuffer(slice) if slice.left() < n_rows)
     }
 
     fn rows(&self) -> (&[f64], &[T]) {
         match self {
             Self::Own(times, values) => (times, values),
-            Self::InRoom(piece) => piece.rows(),
+            Self::InBuffer(slice) => slice.rows(),
         }
     }
 
@@ -39,7 +39,7 @@ impl<T: Number> Chunk<T> {
     /// Adds a chunk whose place is behind this one's; gives back any other.
     fn join(&mut self, later: Self) -> Option<Self> {
         match (self, later) {
-            (Self::InRoom(piece), Self::InRoom(later)) => piece.join(later).err().map(Self::InRoom),
+            (Self::InBuffer(slice), Self::InBuffer(later)) => slice.join(later).err().map(Self::InBuffer),
             (_, later) => Some(later),
         }
     }
@@ -58,9 +58,9 @@ impl<T: Number> Default for Series<T> {
 }
 
 impl<T: Number> Series<T> {
-    /// No rows yet; those of the frames at a place are written into the room.
-    pub(crate) fn in_room(room: &Arc<Room<T>>, rows: Range<usize>) -> Self {
-        Self { chunks: room.piece(rows).map(Chunk::InRoom).into_iter().collect() }
+    /// No rows yet; those of the frames at a place are written into the buffer.
+    pub(crate) fn in_buffer(buffer: &Arc<RowBuffer<T>>, rows: Range<usize>) -> Self {
+        Self { chunks: buffer.slice(rows).map(Chunk::InBuffer).into_iter().collect() }
     }
 
     /// Adds rows with these times; gives their values, which are zero.
@@ -76,8 +76,8 @@ impl<T: Number> Series<T> {
                 values.resize(before + stamps.len() * width, T::default());
                 &mut values[before..]
             }
-            Chunk::InRoom(piece) => {
-                let (times, values) = piece.extend(stamps.len());
+            Chunk::InBuffer(slice) => {
+                let (times, values) = slice.extend(stamps.len());
                 times.iter_mut().zip(stamps).for_each(|(time, stamp)| *time = stamp.time);
                 values
             }
@@ -110,7 +110,7 @@ impl<T: Number> Series<T> {
         }
         let mut chunks = self.chunks.into_iter().filter(|chunk| !chunk.times().is_empty());
         let (mut times, mut values) = match chunks.next() {
-            Some(Chunk::InRoom(piece)) => piece.into_vecs(),
+            Some(Chunk::InBuffer(slice)) => slice.into_vecs(),
             Some(Chunk::Own(times, values)) => (times, values),
             None => (Vec::new(), Vec::new()),
         };

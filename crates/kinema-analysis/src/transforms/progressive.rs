@@ -1,9 +1,9 @@
 //! Superposes each frame on the one before it, as that one was superposed: the progressive fit of `gmx trjconv`.
 //!
 //! A frame turns with the frame that it is superposed on, so that its rotation is the product of those from frame to frame
-//! ([`crate::analyses::rotations`]); its centre is brought to that of the first frame. Products are multiplied in the order of
-//! frames and kept for every so many of them, the stations. A worker begins at the station before its frame, with the
-//! product of that frame, and goes on as the product was made: its bits are those of one run through all frames.
+//! ([`crate::analyses::motion::rotations`]); its centre is brought to that of the first frame. Products are multiplied in
+//! the order of frames and kept for every so many of them, the stations. A worker begins at the station before its frame,
+//! with the product of that frame, and goes on as the product was made: its bits are those of one run through all frames.
 
 use std::sync::Arc;
 

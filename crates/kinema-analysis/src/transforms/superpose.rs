@@ -1,8 +1,9 @@
 //! Moves each frame by the best superposition of an atom set on its reference, or on the frame before as it was moved.
 //!
-//! It does not report the deviation: that is [`crate::analyses::rmsd`]. All atoms of the row move, not only those of the set;
-//! velocities, forces and the cell turn with them. Values are `f32` as before, the motion is found and applied in `f64`. A
-//! position outside the set that is not finite stays so: the kernel behind it refuses it, or nobody asked for it.
+//! It does not report the deviation: that is [`crate::analyses::structure::rmsd`]. All atoms of the row move, not only
+//! those of the set; velocities, forces and the cell turn with them. Values are `f32` as before, the motion is found and
+//! applied in `f64`. A position outside the set that is not finite stays so: the kernel behind it refuses it, or nobody
+//! asked for it.
 
 use std::sync::Arc;
 

@@ -5,7 +5,7 @@
 use std::any::Any;
 use std::ops::Range;
 
-use super::{AnyRoom, Frames, ResultArray};
+use super::{AnyRowBuffer, Frames, ResultArray};
 use crate::error::{Error, ErrorKind, Result};
 use crate::frame::Fields;
 use crate::selection::AtomSelection;
@@ -33,13 +33,13 @@ pub trait Kernel: Send + Sync {
     fn needs(&self) -> Needs;
     /// The neutral partial.
     fn empty(&self) -> Self::Partial;
-    /// Room for what is gathered of so many frames in memory, where that is so much a frame; None where it is not, or where
-    /// there is no memory. Partials made by [`Kernel::empty_in`] write into it.
-    fn room(&self, _n_frames: usize) -> Option<AnyRoom> {
+    /// A buffer for the rows of so many frames, if each frame has a row of one size; None if it has not, or if there is no
+    /// memory. Partials made by [`Kernel::empty_in`] write into it.
+    fn row_buffer(&self, _n_frames: usize) -> Option<AnyRowBuffer> {
         None
     }
-    /// The neutral partial of frames that have these places in a room. It may gather fewer frames there, or others.
-    fn empty_in(&self, _room: &AnyRoom, _frames: Range<usize>) -> Self::Partial {
+    /// The neutral partial of frames that have these rows in a buffer. It may gather fewer frames there, or others.
+    fn empty_in(&self, _buffer: &AnyRowBuffer, _frames: Range<usize>) -> Self::Partial {
         self.empty()
     }
     /// Bytes of a partial whatever number of frames it holds; 0 where it grows with them. Large partials are merged
@@ -98,10 +98,10 @@ pub trait AnyKernel: Send + Sync {
     fn needs(&self) -> Needs;
     /// As [`Kernel::empty`].
     fn empty(&self) -> AnyPartial;
-    /// As [`Kernel::room`].
-    fn room(&self, n_frames: usize) -> Option<AnyRoom>;
+    /// As [`Kernel::row_buffer`].
+    fn row_buffer(&self, n_frames: usize) -> Option<AnyRowBuffer>;
     /// As [`Kernel::empty_in`].
-    fn empty_in(&self, room: &AnyRoom, frames: Range<usize>) -> AnyPartial;
+    fn empty_in(&self, buffer: &AnyRowBuffer, frames: Range<usize>) -> AnyPartial;
     /// As [`Kernel::partial_bytes`].
     fn partial_bytes(&self) -> u64;
     /// As [`Kernel::kept_bytes`].
@@ -152,11 +152,11 @@ impl<K: Kernel> AnyKernel for K {
     fn empty(&self) -> AnyPartial {
         Box::new(Kernel::empty(self))
     }
-    fn room(&self, n_frames: usize) -> Option<AnyRoom> {
-        Kernel::room(self, n_frames)
+    fn row_buffer(&self, n_frames: usize) -> Option<AnyRowBuffer> {
+        Kernel::row_buffer(self, n_frames)
     }
-    fn empty_in(&self, room: &AnyRoom, frames: Range<usize>) -> AnyPartial {
-        Box::new(Kernel::empty_in(self, room, frames))
+    fn empty_in(&self, buffer: &AnyRowBuffer, frames: Range<usize>) -> AnyPartial {
+        Box::new(Kernel::empty_in(self, buffer, frames))
     }
     fn partial_bytes(&self) -> u64 {
         Kernel::partial_bytes(self)

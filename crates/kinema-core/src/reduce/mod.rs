@@ -6,7 +6,7 @@ mod grouping;
 mod kernel;
 mod leaf_partial;
 mod merge_tree;
-mod room;
+mod row_buffer;
 mod transform;
 mod values;
 
@@ -16,7 +16,7 @@ pub use self::grouping::{GroupRows, Grouping};
 pub use self::kernel::{AnyKernel, AnyPartial, AnyScratch, Kernel, Needs};
 pub(crate) use self::leaf_partial::LeafPartial;
 pub use self::merge_tree::{MergeTree, Node, Partials};
-pub(crate) use self::room::RunRoom;
-pub use self::room::{AnyRoom, Piece, Room};
+pub(crate) use self::row_buffer::RunBuffer;
+pub use self::row_buffer::{AnyRowBuffer, RowBuffer, RowSlice};
 pub use self::transform::{AnyTransform, AtomMap, FrameMut, RunUp, Stack, Stage, Transform, TransformState, shifted};
 pub use self::values::{Number, ResultArray, Values};

@@ -17,6 +17,7 @@ from kinema.analysis.declaration import Option, Quantity
 from kinema.analysis.of_tuples import TupleAnalysis
 from kinema.base.choices import COMPOUND
 from kinema.base.errors import ArgumentError
+from kinema.transforms.arguments import select_atoms
 
 if TYPE_CHECKING:
     from kinema.model.selection.atoms import AtomChoice
@@ -67,7 +68,6 @@ class EndToEnd(TupleAnalysis):
         ] = False,
     ) -> None:
         from kinema.model.selection.compounds import groups_of
-        from kinema.transforms.arguments import select_atoms
 
         selection = select_atoms(trajectory, select)
         topology = None if compound == "group" else trajectory.topology

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kinema.analysis.declaration import Argument, arguments_of, takes_select
+from kinema.base.errors import ArgumentError
 from kinema.cli import numbers
 from kinema.cli.options import shared as options
 from kinema.cli.options.analyses import (
@@ -155,8 +156,6 @@ def _selections(
     groups: Sequence[str] | None,
     index_file: Path | None,
 ) -> list["kn.Selection"]:
-    from kinema.base.errors import ArgumentError
-
     if groups and index_file is None:
         raise ArgumentError(f"{argument.option.by_group} names groups of an index file; give the file with -n")
     selected = [trajectory.select(text) for text in texts or []]

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+import kinema as kn
+from kinema.base.errors import ArgumentError
 from kinema.cli import exit_codes, numbers
 from kinema.cli.command_line import Command
 from kinema.cli.options import shared as options
@@ -55,9 +57,6 @@ def check(
     Frames are compared with their checksums, if `kinema index --checksums` has stored them.
     With bonds (-s) it notes molecules that are broken at the faces of the cell, which is no problem: exit 0.
     """
-    import kinema as kn
-    from kinema.base.errors import ArgumentError
-
     files = named.paths
     if salvage != (output is not None) or (salvage and len(files) != 1):
         raise ArgumentError("--salvage takes one file, and the file to make with -o; give both or none")

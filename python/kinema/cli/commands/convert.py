@@ -6,12 +6,21 @@ from typing import Annotated, Any
 
 import typer
 
+import kinema as kn
 from kinema.base.choices import DIALECTS
+from kinema.base.errors import ArgumentError
 from kinema.cli import numbers
 from kinema.cli.command_line import Command
 from kinema.cli.options import shared as options
 from kinema.cli.options import storage as storage_options
-from kinema.cli.options.analyses import FileWorkers, FrameOptions, Opening, takes_groups
+from kinema.cli.options.analyses import (
+    FileWorkers,
+    FrameOptions,
+    Opening,
+    checkpoint_of,
+    remove_checkpoints_of_passes,
+    takes_groups,
+)
 from kinema.cli.periodic.inputs import Inputs
 
 
@@ -119,8 +128,6 @@ class Several:
     @property
     def arguments(self) -> dict[str, Any]:
         """As arguments of `kinema.convert`."""
-        from kinema.base.errors import ArgumentError
-
         if self.sep and self.split is not None:
             raise ArgumentError("--sep is --split 1, and both are given; use one")
         return {"split": 1 if self.sep else self.split, "topology_out": self.topology_out}
@@ -185,9 +192,6 @@ def convert(
     hints: options.Hints = None,
 ) -> None:
     """Write frames of a trajectory as a file of another format, or of the same with other frames or atoms."""
-    import kinema as kn
-    from kinema.base.errors import ArgumentError
-    from kinema.cli.options.analyses import checkpoint_of, remove_checkpoints_of_passes
     from kinema.cli.word_lists import named_words
     from kinema.files.convert import check_output
 
@@ -252,7 +256,6 @@ def convert(
 
 def _frames(trajectory: Any, window: FrameOptions, dump: float | None) -> dict[str, Any]:
     """The arguments that choose frames."""
-    from kinema.base.errors import ArgumentError
     from kinema.cli.analysis_run import chosen_frames
 
     if dump is None:

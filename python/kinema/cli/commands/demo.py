@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kinema.base.progress import reporting
 from kinema.cli import numbers
 from kinema.cli.command_line import Command
 from kinema.cli.options import shared as options
+from kinema.cli.stopping import Terminated
+from kinema.storage.output_checks import check_remade
 
 if TYPE_CHECKING:
     from kinema.demo import Case, Row
@@ -44,7 +47,6 @@ def demo(
 
 
 def _follow(command: Command, folder: Path, n_frames: int, force: bool) -> None:
-    from kinema.cli.stopping import Terminated
     from kinema.demo.followed import follow_demo
 
     try:
@@ -64,9 +66,7 @@ def _follow(command: Command, folder: Path, n_frames: int, force: bool) -> None:
 
 
 def _measure(command: Command, folder: Path, frames: int, force: bool) -> None:
-    from kinema.base.progress import reporting
     from kinema.demo import make_case, measurements
-    from kinema.storage.output_checks import check_remade
 
     command.print_progress(f"making up to {frames:,} frames of adenylate kinase in {folder} (not timed)")
     with reporting(False if command.quiet or command.json else None, "writing", 1, "bytes") as report:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+import kinema as kn
 from kinema.cli.command_line import Command
 
 if TYPE_CHECKING:
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
 
 def formats(context: typer.Context) -> None:
     """The file formats that Kinema reads and writes."""
-    import kinema as kn
-
     command: Command = context.obj
     known = kn.formats()
     command.print_result(lambda: [dataclasses.asdict(one) for one in known], lambda: "\n".join(_lines(known)))

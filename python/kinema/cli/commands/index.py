@@ -5,6 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
+import kinema as kn
+from kinema.base.errors import ArgumentError
 from kinema.base.printable import printable
 from kinema.cli.command_line import Command
 from kinema.cli.options import shared as options
@@ -39,9 +41,6 @@ def index(
 
     Stored checksums stay until --checksums --rebuild replaces them; --checksums adds those of new frames.
     """
-    import kinema as kn
-    from kinema.base.errors import ArgumentError
-
     command: Command = context.obj
     for name, given in (("--rebuild", rebuild), ("--checksums", checksums)):
         if given and opened.no_stored:

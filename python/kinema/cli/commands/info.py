@@ -9,10 +9,16 @@ from typing import Any
 
 import typer
 
-from kinema.base.printable import printable
+import kinema as kn
+from kinema import _core
+from kinema.base.errors import ArgumentError, Error
+from kinema.base.input_files import is_hdf5
+from kinema.base.printable import counted, printable, shortest
 from kinema.cli.command_line import Command
 from kinema.cli.options import shared as options
 from kinema.cli.options.analyses import Opening, TrajectoryFiles, takes_groups
+from kinema.formats.h5md import H5mdOptions, groups_of
+from kinema.model.selection.frames import FrameSelection
 
 
 @takes_groups
@@ -29,9 +35,6 @@ def info(
     Of H5MD files also what they say of their atoms, groups, units, chunks, filters, and what their layout costs. A
     topology says what is known of the atoms. --select says how many atoms that is, and what reading them costs.
     """
-    import kinema as kn
-    from kinema.base.errors import ArgumentError
-
     command: Command = context.obj
     files = named.paths
     found = {file: _groups(file, opening.arguments) for file in files}
@@ -72,9 +75,6 @@ class _Chosen:
 
 
 def _chosen(traj: Any, selection: Any) -> _Chosen:
-    from kinema import _core
-    from kinema.model.selection.frames import FrameSelection
-
     read = 0
     # other fields may have been written at other strides
     fields = [name for name in ("positions", "velocities", "forces") if name in traj.fields][:1]
@@ -95,8 +95,6 @@ def _box(traj: Any, frame: int) -> list[float] | None:
     """
     import numpy as np
 
-    from kinema import _core
-
     # without vectors, which may have been written at other strides
     arrays = traj.core.read(traj.choose(frames=[frame]), fields=[], atoms=np.zeros(1, np.uint32), workers=1)
     if not arrays["present"]["cells"][0]:
@@ -107,8 +105,6 @@ def _box(traj: Any, frame: int) -> list[float] | None:
 
 def _boxes(traj: Any) -> list[list[float] | None]:
     """Of the first frame, and of the last one where it differs."""
-    from kinema.base.errors import ArgumentError
-
     if not traj.n_frames or "cell" not in traj.fields:
         return [None]
     boxes = []
@@ -121,10 +117,6 @@ def _boxes(traj: Any) -> list[list[float] | None]:
 
 def _groups(file: Path, stated: Mapping[str, Any]) -> tuple[Any, ...]:
     """Groups of particles of a file with the structure of H5MD; none of one with an error: `kinema.open` raises it."""
-    from kinema.base.errors import Error
-    from kinema.base.input_files import is_hdf5
-    from kinema.formats.h5md import H5mdOptions, groups_of
-
     try:
         options = H5mdOptions(external=stated["external"], stored=stated["stored"])
         return groups_of(file, options) if is_hdf5(file) else ()
@@ -177,8 +169,6 @@ def _lines(traj: Any, chosen: _Chosen | None, layouts: list[Any]) -> list[str]:
 
 
 def _trajectory_lines(traj: Any) -> list[str]:
-    from kinema.base.printable import counted, shortest
-
     step = "" if traj.dt is None or not math.isfinite(traj.dt) else f", {shortest(traj.dt, 6)} ps apart"
     lines = [
         f"{counted(traj.n_frames, 'frame')} of {counted(traj.n_atoms, 'atom')}{step}",

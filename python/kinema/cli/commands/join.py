@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+import kinema as kn
 from kinema.cli.command_line import Command
 from kinema.cli.options import shared as options
 from kinema.cli.options.analyses import FileWorkers, Opened, TrajectoryFiles, takes_groups
@@ -27,8 +28,6 @@ def join(
     force: options.Force = False,
 ) -> None:
     """Make one trajectory file of several; of H5MD files a small one that refers to them, unless --copy is given."""
-    import kinema as kn
-
     command: Command = context.obj
     done = kn.join(
         named.paths,

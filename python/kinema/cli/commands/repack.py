@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+import kinema as kn
 from kinema.cli import numbers
 from kinema.cli.command_line import Command
 from kinema.cli.options import shared as options
@@ -53,8 +54,6 @@ def repack(
     force: options.Force = False,
 ) -> None:
     """Store the frames of an H5MD file in another layout, compressed, rounded or of fewer atoms; keep all else."""
-    import kinema as kn
-
     command: Command = context.obj
     compression, level = storage_options.compression(compress)
     done = kn.repack(

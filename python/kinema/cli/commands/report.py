@@ -5,8 +5,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kinema.base.errors import ArgumentError
+from kinema.base.notes import emit
 from kinema.cli.command_line import Command
 from kinema.cli.options import shared as options
+from kinema.storage.output_checks import check_not_input, check_plot_path
 
 if TYPE_CHECKING:
     from kinema.report import Report
@@ -52,7 +55,6 @@ def report(
 
     Of traces say how files were used: times, calls, sizes.
     """
-    from kinema.base.errors import ArgumentError
     from kinema.report.traces.lines import is_trace
 
     command: Command = context.obj
@@ -83,9 +85,7 @@ def _print_reports(
     timeline: Path | None,
     force: bool,
 ) -> None:
-    from kinema.base.errors import ArgumentError
     from kinema.report import Report
-    from kinema.storage.output_checks import check_not_input, check_plot_path
 
     for picture in (plot, timeline):
         if picture is not None:
@@ -103,7 +103,6 @@ def _print_reports(
 def _each_once(files: list[Path], labels: list[str | None]) -> tuple[list[Path], list[str | None]]:
     """Without further names of files that are named already, which are noted; a label of any name stays."""
     from kinema.base.input_files import file_key
-    from kinema.base.notes import emit
 
     first: dict[object, int] = {}
     kept: list[Path] = []
@@ -122,8 +121,6 @@ def _each_once(files: list[Path], labels: list[str | None]) -> tuple[list[Path],
 def _labels(files: list[Path], given: list[str]) -> list[str | None]:
     """The name that --label gives to each file; ArgumentError for a label of no file."""
     from fnmatch import fnmatchcase
-
-    from kinema.base.errors import ArgumentError
 
     labels: list[str | None] = [None] * len(files)
     for one in given:
@@ -162,7 +159,6 @@ def _print_traces(
     """Those of one label are one trace; without labels each file and each folder is one."""
     from kinema.report import TraceColumns, TraceSummary, side_by_side, summarise
     from kinema.report.traces.lines import trace_files
-    from kinema.storage.output_checks import check_not_input, check_plot_path
 
     traces: dict[str, list[Path]] = {}
     for file, name in zip(files, labels, strict=True):
@@ -182,7 +178,6 @@ def _print_traces(
 
 
 def _print_published(command: Command, folder: Path, plot: Path | None, force: bool) -> None:
-    from kinema.storage.output_checks import check_plot_path
     from kinema.studies import read_published
 
     if plot is not None:

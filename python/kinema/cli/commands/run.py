@@ -4,7 +4,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kinema.analysis.registry import ANALYSES
+from kinema.base.errors import ArgumentError, Error
+from kinema.base.printable import printable
 from kinema.cli.options import shared as options
+from kinema.cli.streams import print_out
 
 if TYPE_CHECKING:
     import kinema as kn
@@ -39,7 +43,6 @@ def run(
     force: options.Force = False,
 ) -> None:
     """Several analyses in one pass over one trajectory, as a job file (TOML) says."""
-    from kinema.base.errors import ArgumentError
     from kinema.cli.jobs.job import checked_job
     from kinema.cli.jobs.text import read_text, with_settings
 
@@ -54,10 +57,7 @@ def run(
 
 
 def _print_template(names: list[str], settings: list[str]) -> None:
-    from kinema.analysis.registry import ANALYSES
-    from kinema.base.errors import ArgumentError
     from kinema.cli.jobs.template import template
-    from kinema.cli.streams import print_out
 
     if settings:
         raise ArgumentError("--set is for a job that is run, not for --template")
@@ -68,7 +68,6 @@ def _print_template(names: list[str], settings: list[str]) -> None:
 
 
 def _run(command: "Command", job: "Job", force: bool) -> None:
-    from kinema.base.printable import printable
     from kinema.cli.analysis_run import facts, lines_of, opened, run_together, transformed
     from kinema.cli.options.analyses import FrameOptions, Opening, Outputs, SeriesOutputs, Workers
     from kinema.cli.periodic.inputs import UnselectedInputs
@@ -146,7 +145,6 @@ def _check_outputs(job: "Job", whole: "Outputs", outputs: "list[Outputs]", input
     from pathlib import Path
 
     from kinema.analysis.declaration import arguments_of
-    from kinema.base.errors import Error
 
     read = [*inputs[0].paths, inputs[0].topology, job.trajectory.get("index_file")]
     for one in job.analyses:
@@ -175,7 +173,6 @@ def _check_outputs(job: "Job", whole: "Outputs", outputs: "list[Outputs]", input
 def _made(job: "Job", one: "JobAnalysis", trajectory: "kn.Trajectory", inputs: "Inputs") -> "DeclaredAnalysis":
     """The analysis of a table; errors of its arguments name the table."""
     from kinema.analysis.declaration import arguments_of, takes_select
-    from kinema.base.errors import Error
 
     try:
         values = {}
@@ -193,7 +190,6 @@ def _value(argument: Any, given: Any, trajectory: "kn.Trajectory", job: "Job") -
     """An argument as Python takes it."""
     from pathlib import Path
 
-    from kinema.base.errors import ArgumentError
     from kinema.model.selection.atom_tuples import read_atom_tuples
 
     if argument.kind == "list of atoms":

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+import kinema as kn
 from kinema.cli import numbers
 from kinema.cli.command_line import Command
 from kinema.cli.options import shared as options
@@ -36,8 +37,6 @@ def split(
     force: options.Force = False,
 ) -> None:
     """Cut a trajectory between frames into several files: XTC, TRR, NetCDF, DCD, HISTORY as they are, H5MD by step."""
-    import kinema as kn
-
     command: Command = context.obj
     done = kn.split(
         named.path,

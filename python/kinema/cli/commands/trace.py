@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from kinema.base.errors import ArgumentError
+from kinema.base.notes import emit
 from kinema.cli.command_line import Command
 from kinema.cli.options import shared as options
 
@@ -30,8 +32,6 @@ def trace(
     force: options.Force = False,
 ) -> None:
     """Run any command under strace and record its calls on files; of Kinema's own commands also what they do."""
-    from kinema.base.errors import ArgumentError
-    from kinema.base.notes import emit
     from kinema.report import record
 
     called: Command = context.obj

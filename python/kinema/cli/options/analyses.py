@@ -11,9 +11,13 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
+from kinema.base.errors import ArgumentError
 from kinema.base.values import dataclass
 from kinema.cli.options import shared as options
 from kinema.cli.stopping import Terminated
+from kinema.runners.registry import choose_runner, options_of
+from kinema.storage.output_checks import check_not_input, check_plot_path, check_remade, check_target
+from kinema.storage.output_file import reserve
 
 if TYPE_CHECKING:
     from kinema.cli.command_line import Command
@@ -73,8 +77,6 @@ class TrajectoryFiles:
     @property
     def paths(self) -> list[Path]:
         """The files; ArgumentError where none is named, or some in either way."""
-        from kinema.base.errors import ArgumentError
-
         if self.files and self.trajectory:
             raise ArgumentError(
                 f"trajectories are named as arguments or with -f, found both: {self.files[0]} and {self.trajectory[0]}"
@@ -86,8 +88,6 @@ class TrajectoryFiles:
     @property
     def path(self) -> Path:
         """The file, for commands that take one."""
-        from kinema.base.errors import ArgumentError
-
         if len(self.paths) > 1:
             raise ArgumentError(f"this command takes one trajectory file, found {len(self.paths)}")
         return self.paths[0]
@@ -138,8 +138,6 @@ class StatedTimes(Opened):
     @property
     def arguments(self) -> dict[str, Any]:
         """See `Stated`."""
-        from kinema.base.errors import ArgumentError
-
         if self.timestep is not None and not 0 < self.timestep < float("inf"):
             raise ArgumentError(f"--timestep must be above 0 ps, found {self.timestep:g}")
         if self.t0 is not None and not abs(self.t0) < float("inf"):
@@ -170,7 +168,6 @@ def parse_units(text: str | None) -> dict[str, str] | None:
     """{"length": "nm", "time": "ps"} of "length=nm,time=ps"; ArgumentError for what is no unit of that dimension."""
     if text is None:
         return None
-    from kinema.base.errors import ArgumentError
     from kinema.formats.h5md.units import scale_to_kinema
 
     units: dict[str, str] = {}
@@ -213,8 +210,6 @@ class FollowedFiles:
 
     def check(self, outputs: "Outputs", workers: "Workers", opening: Opening) -> None:
         """ArgumentError for options that are of files that are being written, or of others, alone."""
-        from kinema.base.errors import ArgumentError
-
         if not self.follow:
             given = {"until": self.until, "follow-timeout": self.follow_timeout}
             named = [name for name, value in given.items() if value is not None]
@@ -259,9 +254,6 @@ class FileWorkers:
 
         By default threads; where the command was started by an MPI launcher its ranks; Dask where a scheduler is named.
         """
-        from kinema.base.errors import ArgumentError
-        from kinema.runners.registry import choose_runner, options_of
-
         name = self.runner
         if name is None:
             name = options.RunnerName.threads if command.ranks is None else options.RunnerName.mpi
@@ -300,8 +292,6 @@ def checkpoint_of(path: Path | None, interval: float | None, *, keep: bool = Fal
     """What --checkpoint and --checkpoint-interval say; ArgumentError for an interval alone."""
     if path is None:
         if interval is not None:
-            from kinema.base.errors import ArgumentError
-
             raise ArgumentError("--checkpoint-interval says how often to save; name the file with --checkpoint")
         return None
     from kinema.execution.checkpoint.file import DEFAULT_INTERVAL, Checkpoint
@@ -373,8 +363,6 @@ class Outputs:
 
     def _check_names(self) -> None:
         """ArgumentError for one file that is named for two outputs; streams take several."""
-        from kinema.base.errors import ArgumentError
-
         named: dict[Path, str] = {}
         for option in ("output", "plot", "checkpoint", "report"):
             path = getattr(self, option)
@@ -386,9 +374,6 @@ class Outputs:
 
     def check(self, inputs: Sequence[Path | None]) -> None:
         """Raises what writing them would raise, also for a file that is read; reserves those written after the run."""
-        from kinema.base.errors import ArgumentError
-        from kinema.storage.output_checks import check_not_input, check_plot_path, check_remade, check_target
-        from kinema.storage.output_file import reserve
         from kinema.storage.tables import check_writable
 
         kept = self.kept

@@ -21,6 +21,8 @@ from kinema.base.choices import (
     SCHEDULE,
     TABLE_FORMATS,
 )
+from kinema.base.errors import ArgumentError
+from kinema.base.resources import parse_memory
 from kinema.cli import numbers
 from kinema.runners.access import access_names
 
@@ -48,9 +50,6 @@ def one_of(values: Sequence[str]) -> dict[str, Any]:
 
 def byte_count(text: str) -> str:
     """The text, which names a number of bytes; typer.BadParameter for others."""
-    from kinema.base.errors import ArgumentError
-    from kinema.base.resources import parse_memory
-
     try:
         parse_memory(text)
     except ArgumentError as error:

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from kinema.base.errors import ArgumentError
 from kinema.cli import numbers
 from kinema.storage.hdf5.filters import COMPRESSIONS as _LEVELS
 
@@ -56,8 +57,6 @@ def layout(text: str) -> str | tuple[int, ...]:
 
 def compression(text: str) -> tuple[str | tuple[int, tuple[int, ...]] | None, int | None]:
     """Name and level of "gzip:6", number and values of "32001:5,1"; "none" is None."""
-    from kinema.base.errors import ArgumentError
-
     name, colon, level = text.partition(":")
     if name.isdecimal():
         values = level.split(",") if level else []

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from kinema.base.errors import ArgumentError
 from kinema.base.values import dataclass
 from kinema.cli.options import shared as options
 from kinema.cli.options.analyses import TrajectoryFiles
@@ -56,8 +57,6 @@ class UnselectedInputs(TrajectoryFiles):
         are arguments of `kinema.run` for the first passes of transforms, with the checkpoint of the command;
         `reference` is the structure that --fit superposes on, if it is not the first frame.
         """
-        from kinema.base.errors import ArgumentError
-
         names = ["pbc", "ur", "bonds", "cluster_group", "center", "center_group", "fit", "fit_group"]
         names += ["nojump_count", "nojump_reference", "centers"]
         given = {name: getattr(self, name) for name in names if getattr(self, name)}
@@ -85,8 +84,6 @@ class UnselectedInputs(TrajectoryFiles):
 
     def named(self, trajectory: "Trajectory", option: str, text: str) -> "Selection":
         """A group of the index file by its name, or a selection; ArgumentError that begins with the option."""
-        from kinema.base.errors import ArgumentError
-
         not_a_group = ""
         try:
             if self.index_file is not None:
@@ -114,8 +111,6 @@ class Inputs(UnselectedInputs):
 
     def chosen(self, trajectory: "Trajectory") -> "Selection":
         """See `UnselectedInputs`; ArgumentError for a group without a file."""
-        from kinema.base.errors import ArgumentError
-
         if self.group is not None and self.index_file is None:
             raise ArgumentError("--group names a group of an index file; give the file with -n")
         # of centres none are named by a file that is there for the group of --fit-group

@@ -29,12 +29,12 @@ from kinema.files.conversion.source_frames import SourceFrames
 from kinema.files.conversion.subfiles import write_subfiles
 from kinema.formats.all_formats import format_named
 from kinema.formats.all_writers import Writer
+from kinema.formats.frame_sink import FrameSink
 from kinema.formats.given_frames import FrameArrays
 from kinema.formats.h5md.write.options import bound_of
-from kinema.formats.h5md.write.series import buffered_rows
 from kinema.formats.h5md.write.units import LENGTHS, FileUnits
 from kinema.formats.h5md.writer import H5mdWriter
-from kinema.formats.hdf5.sink import Hdf5Sink
+from kinema.formats.hdf5.series import buffered_rows
 from kinema.formats.hdf5.writer import Hdf5Writer
 from kinema.model.frame import WORKING_MEMORY, block_length, frame_bytes
 from kinema.model.selection.frames import FrameSelection
@@ -147,12 +147,11 @@ class _Work:
     comparing: float = 0.0
     compared: int = 0
 
-    def write(self, writer: Hdf5Writer, *, in_runs: bool, taken: Callable[[], None]) -> None:
-        """Gives the writer the frames after those that it has; `taken` is called after each run.
+    def write(self, sink: FrameSink, *, in_runs: bool, taken: Callable[[], None]) -> None:
+        """Gives a sink the frames after those that it has; `taken` is called after each run.
 
         `in_runs`: in the runs that threads give, whoever has made them.
         """
-        sink = Hdf5Sink(writer)
         if self.by is None:
             for frames in _runs(self, sink.n_frames):
                 before = time.perf_counter()
@@ -194,7 +193,7 @@ def _write_at_once(
 
         work.write(writer, in_runs=True, taken=advance)
         before = time.perf_counter()
-        writer.close(lambda path: work.compare(copy, path, verify, progress))
+        writer.finish(lambda path: work.compare(copy, path, verify, progress))
         work.writing += time.perf_counter() - before - work.comparing
 
 

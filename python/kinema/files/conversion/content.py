@@ -13,8 +13,8 @@ from kinema.base.errors import UnsupportedFormatError
 from kinema.files.conversion.compare import Scales
 from kinema.files.conversion.source_frames import SourceFrames
 from kinema.formats.all_formats import format_named
+from kinema.formats.h5md.read.netcdf4.conventions import Convention, convention_named
 from kinema.formats.h5md.write.units import LENGTHS, TIMES, FileUnits
-from kinema.formats.netcdf4.conventions import Convention, convention_named
 from kinema.formats.netcdf4.write import NOT_COUNTED
 from kinema.model.frame import VECTOR_FIELDS, float_name
 from kinema.model.selection.frames import FrameSelection

@@ -23,7 +23,7 @@ from kinema.files.conversion.content import FileContent, check_block, times_of
 from kinema.files.conversion.source_frames import SourceFrames
 from kinema.formats.frame_sink import FrameSink, StoredFrames
 from kinema.formats.given_frames import EncodedRows, FrameArrays, check_numbers_kept
-from kinema.formats.h5md.write.encoding import ChunkEncoder
+from kinema.formats.hdf5.encoding import ChunkEncoder
 from kinema.model.frame import WORKING_MEMORY, frame_bytes
 from kinema.model.selection.frames import FrameSelection
 from kinema.model.snapshot import SentTrajectory, TrajectorySnapshot

@@ -27,7 +27,6 @@ from kinema.files.conversion.source_frames import SourceFrames
 from kinema.formats.frame_sink import StoredFrames
 from kinema.formats.h5md.write.virtual_fields import SubfileNames, VirtualPart, make_fields_virtual
 from kinema.formats.h5md.writer import H5mdWriter
-from kinema.formats.hdf5.sink import H5mdSink, Hdf5Sink
 from kinema.model.frame import WORKING_MEMORY, frame_bytes
 from kinema.model.selection.frames import FrameSelection
 from kinema.model.snapshot import SentTrajectory, TrajectorySnapshot
@@ -75,7 +74,6 @@ class _WritePart:
         length, reads = max(1, _BLOCK_BYTES // needed), []  # type: tuple[int, list[Any]]
         made: list[StoredFrames] = []
         with H5mdWriter(names.of(number), n_atoms, workers=threads, keep_partial=False, **given) as writer:
-            sink = Hdf5Sink(writer)
             for first in range(start, stop, length):
                 chosen = frames[first : min(first + length, stop)]
                 arrays = read_block(
@@ -84,7 +82,7 @@ class _WritePart:
                 )  # fmt: skip
                 check_block(frames, stored, arrays["present"], first, name)
                 block = given_frames(stored, arrays)
-                sink.rows(block)
+                writer.rows(block)
                 made.append(as_stored(block, first))
         return MadeFrames(StoredFrames.joined(made), phase_seconds(reads), trajectory.get().frame_faults())
 
@@ -131,14 +129,13 @@ def write_subfiles(
     try:
         with H5mdWriter(name, source.n_atoms, overwrite=True, keep_partial=False, **given) as writer:
             writer.losses = losses
-            sink = H5mdSink(writer)
-            encoders = sink.begin(first_frame(source, stored))
-            sink.leave_fields()
+            encoders = writer.begin(first_frame(source, stored))
+            writer.leave_fields()
             by.runner.map(function, parts, workers=by.n_workers, receive=receive)
             for number, _, _ in parts:
                 frames = made[number].frames
                 assert isinstance(frames, StoredFrames)
-                sink.stored(frames)
+                writer.stored(frames)
             source.trajectory.core.add_frame_faults(sorted({fault for one in made.values() for fault in one.faults}))
             virtual = [
                 VirtualPart(names.relative(number), start, stop - start, [(0, source.n_atoms)])
@@ -147,10 +144,10 @@ def write_subfiles(
             kinds = {field: encoder.preparation.dtype for field, encoder in encoders.items()}
 
             def finish(path: str) -> None:
-                make_fields_virtual(path, sink.group_name, virtual, kinds)
+                make_fields_virtual(path, writer.particles, virtual, kinds)
                 check(path)
 
-            sink.finish(finish)
+            writer.finish(finish)
     except BaseException:
         names.remove(number for number, _, _ in parts)
         raise

@@ -23,8 +23,7 @@ from kinema.files.h5md.window import FrameWindow
 from kinema.formats.h5md.file import H5mdFile
 from kinema.formats.h5md.schema import PER_PARTICLE
 from kinema.storage.hdf5.file import object_key
-from kinema.storage.hdf5.object_copies import copy_attributes
-from kinema.storage.hdf5.storage import Storage, VirtualBox, create_dataset
+from kinema.storage.hdf5.storage import Storage, VirtualBox
 from kinema.storage.hdf5.text import text_attribute
 from kinema.storage.hdf5.virtual import values_of
 
@@ -132,14 +131,7 @@ def _concatenated_value(elements: Sequence[TimedElement], rows: Sequence[tuple[i
             at += stop - start
     storage = Storage((n_rows, *value.shape[1:]), value.dtype, virtual=tuple(boxes), grows=True)
     defined = value.id.get_create_plist().fill_value_defined() == h5py.h5d.FILL_VALUE_USER_DEFINED
-    fill = value.fillvalue if defined else None
-
-    def make(parent: Any, name: str) -> Any:
-        made = create_dataset(parent, name, storage, fill=fill)
-        copy_attributes(value.id, made.id)
-        return made
-
-    return CreateDataset(value, make)
+    return CreateDataset(value, storage, value.fillvalue if defined else None)
 
 
 def _concatenated_axis(

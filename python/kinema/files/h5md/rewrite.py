@@ -118,22 +118,24 @@ class _Rewriter:
         task = self.tasks.by_key[key]
         if task is None:
             return DROPPED
-        if isinstance(task, MoveDataset):
-            made = self._move(task, parent, name)
+        if isinstance(task, WriteDataset):
+            made = write_dataset(parent, name, task.values, like=task.dataset)
+            self.written.append((made.name, task))
+        elif isinstance(task, CreateDataset):
+            made = create_dataset(parent, name, task.storage, fill=task.fill)
         else:
-            made = task.make(parent, name) if isinstance(task, CreateDataset) else _write_values(task, parent, name)
+            made = create_dataset(parent, name, task.storage, like=task.dataset)
+        copy_attributes(task.dataset.id, made.id)
+        if isinstance(task, MoveDataset):
+            self._move(task, made)
         for attribute, value in task.attributes.items():
             if value is None:
                 made.attrs.pop(attribute, None)
             else:
                 made.attrs.create(attribute, value)
-        if isinstance(task, WriteDataset):
-            self.written.append((made.name, task))
         return made
 
-    def _move(self, task: MoveDataset, parent: Any, name: str) -> Any:
-        made = create_dataset(parent, name, task.storage, like=task.dataset)
-        copy_attributes(task.dataset.id, made.id)
+    def _move(self, task: MoveDataset, made: Any) -> None:
         values = self._values(task.dataset, task.dataset.file.filename)
         moved = move(
             values,
@@ -148,7 +150,6 @@ class _Rewriter:
         )
         self.moved.append((moved, task))
         self.notes += [text for text in values.warnings if text not in self.notes]
-        return made
 
     def _values(self, dataset: Any, path: str) -> Values:
         return Values(dataset, path, workers=self.on.threads, memory=self.memory // 4)
@@ -164,12 +165,6 @@ class _Rewriter:
                     raise _differs(path, name)
             for name, copy in self.copied:
                 _compare_copies(self.opened.file[name], file[copy], path)
-
-
-def _write_values(task: WriteDataset, parent: Any, name: str) -> Any:
-    made = write_dataset(parent, name, task.values, like=task.dataset)
-    copy_attributes(task.dataset.id, made.id)
-    return made
 
 
 def _compare_copies(source: Any, copy: Any, path: str) -> None:

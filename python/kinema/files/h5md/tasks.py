@@ -5,7 +5,7 @@ Planning reads steps and small data sets only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,10 +53,11 @@ class WriteDataset:
 
 @dataclass(frozen=True)
 class CreateDataset:
-    """A data set created by a function of (parent, name)."""
+    """A data set without values of its own: they lie in other files."""
 
     dataset: Any
-    make: Callable[[Any, str], Any]
+    storage: Storage
+    fill: Any = None
     attributes: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -22,11 +22,12 @@ from numpy.typing import NDArray
 from kinema.base.errors import CorruptFileError
 from kinema.base.prefetch import prefetched
 from kinema.files.h5md.values import Values
-from kinema.files.h5md.workers import EncodedTile, Tile, TileReader, encode_tile, read_tile, rounded, shares
+from kinema.files.h5md.workers import EncodedTile, Tile, TileReader, read_tile, rounded, shares
+from kinema.formats.hdf5.encoding import encode_chunks
 from kinema.runners.workers import CallWorkers
 from kinema.storage.hdf5.filters import encoded_by_core, filters_of
 from kinema.storage.hdf5.rounding import Rounding
-from kinema.storage.hdf5.storage import Storage
+from kinema.storage.hdf5.storage import Storage, write_chunks
 
 __all__ = ["TILES_IN_MEMORY", "MovedDataset", "move", "read_back"]
 
@@ -108,9 +109,7 @@ def _move_on_workers(
     def receive(number: int, made: EncodedTile) -> None:
         if made.values is not None:
             _store_values(made.values, tiles[number], target)
-        corner = _corner(tiles[number], len(target.shape))
-        for offset, encoded in made.chunks:
-            target.id.write_direct_chunk(tuple(a + b for a, b in zip(corner, offset, strict=True)), encoded)
+        write_chunks(target.id, _corner(tiles[number], len(target.shape)), made.chunks)
         checksums[number] = made.checksum
         result.largest_change = max(result.largest_change, made.change)
         advance(made.size)
@@ -184,24 +183,11 @@ def _tiles(storage: Storage, limit: int, source_chunks: tuple[int, ...] | None) 
 
 
 def _store(part: NDArray[Any], tile: Tile, target: Any, storage: Storage, filters: Any, workers: int) -> None:
-    start = tile[0]
     if not _is_encoded(target, storage):
         _store_values(part, tile, target)
         return
     assert storage.chunks is not None
-    corner = _corner(tile, len(storage.shape))
-    if not filters and storage.chunks[1:] == part.shape[1:]:
-        # chunks of whole rows are there already
-        k = storage.chunks[0]
-        whole = len(part) // k * k
-        for row in range(0, whole, k):
-            target.id.write_direct_chunk((start + row, *corner[1:]), part[row : row + k])
-        part, corner = part[whole:], (start + whole, *corner[1:])
-        if not len(part):
-            return
-    for offset, encoded in encode_tile(part, storage.chunks, filters, workers):
-        place = tuple(a + b for a, b in zip(corner, offset, strict=True))
-        target.id.write_direct_chunk(place, encoded)
+    write_chunks(target.id, _corner(tile, len(storage.shape)), encode_chunks(part, storage.chunks, filters, workers))
 
 
 def _corner(tile: Tile, n_axes: int) -> tuple[int, ...]:

@@ -15,10 +15,11 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema import _core
 from kinema.base.errors import FileNotFound, TruncatedFileError
 from kinema.base.input_files import open_regular
 from kinema.files.h5md.values import Values
+from kinema.formats.given_frames import EncodedChunk
+from kinema.formats.hdf5.encoding import encode_chunks
 from kinema.formats.splice import FrameRange
 from kinema.parallel.placers import FilePlacer
 from kinema.runners.workers import CallWorkers
@@ -28,7 +29,7 @@ from kinema.storage.hdf5.rounding import Rounding
 from kinema.storage.output_checks import is_stream
 from kinema.storage.output_file import machine
 
-__all__ = ["EncodedTile", "Tile", "TileReader", "copying", "encode_tile", "read_tile", "rounded", "shares"]
+__all__ = ["EncodedTile", "Tile", "TileReader", "copying", "read_tile", "rounded", "shares"]
 
 Copy = Callable[[Sequence[FrameRange], IO[bytes]], None]
 
@@ -108,7 +109,7 @@ class EncodedTile:
     """A tile as a worker has made it: its values, or encoded chunks with their places in the tile; checksum, size."""
 
     values: NDArray[Any] | None
-    chunks: list[tuple[tuple[int, ...], bytes]]
+    chunks: list[EncodedChunk]
     checksum: int
     change: float
     size: int
@@ -126,7 +127,7 @@ class TileReader:
     rounding : Rounding, optional
     chunks : tuple, or None
         Of the new data set; None: values are not encoded.
-    filters : as of `_core.encode_chunks`
+    filters : as of `encode_chunks`
     memory, threads : int
     checksums_alone : bool
         Nothing but checksums are returned.
@@ -179,7 +180,7 @@ class TileReader:
             return EncodedTile(None, [], checksum, change, part.nbytes)
         if self._chunks is None:
             return EncodedTile(part, [], checksum, change, part.nbytes)
-        chunks = encode_tile(part, self._chunks, self._filters, self._threads)
+        chunks = list(encode_chunks(part, self._chunks, self._filters, self._threads))
         return EncodedTile(None, chunks, checksum, change, part.nbytes)
 
     def _opened(self) -> Values:
@@ -191,13 +192,6 @@ class TileReader:
                         self._file[self._name], self._path, workers=self._threads, memory=self._memory
                     )
             return self._values
-
-
-def encode_tile(
-    part: NDArray[Any], chunks: tuple[int, ...], filters: Filters, threads: int
-) -> list[tuple[tuple[int, ...], bytes]]:
-    """The chunks of a tile, with their places in it."""
-    return _core.encode_chunks(part, chunks, filters, threads)
 
 
 def read_tile(values: Values, first_row: int, columns: NDArray[np.int64] | None, tile: Tile) -> NDArray[Any]:

@@ -220,6 +220,40 @@ class H5mdWriter(Hdf5Writer, format="H5MD"):
         with self._all_or_nothing():
             self._observables[name].extend(values, steps, times)
 
+    # for others who write values into the file
+
+    @property
+    def particles(self) -> str:
+        """Name of the particles group of a new file."""
+        return self._options.group
+
+    def allocate_early(self) -> None:
+        """Data sets of fields that are made later have their space from the beginning: others write into it."""
+        self._options = replace(self._options, allocate_early=True)
+
+    def make_room(self, rows: int) -> None:
+        """Fields of a file that grows get this many rows at the least, whose values others write before they count."""
+        with self._all_or_nothing():
+            for dataset in self.datasets.values():
+                if len(dataset) < rows:
+                    dataset.resize(rows, axis=0)
+
+    def trim(self) -> None:
+        """Fields of a file that grows, all of which is committed, lose the rows after the last frame."""
+        assert isinstance(self._file, GrowingFile)
+        with self._all_or_nothing():
+            for dataset in self.datasets.values():
+                dataset.resize(self.n_frames, axis=0)
+            self._file.commit(shrinks=True)
+
+    def places_of_fields(self, first: FrameArrays) -> dict[str, int]:
+        """The byte at which the values of each field begin, with layout "contiguous"; to be asked before any frame is
+        taken. Data sets are made for frames such as `first`, and `leave_fields` holds from here on."""
+        self.allocate_early()
+        self.begin(first)
+        self.leave_fields()
+        return {name: int(dataset.id.get_offset()) for name, dataset in self.datasets.items()}
+
     # how
 
     def _open_existing(

@@ -1,7 +1,6 @@
 """`Hdf5Writer`: formats that are stored in HDF5 (H5MD, NetCDF-4), in new files and in files that grow.
 
 When bytes are in a file, and what a killed process leaves, is decided here; what they mean by the class of a format.
-What several processes write together comes through `sink`.
 """
 
 from __future__ import annotations
@@ -13,7 +12,10 @@ from typing import Any, Protocol
 
 from kinema.base.errors import ArgumentError, Error, UnsupportedFormatError
 from kinema.base.tracing.recording import span
-from kinema.formats.given_frames import AnnouncedRows, FrameArrays
+from kinema.formats.frame_sink import StoredFrames
+from kinema.formats.given_frames import AnnouncedRows, FrameArrays, frame_arrays
+from kinema.formats.hdf5.encoding import ChunkEncoder
+from kinema.formats.hdf5.series import CountedRows
 from kinema.formats.writer import Writer, not_finite_note
 from kinema.storage.hdf5.chunk_index import full_chunks
 from kinema.storage.hdf5.output import GrowingFile, NewFile, OutputPartFile, hdf5_errors
@@ -56,6 +58,9 @@ class Hdf5Writer(Writer):
 
     A new file is closed by its first flush, and continued as one that grows. With mode="a" it gets its name then,
     whole, with all frames so far.
+
+    Each is a `FrameSink`. Users call `write`, `flush` and `close`; processes that write one file together call `rows`,
+    `stored`, `commit` and `finish`.
     """
 
     _file: NewFile | OutputPartFile | GrowingFile
@@ -73,6 +78,44 @@ class Hdf5Writer(Writer):
     @property
     def fields(self) -> tuple[str, ...] | None:
         return self._asked_fields if self._group is None else tuple(self._group.fields)
+
+    def begin(self, first: FrameArrays) -> dict[str, ChunkEncoder]:
+        """As `FrameSink.begin`: how chunks of each field are made, for processes that encode what `stored` takes."""
+        self._require_open()
+        self._begin(self._checked(first))
+        return self.encoders
+
+    def check(self, frames: FrameArrays, *, ahead: int = 0) -> None:
+        """Raises as `rows` would for frames of which there may be no values, after `ahead` others."""
+        self._require_open()
+        self._check(self._checked(frames), self.n_frames + ahead)
+
+    def rows(self, frames: FrameArrays) -> None:
+        """As `FrameSink.rows`."""
+        self._require_open()
+        given = frame_arrays(self.n_atoms, dict(frames.fields), frames.cells, frames.steps, frames.times)
+        if len(given):
+            self._take(given)
+
+    def stored(self, frames: StoredFrames) -> None:
+        """As `FrameSink.stored`."""
+        self._require_open()
+        for chunks in frames.chunks:
+            for name, encoded in chunks.items():
+                self._fields[name].announce(encoded)
+        if frames.not_finite is not None and not self._not_finite_noted:
+            self._not_finite_noted = True
+            self._note([not_finite_note(frames.not_finite)])
+        fields: dict[str, Any] = {name: AnnouncedRows(frames.n_frames, kind) for name, kind in frames.kinds.items()}
+        self._take(FrameArrays(fields, frames.cells, frames.steps, frames.times))
+
+    def commit(self) -> None:
+        """As `FrameSink.commit`."""
+        self.flush()
+
+    def finish(self, check: Callable[[str], object] | None = None) -> None:
+        """As `FrameSink.finish`."""
+        self.close(check)
 
     def _take(self, frames: FrameArrays) -> None:
         frames = self._checked(frames)
@@ -93,12 +136,6 @@ class Hdf5Writer(Writer):
             self._group.check(frames, first)
         if self._mode == "w":
             self._check_announced(first + len(frames), complete=False)
-
-    def _note_not_finite_frame(self, frame: int) -> None:
-        """Notes that a frame has positions that are no numbers, once."""
-        if not self._not_finite_noted:
-            self._not_finite_noted = True
-            self._note([not_finite_note(frame)])
 
     def flush(self) -> None:
         """Brings all frames taken so far into the file.
@@ -193,6 +230,51 @@ class Hdf5Writer(Writer):
         """An event of the trace: calls of h5py, with what HDF5 does in them."""
         return span(name, "writer", self.path, frames=n_frames)
 
+    # for others who write values into the file
+
+    @property
+    def current_path(self) -> str:
+        """Where the bytes are now."""
+        return self._file.path if isinstance(self._file, GrowingFile) else self._file.temporary
+
+    @property
+    def encoders(self) -> dict[str, ChunkEncoder]:
+        """How chunks of each field are made; none before `begin`."""
+        return {name: series.encoder for name, series in self._fields.items()}
+
+    @property
+    def datasets(self) -> dict[str, Any]:
+        """The data set of each field; none before `begin`."""
+        return {name: series.dataset for name, series in self._fields.items()}
+
+    @property
+    def place_of_fields(self) -> tuple[str, dict[str, str]]:
+        """Where the bytes are now, and the name of the data set of each field."""
+        return self.current_path, {name: dataset.name for name, dataset in self.datasets.items()}
+
+    @property
+    def last_step(self) -> int | None:
+        """Of the last frame that was taken."""
+        return None if self._group is None else self._group.last_step
+
+    def leave_fields(self) -> None:
+        """From here on rows of all fields are written by others, and counted here."""
+        for name, series in self._fields.items():
+            self._fields[name] = CountedRows(series.encoder, series.dataset, series.rows)
+
+    def release(self) -> str:
+        """Commits and closes the file, for others who write into it until `take_back`; returns where it is."""
+        self.commit()
+        assert isinstance(self._file, GrowingFile)
+        self._file.finish()
+        return self._file.path
+
+    def take_back(self) -> None:
+        """Opens the file again that was released, and that all others have closed; they go on writing its fields."""
+        assert isinstance(self._file, GrowingFile)
+        self._go_on_in(self._file.path)
+        self.leave_fields()
+
     # what a format adds
 
     def _checked(self, frames: FrameArrays) -> FrameArrays:
@@ -219,6 +301,10 @@ class Hdf5Writer(Writer):
         """Raises ArgumentError for other numbers of frames than were announced."""
 
     # how
+
+    @property
+    def _fields(self) -> dict[str, Any]:
+        return {} if self._group is None else self._group.fields
 
     @property
     def _can_grow(self) -> bool:

@@ -12,11 +12,11 @@ import h5py
 import numpy as np
 
 from kinema.base.errors import ArgumentError, UnsupportedFormatError
+from kinema.formats.h5md.read.netcdf4.conventions import ANGLES, LENGTHS, RESTART, VECTORS, Convention
+from kinema.formats.h5md.read.netcdf4.read import convention_of
 from kinema.formats.h5md.units import Dimension, scale_to_kinema
-from kinema.formats.h5md.write.encoding import Preparation
-from kinema.formats.h5md.write.series import Series
-from kinema.formats.netcdf4.conventions import ANGLES, LENGTHS, RESTART, VECTORS, Convention
-from kinema.formats.netcdf4.read import convention_of
+from kinema.formats.hdf5.encoding import Preparation
+from kinema.formats.hdf5.series import Series
 from kinema.formats.netcdf4.write import FrameVariables
 from kinema.storage.hdf5.file import numbers
 from kinema.storage.hdf5.text import attribute, text_attribute

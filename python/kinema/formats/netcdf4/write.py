@@ -14,11 +14,11 @@ from kinema import _core
 from kinema._core import __version__
 from kinema.base.errors import ArgumentError
 from kinema.formats.given_frames import FrameArrays, check_cells_kept, check_rising, check_times_kept, counted_steps
+from kinema.formats.h5md.read.netcdf4.atoms import NAMES, NUMBERS
+from kinema.formats.h5md.read.netcdf4.conventions import AMBER, ANGLES, LENGTHS, VECTORS, Convention
 from kinema.formats.h5md.schema import GUESSED
-from kinema.formats.h5md.write.encoding import Preparation
-from kinema.formats.h5md.write.series import Series
-from kinema.formats.netcdf4.atoms import NAMES, NUMBERS
-from kinema.formats.netcdf4.conventions import AMBER, ANGLES, LENGTHS, VECTORS, Convention
+from kinema.formats.hdf5.encoding import Preparation
+from kinema.formats.hdf5.series import Series
 from kinema.formats.netcdf4.structure import FILL, Structure
 from kinema.model.atom_table import Atoms
 from kinema.storage.hdf5.storage import Layout, series_storage

@@ -15,12 +15,12 @@ from kinema.base.errors import ArgumentError
 from kinema.base.input_files import is_hdf5
 from kinema.base.resources import worker_count
 from kinema.formats.given_frames import FrameArrays
+from kinema.formats.h5md.read.netcdf4.conventions import convention_named
 from kinema.formats.h5md.write.options import field_names, float_type, whole_number
 from kinema.formats.h5md.writer import table_of
 from kinema.formats.hdf5.writer import Hdf5Writer
 from kinema.formats.netcdf.format import Netcdf4Writing
 from kinema.formats.netcdf4.append import ExistingNetcdf
-from kinema.formats.netcdf4.conventions import convention_named
 from kinema.formats.netcdf4.write import FrameVariables, NetcdfOptions, check_first, create, label_losses, notes_of
 from kinema.formats.writer import Target
 from kinema.storage.hdf5.filters import Compression

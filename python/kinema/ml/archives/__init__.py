@@ -1,1 +1,1 @@
-"""Sample archives made: samples of many files into one, with where each of them comes from."""
+"""Sample archives made: samples of many files into one."""

@@ -12,7 +12,7 @@ from functools import cache
 
 from kinema.base.errors import CorruptFileError
 from kinema.base.input_files import open_regular
-from kinema.ml.stored_samples import SampleFile
+from kinema.ml.stored.samples import SampleFile
 
 __all__ = ["MemberChecksum", "combined"]
 

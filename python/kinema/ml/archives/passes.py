@@ -19,7 +19,7 @@ from kinema.ml.archives.plan import ConversionPlan
 from kinema.ml.archives.sources import ReadRows, RowsInPlace
 from kinema.ml.archives.tasks import ThreadBuffers, carry_out
 from kinema.ml.archives.writers import GrowingArchive, PlacedArchive
-from kinema.ml.stored_samples import samples_of
+from kinema.ml.stored.samples import samples_of
 
 __all__ = ["ReadBack", "WritePass"]
 

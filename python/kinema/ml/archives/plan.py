@@ -19,12 +19,12 @@ from kinema.base.resources import default_memory, parse_memory, worker_count
 from kinema.cache.node_cache import NodeCacheChoice
 from kinema.execution.checkpoint.file import Checkpoint, IdentityItem
 from kinema.execution.checkpoint.identity_items import plain
-from kinema.formats.h5md.write.series import buffered_rows
+from kinema.formats.hdf5.series import buffered_rows
 from kinema.ml.archives.layout import ArrayLayout, advice, chunk_samples, field_layouts
-from kinema.ml.archives.origin import SampleOrigin, origin_of
 from kinema.ml.archives.sources import Sources
 from kinema.ml.samples import SampleDataset
-from kinema.ml.stored_samples import OWN_GROUP, Deflated
+from kinema.ml.stored.origin import SampleOrigin, origin_of
+from kinema.ml.stored.samples import OWN_GROUP, Deflated
 from kinema.storage.hdf5.filters import Compression
 from kinema.storage.provenance import Input, Provenance
 

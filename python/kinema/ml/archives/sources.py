@@ -15,10 +15,10 @@ from kinema import _core
 from kinema.base.errors import ArgumentError
 from kinema.cache.node_cache import NodeCache
 from kinema.ml.archives.checksums import MemberChecksum
-from kinema.ml.deflated import inflated
 from kinema.ml.processes import file_pool
 from kinema.ml.samples import SampleDataset
-from kinema.ml.stored_samples import Deflated, SampleFile
+from kinema.ml.stored.deflated import inflated
+from kinema.ml.stored.samples import Deflated, SampleFile
 
 __all__ = ["Conversion", "ReadRows", "Room", "RowsInPlace", "Sources"]
 

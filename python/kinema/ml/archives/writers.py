@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema.base.errors import Error, UnsupportedFormatError
-from kinema.formats.h5md.write.series import Series
+from kinema.formats.hdf5.series import Series
 from kinema.ml.archives.layout import ArrayLayout
-from kinema.ml.archives.origin import SampleOrigin
 from kinema.ml.archives.tasks import WholeRows
-from kinema.ml.stored_samples import OWN_GROUP, SampleFile, samples_of
+from kinema.ml.stored.origin import SampleOrigin
+from kinema.ml.stored.samples import OWN_GROUP, SampleFile, samples_of
 from kinema.parallel.placers import FilePlacer
 from kinema.storage.hdf5.chunk_index import full_chunks
 from kinema.storage.hdf5.output import GrowingFile, NewFile, OutputPart, OutputPartFile, hdf5_errors

@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 from kinema.base.errors import ArgumentError
 from kinema.ml.export.base import ExportFormat
 from kinema.ml.export.source import Array, ExportSource, Run
-from kinema.ml.stored_samples import samples_of
+from kinema.ml.stored.samples import samples_of
+from kinema.storage.hdf5.output import hdf5_errors, written_in_place
+from kinema.storage.hdf5.storage import Storage, create_dataset
 from kinema.trajectory import UNITS
 
 __all__ = ["Npy", "Npz", "SamplesH5"]
@@ -155,9 +157,6 @@ class SamplesH5(ArrayFormat):
                 row += batch.n_samples
 
     def _make_structure(self, path: str, rows: int) -> None:
-        from kinema.storage.hdf5.output import hdf5_errors, written_in_place
-        from kinema.storage.hdf5.storage import Storage, create_dataset
-
         with hdf5_errors(path), written_in_place(path, "w") as file:
             for array in self.arrays:
                 folder, _, name = array.name.rpartition("/")

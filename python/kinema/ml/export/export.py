@@ -24,7 +24,7 @@ from kinema.ml.export.source import ExportSource, Run
 from kinema.ml.frames import FrameDataset
 from kinema.ml.labels import Table, read_table
 from kinema.ml.splits import DataSplit
-from kinema.ml.stored_samples import LIST_OF_FILES
+from kinema.ml.stored.samples import LIST_OF_FILES
 from kinema.ml.systems import TrajectoryEntry
 from kinema.model.selection.atoms import AtomChoice
 from kinema.model.selection.frames import FrameChoice, resolve_run

@@ -60,7 +60,7 @@ class BatchReader:
         self._dataset, self._workers, self._dtype = dataset, workers, dtype
         self._to_torch = None
         if tensors:
-            from kinema.ml.torch import Delivery
+            from kinema.ml.loading.delivery import Delivery
 
             self._to_torch = Delivery(device)
         allocate = None if self._to_torch is None else self._to_torch.allocate

@@ -16,6 +16,7 @@ from numpy.typing import DTypeLike, NDArray
 from kinema.base.errors import ArgumentError, MemoryLimitError
 from kinema.base.resources import default_memory, parse_memory, worker_count
 from kinema.ml.dataset import Batch, Dataset
+from kinema.ml.fingerprint import DataIdentity
 from kinema.ml.loading.arguments import at_least_one, rank_of
 from kinema.ml.loading.buffers import rows_of
 from kinema.ml.loading.gathers import BatchReader, Gather, GatheredBatches
@@ -27,7 +28,6 @@ from kinema.ml.loading.shares import RankShare
 from kinema.ml.loading.state import LoaderState
 from kinema.ml.loading.times import LoaderTimes
 from kinema.ml.processes import OfProcess
-from kinema.ml.statistics.fingerprint import DataIdentity
 from kinema.ml.statistics.normalised import Normalised
 from kinema.ml.statistics.statistics import Statistics
 

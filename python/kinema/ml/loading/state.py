@@ -8,8 +8,8 @@ from typing import Any
 
 from kinema.base.errors import ArgumentError
 from kinema.base.notes import emit
+from kinema.ml.fingerprint import DataIdentity
 from kinema.ml.loading.order import Order
-from kinema.ml.statistics.fingerprint import DataIdentity
 
 __all__ = ["LoaderState"]
 

@@ -20,10 +20,10 @@ from kinema.ml.dataset import Batch, Dataset, Subset
 from kinema.ml.export.base import ranges_of
 from kinema.ml.export.energies import ENERGY_NAMES
 from kinema.ml.export.source import ExportSource, Run
+from kinema.ml.fingerprint import fingerprint, innermost, samples_fingerprint
 from kinema.ml.frames import LAGGED, FrameDataset
 from kinema.ml.samples import SampleDataset
 from kinema.ml.splits import DataSplit
-from kinema.ml.statistics.fingerprint import fingerprint, innermost, samples_fingerprint
 from kinema.ml.statistics.moments import Moments
 from kinema.ml.statistics.statistics import ANY_ELEMENT, EnergyStatistics, Statistics
 

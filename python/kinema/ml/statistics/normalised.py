@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from kinema.base.errors import ArgumentError
 from kinema.ml.dataset import Batch, Dataset, DatasetOverAnother
-from kinema.ml.statistics.fingerprint import fingerprint
+from kinema.ml.fingerprint import fingerprint
 from kinema.ml.statistics.statistics import Statistics
 
 __all__ = ["Normalised"]

@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 
 from kinema.base.errors import Error
 from kinema.formats.given_frames import FrameArrays
-from kinema.formats.h5md.write.encoding import ChunkEncoder
-from kinema.formats.strategies import uses_mpiio
+from kinema.formats.hdf5.encoding import ChunkEncoder
 from kinema.parallel.agreement import Agreement
 from kinema.parallel.exchange import Exchange, even_owners
 from kinema.parallel.hdf5.on_root import Hdf5File
-from kinema.parallel.placers import FilePlacer, MpiPlacer, Placer
+from kinema.parallel.placers import Placer, opened_placer
 from kinema.parallel.rank_file import FileRequest
 from kinema.parallel.rank_frames import RankFrame
 from kinema.parallel.verification import Verification
@@ -49,8 +48,11 @@ class DirectFields(Hdf5File):
     def take_values(self, frame: RankFrame, row: int) -> None:
         """As `Hdf5File.take_values`."""
         if self._placer is None:
-            path, self._places = self.on_root(lambda: (self.sink.path, self._places))
-            self._placer = self.agreement.together(lambda: self._opened_placer(path))
+            path, self._places = self.on_root(lambda: (self.sink.current_path, self._places))
+            request, comm = self.request, self.agreement.comm
+            self._placer = self.agreement.together(
+                lambda: opened_placer(comm, path, request.path, request.strategy, request.hints)
+            )
         error: BaseException | None = None
         widest = max(3 * values.dtype.itemsize for values in frame.vectors.values())
         batch_atoms = max(1, self.request.hints.batch_bytes // widest)
@@ -95,7 +97,7 @@ class DirectFields(Hdf5File):
     def found(self) -> Error | None:
         """As `SerialFile.found`."""
         assert self._verification is not None
-        error: Error | None = self._verification.found(self.on_root(lambda: self.sink.path))
+        error: Error | None = self._verification.found(self.on_root(lambda: self.sink.current_path))
         return error
 
     def took(self) -> None:
@@ -110,14 +112,6 @@ class DirectFields(Hdf5File):
 
     def abort(self) -> None:
         """As `RankFile.abort`."""
-        # closing one of MPI-IO is for all ranks together, which may be somewhere else
-        if isinstance(self._placer, FilePlacer):
-            self._placer.close()
+        if self._placer is not None:
+            self._placer.abandon()
         super().abort()
-
-    def _opened_placer(self, path: str) -> Placer:
-        request = self.request
-        if not uses_mpiio(request.strategy):
-            return FilePlacer(path, request.path)
-        collective = request.strategy == "mpiio-collective"
-        return MpiPlacer(self.agreement.comm, path, request.path, collective=collective, hints=request.hints.info)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from kinema.base.resources import default_workers, worker_count
 from kinema.formats.given_frames import EncodedRows
 from kinema.parallel.agreement import Agreement, wait_for
-from kinema.parallel.exchange import Exchange, Owners, even_owners
+from kinema.parallel.exchange import Exchange, Owners, gathering_ranks
 from kinema.parallel.hdf5.on_root import Hdf5File
 from kinema.parallel.rank_file import FileRequest
 from kinema.parallel.rank_frames import RankFrame
@@ -50,8 +50,7 @@ class GatheredChunks(Hdf5File):
     def __init__(self, request: FileRequest, agreement: Agreement) -> None:
         super().__init__(request, agreement)
         self._exchange = Exchange(agreement, self.state.n_atoms)
-        wanted = min(request.hints.writers or agreement.size, agreement.size)
-        self._aggregators = even_owners(agreement.size, agreement.size, wanted).ranks.tolist()
+        self._aggregators = gathering_ranks(agreement.size, request.hints.writers)
         shared = max(1, default_workers() // agreement.size)
         self._threads = shared if request.workers is None else worker_count(request.workers)
         self._rows: list[ChunkRow] = []
@@ -62,7 +61,7 @@ class GatheredChunks(Hdf5File):
         begins = not self._rows or row // chunk_rows != self._rows[-1].first // chunk_rows
         number = row // chunk_rows
         aggregator = self._aggregators[number % len(self._aggregators)]
-        owners = Owners(np.array([aggregator], np.int64), np.array([0, self.state.n_atoms], np.int64))
+        owners = Owners.one(aggregator, self.state.n_atoms)
         vectors = whole_vectors(self._exchange, owners, frame, self.request.hints.batch_bytes)
         error: Exception | None = None
         try:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from kinema.base.errors import ArgumentError, FileIOError, MissingPackageError, from_os
 from kinema.formats.given_frames import FrameArrays
-from kinema.formats.h5md.write.encoding import ChunkEncoder
+from kinema.formats.hdf5.encoding import ChunkEncoder
 from kinema.parallel.agreement import Agreement
 from kinema.parallel.exchange import Exchange, even_owners
 from kinema.parallel.hdf5.on_root import Hdf5File
@@ -120,7 +120,7 @@ class MpiioFields(Hdf5File):
                 self.sink.stored(self.stamps.taken(n_frames, self.kinds))
                 observed, self._observed = self._observed, []
                 for name, value, stamps in observed:
-                    self.sink.writer.write_observable(name, value, **stamps)
+                    self.sink.write_observable(name, value, **stamps)
             return self._state()
 
         self._on_root(count)
@@ -144,7 +144,7 @@ class MpiioFields(Hdf5File):
             return
 
         def check() -> None:
-            if name not in self.sink.writer._observables:
+            if name not in self.sink._observables:
                 raise ArgumentError(f"observable {name} is unknown, add it first with add_observable")
             step, time = options.get("step"), options.get("time")
             if step is None:

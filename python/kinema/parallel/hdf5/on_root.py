@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,9 +12,8 @@ from numpy.typing import NDArray
 from kinema.base.errors import Error
 from kinema.formats.frame_sink import StoredFrames
 from kinema.formats.given_frames import EncodedRows, FrameArrays, check_rising
-from kinema.formats.h5md.write.encoding import ChunkEncoder
 from kinema.formats.h5md.writer import H5mdWriter
-from kinema.formats.hdf5.sink import H5mdSink
+from kinema.formats.hdf5.encoding import ChunkEncoder
 from kinema.parallel.agreement import Agreement
 from kinema.parallel.hdf5.verification import RowVerification
 from kinema.parallel.rank_file import FileRequest, FileState
@@ -158,11 +156,11 @@ class Hdf5File(SerialFile):
 
         self._on_root(counted)
 
-    @cached_property
-    def sink(self) -> H5mdSink:
-        """Of rank 0."""
+    @property
+    def sink(self) -> H5mdWriter:
+        """The writer of rank 0."""
         assert isinstance(self._writer, H5mdWriter)
-        return H5mdSink(self._writer)
+        return self._writer
 
     def place_of_fields(self) -> tuple[str, dict[str, str]]:
         """On rank 0: where the file is, and the name of the data set of each field."""

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from kinema.base.errors import Error
 from kinema.formats.h5md.writer import H5mdWriter
-from kinema.formats.hdf5.sink import Hdf5Sink
 from kinema.parallel.agreement import Agreement
 from kinema.parallel.hdf5.verification import RowVerification
 from kinema.parallel.rank_file import FileRequest
@@ -39,7 +38,7 @@ class SerialFields(SerialFile):
 
         return self._verification.found(*self.on_root(lambda: self._sink().place_of_fields))
 
-    def _sink(self) -> Hdf5Sink:
-        """Of rank 0."""
+    def _sink(self) -> H5mdWriter:
+        """The writer of rank 0."""
         assert isinstance(self._writer, H5mdWriter)
-        return Hdf5Sink(self._writer)
+        return self._writer

@@ -18,10 +18,9 @@ from numpy.typing import NDArray
 
 from kinema.base.errors import ArgumentError, CorruptFileError, Error, FileNotFound, UnsupportedFormatError
 from kinema.formats.given_frames import FrameArrays
-from kinema.formats.h5md.write.encoding import ChunkEncoder
 from kinema.formats.h5md.write.virtual_fields import SubfileNames, check_runs, runs_of
 from kinema.formats.h5md.writer import H5mdWriter
-from kinema.formats.hdf5.sink import Hdf5Sink
+from kinema.formats.hdf5.encoding import ChunkEncoder
 from kinema.formats.writer import Writer
 from kinema.parallel.agreement import Agreement
 from kinema.parallel.exchange import Exchange, even_owners
@@ -103,7 +102,7 @@ class Subfiles(Hdf5File):
         if part is not None:
             assert isinstance(part, H5mdWriter)
             # it has its name from the first flush on
-            self._place = Hdf5Sink(part).place_of_fields
+            self._place = part.place_of_fields
 
     def found(self) -> Error | None:
         """As `SerialFile.found`, in the file of another rank."""

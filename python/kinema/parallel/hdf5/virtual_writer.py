@@ -7,11 +7,11 @@ from typing import Any
 
 from kinema.formats.given_frames import FrameArrays
 from kinema.formats.h5md.schema import PARTICLES
-from kinema.formats.h5md.write.encoding import ChunkEncoder
 from kinema.formats.h5md.write.particles_group import TrajectoryGroup
-from kinema.formats.h5md.write.series import CountedRows
 from kinema.formats.h5md.write.virtual_fields import VIRTUAL_LIBVER, make_growing_fields, parts_of_fields
 from kinema.formats.h5md.writer import H5mdWriter
+from kinema.formats.hdf5.encoding import ChunkEncoder
+from kinema.formats.hdf5.series import CountedRows
 
 __all__ = ["VirtualFieldsWriter"]
 

@@ -17,13 +17,11 @@ from kinema.formats.dlpoly.atoms import Kinds, kinds_of
 from kinema.formats.record_writer import RecordWriter
 from kinema.formats.writer import Writer
 from kinema.model.atom_table import Atoms
+from kinema.parallel.placers import FilePlacer
 from kinema.parallel.rank_file import FileRequest, FileState
 from kinema.trajectory import Trajectory, opening
 
 __all__ = ["OpenedRecords", "RecordOutput"]
-
-# formats whose frames have headers, by which they are found
-# atoms that XTC stores as they are; where the precision of the others is in the first frame
 
 
 @dataclass
@@ -56,7 +54,10 @@ class OpenedRecords:
 
 
 class RecordOutput:
-    """On rank 0: the ordinary writer of the format holds name, lock and temporary file, and is given no frame."""
+    """On rank 0: the ordinary writer of the format holds name, lock and temporary file, and is given no frame.
+
+    Here rank 0 writes what makes records whole, and the count.
+    """
 
     def __init__(self, request: FileRequest) -> None:
         options: dict[str, Any] = dict(request.options)
@@ -74,6 +75,7 @@ class RecordOutput:
         if not isinstance(writer, RecordWriter):
             raise InternalError(f"{request.path}: no file of records")
         self._writer, self._request = writer, request
+        self._placer: FilePlacer | None = None
         self.codes: NDArray[np.uint32] | None = None
 
     def opened(self) -> OpenedRecords:
@@ -91,7 +93,14 @@ class RecordOutput:
                     table = opening.open(self._request.path).atoms
         if table is not None:
             self._take_table(made, table)
+        self._placer = FilePlacer(made.written_path, request.path)
         return made
+
+    @property
+    def placer(self) -> FilePlacer:
+        """The way of rank 0 into the file, when it is open."""
+        assert self._placer is not None
+        return self._placer
 
     def _take_table(self, made: OpenedRecords, table: Atoms) -> None:
         kinds, self.codes = kinds_of(table)
@@ -116,15 +125,15 @@ class RecordOutput:
         made.trajectory = trajectory
         made.precision = format_named(self._request.format).written_precision(path, self._writer.n_atoms)
 
-    def name_committed(self) -> str:
-        """The first frames are committed: gives the file the name under which they stay, and returns it."""
+    def count(self, marker: tuple[int, bytes] | None) -> tuple[str, str | None]:
+        """Frames are committed: writes the count, and gives the file the name under which they stay. That name, and
+        the temporary file that holds them, or None."""
+        self.placer.sync()
+        if marker is not None:
+            self.placer.write_at(*marker)
+            self.placer.sync()
         self._writer.name_committed()
-        return self._writer.written_path
-
-    @property
-    def temporary(self) -> str | None:
-        """The temporary file that holds committed frames, or None."""
-        return self._writer._temporary
+        return self._writer.written_path, self._writer._temporary
 
     def publish(self, n_frames: int) -> list[str]:
         """Gives a finished file its name; one without frames is removed. The index of the frames is stored, as the
@@ -141,6 +150,8 @@ class RecordOutput:
 
     def abort(self) -> None:
         """As `kinema.Writer.abort`."""
+        if self._placer is not None:
+            self._placer.abandon()
         self._writer.abort()
 
     def cut(self, end: int) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +32,7 @@ __all__ = [
     "has_tiny_chunks",
     "rechunked_series",
     "series_storage",
+    "write_chunks",
     "write_dataset",
 ]
 
@@ -312,6 +313,15 @@ def write_dataset(
     if array.size:
         dataset[...] = array
     return dataset
+
+
+def write_chunks(dataset: Any, corner: tuple[int, ...], chunks: Iterable[tuple[tuple[int, ...], Any, int]]) -> None:
+    """Writes stored bytes of chunks, past the filters of HDF5, into a data set (low-level identifier).
+
+    `chunks`: offset from `corner`, bytes and filter mask of each.
+    """
+    for offset, stored, mask in chunks:
+        dataset.write_direct_chunk(tuple(a + b for a, b in zip(corner, offset, strict=True)), stored, mask)
 
 
 def _type_in_file(storage: Storage, like: Any) -> Any:

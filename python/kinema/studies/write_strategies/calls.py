@@ -12,11 +12,11 @@ from kinema.formats.all_writers import Writer
 from kinema.formats.strategies import hints_of
 from kinema.model.atom_table import Atoms
 from kinema.parallel.agreement import Agreement, WriterTimings
-from kinema.parallel.atom_records import AtomRecordsLike
 from kinema.parallel.rank_file import FileRequest
 from kinema.parallel.rank_frames import RankFrame
-from kinema.parallel.record_files.base import Stamp
-from kinema.parallel.record_files.placed import PlacedFile
+from kinema.parallel.record_files.base import RecordsFile
+from kinema.parallel.record_files.placed import PlacedRecords
+from kinema.parallel.record_files.shared_records import SharedRecords
 from kinema.parallel.writer import ParallelWriter
 from kinema.studies.write_strategies.binary import BinaryRecords
 from kinema.studies.write_strategies.design import KINDS
@@ -48,17 +48,6 @@ def writer_of(
     return out
 
 
-class _BinaryFile(PlacedFile):
-    """Native binary records in the place of those of CONFIG: one frame, of a format that is not registered."""
-
-    def __init__(self, request: FileRequest, agreement: Agreement, system: Pyrochlore) -> None:
-        self._system = system
-        super().__init__(request, agreement)
-
-    def _new_records(self, fields: tuple[str, ...], frame: RankFrame, stamp: Stamp) -> AtomRecordsLike:
-        return BinaryRecords(self._system.n_atoms, list(fields), NAMES, self._system.kinds())
-
-
 def write_binary(
     comm: MPI.Intracomm, settings: Mapping[str, Any], system: Pyrochlore, step: int, own: OwnAtoms
 ) -> dict[str, float]:
@@ -78,7 +67,14 @@ def write_binary(
     )  # fmt: skip
     counts = agreement.gathered(np.array([len(own.ids)], np.int64))[:, 0]
     vectors = {"positions": own.positions, "velocities": own.velocities, "forces": own.forces}
-    file = _BinaryFile(request, agreement, system)
+
+    def placed(shared: SharedRecords) -> PlacedRecords:
+        # in the place of the records of CONFIG: one frame, of a format that is not registered
+        return PlacedRecords(
+            shared, lambda fields, *_: BinaryRecords(system.n_atoms, list(fields), NAMES, system.kinds())
+        )
+
+    file = RecordsFile(request, agreement, placed)
     file.take(RankFrame(own.ids, vectors, counts, step, None, system.box))
     file.close()
     agreement.comm.Free()

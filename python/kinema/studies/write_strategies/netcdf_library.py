@@ -14,7 +14,7 @@ from mpi4py import MPI
 from numpy.typing import NDArray
 
 from kinema.base.errors import ArgumentError, MissingPackageError, from_os
-from kinema.formats.netcdf4.conventions import DL_POLY, VECTORS
+from kinema.formats.h5md.read.netcdf4.conventions import DL_POLY, VECTORS
 from kinema.storage.output_file import OutputFile
 from kinema.studies.write_strategies.pyrochlore import CHARGES, MASSES, NAMES, OwnAtoms, Pyrochlore
 

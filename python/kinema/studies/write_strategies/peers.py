@@ -19,7 +19,7 @@ import numpy as np
 
 from kinema.base.errors import from_os
 from kinema.base.printable import printable
-from kinema.formats.netcdf4.conventions import AMBER
+from kinema.formats.h5md.read.netcdf4.conventions import AMBER
 from kinema.studies.launching import placed, run_bounded
 from kinema.studies.write_strategies.pyrochlore import Pyrochlore
 

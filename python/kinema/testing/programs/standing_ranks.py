@@ -172,7 +172,9 @@ def _failure(request: dict[str, Any]) -> str:
         for name in set(sys.modules) - modules:
             if str(getattr(sys.modules[name], "__file__", None) or "").startswith(request["folder"]):
                 del sys.modules[name]
+        # what the program has made is gone, what it has imported stays: the next collection need not look at that
         gc.collect()
+        gc.freeze()
     now = _definitions()
     changed = {name for name, value in defined.items() if now.get(name) is not value}
     # those too in modules that the program itself has imported

@@ -16,8 +16,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import kinema as kn
-from kinema.files.h5md import transfer, workers
+from kinema.files.h5md import transfer
 from kinema.formats.h5md import atoms_of
+from kinema.formats.hdf5 import encoding
 from kinema.storage.hdf5.storage import Storage
 from kinema.testing import atom_tables
 from kinema.testing.amounts import each
@@ -385,14 +386,14 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path) -> None:
 
 def test_what_was_written_is_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_h5md(tmp_path / "in.h5md", n_frames=30)
-    encode = workers._core.encode_chunks
+    encode = encoding._core.encode_chunks
 
     def spoilt(*arguments: Any) -> Any:
         chunks = encode(*arguments)
         offset, data = chunks[0]
         return [(offset, bytes([data[0] ^ 1]) + data[1:]), *chunks[1:]]
 
-    monkeypatch.setattr(workers._core, "encode_chunks", spoilt)
+    monkeypatch.setattr(encoding._core, "encode_chunks", spoilt)
     with pytest.raises(kn.CorruptFileError, match="does not hold what was written"):
         kn.repack(tmp_path / "in.h5md", tmp_path / "out.h5md", layout=(4, 7, 3))
     assert os.listdir(tmp_path) == ["in.h5md"]

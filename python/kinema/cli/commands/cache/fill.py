@@ -5,7 +5,9 @@ from typing import Annotated
 
 import typer
 
+from kinema.base.input_files import check_regular
 from kinema.base.printable import counted
+from kinema.cache import NodeCache
 from kinema.cache.blocks import DEFAULT_BLOCK
 from kinema.cli.command_line import Command
 from kinema.cli.commands.cache.folder import Folder
@@ -61,9 +63,6 @@ def fill(
     Then name the folder with --node-cache. It can be stopped at any time, and goes on where it was.
     """
     import time
-
-    from kinema.base.input_files import check_regular
-    from kinema.cache import NodeCache
 
     command: Command = context.obj
     began = time.perf_counter()

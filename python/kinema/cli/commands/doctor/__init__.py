@@ -17,10 +17,10 @@ from typing import IO, Annotated
 
 import typer
 
-from kinema.base.errors import ArgumentError
 from kinema.cli import exit_codes
 from kinema.cli.command_line import Command
 from kinema.cli.commands.doctor.probes import PROBES, ProbeResult
+from kinema.cli.numbers import decimal
 
 __all__ = ["doctor"]
 
@@ -31,7 +31,7 @@ _SECONDS_TO_END = 1.0
 def doctor(
     context: typer.Context,
     timeout: Annotated[
-        float, typer.Option("--timeout", metavar="SECONDS", help="How long each probe may take.")
+        float, typer.Option("--timeout", help="Seconds that each probe may take.", **decimal(0.1, 3600))
     ] = 20.0,
 ) -> None:
     """Show versions, extras, MPI, HDF5, cores, limits and folders, for a report of a problem.
@@ -39,8 +39,6 @@ def doctor(
     It prints a line for each, with a remedy if something is wrong; the exit code is then 1. User names and environment
     variables are not printed. A probe that does not answer within --timeout is ended and reported.
     """
-    if not timeout > 0:
-        raise ArgumentError(f"--timeout must be more than 0 seconds, found {timeout}")
     command: Command = context.obj
     findings = [without_names(one) for one in look(list(PROBES), timeout)]
     command.print_result(lambda: {"findings": [asdict(one) for one in findings]}, lambda: "\n".join(_lines(findings)))

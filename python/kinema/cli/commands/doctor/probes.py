@@ -17,6 +17,10 @@ from dataclasses import asdict, dataclass
 from importlib import metadata
 from typing import Literal
 
+import kinema
+from kinema import _core
+from kinema.base.resources import default_memory, default_open_files, default_workers, physical_memory
+
 __all__ = ["PROBES", "ProbeResult"]
 
 State = Literal["ok", "absent", "trouble"]
@@ -44,8 +48,6 @@ class ProbeResult:
 
 def versions() -> Iterator[ProbeResult]:
     """Kinema, Python, the system, and the packages that Kinema needs."""
-    import kinema
-
     yield ProbeResult("kinema", "ok", kinema.__version__)
     yield ProbeResult("python", "ok", f"{platform.python_version()} ({platform.python_implementation()})")
     libc = " ".join(platform.libc_ver()).strip()
@@ -83,8 +85,6 @@ def _packages(extra: str, remedy: str) -> Iterator[ProbeResult]:
 
 def limits() -> Iterator[ProbeResult]:
     """Cores, memory and open files that a run may use."""
-    from kinema.base.resources import default_memory, default_open_files, default_workers, physical_memory
-
     workers, cores = default_workers(), os.cpu_count() or 1
     lower = "" if workers == cores else "; affinity, SLURM_CPUS_PER_TASK or a control group allows no more"
     yield ProbeResult("cores", "ok", f"{workers} of {cores}{lower}")
@@ -105,8 +105,6 @@ def temporary_files() -> Iterator[ProbeResult]:
 
 def stored_files() -> Iterator[ProbeResult]:
     """The folder of stored indices."""
-    from kinema import _core
-
     folder = _core.cache_folder()
     remedy = "set XDG_CACHE_HOME to a folder that you may write to; without one, each run looks for the frames again"
     if folder is None:

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from kinema.base.resources import parse_memory
 from kinema.cli import numbers
 from kinema.cli.command_line import Command
 from kinema.cli.options import shared as options
@@ -57,7 +58,6 @@ def bench(
     force: options.Force = False,
 ) -> None:
     """Loops of NumPy, h5py and Kinema over your own samples, as NPZ and HDF5; a picture, and the layout to use."""
-    from kinema.base.resources import parse_memory
     from kinema.studies.sample_loading import LoadingDesign, run_study
 
     command: Command = context.obj

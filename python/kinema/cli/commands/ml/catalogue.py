@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from kinema.base.errors import ArgumentError
 from kinema.base.printable import printable
 from kinema.cli import exit_codes
 from kinema.cli.command_line import Command
@@ -58,7 +59,6 @@ def catalogue(
     trajectories have changed, or are gone.
     """
     from kinema import ml
-    from kinema.base.errors import ArgumentError
 
     command: Command = context.obj
     makes = action in ("make", "add")
@@ -89,8 +89,6 @@ def catalogue(
 
 def _refuse_needless(action: str, given: dict[str, Any], update: bool) -> None:
     """ArgumentError for options that the action has no use for."""
-    from kinema.base.errors import ArgumentError
-
     if update and action != "check":
         raise ArgumentError(f"--update is for kinema ml catalogue check, and this is {action}")
     if action == "make":
@@ -102,8 +100,6 @@ def _refuse_needless(action: str, given: dict[str, Any], update: bool) -> None:
 
 
 def _one(data: list[Path]) -> Path:
-    from kinema.base.errors import ArgumentError
-
     if len(data) > 1:
         raise ArgumentError(f"this takes one catalogue, found {len(data)} names")
     return data[0]

@@ -6,10 +6,12 @@ from typing import Annotated, Any
 
 import typer
 
+from kinema.base.errors import ArgumentError
 from kinema.cli.command_line import Command
 from kinema.cli.options import shared as options
 from kinema.cli.options import storage as storage_options
-from kinema.cli.options.analyses import takes_groups
+from kinema.cli.options.analyses import checkpoint_of, takes_groups
+from kinema.cli.word_lists import list_of_words, named_words
 
 
 @dataclass(frozen=True)
@@ -50,8 +52,6 @@ class Stored:
     @property
     def arguments(self) -> dict[str, Any]:
         """As arguments of `kinema.ml.convert`."""
-        from kinema.cli.word_lists import list_of_words
-
         compression, level = storage_options.compression(self.compress)
         return {
             "layout": self.layout,
@@ -95,8 +95,6 @@ def convert(
 ) -> None:
     """Write the samples of many files into one HDF5 archive, and where each of them comes from."""
     import kinema.ml
-    from kinema.base.errors import ArgumentError
-    from kinema.cli.options.analyses import checkpoint_of
 
     command: Command = context.obj
     saved = checkpoint_of(checkpoint, checkpoint_interval)
@@ -124,6 +122,4 @@ def convert(
 
 def _types(text: str) -> str | dict[str, str]:
     """ "float32", or {"x": "float32"} of "x=float32"."""
-    from kinema.cli.word_lists import named_words
-
     return named_words("--dtype", text, "a type, or ARRAY=TYPE") if "=" in text else text

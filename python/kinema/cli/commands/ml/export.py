@@ -6,6 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
+import kinema as kn
+from kinema.base.errors import ArgumentError
 from kinema.cli.command_line import Command
 from kinema.cli.options import shared as options
 from kinema.cli.options.analyses import FileWorkers, FrameOptions, StatedTimes, takes_groups
@@ -126,12 +128,10 @@ def export(
     force: options.Force = False,
 ) -> None:
     """Write frames with labels as files that training codes read; each trajectory file is one by itself."""
-    import kinema as kn
     import kinema.ml
-    from kinema.base.errors import ArgumentError
     from kinema.cli.analysis_run import chosen_frames
-    from kinema.ml.archives.sample_files import is_archive
     from kinema.ml.export.formats import export_format
+    from kinema.ml.stored.sample_files import is_archive
 
     command: Command = context.obj
     labels = labelled.arguments

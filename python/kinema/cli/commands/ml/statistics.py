@@ -5,6 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
+import kinema as kn
+from kinema.base.errors import ArgumentError
 from kinema.base.printable import counted
 from kinema.cli.command_line import Command
 from kinema.cli.commands.ml.export import SplitPart
@@ -12,6 +14,7 @@ from kinema.cli.options import shared as options
 from kinema.cli.options import storage as storage_options
 from kinema.cli.options.analyses import StatedTimes, takes_groups
 from kinema.cli.periodic.inputs import Inputs
+from kinema.storage.output_checks import check_not_input, check_remade
 
 
 @takes_groups
@@ -52,8 +55,6 @@ def statistics(
 ) -> None:
     """Moments of sample archives, or of trajectories, for normalisation: of the training part of a split."""
     import kinema.ml
-    from kinema.base.errors import ArgumentError
-    from kinema.storage.output_checks import check_not_input, check_remade
 
     command: Command = context.obj
     if chosen.part is not None and chosen.split is None:
@@ -85,9 +86,8 @@ def _of_archives(
 ) -> Any:
     """The data set of archives of samples; None if the files are others."""
     import kinema.ml
-    from kinema.base.errors import ArgumentError
     from kinema.cache.node_cache import node_cache_of
-    from kinema.ml.archives.sample_files import is_archive
+    from kinema.ml.stored.sample_files import is_archive
     from kinema.trajectory.following.patterns import GivenFiles
 
     cache = node_cache_of(stated["node_cache"])
@@ -114,7 +114,6 @@ def _of_trajectories(
     command: Command, inputs: Inputs, stated: dict[str, Any], fields: list[str] | None, labels: list[Path] | None
 ) -> Any:
     """The data set of frames."""
-    import kinema as kn
     import kinema.ml
 
     trajectories = []

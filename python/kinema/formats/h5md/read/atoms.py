@@ -23,6 +23,7 @@ from kinema.formats.h5md.file import H5mdFile, opened
 from kinema.formats.h5md.read.groups import choose_group, creator_of, element_name, find_root
 from kinema.formats.h5md.read.mdcath import is_mdcath, trajectory_group
 from kinema.formats.h5md.read.molecules import from_mdtraj, from_module, symbols, text_column
+from kinema.formats.h5md.read.netcdf4.atoms import atoms_of_variables, has_variables_of_atoms
 from kinema.formats.h5md.read.other_layouts import is_mdtraj
 from kinema.formats.h5md.read.per_particle import Columns, columns_of, per_particle
 from kinema.formats.h5md.schema import (
@@ -36,7 +37,6 @@ from kinema.formats.h5md.schema import (
     SYMBOLS,
 )
 from kinema.formats.h5md.units import scale_to_kinema
-from kinema.formats.netcdf4.atoms import atoms_of_variables, has_variables_of_atoms
 from kinema.model.atom_table import TUPLES, Atoms
 from kinema.storage.hdf5.file import is_link_broken
 from kinema.storage.hdf5.text import as_text, attribute, text_array, text_attribute

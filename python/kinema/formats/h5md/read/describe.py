@@ -8,6 +8,7 @@ from kinema.formats.h5md.description import H5mdDescription, H5mdOptions
 from kinema.formats.h5md.file import H5mdFile, opened
 from kinema.formats.h5md.read.groups import GroupSummary, find_root, list_groups
 from kinema.formats.h5md.read.mdcath import describe_mdcath, is_mdcath
+from kinema.formats.h5md.read.netcdf4.read import convention_of, describe_netcdf4, has_vectors, what_it_is
 from kinema.formats.h5md.read.other_layouts import (
     describe_dataset,
     describe_mdtraj,
@@ -17,7 +18,6 @@ from kinema.formats.h5md.read.other_layouts import (
 from kinema.formats.h5md.read.particles import describe_group, vectors_of
 from kinema.formats.h5md.schema import METADATA
 from kinema.formats.h5md.units import Dimension, scale_to_kinema
-from kinema.formats.netcdf4.read import convention_of, describe_netcdf4, has_vectors, what_it_is
 
 __all__ = ["describe_file", "file_holds_frames", "groups_of_file"]
 

@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 from kinema.base.errors import ArgumentError, UnsupportedFormatError
 from kinema.formats.h5md.schema import ELEMENTS, MAX_ERROR, MAX_ERROR_UNIT, METADATA, OBSERVABLES, PARTICLES
 from kinema.formats.h5md.write.atoms import file_atoms
-from kinema.formats.h5md.write.encoding import ChunkEncoder, Preparation
 from kinema.formats.h5md.write.metadata import Dialect, text_of
 from kinema.formats.h5md.write.options import Bound
 from kinema.formats.h5md.write.particles_group import TrajectoryGroup
-from kinema.formats.h5md.write.series import CountedRows, Series
 from kinema.formats.h5md.write.steps import StepAxis, Stride
 from kinema.formats.h5md.write.units import LENGTHS, FileUnits
+from kinema.formats.hdf5.encoding import ChunkEncoder, Preparation
+from kinema.formats.hdf5.series import CountedRows, Series
 from kinema.model.atom_table import Atoms
 from kinema.storage.hdf5.file import objects_below
 from kinema.storage.hdf5.rounding import rounding_within

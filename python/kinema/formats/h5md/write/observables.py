@@ -13,9 +13,9 @@ from kinema.base.errors import ArgumentError
 from kinema.formats.given_frames import real_array
 from kinema.formats.h5md.schema import OBSERVABLES
 from kinema.formats.h5md.write.metadata import Dialect, text_of
-from kinema.formats.h5md.write.series import Series
 from kinema.formats.h5md.write.steps import StepAxis
 from kinema.formats.h5md.write.units import FileUnits
+from kinema.formats.hdf5.series import Series
 from kinema.storage.hdf5.storage import create_dataset, series_storage, write_dataset
 
 __all__ = ["ObservableWriter", "create_fixed_observable", "open_observable"]

@@ -19,10 +19,10 @@ from kinema.formats.given_frames import (
     counted_steps,
 )
 from kinema.formats.h5md.schema import DIMENSION, ELEMENTS, MAX_ERROR, MAX_ERROR_UNIT, PARTICLES, ROUNDING
-from kinema.formats.h5md.write.encoding import Preparation
 from kinema.formats.h5md.write.options import Bound, FileOptions
-from kinema.formats.h5md.write.series import CountedRows, Series
 from kinema.formats.h5md.write.steps import StepAxis
+from kinema.formats.hdf5.encoding import Preparation
+from kinema.formats.hdf5.series import CountedRows, Series
 from kinema.storage.hdf5.storage import Storage, create_dataset, series_storage, write_dataset
 
 __all__ = ["TrajectoryGroup"]

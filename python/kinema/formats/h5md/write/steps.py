@@ -14,8 +14,8 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.formats.h5md.write.encoding import Preparation
-from kinema.formats.h5md.write.series import Series
+from kinema.formats.hdf5.encoding import Preparation
+from kinema.formats.hdf5.series import Series
 from kinema.storage.hdf5.storage import create_dataset, series_storage, write_dataset
 
 __all__ = ["StepAxis", "Stride"]

@@ -1,0 +1,6 @@
+//! Distances, angles, dihedral angles and centres in each frame.
+
+pub mod angles;
+pub mod centers;
+pub mod dihedrals;
+pub mod distances;

@@ -1,0 +1,4 @@
+//! Pairs of atoms by distance: counted, or those that are near each other.
+
+pub mod close_pairs;
+pub mod distance_histogram;

@@ -1,0 +1,66 @@
+//! The gyration tensor of a set of atoms in each frame, and its shape: see [`crate::geometry::Gyration`].
+//!
+//! Atoms are taken where they stand: molecules are not made whole.
+
+use std::sync::Arc;
+
+use kinema_core::Result;
+use kinema_core::frame::Fields;
+use kinema_core::reduce::{Frame, Needs};
+use kinema_core::selection::AtomSelection;
+
+use crate::analyses::per_frame::{PerFrame, Rows};
+use crate::arguments::Arguments;
+use crate::geometry::{self, Shape};
+use crate::registry::KernelInfo;
+
+/// Columns: radius of gyration (angstrom), the three moments, least first, asphericity, acylindricity (angstrom^2), relative
+/// shape anisotropy; with `tensor` also xx, xy, xz, yy, yz, zz (angstrom^2). `masses` are one an atom in the order of `atoms`.
+pub const KERNEL: KernelInfo = KernelInfo {
+    id: Gyration::ID,
+    make: |arguments| {
+        let atoms = arguments.unique_atoms("atoms")?;
+        let of = geometry::Gyration::new(arguments.cpu(), &arguments.weights("masses", &atoms)?)?;
+        Ok(Arc::new(Rows(Gyration { atoms, of, tensor: arguments.flag("tensor", false)? })))
+    },
+    examples: |n_atoms, _| {
+        let every = |step| (0..n_atoms).step_by(step).collect::<Vec<_>>();
+        let masses: Vec<f64> = every(2).iter().map(|atom| 1.0 + f64::from(*atom)).collect();
+        let plain = Arguments::new(n_atoms).with("atoms", every(1));
+        vec![plain, Arguments::new(n_atoms).with("atoms", every(2)).with("masses", masses).with("tensor", true)]
+    },
+};
+
+struct Gyration {
+    atoms: AtomSelection,
+    of: geometry::Gyration,
+    tensor: bool,
+}
+
+impl PerFrame for Gyration {
+    const ID: &'static str = "gyration/1";
+    type Value = f64;
+    type Scratch = ();
+
+    fn needs(&self) -> Needs {
+        Needs { fields: Fields::POSITIONS, atom_sets: vec![self.atoms.clone()] }
+    }
+
+    fn width(&self) -> usize {
+        if self.tensor { 13 } else { 7 }
+    }
+
+    fn row(&self, frame: &Frame<'_>, (): &mut (), values: &mut [f64]) -> Result<()> {
+        let Shape { tensor, moments, radius_of_gyration, asphericity, acylindricity, anisotropy } =
+            self.of.shape(frame.positions(0))?;
+        if !radius_of_gyration.is_finite() {
+            return Err(frame.not_finite(Fields::POSITIONS, 0));
+        }
+        let [least, middle, most] = moments;
+        let [[xx, xy, xz], [_, yy, yz], [_, _, zz]] = tensor;
+        let all =
+            [radius_of_gyration, least, middle, most, asphericity, acylindricity, anisotropy, xx, xy, xz, yy, yz, zz];
+        values.copy_from_slice(&all[..values.len()]);
+        Ok(())
+    }
+}

@@ -1,0 +1,8 @@
+//! Size and shape of molecules, and how they change.
+
+pub mod average;
+pub mod gyration;
+mod moment_kernel;
+pub mod rgyr;
+pub mod rmsd;
+pub mod rmsf;

@@ -1,0 +1,65 @@
+//! Radius of gyration, in total and about each axis.
+//!
+//! It does not make molecules whole: atoms are taken where they stand. The formulas, with masses m and centre of mass c:
+//! `sqrt(sum m |r - c|^2 / sum m)`, as MDAnalysis' `radius_of_gyration`; about x: `sqrt(sum m ((r_y - c_y)^2 +
+//! (r_z - c_z)^2) / sum m)`, as `gmx gyrate`.
+
+use std::sync::Arc;
+
+use kinema_core::Result;
+use kinema_core::frame::Fields;
+use kinema_core::reduce::{Frame, Needs};
+use kinema_core::selection::AtomSelection;
+
+use crate::analyses::per_frame::{PerFrame, Rows};
+use crate::arguments::Arguments;
+use crate::geometry::Center;
+use crate::registry::KernelInfo;
+
+/// Columns, angstrom: the radius; with `axes` also those about x, y and z. `masses` are one an atom in the order of `atoms`.
+pub const KERNEL: KernelInfo = KernelInfo {
+    id: Rgyr::ID,
+    make: |arguments| {
+        let atoms = arguments.unique_atoms("atoms")?;
+        let center = Center::of_mass(arguments.cpu(), &arguments.weights("masses", &atoms)?)?;
+        Ok(Arc::new(Rows(Rgyr { atoms, center, axes: arguments.flag("axes", false)? })))
+    },
+    examples: |n_atoms, _| {
+        let every = |step| (0..n_atoms).step_by(step).collect::<Vec<_>>();
+        let masses: Vec<f64> = every(2).iter().map(|atom| 1.0 + f64::from(*atom)).collect();
+        let plain = Arguments::new(n_atoms).with("atoms", every(1));
+        vec![plain, Arguments::new(n_atoms).with("atoms", every(2)).with("masses", masses).with("axes", true)]
+    },
+};
+
+struct Rgyr {
+    atoms: AtomSelection,
+    center: Center,
+    axes: bool,
+}
+
+impl PerFrame for Rgyr {
+    const ID: &'static str = "rgyr/1";
+    type Value = f64;
+    type Scratch = ();
+
+    fn needs(&self) -> Needs {
+        Needs { fields: Fields::POSITIONS, atom_sets: vec![self.atoms.clone()] }
+    }
+
+    fn width(&self) -> usize {
+        if self.axes { 4 } else { 1 }
+    }
+
+    fn row(&self, frame: &Frame<'_>, (): &mut (), values: &mut [f64]) -> Result<()> {
+        let [x, y, z] = self.center.mean_squares(frame.positions(0))?;
+        let squares = [x + y + z, y + z, x + z, x + y];
+        if !squares[0].is_finite() {
+            return Err(frame.not_finite(Fields::POSITIONS, 0));
+        }
+        for (value, square) in values.iter_mut().zip(squares) {
+            *value = square.max(0.0).sqrt();
+        }
+        Ok(())
+    }
+}

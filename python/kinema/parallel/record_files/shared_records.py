@@ -1,0 +1,221 @@
+"""`SharedRecords`: a file of records that all ranks have open: who writes, what is committed, how it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from mpi4py import MPI
+from numpy.typing import NDArray
+
+from kinema.formats.all_formats import format_named
+from kinema.parallel.agreement import Agreement, wait_for
+from kinema.parallel.exchange import gathering_ranks
+from kinema.parallel.placers import Placer, opened_placer
+from kinema.parallel.rank_file import FileRequest
+from kinema.parallel.record_files.output import OpenedRecords, RecordOutput
+from kinema.parallel.record_files.stamps import FrameStamps, NotedLosses, Stamp
+from kinema.parallel.verification import Verification
+from kinema.parallel.write_behind import WriteBehind
+
+__all__ = ["AHEAD", "UNFINISHED", "SharedRecords"]
+
+UNFINISHED = b"KINE"
+"""What stands where a record begins that ranks are writing; its first bytes replace it when all of it is there. Of a
+run that was killed meanwhile readers leave this record out, and what lies behind it."""
+
+AHEAD = 2
+"""Batches of a frame that a thread writes while the next one is made."""
+
+
+class SharedRecords:
+    """The file as each rank has it. Rank 0 holds its name, and writes what makes records whole, and the count.
+
+    All methods are collective but `announce`, `put`, `put_on_root`, `cut` and `abort`.
+
+    Attributes
+    ----------
+    state : FileState
+        The same on all ranks.
+    end : int
+        The byte after the last record that was taken; the same on all ranks.
+    placer : Placer
+        This rank's way into the file.
+    behind : WriteBehind or None
+        The thread that writes for this rank.
+    gathering : list of int
+        The ranks that gather whole frames, in turn.
+    codes : (n_atoms,) or None
+        The kind of each atom.
+    marker : callable
+        Offset and bytes of what says that so many frames are in the file; None if nothing does.
+    """
+
+    def __init__(self, request: FileRequest, agreement: Agreement) -> None:
+        self.request, self.agreement, self.format = request, agreement, format_named(request.format)
+        self._output: RecordOutput | None = None
+        self.marker: Callable[[int], tuple[int, bytes] | None] = lambda n_frames: None
+        self.gathering = gathering_ranks(agreement.size, request.hints.writers)
+        self.behind = WriteBehind(request.buffer_frames or AHEAD) if request.strategy == "direct" else None
+        try:
+            self.opened: OpenedRecords = agreement.on_root(self._opened)
+            self.state, self.end, self._committed_end = self.opened.state, self.opened.end, self.opened.end
+            self._n_committed = self.state.n_frames
+            self.stamps = FrameStamps(self.opened.first, self.opened.last)
+            self.losses = NotedLosses(request.path, self.state)
+            self.codes = self._shared_codes()
+            self.placer: Placer = agreement.together(self._placer)
+        except BaseException:
+            self._abort_output()
+            raise
+        self._verification = Verification(agreement, request) if request.verify else None
+
+    # bytes
+
+    def announce(self, offset: int) -> BaseException | None:
+        """On rank 0: says in the file that a record is being written there, after the last one. What went wrong."""
+        if self._output is not None and self.format.markers:
+            try:
+                self._output.placer.write_at(offset, UNFINISHED)
+            except Exception as error:
+                return error
+        return None
+
+    def put(self, frame: int, offset: int, data: Any) -> None:
+        """Writes bytes of a frame."""
+        with self.agreement.timings.of("write"):
+            self.placer.write_at(offset, data)
+        if self._verification is not None and len(data):
+            self._verification.add(frame, offset, data)
+
+    def put_on_root(self, frame: int | None, offset: int, data: bytes) -> None:
+        """On rank 0: writes what makes a frame whole, or what belongs to no frame."""
+        assert self._output is not None
+        self._output.placer.write_at(offset, data)
+        if self._verification is not None and frame is not None:
+            self._verification.add(frame, offset, data)
+
+    # what is taken and committed
+
+    def took(self, stamp: Stamp, end: int, fields: tuple[str, ...]) -> None:
+        """The frame is the file's now, though its bytes may be written later."""
+        self.stamps.took(stamp)
+        self.end = end
+        self.state.n_frames += 1
+        self.state.fields = fields
+
+    def committed(self, n_frames: int, end: int) -> None:
+        """So many frames, of which `end` is the last byte, are whole in the file."""
+        self._n_committed, self._committed_end = n_frames, end
+        if self.request.mode == "a" and self.state.n_flushed == 0:
+            self.commit()
+
+    def commit(self) -> None:
+        """Records are synced on all ranks and, if that is wanted, read back; then the count is written, and synced."""
+        if self.state.n_flushed == self._n_committed:
+            return
+        timings = self.agreement.timings
+        with timings.of("sync"):
+            self.checked(self.placer.sync)
+        if self._verification is not None:
+            with timings.of("verify"):
+                error = self._verification.found(self.opened.written_path)
+            self.check(error)
+            self.losses.note([] if self.state.n_flushed else [f"{self.request.path}: {self._verification.words}"])
+        with timings.of("sync"):
+            self.checked(self._count)
+            names = self.opened.written_path, self.state.temporary
+            self.opened.written_path, self.state.temporary = self.agreement.on_root(lambda: names)
+        self.state.n_flushed = self._n_committed
+
+    def finish(self) -> None:
+        """Notes what the only frame has lost, closes the file, and gives a new one its name."""
+        self.losses.of_first_stamp()
+        self.agreement.together(self._close)
+        self.losses.note(self.agreement.on_root(self._publish))
+        self.state.temporary = None
+
+    # failing
+
+    def checked(self, call: Callable[[], None]) -> None:
+        """Calls what writes; if it fails on one rank the file takes no more, on any."""
+        error: BaseException | None = None
+        try:
+            call()
+        except BaseException as raised:
+            error = raised
+        self.check(error)
+
+    def check(self, error: BaseException | None, *values: int) -> NDArray[np.int64]:
+        """Raises the error of any rank on all of them; the file takes no more then. Else the values of all ranks,
+        (ranks, n)."""
+        try:
+            rows = self.agreement.gathered(np.array([error is not None, *values], np.int64))
+        except BaseException:
+            # an interrupt of this rank alone: nothing is known of the others
+            self.state.is_broken = True
+            raise
+        if rows[:, 0].any():
+            self.break_off()
+            self.agreement.fail(int(np.argmax(rows[:, 0])), error)
+        return rows[:, 1:]
+
+    def break_off(self) -> None:
+        """The file takes no more; what comes after its whole records is cut off."""
+        self.state.is_broken = True
+        if self.behind is not None:
+            # a thread that still writes would do so after the cut
+            self.behind.close()
+            self.agreement.gathered(np.zeros(1, np.int64))
+        self.cut(self._committed_end)
+
+    def cut(self, end: int) -> None:
+        """Cuts the file at a byte, on rank 0."""
+        if self._output is not None:
+            self._output.cut(end)
+
+    def abort(self) -> None:
+        """As `RankFile.abort`."""
+        if self.behind is not None:
+            self.behind.close()
+        self.placer.abandon()
+        self._abort_output()
+
+    # how
+
+    def _opened(self) -> OpenedRecords:
+        self._output = RecordOutput(self.request)
+        return self._output.opened()
+
+    def _placer(self) -> Placer:
+        request, path = self.request, self.opened.written_path
+        return opened_placer(self.agreement.comm, path, request.path, request.strategy, request.hints)
+
+    def _shared_codes(self) -> NDArray[np.uint32] | None:
+        """The kind of each atom, which rank 0 knows, on all ranks."""
+        if self.opened.kinds is None:
+            return None
+        codes = self._output.codes if self._output is not None else None
+        shared = np.empty(self.state.n_atoms, np.uint32) if codes is None else codes
+        wait_for(self.agreement.comm.Ibcast([shared, MPI.UINT32_T], 0))
+        return shared
+
+    def _count(self) -> None:
+        if self._output is not None:
+            self.opened.written_path, self.state.temporary = self._output.count(self.marker(self._n_committed))
+
+    def _close(self) -> None:
+        if self.behind is not None:
+            self.behind.close()
+        self.placer.close()
+        if self._output is not None:
+            self._output.placer.close()
+
+    def _publish(self) -> list[str]:
+        assert self._output is not None
+        return self._output.publish(self.state.n_frames)
+
+    def _abort_output(self) -> None:
+        if self._output is not None:
+            self._output.abort()
