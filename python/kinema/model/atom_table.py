@@ -23,7 +23,7 @@ T = TypeVar("T", bound=np.generic)
 ColumnSource: TypeAlias = "ArrayLike | Callable[[], Any] | None"
 
 TUPLES: Mapping[str, int] = {"bonds": 2, "angles": 3, "dihedrals": 4, "impropers": 4}
-"""Columns that list tuples of atoms, and how many atoms a tuple has."""
+"""Columns that list tuples of atoms, and the number of atoms in a tuple."""
 # a new residue begins where one of these changes
 _OF_RESIDUES = ("resids", "resnames", "icodes", "segids", "chainIDs")
 # number of types that a note on masses names

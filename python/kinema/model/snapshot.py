@@ -102,8 +102,8 @@ class KeptFile(NamedTuple):
         """Raises ArgumentError if this process is on another node."""
         if _node_that_keeps(self.path) != self.node:
             raise ArgumentError(
-                f"{self.path}: this published file is on {self.host}, where it was opened, and a worker or rank is on "
-                f"{os.uname().nodename}, to which it was not fetched; use workers and ranks of one node, or publish "
+                f"{self.path}: this published file is on {self.host}, the node that opened it, and a worker or rank is "
+                f"on {os.uname().nodename}, to which it was not fetched; use workers and ranks of one node, or publish "
                 "it on the shared file system, without local=",
                 path=self.path,
             )
@@ -113,7 +113,7 @@ class Undescribed(NamedTuple):
     """Stands in for a description that cannot be sent: workers make it themselves."""
 
     known: Any
-    """What this process knows of the structure of the file, so that they need no walk; it has a method `remember`."""
+    """This process's knowledge of the file's structure, so that workers need no walk; it has a method `remember`."""
 
 
 @dataclass(frozen=True)

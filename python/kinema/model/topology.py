@@ -128,8 +128,8 @@ class _TopologyFile:
         found = _digest(self.path)
         if found != self.digest:
             raise CorruptFileError(
-                f"{self.path}: the topology file has changed since the trajectory was pickled, or is another one on "
-                f"this machine, expected SHA-256 {self.digest[:16]}, found {found[:16]}",
+                f"{self.path}: the topology file has changed since the trajectory was pickled, or differs on this "
+                f"machine, expected SHA-256 {self.digest[:16]}, found {found[:16]}",
                 path=self.path,
             )
         return _load(self.path)

@@ -85,7 +85,7 @@ def residue_dihedrals(
     chosen[atoms.resindices if within is None else atoms.resindices[within]] = True
     chosen &= table.amino_acids
     if not chosen.any():
-        raise ArgumentError(f"{atoms.name}: no residue of the selection has atoms N, CA and C; it is no protein")
+        raise ArgumentError(f"{atoms.name}: no residue of the selection has atoms N, CA and C; it is not a protein")
     found = []
     for name in wanted:
         quadruples = table.backbone(_BACKBONE[name]) if name in _BACKBONE else table.side_chain(name)
