@@ -1,7 +1,7 @@
-"""`Format`: all that Kinema knows of a file format, beside what the core does with its bytes.
+"""`Format`: all that Kinema knows of a file format, besides what the core does with its bytes.
 
-Each folder beside this module has the one of its format. Nothing outside of `kinema.formats` compares names of
-formats: what differs between them is an attribute or a method here.
+Each sub-folder has the one of its format. Nothing outside `kinema.formats` compares names of formats: their differences
+are attributes and methods here.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ FIXED = ("direct", "serial", "mpiio", "mpiio-collective")
 
 
 class Strategies(NamedTuple):
-    """Strategies by which many workers write one file; the first of each is what "auto" stands for."""
+    """Strategies by which many workers write one file; "auto" stands for the first of each."""
 
     atoms: tuple[str, ...] = ()
     frames: tuple[str, ...] = ()
 
 
 class Format:
-    """A file format. What follows is true of a format that says nothing else."""
+    """A file format; the attributes are the defaults."""
 
     name: ClassVar[str] = ""
     """As in the registry of the core, in errors and in `format=`."""
@@ -106,7 +106,7 @@ class Format:
     """How many workers write one file, by what is written: the format's name, or a variant of it."""
 
     def usual_fields(self, given: Sequence[str]) -> tuple[str, ...]:
-        """The fields that a file holds whose first frame has these, if nobody says which."""
+        """The fields of a file whose first frame has the `given` fields, if nobody states them."""
         return tuple(given)
 
     def written_kind(self, options: Mapping[str, Any], *, by_library: bool = False) -> str:
@@ -114,27 +114,29 @@ class Format:
         return self.name
 
     def written_precision(self, path: str, n_atoms: int) -> float | None:
-        """The precision that a file which is extended keeps, in numbers to a nm; None if it has none."""
+        """The precision that an extended file keeps, in numbers to a nm; None if it has none."""
         return None
 
     # -- atoms, and frames as bytes -------------------------------------------------------------------------------
 
     def own_atoms(self, path: str, n_atoms: int) -> Any:
-        """A source of a `Topology`, which the file itself is; None if it says nothing of its atoms, or for HDF5 files,
-        whose options decide."""
+        """The file itself as a source for `Topology`.
+
+        None if it has no data on its atoms, and for HDF5 files, whose options decide.
+        """
         return None
 
     spliced: ClassVar[bool] = False
     """Whether files can be made of whole frames of others, copied byte for byte: split, join, salvage."""
 
     def head_of(self, path: str) -> FileHead:
-        """What stands before the frames of a file; errors of files whose frames cannot be copied."""
+        """The header before the frames of a file; raises the errors of files whose frames cannot be copied."""
         from kinema.formats.splice import FileHead
 
         return FileHead(path)
 
 
 def leading_fields(given: Sequence[str]) -> tuple[str, ...]:
-    """Those that make a beginning of positions, velocities, forces, else the first."""
+    """The fields up to the first missing one of positions, velocities, forces; without positions the first field."""
     levels = tuple(name for name, expected in zip(given, VECTOR_FIELDS, strict=False) if name == expected)
     return levels or tuple(given[:1])

@@ -17,7 +17,7 @@ __all__ = ["Dcd", "DcdWriting"]
 
 @dataclass(frozen=True, eq=False)
 class DcdWriting(RecordWriting):
-    """What `kinema.Writer` takes for DCD."""
+    """Options of `kinema.Writer` for DCD."""
 
     fields: str | Sequence[str] | None = None
     """"positions" or "velocities"
@@ -38,7 +38,7 @@ class Dcd(Format):
     strategies = {"DCD": Strategies(atoms=(*FIXED, "gather"), frames=FIXED)}
 
     def usual_fields(self, given: Sequence[str]) -> tuple[str, ...]:
-        """As `Format`: a file has one field."""
+        """As `Format`; a file has one field."""
         return tuple(given[:1])
 
     def head_of(self, path: str) -> FileHead:

@@ -19,7 +19,7 @@ __all__ = ["Config", "DlpolyWriting", "History"]
 
 @dataclass(frozen=True, eq=False)
 class DlpolyWriting(RecordWriting):
-    """What `kinema.Writer` takes for HISTORY and CONFIG."""
+    """Options of `kinema.Writer` for HISTORY and CONFIG."""
 
     title: str | None = None
     """str
@@ -34,13 +34,13 @@ class DlpolyWriting(RecordWriting):
 
 
 class _Dlpoly(Format):
-    """What both have in common: text with a record an atom, and a line of values for each vector."""
+    """Common part of both: text with one record for each atom, and a line of values for each vector."""
 
     labelled_records = True
     writing = DlpolyWriting
 
     def usual_fields(self, given: Sequence[str]) -> tuple[str, ...]:
-        """As `Format`: forces only beside velocities, and these beside positions."""
+        """As `Format`; forces only with velocities, and velocities only with positions."""
         return leading_fields(given)
 
     def own_atoms(self, path: str, n_atoms: int) -> DlpolyAtoms:

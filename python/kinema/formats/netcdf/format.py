@@ -20,7 +20,7 @@ __all__ = ["Netcdf", "Netcdf4Writing", "NetcdfWriting"]
 
 @dataclass(frozen=True, eq=False)
 class NetcdfWriting(RecordWriting):
-    """What `kinema.Writer` takes for NetCDF, classic."""
+    """Options of `kinema.Writer` for classic NetCDF."""
 
     netcdf4: bool = False
     """bool
@@ -30,7 +30,7 @@ class NetcdfWriting(RecordWriting):
 
 @dataclass(frozen=True, eq=False)
 class Netcdf4Writing(WritingOptions):
-    """What `kinema.Writer` takes for NetCDF-4."""
+    """Options of `kinema.Writer` for NetCDF-4."""
 
     fields: str | Sequence[str] | None = None
     """names out of "positions", "velocities", "forces"

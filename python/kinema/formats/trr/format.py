@@ -17,7 +17,7 @@ __all__ = ["Trr", "TrrWriting"]
 
 @dataclass(frozen=True, eq=False)
 class TrrWriting(RecordWriting):
-    """What `kinema.Writer` takes for TRR."""
+    """Options of `kinema.Writer` for TRR."""
 
     fields: str | Sequence[str] | None = None
     """names out of "positions", "velocities", "forces"
