@@ -1,6 +1,6 @@
 """Description of an HDF5 trajectory: where the bytes of its fields lie, which row each frame has, units.
 
-Plain data: `read/` fills it in from the file, the decoder in Rust reads frames by it.
+Plain data: `read/` fills it in from the file, and the decoder in Rust reads frames by it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ RowReader = Callable[[NDArray[np.int64]], NDArray[Any]]
 
 @dataclass(frozen=True)
 class H5mdReading(AxisReading):
-    """What `kinema.open` takes for HDF5 files."""
+    """Options of `kinema.open` for HDF5 files."""
 
     old_names: ClassVar[Mapping[str, str]] = {"group": "particles"}
 
@@ -86,8 +86,10 @@ class H5mdReading(AxisReading):
 
 @dataclass(frozen=True)
 class H5mdOptions(H5mdReading):
-    """How a user wants an HDF5 trajectory to be understood: what `H5mdReading` declares, and what all formats have.
-    Picklable, so that worker processes understand it alike."""
+    """A user's options for reading an HDF5 trajectory: those of `H5mdReading`, and those of all formats.
+
+    Picklable, so that worker processes use the same options.
+    """
 
     axis: Quantity | None = None
     absent_particles: Literal["mask", "error"] = "mask"
@@ -102,7 +104,7 @@ class H5mdOptions(H5mdReading):
 
 @dataclass(frozen=True, slots=True)
 class FieldDescription:
-    """One field (positions, velocities, forces, cell) and which row of it each frame of the trajectory has."""
+    """One field (positions, velocities, forces, cell), and the row of it that each frame of the trajectory has."""
 
     pieces: tuple[tuple[int, StoredDataset], ...]
     """(First row, array); one unless the data set is virtual. Where `reader` is set they are not read but by
@@ -129,7 +131,7 @@ class FieldDescription:
 
 @dataclass(frozen=True, slots=True)
 class H5mdDescription:
-    """All that is known of one HDF5 file as a trajectory."""
+    """Description of one HDF5 file as a trajectory."""
 
     path: str
     other_files: tuple[str, ...]
@@ -166,8 +168,8 @@ class H5mdDescription:
     """Byte at which a frame begins that is not whole, after all others."""
 
     def known_structures(self) -> KnownStructures:
-        """What this process knows of the structure of the file, and of those that it draws in, for other processes."""
-        # h5py is imported there, and descriptions are of files that other programs read as well
+        """Known structures of the file and of files that it refers to, for other processes."""
+        # imported here because it needs h5py, and files that other programs read have descriptions too
         from kinema.storage.hdf5.trust.other_files import known_structures
 
         return known_structures(self.path)

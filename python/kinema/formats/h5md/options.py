@@ -1,4 +1,4 @@
-"""The options that H5MD declares for `kinema.Writer`; those for `kinema.open` are beside the description of files."""
+"""Options that H5MD declares for `kinema.Writer`; its options for `kinema.open` are beside the description of files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["H5mdWriting"]
 
 @dataclass(frozen=True, eq=False)
 class H5mdWriting(WritingOptions):
-    """What `kinema.Writer` takes for H5MD."""
+    """Options of `kinema.Writer` for H5MD."""
 
     old_names: ClassVar[Mapping[str, str]] = {"group": "particles"}
 

@@ -1,7 +1,7 @@
 """Names and versions of the H5MD specification (1.1), of its modules, and of Kinema's attributes in H5MD files.
 
-The data sets of an element, `value`, `step` and `time`, and its attributes `unit` and `offset` are written out where
-they are used.
+The data sets of an element, `value`, `step` and `time`, and its attributes `unit` and `offset` are not listed here, but
+written out in the code.
 """
 
 from __future__ import annotations
