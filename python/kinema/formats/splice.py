@@ -43,7 +43,7 @@ class FileHead:
         """Raises ArgumentError if frames of these steps cannot share a file that begins like this one."""
 
     def check_next(self, first: Self, n_frames: int) -> None:
-        """Raises ArgumentError if frames of this file cannot follow those of `first`, in a file of `n_frames`."""
+        """Raises ArgumentError if frames of this file cannot follow frames of `first` in a file of `n_frames`."""
 
 
 @dataclass(frozen=True)

@@ -79,7 +79,7 @@ def observables_of(
 ) -> Observables:
     """The observables of an H5MD file by name; they are listed and read on demand. `time_shift`: ps, added.
 
-    `unlike_frames`: the times of frames are not those of the file; a note says that those of observables are.
+    `unlike_frames`: the times of frames differ from the file's; a note says that observables keep the file's times.
     """
     from kinema.formats.h5md.read.observables import Observables
 

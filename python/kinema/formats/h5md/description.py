@@ -86,7 +86,7 @@ class H5mdReading(AxisReading):
 
 @dataclass(frozen=True)
 class H5mdOptions(H5mdReading):
-    """A user's options for reading an HDF5 trajectory: those of `H5mdReading`, and those of all formats.
+    """A user's options for reading an HDF5 trajectory: `H5mdReading`, and the options of all formats.
 
     Picklable, so that worker processes use the same options.
     """

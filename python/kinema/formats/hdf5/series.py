@@ -120,7 +120,7 @@ class Series:
             self._plain[rows.first + rows.n_rows - len(rows.tail)] = rows.tail
 
     def flush(self) -> None:
-        """Writes all rows, including those of the last, incomplete chunk; more may follow.
+        """Writes all rows, also from the last, incomplete chunk; more may follow.
 
         The incomplete chunk is written again when it is full. Until then it is unfiltered, so it keeps its place
         however often it is written.

@@ -115,7 +115,7 @@ class TrajectoryGroup:
         return cls(fields, edges, options.cell, axis, options.bound, open_edges=open_edges)
 
     def set_cell(self, cell: NDArray[Any] | None) -> None:
-        """Takes (3, 3) `cell` as the box of all frames to come; raises ArgumentError if the file has another one."""
+        """Takes (3, 3) `cell` as the box of all frames to come; raises ArgumentError if the file's box differs."""
         if cell is None:
             return
         if self.fixed_cell is None and self.edges is not None:
