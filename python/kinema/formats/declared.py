@@ -36,7 +36,7 @@ class ReadingOptions:
     """Options of `kinema.open` for one format, besides the common ones; a format with options inherits from it."""
 
     old_names: ClassVar[Mapping[str, str]] = {}
-    """Options by the names that they had before."""
+    """Old names of options, with their new names."""
 
     def check(self) -> None:
         """Raises ArgumentError for an invalid value, before a file is opened."""
@@ -49,9 +49,9 @@ class AxisReading(ReadingOptions):
     axis: str | None = None
     """{"positions", "velocities", "forces"}
 
-    The quantity whose steps are the frames, where they were written at different strides; by default the first of them
-    that is there. One that the files do not have is refused. Not for TRR, each frame of which says
-    what it has: choose frames with `frames=`."""
+    The quantity whose steps define the frames, if quantities were written at different strides; by default the first of
+    them that the file has. A quantity that the files lack is refused. Not for TRR, whose frames each declare their
+    fields: choose frames with `frames=`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ class WritingOptions:
     """Options of `kinema.Writer` for one format, besides the common ones; a format with options inherits from it."""
 
     old_names: ClassVar[Mapping[str, str]] = {}
-    """Options by the names that they had before."""
+    """Old names of options, with their new names."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,13 +69,13 @@ class RecordWriting(WritingOptions):
     resume_from: int | None = None
     """int
 
-    With mode="a": the file is cut behind the last frame whose step is not greater, as a restart needs it.
-    ArgumentError if there is none."""
+    With mode="a": the file is cut after the last frame whose step is not greater, as a restart needs it. ArgumentError
+    if there is none."""
 
     fields: str | Sequence[str] | None = None
     """names out of "positions", "velocities", "forces"
 
-    By default those of the first frame."""
+    By default the fields of the first frame."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,19 +96,19 @@ class RanksWriting(WritingOptions):
     order: str = "sorted"
     """{"sorted", "given"}
 
-    By number; or, in HISTORY and CONFIG files, as the atoms come: those of each rank behind those of the ranks before
-    it, without an exchange of values."""
+    By number; or, in HISTORY and CONFIG files, as the atoms come: the atoms of each rank after the atoms of lower
+    ranks, without an exchange of values."""
 
     verify: bool = False
     """bool
 
     Each rank reads what another has written, and compares checksums; a note says how. ArgumentError with "serial" of
-    other formats than H5MD, where rank 0 alone knows what was written."""
+    formats other than H5MD, because only rank 0 knows what was written."""
 
     buffer_frames: int | None = None
     """int
 
-    Keep up to so many frames and write them together; with "serial" and "direct" in a thread, while the program
+    Keep up to this number of frames and write them together; with "serial" and "direct" in a thread, while the program
     computes. Each takes the memory of this rank's share of a frame (of a whole frame on ranks that gather)."""
 
 

@@ -19,7 +19,7 @@ __all__ = ["FIXED", "Axis", "Format", "Strategies", "leading_fields"]
 
 Axis = Literal["atoms", "frames"]
 FIXED = ("direct", "serial", "mpiio", "mpiio-collective")
-"""Strategies of files whose bytes have places that are known before they are written."""
+"""Strategies for files in which the position of all bytes is known before writing."""
 
 
 class Strategies(NamedTuple):
@@ -33,10 +33,10 @@ class Format:
     """A file format; the attributes are the defaults."""
 
     name: ClassVar[str] = ""
-    """As in the registry of the core, in errors and in `format=`."""
+    """The name in the core's registry, in errors and in `format=`."""
 
     remarks: ClassVar[str] = ""
-    """What a user must know of how it is read, for docs/formats.md."""
+    """Remarks for users on how the format is read, for docs/formats.md."""
 
     # -- what a file holds ----------------------------------------------------------------------------------------
 
@@ -44,13 +44,13 @@ class Format:
     """Whether MDAnalysis reads it, frame by frame."""
 
     chunked: ClassVar[bool] = False
-    """Whether frames lie in chunks of HDF5 data sets, which `layout_of` judges and `repack` changes."""
+    """Whether frames are stored in chunks of HDF5 data sets, which `layout_of` judges and `repack` changes."""
 
     packed: ClassVar[bool] = False
-    """Whether a frame is read whole, whatever atoms of it are wanted; numbers that are not finite have no place."""
+    """Whether a frame is always read whole, whichever atoms are wanted; only finite numbers can be stored."""
 
     evenly_timed: ClassVar[bool] = False
-    """Whether a first step, a stride and a time step in the header say the times of all frames."""
+    """Whether a first step, a stride and a time step in the header give the times of all frames."""
 
     wide_records: ClassVar[bool] = False
     """Whether the numbers of a record are float32 or float64, as `dtype=` says."""
@@ -59,37 +59,37 @@ class Format:
     """Whether one frame may have fields that another lacks."""
 
     observables: ClassVar[bool] = False
-    """Whether it has series of the user's own beside the frames."""
+    """Whether it has the user's own series beside the frames."""
 
     labelled_records: ClassVar[bool] = False
-    """Whether the record of each atom says which atom it is, and what it is called."""
+    """Whether the record of each atom has the atom's number and name."""
 
     rising_steps: ClassVar[bool] = False
     """Whether a step must be greater than the one before."""
 
     markers: ClassVar[bool] = False
-    """Whether a mark behind the last frame can say that another is being written."""
+    """Whether a mark after the last frame can say that another is being written."""
 
     indexed: ClassVar[bool] = False
     """Whether frames are found by a scan, whose index is stored."""
 
     exact_copy: ClassVar[tuple[str, ...]] = ()
-    """Fields of which a copy, with no other field beside them, has the bits of its source."""
+    """Fields whose copy, with no other field beside them, has the bits of its source."""
 
     writers_that_commit: ClassVar[tuple[str, ...]] = ()
-    """Programs whose files say which frames are whole while they grow, by words in `variant`; () if all do."""
+    """Programs whose growing files say which frames are whole, by words in `variant`; () if all do."""
 
     mdanalysis_order: ClassVar[str] = "fac"
-    """The order of axes that MDAnalysis' reader gives series in, if nobody says another."""
+    """The order of axes in which MDAnalysis' reader gives series, if nobody states another."""
 
     written_fields: ClassVar[tuple[str, ...]] = VECTOR_FIELDS
-    """What a file that is written can hold."""
+    """Fields that a written file can hold."""
 
     written_through_mdanalysis: ClassVar[bool] = False
     """Whether MDAnalysis' writers write it, frame by frame, as text."""
 
     conventions: ClassVar[bool] = False
-    """Whether a convention, which `convention=` names, says its units and names."""
+    """Whether `convention=` names a convention that defines its units and names."""
 
     reading: ClassVar[type[ReadingOptions]] = AxisReading
     """The options of `kinema.open` that it declares."""
@@ -100,10 +100,10 @@ class Format:
     """The options of `kinema.Writer` that it declares; None for a format that is not written."""
 
     writing_variants: ClassVar[Mapping[str, type[WritingOptions]]] = {}
-    """Those of its variants, by the option that chooses each."""
+    """The options of its variants, by the option that chooses each."""
 
     strategies: ClassVar[Mapping[str, Strategies]] = {}
-    """How many workers write one file, by what is written: the format's name, or a variant of it."""
+    """Strategies for many workers, by what is written: the format's name, or a variant of it."""
 
     def usual_fields(self, given: Sequence[str]) -> tuple[str, ...]:
         """The fields of a file whose first frame has the `given` fields, if nobody states them."""
@@ -127,7 +127,7 @@ class Format:
         return None
 
     spliced: ClassVar[bool] = False
-    """Whether files can be made of whole frames of others, copied byte for byte: split, join, salvage."""
+    """Whether files can be made from whole frames of other files, copied byte for byte: split, join, salvage."""
 
     def head_of(self, path: str) -> FileHead:
         """The header before the frames of a file; raises the errors of files whose frames cannot be copied."""

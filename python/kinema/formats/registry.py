@@ -89,7 +89,7 @@ _THROUGH_MDANALYSIS = tuple(
 
 
 EXTERNAL_ENDINGS = {ending: one.name for one in _THROUGH_MDANALYSIS for ending in one.extensions}
-"""MDAnalysis' names of formats by the endings that people use."""
+"""MDAnalysis' names of formats by the usual extensions."""
 
 
 def formats() -> tuple[FormatInfo, ...]:

@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 AXES: tuple[Axis, ...] = ("atoms", "frames")
-"""What is spread over the workers: the atoms of each frame, or the frames."""
+"""The axis that is spread over the workers: the atoms of each frame, or the frames."""
 
 STRATEGIES: Mapping[str, str] = {
     "serial": "all values go to rank 0, which writes them in order",

@@ -43,7 +43,7 @@ class Target:
     """The file that a writer is made for."""
 
     path: str | os.PathLike[str]
-    """As it was given: `convert` gives an `OutputPart`."""
+    """The path as it was given: `convert` gives an `OutputPart`."""
     n_atoms: int | None
     mode: Literal["w", "a"]
     overwrite: bool

@@ -36,13 +36,13 @@ __all__ = [
 ]
 
 CLASSES: dict[str, type[Writer]] = {}
-"""The usual one of each format."""
+"""The usual writer of each format."""
 
 VARIANTS: dict[str, dict[str, type[Writer]]] = {}
-"""Other ones of a format, by the option that chooses each."""
+"""Other writers of a format, by the option that chooses each."""
 
 OPTIONS_OF_RANKS = ("comm", *names_of(RanksWriting))
-"""What the writer of many ranks takes besides."""
+"""Additional options of the writer of many ranks."""
 
 # format of a name without a suffix
 _USUAL = "H5MD"

@@ -22,7 +22,7 @@ class DcdWriting(RecordWriting):
     fields: str | Sequence[str] | None = None
     """"positions" or "velocities"
 
-    By default positions where the first frame has them."""
+    By default positions if the first frame has them."""
 
 
 class Dcd(Format):

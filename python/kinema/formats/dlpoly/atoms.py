@@ -19,7 +19,7 @@ from kinema.model.topology import Topology
 __all__ = ["DLPOLY", "DlpolyAtoms", "Kinds", "check_table", "describes_own_atoms", "has_atoms", "kinds_of", "labels_of"]
 
 Kinds: TypeAlias = "tuple[list[str] | None, list[float] | None, list[float] | None]"
-"""Names, masses (u) and charges (e), one a kind of atoms."""
+"""Names, masses (u) and charges (e), one for each kind of atom."""
 
 DLPOLY = ("DL_POLY HISTORY", "DL_POLY CONFIG")
 # most new kinds that are searched for one by one; for more the table is sorted

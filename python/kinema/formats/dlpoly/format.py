@@ -29,8 +29,8 @@ class DlpolyWriting(RecordWriting):
     atoms: Atoms | None = None
     """kinema.Atoms
 
-    Names, masses and charges; without them all atoms are named X, which is noted. A file that mode="a" finds keeps its
-    own unless others are given."""
+    Names, masses and charges; without them all atoms are named X, which is noted. With mode="a" an existing file keeps
+    its own unless others are given."""
 
 
 class _Dlpoly(Format):

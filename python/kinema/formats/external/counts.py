@@ -28,9 +28,9 @@ class LineCount:
 
     n_frames: int
     cut_at: int | None = None
-    """Where a frame begins that lacks lines."""
+    """Start of a frame that lacks lines."""
     unended_at: int | None = None
-    """Where the last frame begins, if its last line does not end."""
+    """Start of the last frame, if its last line does not end."""
 
 
 @dataclass(frozen=True)
@@ -148,4 +148,4 @@ _COUNTS: dict[str, Callable[[FrameReader, Any, Check], LineCount | None]] = {
 }
 
 COUNTED = frozenset({*_COUNTS, "PDB", "MOL2"})
-"""Formats whose number of frames is known: also those of which MDAnalysis counts the lines that begin a frame."""
+"""Formats whose number of frames is known, including those in which MDAnalysis counts the first lines of frames."""

@@ -24,7 +24,7 @@ class ExternalReading(AxisReading):
     reader_options: Mapping[str, Any] | None = None
     """mapping
 
-    Arguments of MDAnalysis' reader: {"unwrap_images": True} of LAMMPS dumps."""
+    Arguments of MDAnalysis' reader: {"unwrap_images": True} for LAMMPS dumps."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +34,7 @@ class ExternalWriting(WritingOptions):
     n_frames: int | None = None
     """int
 
-    How many frames will be written: with 1 a PDB file has no MODEL records."""
+    Number of frames to be written: with 1 a PDB file has no MODEL records."""
 
     atoms: Atoms | AtomsAsText | None = None
     """kinema.Atoms, or the AtomsAsText of several files
@@ -45,7 +45,7 @@ class ExternalWriting(WritingOptions):
     topology: Any = None
     """MDAnalysis Universe or AtomGroup, kinema.Topology, or file name
 
-    Where these are taken from instead."""
+    Source of the atoms, instead of `atoms`."""
 
 
 class ThroughMDAnalysis(Format):

@@ -38,10 +38,10 @@ __all__ = [
 ]
 
 EXTERNAL = "MDAnalysis"
-"""Name of what the core has for all formats that are read so."""
+"""The core's name for all formats that are read through MDAnalysis."""
 
 LAMMPS_DUMP = b"ITEM: TIMESTEP"
-"""What a LAMMPS dump begins with."""
+"""First bytes of a LAMMPS dump."""
 
 # columns of LAMMPS dumps
 _IMAGES = ("ix", "iy", "iz")

@@ -55,9 +55,9 @@ class ExternalOptions:
     axis: Quantity | None = None
     absent: Literal["error", "nan", "hold"] = "error"
     images: bool = False
-    """Positions are unwrapped by the columns ix iy iz of LAMMPS' dumps."""
+    """Whether positions are unwrapped by the columns ix iy iz of LAMMPS dumps."""
     topology: Topology | None = None
-    """Says how many atoms there are, for formats that do not."""
+    """Gives the number of atoms, for formats that do not state it."""
     timed: bool = False
     """Whether the user states times of frames."""
 

@@ -21,7 +21,7 @@ class G96Writing(RecordWriting):
     fields: str | Sequence[str] | None = None
     """"positions", or "positions" and "velocities"
 
-    By default those of the first frame."""
+    By default the fields of the first frame."""
 
     title: str | None = None
     """The title of the first frame."""

@@ -18,7 +18,7 @@ from kinema.storage.hdf5.storage import Storage, create_dataset, series_storage,
 __all__ = ["FILL", "Structure"]
 
 FILL = 9.9692099683868690e36
-"""What netCDF takes for a number that was never written."""
+"""netCDF's value for numbers that were never written."""
 
 _TEXT = Dialect("h5md")
 _WITHOUT_VARIABLE = "This is a netCDF dimension but not a netCDF variable.%10d"

@@ -22,13 +22,13 @@ class TrrWriting(RecordWriting):
     fields: str | Sequence[str] | None = None
     """names out of "positions", "velocities", "forces"
 
-    What is written of frames that have it; by default all."""
+    Fields to write, of frames that have them; by default all."""
 
     dtype: DTypeLike | None = None
     """"float32" or "float64"
 
-    Precision of all numbers of a frame; float32 by default, as of GROMACS in its usual build. What mode="a" adds to a
-    file has by default that of its first frame."""
+    Precision of all numbers of a frame; float32 by default, as in GROMACS' usual build. Frames that mode="a" adds to a
+    file have by default the precision of its first frame."""
 
 
 class Trr(Format):

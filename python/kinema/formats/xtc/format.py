@@ -25,7 +25,7 @@ class XtcWriting(RecordWriting):
     precision: float | None = None
     """float
 
-    Numbers to a nm; 1000 by default. A file that mode="a" finds keeps that of its last frame."""
+    Numbers to a nm; 1000 by default. With mode="a" an existing file keeps the precision of its last frame."""
 
 
 class Xtc(Format):

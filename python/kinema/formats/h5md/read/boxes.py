@@ -27,7 +27,7 @@ class Box:
 
     periodic: tuple[bool, bool, bool]
     edges: Element | None
-    """None where there is no cell."""
+    """None if there is no cell."""
 
 
 def find_box(opened: H5mdFile, group: Any, n_frames: int | None) -> Box:

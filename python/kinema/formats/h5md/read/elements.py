@@ -34,7 +34,7 @@ class Element:
     fixed: bool
     """Time-independent: no dimension of frames."""
     n_rows: int
-    """Rows for which value, step and time are all there; 1 if fixed."""
+    """Number of rows for which value, step and time are all present; 1 if fixed."""
     steps: NDArray[np.int64] | None
     """(n_rows,)."""
     times: NDArray[np.float64] | None
@@ -42,7 +42,7 @@ class Element:
     unit: str | None
     time_unit: str | None
     clock: tuple[Any, ...]
-    """The same for elements that share step by hard links or by equal intervals."""
+    """Equal for elements that share step by hard links or by equal intervals."""
 
     def cut(self, n_rows: int) -> Element:
         """The element with its first rows only."""

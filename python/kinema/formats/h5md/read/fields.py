@@ -64,7 +64,7 @@ class LocatedElement:
     def __init__(self, element: Element, pieces: Pieces, reason: str) -> None:
         self.element = element
         self.pieces = pieces
-        """Empty where the values come through h5py."""
+        """Empty if the values come through h5py."""
         self.reason = reason
 
     def cut(self, n_rows: int) -> LocatedElement:

@@ -23,10 +23,10 @@ class GroupSummary:
     name: str
     """"particles/system", as `kn.open(particles=)` takes it."""
     fields: tuple[str, ...]
-    """Of "positions", "velocities", "forces", those that hold something."""
+    """The ones of "positions", "velocities", "forces" that have values."""
     n_atoms: int
     n_frames: int
-    """Rows of the first of `fields`; 1 where it is time-independent."""
+    """Rows of the first of `fields`; 1 if it is time-independent."""
 
 
 def find_root(opened: H5mdFile) -> Any | None:

@@ -33,20 +33,20 @@ class Observable:
     """One observable; its values are read on demand."""
 
     path: str
-    """The file."""
+    """The file's path."""
     name: str
     """"potential_energy", "solvent/temperature"."""
     fixed: bool
     """Time-independent: one value for the whole simulation."""
     n_rows: int
-    """Rows for which value, step and time are all there; 1 if fixed."""
+    """Number of rows for which value, step and time are all present; 1 if fixed."""
     shape: tuple[int, ...]
-    """Of one value: () for a number, (3, 3) for a tensor."""
+    """Shape of one value: () for a number, (3, 3) for a tensor."""
     dtype: np.dtype[Any]
     unit: str | None
-    """Of the values, as the file says it."""
+    """Unit of the values, as the file states it."""
     time_unit: str | None
-    """Of the times in the file; `times` gives ps."""
+    """Unit of the times in the file; `times` gives ps."""
     options: H5mdOptions
     time_shift: float = 0.0
     """ps, added to the times as to those of the frames."""

@@ -30,9 +30,9 @@ class Columns:
 
     n_columns: int
     ids: NDArray[np.int64] | None
-    """(n_atoms,) ids of the atoms; None where the file has none."""
+    """(n_atoms,) ids of the atoms; None if the file has none."""
     moving: Element | None
-    """The `id` element where columns change their particles: atoms are then in the order of `ids`."""
+    """The `id` element if columns change their particles: atoms are then in the order of `ids`."""
 
     @property
     def n_atoms(self) -> int:

@@ -66,7 +66,7 @@ class FileOptions:
     workers: int
     grows: bool
     allocate_early: bool = False
-    """Whether fields have their space from the beginning, so that others can write into it."""
+    """Whether the space of fields is allocated at once, so that others can write into it."""
 
     def __post_init__(self) -> None:
         """Raises ArgumentError if layout, number of frames and mode contradict each other."""

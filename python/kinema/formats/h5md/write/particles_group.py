@@ -52,7 +52,7 @@ class TrajectoryGroup:
     last_step: int | None = None
     last_time: float | None = None
     open_edges: NDArray[np.bool_] | None = None
-    """Which edges have no length in the first frame, so that the file says that they are open; None: not known."""
+    """Edges without length in the first frame, which the file declares open; None: not known."""
 
     @staticmethod
     def check_first(options: FileOptions, first: FrameArrays | None) -> None:

@@ -33,10 +33,10 @@ __all__ = [
 ]
 
 MOST_RUNS = 1 << 16
-"""Runs of neighbouring atoms that all parts may have together: each is an entry that readers go through."""
+"""Most runs of neighbouring atoms in all parts together: readers go through an entry for each."""
 
 VIRTUAL_LIBVER = ("v108", "v110")
-"""Virtual data sets came with HDF5 1.10; all else of a file is as 1.8 has it."""
+"""HDF5 1.10 introduced virtual data sets; all else of a file is in the format of 1.8."""
 
 
 @dataclass(frozen=True)
