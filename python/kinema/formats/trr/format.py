@@ -44,7 +44,7 @@ class Trr(Format):
     writing = TrrWriting
     strategies = {"TRR": Strategies(atoms=(*FIXED, "gather"), frames=FIXED)}
     remarks = """\
-Each frame may have positions, velocities and forces or lack them. What a field gives in frames that lack it says
-`absent=` of `kinema.open`: an error that names the frame, NaN, or the values of the last frame before that has it.
-`Frame` and `Block` say what a frame has, and `kinema.convert` keeps that. `axis=` is refused: choose frames. Written
-are float32, and float64 with `dtype="float64"`."""
+Each frame may have positions, velocities and forces or lack them. `absent=` of `kinema.open` decides what a field gives
+in frames that lack it: an error that names the frame, NaN, or the values of the last frame before that has it.
+`Frame` and `Block` say which fields a frame has, and `kinema.convert` keeps them. `axis=` is refused: choose frames.
+float32 is written by default, float64 with `dtype="float64"`."""
