@@ -412,7 +412,7 @@ class Writer:
 
 def not_finite_note(frame: int) -> str:
     """The note on the first frame with positions that are NaN or infinite."""
-    return f"frame {frame} has positions that are no numbers (NaN or infinite)"
+    return f"frame {frame} has positions that are not numbers (NaN or infinite)"
 
 
 def _leave_writers_to_parent() -> None:

@@ -344,5 +344,5 @@ def _title_of_gro(path: str, frames: _Frames) -> list[str]:
     if found := _STEP.search(title):
         frames.steps[0] = int(found[1])
     if lines > frames.n_atoms + 2:
-        return ["of GRO files MDAnalysis reads the first frame alone, and this one has more behind it"]
+        return ["MDAnalysis reads only the first frame of a GRO file, and this file has more"]
     return []

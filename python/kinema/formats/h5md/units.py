@@ -233,7 +233,7 @@ class _Parser:
                 sign = 1
                 factors += 1
         if not factors or sign < 0:
-            raise ArgumentError(f"unit {self.text!r} has no factor where one is expected")
+            raise ArgumentError(f"unit {self.text!r} lacks a factor")
         return unit
 
     def _factor(self, depth: int) -> Unit:
@@ -275,7 +275,7 @@ class _Parser:
         elif self.next == start:
             return 1
         if not re.fullmatch(r"[+-]?\d{1,3}", digits) or abs(int(digits)) > _LARGEST_POWER:
-            raise ArgumentError(f"unit {self.text!r} has a power that is no small whole number")
+            raise ArgumentError(f"unit {self.text!r} has a power that is not a small whole number")
         return int(digits)
 
     def _symbol(self, word: str) -> Unit:

@@ -37,7 +37,7 @@ class NetcdfHead(FileHead):
     def encode(self, first_step: Callable[[], int], n_frames: int) -> bytes:
         """As `FileHead`; raises UnsupportedFormatError for restarts, and if frames may end within their padding."""
         if self.facts["stride"] != self.facts["frame_bytes"]:
-            what = "one frame that is no record" if self.facts["stride"] == 0 else "frames that end in padding"
+            what = "one frame that is not a record" if self.facts["stride"] == 0 else "frames that end in padding"
             raise UnsupportedFormatError(
                 f"{self.path}: NetCDF with {what}, cannot be cut or joined; convert it", path=self.path, format="NetCDF"
             )

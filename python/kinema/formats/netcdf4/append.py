@@ -48,7 +48,7 @@ class ExistingNetcdf:
         self._root, self.path, self._native = root, path, native
         found = convention_of(root)
         if found is None or RESTART in (text_attribute(root, "Conventions") or "").upper():
-            raise self._refused("it is no trajectory of AMBER's or DL_POLY's convention")
+            raise self._refused("it is not a trajectory of AMBER's or DL_POLY's convention")
         self.convention: Convention = found
         variables = {name: root[variable] for name, variable in VECTORS.items() if self._holds_rows(variable)}
         if not variables:

@@ -134,7 +134,7 @@ def _axis(
         raise opened.corrupt(f"{node.name}/{name} is not a scalar or a list of numbers")
     if axis.shape == ():
         if axis[()] == 0 and n_rows > 1:
-            opened.warn(f"{axis.name} is 0 for all rows, which is no interval between them: there are no {name}s")
+            opened.warn(f"{axis.name} is 0 for all rows, which does not separate them: there are no {name}s")
             return None, ()
         return _regular(opened, axis, name, n_rows)
     lengths[name] = int(axis.shape[0])
@@ -166,7 +166,7 @@ def _whole(opened: H5mdFile, name: str, steps: NDArray[Any]) -> NDArray[np.int64
         return np.asarray(steps, np.int64)
     if wrong.any():
         row = int(np.flatnonzero(wrong)[0])
-        raise opened.corrupt(f"{name} has at row {row} what is no step: {steps[row].item()}")
+        raise opened.corrupt(f"{name} has an invalid step at row {row}: {steps[row].item()}")
     return np.asarray(steps, np.int64)
 
 

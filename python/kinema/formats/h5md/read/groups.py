@@ -42,7 +42,7 @@ def find_root(opened: H5mdFile) -> Any | None:
         if isinstance(node, h5py.Group) and (_is_root(node) or _holds_vectors(opened, node)):
             return node
         raise ArgumentError(
-            f"{opened.path}: {wanted} is no root of an H5MD structure, which has a group h5md with attribute version",
+            f"{opened.path}: {wanted} is not an H5MD root, which has a group h5md with attribute version",
             path=opened.path,
             format="H5MD",
         )

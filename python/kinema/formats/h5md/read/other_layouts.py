@@ -81,7 +81,7 @@ def describe_dataset(opened: H5mdFile, name: str) -> H5mdDescription:
     unit = text_attribute(node, "unit") or text_attribute(node, "units")
     known = scale_of(opened, node.name, unit, "length")
     if known is None:
-        opened.warn(f'{node.name} has no unit: taken as angstrom; another one is given as units={{"length": "nm"}}')
+        opened.warn(f'{node.name} has no unit: taken as angstrom; state another unit with units={{"length": "nm"}}')
         known = (1.0, "angstrom")
     located = locate(opened, Element(node.name, node, False, int(shape[0]), None, None, unit, None, ()))
     positions = field_of(opened, located, located.element, *known)

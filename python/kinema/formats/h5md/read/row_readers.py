@@ -57,7 +57,7 @@ class StoredRows:
         return result if np.array_equal(wanted, rows) else result[places]
 
     def __reduce__(self) -> Any:
-        raise TypeError("a reader of rows holds an open file and is not pickled; describe the file anew")
+        raise TypeError("a reader of rows holds an open file and is not pickled; describe the file again")
 
     def close(self) -> None:
         """Closes the file; the next call opens it again."""

@@ -189,10 +189,10 @@ class ExistingFile:
             self.n_atoms = int(shape[1])
             if is_virtual and most[0] is None and not self._virtual:
                 raise self._unsupported(
-                    f"{value.name} is a virtual data set, go on with strategy='subfiles' and the ranks that made it"
+                    f"{value.name} is a virtual data set, continue with strategy='subfiles' and the ranks that made it"
                 )
             if self._virtual and not is_virtual:
-                raise self._unsupported(f"{value.name} is no virtual data set, go on with strategy='gather'")
+                raise self._unsupported(f"{value.name} is not a virtual data set, continue with strategy='gather'")
             if (value.chunks is None and not is_virtual) or most[0] is not None:
                 raise self._unsupported(f"{value.name} has a fixed number of frames")
         if isinstance(self._edges, h5py.Group) and self._edges["value"].shape[1:] != (3, 3):

@@ -62,7 +62,7 @@ class FileAtoms:
                 f"attribute {GUESSED}"
             )
         if self._ids is None and "ids" in self.atoms.columns:
-            notes.append(f"ids of {self.atoms.name} occur several times and are left out: those of a file are unique")
+            notes.append(f"ids of {self.atoms.name} occur several times and are left out: ids in a file are unique")
         return notes
 
     @property
