@@ -74,7 +74,7 @@ def test_roots(tmp_path):
     BY_NAME["two_roots"].write(path)
     with pytest.raises(kn.ArgumentError, match=r"several H5MD structures \(/first, /second\); choose one with root="):
         describe(path)
-    with pytest.raises(kn.ArgumentError, match="third is no root"):
+    with pytest.raises(kn.ArgumentError, match="third is not an H5MD root"):
         describe(path, options(root="third"))
 
 
