@@ -13,7 +13,7 @@ use crate::trajectory::{Absent, Part};
 pub(super) struct Held {
     /// Part and frame.
     at: Option<(usize, u64)>,
-    /// Of all selected atoms, scaled; empty where no frame up to there has the field.
+    /// Scaled values of all selected atoms; empty if no frame up to this one has the field.
     values: Vec<f64>,
 }
 

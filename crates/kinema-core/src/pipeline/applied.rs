@@ -12,7 +12,7 @@ use crate::selection::AtomSelection;
 use crate::trace::activity::TRANSFORM;
 use crate::trajectory::{Scanned, Trajectory};
 
-/// What makes rows of groups of atoms, and the vectors of one row.
+/// Builds the rows of groups of atoms, and holds the vectors of one row.
 struct Grouped {
     rows: Box<dyn GroupRows>,
     made: [Vec<f32>; 3],
@@ -23,9 +23,9 @@ pub(super) struct Applied {
     stack: BoundStack,
     /// That are asked for.
     atoms: AtomSelection,
-    /// What must be decoded.
+    /// Atoms and fields that must be decoded.
     decoded: (AtomSelection, Fields),
-    /// Of the atoms that are asked for among those that are decoded; `None` where they are the same.
+    /// Columns of the requested atoms among the decoded atoms; `None` if both are the same.
     columns: Option<Vec<u32>>,
     /// Where groups of atoms are asked for.
     grouped: Option<Grouped>,
@@ -39,10 +39,10 @@ pub(super) struct Applied {
 }
 
 impl Applied {
-    /// Those of `trajectory`, if any, for these atoms and fields; what a reader before had is used again.
+    /// The transforms of `trajectory`, if any, for these atoms and fields; reuses the state of an earlier reader.
     ///
     /// # Errors
-    /// `InvalidArgument` where transforms cannot be applied to these atoms.
+    /// `InvalidArgument` if transforms cannot be applied to these atoms.
     pub fn bind(
         trajectory: &Trajectory,
         scanned: &Scanned,
@@ -97,10 +97,10 @@ impl Applied {
         Ok(transform_room(scanned, &decoded, all_fields, 1 + u64::from(stack.looks_back())))
     }
 
-    /// As [`Reader::read`].
+    /// Same as [`Reader::read`], with the transforms applied.
     ///
     /// # Errors
-    /// Those of [`Reader::read`] and of the transforms, with path, format and frame.
+    /// Errors of [`Reader::read`] and of the transforms, with path, format and frame.
     pub fn read(&mut self, reader: &mut Reader<'_>, frames: &[u64], out: &mut BlockMut<'_>) -> Result<()> {
         let mut order: Vec<usize> = (0..frames.len()).collect();
         if self.stack.looks_back() {

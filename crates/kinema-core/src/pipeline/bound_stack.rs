@@ -24,7 +24,7 @@ pub struct Step {
     pub frame: u64,
     /// How many transforms, from the first on.
     pub depth: usize,
-    /// Bit `i`: transform `i` begins anew with this frame.
+    /// Bit `i`: transform `i` restarts with this frame.
     anew: u64,
 }
 
@@ -36,7 +36,7 @@ struct BoundStage {
     state: TransformState,
     /// Whether the next one takes a shift.
     next_takes_shift: bool,
-    /// The frame that its state is behind; `None`: it must begin anew.
+    /// The last frame that its state includes; `None` if it must restart.
     seen: Option<u64>,
 }
 
@@ -47,10 +47,10 @@ pub struct BoundStack {
 }
 
 impl BoundStack {
-    /// For rows of `atoms`; without groups of them that positions are made of.
+    /// For rows of `atoms`; without the groups of atoms that positions may be computed from.
     ///
     /// # Errors
-    /// `InvalidArgument` where the atoms lack some that are needed; those of the transforms.
+    /// `InvalidArgument` if `atoms` lacks some that are needed; errors of the transforms.
     pub fn new(stack: &Stack, atoms: &AtomSelection) -> Result<Self> {
         let vectors = Fields::VECTORS.into_iter().fold(Fields::NONE, |all, field| all | field);
         let stages = stack.atom_stages();
@@ -77,7 +77,7 @@ impl BoundStack {
         Step { frame, depth: self.stages.len(), anew: 0 }
     }
 
-    /// What must be applied now, ascending: the last is `frame`, before it those that transforms must see first.
+    /// Steps to apply now, ascending: the last is `frame`, after the frames that transforms must see first.
     pub fn steps(&self, frame: u64) -> Vec<Step> {
         let mut steps = vec![self.step(frame)];
         // what a transform must see is what those before it have made of it
@@ -105,7 +105,7 @@ impl BoundStack {
     /// Applies the transforms of a step to its row.
     ///
     /// # Errors
-    /// Those of the transforms, with the frame's number in the trajectory.
+    /// Errors of the transforms, with the frame's number in the trajectory.
     pub fn apply(&mut self, step: Step, row: Row<'_>) -> Result<()> {
         let Row { number: frame, vectors: [positions, velocities, forces], stamp } = row;
         let mut shift = None;

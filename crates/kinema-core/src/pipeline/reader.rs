@@ -21,7 +21,7 @@ use crate::trajectory::{Absent, FrameFault, Part, ReaderBuffers, Scanned, Trajec
 pub struct Reader<'a> {
     pub(super) trajectory: &'a Trajectory,
     pub(super) scanned: &'a Scanned,
-    /// What is decoded: with what the trajectory's transforms need.
+    /// Decoded atoms and fields, including all that the trajectory's transforms need.
     pub(super) request: Request,
     pub(super) units: Units,
     /// Whether frames are changed before they are handed on, and by what, but while that is at work.
@@ -30,7 +30,7 @@ pub struct Reader<'a> {
     /// Time that this took.
     pub(super) transforming: Duration,
     pub(super) buffers: ReaderBuffers,
-    /// What is given of fields that frames lack.
+    /// Values of fields that frames lack.
     pub(super) absent: Absent,
     pub(super) held: [Held; 3],
 }
@@ -105,12 +105,12 @@ impl<'a> Reader<'a> {
         self
     }
 
-    /// What this reader has done so far.
+    /// Work that this reader has done so far.
     pub fn phases(&self) -> Phases {
         self.buffers.scratch.meter.phases
     }
 
-    /// Its stopwatch and phases, for those who go on where it ends.
+    /// Its stopwatch and phases, for callers that continue the measurement.
     pub(super) fn meter(&mut self) -> &mut Meter {
         &mut self.buffers.scratch.meter
     }
@@ -131,7 +131,7 @@ impl<'a> Reader<'a> {
         outcome
     }
 
-    /// The same without transforms: what is decoded, in angstrom and ps where there are some.
+    /// Same as `read` without transforms: values as decoded, converted to angstrom and ps if they have units.
     pub(super) fn read_stored(&mut self, frames: &[u64], out: &mut BlockMut<'_>) -> Result<()> {
         self.meter().watch.restart();
         self.buffers.order.clear();
@@ -296,8 +296,9 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Segments from number `first` on whose bytes are values in the file and neighbours there as in `out`: to be read to
-    /// their place. `None` where there are none, or so few bytes that one read of several segments takes less time.
+    /// Finds segments, from number `first` on, whose bytes are plain values and adjacent both in the file and in `out`,
+    /// so that they can be read into place. `None` if there are none, or if so few bytes are adjacent that one read of
+    /// several segments is faster.
     fn run_in_place(&self, part: &Part, first: usize, out: &BlockMut<'_>) -> Option<InPlace> {
         let buffers = &self.buffers;
         let chunked = part.decoder.chunked()?;
@@ -403,7 +404,7 @@ impl<'a> Reader<'a> {
             // at least doubled, so that the number of attempts is small whatever the decoder asks for
             len = len.max(2 * bytes.len() as u64).min(segment.whole.len);
             bytes.resize(len as usize, 0);
-            // in the middle of decoding, of which it is no part
+            // this read interrupts decoding and is not counted as decoding
             let meter = &mut self.buffers.scratch.meter;
             meter.decoded(Work::default());
             source.read_exact_at(segment.whole.offset, &mut bytes)?;

@@ -21,7 +21,7 @@ use crate::selection::{AtomSelection, FrameSelection};
 use crate::trace::activity::TRANSFORM;
 use crate::trajectory::{Scanned, Trajectory, not_scanned};
 
-/// What is read into arrays.
+/// Frames and atoms to read into arrays.
 #[derive(Debug, Clone)]
 pub struct ArrayRequest {
     /// Frames, one a row.
@@ -59,14 +59,14 @@ struct Task<'a> {
     rows: BlockMut<'a>,
 }
 
-/// Reads `request` into `arrays`, whose rows have room for all requested atoms; of a [`BlockMut`] as of a decoder they
-/// differ in that repeated atoms have columns of their own.
+/// Reads `request` into `arrays`, whose rows have room for all requested atoms. Unlike in the [`BlockMut`] of a
+/// decoder, repeated atoms have columns of their own.
 ///
-/// Frames that are requested in another order than that of the files are sorted once: what is read of the files, and which
-/// chunks are decoded, is what it is for the sorted request. Decoders write to the rows of the caller at once.
+/// Frames requested in a different order than the files' are sorted once: the bytes read and the chunks decoded are
+/// those of the sorted request. Decoders write directly to the caller's rows.
 ///
 /// # Errors
-/// `OutOfRange`, `MemoryLimit`, `InvalidArgument` for arrays of another size; those of [`Reader::read`].
+/// `OutOfRange`, `MemoryLimit`, `InvalidArgument` for arrays of a different size; errors of [`Reader::read`].
 pub fn read(
     trajectory: &Trajectory,
     request: &ArrayRequest,
@@ -76,10 +76,10 @@ pub fn read(
     read_parts(vec![ArrayPart { trajectory, request, arrays }], request.workers, progress)
 }
 
-/// Reads frames of several trajectories as [`read`] does those of one, on the threads of the first.
+/// Reads frames of several trajectories as [`read`] reads the frames of one, on the threads of the first.
 ///
 /// # Errors
-/// Those of [`read`].
+/// Errors of [`read`].
 pub fn read_parts(parts: Vec<ArrayPart<'_>>, workers: usize, progress: &Progress) -> Result<RunTimings> {
     let Some(first) = parts.first().map(|part| part.trajectory) else { return Ok(RunTimings::default()) };
     let all_rows: usize = parts.iter().map(|part| part.arrays.rows()).sum();
@@ -117,7 +117,7 @@ pub fn read_parts(parts: Vec<ArrayPart<'_>>, workers: usize, progress: &Progress
     Ok(RunTimings::from_workers(start, workers))
 }
 
-/// What a read takes of the files.
+/// Bytes and segments that a read takes from the files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ArrayPlan {
     /// Bytes that are read.
@@ -128,10 +128,10 @@ pub struct ArrayPlan {
     pub decoded: u64,
 }
 
-/// What [`read`] of these fields takes of the files. Nothing is read.
+/// Plans how [`read`] would read these fields. Nothing is read.
 ///
 /// # Errors
-/// `OutOfRange`; those of the decoders' segments.
+/// `OutOfRange`; errors of the decoders' segments.
 pub fn plan(trajectory: &Trajectory, request: &ArrayRequest, fields: Fields) -> Result<ArrayPlan> {
     let scanned = trajectory.scanned().ok_or_else(not_scanned)?;
     request.frames.check(scanned.concatenation.n_frames)?;
@@ -218,7 +218,7 @@ fn fitting_workers(
     Ok(if scanned.forward_part().is_some() { 1 } else { usize::try_from(fit).unwrap_or(usize::MAX) })
 }
 
-/// Rows of a trajectory that one worker reads at a time, where a call has so many rows in all.
+/// Rows of a trajectory that one worker reads at a time, in a call with `all_rows` rows in total.
 fn task_rows(scanned: &Scanned, fields: Fields, all_rows: usize, workers: usize, rows: usize) -> usize {
     let (_, coupling) = trajectory_coupling(scanned, fields);
     let task_rows = TASK_ROWS.min(all_rows.div_ceil(workers * 4).max(1));
@@ -242,7 +242,7 @@ impl Source<'_> {
     }
 }
 
-/// What the workers of a call share.
+/// State that the workers of a call share.
 struct Call<'a> {
     sources: Vec<Source<'a>>,
     start: Instant,

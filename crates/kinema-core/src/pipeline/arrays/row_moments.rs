@@ -22,10 +22,12 @@ const RUN_BYTES: usize = 4 << 20;
 const ALONE_BYTES: usize = 64 << 10;
 
 impl Rows {
-    /// Moments of the columns of these rows, ascending. `coupled` rows from the first one of a file on are decoded together.
+    /// Moments of the columns of these rows, ascending. Groups of `coupled` rows, counted from the first row of a file,
+    /// are decoded together.
     ///
     /// # Errors
-    /// `InvalidArgument` for rows that are no whole numbers of this type, and rows that do not ascend; as `Rows::read`.
+    /// `InvalidArgument` if a row is not a whole number of values of this type, or rows do not ascend; otherwise as
+    /// `Rows::read`.
     pub fn moments(
         &self,
         ids: &[u64],
@@ -136,7 +138,7 @@ impl MomentTree {
         }
     }
 
-    /// Of all runs, where all are there.
+    /// Moments of all runs, once all are done.
     fn root(self) -> Option<Moments> {
         self.waiting.into_inner().unwrap_or_else(PoisonError::into_inner).into_values().next()
     }

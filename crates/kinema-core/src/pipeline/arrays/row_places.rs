@@ -23,7 +23,8 @@ pub(super) fn put(array: &Array, chunk: &Chunk, bytes: &[u8], rows: &[u64], plac
     Ok(())
 }
 
-/// What is stored of these rows as it is; what is nowhere, or in the description, is put into its place now.
+/// Returns the pieces of these rows that are stored unfiltered. Fill values and values inside the description of the
+/// data set are put into their places at once.
 pub(super) fn as_stored<'a>(array: &Array, rows: &[u64], places: &'a mut [&mut [u8]]) -> Vec<Piece<'a>> {
     let mut pieces = Vec::new();
     let mut parts: Vec<(usize, usize, Option<u64>)> = Vec::new();

@@ -23,7 +23,7 @@ use crate::trajectory::Threads;
 /// Rows that one call to the system reads at most, and the bytes of a call.
 const MOST_ROWS: usize = 256;
 const MOST_BYTES: u64 = 4 << 20;
-/// A task has at least so many bytes, where there are several workers.
+/// Least number of bytes of a task, if there are several workers.
 const TASK_BYTES: u64 = 256 << 10;
 /// Stored bytes of compressed chunks that are read together.
 const READ_AT_ONCE: u64 = 1 << 20;
@@ -33,7 +33,7 @@ const READ_AT_ONCE: u64 = 1 << 20;
 pub enum RowStorage {
     /// One each `stride` bytes, from byte `offset` on.
     Strided {
-        /// Of the first row.
+        /// Offset of the first row.
         offset: u64,
         /// From a row to the next.
         stride: u64,
@@ -49,11 +49,11 @@ pub struct RowFile {
     pub path: PathBuf,
     /// Number of rows.
     pub rows: u64,
-    /// Where they are.
+    /// How and where the rows are stored.
     pub storage: RowStorage,
 }
 
-/// What a call has read, or would read.
+/// Counts of a call: what it has read, or would read.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct RowsRead {
     /// Bytes of the rows, each once.
@@ -167,7 +167,7 @@ impl Rows {
         Ok(done)
     }
 
-    /// What [`Rows::read`] on one thread would read. Nothing is read.
+    /// Counts of [`Rows::read`] on one thread. Nothing is read.
     ///
     /// # Errors
     /// `OutOfRange`.
@@ -232,7 +232,7 @@ impl Rows {
     }
 }
 
-/// What reading these rows takes, ascending and each once.
+/// Counts for reading these rows, which ascend without duplicates.
 fn planned(file: &RowFile, rows: &[u64], row_bytes: u64) -> RowsRead {
     let mut plan = RowsRead { useful: rows.len() as u64 * row_bytes, ..RowsRead::default() };
     let (mut extents, mut encoded) = (Vec::new(), Vec::new());

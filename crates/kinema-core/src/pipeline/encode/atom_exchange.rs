@@ -59,12 +59,14 @@ impl<'a> Ranges<'a> {
     }
 }
 
-/// Sorts rows by the range in which the numbers of their atoms lie: range `i` is `bounds[i]..bounds[i + 1]`, the first
-/// begins at 0, and the last ends with the last atom. `order` gets the rows, those of the first range first, each in the
-/// order in which they were given (nothing where they are in this order), and `sorted` the numbers of their atoms.
+/// Sorts rows by the range in which their atom numbers lie. Range `i` is `bounds[i]..bounds[i + 1]`; the first begins
+/// at 0, the last ends with the last atom. `order` receives the rows of the first range, then those of the next, each
+/// range in the order given (it stays empty if the rows are in this order already); `sorted` receives their atom
+/// numbers.
 ///
 /// # Errors
-/// `InvalidArgument` for a number that is no atom's, with its row, for bounds that fall, and for other lengths.
+/// `InvalidArgument` for an atom number out of range (the error names the row), for bounds that decrease, and for
+/// lengths that do not match.
 pub fn partition<I: Copy + TryInto<u64> + std::fmt::Display>(
     ids: &[I],
     bounds: &[u64],
@@ -117,7 +119,7 @@ pub fn partition<I: Copy + TryInto<u64> + std::fmt::Display>(
 pub struct Ordered {
     /// The rows.
     pub rows: Vec<u32>,
-    /// Where each belongs in its range; `None`: one behind the other, from the first place to the last.
+    /// Place of each row in its range; `None` if row `i` belongs to place `i`.
     pub places: Option<Vec<u32>>,
 }
 
@@ -155,11 +157,11 @@ pub fn order(ids: &[u32], rows: impl ExactSizeIterator<Item = u32>, first: u32, 
     Ok(Ordered { rows, places: Some(places) })
 }
 
-/// Gives `put` row `rows[i]` of `values` for place `places[i]`, for place `i` where there are no places; row `i` of the
-/// values where there are no rows. There are `n` places.
+/// Calls `put` with `places[i]` and row `rows[i]` of `values`. Without `places`, the place is `i`; without `rows`, the
+/// row is `i`. There are `n` places.
 ///
 /// # Errors
-/// `InvalidArgument` for rows and places that are not there, and for lengths that do not fit.
+/// `InvalidArgument` for rows and places out of range, and for lengths that do not match.
 pub fn place<T: Copy>(
     values: &[[T; 3]],
     rows: Option<&[u32]>,
@@ -214,7 +216,7 @@ fn prefetch<T>(values: &[T], row: usize) {
     let _ = (values, row);
 }
 
-/// What of a range is there twice or not at all.
+/// Duplicate and missing atoms of a range.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Faults {
     /// Rows whose atom had been there before.

@@ -35,7 +35,7 @@ use crate::trace;
 use crate::trace::activity::{COMMIT, ENCODE, WRITING};
 use crate::trajectory::{Part, Trajectory, not_scanned};
 
-/// What is written.
+/// Frames and atoms to write.
 #[derive(Debug, Clone)]
 pub struct EncodeRequest {
     /// Frames, in the order of the file that is made.
@@ -46,11 +46,11 @@ pub struct EncodeRequest {
     pub workers: usize,
     /// Working memory in bytes; 0 means [`crate::plan::DEFAULT_MEMORY`].
     pub memory: u64,
-    /// What is in the sink already.
+    /// State of a sink that has frames already.
     pub resumed: Option<Resumed>,
 }
 
-/// What was written.
+/// Result of a call.
 #[derive(Debug, Clone)]
 pub struct Encoded {
     /// Bytes of the file.
@@ -61,11 +61,11 @@ pub struct Encoded {
     pub timings: RunTimings,
 }
 
-/// What [`Format::encoder`] is to know of these frames: all but steps, times and what the user chooses. Reads the cells of
-/// three of them.
+/// Collects all that [`Format::encoder`] needs to know of these frames except steps, times and what the user chooses.
+/// Reads the cells of three of the frames.
 ///
 /// # Errors
-/// `OutOfRange`, `InvalidArgument` for no frames; those of [`Reader::read`].
+/// `OutOfRange`; `InvalidArgument` if there are no frames; errors of [`Reader::read`].
 pub fn making(
     trajectory: &Trajectory,
     frames: &FrameSelection,
@@ -98,7 +98,7 @@ pub fn making(
     let precisions = parts().filter_map(|part| part.decoder.facts().precision).filter(|_| of_format);
     let version =
         parts().map(|part| part.decoder.facts().recoded_version).reduce(|a, b| a.filter(|_| a == b)).flatten();
-    // frames that are changed are other ones than those of the files
+    // frames that are changed are not copied from the files
     let copied = parts().all(as_it_is) && trajectory.stack().is_empty();
     let some = [0, last / 2, last].map(|position| frames.get(position));
     let stamps = stamps(trajectory, &some, info.scales)?;
@@ -126,7 +126,7 @@ fn wide_of(trajectory: &Trajectory) -> Fields {
     parts.into_iter().flatten().fold(Fields::NONE, |any, part| any | part.decoder.facts().wide_fields)
 }
 
-/// What no file that is encoded says of a cell.
+/// The one property of a cell that no file of an encoder can express.
 const OPEN_LENGTHS: &str = "that edges with a length are open";
 
 /// Whether an edge that has a length is open.
@@ -152,12 +152,12 @@ fn clear_absent_cells(block: &mut Block) {
     }
 }
 
-/// Writes the frames of `request` as `encoder` makes them, in units of `format`: the head, all records, and when they are
-/// down the count of them. `commits` has what is in the sink meanwhile, and after an error.
+/// Writes the frames of `request`, encoded by `encoder` in units of `format`: the head, all records, and after these
+/// the count. `commits` says what is in the sink meanwhile, and after an error.
 ///
 /// # Errors
-/// `MemoryLimit` with the smallest that would do; those of [`Reader::read`], of the encoder and the sink. What is in the sink
-/// then is no whole file.
+/// `MemoryLimit` with the smallest limit that would suffice; errors of [`Reader::read`], of the encoder and of the
+/// sink. After an error the sink does not hold a whole file.
 pub fn encode(
     trajectory: &Trajectory,
     request: &EncodeRequest,
@@ -246,10 +246,10 @@ pub fn place_of(encoder: &dyn Encoder, position: u64) -> Option<u64> {
     }
 }
 
-/// When all records are in the sink: syncs them, and writes the count of them.
+/// Syncs the records, all of which must be in the sink, and writes their count.
 ///
 /// # Errors
-/// Those of the sink.
+/// Errors of the sink.
 pub fn finish(encoder: &dyn Encoder, sink: &dyn Sink, frames: u64) -> Result<()> {
     let mut watch = Stopwatch::start();
     if let Some(marker) = encoder.marker(frames) {
@@ -262,10 +262,11 @@ pub fn finish(encoder: &dyn Encoder, sink: &dyn Sink, frames: u64) -> Result<()>
     Ok(())
 }
 
-/// Writes the head, and says where records begin that are not in the sink; with the index of those that are.
+/// Writes the head, and returns where the next records begin, with the index of the records that are in the sink
+/// already.
 ///
 /// # Errors
-/// `InvalidArgument` where `request.resumed` does not fit the encoder; those of the sink.
+/// `InvalidArgument` if `request.resumed` does not fit the encoder; errors of the sink.
 pub fn begin(request: &EncodeRequest, encoder: &dyn Encoder, sink: &dyn Sink) -> Result<(Committed, TableBuilder)> {
     let head = encoder.head();
     // of a file that was whole, the count in it as well
@@ -286,7 +287,7 @@ pub fn begin(request: &EncodeRequest, encoder: &dyn Encoder, sink: &dyn Sink) ->
     Ok((resumed.committed, resumed.index.clone()))
 }
 
-/// What a worker works in.
+/// Buffers of one worker.
 #[derive(Default)]
 struct Room {
     block: Block,
@@ -297,7 +298,7 @@ struct Room {
     scratch: EncodeScratch,
 }
 
-/// What the workers of a call share.
+/// State that the workers of a call share.
 struct Call<'a> {
     trajectory: &'a Trajectory,
     request: &'a EncodeRequest,
@@ -312,7 +313,7 @@ struct Call<'a> {
     /// For records that are written in order.
     window: Window<'a>,
     commits: &'a Commits,
-    /// Where this call goes on.
+    /// Where this call resumes.
     begun: Committed,
 }
 
@@ -376,7 +377,7 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// Appends the records of some frames, made of those of the source.
+    /// Appends the records of some frames, recoded from records of the source.
     fn recode(
         &self,
         timing: &mut WorkerTiming,

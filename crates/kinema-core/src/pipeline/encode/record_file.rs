@@ -1,7 +1,7 @@
-//! A file to which a caller gives frames: they are encoded on several threads and added in their order.
+//! A file to which a caller gives frames: they are encoded on several threads and added in order.
 //!
-//! Frames that come one by one are gathered first. What was committed is in the file whatever happens later: records are
-//! down and synced before the count in the header says so. Names of files are the caller's: see `docs/write.md`.
+//! Single frames are gathered first. Committed frames are in the file whatever happens later: records are written and
+//! synced before the count in the header includes them. The caller chooses the names of files: see `docs/write.md`.
 
 mod encoded;
 mod given;
@@ -29,7 +29,7 @@ const TASKS_A_WORKER: usize = 2;
 /// Bytes of frames that are gathered at most, unless one has more.
 const GATHERED_BYTES: usize = 64 << 20;
 
-/// What can be done with the file.
+/// State of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Open,
@@ -49,13 +49,13 @@ pub struct RecordFile {
     state: State,
     /// Known from the first frame on, or from that of an existing file.
     encoder: Option<Box<dyn Encoder>>,
-    /// What of the frames is lost, each once.
+    /// Messages about lost data of the frames, each once.
     losses: Vec<String>,
-    /// What stamps have lost, as [`Encoder::stamp_losses`] names it.
+    /// Lost parts of stamps, as [`Encoder::stamp_losses`] names them.
     noted: Vec<&'static str>,
     /// Whether the stamps of the frames that are written were looked at for losses.
     first_noted: bool,
-    /// Of the first two frames.
+    /// Stamps of the first two frames.
     first: Vec<Stamp>,
     /// Positions, velocities and forces of frames that are gathered, in the format's unit: in float32, or float64 where the
     /// encoder takes it.
@@ -68,12 +68,12 @@ pub struct RecordFile {
     end: u64,
     n_written: u64,
     n_flushed: u64,
-    /// Of the frames that are written; used where their records differ in size.
+    /// Index of the written frames; used if the sizes of records differ.
     index: TableBuilder,
 }
 
 impl RecordFile {
-    /// An empty file. Of `making` atoms, fields and precision are used.
+    /// An empty file. From `making`, atoms, fields and precision are used.
     pub fn new(format: &'static dyn Format, making: &Making, sink: Arc<dyn Sink>, workers: usize) -> Self {
         let making = Making { open_ended: true, ..making.clone() };
         Self {
@@ -99,11 +99,11 @@ impl RecordFile {
         }
     }
 
-    /// Goes on behind the first `n_frames` of a trajectory of one file, which `sink` is, or behind its last whole frame: what
-    /// lies behind is cut off, and a count that is wrong is put right.
+    /// Extends a trajectory of one file, which is `sink`, after its first `n_frames` or after its last whole frame. All
+    /// that follows is cut off, and a wrong count is corrected.
     ///
     /// # Errors
-    /// Those of [`Existing::from_trajectory`] and of the sink.
+    /// Errors of [`Existing::from_trajectory`] and of the sink.
     pub fn resume(
         trajectory: &Trajectory,
         making: &Making,
@@ -139,7 +139,7 @@ impl RecordFile {
         self.making.n_atoms
     }
 
-    /// What is written of frames, once that is known.
+    /// Fields that are written of each frame; `None` until they are known.
     pub fn fields(&self) -> Option<Fields> {
         self.encoder.as_ref().map(|encoder| encoder.fields())
     }
@@ -159,7 +159,7 @@ impl RecordFile {
         self.n_flushed
     }
 
-    /// What of the frames is not in the file, or is rounded; for people, each once.
+    /// Messages for people, each once: data of the frames that the file omits or rounds.
     pub fn losses(&self) -> &[String] {
         &self.losses
     }
@@ -174,13 +174,15 @@ impl RecordFile {
         self.state == State::Failed
     }
 
-    /// Takes frames. Few are gathered; else they are encoded and added, or those before.
+    /// Takes frames. A few frames are only gathered; otherwise these frames, or those gathered before, are encoded and
+    /// added.
     ///
     /// # Errors
-    /// `InvalidArgument` for frames without what the file holds, `Unsupported` for cells, times and numbers that a reader would
-    /// not give back: nothing is taken of these. Of those before and of these:
-    /// `Unsupported`, `InvalidArgument` with the number of the frame where one cannot be encoded, then no frame from it on is
-    /// taken; `Cancelled`; those of the sink.
+    /// Refused, so that none of the given frames is taken: `InvalidArgument` for frames that lack a field of the file,
+    /// `Unsupported` for cells, times and numbers that a reader would not return unchanged.
+    /// While frames, these or earlier ones, are encoded and added: `Unsupported` or `InvalidArgument` with the number
+    /// of a frame that cannot be encoded (neither that frame nor any later one is added); `Cancelled`; errors of the
+    /// sink.
     pub fn add(&mut self, given: &Given<'_>, progress: &Progress) -> Result<()> {
         self.check_open()?;
         self.make_encoder(given)?;
@@ -249,7 +251,7 @@ impl RecordFile {
     /// Adds all frames that were taken, and commits them.
     ///
     /// # Errors
-    /// Those of [`RecordFile::add`]; where a frame cannot be encoded, those before it are not yet committed.
+    /// Errors of [`RecordFile::add`]; if a frame cannot be encoded, the frames before it are not committed yet.
     pub fn flush(&mut self, progress: &Progress) -> Result<()> {
         if self.state == State::Open {
             self.add_gathered(progress)?;
@@ -257,10 +259,10 @@ impl RecordFile {
         self.commit()
     }
 
-    /// Commits the frames that are written: their records are synced, then the count in the header is.
+    /// Commits the written frames: syncs their records, then writes and syncs the count in the header.
     ///
     /// # Errors
-    /// Those of the sink, also of an earlier call.
+    /// Errors of the sink, also of an earlier call.
     pub fn commit(&mut self) -> Result<()> {
         if self.has_failed() {
             return Err(self.place(Error::new(ErrorKind::Io, "an earlier error of the file was not gone on with")));
@@ -415,7 +417,7 @@ impl RecordFile {
         outcome
     }
 
-    /// Encodes and writes frames, in the format's units but for the factors.
+    /// Encodes and writes frames, whose values are in the format's units once multiplied by the factors.
     fn add_rows(
         &mut self,
         vectors: [Option<(Values<'_>, f64)>; 3],
@@ -458,7 +460,7 @@ impl RecordFile {
                 }
                 self.end = head.len() as u64;
             } else if let (Some(times), Some(marker)) = (times, encoder.marker(self.n_written)) {
-                // before the second frame is there, and behind the first
+                // before the second frame is written, after the first
                 self.sink.sync()?;
                 self.sink.write_at(times.offset, &times.bytes)?;
                 self.sink.write_at(marker.offset, &marker.bytes)?;

@@ -67,10 +67,10 @@ impl Values<'_> {
     }
 }
 
-/// Frames, in the format's units but for the factor of their vectors.
+/// Frames whose vectors are in the format's units once multiplied by their factor.
 pub(super) struct Rows<'a> {
     pub(super) encoder: &'a dyn Encoder,
-    /// Positions, velocities, forces, where they are encoded, and what they are multiplied with.
+    /// Positions, velocities and forces, if they are encoded, each with its factor.
     pub(super) vectors: [Option<(Values<'a>, f64)>; 3],
     pub(super) stamps: &'a [Stamp],
     /// Values of a frame.
@@ -79,9 +79,9 @@ pub(super) struct Rows<'a> {
     pub(super) first: u64,
 }
 
-/// What came of [`Rows::add`].
+/// Result of [`Rows::add`].
 pub(super) struct Added {
-    /// Frames of the file, and the byte behind them.
+    /// Frames of the file, and the offset of their end.
     pub(super) committed: Committed,
     /// Their index, for files that need one.
     pub(super) index: TableBuilder,
@@ -92,7 +92,7 @@ pub(super) struct Added {
 }
 
 impl<'a> Rows<'a> {
-    /// Writes the records from byte `end` on, each run behind those before it.
+    /// Writes the records from byte `end` on, each run after those before it.
     pub(super) fn add(
         self,
         sink: &dyn Sink,
@@ -125,7 +125,7 @@ impl<'a> Rows<'a> {
         added.outcome = match (outcome, refused) {
             (Err(error), _) => Err(error),
             (Ok(_), Some(refused)) if refused.first == committed.frames => {
-                // those of its run before the frame that cannot be encoded
+                // records of the same run before the frame that cannot be encoded
                 let written = encoder.index(&refused.bytes, &mut added.index);
                 written.and_then(|()| sink.write_at(committed.bytes, &refused.bytes)).and_then(|()| {
                     added.is_refused = true;
@@ -215,12 +215,12 @@ struct Refused {
     error: Error,
 }
 
-/// What the workers of a call share.
+/// State that the workers of a call share.
 struct Call<'a, 'r> {
     rows: Rows<'r>,
     window: Window<'a>,
     pool: Pool<'a, Range<u64>>,
-    /// First frame of the first task that was refused: those behind it are not written, those before it are.
+    /// First frame of the first task that was refused: tasks before it are written, tasks after it are not.
     unencoded: AtomicU64,
     refused: Mutex<Option<Refused>>,
 }

@@ -23,7 +23,7 @@ use crate::trace;
 use crate::trace::activity::{COMPUTE, MERGE, TRANSFORM};
 use crate::trajectory::Trajectory;
 
-/// What a run of some leaves gives.
+/// Result of a run of some leaves.
 pub struct Outcome {
     /// Merged nodes of the tree: the root alone when all leaves were run.
     pub nodes: Vec<Node>,
@@ -34,7 +34,7 @@ pub struct Outcome {
 /// Runs the leaves `leaves` of a plan.
 ///
 /// # Errors
-/// Those of [`run_into`].
+/// Errors of [`run_into`].
 pub fn run(
     trajectory: &Trajectory,
     plan: &Plan,
@@ -54,8 +54,8 @@ pub fn run(
 pub struct Deliver<'a> {
     /// Receives a leaf as soon as it is done; called by all workers. Leaves that were not finished are never delivered.
     pub leaf: &'a (dyn Fn(Node) -> Result<()> + Sync),
-    /// Whether all of them stay in memory until the end. Then kernels with so many numbers a frame write them into their places
-    /// of the whole result.
+    /// Whether all leaves stay in memory until the end. If so, kernels with a fixed number of values a frame write them
+    /// directly into the whole result.
     pub keeps: bool,
 }
 
@@ -72,7 +72,7 @@ pub fn run_into(
     progress: &Progress,
 ) -> Result<RunTimings> {
     let start = Instant::now();
-    // one leaf, or one load at a time, where nothing is gained by other ends
+    // one leaf, or one load at a time, unless the partition matters
     let (left, task_leaves) = match plan.partition_matters() {
         true => (plan.tasks(&plan.partition(trajectory)?, leaves), u64::MAX),
         false => (leaves.to_vec(), plan.task_leaves),
@@ -153,12 +153,12 @@ struct Worker<'a> {
     shared: &'a Shared<'a>,
     number: u32,
     reader: Reader<'a>,
-    /// Of each job.
+    /// Kernel of each job.
     kernels: Vec<BoundKernel<'a>>,
     block: Block,
     /// Gathers the needed atoms, where more were read.
     gather: Option<AtomGather>,
-    /// What is done to frames for some jobs.
+    /// Transforms applied to frames for some of the jobs.
     stacks: JobStacks,
     workspace: Workspace,
     record: WorkerRecord,
