@@ -1,4 +1,4 @@
-//! What an event is an event of: names and categories as the readers of traces know them, and what its numbers are called.
+//! Kinds of events: names and categories that readers of traces know, and names of their numbers.
 
 /// A kind of event.
 #[derive(Debug, PartialEq, Eq)]
@@ -7,7 +7,7 @@ pub struct Activity {
     pub name: &'static str,
     /// Class of such names.
     pub category: &'static str,
-    /// What the numbers of [`super::Event::values`] are called; a number without a name is not written.
+    /// Names of the numbers of [`super::Event::values`]; a number without a name is not written.
     pub numbers: [&'static str; 3],
 }
 

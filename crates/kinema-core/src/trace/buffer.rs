@@ -16,12 +16,12 @@ use super::lines::{Common, Lines};
 use super::writer::{self, Chunk};
 use super::{Event, journal};
 
-/// Events of a buffer: some 100 KiB of lines. What a process that is killed loses of each thread.
+/// Events of a buffer: some 100 KiB of lines. A process that is killed loses at most these events of each thread.
 const EVENTS: usize = 512;
 /// File names that a thread remembers to have given to the journal.
 const MOST_NAMES: usize = 4096;
 
-/// The journal that buffers are of: another one after each start, stop and fork.
+/// Identifies the journal that buffers belong to; changes at each start, stop and fork.
 pub(super) static GENERATION: AtomicU64 = AtomicU64::new(0);
 
 /// An event as it is kept until it becomes a line.
@@ -37,14 +37,14 @@ pub(super) struct Record {
     pub(super) thread: i32,
 }
 
-/// Events of one thread at a time for one journal: when that ends the next one goes on with it.
+/// Events of one thread at a time for one journal: after that thread ends, the next one continues the buffer.
 pub(super) struct Buffer {
     generation: u64,
     common: Arc<Common>,
     records: Box<[UnsafeCell<MaybeUninit<Record>>]>,
     /// Records that are there; only the owner changes it, to fewer only while it holds `flushed`.
     len: AtomicUsize,
-    /// Those of them that are lines, or on their way.
+    /// Number of them that are lines already, or are being made into lines.
     flushed: Mutex<usize>,
 }
 
@@ -83,7 +83,7 @@ impl Buffer {
         }
     }
 
-    /// Hands them over to the thread that makes lines, and begins anew; called by the owner alone.
+    /// Passes them to the thread that makes lines, and clears the buffer; only the owner calls this.
     fn flush_own(&self) {
         let mut flushed = self.flushed.lock().unwrap_or_else(PoisonError::into_inner);
         let (begin, len) = (std::mem::take(&mut *flushed), self.len.load(Ordering::Relaxed));

@@ -1,4 +1,4 @@
-//! What happens to the journal where the process is forked: the child has one of its own, with a file of its own.
+//! The journal after a fork: the child process has its own journal, with its own file.
 
 use std::cell::UnsafeCell;
 use std::sync::{MutexGuard, Once};

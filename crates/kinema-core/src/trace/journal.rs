@@ -15,19 +15,19 @@ use crate::error::{Error, ErrorKind, Result};
 /// Lines of Python's events that are gathered.
 const TEXT_BYTES: usize = 64 << 10;
 
-/// What is recorded where.
+/// Options of a journal.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Folder of the files; it is made where it does not exist.
+    /// Folder of the files; it is created if it does not exist.
     pub folder: PathBuf,
     /// Whether files are compressed.
     pub compress: bool,
 }
 
-/// What a journal has done.
+/// State of a journal.
 #[derive(Debug, Clone, Default)]
 pub struct Status {
-    /// Where it writes; `None` where nothing is recorded.
+    /// Options of the journal; `None` if nothing is recorded.
     pub options: Option<Options>,
     /// Its file, once there is one.
     pub path: Option<PathBuf>,
@@ -53,7 +53,7 @@ struct Journal {
     labels: Vec<(String, String)>,
     output: Option<Output>,
     buffers: Vec<Arc<Buffer>>,
-    /// Those of them whose threads have ended.
+    /// Buffers whose threads have ended.
     free: Vec<Arc<Buffer>>,
     /// Names of files by their hashes.
     names: HashMap<u64, Vec<u8>>,
@@ -70,7 +70,7 @@ static STATE: OnceLock<Mutex<State>> = OnceLock::new();
 /// Number of the next event.
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
-/// The first of so many numbers of events.
+/// Reserves `n_events` numbers of events, and returns the first.
 pub(super) fn next_ids(n_events: u64) -> u64 {
     NEXT_ID.fetch_add(n_events, Ordering::Relaxed)
 }
@@ -150,7 +150,7 @@ pub fn flush() {
     }
 }
 
-/// What has been recorded, as far as it is in the file.
+/// State of the journal, including all events that are in the file by now.
 pub fn status() -> Status {
     locked().journal.as_ref().map(|journal| journal.status.clone()).unwrap_or_default()
 }

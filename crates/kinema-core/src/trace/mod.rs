@@ -32,10 +32,10 @@ pub fn enabled() -> bool {
     ENABLED.load(Ordering::Relaxed)
 }
 
-/// What has happened.
+/// An event to record.
 #[derive(Debug, Clone, Copy)]
 pub struct Event<'a> {
-    /// What sort of thing.
+    /// Kind of event.
     pub activity: &'static Activity,
     /// To which file.
     pub file: Option<&'a Path>,
@@ -80,7 +80,7 @@ pub fn call_ended_since(begun: Instant) -> Option<Instant> {
     CALL_ENDED.get().filter(|&ended| enabled() && ended >= begun)
 }
 
-/// Calls the system, and records the call with what it gives: -errno where it fails.
+/// Calls the system, and records the call with its result: -errno if the call fails.
 #[inline]
 pub fn system_call(
     activity: &'static Activity,

@@ -1,4 +1,4 @@
-//! The file of a journal: whole lines behind each other, or gzip members of about a mebibyte of lines.
+//! The file of a journal: consecutive whole lines, or gzip members of about a mebibyte of lines.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Error, Result};
@@ -16,7 +16,7 @@ const MOST_FILES: u32 = 10_000;
 pub(super) struct Output {
     file: File,
     pub(super) path: PathBuf,
-    /// The byte behind the last line, or the last member.
+    /// Offset of the end of the last line, or of the last member.
     end: u64,
     gzip: Option<Gzip>,
 }

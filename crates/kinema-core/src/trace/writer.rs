@@ -10,7 +10,7 @@ use super::buffer::Record;
 use super::journal;
 use super::lines::{Common, Lines};
 
-/// Full buffers that wait at most; where there are more, who records makes the lines.
+/// Most full buffers that may wait; beyond that, the recording thread makes the lines itself.
 const MOST_WAITING: usize = 16;
 
 /// Records of a thread that are to become lines.
@@ -20,7 +20,7 @@ pub(super) struct Chunk {
     pub(super) records: Vec<Record>,
 }
 
-/// What waits, and for whom.
+/// Chunks that wait to become lines, and the thread that makes these.
 pub(super) struct Queue {
     chunks: VecDeque<Chunk>,
     /// Chunks that somebody makes lines of.

@@ -1,11 +1,11 @@
-//! What is odd about the frames that were read: kept for whoever gives notes, and each fault of a file said once.
+//! Faults of the frames that were read, kept until notes are given; each fault of a file is reported once.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use crate::frame::Fields;
 
-/// What a frame may have.
+/// A fault of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FrameFault {
     /// Its cell cannot be used, and counts as absent.

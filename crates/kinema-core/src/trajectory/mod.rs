@@ -87,7 +87,7 @@ pub struct Part {
     pub scales: Scales,
     /// Its size when it was scanned.
     pub size: u64,
-    /// What it was when it was scanned.
+    /// Identity of the file when it was scanned.
     pub identity: FileIdentity,
     /// Where the index comes from.
     pub origin: IndexOrigin,
@@ -108,7 +108,7 @@ pub struct Part {
 }
 
 impl Part {
-    /// What the header says.
+    /// Facts from the header.
     pub fn header(&self) -> &Header {
         self.decoder.header()
     }
@@ -163,12 +163,12 @@ impl Scanned {
         self.times.as_stored()
     }
 
-    /// What is added to all times as the user has stated them, ps: other records of the same simulation have it added too.
+    /// Shift that the user's statements add to all times, ps; it also applies to other records of the same simulation.
     pub fn time_shift(&self) -> f64 {
         self.times.shift()
     }
 
-    /// What is assumed of a part, and was not stated by the user.
+    /// An assumption about a part that the user has not stated.
     pub fn assumption(&self, part: usize) -> Option<&str> {
         if self.times_are_stated { None } else { self.parts[part].decoder.facts().assumption.as_deref() }
     }
@@ -178,7 +178,7 @@ impl Scanned {
         self.times.time(part, &self.parts[part], frame, stored)
     }
 
-    /// Time of a frame of a part in ps, where it is known without reading the frame.
+    /// Time of a frame of a part in ps, if it is known without reading the frame.
     pub fn time(&self, part: usize, frame: u64) -> Option<f64> {
         let known = &self.parts[part];
         match known.index.time(frame) {
@@ -198,20 +198,20 @@ pub struct TrajectoryFiles {
     options: OpenOptions,
     handles: Arc<Handles>,
     first: (&'static dyn Format, Arc<dyn Decoder>),
-    /// Of the first file, before its header was read.
+    /// Status of the first file, before its header was read.
     first_status: Option<FileStatus>,
     scanned: OnceLock<Scanned>,
     /// One scan at a time; others wait for its outcome.
     scanning: Mutex<()>,
     /// One for each part of a snapshot; empty where this process has scanned.
     unverified: Vec<Arc<Unverified>>,
-    /// Of those who read.
+    /// Threads of the calls that read.
     pub(crate) threads: Threads,
     /// Parts of which other processes scan byte ranges.
     scanned_ranges: Mutex<BTreeMap<usize, ScannedRanges>>,
-    /// Of files that grow, until they are scanned.
+    /// Known parts of growing files, until they are scanned.
     known: Mutex<KnownParts>,
-    /// Of frames that were read.
+    /// Faults of frames that were read.
     pub(crate) faults: FrameFaults,
 }
 
@@ -221,7 +221,7 @@ impl TrajectoryFiles {
         self.first.1.facts().may_lack_fields
     }
 
-    /// What fields give in frames that lack them.
+    /// Values of fields in frames that lack them.
     pub fn absent(&self) -> Absent {
         self.options.absent
     }
@@ -234,8 +234,9 @@ impl TrajectoryFiles {
         Self::open_again(paths, options, None)
     }
 
-    /// As [`TrajectoryFiles::open`]; parts of a trajectory that was opened before and are unchanged are as they are there, those
-    /// that have grown are scanned from their former end. [`OpenOptions::growing`] holds where there is one.
+    /// As [`TrajectoryFiles::open`], reusing the parts of a trajectory that was opened before: unchanged parts are
+    /// taken over, parts that have grown are scanned from their former end. The [`OpenOptions::growing`] of `previous`
+    /// applies, if given.
     ///
     /// # Errors
     /// As [`TrajectoryFiles::open`].
@@ -292,7 +293,7 @@ impl TrajectoryFiles {
     pub fn n_atoms(&self) -> u32 {
         self.header().n_atoms
     }
-    /// What is odd about the frames that were read until now.
+    /// Faults of the frames that were read until now.
     pub fn faults(&self) -> &FrameFaults {
         &self.faults
     }
@@ -301,7 +302,7 @@ impl TrajectoryFiles {
         self.scanned.get()
     }
 
-    /// The open file of a part, opened if it is not. What is read of it is for [`TrajectoryFiles::read_of`].
+    /// The open file of a part, opened if necessary. Use [`TrajectoryFiles::read_of`] to read from it.
     ///
     /// # Errors
     /// As [`FileSource::open`].
@@ -317,12 +318,12 @@ impl TrajectoryFiles {
         Ok((first, multi))
     }
 
-    /// What `read` makes of the open file of a part, if that is what it was when it was opened after that: the one way in
-    /// which frames are read. A change is the error where `read` has failed as well. Of files that are being written
-    /// whoever follows them notices.
+    /// Calls `read` with the open file of a part, then checks that the file has not changed since it was opened. Frames
+    /// are read in no other way. A change is reported even if `read` has failed as well. Files that are being written
+    /// are not checked: whoever follows them notices changes.
     ///
     /// # Errors
-    /// Those of `read`, of [`TrajectoryFiles::source`], and of [`Unchanged::check`].
+    /// Errors of `read`, of [`TrajectoryFiles::source`], and of [`Unchanged::check`].
     pub(crate) fn read_of<T>(&self, part: usize, read: impl FnOnce(&Arc<dyn Source>) -> Result<T>) -> Result<T> {
         let (first, multi) = self.open_part(part)?;
         let outcome = match &multi {
@@ -353,11 +354,11 @@ impl TrajectoryFiles {
         Ok((!same).then_some("its frames are others"))
     }
 
-    /// Identity of a part when it was scanned, with its content sampled at so many places now: a file that was changed in
-    /// between has another status later on.
+    /// Identity of a part when it was scanned, with its content sampled now, at `places` places. If the file was
+    /// changed in between, its status differs later on.
     ///
     /// # Errors
-    /// `Internal` before the scan; those of [`TrajectoryFiles::source`] and of reading.
+    /// `Internal` before the scan; errors of [`TrajectoryFiles::source`] and of reading.
     pub fn identity(&self, part: usize, places: u64) -> Result<FileIdentity> {
         let scanned = self.scanned().and_then(|scanned| scanned.parts.get(part)).ok_or_else(not_scanned)?;
         let (known, source) = (&scanned.identity, self.source(part)?);
@@ -405,7 +406,7 @@ fn status_before(source: &dyn Source, options: &OpenOptions) -> Result<Option<Fi
     }
 }
 
-/// Atoms from which on a file is asked whether it can hold a frame of so many.
+/// Above this number of atoms, check that the file is large enough to hold a frame of them.
 const MANY_ATOMS: u32 = 1 << 24;
 /// Atoms of a byte at the most: of a format that stores frames one by one, XTC at its best has four.
 const ATOMS_A_BYTE: u64 = 4;

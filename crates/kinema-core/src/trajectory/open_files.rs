@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::error::Result;
 use crate::source::{OpenSource, Source};
 
-/// Open files, at most so many between reads; the one unused for longest is closed first.
+/// Open files, at most `most` between reads; the least recently used is closed first.
 pub(super) struct Handles {
     most: usize,
     sources: Arc<dyn OpenSource>,

@@ -9,7 +9,7 @@ use crate::index::store::WriteFile;
 use crate::named::Named;
 use crate::source::{Files, OpenSource};
 
-/// What to do with an incomplete last frame.
+/// Treatment of an incomplete last frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnTruncated {
     /// Refuse the file.
@@ -23,7 +23,7 @@ impl Named for OnTruncated {
     const ALL: &'static [(&'static str, Self)] = &[("error", Self::Error), ("drop", Self::Drop)];
 }
 
-/// What a field gives in frames that lack it, in formats where each frame says what it has.
+/// Values of a field in frames that lack it, in formats whose frames say which fields they have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Absent {
     /// An error that names the frame.
@@ -63,15 +63,15 @@ pub struct OpenOptions {
     pub format: Option<&'static dyn Format>,
     /// Which frames count where parts overlap.
     pub overlap: Overlap,
-    /// What to do with an incomplete last frame.
+    /// Treatment of an incomplete last frame.
     pub on_truncated: OnTruncated,
-    /// What fields give in frames that lack them.
+    /// Values of fields in frames that lack them.
     pub absent: Absent,
     /// Where indices come from.
     pub index: IndexPolicy,
-    /// Units of the files, in place of those of their formats.
+    /// Units that replace the units of the formats.
     pub units: StatedUnits,
-    /// Times, in place of those of the files.
+    /// Times that replace the times of the files.
     pub times: StatedTimes,
     /// How many files may be open between reads.
     pub max_open_files: usize,
@@ -83,7 +83,8 @@ pub struct OpenOptions {
     pub sources: Arc<dyn OpenSource>,
     /// The catalogue that a snapshot is kept in, for errors.
     pub catalogue: Option<PathBuf>,
-    /// Whether the files are being written: bytes that may still be filled are no damage, and nothing is stored of them.
+    /// Whether the files are being written: bytes that may still be filled are not damage, and nothing is stored about
+    /// the files.
     pub growing: bool,
     /// Whether they stand still, as those do that were not changed for long, though they may be written again.
     pub settled: bool,

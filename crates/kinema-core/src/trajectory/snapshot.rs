@@ -27,7 +27,7 @@ impl TrajectoryFiles {
     /// Serializes headers, identities and indices of all parts, for [`TrajectoryFiles::from_snapshot`].
     ///
     /// # Errors
-    /// `Internal` before the scan; those of reading the headers once more.
+    /// `Internal` before the scan; errors of reading the headers again.
     pub fn snapshot(&self) -> Result<Vec<u8>> {
         let scanned = self.scanned().ok_or_else(not_scanned)?;
         let mut bytes = MAGIC.to_vec();
@@ -130,10 +130,10 @@ impl TrajectoryFiles {
         Ok(())
     }
 
-    /// Verifies all files of a snapshot against their identities now, those that parts take values from as well.
+    /// Verifies all files of a snapshot against their identities now, including files from which parts take values.
     ///
     /// # Errors
-    /// `Corrupt` or `Truncated` for one that has changed; those of opening and reading it.
+    /// `Corrupt` or `Truncated` for a file that has changed; errors of opening and reading the files.
     pub fn verify(&self) -> Result<()> {
         let scanned = self.scanned().ok_or_else(not_scanned)?;
         for (number, part) in scanned.parts.iter().enumerate() {

@@ -5,25 +5,25 @@
 use super::{Concatenation, Part};
 use crate::index::Index;
 
-/// Times in place of those of the files, ps.
+/// Times that replace the times of the files, ps.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct StatedTimes {
     /// Between neighbouring frames of a file.
     pub dt: Option<f64>,
-    /// Of the first frame of the trajectory: all times are shifted.
+    /// Time of the first frame of the trajectory: all times are shifted.
     pub first: Option<f64>,
     /// Added to all times.
     pub offset: Option<f64>,
 }
 
-/// What the times of a part are made of.
+/// Origin of the times of a part.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Origin {
     /// The file.
     Stored,
     /// Evenly spaced from that many ps on.
     From(f64),
-    /// Evenly spaced; the frame has so many spacings before it as its step says.
+    /// Evenly spaced; the step of a frame says how many spacings precede it.
     BySteps,
     /// Evenly spaced; the part's first frame would have this number in the trajectory.
     ByNumber(f64),
@@ -95,7 +95,7 @@ impl PartTimes {
         }
     }
 
-    /// What is added to all times, ps; 0 where nothing is stated.
+    /// Shift added to all times, ps; 0 if nothing is stated.
     pub(super) fn shift(&self) -> f64 {
         self.stated.first.map_or(0.0, |first| first - self.first) + self.stated.offset.unwrap_or(0.0)
     }
