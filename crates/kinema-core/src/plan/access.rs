@@ -56,7 +56,7 @@ impl Access {
     }
 }
 
-/// What is loaded at a time by `Access::InMemory`.
+/// Size of a piece that `Access::InMemory` loads at a time.
 pub(super) struct Load {
     /// Leaves of a piece.
     pub leaves: u64,
@@ -64,7 +64,7 @@ pub(super) struct Load {
     pub frames: u64,
 }
 
-/// What one worker needs besides the loaded frames, and what a loaded frame takes.
+/// Bytes that one worker needs besides the loaded frames, and bytes of a loaded frame.
 pub(super) struct LoadCost {
     /// Bytes of a frame as it is loaded.
     pub row: u64,

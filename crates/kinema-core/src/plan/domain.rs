@@ -9,7 +9,7 @@ use crate::selection::FrameSelection;
 
 /// Items in a fixed order; every leaf but the last is a run of the same number of them.
 pub trait Domain {
-    /// What the items are, in the plural: a checkpoint of one domain is none of another.
+    /// Name of the items, in the plural: a checkpoint of one domain does not fit another.
     const ITEMS: &'static str;
 
     /// Number of items.
@@ -40,7 +40,7 @@ pub trait Domain {
 pub struct FrameDomain {
     /// The frames, in the order of the results.
     pub frames: FrameSelection,
-    /// Frames of every leaf but the last: those of the kernel with the longest leaves.
+    /// Frames of every leaf but the last: the longest leaf length of all kernels.
     pub leaf_frames: u64,
 }
 

@@ -6,7 +6,7 @@ use crate::frame::Fields;
 use crate::selection::AtomSelection;
 use crate::trajectory::Scanned;
 
-/// Working memory where none is stated.
+/// Working memory if none is stated.
 pub const DEFAULT_MEMORY: u64 = 256 << 20;
 
 /// Bytes that are read before they are decoded: still in the second-level cache then, and enough that the cost of a
@@ -20,21 +20,21 @@ const BLOCK_BYTES: u64 = 1 << 20;
 /// of 111,815 atoms from a DCD in memory takes 0.4 of the time that it takes with blocks of one frame.
 const FRAMES_WITH_PARTIALS: u64 = 8;
 
-/// What a run holds at a time, in bytes.
+/// Bytes that a run holds at a time.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Budget {
-    /// Of each worker: one decoded frame, copies for transforms included.
+    /// For each worker: one decoded frame, copies for transforms included.
     pub row: u64,
-    /// Of each worker: the buffers that encoded frames are read into.
+    /// For each worker: the buffers that encoded frames are read into.
     pub reading: u64,
-    /// Of each worker: the partials that it accumulates and merges.
+    /// For each worker: the partials that it accumulates and merges.
     pub partials: u64,
-    /// Of all workers together: partials that wait for their neighbours in the merge tree, and exact sums.
+    /// For all workers together: partials that wait for their neighbours in the merge tree, and exact sums.
     pub tree: u64,
 }
 
 impl Budget {
-    /// The sum for these jobs: `row` bytes a decoded frame, `largest` those of an encoded one.
+    /// Adds up the memory of these jobs: a decoded frame has `row` bytes, an encoded one at most `largest`.
     pub(super) fn new(
         jobs: &[Job],
         kernel_leaf_frames: &[u64],
@@ -94,7 +94,7 @@ impl Budget {
         ))
     }
 
-    /// Frames of a block that `memory` leaves to each of so many workers.
+    /// Frames of a block if `memory` is shared by `workers` workers.
     pub(super) fn most_frames(&self, memory: u64, workers: usize) -> u64 {
         let room = memory.saturating_sub(self.tree) / workers.max(1) as u64;
         (room.saturating_sub(self.other_bytes()) / self.row).max(1)
@@ -106,12 +106,12 @@ impl Budget {
         (BLOCK_BYTES / self.row).max(least)
     }
 
-    /// Bytes with which one worker has a block of so many frames.
+    /// Bytes that one worker uses with a block of `frames` frames.
     pub(super) fn worker_bytes(&self, frames: u64) -> u64 {
         frames.saturating_mul(self.row).saturating_add(self.other_bytes())
     }
 
-    /// Bytes of the partials of so many workers and of the tree.
+    /// Bytes of the partials of `workers` workers and of the tree.
     pub(super) fn partial_bytes(&self, workers: usize) -> u64 {
         self.partials.saturating_mul(workers as u64).saturating_add(self.tree)
     }
@@ -134,7 +134,7 @@ pub(crate) fn transform_rows(scanned: &Scanned, atoms: &AtomSelection, fields: F
     (TRANSFORM_BYTES / row_bytes(atoms.len(), fields)).max(coupling.frames).max(1) as usize
 }
 
-/// Bytes of so many rooms for them.
+/// Bytes of `rooms` buffers for these rows.
 pub(crate) fn transform_room(scanned: &Scanned, atoms: &AtomSelection, fields: Fields, rooms: u64) -> u64 {
     rooms * transform_rows(scanned, atoms, fields) as u64 * row_bytes(atoms.len(), fields)
 }

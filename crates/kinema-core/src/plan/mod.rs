@@ -33,7 +33,7 @@ use crate::trajectory::{Scanned, Trajectory, not_scanned};
 pub struct Job {
     /// The analysis.
     pub kernel: std::sync::Arc<dyn AnyKernel>,
-    /// Applied behind the transforms of the trajectory, to each frame by itself.
+    /// Applied after the transforms of the trajectory, to each frame by itself.
     pub stack: Stack,
 }
 
@@ -76,7 +76,7 @@ pub(crate) fn grouped(jobs: &[Job]) -> Vec<(&Stack, Vec<usize>)> {
     groups
 }
 
-/// What to read, in which units of work.
+/// Frames, atoms and fields to read, divided into units of work.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     /// The frames and their leaves.
@@ -89,7 +89,7 @@ pub struct Plan {
     pub read_atoms: AtomSelection,
     /// Fields to decode.
     pub fields: Fields,
-    /// Frames of the leaves of each kernel; those of the domain's leaves are a multiple of each.
+    /// Frames of the leaves of each kernel; the domain's leaf length is a multiple of each.
     pub kernel_leaf_frames: Vec<u64>,
     /// Frames of a block: read and decoded in one batch. It may hold several leaves, or a part of one.
     pub block_frames: u64,
@@ -111,9 +111,9 @@ pub struct Plan {
     pub read_per_useful: f64,
     /// The kernels' names and versions.
     pub kernels: Vec<String>,
-    /// What is done to all frames, and then for some jobs, in words.
+    /// In words: transforms of all frames, then transforms for some jobs.
     pub transforms: [Vec<String>; 2],
-    /// What the plan could not give, in words.
+    /// In words: requests that the plan could not fulfil.
     pub notes: Vec<String>,
 }
 
@@ -121,7 +121,7 @@ impl Plan {
     /// Plans `jobs` over `frames` of a scanned trajectory, read directly; `memory` 0 means [`DEFAULT_MEMORY`].
     ///
     /// # Errors
-    /// Those of [`Plan::with_access`].
+    /// Errors of [`Plan::with_access`].
     pub fn new(
         trajectory: &Trajectory,
         frames: FrameSelection,
@@ -199,7 +199,7 @@ impl Plan {
             let (decoded, fields) = stack.united(&plan.read_atoms, fields)?;
             budget.reading += transform_room(scanned, &decoded, fields, rooms);
         }
-        // and once more where they are put together
+        // the second copy is made when the results are put together
         let kept = jobs.iter().map(|job| job.kernel.kept_bytes()).fold(0, u64::saturating_add);
         budget.tree = budget.tree.saturating_add(kept.saturating_mul(2));
         let wanted = plan.useful_workers(scanned, workers);

@@ -42,13 +42,13 @@ pub struct TaskRequest {
 }
 
 impl TaskRequest {
-    /// How many workers decode the same chunk of so many leaves: several only where some would get no task otherwise,
-    /// as decoding it again takes no longer than waiting.
+    /// How many workers decode the same chunk of `chunk` leaves. This is more than one only if some workers would get
+    /// no task otherwise, as decoding the chunk again takes no longer than waiting.
     fn sharing(&self, chunk: u64) -> u64 {
         (chunk / self.fair.max(1)).max(1)
     }
 
-    /// The fewest leaves of a task, where a chunk holds so many: one chunk for each thread.
+    /// The fewest leaves of a task if a chunk holds `chunk` leaves: one chunk for each thread.
     fn least(&self, chunk: u64) -> u64 {
         match self.sharing(chunk) {
             1 => chunk.saturating_mul(self.threads).min(self.fair).max(chunk),
@@ -90,7 +90,7 @@ impl Partition {
             .any(|span| scanned.parts[span.part].decoder.coupling(fields).decoded_whole);
         let mut costs = Vec::new();
         if whole {
-            // a chunk serves so many frames fewer where only some of them are wanted
+            // if only some frames are wanted, a chunk serves fewer of them by that factor
             let step = (frames.reach() / frames.len()).max(1);
             let redecoded = |position| redecoded_frames(scanned, frames, fields, position).div_ceil(step);
             costs = (0..n_leaves).map(|leaf| if leaf == 0 { 0 } else { redecoded(leaf * leaf_frames) }).collect();
@@ -132,7 +132,7 @@ impl Partition {
         self.cost(leaf).div_ceil(self.leaf_frames)
     }
 
-    /// The best boundary near leaf `wanted` between two contiguous shares of so many leaves.
+    /// The best boundary near leaf `wanted` between two contiguous shares of `share` leaves.
     pub fn share_boundary(&self, wanted: u64, share: u64) -> u64 {
         let mut slack = share / 4;
         let chunk = self.cost_in_leaves(wanted);
@@ -238,7 +238,7 @@ mod tests {
                 assert!(tasks.iter().all(|task| task.start < task.end));
                 let leaves: Vec<u64> = tasks.iter().cloned().flatten().collect();
                 assert!(leaves.into_iter().eq((0..400).chain(401..402).chain(500..1000)), "{chunk} {threads}");
-                // but for the ends of the ranges
+                // the ends of the ranges are left out
                 let ends = tasks.iter().filter(|task| ![400, 402, 1000].contains(&task.end));
                 assert!(!free || ends.clone().all(|task| partition.cost(task.end) == 0), "{tasks:?}");
                 assert!(ends.clone().all(|task| (task.end - task.start) * 256 >= chunk), "{tasks:?}");

@@ -1,4 +1,5 @@
-//! What a plan reads for what it uses: counted on some frames as the pipeline would read them, without reading any.
+//! Bytes that a plan reads and bytes that it uses, counted on some frames as the pipeline would read them; nothing is
+//! read.
 
 use crate::error::Result;
 use crate::format::{Request, Wanted};

@@ -27,10 +27,10 @@ impl<'a> BoundKernel<'a> {
         self.kernel
     }
 
-    /// Adds the frames of a block to a partial. `workspace` is that of the worker.
+    /// Adds the frames of a block to a partial, with the worker's `workspace`.
     ///
     /// # Errors
-    /// Those of [`AtomSets::visit`] and of the kernel.
+    /// Errors of [`AtomSets::visit`] and of the kernel.
     pub fn accumulate(&mut self, partial: &mut AnyPartial, block: &BlockView<'_>, workspace: &Workspace) -> Result<()> {
         let Self { kernel, sets, scratch } = self;
         sets.visit(block, workspace, |frames| kernel.accumulate(partial, frames, scratch))

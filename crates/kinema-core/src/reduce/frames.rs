@@ -1,6 +1,7 @@
-//! The frames of a block as a kernel sees them: the atoms of each of its sets side by side, and the lattices of the cells.
+//! The frames of a block as a kernel sees them: the atoms of each of its sets side by side, and the lattices of the
+//! cells.
 //!
-//! Whoever binds a kernel to blocks has the atoms gathered; kernels know no block and no place of an atom in it.
+//! The binding of a kernel to blocks gathers the atoms; kernels know neither blocks nor the places of atoms in them.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -16,8 +17,8 @@ const GATHERED_BYTES: usize = 256 << 10;
 /// Lattices that are kept; a power of two.
 const KEPT_LATTICES: u64 = 1 << 9;
 
-/// What the kernels of a worker share, which run one after the other: lattices of cells that were asked for, one of each cell and
-/// its periodic edges; and the room that atoms are gathered into, so that it stays in the cache from kernel to kernel.
+/// Workspace that a worker's kernels share, as they run one after another: one lattice for each cell and its periodic
+/// edges, computed on request, and the room for gathered atoms, which so stays in the cache from kernel to kernel.
 #[derive(Debug, Default)]
 pub struct Workspace {
     lattices: RefCell<Kept>,
@@ -72,10 +73,10 @@ pub struct AtomSets {
 }
 
 impl AtomSets {
-    /// Of what a kernel needs, in blocks that hold `block`.
+    /// Sets for a kernel's `needs`, in blocks that hold the atoms `block`.
     ///
     /// # Errors
-    /// `InvalidArgument` when blocks lack an atom of a set.
+    /// `InvalidArgument` if blocks lack an atom of a set.
     pub fn new(needs: Needs, block: &AtomSelection) -> Result<Self> {
         let places = needs.atom_sets.iter().map(|set| set.positions_in(block)).collect::<Result<Vec<_>>>()?;
         let widest = places.iter().flatten().map(|places| 12 * places.len()).max();

@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::frame::Fields;
 use crate::selection::AtomSelection;
 
-/// What a kernel or transform asks of the reader.
+/// Fields and atoms that a kernel or transform needs from the reader.
 #[derive(Debug, Clone)]
 pub struct Needs {
     /// Fields beyond steps and times, which every block has.
@@ -22,9 +22,9 @@ pub struct Needs {
 /// One analysis. Laws, tested for each: `empty` is neutral under `merge`; accumulating a leaf in several blocks
 /// gives the same bits as in one; `from_bytes(to_bytes(p))` is `p`.
 pub trait Kernel: Send + Sync {
-    /// What it gathers: self-contained (sums and counts, never means).
+    /// Data gathered from frames: self-contained (sums and counts, never means).
     type Partial: Send + 'static;
-    /// What each worker keeps for it from block to block, such as buffers; nothing of the results.
+    /// Working state of one worker, such as buffers, kept from block to block; it holds no results.
     type Scratch: Default + Send + 'static;
 
     /// Name and version of the partial's bytes: "rmsd/1".
@@ -33,8 +33,8 @@ pub trait Kernel: Send + Sync {
     fn needs(&self) -> Needs;
     /// The neutral partial.
     fn empty(&self) -> Self::Partial;
-    /// A buffer for the rows of so many frames, if each frame has a row of one size; None if it has not, or if there is no
-    /// memory. Partials made by [`Kernel::empty_in`] write into it.
+    /// A buffer for the rows of `n_frames` frames, if each frame has a row of one size. `None` if rows differ in size,
+    /// or if there is not enough memory. Partials made by [`Kernel::empty_in`] write into it.
     fn row_buffer(&self, _n_frames: usize) -> Option<AnyRowBuffer> {
         None
     }
@@ -47,7 +47,8 @@ pub trait Kernel: Send + Sync {
     fn partial_bytes(&self) -> u64 {
         0
     }
-    /// Bytes of results that grow with the run and that all of its partials hold together; 0 where they are rows of frames.
+    /// Bytes of results that grow with the run and that all of its partials hold together; 0 if they are rows of
+    /// frames.
     fn kept_bytes(&self) -> u64 {
         0
     }
@@ -87,7 +88,7 @@ pub trait Kernel: Send + Sync {
 /// A partial whose type is known to its kernel only.
 pub type AnyPartial = Box<dyn Any + Send>;
 
-/// What a worker keeps for a kernel, of a type that the kernel knows.
+/// A kernel's working state in a worker, of a type that the kernel knows.
 pub type AnyScratch = Box<dyn Any + Send>;
 
 /// [`Kernel`] with its partial's type hidden, so that the pipeline runs several at once.

@@ -29,7 +29,7 @@ pub struct Node {
 pub struct MergeTree {
     n_leaves: u64,
     state: Mutex<State>,
-    /// Of each exact kernel the sum over the nodes that are in the tree.
+    /// For each exact kernel, the sum over the nodes that are in the tree.
     sums: Mutex<Vec<Option<AnyPartial>>>,
     /// Notified when the last running merge has ended.
     idle: Condvar,
@@ -85,10 +85,10 @@ impl MergeTree {
         Ok(())
     }
 
-    /// Adds the nodes of a piece of work, all of which are serialized, or none.
+    /// Adds the nodes of a piece of work. Serialization sees either all of them or none.
     ///
     /// # Errors
-    /// Those of [`MergeTree::insert`].
+    /// Errors of [`MergeTree::insert`].
     pub fn insert_all(&self, kernels: &[&dyn AnyKernel], nodes: Vec<Node>) -> Result<()> {
         let mut state = self.lock();
         if state.paused {
@@ -101,10 +101,10 @@ impl MergeTree {
         nodes.into_iter().try_for_each(|node| self.insert(kernels, node))
     }
 
-    /// Adds a node and merges upwards as far as siblings are there.
+    /// Adds a node and merges upwards as far as siblings exist.
     ///
     /// # Errors
-    /// Those of [`AnyKernel::merge`]; the tree then lacks the leaves of the two nodes.
+    /// Errors of [`AnyKernel::merge`]; the tree then lacks the leaves of the two nodes.
     pub fn insert(&self, kernels: &[&dyn AnyKernel], node: Node) -> Result<()> {
         let inserted = self.insert_and_merge(kernels, node);
         if inserted.is_err() {
@@ -163,11 +163,13 @@ impl MergeTree {
         }
     }
 
-    /// Serializes all nodes there are, one at a time (bytes for each kernel), while workers go on: what they insert
-    /// meanwhile is merged afterwards and not emitted. None where a merge has failed and sums hold what was lost then.
+    /// Serializes all present nodes, one at a time (bytes for each kernel), while workers continue. Nodes that they
+    /// insert meanwhile are merged afterwards and not emitted. Emits nothing if a merge has failed and sums include the
+    /// lost nodes.
     ///
     /// # Errors
-    /// Those of [`AnyKernel::to_bytes`], [`AnyKernel::merge`] and `emit`; `Internal` when the tree is being serialized.
+    /// Errors of [`AnyKernel::to_bytes`], [`AnyKernel::merge`] and `emit`; `Internal` if the tree is being serialized
+    /// already.
     pub fn serialize(
         &self,
         kernels: &[&dyn AnyKernel],
@@ -237,8 +239,8 @@ impl MergeTree {
         .collect()
     }
 
-    /// What has not been merged: the root alone when all leaves were inserted. Ordered by the leaves covered; sums of exact
-    /// kernels are in the first.
+    /// The nodes that have not been merged: the root alone if all leaves were inserted. They are ordered by the leaves
+    /// that they cover; the first holds the sums of exact kernels.
     pub fn into_nodes(self) -> Vec<Node> {
         let sums = self.sums.into_inner().unwrap_or_else(PoisonError::into_inner);
         let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -265,7 +267,7 @@ mod tests {
     /// Writes down how it was merged: "((0 1) 2)".
     struct Trace;
 
-    /// What cannot be merged into anything.
+    /// A partial that cannot be merged with any other.
     const BAD: &str = "bad";
 
     impl Kernel for Trace {
@@ -337,7 +339,7 @@ mod tests {
         }
     }
 
-    /// What leaf `index` has: a trace, and a number by whose sum the leaves are known.
+    /// Node of leaf `index`: a trace, and a number whose sum identifies the leaves.
     fn pair(index: u64) -> Node {
         Node { level: 0, index, partials: vec![Box::new(index.to_string()), Box::new(1_u64 << index)] }
     }

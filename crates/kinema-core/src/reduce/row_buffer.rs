@@ -1,7 +1,7 @@
-//! A buffer for the rows of a whole result: workers write the rows of frames into their places, and nothing is copied at
-//! the end.
+//! A buffer for the rows of a whole result: workers write the rows of frames into their places, and nothing is copied
+//! at the end.
 //!
-//! Each row is handed out once. Whoever has its slice reads and writes there alone, until slices are joined.
+//! Each row is handed out once. The owner of its slice alone reads and writes there, until slices are joined.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -34,9 +34,9 @@ struct Shared<T> {
 }
 
 impl<T: Number> Shared<T> {
-    /// None where there is no memory. What is not touched uses none.
+    /// `None` if there is not enough memory. Pages that are never touched use none.
     fn new(len: usize) -> Option<Self> {
-        // a vector of zeros ends the process where there is no memory
+        // without enough memory, a vector of zeros would abort the process
         Vec::<T>::new().try_reserve_exact(len).ok()?;
         let mut numbers = ManuallyDrop::new(vec![T::default(); len]);
         let pages = Pages::of(&mut numbers);
@@ -80,7 +80,7 @@ impl<T> Drop for Shared<T> {
 struct Pages {
     /// Address of the first byte that is not made yet; 0 where pages come when they are touched.
     made: AtomicUsize,
-    /// Address behind the last whole page.
+    /// Address of the end of the last whole page.
     end: usize,
 }
 
@@ -93,7 +93,7 @@ impl Pages {
         if bytes < LARGE_BYTES {
             return Self { made: AtomicUsize::new(0), end };
         }
-        // SAFETY: whole pages within the vector; the advice changes no byte. Where it is not taken pages are small.
+        // SAFETY: whole pages within the vector; the advice changes no byte. If it is refused, pages are small.
         let large = unsafe { libc::madvise(first as *mut _, end - first, libc::MADV_HUGEPAGE) } == 0;
         Self { made: AtomicUsize::new(if large { first } else { 0 }), end }
     }
@@ -122,7 +122,7 @@ impl Pages {
     }
 }
 
-/// The rows of consecutive frames: a time and so many numbers each.
+/// The rows of consecutive frames: a time and `width` numbers each.
 #[derive(Debug)]
 pub struct RowBuffer<T: Number> {
     times: Shared<f64>,
@@ -138,7 +138,7 @@ unsafe impl<T: Number> Send for RowBuffer<T> {}
 unsafe impl<T: Number> Sync for RowBuffer<T> {}
 
 impl<T: Number> RowBuffer<T> {
-    /// For so many rows of `width` numbers; None where there is no memory for them.
+    /// A buffer for `n_rows` rows of `width` numbers; `None` if there is not enough memory.
     pub fn new(n_rows: usize, width: usize) -> Option<Arc<Self>> {
         let values = Shared::new(n_rows.checked_mul(width)?)?;
         Some(Arc::new(Self { times: Shared::new(n_rows)?, values, width, taken: Mutex::default() }))
@@ -205,10 +205,10 @@ impl<T: Number> RowSlice<T> {
         unsafe { (self.buffer.times.slice(start..filled), self.buffer.values.slice(start * width..filled * width)) }
     }
 
-    /// Adds the slice behind this one.
+    /// Appends the slice that follows this one.
     ///
     /// # Errors
-    /// That slice, where its rows do not follow, or this one is not full.
+    /// Returns `later` if its rows do not follow, or if this slice is not full.
     pub fn join(&mut self, later: Self) -> Result<(), Self> {
         if !Arc::ptr_eq(&self.buffer, &later.buffer) || self.filled != self.end || later.start != self.end {
             return Err(later);
@@ -249,7 +249,7 @@ impl RunBuffer {
         Self { buffer: n_frames.and_then(|n_frames| kernel.row_buffer(n_frames)), first: positions.start }
     }
 
-    /// Of a run whose results do not stay in memory.
+    /// For a run whose results do not stay in memory.
     pub(crate) fn none() -> Self {
         Self { buffer: None, first: 0 }
     }

@@ -72,7 +72,8 @@ pub struct FrameMut<'a> {
     pub stamp: &'a mut Stamp,
     /// Where the atoms of each set of [`Transform::needs`] are.
     pub sets: &'a [AtomMap],
-    /// What has yet to be added to each position ([`shifted`]): for a transform that takes it ([`Transform::takes_shift`]).
+    /// Shift that is still to be added to each position ([`shifted`]); only for a transform that takes it
+    /// ([`Transform::takes_shift`]).
     pub shift: Option<[f64; 3]>,
     /// Whether the next transform takes one: then this one may leave a translation of all atoms in `shift`.
     pub next_takes_shift: bool,
@@ -93,10 +94,10 @@ impl FrameMut<'_> {
         self.sets.get(number).ok_or_else(|| Error::new(ErrorKind::Internal, format!("there is no atom set {number}")))
     }
 
-    /// The positions of a set of [`Transform::needs`], with the shift: those of the row itself, or gathered into `buffer`.
+    /// The positions of a set of [`Transform::needs`], with the shift added: the row itself, or gathered into `buffer`.
     ///
     /// # Errors
-    /// `Internal` where the transform has no such set.
+    /// `Internal` if the transform does not have that set.
     pub fn positions_of<'b>(&'b self, number: usize, buffer: &'b mut Vec<f32>) -> Result<&'b [f32]> {
         let set = self.set(number)?;
         let Some(by) = self.shift else { return Ok(set.gather(self.positions, buffer)) };
@@ -111,10 +112,10 @@ impl FrameMut<'_> {
     }
 }
 
-/// Frames that a transform must see before another one.
+/// Frames that a transform must see before a given frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunUp {
-    /// Whether its state begins anew, with the first of them.
+    /// Whether its state restarts with the first of them.
     pub anew: bool,
     /// The frames, ascending, all before the one that they are for.
     pub frames: FrameSelection,
@@ -126,8 +127,8 @@ impl RunUp {
         Self { anew: true, frames: FrameSelection::Stride { start: 0, step: 1, count: 0 } }
     }
 
-    /// All frames from `first` to before `frame`, where all up to `seen` were seen: those that were not yet, or from `first`
-    /// on anew, if that is later.
+    /// All frames from `first` to the one before `frame`, given that all frames up to `seen` were seen: the frames not
+    /// seen yet, or all from `first` on after a restart if `first` is later.
     pub fn new(first: u64, frame: u64, seen: Option<u64>) -> Self {
         let seen = seen.filter(|&seen| seen < frame && seen.saturating_add(1) >= first);
         let start = seen.map_or(first.min(frame), |seen| seen + 1);
@@ -135,11 +136,11 @@ impl RunUp {
     }
 }
 
-/// What is done to each frame. Laws, tested for each: a frame comes out with the same bits whichever frames were asked for
-/// before, and whichever atoms beside; applying it to more atoms changes none of the others.
+/// Changes each frame. Laws, tested for each transform: a frame has the same bits whichever frames and whichever other
+/// atoms were requested before or with it; applying the transform to more atoms does not change the others.
 pub trait Transform: Send + Sync + 'static {
-    /// What one worker holds from frame to frame: tables for the atoms of its rows, room, and of a transform that looks back
-    /// what it has seen.
+    /// State of one worker, kept from frame to frame: tables for the atoms of its rows, buffers, and, for a transform
+    /// that looks back, what it has seen.
     type State: Send + 'static;
 
     /// Name and version: "superpose/1".
@@ -148,17 +149,17 @@ pub trait Transform: Send + Sync + 'static {
     /// Fields and atom sets that it reads. Vectors among the fields must be in every frame; a cell need not be.
     fn needs(&self) -> Needs;
 
-    /// Atoms that it must see beside its sets so that `users` come out right: the rest of their molecules.
+    /// Atoms that it must see besides its sets so that `users` are correct: the rest of their molecules.
     ///
     /// # Errors
-    /// `InvalidArgument` where it cannot be applied to them.
+    /// `InvalidArgument` if it cannot be applied to them.
     fn required_atoms(&self, users: &AtomSelection) -> Result<Option<AtomSelection>> {
         let _ = users;
         Ok(None)
     }
 
-    /// The groups of atoms that it makes positions of, in place of those of the atoms: then it is the last of its stack, has no
-    /// needs, and [`Transform::apply`] is not called.
+    /// The groups of atoms, if the transform replaces the positions of atoms by positions of groups. It is then the
+    /// last of its stack, has no needs, and [`Transform::apply`] is not called.
     fn grouping(&self) -> Option<&dyn Grouping> {
         None
     }
@@ -166,7 +167,7 @@ pub trait Transform: Send + Sync + 'static {
     /// The state of one worker, for rows of `atoms`; `sets` are the places of the sets of `needs` in them.
     ///
     /// # Errors
-    /// `InvalidArgument` where it cannot be applied to them.
+    /// `InvalidArgument` if it cannot be applied to them.
     fn state(&self, atoms: &AtomSelection, sets: &[AtomMap]) -> Result<Self::State>;
 
     /// Whether it must have seen other frames first. Then [`Transform::run_up`] is asked before each frame.
@@ -180,17 +181,17 @@ pub trait Transform: Send + Sync + 'static {
         false
     }
 
-    /// What it must see before `frame`, where its state is that behind frame `seen`, which is an earlier one; `None`: it has
-    /// none, and must begin anew. The state behind a frame must not depend on where it began.
+    /// Frames that it must see before `frame`. Its state is the one after frame `seen`, which is an earlier frame; if
+    /// `seen` is `None`, it has no state and must restart. The state after a frame must not depend on where it started.
     fn run_up(&self, frame: u64, seen: Option<u64>) -> RunUp {
         let _ = (frame, seen);
         RunUp::none()
     }
 
-    /// Begins anew: `frame` is the next one that it sees.
+    /// Restarts: `frame` is the next one that it sees.
     ///
     /// # Errors
-    /// Where nothing is known at that frame.
+    /// If nothing is known at that frame.
     fn begin(&self, state: &mut Self::State, frame: u64) -> Result<()> {
         let _ = (state, frame);
         Ok(())
@@ -350,19 +351,19 @@ impl Stack {
         self.0.iter().map(|stage| stage.label.to_string()).collect()
     }
 
-    /// All atoms and fields that rows have in which `atoms` and `fields` come out: those of [`Stack::united`], which are changed
-    /// where they are; where positions are made of groups, these alone.
+    /// All atoms and fields that rows hold when `atoms` and `fields` are computed: the result of [`Stack::united`],
+    /// changed in place; only `atoms` and `fields` if positions of groups are computed.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Stack::united`].
     pub fn held(&self, atoms: &AtomSelection, fields: Fields) -> Result<(AtomSelection, Fields)> {
         if self.grouping().is_some() { Ok((atoms.clone(), fields)) } else { self.united(atoms, fields) }
     }
 
-    /// All atoms and fields that must be read so that `atoms` and `fields` come out right.
+    /// All atoms and fields that must be read so that `atoms` and `fields` are computed correctly.
     ///
     /// # Errors
-    /// `InvalidArgument` for sets of another number of atoms; those of [`Transform::required_atoms`].
+    /// `InvalidArgument` for sets of a different number of atoms; errors of [`Transform::required_atoms`].
     pub fn united(&self, atoms: &AtomSelection, fields: Fields) -> Result<(AtomSelection, Fields)> {
         let members = self.grouping().map(|grouping| grouping.members(atoms)).transpose()?;
         let (mut atoms, mut fields) = (members.unwrap_or_else(|| atoms.clone()), fields);

@@ -16,7 +16,7 @@ use crate::error::Result;
 
 /// Something that takes bytes: a file, memory, later an object store.
 pub trait Sink: Send + Sync {
-    /// What messages call it.
+    /// The path that messages use.
     fn path(&self) -> &Path;
 
     /// Writes all of `bytes` from `offset` on; what lies between the former end and `offset` becomes zero.
