@@ -199,7 +199,7 @@ fn a_file_that_was_cut_is_an_error_where_it_must_be_fetched() {
     assert!(folder.blocks().is_empty());
 }
 
-/// What is done to the file of a block.
+/// Damages the file of a block.
 type Damage = fn(&File, u64);
 
 #[test]
@@ -463,7 +463,7 @@ fn one_of_those_who_read_in_an_order_fetches_ahead_of_it() {
     until("the other one goes on", || folder.blocks().len() == 12);
     assert_eq!(two.counts().prefetched, 4);
     drop(second);
-    // begun anew, as nobody was left; what is there is not fetched again
+    // starts from the beginning, as nobody was left; blocks in the cache are not fetched again
     let third = one.prefetch(&reads, 4 * BLOCK).unwrap();
     std::thread::sleep(Duration::from_millis(60));
     assert_eq!(one.counts().prefetched, 8);

@@ -21,7 +21,8 @@ use super::verified::{Pieces, Verified};
 /// Bytes of a checksum.
 pub(super) const PIECE: usize = 64 * 1024;
 const MAGIC: [u8; 8] = *b"KINBLK01";
-/// Magic, key, number, bytes, boot, length of the path, checksum of all behind the bytes of the block but itself.
+/// Magic, key, number, bytes, boot, length of the path, checksum of everything after the bytes of the block except
+/// itself.
 const FIXED: usize = 8 + 16 + 8 + 8 + 8 + 8 + 8;
 /// The time of use is noted so often.
 const TOUCHED: u64 = 60;
@@ -32,7 +33,7 @@ pub(super) fn stored_bytes(len: u64, path: &Path) -> u64 {
     len + len.div_ceil(PIECE as u64) * 8 + path.as_os_str().len() as u64 + FIXED as u64
 }
 
-/// What is behind the bytes of a block.
+/// The bytes of the file after the bytes of a block.
 pub(super) fn footer(key: BlockKey, len: u64, path: &Path, sums: &[u64]) -> Vec<u8> {
     let path = path.as_os_str().as_bytes();
     let mut bytes: Vec<u8> = sums.iter().flat_map(|sum| sum.to_le_bytes()).collect();
@@ -95,8 +96,8 @@ impl Fixed {
 }
 
 impl Block {
-    /// Opens the file of a block; all but its bytes is checked, and these too if it was written before the machine's last
-    /// start. `NotFound` where there is none, `Corrupt` where it is damaged.
+    /// Opens the file of a block and checks everything except the bytes of the block; checks these as well if the file
+    /// was written before the machine's last start. `NotFound` if there is no file, `Corrupt` if it is damaged.
     pub(super) fn open(place: &Path, key: BlockKey, verified: &Verified) -> Result<Self> {
         let file = FileSource::open(place)?;
         let (block, boot_then) = Self::parse(file, key, verified).map_err(|error| error.with_path(place))?;
@@ -173,7 +174,7 @@ impl Block {
         if verify == Verify::Never {
             return Ok(());
         }
-        // pieces that were read whole are compared where they are now
+        // pieces that were read whole are compared in place
         let len = buffer.len() as u64;
         let whole = at.next_multiple_of(PIECE as u64);
         let first = (whole / PIECE as u64) as usize;
@@ -245,7 +246,7 @@ impl Block {
     }
 }
 
-/// The path of the source that the file of a block names; `None` for what is no block.
+/// The path of the source that the file of a block names; `None` if the file is not a block.
 pub(super) fn described(place: &Path) -> Option<PathBuf> {
     let file = FileSource::open(place).ok()?;
     let at = file.len().ok()?.checked_sub(FIXED as u64)?;

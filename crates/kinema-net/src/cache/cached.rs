@@ -17,7 +17,7 @@ use super::{Shared, Verify};
 /// A block that is damaged is fetched again so often; then its bytes are read from the source.
 const ATTEMPTS: usize = 2;
 
-/// A file behind a cache.
+/// A file that is read through a cache.
 pub(super) struct CachedSource {
     pub shared: Arc<Shared>,
     pub file: Arc<SourceFile>,

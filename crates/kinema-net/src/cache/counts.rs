@@ -1,4 +1,4 @@
-//! What a process has had of a cache, in numbers.
+//! Counts of a process's use of a cache.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -34,7 +34,7 @@ pub(super) struct Counter {
     numbers: [AtomicU64; N],
 }
 
-/// What one process has had of a cache.
+/// Counts of one process's use of a cache.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Reads of blocks that were in the cache; of a read that spans blocks each counts.
@@ -45,7 +45,7 @@ pub struct Counts {
     pub prefetched: u64,
     /// Bytes given to readers.
     pub bytes_read: u64,
-    /// Those of hits.
+    /// Bytes given to readers by hits.
     pub bytes_hit: u64,
     /// Bytes that have left the source, but for those of `bytes_identity`.
     pub bytes_source: u64,
@@ -61,7 +61,7 @@ pub struct Counts {
     pub corrupt: u64,
     /// Blocks removed to make room.
     pub evicted: u64,
-    /// Calls to the source behind `bytes_source`.
+    /// Calls to the source that read `bytes_source`.
     pub source_reads: u64,
     /// Bytes that other nodes gave.
     pub bytes_peers: u64,
@@ -101,10 +101,10 @@ impl Counts {
     }
 }
 
-/// Of all handles of this process, also those that are gone.
+/// Counts of all handles of this process, including closed ones.
 static OF_PROCESS: Counter = Counter { generation: AtomicU32::new(0), numbers: [const { AtomicU64::new(0) }; N] };
 
-/// What this process has had of all caches.
+/// Counts of all caches that this process has used.
 pub fn counts_of_process() -> Counts {
     OF_PROCESS.get()
 }

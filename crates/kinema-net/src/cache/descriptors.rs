@@ -1,5 +1,5 @@
-//! Blocks that are held open, so that a read of one is one call to the system; at most so many, the one unused for longest
-//! is closed first.
+//! Blocks that are held open, so that reading one takes a single system call. Their number is limited; the least
+//! recently used is closed first.
 
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;

@@ -30,10 +30,10 @@ fn failed(path: &Path, error: &std::io::Error) -> Error {
 }
 
 impl Lock {
-    /// Waits, without using time of a processor, until nobody else has the lock.
+    /// Waits, without using processor time, until nobody else has the lock.
     ///
     /// # Errors
-    /// Those of the file.
+    /// Errors of the file.
     pub(super) fn wait(path: &Path) -> Result<Self> {
         let file = open(path)?;
         let lock = Self { _not_inherited: NotInherited::new(file.as_raw_fd()), file };
@@ -46,18 +46,18 @@ impl Lock {
         }
     }
 
-    /// `None` where somebody else has it.
+    /// `None` if somebody else has the lock.
     ///
     /// # Errors
-    /// Those of the file.
+    /// Errors of the file.
     pub(super) fn attempt(path: &Path) -> Result<Option<Self>> {
         Self::acquire(open(path)?).map_err(|error| error.with_path(path))
     }
 
-    /// Locks a file that is open; `None` where somebody else has locked it.
+    /// Locks an open file; `None` if somebody else has locked it.
     ///
     /// # Errors
-    /// Those of the file.
+    /// Errors of the file.
     pub(super) fn acquire(file: File) -> Result<Option<Self>> {
         let lock = Self { _not_inherited: NotInherited::new(file.as_raw_fd()), file };
         loop {

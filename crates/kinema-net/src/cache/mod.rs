@@ -52,7 +52,7 @@ pub use stage::{Check, Filled};
 pub use troubles::take_troubles;
 pub use upkeep::{CacheStat, Damaged, FileStat};
 
-/// The limit must have room for so many blocks.
+/// The limit must have room for at least this many blocks.
 const LEAST_BLOCKS: u64 = 4;
 /// Blocks are multiples of this, and no larger than that.
 const BLOCK_UNIT: u64 = 64 << 10;
@@ -65,7 +65,7 @@ const END_BYTES: u64 = 8 << 10;
 pub enum Verify {
     /// At no other time.
     Never,
-    /// Of a piece of 64 KiB when a process reads it first.
+    /// For a piece of 64 KiB, when a process first reads it.
     First,
     /// On every read, of the pieces of 64 KiB that it touches.
     Always,
@@ -98,7 +98,7 @@ pub struct CacheOptions {
 #[derive(Clone)]
 pub struct NodeCache(Arc<Shared>);
 
-/// What the sources of a handle share.
+/// State that the sources of a handle share.
 struct Shared {
     options: CacheOptions,
     root: Root,
@@ -135,7 +135,7 @@ impl Shared {
     }
 }
 
-/// What a file is called in a cache: its path without symbolic links, where it is there.
+/// Name of a file in a cache: its path without symbolic links if the file exists.
 fn named(path: &Path) -> PathBuf {
     path.canonicalize().or_else(|_| std::path::absolute(path)).unwrap_or_else(|_| path.to_path_buf())
 }
@@ -193,12 +193,12 @@ impl NodeCache {
         Ok(Self(Arc::new(shared)))
     }
 
-    /// What it was opened with.
+    /// Options with which it was opened.
     pub fn options(&self) -> &CacheOptions {
         &self.0.options
     }
 
-    /// What this process has had of it by this handle.
+    /// Counts of this process's use through this handle.
     pub fn counts(&self) -> Counts {
         self.0.counts.get()
     }

@@ -21,7 +21,7 @@ use super::{Shared, locks, named};
 pub(super) struct Step {
     /// Number of the file in the order.
     pub file: u32,
-    /// Of the block.
+    /// Number of the block.
     pub number: u32,
     /// The first read that needs it.
     pub read: u32,
@@ -80,7 +80,7 @@ fn name(files: &[PathBuf], steps: &[Step], block: u64) -> String {
 }
 
 impl Order {
-    /// Joins those who read in this order; the first one begins it anew.
+    /// Joins the processes that read in this order; the first of them starts it from the beginning.
     pub(super) fn join(shared: &Shared, reads: &[(PathBuf, Extent)]) -> Result<Self> {
         shared.remove_old_orders()?;
         let (files, steps) = steps(reads, shared.options.block)?;
@@ -118,7 +118,7 @@ impl Order {
         }
     }
 
-    /// In how many reads a block is needed; `None` where it is not.
+    /// Number of reads until a block is needed; `None` if it is not needed.
     fn next_use(&self, file: u32, number: u32) -> Option<u64> {
         let uses = self.uses.get_or_init(|| {
             let mut uses: HashMap<_, Vec<u32>> = HashMap::new();
@@ -137,7 +137,7 @@ impl Order {
 }
 
 impl Shared {
-    /// In how many reads blocks are needed again, for those of which that is known in this process.
+    /// Number of reads until blocks are needed again, for the blocks of which this process knows it.
     pub(super) fn next_uses(&self, blocks: &[Stored]) -> HashMap<BlockKey, u64> {
         let mut found = HashMap::new();
         let orders: Vec<_> = {

@@ -1,4 +1,4 @@
-//! Fetching in advance: of all processes that read in one order one fetches, and another goes on when it dies.
+//! Fetching in advance: one of all processes that read in the same order fetches; if it dies, another continues.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
@@ -25,7 +25,7 @@ const STANDBY: Duration = Duration::from_millis(200);
 pub struct Prefetch {
     work: Arc<Work>,
     thread: Option<JoinHandle<()>>,
-    /// Of the process that has the thread.
+    /// Identifies the process that has the thread.
     generation: u32,
 }
 
@@ -39,11 +39,11 @@ struct Work {
 }
 
 impl NodeCache {
-    /// Fetches what will be read, in this order, up to `ahead` bytes before the position that is set by
-    /// [`Prefetch::position`]; no more than half of the limit. All processes that give the same reads share the position.
+    /// Fetches these reads in order, up to `ahead` bytes before the position set by [`Prefetch::position`], and no more
+    /// than half of the limit. All processes that give the same reads share the position.
     ///
     /// # Errors
-    /// Those of the cache's folder, or of starting a thread. Files are opened by the thread: see [`Prefetch::failure`].
+    /// Errors of the cache's folder, and of starting a thread. The thread opens the files: see [`Prefetch::failure`].
     pub fn prefetch(&self, reads: &[(PathBuf, Extent)], ahead: u64) -> Result<Prefetch> {
         self.prefetch_over(Arc::new(Files), reads, ahead)
     }
@@ -76,7 +76,8 @@ impl NodeCache {
 }
 
 impl Prefetch {
-    /// Says that so many reads of the list are done; never taken back. A forked child may call it too.
+    /// Says that the first `reads` reads of the list are done; this is never taken back. A forked child may call it
+    /// too.
     pub fn position(&self, reads: u64) {
         self.work.order.position.raise(reads);
         if self.generation == forks::generation() {
@@ -84,7 +85,7 @@ impl Prefetch {
         }
     }
 
-    /// What went wrong last: a file could not be opened or read. Whoever reads it gets the error too.
+    /// The last failure: a file could not be opened or read. A reader of that file gets the error too.
     pub fn failure(&self) -> Option<Error> {
         locked(&self.work.failure).clone()
     }

@@ -46,7 +46,7 @@ pub(super) struct Root {
 }
 
 impl Root {
-    /// Makes the folder, for its user alone, where there is none; else checks it.
+    /// Creates the folder, for its user alone, if it does not exist; otherwise checks it.
     pub(super) fn open(given: &Path, fuse: bool) -> Result<Self> {
         let make = |path: &Path| {
             DirBuilder::new()
@@ -98,7 +98,7 @@ impl Root {
         self.locks.join(format!("away-{:03x}", key.spread() % STRIPES))
     }
 
-    /// What throttled sources share.
+    /// Path of the state that throttled sources share.
     pub(super) fn rate(&self) -> PathBuf {
         self.locks.join("rate")
     }

@@ -1,7 +1,7 @@
 //! Bytes of a cache: reserved before they are written, freed by removing blocks, counted together for all processes.
 //!
-//! The number of bytes stands in the file that is locked while it is changed. A process that is killed leaves bytes
-//! reserved that nobody writes; whenever the limit is reached, all files are counted anew and leftovers removed.
+//! The number of bytes is stored in a file that is locked while it changes. A killed process leaves reserved bytes that
+//! nobody writes. Whenever the limit is reached, all files are therefore counted again and leftovers removed.
 
 use std::fs::{DirEntry, File, OpenOptions, read_dir, remove_dir, remove_file};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -76,7 +76,7 @@ impl Drop for Room<'_> {
 pub(super) enum For {
     /// Those who read it now, or soon.
     Readers,
-    /// Whoever asked for it to be there: it is stored, whatever is read.
+    /// A caller that wants the block in the cache: it is stored, whatever is read.
     Staging,
 }
 
@@ -115,7 +115,7 @@ fn entries(folder: &Path) -> Result<Vec<DirEntry>> {
     }
 }
 
-/// Takes the whole length from the file system at once, where it can do that.
+/// Allocates the whole length at once, if the file system can do that.
 fn allocate(file: &File, bytes: u64) -> std::io::Result<()> {
     #[cfg(target_os = "linux")]
     {
@@ -160,8 +160,8 @@ impl Shared {
         Ok(all)
     }
 
-    /// Files that somebody writes now, and their bytes; those of processes that are dead are removed. The lock of the
-    /// space is held.
+    /// Number and bytes of the files that are being written; files of dead processes are removed. The caller holds the
+    /// lock of the space.
     pub(super) fn temporary(&self) -> Result<(u64, u64)> {
         let (mut n, mut bytes) = (0, 0);
         for entry in entries(&self.root.temporary)? {
@@ -182,7 +182,7 @@ impl Shared {
         Ok((n, bytes))
     }
 
-    /// Removes what processes have left that were killed, where there is anything.
+    /// Removes leftovers of killed processes, if there are any.
     pub(super) fn remove_leftovers(&self) -> Result<()> {
         if !entries(&self.root.temporary)?.is_empty() {
             let space = Lock::wait(&self.root.space())?;
@@ -233,8 +233,8 @@ impl Shared {
         }
     }
 
-    /// Whether so much was fetched and not read that blocks are removed before they are used: more than half of the bytes
-    /// in the cache. What is fetched ahead is half of the limit at most.
+    /// Whether unread fetched blocks are more than half of the bytes in the cache, so that blocks are removed before
+    /// they are used. Prefetching takes half of the limit at most.
     fn is_wasteful(&self, used: u64) -> bool {
         self.unused.get() > used / 2
     }
@@ -263,8 +263,8 @@ impl Shared {
         keeps
     }
 
-    /// Reserves bytes, and makes a file of them; `None` where they cannot be had, or would be had by removing blocks that
-    /// are not used yet.
+    /// Reserves bytes, and creates a file for them; `None` if there is no room, or only by removing blocks that are not
+    /// used yet.
     pub(super) fn room(&self, bytes: u64, whom: For) -> std::result::Result<Option<Room<'_>>, std::io::Error> {
         let plain = |error: Error| std::io::Error::other(error.to_string());
         let space = Lock::wait(&self.root.space()).map_err(plain)?;

@@ -45,7 +45,7 @@ struct Which {
 pub(super) struct Verified(Mutex<HashMap<BlockKey, (Which, Arc<Pieces>)>>);
 
 impl Verified {
-    /// Of the file of a block of `n` pieces.
+    /// Pieces of the file of a block of `n` pieces.
     pub(super) fn pieces(&self, key: BlockKey, file: &Metadata, n: usize) -> Arc<Pieces> {
         let which = Which { inode: file.ino(), made: file.created().ok() };
         let mut blocks = locked(&self.0);

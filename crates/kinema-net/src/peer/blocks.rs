@@ -26,7 +26,7 @@ const KEPT: usize = 4;
 /// A node of the job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
-    /// What it is called, the same on all nodes.
+    /// Its name, the same on all nodes.
     pub name: String,
     /// Address of its server.
     pub host: String,
@@ -52,13 +52,13 @@ pub struct BlockNodes {
 static NEVER: AtomicBool = AtomicBool::new(false);
 
 impl BlockNodes {
-    /// Of all nodes, of which `own` is this one; `step` is how long a peer may take for each step.
+    /// Peers from all nodes; `own` is the name of this one. `step` is how long a peer may take for each step.
     pub fn new(own: String, nodes: Vec<Node>, key: Key, step: Duration) -> Self {
         let peer = |node| Peer { node, kept: Mutex::default(), asked_from: Mutex::default() };
         Self { own, peers: nodes.into_iter().map(peer).collect(), key, step }
     }
 
-    /// The home of a block; `None` where it is this node.
+    /// The home of a block; `None` if it is this node.
     fn home(&self, file: u128, number: u64) -> Option<&Peer> {
         let weight = |peer: &&Peer| {
             let mut bytes = [&file.to_le_bytes()[..], &number.to_le_bytes()].concat();

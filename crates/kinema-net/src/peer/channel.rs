@@ -18,7 +18,7 @@ use snow::{HandshakeState, TransportState};
 use super::key::Key;
 use super::wire::{Patience, prepare, read, write};
 
-/// What both sides say first; the last byte is the version of the protocol.
+/// First bytes from both sides; the last byte is the version of the protocol.
 const MAGIC: &[u8; 8] = b"KINEMAP3";
 /// Bytes that peers of the version before say, and wait for, first; all versions have at least as many.
 const OLDER_HELLO: usize = 40;
@@ -77,10 +77,10 @@ impl Channel {
         Ok(channel)
     }
 
-    /// Accepts a client that proves the key; `None` if it has another one.
+    /// Accepts a client that proves the key; `None` if its key differs.
     ///
     /// # Errors
-    /// `Io` if it says nothing in time, or something else; `Corrupt` if it only repeats what it has overheard.
+    /// `Io` if it sends nothing in time, or something unexpected; `Corrupt` if it only repeats overheard bytes.
     pub(super) fn accept(mut stream: TcpStream, key: &Key, patience: &Patience<'_>) -> Result<Option<Self>> {
         prepare(&stream)?;
         let mut hello = [0; MAGIC.len() + HANDSHAKE];
@@ -132,10 +132,11 @@ impl Channel {
         })
     }
 
-    /// Sends a message of `len` bytes, which `fill` writes: from byte `at` on as many as its place has.
+    /// Sends a message of `len` bytes. `fill` is called with an offset and a buffer, and fills the buffer with the
+    /// message's bytes from that offset on.
     ///
     /// # Errors
-    /// Those of `fill`, before anything is sent, after which the channel can send no more; as [`Channel::send`].
+    /// Errors of `fill` before anything is sent, after which the channel can send no more; as [`Channel::send`].
     pub(super) fn send_filled(
         &mut self,
         len: usize,
@@ -189,11 +190,11 @@ fn sealed_len(len: usize) -> usize {
     len + len.div_ceil(SEGMENT) * CODE
 }
 
-/// A message as it was received, in a buffer that may be kept if another one is given for it.
+/// A received message, in a buffer that may be kept if another buffer is given for it.
 pub struct Message(pub(super) Vec<u8>);
 
 impl Message {
-    /// What it says.
+    /// Bytes of the message.
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }

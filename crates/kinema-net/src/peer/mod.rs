@@ -40,9 +40,9 @@ pub const LONGEST_NAME: usize = 4096 + 64;
 
 /// Something whose content does not change, by names.
 pub trait Serve: Send + Sync {
-    /// What has this name; `None` where there is nothing. Called by several threads at once.
+    /// Opens the source with this name; `None` if there is none. Called by several threads at once.
     ///
     /// # Errors
-    /// Those of opening it.
+    /// Errors of opening it.
     fn open(&self, name: &[u8]) -> Result<Option<Arc<dyn Source>>>;
 }

@@ -28,7 +28,7 @@ impl Places {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a place for one that is served; `false` where none becomes free in time.
+    /// Takes a place for a connection to serve; `false` if no place becomes free in time.
     pub(super) fn enter(&self, patience: Duration) -> bool {
         let deadline = Instant::now() + patience;
         let mut taken = self.taken();
@@ -51,7 +51,7 @@ impl Places {
         }
     }
 
-    /// One that was served rests: its connection may be closed for another one's.
+    /// Notes that a served connection is idle: it may be closed in favour of another.
     pub(super) fn rest(&self, number: u64, connection: TcpStream) {
         let mut taken = self.taken();
         taken.served -= 1;

@@ -1,4 +1,4 @@
-//! What a node serves: its published files, and the blocks of its cache.
+//! Sources that a node serves: its published files, and the blocks of its cache.
 
 use std::collections::HashMap;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -41,7 +41,7 @@ pub struct NodeContent {
 }
 
 impl NodeContent {
-    /// Of published files, and of a cache if there is one.
+    /// Serves published files, and a cache if there is one.
     pub fn new(published: PublishedFiles, cache: Option<CacheOptions>) -> Self {
         Self { published, cache, handles: Mutex::default() }
     }

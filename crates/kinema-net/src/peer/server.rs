@@ -1,7 +1,8 @@
-//! The side that serves: a thread that accepts connections, and one for each of them, bounded in number and memory.
+//! The server: a thread that accepts connections, and a thread for each connection, bounded in number and memory.
 //!
-//! Whoever has not yet proved the key is a stranger: there are few places for them, and the one who has been there longest
-//! goes when another one comes, so that a crowd of them keeps nobody out who proves the key at once.
+//! A client that has not yet proved the key is a stranger. There are few places for strangers; when another arrives,
+//! the one waiting longest is dropped. A crowd of strangers therefore cannot keep out a client that proves the key at
+//! once.
 
 use std::collections::VecDeque;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -21,7 +22,7 @@ use super::places::Places;
 use super::wire::Patience;
 use super::{PIECE, Serve};
 
-/// What a server takes on.
+/// Limits of a server.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// Connections that have not yet proved the key.
@@ -40,7 +41,7 @@ impl Default for Limits {
     }
 }
 
-/// What a server has done.
+/// Counts of a server's work.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct ServerCounts {
     /// Connections that proved the key.
@@ -83,7 +84,7 @@ pub struct Server {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Of the thread of a connection: it holds little on it.
+/// Bytes of the stack of a connection's thread: the thread keeps little on it.
 const STACK: usize = 256 << 10;
 /// How long the acceptor waits before it looks whether to stop.
 const TICK_MS: libc::c_int = 50;
@@ -121,7 +122,7 @@ impl Server {
         self.address
     }
 
-    /// What it has done so far.
+    /// Counts of the work so far.
     pub fn counts(&self) -> ServerCounts {
         let Counters { clients, strangers, requests, bytes, failures } = &self.shared.counters;
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -180,7 +181,7 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
     }
 }
 
-/// Starts a thread for a connection; closes it where there are too many.
+/// Starts a thread for a connection; closes the connection if there are too many.
 fn welcome(stream: TcpStream, number: u64, shared: &Arc<Shared>) {
     let limits = shared.limits;
     // those sent away need a moment to end
@@ -300,7 +301,7 @@ fn word(bytes: &[u8], at: usize) -> Option<u64> {
 }
 
 impl Shared {
-    /// A connection is no stranger any more.
+    /// Removes a connection from the strangers.
     fn forget(&self, number: u64) {
         let mut strangers = self.strangers.lock().unwrap_or_else(PoisonError::into_inner);
         strangers.retain(|(other, _)| *other != number);

@@ -23,11 +23,11 @@ fn patience(ms: u64) -> Patience<'static> {
     Patience { step: Duration::from_millis(ms), until: None, stop: &NEVER }
 }
 
-/// What each side says first: a version, and a message of the handshake.
+/// First bytes from each side: a version, and a message of the handshake.
 const HELLO: usize = 8 + 48;
-/// What a server answers.
+/// Bytes of a server's answer.
 const ANSWERED: usize = 8 + 1 + 48;
-/// Of a message, besides its bytes, if it is one segment.
+/// Bytes of a message of one segment besides its content.
 const AROUND: usize = 4 + 16 + 16;
 
 /// A server's refusal.
@@ -98,7 +98,7 @@ fn ranges_come_as_they_are_and_one_connection_serves_several() {
     assert_eq!(read(&mut client, "data", 1 << 50, 10).unwrap().1, b"");
     assert_eq!(read(&mut client, "none", 0, 1).unwrap_err().kind(), ErrorKind::NotFound);
     assert!(read(&mut client, "refused", 0, 1).unwrap_err().what().contains("it may not be opened"));
-    // after these the connection goes on, after a failure within the bytes it ends
+    // after these failures the connection continues; after a failure within the bytes it ends
     assert!(read(&mut client, "data", 0, 9).is_ok());
     assert_eq!(read(&mut client, "broken", 0, 9).unwrap_err().kind(), ErrorKind::Io);
     let mut other = self::client(&server);
@@ -249,7 +249,7 @@ fn the_version_is_part_of_the_proof() {
     assert_eq!(heard, refusal());
 }
 
-/// Both sides of a connection, and somebody between them who changes the client's first message of so many bytes.
+/// Both sides of a connection, with a man in the middle who changes the client's first message of `len` bytes.
 fn channels(len: usize, change: impl FnOnce(&mut [u8]) + Send + 'static) -> (Channel, Channel) {
     let (of_server, of_middle) = (TcpListener::bind("127.0.0.1:0").unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
     let (to_server, to_middle) = (of_server.local_addr().unwrap(), of_middle.local_addr().unwrap());
