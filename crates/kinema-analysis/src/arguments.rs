@@ -280,10 +280,12 @@ impl Arguments {
         if self.has(name) { self.numbers(name).map(Some) } else { Ok(None) }
     }
 
-    /// One weight for each of `atoms`, which were given in the same order, in the order of the set; 1 where they are left out.
+    /// One weight for each of `atoms`, given in the requested order and returned in the order of the set; all 1 by
+    /// default.
     ///
     /// # Errors
-    /// `InvalidArgument` for anything else, another number, and for weights that are negative, not finite or all zero.
+    /// `InvalidArgument` for values that are not numbers, a wrong number of weights, and weights that are negative, not
+    /// finite or all zero.
     pub fn weights(&self, name: &'static str, atoms: &AtomSelection) -> Result<Vec<f64>> {
         let Some(weights) = self.optional_numbers(name)? else { return Ok(vec![1.0; atoms.len()]) };
         check_weights(weights, atoms.n_requested())?;
@@ -326,7 +328,7 @@ impl Arguments {
         .ok_or_else(|| self.wrong(name, &format!("a whole number of at least {least}")))
     }
 
-    /// Yes or no; `default` where it is left out.
+    /// Yes or no; `default` if the argument is left out.
     ///
     /// # Errors
     /// `InvalidArgument` for anything else.
@@ -338,10 +340,10 @@ impl Arguments {
         }
     }
 
-    /// What stands for a word in `choices`; the first one where it is left out.
+    /// The value of a word in `choices`; the first value if the argument is left out.
     ///
     /// # Errors
-    /// `InvalidArgument` for anything else, with all words.
+    /// `InvalidArgument` for anything else; the error lists all words.
     pub fn choice<T: Copy>(&self, name: &'static str, choices: &[(&str, T)]) -> Result<T> {
         let found = match self.get(name) {
             Argument::None => choices.first(),

@@ -55,7 +55,7 @@ pub fn check(kernel: &dyn AnyKernel, block: &BlockView<'_>, atoms: &AtomSelectio
         let bytes = kernel.to_bytes(&one(range)?)?;
         law(kernel.to_bytes(&kernel.from_bytes(&bytes)?)? == bytes, "bytes make the round trip")?;
     }
-    // A partial that has travelled as bytes goes on gathering and merging like one that has not.
+    // A partial that was serialized accumulates and merges like one that was not.
     let middle = rows / 2;
     let mut merged = one(0..middle)?;
     kernel.merge(&mut merged, one(middle..rows)?)?;
@@ -108,7 +108,7 @@ fn check_row_buffer(kernel: &dyn AnyKernel, block: &BlockView<'_>, atoms: &AtomS
     law(are_same(&kernel.finish(whole)?, &kernel.finish(apart(0..rows)?)?), "the whole buffer is the result")
 }
 
-/// Whether names, shapes and the bits of all numbers are the same: what is not a number is no other one.
+/// Whether names, shapes and the bits of all numbers are the same; NaNs are compared by their bits.
 fn are_same(left: &[ResultArray], right: &[ResultArray]) -> bool {
     let bits = |values: &Values| {
         let mut bytes = Vec::new();
@@ -120,7 +120,7 @@ fn are_same(left: &[ResultArray], right: &[ResultArray]) -> bool {
     left.len() == right.len() && left.iter().zip(right).all(|(a, b)| same(a, b))
 }
 
-/// Every ordered way to split `rows` rows, or every single split where there are many.
+/// Every ordered way to split `rows` rows, or every single split if there are many rows.
 fn splits(rows: usize) -> Vec<Vec<Range<usize>>> {
     let by_points = |points: &[usize]| -> Vec<Range<usize>> {
         let ends = points.iter().copied().chain([rows]);

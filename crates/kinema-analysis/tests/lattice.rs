@@ -130,7 +130,7 @@ fn the_nearest_image_is_the_shortest_of_125() {
     }
 }
 
-/// Single-precision positions of pairs, up to so many cells from the origin.
+/// Single-precision positions of pairs, up to `cells` cells from the origin.
 fn positions(kind: &Kind, cells: f64, numbers: &mut Numbers) -> [Vec<f32>; 2] {
     [0, 1].map(|_| {
         let pairs = (0..1001).map(|_| [0; 3].map(|_: i32| cells * (2.0 * numbers.next() - 1.0)));

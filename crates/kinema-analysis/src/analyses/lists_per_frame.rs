@@ -1,6 +1,6 @@
-//! The kernel behind every quantity that is any number of rows for each frame, such as contacts.
+//! The kernel of all quantities that have any number of rows for each frame, such as contacts.
 //!
-//! It knows no quantity: [`ListPerFrame`] says which columns there are and lists the rows of one frame.
+//! It knows no quantity: [`ListPerFrame`] names the columns and lists the rows of one frame.
 
 use kinema_core::Result;
 use kinema_core::reduce::{Frame, Frames, Kernel, Needs, ResultArray};

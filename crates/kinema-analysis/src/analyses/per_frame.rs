@@ -1,4 +1,4 @@
-//! The kernel behind every quantity that is a row of numbers for each frame.
+//! The kernel of all quantities that are a row of numbers for each frame.
 //!
 //! It knows no quantity: [`PerFrame`] says how many columns there are and computes one row.
 

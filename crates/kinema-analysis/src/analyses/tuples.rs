@@ -21,12 +21,12 @@ pub(super) trait TupleNumber<const N: usize>: Send + Sync + 'static {
     const ID: &'static str;
     /// Name of the argument with the tuples.
     const TUPLES: &'static str;
-    /// What results are multiplied by.
+    /// Factor of the results.
     const FACTOR: f64;
-    /// The number of each tuple; whether all of them are finite.
+    /// Computes the number of each tuple; returns whether all of them are finite.
     ///
     /// # Errors
-    /// Those of the function in `geometry`.
+    /// As the function in `geometry`.
     fn numbers(cpu: Cpu, atoms: [Points<'_>; N], lattice: &Lattice, results: Results<'_>) -> Result<bool>;
 }
 
@@ -56,10 +56,11 @@ pub(super) struct Tuples<T, const N: usize> {
 }
 
 impl<T: TupleNumber<N>, const N: usize> Tuples<T, N> {
-    /// Of the argument with the tuples, atom indices (n, N), with the nearest images unless `minimum_image` is false.
+    /// Reads the argument with the tuples, atom indices (n, N); the nearest images are used unless `minimum_image` is
+    /// false.
     ///
     /// # Errors
-    /// `InvalidArgument` or `OutOfRange` for other arguments.
+    /// `InvalidArgument` or `OutOfRange` for wrong arguments.
     pub(super) fn from_arguments(arguments: &Arguments) -> Result<Self> {
         let (tuples, minimum_image) = (arguments.atom_tuples(T::TUPLES)?, arguments.flag("minimum_image", true)?);
         Ok(Self { cpu: arguments.cpu(), tuples, minimum_image, of: PhantomData })
@@ -95,7 +96,7 @@ impl<T: TupleNumber<N>, const N: usize> Tuples<T, N> {
             &none
         };
         let finite = T::numbers(self.cpu, atoms, lattice, Results::Double(values))?;
-        // atoms at one place or in a line have no angle, which is no error
+        // atoms at one place or in a line do not have an angle; this is not an error
         if !finite && row.iter().any(|value| !value.is_finite()) {
             return Err(frame.not_finite(Fields::POSITIONS, 0));
         }

@@ -19,7 +19,7 @@ use kinema_core::frame::Lattice;
 /// Returns whether all results are finite.
 ///
 /// # Errors
-/// `Internal` where there are not as many atoms in each column as results.
+/// `Internal` if a column does not have as many atoms as there are results.
 pub fn angles(cpu: Cpu, triples: [Points<'_>; 3], lattice: &Lattice, results: Results<'_>) -> Result<bool> {
     check_lengths(&triples, &results)?;
     Ok(dispatch!(

@@ -6,7 +6,7 @@
 
 use crate::lanes::Quad;
 
-/// Of `(atan(z) - z) / z^3` in powers of `z^2`, up to `z = 2/3`.
+/// Coefficients of `(atan(z) - z) / z^3` in powers of `z^2`, up to `z = 2/3`.
 const COEFFICIENTS: [f64; 15] = [
     -0.3333333333333321,
     0.1999999999997048,
@@ -53,7 +53,7 @@ pub(super) fn atan2<Q: Quad>(y: Q, x: Q) -> Q {
     angle.with_sign_of(y.add(zero))
 }
 
-/// Of a number between -1/5 and 2/3. Even and odd powers are summed side by side.
+/// Arc tangent of a number between -1/5 and 2/3. Even and odd powers are summed side by side.
 #[inline(always)]
 fn arc_tangent<Q: Quad>(tangent: Q) -> Q {
     let square = tangent.multiply(tangent);

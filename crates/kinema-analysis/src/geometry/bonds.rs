@@ -40,11 +40,12 @@ pub(super) fn check_lengths(columns: &[Points<'_>], results: &Results<'_>) -> Re
     }
 }
 
-/// A number of an item with so many bonds: the vectors from each of its atoms to the next.
+/// A number computed from the `BONDS` vectors of an item, from each of its atoms to the next.
 ///
-/// A trait, as only functions can be marked for inlining: the instructions of [`Quad`] need the dispatched body around them.
+/// It is a trait, as only functions can be marked for inlining: the instructions of [`Quad`] need the dispatched body
+/// around them.
 pub(super) trait BondNumber<const BONDS: usize> {
-    /// Of the displacements from atom to atom, as they are in the row.
+    /// Computes the number from the displacements between consecutive atoms, as they are in the row.
     fn number<Q: Quad>(displacements: [Vectors<Q>; BONDS], images: &impl Images<Q>) -> Q;
 }
 

@@ -19,7 +19,7 @@ pub struct Center {
 }
 
 impl Center {
-    /// Of mass, with one mass an atom.
+    /// Centre of mass, with one mass an atom.
     ///
     /// # Errors
     /// `InvalidArgument` for no atoms, and for masses that are negative, not finite or all zero.
@@ -27,7 +27,7 @@ impl Center {
         Ok(Self { cpu, n_atoms: masses.len(), weights: atoms_as_lanes(&relative_to_mean(masses, masses.len())?) })
     }
 
-    /// Of geometry, of so many atoms.
+    /// Centre of geometry of `n_atoms` atoms.
     ///
     /// # Errors
     /// `InvalidArgument` for no atoms.
@@ -83,7 +83,7 @@ pub(super) fn check_row(row: &[f32], n_atoms: usize) -> Result<()> {
     Ok(())
 }
 
-/// Of positions relative to the first one.
+/// Weighted sum of positions relative to `first`.
 #[inline(always)]
 fn weighted_sum<Q: Quad>(row: &[f32], first: [f32; 3], weights: &[Lanes]) -> [f64; 3] {
     let [x, y, z] = first;

@@ -29,7 +29,7 @@ use crate::weights::relative_to_mean;
 pub struct Gyration {
     cpu: Cpu,
     n_atoms: usize,
-    /// Of four atoms each, relative to their mean; zero for atoms that are missing.
+    /// Weights of four atoms each, relative to their mean; zero for missing atoms.
     weights: Vec<[f64; 4]>,
 }
 
@@ -51,7 +51,7 @@ pub struct Shape {
 }
 
 impl Gyration {
-    /// Of a set with one mass an atom.
+    /// For a set with one mass an atom.
     ///
     /// # Errors
     /// `InvalidArgument` for no atoms, and for masses that are negative, not finite or all zero.
@@ -64,7 +64,7 @@ impl Gyration {
         Ok(Self { cpu, n_atoms: masses.len(), weights })
     }
 
-    /// Of a set of so many atoms that weigh alike.
+    /// For a set of `n_atoms` atoms of equal weight.
     ///
     /// # Errors
     /// `InvalidArgument` for no atoms.
@@ -101,7 +101,7 @@ impl Gyration {
 }
 
 impl Shape {
-    /// Of a gyration tensor. Eigenvalues below zero, which rounding can give to a flat set, become zero.
+    /// Moments of a gyration tensor. Eigenvalues below zero, which a flat set can have by rounding, become zero.
     pub fn from_tensor(tensor: Matrix3) -> Self {
         let mut moments = if tensor.as_flattened().iter().all(|value| value.is_finite()) {
             eigenvalues_and_vectors(tensor).0.map(|value| value.max(0.0))

@@ -150,7 +150,7 @@ struct Seven<Q> {
 }
 
 impl<Q: Quad> Seven<Q> {
-    /// Of a lattice that has more neighbours than products are saved, all of them among these.
+    /// The neighbours of a lattice, if all of them are among these and they outnumber the saved products.
     #[inline(always)]
     fn from_lattice(lattice: &Lattice) -> Option<Self> {
         let neighbours = lattice.neighbours();

@@ -19,7 +19,7 @@ pub(crate) trait Sixteen: Copy {
     fn maximum(self, other: Self) -> Self;
     /// Without the sign.
     fn magnitude(self) -> Self;
-    /// Whether it is less in all lanes; not where one is not a number.
+    /// Whether it is less in all lanes; false if a lane is not a number.
     fn all_less(self, other: Self) -> bool;
     /// The x, the y and the z of atoms that follow each other.
     fn xyz_of_row(atoms: &[[f32; 3]; 16]) -> [Self; 3];
@@ -27,7 +27,7 @@ pub(crate) trait Sixteen: Copy {
     fn put_xyz(xyz: [Self; 3], atoms: &mut [[f32; 3]; 16]);
     /// Without the sign, with a number below 8 in place of the last three bits: the greatest of some such values says which it is.
     fn numbered(self, number: u32) -> Self;
-    /// What a table has for the number that is in the last three bits.
+    /// Looks up a table by the number in the last three bits.
     fn pick(self, table: &[f32; 8]) -> Self;
     /// Where all three of `values` are zero `zero`, else `other`.
     fn where_zero(values: [Self; 3], zero: Self, other: Self) -> Self;
@@ -216,7 +216,7 @@ impl Sixteen for WideSixteen {
         use std::arch::x86_64::{_CMP_NEQ_UQ, _mm256_blendv_ps, _mm256_cmp_ps, _mm256_or_ps, _mm256_setzero_ps};
         // SAFETY: AVX is present (see above).
         Self(unsafe {
-            // bits of several numbers may be those of none, which is not zero either
+            // the bits of several numbers together may form a NaN, which is not zero either
             let first = _mm256_or_ps(_mm256_or_ps(a.0[0], b.0[0]), c.0[0]);
             let last = _mm256_or_ps(_mm256_or_ps(a.0[1], b.0[1]), c.0[1]);
             let first = _mm256_cmp_ps::<_CMP_NEQ_UQ>(first, _mm256_setzero_ps());

@@ -111,7 +111,8 @@ impl Counts {
         }
     }
 
-    /// Number of bins, of frames and of bins that were hit; then these with their counts, or all counts where that is shorter.
+    /// Number of bins, of frames and of bins that were hit; then the hit bins with their counts, or all counts if these
+    /// are shorter.
     pub(crate) fn to_bytes(&self, id: &str, n_bins: usize) -> Vec<u8> {
         let (bins, counts) = self.pairs();
         let mut writer = Writer::new(id);

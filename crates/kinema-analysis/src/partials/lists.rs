@@ -44,10 +44,10 @@ pub struct Lists {
 }
 
 impl Lists {
-    /// Adds the rows of a frame, which `add` adds to the columns, the same number to each.
+    /// Adds the rows of a frame: `add` appends them to the columns, the same number to each.
     ///
     /// # Errors
-    /// Those of `add`.
+    /// Errors of `add`.
     pub(crate) fn add_frame(
         &mut self,
         columns: &[ListColumn],
@@ -67,7 +67,7 @@ impl Lists {
         Ok(())
     }
 
-    /// Moves the rows of later frames behind these.
+    /// Appends the rows of later frames.
     pub(crate) fn append(&mut self, mut later: Self) {
         if self.chunks.is_empty() {
             *self = later;

@@ -19,9 +19,9 @@ const TILE: usize = 16;
 /// Which sums are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// Of the coordinates.
+    /// Sums of the coordinates.
     First,
-    /// Of the coordinates and of their squares.
+    /// Sums of the coordinates and of their squares.
     Second,
 }
 
@@ -111,7 +111,8 @@ impl Moments {
                 *square += right_square + apart * (2.0 * right_sum + n * apart);
             }
         }
-        // Counts from bytes may be any; sums over so many frames are not, so nothing is hidden by stopping at the end.
+        // Counts read from bytes may have any value, but sums are never over that many frames, so saturation hides
+        // nothing.
         self.n_frames = self.n_frames.saturating_add(right.n_frames);
     }
 

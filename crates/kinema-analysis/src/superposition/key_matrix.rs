@@ -200,7 +200,7 @@ fn determinant3(m: &Matrix3) -> f64 {
     a[2].mul_add(third, a[0].mul_add(first, -(a[1] * second)))
 }
 
-/// The rotation of a quaternion of any length; no rotation where it is zero.
+/// The rotation of a quaternion of any length; the identity if it is zero.
 fn rotation_of(quaternion: [f64; 4]) -> Matrix3 {
     let largest = quaternion.iter().fold(0.0_f64, |most, value| most.max(value.abs()));
     if largest == 0.0 {

@@ -52,7 +52,7 @@ impl Motion {
     }
 }
 
-/// What one pass over a frame's atoms gathers.
+/// Sums from one pass over a frame's atoms.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pass {
     /// Weighted centre, angstrom.
@@ -102,7 +102,7 @@ impl Reference {
         Self::weighted(cpu, atoms, weights)
     }
 
-    /// Of a row with finite positions, for weights that are relative to their mean.
+    /// Reference from a row with finite positions, for weights that are relative to their mean.
     ///
     /// # Errors
     /// `InvalidArgument` for positions that are too far apart.

@@ -20,7 +20,8 @@ impl Steps {
         Self { cpu: reference.cpu(), weights: reference.relative_weights().map(<[f64]>::to_vec) }
     }
 
-    /// The best rotation of a row on another one, which has finite positions; `None` where `row` has others.
+    /// The best rotation of `row` on the row `before`, whose positions are finite; `None` if `row` has positions that
+    /// are not.
     ///
     /// # Errors
     /// `InvalidArgument` for positions that are too far apart.

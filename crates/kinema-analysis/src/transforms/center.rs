@@ -37,8 +37,8 @@ pub struct Center {
 }
 
 impl Center {
-    /// Of mass where there are masses, one for each of `atoms` in the requested order, else of geometry; to a point
-    /// (angstrom), or the middle of the cell.
+    /// Moves the centre of mass, if there are masses, one for each of `atoms` in the requested order, otherwise the
+    /// centre of geometry. It moves to a point (angstrom), or to the middle of the cell.
     ///
     /// # Errors
     /// `InvalidArgument` for no atoms, and for masses that are negative, not finite or all zero.
@@ -51,7 +51,7 @@ impl Center {
     }
 }
 
-/// What a worker has for its rows.
+/// Buffers of one worker.
 #[derive(Debug, Default)]
 pub struct CenterState {
     cell: CellOfFrame,

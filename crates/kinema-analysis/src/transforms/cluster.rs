@@ -38,11 +38,11 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// By centres of mass where there are masses, one for each atom of the trajectory, else of geometry. The anchor is the
-    /// molecule with an atom.
+    /// Uses centres of mass if there are masses, one for each atom of the trajectory, otherwise centres of geometry.
+    /// The anchor is the molecule with the atom `anchor`.
     ///
     /// # Errors
-    /// `InvalidArgument` for an anchor that is in no molecule of these, and for masses as of [`super::wrap::Wrap`].
+    /// `InvalidArgument` for an anchor that is in none of these molecules, and for masses as in [`super::wrap::Wrap`].
     pub fn new(labels: Labels, masses: Option<Vec<f64>>, anchor: u32) -> Result<Self> {
         if let Some(masses) = &masses {
             check_each(masses, labels.n_atoms() as usize)?;
@@ -67,7 +67,7 @@ pub struct ClusterRow {
 }
 
 impl ClusterRow {
-    /// Of groups, of which one is the anchor.
+    /// Clusters groups, one of which is the anchor.
     pub fn new(groups: Groups, anchor: usize) -> Self {
         Self { groups, anchor, centres: Vec::new() }
     }
@@ -133,7 +133,7 @@ impl ClusterRow {
     }
 }
 
-/// What a worker has for its rows.
+/// Buffers of one worker.
 #[derive(Debug)]
 pub struct ClusterState {
     atoms: AtomSelection,

@@ -18,7 +18,7 @@ use super::TransformInfo;
 use super::images::{CellOfFrame, Fault, MOST_CELLS, PeriodicCell, dot, shift};
 use super::tracked::Tracked;
 
-/// What is added and subtracted again to round to multiples of 2^-28.
+/// Added and then subtracted to round to multiples of 2^-28.
 const TO_UNITS: f64 = ROUNDING / (1_u64 << 28) as f64;
 /// Angstrom: up to here sums of such multiples, and their differences, are exact.
 pub(crate) const MOST: f64 = (1_u64 << 24) as f64;
@@ -78,12 +78,12 @@ struct Walk {
     n_columns: usize,
     /// Positions in the frame before.
     before: Vec<[f32; 3]>,
-    /// What is added to positions.
+    /// Shifts added to positions.
     shifts: Vec<[f64; 3]>,
 }
 
 impl Walk {
-    /// Of the atoms in these columns of rows of `n_columns`.
+    /// For the atoms in these columns of rows of `n_columns`.
     fn new(columns: Vec<u32>, n_columns: usize) -> Self {
         let n_atoms = columns.len();
         Self { columns, n_columns, before: vec![[0.0; 3]; n_atoms], shifts: vec![[0.0; 3]; n_atoms] }
@@ -111,7 +111,7 @@ impl Walk {
     }
 }
 
-/// `atoms` (all where they are left out), `every`, frames from station to station, and `stations`, (stations x atoms, 3): the
+/// `atoms` (default: all), `every`, frames from station to station, and `stations`, (stations x atoms, 3): the
 /// "stations" of the kernel "displacements".
 pub(super) const TRANSFORM: TransformInfo = TransformInfo {
     id: "displacement/1",
@@ -131,7 +131,7 @@ struct Displacement {
     stations: Arc<[[f64; 3]]>,
 }
 
-/// What a worker has for its rows.
+/// Buffers of one worker.
 #[derive(Debug)]
 struct DisplacementState {
     row_atoms: AtomSelection,
@@ -143,7 +143,7 @@ struct DisplacementState {
 }
 
 impl Displacement {
-    /// The last station at or before a frame. Behind the last of all a file has grown since.
+    /// The last station at or before a frame. Frames long after the last station belong to a file that has grown since.
     fn station_before(&self, frame: u64) -> u64 {
         (frame / self.every).min((self.stations.len() / self.atoms.len() - 1) as u64)
     }

@@ -55,7 +55,7 @@ impl Members for InOrder {
 #[derive(Debug, Clone)]
 pub(super) struct Anywhere {
     size: usize,
-    /// The first atoms of four groups, their second ones, and so on; then those of the next four.
+    /// The first atoms of four groups, their second atoms, and so on; then the atoms of the next four groups.
     fours: Vec<Four>,
 }
 

@@ -29,10 +29,10 @@ impl Labels {
         }
     }
 
-    /// Of the argument `labels`.
+    /// Reads the argument `labels`.
     ///
     /// # Errors
-    /// As [`Labels::new`]; `InvalidArgument` where there is not one for each atom.
+    /// As [`Labels::new`]; `InvalidArgument` if there is not one label for each atom.
     pub(super) fn from_arguments(arguments: &Arguments) -> Result<Self> {
         let labels = arguments.index_rows::<1>("labels")?.as_flattened().to_vec();
         if labels.len() != arguments.n_atoms() as usize {
@@ -46,12 +46,12 @@ impl Labels {
         self.0.len() as u32
     }
 
-    /// Of an atom.
+    /// Label of an atom.
     pub fn get(&self, atom: u32) -> u32 {
         self.0[atom as usize]
     }
 
-    /// Of the atoms of a row.
+    /// Labels of the atoms of a row.
     pub fn row_labels(&self, atoms: &AtomSelection) -> Vec<u32> {
         atoms.iter().map(|atom| self.get(atom)).collect()
     }
@@ -104,7 +104,7 @@ pub struct Groups {
     /// Where the atoms of each group begin, and the end of the last.
     starts: Vec<u32>,
     atoms: Vec<u32>,
-    /// Of each atom, divided by the sum of its group.
+    /// Weight of each atom, divided by the sum of its group.
     weights: Vec<f64>,
 }
 
@@ -112,12 +112,12 @@ impl Groups {
     /// The label of atoms without a group.
     pub const NONE: u32 = u32::MAX;
 
-    /// Of a number for each atom (of its residue, or the first atom of its molecule): atoms with the same are a group, those with
-    /// [`Groups::NONE`] are in none. Weights
-    /// are masses, for centres of mass; without them, and in groups where all are zero, centres are of geometry.
+    /// Groups by a number for each atom (of its residue, or the first atom of its molecule): atoms with the same number
+    /// are a group, atoms with [`Groups::NONE`] are in none. Weights are masses, for centres of mass; without them, and
+    /// in groups whose weights are all zero, centres are of geometry.
     ///
     /// # Errors
-    /// `InvalidArgument` for weights of another number, negative or not finite.
+    /// `InvalidArgument` for a wrong number of weights, and for weights that are negative or not finite.
     pub fn new(labels: &[u32], weights: Option<&[f64]>) -> Result<Self> {
         if let Some(weights) = weights {
             check_each(weights, labels.len())?;

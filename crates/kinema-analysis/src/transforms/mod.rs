@@ -48,7 +48,7 @@ impl TransformInfo {
     /// The transform.
     ///
     /// # Errors
-    /// Those of the transform; `InvalidArgument` for an argument that it does not know.
+    /// Errors of the transform; `InvalidArgument` for an argument that it does not know.
     pub fn transform(&self, arguments: &Arguments) -> Result<Arc<dyn AnyTransform>> {
         let transform = (self.make)(arguments)?;
         arguments.check_known()?;

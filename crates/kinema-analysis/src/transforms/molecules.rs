@@ -22,7 +22,7 @@ pub(super) struct Molecule {
 #[derive(Debug, Clone)]
 pub struct Molecules {
     n_atoms: usize,
-    /// Of each bond the atom farther from the first atom of the molecule, and the one nearer to it.
+    /// For each bond, the atom farther from the first atom of the molecule, and the nearer one.
     children: Vec<u32>,
     parents: Vec<u32>,
     molecules: Vec<Molecule>,
@@ -30,10 +30,10 @@ pub struct Molecules {
 }
 
 impl Molecules {
-    /// Of atoms counted from 0 below `n_atoms`. Bonds may be given in any order and more than once.
+    /// Molecules of atoms counted from 0 below `n_atoms`. Bonds may be given in any order and more than once.
     ///
     /// # Errors
-    /// `OutOfRange` for a bond to an atom that is not there, `InvalidArgument` for one of an atom to itself.
+    /// `OutOfRange` for a bond to an atom that does not exist, `InvalidArgument` for a bond of an atom to itself.
     pub fn new(n_atoms: usize, bonds: &[[u32; 2]]) -> Result<Self> {
         let neighbours = Neighbours::new(n_atoms, bonds)?;
         let (children, parents, molecules) = (Vec::new(), Vec::new(), Vec::new());
@@ -139,7 +139,7 @@ struct Walk {
     children: Vec<u32>,
     parents: Vec<u32>,
     molecules: Vec<Molecule>,
-    /// Of each atom that was reached.
+    /// Parent of each atom that was reached.
     parent_of: Vec<u32>,
 }
 

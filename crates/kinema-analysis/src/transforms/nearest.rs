@@ -68,7 +68,7 @@ const EQUAL: f64 = 1.0 + 1e-6;
 
 /// A face of the points that are nearest to the origin of a lattice, and the opposite one.
 struct Face {
-    /// The point of the lattice behind it.
+    /// The point of the lattice on the far side of the face.
     behind: Vector,
     /// The same in vectors of the basis.
     of_basis: [i32; 3],
@@ -76,11 +76,12 @@ struct Face {
     across: Vector,
 }
 
-/// The faces of the points that are nearest to the origin of all points of a lattice. The basis is Minkowski-reduced, and zero
-/// beyond the number of dimensions.
+/// The faces of the cell of points that are nearer to the origin than to any other lattice point. The basis is
+/// Minkowski-reduced, and zero beyond the number of dimensions.
 ///
-/// Of vectors that differ by twice another one, the shortest has a face, unless several are as short (Voronoi; Conway and
-/// Sloane, Proc. R. Soc. Lond. A 436, 55, 1992). Its coefficients are -1, 0 and 1 in a reduced basis.
+/// Vectors are sorted into classes whose members differ by twice a lattice vector. The shortest vector of a class has a
+/// face, unless several are equally short (Voronoi; Conway and Sloane, Proc. R. Soc. Lond. A 436, 55, 1992). Its
+/// coefficients are -1, 0 and 1 in a reduced basis.
 fn faces(basis: &[Vector; 3]) -> Vec<Face> {
     let mut shortest = [([0; 3], f64::INFINITY, f64::INFINITY); MOST_FACES + 1];
     let range = |i: usize| if basis[i] == [0.0; 3] { 0..=0 } else { -1..=1 };
@@ -114,7 +115,7 @@ fn sum_of(counts: [i32; 3], basis: &[Vector; 3]) -> Vector {
     [0, 1, 2].map(|x| (0..3).map(|i| f64::from(counts[i]) * basis[i][x]).sum())
 }
 
-/// What single precision says of sixteen points at once: only what is farther from all faces than its errors is sure.
+/// Single-precision estimates for sixteen points at once: only points farther from all faces than the errors are sure.
 pub(super) struct Estimate<E> {
     middle: [E; 3],
     /// [`Face::across`] of all faces; zero for those that are missing.
@@ -122,18 +123,18 @@ pub(super) struct Estimate<E> {
     has_all_faces: bool,
     minus_dual: [[E; 3]; 3],
     basis: [[E; 3]; 3],
-    /// The vectors of the basis in edges; none where they are the edges.
+    /// The vectors of the basis in edges; `None` if they are the edges.
     of_edges: Option<[[E; 3]; 3]>,
     behind: Behind,
     /// Products with faces are sure up to it.
     limit: E,
 }
 
-/// Points of the lattice behind faces, by the number of the face.
+/// Points of the lattice on the far side of faces, by the number of the face.
 struct Behind {
     vector: [[f32; 8]; 3],
     of_edges: [[f32; 8]; 3],
-    /// Of the square of the vector, with the opposite sign.
+    /// Inverse of the squared vector, with the opposite sign.
     minus_inverse: [f32; 8],
 }
 
@@ -150,9 +151,9 @@ impl Behind {
     }
 }
 
-/// Estimates reach so many cells of the basis, squared and summed up.
+/// Squared reach of estimates, in cells of the basis.
 const REACH: f32 = 64.0;
-/// The basis is at most so many edges: of these there are fewer than 2^24 within reach.
+/// Most edges that make up a vector of the basis: fewer than 2^24 of them are within reach.
 const MOST_EDGES: i64 = 1000;
 /// The share of cells whose points are not sure that is too large for estimates to save time.
 const TOO_UNSURE: f64 = 0.05;
@@ -213,7 +214,7 @@ impl<E: Sixteen> Estimate<E> {
         self.farthest(self.subtract_middle(points), E::all(0.0)).all_less(self.limit)
     }
 
-    /// How many of each edge bring each of them home. `None` where one is not sure.
+    /// Number of each edge that brings each point home. `None` if a point is not sure.
     #[inline(always)]
     pub(super) fn edges_home(&self, points: [E; 3]) -> Option<[E; 3]> {
         let from_middle = self.subtract_middle(points);
@@ -230,7 +231,7 @@ impl<E: Sixteen> Estimate<E> {
                 counts = plus(counts, of_basis[i], of_edges[i]);
             }
         }
-        // through the face that it is farthest behind
+        // through the face that it is farthest beyond
         let mut farthest = E::all(0.0);
         for number in 0..MOST_FACES - 1 {
             farthest = farthest.maximum(product(self.faces[number], rest).numbered(number as u32));

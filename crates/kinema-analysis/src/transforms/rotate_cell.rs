@@ -1,9 +1,10 @@
-//! Rotates each frame so that its cell lies as lengths and angles say it: the first edge along x, the second in the xy plane,
-//! and right-handed.
+//! Rotates each frame so that its cell has the orientation that lengths and angles imply: the first edge along x, the
+//! second in the xy plane, right-handed.
 //!
-//! A rotation keeps the hand of the edges. Of left-handed ones the third is reversed first: the lattice is the same, as each edge
-//! and its opposite are vectors of it, and no atom moves by that. Positions, velocities and forces turn with the cell. Frames
-//! without a cell, with one that lies so already, and with edges in one plane, which no rotation helps, stay as they are.
+//! A rotation keeps the handedness of the edges, so the third edge of a left-handed cell is reversed first. The lattice
+//! stays the same, as an edge and its opposite are both vectors of it, and no atom moves. Positions, velocities and
+//! forces turn with the cell. Frames stay as they are if they have no cell, if the cell has this orientation already,
+//! or if its edges lie in one plane, which no rotation changes.
 
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ use crate::superposition::qcp::Motion;
 /// Without arguments.
 pub(super) const TRANSFORM: TransformInfo = TransformInfo { id: "rotate_cell/1", make: |_| Ok(Arc::new(RotateCell)) };
 
-/// Of an edge that lies along the others but for this share of it nothing is left: the cell is flat.
+/// An edge counts as lying along the others if no more than this share of it remains: the cell is then flat.
 const FLAT: f64 = 1e-7;
 
 /// Rotates cells, and what is in them.
@@ -83,7 +84,7 @@ fn upright(cell: &Cell) -> Option<([Vector; 3], Cell)> {
     Some((axes, made))
 }
 
-/// What is left of an edge, as a direction.
+/// The rest of an edge, as a direction.
 fn unit(rest: Vector, edge: Vector) -> Option<Vector> {
     let length = dot(rest, rest).sqrt();
     (length > FLAT * dot(edge, edge).sqrt()).then(|| rest.map(|value| value / length))
@@ -115,7 +116,7 @@ fn cross(a: Vector, b: Vector) -> Vector {
     [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
 }
 
-/// A direction across another one: within the plane of the two axes along which that one is longest.
+/// A direction perpendicular to another, in the plane of the two axes along which the other is longest.
 fn perpendicular(axis: Vector) -> Vector {
     let shortest = (0..3).fold(0, |least, i| if axis[i].abs() < axis[least].abs() { i } else { least });
     let mut along = [0.0; 3];

@@ -1,9 +1,8 @@
 //! Moves each frame by the best superposition of an atom set on its reference, or on the frame before as it was moved.
 //!
-//! It does not report the deviation: that is [`crate::analyses::structure::rmsd`]. All atoms of the row move, not only
-//! those of the set; velocities, forces and the cell turn with them. Values are `f32` as before, the motion is found and
-//! applied in `f64`. A position outside the set that is not finite stays so: the kernel behind it refuses it, or nobody
-//! asked for it.
+//! It does not report the deviation: [`crate::analyses::structure::rmsd`] does. All atoms of the row move, not only the
+//! set; velocities, forces and the cell turn with them. Values stay `f32`; the motion is found and applied in `f64`. A
+//! position outside the set that is not finite stays so: a kernel that needs it refuses it.
 
 use std::sync::Arc;
 
@@ -21,8 +20,9 @@ use crate::lanes::Quad;
 use crate::superposition::AtomsAndReference;
 use crate::superposition::qcp::Motion;
 
-/// `atoms`, `reference`, `weights`, and `mode`: "rot+trans" or "trans". With `rotations`, (3 x stations, 3), those of the
-/// kernel of this name for every `every`th frame: each frame is superposed on the one before, and the reference is the first.
+/// `atoms`, `reference`, `weights`, and `mode`: "rot+trans" or "trans". `rotations`, (3 x stations, 3), are the results
+/// of the kernel "rotations" for every `every`th frame: with them, each frame is superposed on the one before, and the
+/// reference is the first frame.
 pub(super) const TRANSFORM: TransformInfo = TransformInfo {
     id: "superpose/1",
     make: |arguments| {
@@ -35,7 +35,7 @@ pub(super) const TRANSFORM: TransformInfo = TransformInfo {
     },
 };
 
-/// What is done to a frame.
+/// Motion applied to a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Superposition {
     /// The rotation and translation after which the set is nearest to its reference.
@@ -44,7 +44,7 @@ pub enum Superposition {
     Translation,
 }
 
-/// Superposes each frame; the set may hold more atoms than the kernel behind it, or others.
+/// Superposes each frame; the set may differ from the atoms of the kernel that follows.
 #[derive(Debug, Clone)]
 pub struct Superpose {
     fitted: AtomsAndReference,

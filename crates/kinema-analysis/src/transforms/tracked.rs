@@ -13,7 +13,7 @@ pub(super) struct Tracked {
 }
 
 impl Tracked {
-    /// Of rows of `atoms`, and tables of `known` ones, ascending.
+    /// For rows of `atoms`, and tables of `known` atoms, ascending.
     ///
     /// # Errors
     /// `InvalidArgument` for atoms of another trajectory.

@@ -12,10 +12,10 @@ use crate::lanes::Quad;
 /// the axes are inside exactly.
 pub(super) const EDGE: f64 = 1.0 / (1_u64 << 22) as f64;
 
-/// What is that near to a face is examined once more, one group after the other.
+/// Groups this near to a face are examined again, one after another.
 pub(super) const UNSURE: f64 = 1e-9;
 
-/// So is what is that many cells away.
+/// Groups this many cells away are examined again as well.
 pub(super) const FAR: f64 = 1024.0;
 
 /// The shape of the unit cell.
@@ -44,7 +44,7 @@ pub struct Home {
 pub(super) type OnAxes = [(usize, f64); 3];
 
 impl Home {
-    /// Of a cell.
+    /// Home cell of a periodic cell.
     pub fn new(shape: UnitCell, cell: &PeriodicCell) -> Self {
         let coordinates = match shape {
             UnitCell::Rect => brick_coordinates(cell.edges()),
@@ -164,12 +164,12 @@ pub(super) trait Within<Q: Quad> {
     /// Whether all are surely inside, by a test that leaves many open.
     fn surely_inside(&self, points: Vectors<Q>) -> bool;
 
-    /// How many of each edge bring each of them home. `None` where one is too near to a face or too far away to be sure, or not a
-    /// number: then each must be examined by itself.
+    /// Number of each edge that brings each point home. `None` if a point is too near to a face or too far away to be
+    /// sure, or is not a number: each must then be examined by itself.
     fn edges_home(&self, points: Vectors<Q>) -> Option<Vectors<Q>>;
 }
 
-/// Whether it is so in each lane; not where one is not a number.
+/// Whether `value` is less than `limit` in all lanes; false if a lane is not a number.
 #[inline(always)]
 pub(super) fn all_less<Q: Quad>(value: Q, limit: Q) -> bool {
     let one = Q::select(value.less(limit), Q::all(0.0), Q::all(1.0));
@@ -180,7 +180,7 @@ pub(super) fn all_less<Q: Quad>(value: Q, limit: Q) -> bool {
 pub(super) struct Inside<Q> {
     coordinates: [Vectors<Q>; 3],
     less: Vectors<Q>,
-    /// Of a brick, whose coordinates change with what is added along the edges after them.
+    /// Edges of a brick, whose coordinates change with each edge that is added after them.
     edges: Option<[Vectors<Q>; 3]>,
 }
 
@@ -194,12 +194,12 @@ impl<Q: Quad> Inside<Q> {
     }
 }
 
-/// Coordinates of four points, of which those of a brick change with what is added along the edges after them.
+/// Coordinates of four points; the coordinates of a brick change with each edge that is added after them.
 trait Coordinates<Q: Quad> {
     /// From -1/2 to 1/2 inside; 0 along open edges.
     fn subtract_middle(&self, i: usize, points: Vectors<Q>) -> Q;
 
-    /// The points with so many of an edge, as the coordinates before it see them.
+    /// The points with `counts` of an edge added, as the coordinates before it see them.
     fn plus_edges(&self, points: Vectors<Q>, i: usize, counts: Q) -> Vectors<Q>;
 
     /// [`Within::edges_home`]
@@ -261,7 +261,7 @@ pub(super) struct Upright<Q> {
 }
 
 impl<Q: Quad> Upright<Q> {
-    /// Of a cell where [`Home::is_along_axes`].
+    /// For a cell with [`Home::is_along_axes`].
     #[inline(always)]
     pub(super) fn new(home: &Home, cell: &PeriodicCell) -> Self {
         let Inside { coordinates: [x, y, z], less, .. } = Inside::new(home, cell);

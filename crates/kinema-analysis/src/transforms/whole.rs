@@ -39,7 +39,7 @@ pub struct Whole {
 }
 
 impl Whole {
-    /// Of a trajectory of `n_atoms`, by its bonds.
+    /// For a trajectory of `n_atoms`, by its bonds.
     ///
     /// # Errors
     /// As [`Molecules::new`]; `InvalidArgument` for atoms of another trajectory.
@@ -53,7 +53,7 @@ impl Whole {
     }
 }
 
-/// What a worker has for its rows.
+/// Buffers of one worker.
 #[derive(Debug)]
 pub struct WholeState {
     atoms: AtomSelection,
@@ -95,7 +95,7 @@ impl Transform for Whole {
     }
 }
 
-/// What one worker uses again from frame to frame.
+/// Buffers that one worker reuses from frame to frame.
 #[derive(Debug, Default, Clone)]
 pub struct WholeScratch {
     /// First bonds of groups of four with a long one.

@@ -43,10 +43,10 @@ pub struct Wrap {
 }
 
 impl Wrap {
-    /// By centres of mass where there are masses, one for each atom of the trajectory, else of geometry.
+    /// Uses centres of mass if there are masses, one for each atom of the trajectory, otherwise centres of geometry.
     ///
     /// # Errors
-    /// `InvalidArgument` for masses that are not finite or negative, or of another number.
+    /// `InvalidArgument` for masses that are negative or not finite, or for a wrong number of masses.
     pub fn new(labels: Option<Labels>, masses: Option<Vec<f64>>, shape: UnitCell) -> Result<Self> {
         if let (Some(masses), Some(labels)) = (&masses, &labels) {
             check_each(masses, labels.n_atoms() as usize)?;
@@ -55,7 +55,7 @@ impl Wrap {
     }
 }
 
-/// What a worker has for its rows.
+/// Buffers of one worker.
 #[derive(Debug)]
 pub struct WrapState {
     atoms: AtomSelection,
@@ -114,7 +114,7 @@ pub struct WrapRow {
 }
 
 impl WrapRow {
-    /// Of groups whose centres are brought home.
+    /// For groups whose centres are brought home.
     pub fn new(cpu: Cpu, groups: Groups, shape: UnitCell) -> Self {
         let of_atoms = groups.are_of_one();
         let mut own_numbers = (0..groups.len()).map(|group| groups.atoms(group)[0] as usize == group);
@@ -200,7 +200,7 @@ impl WrapRow {
     }
 }
 
-/// Brings groups home four at a time, but for those of which one is unsure.
+/// Brings groups home four at a time, except fours with a group that is not sure.
 #[inline(always)]
 fn bring_fours_home<Q: Quad>(
     wrap: &WrapRow,
@@ -384,7 +384,7 @@ fn groups_alike<Q: Quad, W: Within<Q>, M: Members>(
     }
 }
 
-/// What moves groups home.
+/// Moves that bring groups home.
 struct Moves {
     all: [Move; 4 * TOGETHER],
     len: usize,
@@ -392,7 +392,7 @@ struct Moves {
 
 #[derive(Clone, Copy)]
 struct Move {
-    /// Of the group, among those that are examined together.
+    /// Number of the group among those that are examined together.
     number: usize,
     by: Vector,
 }

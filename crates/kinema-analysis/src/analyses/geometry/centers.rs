@@ -53,7 +53,7 @@ struct Group {
 
 /// Where the atoms of a group are among all of them.
 enum Places {
-    /// The first one, and the one behind the last: they are side by side, as those of residues are.
+    /// The first atom, and the one after the last: adjacent atoms, as in residues.
     Run(usize, usize),
     Apart(Vec<u32>),
 }
@@ -70,7 +70,7 @@ impl Places {
 impl PerFrame for Centers {
     const ID: &'static str = "centers/1";
     type Value = f64;
-    /// The atoms of a group, where they are not side by side.
+    /// Gathered atoms of a group whose atoms are not adjacent.
     type Scratch = Vec<f32>;
 
     fn needs(&self) -> Needs {

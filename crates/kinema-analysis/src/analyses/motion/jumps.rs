@@ -32,7 +32,7 @@ struct Jumps {
     cpu: Cpu,
 }
 
-/// Of one frame, four atoms at a time: the longest steps, and the sum of the squares of all reduced coordinates.
+/// Values of one frame, four atoms at a time: the longest steps, and the sum of the squares of all reduced coordinates.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Seen {
     longest: [f64; 4],
@@ -125,7 +125,8 @@ fn four<Q: Quad>(atoms: &[[f32; 3]]) -> [Q; 3] {
     Q::xyz([&atoms[0], &atoms[last.min(1)], &atoms[last.min(2)], &atoms[last]])
 }
 
-/// What is wrong with an atom of a row that is not finite, or too far away for jumps to be counted; `None` where none is.
+/// The first fault of a row: an atom that is not finite, or too far away for jumps to be counted; `None` if there is
+/// none.
 #[cold]
 fn fault(row: &[f32], dual: &Cell) -> Option<Fault> {
     let reduced =

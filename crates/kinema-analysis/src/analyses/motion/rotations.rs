@@ -1,9 +1,10 @@
-//! Rotations that bring frames of an atom set to the orientation of the first one, each by way of the frame before it.
+//! Rotations that bring frames of an atom set to the orientation of the first frame, each by way of the frame before
+//! it.
 //!
-//! `R_0 = 1, R_i = R_(i-1) S_i`, where `S_i` is the best rotation (Theobald's QCP) of frame `i` on frame `i - 1` as both are
-//! read. That is the rotation of frame `i` on frame `i - 1` as it was fitted, since a frame that is turned on another one
-//! turns with it: `gmx trjconv -fit progressive`. Every `S_i` depends on two frames alone, so that leaves have them in
-//! any division of the work; they are multiplied in the order of frames, when all are there.
+//! `R_0 = 1, R_i = R_(i-1) S_i`, where `S_i` is the best rotation (Theobald's QCP) of frame `i` on frame `i - 1`, both
+//! as read. This equals the rotation of frame `i` on frame `i - 1` as fitted, since the best rotation on a frame turns
+//! with that frame: `gmx trjconv -fit progressive`. Every `S_i` depends on two frames alone, so leaves compute them
+//! however the work is divided; they are multiplied in the order of frames once all are known.
 
 use std::sync::Arc;
 

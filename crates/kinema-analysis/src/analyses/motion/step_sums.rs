@@ -1,7 +1,7 @@
-//! Sums of what each step from frame to frame adds to atoms, kept at stations: the kernel behind `jumps` and `displacements`.
+//! Sums over the steps of atoms from frame to frame, kept at stations: the kernel for `jumps` and `displacements`.
 //!
-//! A partial has the positions of its first and of its last frame; where two neighbours are merged the step between them is
-//! made. Sums are exact: they are the same wherever leaves begin.
+//! A partial has the positions of its first and last frame; when two neighbours are merged, the step between them is
+//! added. Sums are exact: they are the same wherever leaves begin.
 
 use kinema_core::frame::{Cell, Fields};
 use kinema_core::reduce::{Frames, Kernel, Needs, Number, ResultArray};
@@ -50,11 +50,11 @@ pub struct Rows<'a> {
     pub(super) numbers: &'a [u64],
 }
 
-/// What a step adds.
+/// Defines the summand of a step.
 pub trait Steps: Send + Sync + 'static {
     /// Name and version of the partial's bytes.
     const ID: &'static str;
-    /// Of each coordinate of each atom.
+    /// Sum for each coordinate of each atom.
     type Sum: Exact;
     /// Buffers that each worker keeps for it.
     type Room: Default + Send + 'static;
@@ -78,16 +78,16 @@ pub trait Steps: Send + Sync + 'static {
     }
 }
 
-/// Sums up steps of some atoms. Arguments: `atoms` (all where they are left out), `stations`: the numbers of the frames,
-/// ascending, up to which is summed up. Results: "stations" (stations, atoms, 3); "longest", "longest_frame" (1,): the longest
-/// step of a reduced coordinate without its jump, and the frame behind it.
+/// Sums up steps of some atoms. Arguments: `atoms` (default: all), `stations`: ascending numbers of the frames up to
+/// which sums are kept. Results: "stations" (stations, atoms, 3); "longest", "longest_frame" (1,): the longest step of
+/// a reduced coordinate without its jump, and the frame that ends the step.
 pub(super) struct StepSums<S> {
     steps: S,
     atoms: AtomSelection,
     stations: Stations,
 }
 
-/// What some frames have.
+/// Sums of consecutive frames.
 #[derive(Debug, Default)]
 pub(crate) struct Summed<N> {
     n_frames: u64,
@@ -101,7 +101,7 @@ pub(crate) struct Summed<N> {
     longest: LongestStep,
 }
 
-/// What a worker keeps from call to call.
+/// Buffers of one worker, kept from call to call.
 #[derive(Debug, Default)]
 pub(crate) struct Room<R> {
     cell: CellOfFrame,

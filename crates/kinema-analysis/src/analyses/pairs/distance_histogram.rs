@@ -14,8 +14,8 @@ use crate::partials::counts::Counts;
 use crate::partials::series::nothing_gathered;
 use crate::registry::KernelInfo;
 
-/// Results: "counts" (bins), uint64; "edges" (bins + 1), angstrom; "n_frames" (1), uint64. Of `pairs`, atom indices (n, 2), with the
-/// nearest images unless `minimum_image` is false.
+/// Results: "counts" (bins), uint64; "edges" (bins + 1), angstrom; "n_frames" (1), uint64. Distances are those between
+/// `pairs`, atom indices (n, 2), with the nearest images unless `minimum_image` is false.
 pub const KERNEL: KernelInfo = KernelInfo {
     id: ID,
     make: |arguments| {

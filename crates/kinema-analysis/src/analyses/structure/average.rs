@@ -11,7 +11,7 @@ use crate::registry::KernelInfo;
 /// The mean positions. Results: "mean_positions" (atoms, 3), angstrom.
 pub const KERNEL: KernelInfo = MomentKernel::<Mean>::KERNEL;
 
-/// What it makes of moments.
+/// Computes the results from moments.
 enum Mean {}
 
 impl Quantity for Mean {

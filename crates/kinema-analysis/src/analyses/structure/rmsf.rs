@@ -12,7 +12,7 @@ use crate::registry::KernelInfo;
 /// The fluctuation of each atom. Results, angstrom: "rmsf" (atoms), "mean_positions" (atoms, 3).
 pub const KERNEL: KernelInfo = MomentKernel::<Fluctuation>::KERNEL;
 
-/// What it makes of moments.
+/// Computes the results from moments.
 enum Fluctuation {}
 
 impl Quantity for Fluctuation {
