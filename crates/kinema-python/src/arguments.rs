@@ -38,7 +38,7 @@ pub fn is_double(dtype: &str) -> PyResult<bool> {
     Ok(named::<Precision>(dtype)? == Precision::Float64)
 }
 
-/// What formats write that name the atoms of each frame.
+/// Names, masses and charges of the atoms of each frame, for formats that write them.
 pub fn labels((names, masses, charges, of_source): Labels) -> Arc<AtomLabels> {
     Arc::new(AtomLabels { names, masses, charges, codes: None, of_source })
 }

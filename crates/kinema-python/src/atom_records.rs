@@ -17,7 +17,7 @@ use crate::record_file::Vectors;
 use crate::signals::{run_inline, run_interruptible};
 use crate::trajectory::PyTrajectory;
 
-/// What makes the records of one file.
+/// Encodes the records of one file.
 #[pyclass(name = "AtomRecords", module = "kinema._core", frozen)]
 pub struct PyAtomRecords {
     inner: RwLock<AtomRecords>,
@@ -74,7 +74,7 @@ impl PyAtomRecords {
         Ok(Self { inner: RwLock::new(made.map_err(|error| to_python(&error))?) })
     }
 
-    /// Goes on behind the first frames of the file of a trajectory; `None` where it has none.
+    /// Extends the file of a trajectory after its first frames; `None` if it has no frames.
     #[staticmethod]
     #[expect(clippy::too_many_arguments, reason = "the arguments of the Python method")]
     #[pyo3(signature = (trajectory, *, n_frames=None, fields=None, wide=None, title=None, dtype=None, kinds=None, codes=None))]
@@ -103,7 +103,7 @@ impl PyAtomRecords {
         Ok(made.map(|made| Self { inner: RwLock::new(made) }))
     }
 
-    /// Puts the count of a file that is gone on with right, and cuts off what lies behind the frames that stay.
+    /// Corrects the count of an extended file, and cuts off everything after the frames that stay.
     fn cut(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         run_interruptible(py, None, 0, |_| self.records().cut(&FileSink::open(&path, &path)?))
     }

@@ -1,6 +1,7 @@
-//! Callbacks into Python from threads of the core, with the exception that they raise: the core's errors cannot carry one.
+//! Callbacks into Python from threads of the core, with the exceptions that they raise: the core's errors cannot carry
+//! an exception.
 //!
-//! Whoever started the work raises the exception that was kept.
+//! The caller that started the work raises the kept exception.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -14,7 +15,7 @@ pub struct PythonCallback {
 }
 
 impl PythonCallback {
-    /// Of that object.
+    /// A callback to that object.
     pub fn new(object: Py<PyAny>) -> Self {
         Self { object, raised: Mutex::new(None) }
     }
@@ -41,7 +42,7 @@ impl PythonCallback {
     }
 }
 
-/// What the work gave; where it failed, what one of these objects has raised rather than the error in its place.
+/// The result of the work. If the work failed, an exception raised by one of these objects replaces its error.
 pub fn or_raised<'a, T>(called: impl IntoIterator<Item = &'a PythonCallback>, outcome: PyResult<T>) -> PyResult<T> {
     outcome.map_err(|error| called.into_iter().find_map(PythonCallback::take_raised).unwrap_or(error))
 }

@@ -1,4 +1,4 @@
-//! What Python needs of DL_POLY's files: their atoms, and the head of a HISTORY file for code that copies frames.
+//! DL_POLY's files for Python: their atoms, and the head of a HISTORY file for code that copies frames.
 
 use std::path::PathBuf;
 

@@ -29,7 +29,7 @@ use crate::trajectory::PyTrajectory;
 /// Time of a phase of one worker.
 type PhaseOf = fn(&WorkerTiming) -> Duration;
 
-/// What the time of the workers goes to.
+/// Phases of the workers' time.
 const PHASES: [(&str, PhaseOf); 6] = [
     ("open", |worker| worker.phases.open),
     ("io", |worker| worker.phases.io),
@@ -110,8 +110,8 @@ impl PyEncoder {
         self.encoder.largest_rounding() * self.format.info().scales.length
     }
 
-    /// Writes all frames into a file that is there; messages call it `name`. With `resumed`, the frames and bytes that an
-    /// earlier call has committed, it goes on behind them.
+    /// Writes all frames into an existing file; messages call it `name`. `resumed` is the number of frames and bytes
+    /// that an earlier call has committed: the file is then extended after them.
     #[expect(clippy::too_many_arguments, reason = "the arguments of the Python method")]
     #[pyo3(signature = (path, name, *, workers=0, memory=0, progress=None, commits=None, resumed=None))]
     fn write<'py>(
@@ -151,7 +151,7 @@ impl PyEncoder {
         Ok(result)
     }
 
-    /// Bytes of a record, where all have as many.
+    /// Bytes of a record, if all have the same size.
     #[getter]
     fn record_bytes(&self) -> Option<u64> {
         Some(place_of(&*self.encoder, 1)? - place_of(&*self.encoder, 0)?)
@@ -347,7 +347,7 @@ impl PyFileOfRuns {
     }
 }
 
-/// What is committed of a file while `Encoder.write` writes it.
+/// Committed frames of a file while `Encoder.write` writes it.
 #[pyclass(name = "Commits", module = "kinema._core", frozen)]
 pub struct PyCommits(Commits);
 
@@ -358,7 +358,7 @@ impl PyCommits {
         Self(Commits::default())
     }
 
-    /// Frames at the front of the file that are whole, and the byte behind them.
+    /// Number of whole frames at the front of the file, and the offset of their end.
     fn committed(&self) -> (u64, u64) {
         let Committed { frames, bytes } = self.0.committed();
         (frames, bytes)

@@ -17,7 +17,7 @@ use crate::errors::{invalid, to_python};
 use crate::signals::{run_inline, run_interruptible};
 use crate::trajectory::PyTrajectory;
 
-/// So many vectors are read on the calling thread.
+/// Up to this many vectors are read on the calling thread.
 const BRIEF_VECTORS: usize = 1 << 21;
 
 /// The samples of one trajectory: their numbers in the batch, and what is read for them.
@@ -72,7 +72,7 @@ pub fn read_frames<'py>(
     if arguments::is_double(dtype)? { call.read::<f64>(py, &out) } else { call.read::<f32>(py, &out) }
 }
 
-/// What a read of these frames takes of the files: bytes, frames that are decoded together, frames that are decoded.
+/// Plan of a read of these frames: bytes, frames that are decoded together, frames that are decoded.
 #[pyfunction]
 #[pyo3(signature = (trajectory, frames, *, atoms, fields))]
 pub fn plan_frames(

@@ -24,12 +24,12 @@ use crate::signals::Stops;
 
 /// The Python functions that describe a file: path -> `kinema.formats.h5md.H5mdDescription`.
 pub struct Describe {
-    /// Of HDF5 files.
+    /// Describes HDF5 files.
     pub hdf5: Option<Py<PyAny>>,
-    /// Of files in which no format is found; gives `None` for those that it does not know. It takes a function, too,
-    /// that says whether it is to stop.
+    /// Describes files in which no format is found; returns `None` for files that it does not know. It also takes a
+    /// function that says whether to stop.
     pub other: Option<Py<PyAny>>,
-    /// Of the calls that open files.
+    /// Stops of the calls that open files.
     pub stops: Stops,
 }
 

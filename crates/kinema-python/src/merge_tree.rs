@@ -68,7 +68,7 @@ impl PyMergeTree {
         })
     }
 
-    /// What the work gave, or what Python has raised in any of the calls.
+    /// The result of the work, or the exception that Python raised in any of the calls.
     pub fn or_raised<T>(&self, outcome: PyResult<T>) -> PyResult<T> {
         or_raised(self.adapters.iter().map(|adapter| &**adapter).chain(&self.rows), outcome)
     }
@@ -123,7 +123,7 @@ impl PyMergeTree {
         self.checked(outcome)
     }
 
-    /// Calls `emit(level, index, serialized)` for each node there is, while workers go on.
+    /// Calls `emit(level, index, serialized)` for each present node, while workers continue.
     fn serialize(&self, py: Python<'_>, emit: Py<PyAny>) -> PyResult<()> {
         let tree = self.tree()?;
         let kernels: Vec<&dyn AnyKernel> = self.kernels.iter().map(|kernel| &**kernel).collect();

@@ -89,7 +89,7 @@ impl PyNodeCache {
         self.inner.options().source_rate
     }
 
-    /// What this process has had of the cache by this object.
+    /// Counts of this process's use of the cache through this object.
     fn counts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         counts_dict(py, &self.inner.counts())
     }
@@ -100,7 +100,7 @@ impl PyNodeCache {
         self.inner.last_error()
     }
 
-    /// What is in the folder.
+    /// Content of the folder.
     fn stat<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let found = run_interruptible(py, None, 0, |_| self.inner.stat())?;
         let dict = PyDict::new(py);
@@ -207,14 +207,14 @@ impl PyPrefetch {
 
 #[pymethods]
 impl PyPrefetch {
-    /// Says that so many reads of the list are done.
+    /// Says that the first `reads` reads of the list are done.
     fn position(&self, reads: u64) {
         if let Some(prefetch) = &*self.held() {
             prefetch.position(reads);
         }
     }
 
-    /// What went wrong last, in words.
+    /// The last failure, in words.
     #[getter]
     fn failure(&self) -> Option<String> {
         self.held().as_ref().and_then(Prefetch::failure).map(|error| error.to_string())
@@ -233,13 +233,13 @@ impl Drop for PyPrefetch {
     }
 }
 
-/// What is to be reported of all caches of this process since the last call.
+/// Notes about all caches of this process since the last call.
 #[pyfunction]
 pub fn take_node_cache_troubles() -> Vec<String> {
     take_troubles()
 }
 
-/// What this process has had of all caches, as `NodeCache.counts`.
+/// Counts of this process's use of all caches, as `NodeCache.counts`.
 #[pyfunction]
 pub fn node_cache_counts(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     counts_dict(py, &counts_of_process())

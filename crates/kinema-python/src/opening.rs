@@ -140,7 +140,7 @@ impl Recipe {
         recipe.set_item("overlap", &self.overlap)?;
         recipe.set_item("on_truncated", &self.on_truncated)?;
         recipe.set_item("absent", &self.absent)?;
-        // what is stored anew once need not be twice
+        // an index that is rebuilt once need not be rebuilt again
         recipe.set_item(
             "index",
             if self.index == IndexPolicy::Memory.name() { &self.index } else { IndexPolicy::Auto.name() },

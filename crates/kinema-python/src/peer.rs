@@ -89,7 +89,7 @@ impl PyPeerServer {
         self.running(|server| (server.address().ip().to_string(), server.address().port()))
     }
 
-    /// What it has done so far.
+    /// Counts of its work so far.
     fn counts(&self) -> PyResult<BTreeMap<&'static str, u64>> {
         self.running(|server| {
             let counts = server.counts();

@@ -1,4 +1,4 @@
-//! What transforms of periodic systems are made of: molecules, and how many are broken.
+//! Basis of the transforms of periodic systems: molecules, and how many are broken.
 
 use kinema_analysis::Cpu;
 use kinema_analysis::transforms::whole::{WholeRow, WholeScratch};

@@ -46,7 +46,7 @@ impl PythonKernel {
     }
 }
 
-/// What a Python kernel has gathered; nothing before its first block.
+/// Data that a Python kernel has gathered; empty before its first block.
 pub struct PythonPartial {
     adapter: Arc<PythonCallback>,
     gathered: Option<Py<PyAny>>,

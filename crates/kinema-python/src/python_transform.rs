@@ -1,6 +1,6 @@
 //! Transforms written in Python: a function that is called frame by frame, with the GIL taken for the call.
 //!
-//! What it raises becomes an error with the frame, which carries the exception to where the call was made.
+//! An exception that it raises becomes an error with the frame, and this error carries the exception to the caller.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub struct PythonTransform {
 }
 
 impl PythonTransform {
-    /// Of `vectors` of `atoms`, each of which is there once, and the cell.
+    /// A transform of `vectors` of `atoms`, each of which occurs once, and of the cell.
     pub fn new(adapter: Py<PyAny>, atoms: AtomSelection, vectors: Fields) -> Self {
         Self { adapter, atoms, vectors }
     }

@@ -13,8 +13,8 @@ use crate::errors::invalid;
 use crate::run::timings_dict;
 use crate::signals::{run_inline, run_interruptible};
 
-/// So many vectors (frames x atoms of the files) are read on the calling thread, which would wait for another longer than
-/// for them.
+/// Up to this many vectors (frames x atoms of the files) are read on the calling thread: waiting for another thread
+/// would take longer.
 const BRIEF_VECTORS: u64 = 1 << 21;
 
 /// A read into arrays of the caller, or new ones.

@@ -33,7 +33,7 @@ pub enum Vectors<'py> {
 
 impl<'py> Vectors<'py> {
     /// # Errors
-    /// For what is no array of float32 or float64.
+    /// If the array is not of float32 or float64.
     pub fn extract(array: &Bound<'py, PyAny>) -> PyResult<Self> {
         if let Ok(single) = array.extract() {
             return Ok(Self::Single(single));

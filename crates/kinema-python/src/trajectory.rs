@@ -126,7 +126,7 @@ impl PyTrajectory {
         })
     }
 
-    /// What is done to each frame that is read.
+    /// Transforms applied to each frame that is read.
     #[getter]
     fn transforms<'py>(&self, py: Python<'py>) -> Bound<'py, PyTuple> {
         self.transforms.bind(py).clone()
@@ -137,7 +137,7 @@ impl PyTrajectory {
         self.inner.is_same(&other.inner)
     }
 
-    /// What was read since the last call, where `record_reads` was asked for: path, offset, length.
+    /// Reads since the last call, if `record_reads` was set: path, offset, length.
     fn take_reads(&self) -> PyResult<Vec<(OsString, u64, u64)>> {
         let log = self.log.as_ref().ok_or_else(|| invalid("reads are recorded only with record_reads=True"))?;
         let reads = log.take().into_iter();
@@ -322,7 +322,7 @@ impl PyTrajectory {
         part_rows::gaps(py, self.scanned(py)?)
     }
 
-    /// What is odd about frames that were read, for another process: part, fault, and the first frame of the part's file.
+    /// Faults of the frames that were read, for another process: part, fault, and the first frame of the part's file.
     pub(crate) fn frame_faults(&self) -> Vec<(usize, String, u64)> {
         let found = self.inner.faults().all();
         found.into_iter().map(|(part, fault, frame)| (part, fault.name(), frame)).collect()
@@ -338,7 +338,7 @@ impl PyTrajectory {
         Ok(())
     }
 
-    /// What is odd about frames that were read, as notes; `new`: those that were not asked for before.
+    /// Faults of the frames that were read, as notes; `new` selects only faults that no earlier call returned.
     #[pyo3(signature = (*, new=false))]
     fn frame_notes(&self, py: Python<'_>, new: bool) -> PyResult<Vec<String>> {
         let faults = self.inner.faults();

@@ -60,7 +60,7 @@ impl PyTransform {
         &self.stage.label
     }
 
-    /// What it was made of, by name.
+    /// The arguments that it was made from, by name.
     #[getter]
     fn arguments<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         self.arguments.bind(py).copy()
