@@ -21,9 +21,9 @@ const LONGEST: usize = 160 << 10;
 /// Threads of the scans that are done in ranges.
 const WORKERS: [usize; 2] = [2, 3];
 
-/// The file that an input stands for: itself, or runs of `(n, n bytes, m, m zeros)` behind [`EXPANDS`].
+/// The file that an input stands for: the input itself, or, after [`EXPANDS`], runs of `(n, n bytes, m, m zeros)`.
 ///
-/// `n` is a byte and `m` two, little-endian. Long frames that the mutator can still change as a whole.
+/// `n` is a byte and `m` two bytes, little-endian. In this form the mutator can still change long frames as a whole.
 pub fn expand(data: &[u8]) -> Vec<u8> {
     let Some((&EXPANDS, mut rest)) = data.split_first() else {
         return data.to_vec();
@@ -59,7 +59,7 @@ fn place(error: &Error) -> (ErrorKind, Option<u64>, Option<u64>) {
     (error.kind(), error.frame(), error.offset())
 }
 
-/// What a scan says, in a form that compares (a time may be NaN).
+/// Result of a scan, in a form that can be compared (a time may be NaN).
 fn outcome(scan: &Result<Scan>) -> String {
     match scan {
         Ok(scan) => format!("{:?}, {:?}, {:?}", scan.index, scan.truncation.as_ref().map(place), scan.damaged),
@@ -103,7 +103,7 @@ pub fn scan(format: &dyn Format, data: &[u8]) {
     check_skipping(format, &source, decoder.as_ref(), &scan, file.len() as u64);
 }
 
-/// What processes find in ranges of bytes of their own is put together to what one scan finds.
+/// The results of several processes, each for its own ranges of bytes, are put together to the result of one scan.
 fn check_ranges(source: &dyn Source, decoder: &dyn Decoder, whole: &Result<Scan>, size: u64) {
     let Arrangement::Headers(headers) = decoder.arrangement() else { return };
     let third = size / 3;
@@ -138,7 +138,7 @@ fn check_skipping(format: &dyn Format, source: &dyn Source, decoder: &dyn Decode
     }
 }
 
-/// Opens the file and scans it by one thread; the index, where there is one, is sound.
+/// Opens the file and scans it on one thread; checks that the index, if there is one, is sound.
 fn open_and_scan(format: &dyn Format, file: Vec<u8>) -> Option<(MemorySource, Arc<dyn Decoder>, Result<Scan>)> {
     let size = file.len() as u64;
     let source = MemorySource::new("fuzz", file);
@@ -162,7 +162,7 @@ fn open_and_scan(format: &dyn Format, file: Vec<u8>) -> Option<(MemorySource, Ar
             let whole = rest.trim_ascii().is_empty();
             // frames that the head does not count yet are named
             let named = truncation.is_some() || !decoder.header().warnings.is_empty();
-            // what a writer of NetCDF has begun behind the records that the head counts is less than one of them
+            // after the records that the head of a NetCDF file counts, a writer may have begun less than one record
             let stride = if index.n_frames() > 1 { index.extent(1).offset - index.extent(0).offset } else { size };
             let begun = format.info().name == "NetCDF" && (rest.len() as u64) < stride;
             assert!(named || begun || whole || index.n_frames() == 0, "bytes are left over");
@@ -304,7 +304,7 @@ fn block_for(frame: u64, request: &Request) -> Block {
     block
 }
 
-/// The same values in float64, to the bit where they were stored in float32.
+/// The same values in float64, with the same bits if they were stored in float32.
 fn check_wide(narrow: &Block, wide: &Block, n_atoms: u32) {
     let (narrow, wide) = (narrow.view(), wide.view());
     for (narrow, wide) in [narrow.positions, narrow.velocities, narrow.forces].into_iter().zip(wide.doubles) {
@@ -389,7 +389,7 @@ fn check_slice(whole: &Block, part: &Block, atoms: &AtomSelection) {
             assert_eq!(part.map(f32::to_bits), expected.map(f32::to_bits), "atom {atom}");
         }
     }
-    // as bits: values that are no number equal none
+    // as bits, because NaNs never compare equal
     let bits = |block: &Block| {
         let [stamp] = block.stamps[..] else { panic!("one frame was read") };
         (stamp.cell.map(|row| row.map(f64::to_bits)), stamp.step, stamp.time.to_bits(), stamp.present)

@@ -95,7 +95,7 @@ fn put(file: &mut [u8], at: usize, big: bool, value: u32) {
     }
 }
 
-/// A number becomes another one wherever it is, and its multiples with it.
+/// Replaces a number at any place, and its multiples with it.
 fn numbers(file: &mut [u8], random: &mut Random) {
     if file.len() < 4 {
         return;
@@ -121,7 +121,7 @@ fn numbers(file: &mut [u8], random: &mut Random) {
     }
 }
 
-/// A Fortran record (its length before and behind it) is made longer or shorter, doubled or removed.
+/// A Fortran record (its length before and after it) is made longer or shorter, doubled or removed.
 fn record(file: &mut Vec<u8>, random: &mut Random) {
     let big = random.below(2) == 0;
     let all: Vec<(usize, usize)> = (0..file.len())
@@ -166,7 +166,7 @@ fn extents(file: &[u8], format: &dyn Format) -> Vec<(usize, usize)> {
         .collect()
 }
 
-/// A frame is doubled, removed, cut, or takes the place of another one.
+/// A frame is doubled, removed, cut, or takes the place of another.
 fn frames(file: &mut Vec<u8>, format: &dyn Format, random: &mut Random) {
     let all = extents(file, format);
     if all.is_empty() {
@@ -182,7 +182,7 @@ fn frames(file: &mut Vec<u8>, format: &dyn Format, random: &mut Random) {
     }
 }
 
-/// What a length in a frame counts to the end of the frame (coordinates of XTC) is made longer or shorter with the length.
+/// Changes a length in a frame that counts bytes to the end of the frame (coordinates of XTC), and these bytes with it.
 fn tail(file: &mut Vec<u8>, format: &dyn Format, random: &mut Random) {
     let all = extents(file, format);
     if all.is_empty() {
@@ -209,7 +209,7 @@ fn tail(file: &mut Vec<u8>, format: &dyn Format, random: &mut Random) {
     put(file, at, true, new);
 }
 
-/// A line of text is doubled, removed, or takes the place of another one.
+/// A line of text is doubled, removed, or takes the place of another.
 fn lines(file: &mut Vec<u8>, random: &mut Random) {
     let mut all: Vec<Vec<u8>> = file.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
     if all.is_empty() {
@@ -225,7 +225,8 @@ fn lines(file: &mut Vec<u8>, random: &mut Random) {
     *file = all.concat();
 }
 
-/// A word of a text becomes another one of it, or a number that is hard to read, in the width that it had or in its own.
+/// A word of a text is replaced by another word of it, or by a number that is hard to read, in the old width or its
+/// own.
 fn token(file: &mut Vec<u8>, random: &mut Random) {
     let starts: Vec<usize> = (0..file.len())
         .filter(|&at| !file[at].is_ascii_whitespace() && (at == 0 || file[at - 1].is_ascii_whitespace()))

@@ -11,7 +11,7 @@ const ATOMS: u32 = 3;
 /// Bit of the first byte: the kernel's name is put in front of the rest.
 const NAMED: u8 = 0x80;
 
-/// A partial, behind a byte of flags, for every example of every kernel.
+/// A byte of flags and then a partial, for every example of every kernel.
 pub fn load(data: &[u8]) {
     let Some((&flags, bytes)) = data.split_first() else { return };
     for info in KERNELS {

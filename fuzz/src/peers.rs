@@ -20,7 +20,7 @@ const MAGIC: &[u8; 8] = b"KINEMAP3";
 const CODE: usize = 16;
 /// A message of the handshake.
 const HANDSHAKE: usize = 32 + CODE;
-/// What a server answers to a hello.
+/// Bytes of a server's answer to a hello.
 const ANSWERED: usize = MAGIC.len() + 1 + HANDSHAKE;
 /// Around the bytes of a message of one segment.
 const AROUND: usize = 4 + 2 * CODE;
@@ -28,11 +28,11 @@ const AROUND: usize = 4 + 2 * CODE;
 const STEP: Duration = Duration::from_millis(500);
 /// How late an answer may be on a machine that does other things as well.
 const LATE: Duration = Duration::from_secs(15);
-/// What the server serves under the name "data".
+/// Length of the source that the server serves under the name "data".
 const LENGTH: usize = 3000;
 static NEVER: AtomicBool = AtomicBool::new(false);
 
-/// Who has proved the key hears this and what a node without files answers.
+/// Content for peers that have proved the key: "data", and the answers of a node without files.
 struct Content(NodeContent);
 
 impl Serve for Content {
@@ -123,13 +123,14 @@ impl Side {
         self.say(&bytes);
     }
 
-    /// What the rest of an input says, act after act: a byte of what, one of how long, and as many bytes.
+    /// Performs the acts in the rest of an input, one after another: a byte for the kind, a byte for the length, and
+    /// the bytes.
     fn act(&mut self, mut script: &[u8]) {
         while let [what, len, rest @ ..] = script {
             let (bytes, behind) = rest.split_at(rest.len().min(usize::from(*len)));
             match what % 5 {
                 0 => self.say(bytes),
-                // with more bytes behind it than the length says, or fewer
+                // with more bytes after it than the length says, or fewer
                 1 => self.seal(bytes, u32::from(*what) << 8),
                 2 => drop(self.hear(usize::from(*len))),
                 3 => drop(self.stream.shutdown(if len % 2 == 0 { Shutdown::Write } else { Shutdown::Both })),

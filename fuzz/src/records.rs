@@ -17,8 +17,8 @@ use kinema_core::{ErrorKind, Result};
 
 use crate::files::expand;
 
-/// Records of all atoms are copied byte for byte, or refused; those of the first and last atom alone are whole records, of
-/// which a second recoding keeps every byte.
+/// Records of all atoms are copied byte for byte, or refused. Records of the first and last atom alone are whole, and a
+/// second recoding keeps every byte of them.
 pub fn recode(format: &dyn Format, data: &[u8]) {
     let source = MemorySource::new("fuzz", data);
     let Ok(decoder) = format.open(&source) else { return };
@@ -57,7 +57,7 @@ pub fn recode(format: &dyn Format, data: &[u8]) {
         if let Some(few) = made(bytes, n_atoms, &ends) {
             let n_few = ends.n_requested() as u32;
             let again = made(&few, n_few, &AtomSelection::all(n_few));
-            // so few atoms are no packed frame of XTC
+            // XTC does not pack frames of so few atoms
             let is_plain = format.info().name == "XTC" && again.is_none();
             assert!(is_plain || again.is_some_and(|again| again == few));
         }
@@ -96,8 +96,8 @@ fn values(trajectory: &Trajectory, fields: Fields, format: &dyn Format) -> Resul
     Ok(block)
 }
 
-/// What is read of a file and written in the same format, from values or from records, is read again: vectors to the bit,
-/// cells by their size.
+/// Reads a file and writes it in the same format, from values and from records; reading that again gives the same
+/// vectors, to the bit, and the same present fields.
 pub fn reencode(format: &'static dyn Format, data: &[u8]) {
     let Ok(source) = opened(expand(data), format) else { return };
     let count = source.scanned().map_or(0, |scanned| scanned.concatenation.n_frames);

@@ -11,7 +11,7 @@ use kinema_core::trajectory::{IndexPolicy, OpenOptions, Trajectory};
 use crate::files::expand;
 use crate::records::InMemory;
 
-/// A file of so many atoms takes memory for them, as its header says: with how much a caller agrees.
+/// Most atoms of a file: opening it takes memory for the atoms that its header claims, and a caller must agree to that.
 const MOST_ATOMS: u32 = 4096;
 const MOST_FRAMES: u64 = 64;
 

@@ -76,7 +76,7 @@ fn options(previous: Option<Index>) -> ScanOptions<'static> {
     ScanOptions { previous, workers: 1, progress: &|_| Ok(()), skip_damaged: false }
 }
 
-/// What an honest program would have stored, with the changes; `None` where it would have stored nothing.
+/// The index that an honest program would have stored, with the changes; `None` if it would have stored none.
 fn stored(format: &dyn Format, file: &[u8], mode: u8, changes: &[u8]) -> Option<Vec<u8>> {
     let len = if mode & GREW == 0 { file.len() } else { file.len() / 3 * 2 };
     let source = MemorySource::new("fuzz", &file[..len]);

@@ -43,7 +43,7 @@ fn positions(bytes: &[u8]) -> Result<Vec<[f32; 3]>> {
     Ok(block.positions.as_chunks::<3>().0.to_vec())
 }
 
-/// What the decoder takes is the same through integers, and these are kept when they are encoded.
+/// The decoder gives the same result through integers, and encoding keeps the integers.
 fn files(data: &[u8]) {
     let source = MemorySource::new("fuzz", data);
     let Ok(decoder) = Xtc.open(&source) else { return };
@@ -69,7 +69,7 @@ fn files(data: &[u8]) {
     }
 }
 
-/// What a reader makes of the integers.
+/// Compares positions with those that a reader computes from the integers.
 fn check_floats(integers: &[[i32; 3]], precision: f32, positions: &[[f32; 3]]) {
     let inverse = 1.0 / precision;
     assert_eq!(integers.len(), positions.len());
