@@ -60,8 +60,8 @@ impl<'a> Ranges<'a> {
 }
 
 /// Sorts rows by the range in which their atom numbers lie. Range `i` is `bounds[i]..bounds[i + 1]`; the first begins
-/// at 0, the last ends with the last atom. `order` receives the rows of the first range, then those of the next, each
-/// range in the order given (it stays empty if the rows are in this order already); `sorted` receives their atom
+/// at 0, the last ends with the last atom. `order` receives the rows of the first range, then the rows of the next,
+/// each in the order given (it stays empty if the rows are in this order already); `sorted` receives their atom
 /// numbers.
 ///
 /// # Errors
