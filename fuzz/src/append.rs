@@ -44,7 +44,7 @@ fn behind(format: &'static dyn Format, file: &[u8], n_frames: Option<u64>) {
         Ok(grown) => grown,
         Err(error) => {
             assert_ne!(error.kind(), ErrorKind::Internal, "{error}");
-            assert!(sink.bytes() == file, "a file that cannot be gone on with has changed: {error}");
+            assert!(sink.bytes() == file, "a file that cannot be extended has changed: {error}");
             return;
         }
     };
@@ -63,5 +63,5 @@ fn behind(format: &'static dyn Format, file: &[u8], n_frames: Option<u64>) {
     }
     let after = opened(sink.bytes(), format).expect("what is left is read");
     let found = after.scanned().map_or(0, |scanned| scanned.concatenation.n_frames);
-    assert_eq!(found, kept + u64::from(added.is_ok()), "frames of {there}, gone on behind {n_frames:?}: {added:?}");
+    assert_eq!(found, kept + u64::from(added.is_ok()), "frames of {there}, extended after {n_frames:?}: {added:?}");
 }

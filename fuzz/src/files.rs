@@ -77,7 +77,10 @@ pub fn check_index(index: &Index, size: u64) {
     for frame in 0..index.n_frames() {
         let extent = index.extent(frame);
         assert!(extent.len > 0 && extent.len <= index.largest(), "frame {frame}: {extent:?}");
-        assert!(end.is_none_or(|end| end == extent.offset), "frame {frame} at {extent:?}, not behind the one before");
+        assert!(
+            end.is_none_or(|end| end == extent.offset),
+            "frame {frame} at {extent:?}, not after the frame before it"
+        );
         let its_end = extent.offset.checked_add(extent.len).expect("within 64 bits");
         assert!(its_end <= size, "frame {frame} at {extent:?} of {size} bytes");
         let _ = (index.step(frame), index.time(frame));
@@ -154,7 +157,7 @@ fn open_and_scan(format: &dyn Format, file: Vec<u8>) -> Option<(MemorySource, Ar
     match &scan {
         Err(error) => assert_ne!(error.kind(), ErrorKind::Internal, "{error}"),
         Ok(Scan { index, truncation, damaged, without_time: _ }) => {
-            assert!(damaged.is_empty(), "damage is stepped over where that is not asked for");
+            assert!(damaged.is_empty(), "damage is skipped although nobody asked for that");
             check_index(index, size);
             // of text, blank lines may follow the frames
             let mut rest = vec![0; (size - index.end().unwrap_or(size)) as usize];

@@ -45,7 +45,7 @@ pub fn load(data: &[u8]) {
     let loaded = store::load(std::slice::from_ref(&place), &source, name, n_atoms, &|_| Ok(None));
     fs::remove_file(&place).expect("it was written above");
     let size = file.len() as u64;
-    match loaded.unwrap_or_else(|error| panic!("a wrong index is no error: {error}")) {
+    match loaded.unwrap_or_else(|error| panic!("a wrong index must not be an error: {error}")) {
         LoadOutcome::Absent => panic!("it is there"),
         LoadOutcome::Rejected(reason) | LoadOutcome::Wrong(reason) => {
             assert!(!reason.is_empty());

@@ -460,7 +460,7 @@ fn one_of_those_who_read_in_an_order_fetches_ahead_of_it() {
     assert_eq!((folder.blocks().len(), one.counts().prefetched, two.counts().prefetched), (8, 8, 0));
     drop(first);
     second.position(16);
-    until("the other one goes on", || folder.blocks().len() == 12);
+    until("the other continues", || folder.blocks().len() == 12);
     assert_eq!(two.counts().prefetched, 4);
     drop(second);
     // starts from the beginning, as nobody was left; blocks in the cache are not fetched again

@@ -215,7 +215,7 @@ impl PyAtomRecords {
             Some(ids) => AtomNumbers::Listed(ids.as_slice().map_err(|_| invalid("ids must be C-contiguous"))?),
         };
         let writable = |array: &Bound<'py, PyArray1<u8>>| {
-            array.try_readwrite().map_err(|_| invalid("arrays of bytes must be writable, and each another one"))
+            array.try_readwrite().map_err(|_| invalid("arrays of bytes must be writable and distinct"))
         };
         let mut out: Vec<PyReadwriteArray1<'_, u8>> = out.iter().map(writable).collect::<PyResult<_>>()?;
         let slices: Result<Vec<&mut [u8]>, _> = out.iter_mut().map(|array| array.as_slice_mut()).collect();

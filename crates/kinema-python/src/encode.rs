@@ -322,7 +322,7 @@ impl PyFileOfRuns {
             let mut table = self.index.lock().unwrap_or_else(PoisonError::into_inner);
             let counts = [lengths.len(), steps.len(), times.len()].map(|count| count as u64);
             if table.n_frames() != start || counts != [stop - start; 3] || lengths.sum() != n_bytes {
-                return Err(invalid(format!("frames {start} to {stop} do not follow those of the index")));
+                return Err(invalid(format!("frames {start} to {stop} do not follow the frames of the index")));
             }
             for ((&len, &step), &time) in lengths.iter().zip(steps).zip(times) {
                 table.push(len, step, time).map_err(|error| to_python(&error))?;

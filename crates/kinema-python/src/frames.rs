@@ -125,7 +125,7 @@ impl Call {
             for (name, guard) in self.fields.iter().zip(&mut guards) {
                 let field = arguments::fields(std::slice::from_ref(name))?;
                 let place = Fields::VECTORS.into_iter().position(|known| known == field);
-                let place = place.ok_or_else(|| invalid(format!("{name} is no vector of the atoms")))?;
+                let place = place.ok_or_else(|| invalid(format!("{name} is not a vector of the atoms")))?;
                 let mut rest = guard.as_slice_mut().map_err(|_| invalid("out must be C-contiguous"))?;
                 let mut rows = Vec::with_capacity(self.n);
                 for &width in &widths {

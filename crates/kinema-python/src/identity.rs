@@ -33,7 +33,7 @@ impl PyFileIdentity {
     fn from_bytes(mut data: &[u8]) -> PyResult<Self> {
         match FileIdentity::take(&mut data) {
             Some(identity) if data.is_empty() => Ok(Self(identity)),
-            _ => Err(invalid("these bytes are no identity of a file")),
+            _ => Err(invalid("these bytes are not the identity of a file")),
         }
     }
 

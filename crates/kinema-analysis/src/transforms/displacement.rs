@@ -179,7 +179,7 @@ impl Transform for Displacement {
         if station * self.every != frame {
             return Err(Error::new(
                 ErrorKind::Internal,
-                "displacements are asked for from a frame on that is no station",
+                "displacements are requested from a frame that is not a station",
             ));
         }
         let start = station as usize * self.atoms.len();

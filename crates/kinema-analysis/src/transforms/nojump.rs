@@ -325,7 +325,7 @@ impl Transform for NoJump {
         };
         let station = self.station_before(place);
         if station * self.every != place {
-            return Err(Error::new(ErrorKind::Internal, "jumps are asked for from a frame on that is no station"));
+            return Err(Error::new(ErrorKind::Internal, "jumps are requested from a frame that is not a station"));
         }
         state.tracks.begin(sums_of(&state.places, self.station(station as usize)));
         state.first = true;

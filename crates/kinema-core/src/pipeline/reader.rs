@@ -332,7 +332,7 @@ impl<'a> Reader<'a> {
             return Err(Error::new(ErrorKind::Internal, "values are read in place to float32 only"));
         };
         let values = rows.run(run.row, run.n_rows, 3 * out.n_selected);
-        let values = values.ok_or_else(|| Error::new(ErrorKind::Internal, "rows that are no neighbours"))?;
+        let values = values.ok_or_else(|| Error::new(ErrorKind::Internal, "rows are not adjacent"))?;
         // SAFETY: the pointer and length are those of `values`, which is borrowed for as long; any bytes are floats, and a
         // byte needs no alignment
         let bytes = unsafe { std::slice::from_raw_parts_mut(values.as_mut_ptr().cast::<u8>(), size_of_val(values)) };

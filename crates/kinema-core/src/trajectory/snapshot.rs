@@ -151,7 +151,7 @@ impl TrajectoryFiles {
 
 fn changed(kind: ErrorKind, how: &str, catalogue: Option<&Path>) -> Error {
     let what = match catalogue {
-        None => format!("the file has changed since it was opened, or is another one on this machine: {how}"),
+        None => format!("the file has changed since it was opened, or is another file on this machine: {how}"),
         Some(path) => {
             let path = path.display();
             format!(

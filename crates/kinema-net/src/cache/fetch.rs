@@ -55,7 +55,7 @@ impl SourceFile {
     /// That it is what it was when it was opened; whether it has only grown.
     fn check(&self) -> Result<bool> {
         let Some(now) = self.source.status()? else {
-            return Err(changed("it is no file").with_path(self.source.path()));
+            return Err(changed("it is not a file").with_path(self.source.path()));
         };
         if self.status.is_equal(&now) {
             return Ok(false);

@@ -219,7 +219,7 @@ fn other_version(found: [u8; MAGIC.len()]) -> Error {
             "the peer is of another version of Kinema: it speaks protocol {}, this one protocol {ours}",
             char::from(theirs).escape_default()
         ),
-        _ => "the peer is no peer of Kinema".to_owned(),
+        _ => "the peer is not a Kinema server or client".to_owned(),
     };
     Error::new(ErrorKind::Io, what)
 }

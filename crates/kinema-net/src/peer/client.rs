@@ -79,7 +79,7 @@ impl Client {
 
 /// Size in all and bytes that follow.
 fn answer(bytes: &[u8]) -> Result<(u64, u64)> {
-    let wrong = || Error::new(ErrorKind::Corrupt, "the peer's answer has not the form of one");
+    let wrong = || Error::new(ErrorKind::Corrupt, "the peer's answer is malformed");
     let (&kind, rest) = bytes.split_first().ok_or_else(wrong)?;
     let words = || String::from_utf8_lossy(rest).into_owned();
     match (kind, rest.as_chunks::<8>()) {

@@ -38,12 +38,12 @@ impl PublishedFiles {
 impl Serve for PublishedFiles {
     fn open(&self, name: &[u8]) -> Result<Option<Arc<dyn Source>>> {
         let Some(place) = self.place(name) else {
-            return Err(Error::new(ErrorKind::InvalidArgument, "this is no name of a published file"));
+            return Err(Error::new(ErrorKind::InvalidArgument, "this is not the name of a published file"));
         };
         // anything else but a file leads somewhere else, or never ends
         match place.symlink_metadata() {
             Ok(found) if !found.is_file() => {
-                return Err(Error::new(ErrorKind::InvalidArgument, "this is no regular file"));
+                return Err(Error::new(ErrorKind::InvalidArgument, "this is not a regular file"));
             }
             _ => {}
         }

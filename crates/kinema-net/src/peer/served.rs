@@ -66,7 +66,7 @@ impl Serve for NodeContent {
         if name.first() != Some(&BLOCK) {
             return self.published.open(name);
         }
-        let wrong = || Error::new(ErrorKind::InvalidArgument, "this is no name of a block");
+        let wrong = || Error::new(ErrorKind::InvalidArgument, "this is not the name of a block");
         let wanted = block_of(name).ok_or_else(wrong)?;
         match self.handle(wanted.block)? {
             Some(cache) => cache.block_for_others(&wanted),

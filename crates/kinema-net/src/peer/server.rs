@@ -266,7 +266,7 @@ fn serve(channel: &mut Channel, number: u64, shared: &Shared, served: &mut bool)
 /// Answers one request; after an error the client can ask no more.
 fn answer(channel: &mut Channel, shared: &Shared, request: &[u8], patience: &Patience<'_>) -> Result<()> {
     let (Some(offset), Some(length), Some(name)) = (word(request, 0), word(request, 8), request.get(16..)) else {
-        return Err(Error::new(ErrorKind::Corrupt, "a request has not the form of one"));
+        return Err(Error::new(ErrorKind::Corrupt, "a request is malformed"));
     };
     let opened = shared.serve.open(name).and_then(|found| found.map(|it| it.len().map(|size| (it, size))).transpose());
     let (source, size) = match opened {

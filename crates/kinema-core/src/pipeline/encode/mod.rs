@@ -389,7 +389,7 @@ impl Call<'_> {
         if !self.trajectory.stack().is_empty() {
             return Err(Error::new(
                 ErrorKind::Internal,
-                "records of frames that are changed cannot be those of the source",
+                "records of frames that are changed cannot be copied from the source",
             ));
         }
         let located: Vec<(usize, u64)> = positions

@@ -265,7 +265,7 @@ impl RecordFile {
     /// Errors of the sink, also of an earlier call.
     pub fn commit(&mut self) -> Result<()> {
         if self.has_failed() {
-            return Err(self.place(Error::new(ErrorKind::Io, "an earlier error of the file was not gone on with")));
+            return Err(self.place(Error::new(ErrorKind::Io, "the file cannot be continued after an earlier error")));
         }
         if self.n_flushed == self.n_written {
             return Ok(());
