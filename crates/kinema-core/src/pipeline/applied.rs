@@ -1,5 +1,5 @@
-//! Frames as the transforms of a trajectory make them: what a reader has decoded is changed in the rows of whoever reads, where
-//! those have all atoms and fields that are needed, else in room of its own.
+//! Frames as changed by the transforms of a trajectory. Decoded frames are changed in the caller's rows if these have
+//! all atoms and fields that are needed, otherwise in a buffer.
 
 use super::bound_stack::{BoundStack, Row, Step};
 use super::reader::Reader;
@@ -21,20 +21,20 @@ struct Grouped {
 /// The transforms of a trajectory, made ready for one reader.
 pub(super) struct Applied {
     stack: BoundStack,
-    /// That are asked for.
+    /// Requested atoms.
     atoms: AtomSelection,
     /// Atoms and fields that must be decoded.
     decoded: (AtomSelection, Fields),
     /// Columns of the requested atoms among the decoded atoms; `None` if both are the same.
     columns: Option<Vec<u32>>,
-    /// Where groups of atoms are asked for.
+    /// Set if groups of atoms are requested.
     grouped: Option<Grouped>,
-    /// Fields that are asked for.
+    /// Requested fields.
     asked: Fields,
     /// Most frames in `room`.
     room_rows: usize,
     room: Block,
-    /// Frames that transforms must see before those that are asked for.
+    /// Frames that transforms must see before the requested frames.
     before: Block,
 }
 
@@ -129,7 +129,7 @@ impl Applied {
         outcome
     }
 
-    /// Whether the rows of `out` hold what is decoded, atom by atom, so that it is changed there.
+    /// Whether the rows of `out` hold the decoded values, atom by atom, so that they can be changed there.
     fn fits(&self, reader: &Reader<'_>, out: &BlockMut<'_>) -> bool {
         let has = |(vectors, field): (&VectorsMut<'_>, Fields)| match vectors {
             VectorsMut::Absent => !reader.request.fields.contains(field),
@@ -219,7 +219,7 @@ impl Applied {
         applied.map_err(|error| placed(reader.trajectory, error))
     }
 
-    /// Makes the vectors that are asked for of groups of atoms of a row.
+    /// Computes the requested vectors of groups of atoms of a row.
     fn group(&mut self, stamp: &Stamp, vectors: [&[f32]; 3]) -> Result<()> {
         let Some(Grouped { rows, made }) = &mut self.grouped else { return Ok(()) };
         for ((field, row), made) in Fields::VECTORS.into_iter().zip(vectors).zip(made) {
@@ -234,7 +234,7 @@ impl Applied {
         Ok(())
     }
 
-    /// Puts what is asked for of a row of the room into one of the user's, in its units.
+    /// Copies the requested atoms and fields of a buffered row into one of the caller's rows, in the caller's units.
     fn put(&mut self, reader: &Reader<'_>, room: &Block, from: usize, out: &mut BlockMut<'_>, to: usize) -> Result<()> {
         let scales = reader.scales_of_units(room.frames[from]);
         let len = 3 * reader.request.atoms.len();
@@ -295,7 +295,7 @@ fn divide(row: &mut [f32], by: f64) {
     }
 }
 
-/// The vectors of a row; empty where they are not read.
+/// The vectors of a row; empty if they are not read.
 fn single<'b>(vectors: &'b mut VectorsMut<'_>, row: usize, len: usize) -> Result<&'b mut [f32]> {
     match vectors {
         VectorsMut::F32(rows) => RowsMut::row(rows, row, len),
@@ -340,7 +340,7 @@ impl Reader<'_> {
     }
 }
 
-/// The error of a kernel or transform, whose frame is one of the trajectory, with the file and the frame in it.
+/// Adds the file and the frame in it to the error of a kernel or transform, whose frame counts in the trajectory.
 pub(super) fn placed(trajectory: &Trajectory, error: Error) -> Error {
     let (Some(frame), Some(scanned)) = (error.frame(), trajectory.scanned()) else { return error };
     let span = scanned.concatenation.span_of(frame);

@@ -6,14 +6,14 @@ use crate::pipeline::absent::lacks;
 use crate::reduce::{AtomMap, FrameMut, Stack, Stage, TransformState};
 use crate::selection::AtomSelection;
 
-/// The vectors of one frame, empty where they are not read, and its stamp.
+/// The vectors of one frame, empty if they are not read, and its stamp.
 #[derive(Debug)]
 pub struct Row<'a> {
     /// Its number in the trajectory.
     pub number: u64,
     /// Positions, velocities, forces.
     pub vectors: [&'a mut [f32]; 3],
-    /// Its cell, step and time, and what is present.
+    /// Its cell, step and time, and the fields present.
     pub stamp: &'a mut Stamp,
 }
 
@@ -67,12 +67,13 @@ impl BoundStack {
         Ok(Self { stages, looks_back: stack.looks_back() })
     }
 
-    /// Whether some transform must have seen other frames first: then rows are asked for by [`BoundStack::steps`].
+    /// Whether some transform must have seen other frames first: rows are then requested in the order of
+    /// [`BoundStack::steps`].
     pub fn looks_back(&self) -> bool {
         self.looks_back
     }
 
-    /// All transforms, of which none looks back.
+    /// A step with all transforms, none of which looks back.
     pub fn step(&self, frame: u64) -> Step {
         Step { frame, depth: self.stages.len(), anew: 0 }
     }

@@ -1,5 +1,5 @@
-//! The tasks of one call: each of its threads takes some until none is left, another has failed, or the caller has asked
-//! to stop.
+//! The tasks of one call: each thread takes tasks until none is left, another thread has failed, or the caller has
+//! asked to stop.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -98,7 +98,8 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// The same reader, for which fields that frames lack are NaN and marked as absent, whatever the trajectory's rule.
+    /// The same reader, except that fields that frames lack are NaN and marked as absent, whatever the trajectory's
+    /// rule.
     #[must_use]
     pub fn with_absent_marked(mut self) -> Self {
         self.absent = Absent::Nan;
@@ -183,7 +184,7 @@ impl<'a> Reader<'a> {
         let coupled = part.decoder.coupling(self.request.fields).frames > 1;
         let mut rest = run;
         while !rest.is_empty() {
-            // whole frames are counted even where only some of their bytes are read: a bound that holds for any file
+            // whole frames are counted even if only some of their bytes are read: the bound holds for any file
             let mut bytes = 0;
             let mut frames = 0;
             while let Some((_, wanted)) = rest.get(frames) {
@@ -236,8 +237,8 @@ impl<'a> Reader<'a> {
         outcome
     }
 
-    /// Applies the rules of values that were never written, and of cells, to the frames that were read, and keeps what is to
-    /// be said of them.
+    /// Applies the rules for unwritten values and for cells to the frames that were read, and keeps the notes about
+    /// them.
     fn settle_frames(&mut self, number: usize, part: &Part, out: &mut BlockMut<'_>) -> Result<()> {
         if let Some(frame) = self.buffers.scratch.without_time.take() {
             self.trajectory.faults.add(FrameFault::Unwritten(Fields::TIME), number, frame);
@@ -401,7 +402,7 @@ impl<'a> Reader<'a> {
         let mut len = len;
         let mut bytes = Vec::new();
         loop {
-            // at least doubled, so that the number of attempts is small whatever the decoder asks for
+            // at least doubled, so that there are few attempts whatever length the decoder asks for
             len = len.max(2 * bytes.len() as u64).min(segment.whole.len);
             bytes.resize(len as usize, 0);
             // this read interrupts decoding and is not counted as decoding

@@ -15,13 +15,13 @@ pub enum Access {
     /// As many frames at a time as memory and cache allow, and of them the needed atoms only.
     #[default]
     Direct,
-    /// One frame at a time with all of its atoms, of which the needed ones are gathered.
+    /// One frame at a time with all of its atoms; the needed atoms are then gathered.
     Frame,
-    /// One frame at a time, of which only the needed atoms are read where the format allows.
+    /// One frame at a time; only the needed atoms are read if the format allows that.
     Subset,
     /// All frames of a piece with all of their atoms, before the first of them is computed.
     InMemory {
-        /// In how many pieces all leaves are loaded; 0: one for each worker.
+        /// Number of pieces in which all leaves are loaded; 0: one for each worker.
         pieces: u64,
     },
 }
@@ -87,7 +87,7 @@ impl Load {
     /// Checks that the pieces of all workers fit into the memory limit.
     ///
     /// # Errors
-    /// `MemoryLimit`, naming what is needed.
+    /// `MemoryLimit`, with the memory that is needed.
     pub(super) fn check(&self, cost: &LoadCost, workers: usize, memory: u64, n_atoms: u32) -> Result<()> {
         let each = self.frames.saturating_mul(cost.row).saturating_add(cost.leaf + cost.beside);
         let needed = each.saturating_mul(workers as u64).saturating_add(cost.shared);

@@ -27,8 +27,8 @@ pub fn leaf_frames(n_frames: u64) -> u64 {
     (1 << long).clamp(short.min(LEAST_FRAMES), MAX_FRAMES)
 }
 
-/// Frames of a leaf of one kernel: [`leaf_frames`] times a power of two where its partial is large beside them, and is not
-/// summed up beside the tree.
+/// Frames of a leaf of one kernel: [`leaf_frames`], times a power of two if the kernel's partial is large compared with
+/// these frames and is not summed up beside the tree.
 pub(super) fn kernel_leaf_frames(n_frames: u64, kernel: &dyn AnyKernel) -> u64 {
     let leaf = leaf_frames(n_frames);
     if kernel.is_exact() {

@@ -54,7 +54,7 @@ impl Budget {
                 sums = sums.saturating_add(bytes);
                 continue;
             }
-            // the one that is accumulated, the two that are merged, and one for each level within the leaf of the plan
+            // the partial being accumulated, the two being merged, and one for each level within the leaf of the plan
             let levels = u64::from((leaf_frames / own.max(1)).max(1).ilog2());
             partials = partials.saturating_add(bytes.saturating_mul(3 + levels));
             one_of_each = one_of_each.saturating_add(bytes);
@@ -125,7 +125,7 @@ pub(crate) fn row_bytes(n_selected: usize, fields: Fields) -> u64 {
     n * 12 * n_selected as u64 + 36 + 3 * 8
 }
 
-/// Decoded bytes of frames that a trajectory's transforms change together where whoever reads has no place for them.
+/// Decoded bytes of the frames that a trajectory's transforms change together if the caller has no place for them.
 const TRANSFORM_BYTES: u64 = 1 << 20;
 
 /// How many frames that are: a few, but no fewer than are decoded as one.

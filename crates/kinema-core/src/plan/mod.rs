@@ -29,7 +29,7 @@ use crate::reduce::{AnyKernel, Needs, Stack};
 use crate::selection::{AtomSelection, FrameSelection};
 use crate::trajectory::{Scanned, Trajectory, not_scanned};
 
-/// A kernel and what is done to the frames before it sees them.
+/// A kernel, and the transforms of frames before it sees them.
 pub struct Job {
     /// The analysis.
     pub kernel: std::sync::Arc<dyn AnyKernel>,
@@ -93,11 +93,11 @@ pub struct Plan {
     pub kernel_leaf_frames: Vec<u64>,
     /// Frames of a block: read and decoded in one batch. It may hold several leaves, or a part of one.
     pub block_frames: u64,
-    /// Frames that are decoded as one unit because they share a compressed chunk: blocks end where a chunk ends. 1 where
-    /// every frame is decoded alone.
+    /// Frames that are decoded as one unit because they share a compressed chunk: blocks end with a chunk. 1 if every
+    /// frame is decoded alone.
     pub coupled_frames: u64,
-    /// Leaves of a task: several where a block holds several, and where frames are coupled, so that few chunks are split;
-    /// tasks end where chunks do.
+    /// Leaves of a task: several if a block holds several, and if frames are coupled, so that few chunks are split;
+    /// tasks end with a chunk.
     pub task_leaves: u64,
     /// Selected frames that are decoded a second time where chunks lie across the boundaries of the workers' tasks.
     pub redecoded_frames: u64,
@@ -107,7 +107,7 @@ pub struct Plan {
     pub memory: u64,
     /// Bytes of it that partials of constant size take.
     pub partial_bytes: u64,
-    /// Bytes read from files for each byte of vectors that kernels use, in the first frames; 0 where they use none.
+    /// Bytes read from files for each byte of vectors that kernels use, in the first frames; 0 if they use no vectors.
     pub read_per_useful: f64,
     /// The kernels' names and versions.
     pub kernels: Vec<String>,
@@ -159,7 +159,7 @@ impl Plan {
         let read_row = row_bytes(read_atoms.len(), fields);
         let groups = grouped(jobs);
         let transforms = groups.iter().flat_map(|(stack, _)| stack.labels()).collect();
-        // one stack for all is applied where frames are decoded
+        // a single stack is applied in place to the decoded frames
         let is_copied = groups.len() > 1 || read_atoms != atoms;
         let copies =
             u64::from(read_atoms != atoms) + u64::from(is_copied && groups.iter().any(|(stack, _)| !stack.is_empty()));
@@ -226,7 +226,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// One worker, with a note, where files can be read forward only; else the requested workers.
+    /// One worker, with a note, if files can only be read forward; otherwise the requested workers.
     fn useful_workers(&mut self, scanned: &Scanned, workers: usize) -> usize {
         let Some(part) = scanned.forward_part().filter(|_| workers > 1) else { return workers };
         self.notes.push(format!(
@@ -294,7 +294,7 @@ impl Plan {
     /// The cost of task boundaries between leaves.
     ///
     /// # Errors
-    /// `Internal` where the trajectory has not been scanned.
+    /// `Internal` if the trajectory has not been scanned.
     pub fn partition(&self, trajectory: &Trajectory) -> Result<Partition> {
         let scanned = trajectory.scanned().ok_or_else(not_scanned)?;
         Ok(Partition::from_selection(scanned, &self.domain, self.fields))
@@ -310,8 +310,8 @@ impl Plan {
         partition.tasks(leaves, self.task_leaves, self.workers as u64)
     }
 
-    /// The plan in words; `redecoded_frames`: frames that a runner's scheduler has decoded a second time, where the tasks
-    /// are not those of this plan.
+    /// The plan in words. `redecoded_frames` is the number of frames that a runner's scheduler decodes a second time,
+    /// if its tasks are not those of this plan.
     pub fn explain(&self, redecoded_frames: Option<u64>) -> String {
         let mut text = format!(
             "{}: {} of {} atoms ({}){}, {} frames in {} leaves of {}, blocks of {} frames, {} worker{}, \

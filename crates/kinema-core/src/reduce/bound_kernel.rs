@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::frame::BlockView;
 use crate::selection::AtomSelection;
 
-/// A kernel with its atom sets in the blocks of one worker, and with what it keeps there.
+/// A kernel with its atom sets in the blocks of one worker, and with its working state.
 pub struct BoundKernel<'a> {
     kernel: &'a dyn AnyKernel,
     sets: AtomSets,

@@ -22,7 +22,7 @@ const KEPT_LATTICES: u64 = 1 << 9;
 #[derive(Debug, Default)]
 pub struct Workspace {
     lattices: RefCell<Kept>,
-    /// One a set.
+    /// One room a set.
     gathered: RefCell<Vec<GatherRoom>>,
 }
 
@@ -31,7 +31,7 @@ type CellAndEdges = (Cell, [bool; 3]);
 
 #[derive(Debug, Default)]
 struct Kept {
-    /// Where the last one is: with a constant cell it is that of each frame.
+    /// Place of the last lattice: if the cell is constant, it serves every frame.
     last: usize,
     /// By frame number, modulo their number.
     by_frame: Vec<Option<(CellAndEdges, Arc<Lattice>)>>,
@@ -61,12 +61,13 @@ impl Workspace {
     }
 }
 
-/// The atom sets of a kernel with their places in the blocks of one worker, and where their atoms are gathered.
+/// The atom sets of a kernel with their places in the blocks of one worker, and the room in which their atoms are
+/// gathered.
 #[derive(Debug)]
 pub struct AtomSets {
     needs: Needs,
     n_selected: usize,
-    /// One a set; `None` where the block is the set.
+    /// One gather a set; `None` if the block is the set.
     gathers: Vec<Option<AtomGather>>,
     /// Rows that are gathered at a time.
     rows: usize,
@@ -130,7 +131,7 @@ impl AtomSets {
         Ok(())
     }
 
-    /// The block with no other vectors than those that are needed.
+    /// The block, with only the needed vectors.
     fn needed<'a>(&self, block: &BlockView<'a>) -> Result<BlockView<'a>> {
         let wrong = |what: String, expected: usize, found: usize| {
             Err(Error::new(ErrorKind::Internal, format!("wrong {what} of a block, expected {expected}, found {found}")))
@@ -200,7 +201,7 @@ impl<'a> Frames<'a> {
     /// One of the frames.
     ///
     /// # Panics
-    /// For a row that is not there.
+    /// For a row that does not exist.
     #[inline]
     pub fn frame(&self, row: usize) -> Frame<'a> {
         Frame { number: self.block.frames[row], stamp: &self.block.stamps[row], row, frames: *self }
@@ -245,7 +246,8 @@ impl<'a> Frame<'a> {
         self.vectors(Fields::POSITIONS, set)
     }
 
-    /// The same of any field: velocities in angstrom/ps, forces in kJ/(mol angstrom); empty where the kernel does not need it.
+    /// Vectors of any field: velocities in angstrom/ps, forces in kJ/(mol angstrom); empty if the kernel does not need
+    /// the field.
     ///
     /// # Panics
     /// For a set that the kernel does not need.
@@ -259,12 +261,12 @@ impl<'a> Frame<'a> {
         if all.is_empty() { all } else { &all[self.row * width..][..width] }
     }
 
-    /// The lattice of its cell along its periodic edges. It is made once for a cell that the frame before had, or that another
-    /// kernel has asked for.
+    /// The lattice of its cell along its periodic edges. It is reused if the frame before had the same cell, or if
+    /// another kernel has requested it.
     ///
     /// # Errors
-    /// `Corrupt`, with the frame, for a cell that is not finite or spans nothing; `Internal` for a kernel that does not need
-    /// cells.
+    /// `Corrupt`, with the frame, for a cell that is not finite or spans nothing; `Internal` for a kernel that does not
+    /// need cells.
     pub fn lattice(&self) -> Result<Arc<Lattice>> {
         if !self.frames.sets.needs.fields.contains(Fields::CELL) {
             return Err(Error::new(ErrorKind::Internal, "a kernel asks for a cell that is not among its needs"));

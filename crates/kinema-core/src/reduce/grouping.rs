@@ -18,10 +18,10 @@ pub trait Grouping: Send + Sync {
     /// `InvalidArgument` for groups of another number.
     fn members(&self, groups: &AtomSelection) -> Result<AtomSelection>;
 
-    /// For rows of `atoms`, of which rows of `groups` are made.
+    /// Binds to rows of `atoms`, from which rows of `groups` are computed.
     ///
     /// # Errors
-    /// `InvalidArgument` where atoms of the groups are missing.
+    /// `InvalidArgument` if atoms of the groups are missing.
     fn bind(&self, groups: &AtomSelection, atoms: &AtomSelection) -> Result<Box<dyn GroupRows>>;
 }
 

@@ -15,7 +15,7 @@ use crate::selection::AtomSelection;
 pub struct Needs {
     /// Fields beyond steps and times, which every block has.
     pub fields: Fields,
-    /// Atom sets (for RMSD: the superposition's, then one for each RMSD group).
+    /// Atom sets (for RMSD: the set of the superposition, then one set for each RMSD group).
     pub atom_sets: Vec<AtomSelection>,
 }
 
@@ -38,12 +38,13 @@ pub trait Kernel: Send + Sync {
     fn row_buffer(&self, _n_frames: usize) -> Option<AnyRowBuffer> {
         None
     }
-    /// The neutral partial of frames that have these rows in a buffer. It may gather fewer frames there, or others.
+    /// The neutral partial of frames whose rows have these places in a buffer. It may still gather fewer frames, or
+    /// different frames.
     fn empty_in(&self, _buffer: &AnyRowBuffer, _frames: Range<usize>) -> Self::Partial {
         self.empty()
     }
-    /// Bytes of a partial whatever number of frames it holds; 0 where it grows with them. Large partials are merged
-    /// less often: the length of the kernel's leaves depends on it, and with that its results' bits.
+    /// Bytes of a partial, for any number of frames; 0 if they grow with the frames. Large partials are merged less
+    /// often: the length of the kernel's leaves depends on this number, and so do the bits of its results.
     fn partial_bytes(&self) -> u64 {
         0
     }

@@ -1,10 +1,12 @@
 //! The fixed binary tree on which the partials of leaves are merged.
 //!
-//! Node (level, i) covers the leaves `i << level .. (i + 1) << level`; a node without a right sibling moves up as it
-//! is. The shape depends on the number of leaves only, so the bits of the result do not depend on who finished when.
+//! Node (level, i) covers the leaves `i << level .. (i + 1) << level`; a node without a right sibling moves up
+//! unchanged. The shape depends only on the number of leaves, so the bits of the result do not depend on who finished
+//! when.
 //!
-//! Partials that are exact in any order ([`AnyKernel::is_exact`]) are not kept in the nodes: all go into one sum, which whoever
-//! takes the nodes finds in the first of them. A sum and the nodes that are in it are always seen together.
+//! Partials that are exact in any order ([`AnyKernel::is_exact`]) are not kept in the nodes: all are added to one sum,
+//! which is in the first of the nodes when they are taken. A sum and the nodes that it includes are always seen
+//! together.
 
 use std::collections::HashMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -15,7 +17,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// The partials of several kernels for the same leaves.
 pub type Partials = Vec<AnyPartial>;
 
-/// A node of the tree with what it has gathered.
+/// A node of the tree with its partials.
 pub struct Node {
     /// 0 for a leaf.
     pub level: u32,
@@ -25,7 +27,7 @@ pub struct Node {
     pub partials: Partials,
 }
 
-/// Merges neighbours as soon as both are there; callable from all workers.
+/// Merges neighbours as soon as both are present; callable from all workers.
 pub struct MergeTree {
     n_leaves: u64,
     state: Mutex<State>,
@@ -46,7 +48,7 @@ struct State {
     failed: bool,
 }
 
-/// A worker that is merging; it counts until what it holds is in the tree, or lost to an error or a panic.
+/// A worker that is merging; it counts until its node is in the tree, or lost to an error or a panic.
 struct Merging<'a>(&'a MergeTree);
 
 impl Drop for Merging<'_> {
@@ -202,7 +204,7 @@ impl MergeTree {
             state.paused = false;
             state.waiting.drain().collect()
         };
-        // all of them, whatever went wrong: what is not in the tree is lost
+        // all of them, whatever went wrong: nodes that are not in the tree are lost
         nodes.into_iter().fold(outcome, |outcome, ((level, index), partials)| {
             let inserted = self.insert(kernels, Node { level, index, partials });
             outcome.and(inserted)
@@ -382,7 +384,7 @@ mod tests {
         std::thread::scope(|scope| {
             for _ in 0..3 {
                 scope.spawn(|| {
-                    // two leaves a piece, of which the first has the sum
+                    // two leaves a piece; the first has the sum
                     while let (first @ ..N, second @ ..N) = (take(), take()) {
                         std::thread::sleep(std::time::Duration::from_micros(200));
                         let (mut one, mut other) = (pair(first), pair(second));
@@ -548,7 +550,7 @@ mod tests {
                 let mut partial = LeafPartial::default();
                 let mut next = index * several;
                 let end = n_leaves.min(next + several);
-                // three frames a leaf, in blocks of five, of which the last leaf has two
+                // three frames a leaf, in blocks of five; the last leaf has two
                 let frames = (3 * (end - next)) as usize - usize::from(end == n_leaves);
                 for first in (0..frames).step_by(5) {
                     let mut block = Block::default();

@@ -15,8 +15,8 @@ use super::{AnyKernel, AnyPartial, Number};
 /// A buffer of a type that its kernel knows, shared by the workers of a run.
 pub type AnyRowBuffer = Arc<dyn Any + Send + Sync>;
 
-/// Bytes from which on the system is asked for large pages: on a virtual machine the first touch of small ones costs ten times
-/// as much a byte.
+/// Above this many bytes, the system is asked for large pages: on a virtual machine the first touch of small pages
+/// costs ten times as much per byte.
 const LARGE_BYTES: usize = 4 << 20;
 /// Bytes of a large page.
 const LARGE_PAGE: usize = 2 << 20;
@@ -74,8 +74,8 @@ impl<T> Drop for Shared<T> {
     }
 }
 
-/// The pages of a large vector. Large ones are asked for, and made ahead of their use: two workers that touch a new one at a time
-/// would have the system clear two, and throw one away.
+/// The pages of a large vector. Large pages are requested, and created before they are used: if two workers touch a new
+/// page at the same time, the system would clear two, and discard one.
 #[derive(Debug)]
 struct Pages {
     /// Address of the first byte that is not made yet; 0 where pages come when they are touched.
@@ -110,11 +110,12 @@ impl Pages {
         }
         let until = (address.next_multiple_of(LARGE_PAGE) + LARGE_PAGE).min(self.end);
         let made = self.made.fetch_max(until, Ordering::Relaxed);
-        // not what lies before a place that is far ahead of others
+        // but not the pages before a place that is far ahead of the others
         let from = made.max(until.saturating_sub(2 * LARGE_PAGE));
         #[cfg(target_os = "linux")]
         if from < until {
-            // SAFETY: whole pages within the vector; no byte changes. Where the system does not know this pages come when touched.
+            // SAFETY: whole pages within the vector; no byte changes. If the system does not know this advice, pages
+            // are created when touched.
             unsafe { libc::madvise(from as *mut _, until - from, libc::MADV_POPULATE_WRITE) };
         }
         #[cfg(not(target_os = "linux"))]
@@ -128,13 +129,13 @@ pub struct RowBuffer<T: Number> {
     times: Shared<f64>,
     values: Shared<T>,
     width: usize,
-    /// Rows that were handed out: start and end, none of which touch each other.
+    /// Rows that were handed out: start and end of runs that do not touch each other.
     taken: Mutex<BTreeMap<usize, usize>>,
 }
 
 // SAFETY: it owns its numbers, which may be sent.
 unsafe impl<T: Number> Send for RowBuffer<T> {}
-// SAFETY: numbers are read and written through slices alone, of which no two have a row in common.
+// SAFETY: numbers are read and written through slices alone, and no two slices have a row in common.
 unsafe impl<T: Number> Sync for RowBuffer<T> {}
 
 impl<T: Number> RowBuffer<T> {
@@ -144,7 +145,7 @@ impl<T: Number> RowBuffer<T> {
         Some(Arc::new(Self { times: Shared::new(n_rows)?, values, width, taken: Mutex::default() }))
     }
 
-    /// The slice of these rows; None where one of them was handed out before, or is not there.
+    /// The slice of these rows; `None` if one of them was handed out before, or does not exist.
     pub fn slice(self: &Arc<Self>, rows: Range<usize>) -> Option<RowSlice<T>> {
         if rows.is_empty() || rows.end > self.times.len {
             return None;
@@ -217,7 +218,7 @@ impl<T: Number> RowSlice<T> {
         Ok(())
     }
 
-    /// Times and values: as they lie where these are all rows of the buffer and nobody else has it, else a copy.
+    /// Times and values. They are not copied if the slice has all rows of the buffer and nobody else has the buffer.
     pub fn into_vecs(self) -> (Vec<f64>, Vec<T>) {
         if self.filled - self.start < self.buffer.times.len {
             let (times, values) = self.rows();

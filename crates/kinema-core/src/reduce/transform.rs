@@ -1,6 +1,6 @@
-//! The transform interface: what is done to each frame before anybody sees it, and the stack of several.
+//! The transform interface: changes of each frame before anybody sees it, and stacks of several transforms.
 //!
-//! Transforms see one frame after the other, never paths; they live in `kinema-analysis`.
+//! Transforms see one frame after another, never paths; they live in `kinema-analysis`.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::selection::{AtomSelection, FrameSelection};
 
 /// The atoms that a transform works on.
 ///
-/// `positions` says where each of them stands in the block; `None` means that the block is the set itself.
+/// `positions` are the places of these atoms in the block; `None` means that the block is the set itself.
 #[derive(Debug, Clone)]
 pub struct AtomMap {
     positions: Option<Arc<[u32]>>,
@@ -37,7 +37,7 @@ impl AtomMap {
         self.len == 0
     }
 
-    /// Where its atoms stand in a row; `None` where the row is the set.
+    /// Places of its atoms in a row; `None` if the row is the set.
     pub fn places(&self) -> Option<&[u32]> {
         self.positions.as_deref()
     }
@@ -56,8 +56,9 @@ impl AtomMap {
     }
 }
 
-/// A frame, of the atoms that the users of a stack and the stack itself need. Vectors are `atoms x 3`, in angstrom, angstrom/ps
-/// and kJ/(mol angstrom), and empty where they are not read; of a field that the frame lacks (`stamp.present`) they are NaN.
+/// A frame with the atoms that the users of a stack and the stack itself need. Vectors are `atoms x 3`, in angstrom,
+/// angstrom/ps and kJ/(mol angstrom). They are empty if they are not read, and NaN if the frame lacks the field
+/// (`stamp.present`).
 #[derive(Debug)]
 pub struct FrameMut<'a> {
     /// Its number in the trajectory.
@@ -68,9 +69,10 @@ pub struct FrameMut<'a> {
     pub velocities: &'a mut [f32],
     /// Forces.
     pub forces: &'a mut [f32],
-    /// Cell (angstrom; all zero where there is none), step, time in ps (which no transform changes), and what is present.
+    /// Cell (angstrom; all zero if there is none), step, time in ps (which no transform changes), and the fields
+    /// present.
     pub stamp: &'a mut Stamp,
-    /// Where the atoms of each set of [`Transform::needs`] are.
+    /// Places of the atoms of each set of [`Transform::needs`].
     pub sets: &'a [AtomMap],
     /// Shift that is still to be added to each position ([`shifted`]); only for a transform that takes it
     /// ([`Transform::takes_shift`]).
@@ -79,17 +81,17 @@ pub struct FrameMut<'a> {
     pub next_takes_shift: bool,
 }
 
-/// A position with what is added to it, rounded once.
+/// The sum of a position and a shift, rounded once.
 #[inline(always)]
 pub fn shifted(position: [f32; 3], by: [f64; 3]) -> [f32; 3] {
     [0, 1, 2].map(|x| (f64::from(position[x]) + by[x]) as f32)
 }
 
 impl FrameMut<'_> {
-    /// Where the atoms of a set of [`Transform::needs`] are.
+    /// Places of the atoms of a set of [`Transform::needs`].
     ///
     /// # Errors
-    /// `Internal` where the transform has no such set.
+    /// `Internal` if the transform does not have that set.
     pub fn set(&self, number: usize) -> Result<&AtomMap> {
         self.sets.get(number).ok_or_else(|| Error::new(ErrorKind::Internal, format!("there is no atom set {number}")))
     }
@@ -122,7 +124,7 @@ pub struct RunUp {
 }
 
 impl RunUp {
-    /// For a frame whose state is known: none.
+    /// No frames, for a frame whose state is known.
     pub fn none() -> Self {
         Self { anew: true, frames: FrameSelection::Stride { start: 0, step: 1, count: 0 } }
     }
@@ -175,8 +177,8 @@ pub trait Transform: Send + Sync + 'static {
         false
     }
 
-    /// Whether it adds [`FrameMut::shift`] to all positions itself, with what it does to them: they go through memory once then,
-    /// and are rounded once. Sets are read with the shift, rounded ([`FrameMut::positions_of`]).
+    /// Whether it adds [`FrameMut::shift`] to all positions itself, together with its own change: positions then go
+    /// through memory once, and are rounded once. Sets are read with the shift, rounded ([`FrameMut::positions_of`]).
     fn takes_shift(&self) -> bool {
         false
     }
@@ -282,7 +284,7 @@ impl<T: Transform> AnyTransform for T {
     }
 }
 
-/// One transform of a stack, with what tells it from others.
+/// One transform of a stack, and its identity among others.
 #[derive(Clone)]
 pub struct Stage {
     /// The transform.

@@ -92,7 +92,7 @@ impl Values {
         with_numbers!(self, numbers => numbers.len())
     }
 
-    /// Whether there is none.
+    /// Whether there are no numbers.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

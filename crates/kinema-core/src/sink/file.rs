@@ -118,8 +118,9 @@ impl Sink for FileSink {
     }
 }
 
-/// Has the kernel begin to write these bytes to the storage, so that it works while the next are made and `sync` waits less.
-/// A hint: what it cannot do `sync` does. `len` 0: all bytes from `offset` on.
+/// Asks the kernel to begin writing these bytes to the storage, so that it works while the next bytes are made and
+/// `sync` waits less. This is a hint: `sync` writes whatever the kernel has not written. `len` 0: all bytes from
+/// `offset` on.
 #[cfg(target_os = "linux")]
 pub fn start_writeback(file: &impl AsFd, offset: u64, len: u64) {
     let (Ok(offset), Ok(len)) = (i64::try_from(offset), i64::try_from(len)) else { return };

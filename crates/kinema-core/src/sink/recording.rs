@@ -1,4 +1,4 @@
-//! A sink that records what is done to it and fails on request, so that tests see the file after any kill.
+//! A sink that records all calls and fails on request, so that tests see the file after any kill.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};

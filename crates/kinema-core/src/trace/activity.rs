@@ -96,7 +96,7 @@ pub static MERGE: Activity = Activity::new("compute", "merge", ["", "", "frames"
 pub static ENCODE: Activity = Activity::new("writer", "encode", ["", "size", "frames"]);
 /// Writing them, and waiting until it is their turn.
 pub static WRITING: Activity = step("writer", "write");
-/// Syncing what is written, and the count of it.
+/// Syncing records, and writing their count.
 pub static COMMIT: Activity = Activity::new("writer", "commit", ["", "size", "frames"]);
-/// Waiting for others; the third of its numbers is the thread that waits, 0 for the one that records it.
+/// Waiting for others; the third number is the thread that waits, 0 for the recording thread.
 pub static WAIT: Activity = Activity::new("wait", "wait", ["", "", ""]);

@@ -1,4 +1,4 @@
-//! The events of one thread, which only that thread adds to; whoever holds the lock of what is flushed may read them.
+//! The events of one thread. Only that thread adds events; anyone who holds the lock of `flushed` may read them.
 
 use std::cell::{RefCell, UnsafeCell};
 use std::collections::HashSet;
@@ -28,7 +28,7 @@ pub(super) static GENERATION: AtomicU64 = AtomicU64::new(0);
 #[derive(Clone, Copy)]
 pub(super) struct Record {
     pub(super) activity: &'static Activity,
-    /// Hash of the file's name, 0: none.
+    /// Hash of the file's name; 0: no file.
     pub(super) file: u64,
     pub(super) start: Instant,
     pub(super) duration: Duration,
@@ -42,14 +42,15 @@ pub(super) struct Buffer {
     generation: u64,
     common: Arc<Common>,
     records: Box<[UnsafeCell<MaybeUninit<Record>>]>,
-    /// Records that are there; only the owner changes it, to fewer only while it holds `flushed`.
+    /// Number of records; only the owner changes it, and lowers it only while it holds `flushed`.
     len: AtomicUsize,
     /// Number of them that are lines already, or are being made into lines.
     flushed: Mutex<usize>,
 }
 
-// SAFETY: the owner, one thread at a time (it changes under the journal's lock), writes records at `len` and beyond alone, and publishes them by storing `len`; others read records below
-// `len` alone, while they hold `flushed`, without which the owner does not lower `len`
+// SAFETY: only the owner, one thread at a time (it changes under the journal's lock), writes records, at `len` and
+// beyond, and publishes them by storing `len`. Others read only records below `len`, while they hold `flushed`; the
+// owner does not lower `len` without that lock.
 unsafe impl Sync for Buffer {}
 // SAFETY: a record is plain data
 unsafe impl Send for Buffer {}
@@ -106,7 +107,7 @@ struct Own {
     buffer: Arc<Buffer>,
     thread: i32,
     names: HashSet<u64>,
-    /// The last one of them, and its hash.
+    /// The last name, and its hash.
     last: (Vec<u8>, u64),
 }
 

@@ -6,7 +6,7 @@ use std::sync::{MutexGuard, Once};
 use super::journal::{self, State};
 use super::writer::{self, Queue};
 
-/// The locks of the journal, which are held across the fork: so the child finds it whole, and held by nobody.
+/// The locks of the journal, which are held across the fork, so that the child finds the journal whole and unlocked.
 struct Held(UnsafeCell<Option<(MutexGuard<'static, State>, MutexGuard<'static, Queue>)>>);
 
 // SAFETY: only the thread that forks uses it, and forks wait for each other at the lock

@@ -172,7 +172,7 @@ impl Common {
         out.extend_from_slice(start.all());
     }
 
-    /// The line of an event of Python; `file` is the hash of its file's name, 0: none.
+    /// Adds the line of an event of Python; `file` is the hash of its file's name, 0: no file.
     pub(super) fn push_text(&self, out: &mut Vec<u8>, id: u64, thread: i32, text: &Text<'_>, file: u64) {
         out.extend_from_slice(b"{\"name\":");
         push_quoted(out, text.name);
@@ -217,7 +217,7 @@ impl Head {
     }
 }
 
-/// Lines of records, and what is prepared for them.
+/// Lines of records, and prepared text for them.
 #[derive(Default)]
 pub(super) struct Lines {
     pub(super) text: Vec<u8>,
@@ -226,7 +226,7 @@ pub(super) struct Lines {
     heads: Vec<Head>,
     /// From the duration in microseconds to that in nanoseconds.
     middle: Vec<u8>,
-    /// The last file, and what is written of it.
+    /// The last file, and its prepared text.
     file: (u64, Vec<u8>),
 }
 

@@ -27,7 +27,7 @@ struct Gzip {
 }
 
 impl Output {
-    /// Creates the first of `stem.pfw`, `stem-2.pfw`, ... that does not exist; never one that is there, or a link.
+    /// Creates the first of `stem.pfw`, `stem-2.pfw`, ... that does not exist; never opens an existing file or a link.
     pub(super) fn create(folder: &Path, stem: &str, compress: bool) -> Result<Self> {
         let suffix = if compress { "pfw.gz" } else { "pfw" };
         let options = OpenOptions::new().write(true).create_new(true).custom_flags(libc::O_NOFOLLOW).clone();
@@ -71,7 +71,7 @@ impl Output {
         self.write(&member[..len])
     }
 
-    /// After an error the file ends where it did before.
+    /// After an error, the file ends at its former end.
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         match self.file.write_all_at(bytes, self.end) {
             Ok(()) => {

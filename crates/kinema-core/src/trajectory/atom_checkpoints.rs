@@ -135,7 +135,7 @@ fn make(
 }
 
 impl Task<'_> {
-    /// Takes frames until there are none, or until something fails here or elsewhere.
+    /// Takes frames until none are left, or until something fails here or elsewhere.
     fn work(&self) -> Result<()> {
         let n_frames = self.table.n_frames();
         let at_once = (SHARE_BYTES / self.table.largest().max(1)).max(1);

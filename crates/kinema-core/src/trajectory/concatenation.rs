@@ -16,7 +16,7 @@ pub enum Overlap {
     Last,
     /// Frames of the earlier part.
     First,
-    /// All: parts are put one after the other, whatever their times say.
+    /// All frames: parts are concatenated, whatever their times say.
     All,
 }
 
@@ -70,7 +70,7 @@ impl OrderedPart<'_> {
 /// Parts as one trajectory.
 #[derive(Debug, Clone, Default)]
 pub struct Concatenation {
-    /// Kept runs, ascending; parts of which nothing is kept are absent.
+    /// Kept runs, ascending; parts without a kept frame are absent.
     pub spans: Vec<PartSpan>,
     /// Jumps.
     pub gaps: Vec<Gap>,
@@ -278,7 +278,7 @@ mod tests {
         assert_eq!(error.path(), Some(Path::new("c")));
         let all = concatenated(&parts, Overlap::All).unwrap();
         assert_eq!(all.n_frames, 4);
-        // that time turns back is a jump as well
+        // time that turns back is a jump as well
         assert_eq!((all.gaps.len(), all.gaps[0].frame), (1, 2));
     }
 

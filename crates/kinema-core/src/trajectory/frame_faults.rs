@@ -10,7 +10,7 @@ use crate::frame::Fields;
 pub enum FrameFault {
     /// Its cell cannot be used, and counts as absent.
     UnusableCell,
-    /// Its cell is smaller than any molecule, and stands for none.
+    /// Its cell is smaller than any molecule, and means that there is no cell.
     DummyCell,
     /// Values of this field were never written.
     Unwritten(Fields),
@@ -60,7 +60,7 @@ impl FrameFaults {
         found.iter().map(|(&(part, fault), &(frame, _))| (part, fault, frame)).collect()
     }
 
-    /// Those that were not taken before.
+    /// The faults that were not taken before.
     pub fn take_new(&self) -> Vec<FoundFault> {
         let mut found = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let new = found.iter_mut().filter(|(_, (_, said))| !said);

@@ -54,7 +54,7 @@ impl KnownParts {
         self.parts.get(path).is_some_and(|part| part.extended)
     }
 
-    /// A part that is what it was, by its status alone.
+    /// A part that is unchanged, judged by its status alone.
     pub fn unchanged(&self, path: &Path) -> Option<&Part> {
         let part = self.parts.get(path).filter(|part| self.growing && !part.extended)?;
         let known = part.identity.status()?;
@@ -146,7 +146,7 @@ fn not_filled(at: u64, frame: Option<u64>) -> Error {
     }
 }
 
-/// Whether a number or text at byte `at`, which is wrong, may be one of which the last bytes are not written yet.
+/// Whether a wrong number or text at byte `at` may only lack its last bytes, which are not written yet.
 fn is_unfilled(source: &dyn Source, at: u64) -> Result<bool> {
     let size = source.len()?;
     let start = at.saturating_add(LONGEST_VALUE - 1).min(size.saturating_sub(1));
@@ -243,7 +243,7 @@ fn is_filled(decoder: &dyn Decoder, source: &dyn Source, index: &Index, frame: u
             return Ok(true);
         }
     }
-    // or a later one has been begun
+    // or a later frame has been begun
     if frame + 1 < index.n_frames() {
         let next = index.extent(frame + 1);
         return Ok(!is_blank(decoder, &read(source, next)?));

@@ -9,8 +9,8 @@ use super::{OpenOptions, TrajectoryFiles};
 use crate::error::Result;
 use crate::reduce::{Grouping, Stack};
 
-/// A trajectory of one or more files, and what is done to each of its frames. Handles on the same files share their index,
-/// open files and threads.
+/// A trajectory of one or more files, and the transforms of each of its frames. Handles on the same files share their
+/// index, open files and threads.
 #[derive(Clone)]
 pub struct Trajectory {
     files: Arc<TrajectoryFiles>,
@@ -22,7 +22,7 @@ pub struct Trajectory {
 /// State of the stack that readers keep from call to call; only readers know its type.
 pub(crate) type KeptState = Box<dyn Any + Send>;
 
-/// How many are kept: one for each of some threads.
+/// Most states that are kept: one for each of some threads.
 const MOST_KEPT: usize = 16;
 
 impl Trajectory {

@@ -89,9 +89,9 @@ pub struct Part {
     pub size: u64,
     /// Identity of the file when it was scanned.
     pub identity: FileIdentity,
-    /// Where the index comes from.
+    /// Origin of the index.
     pub origin: IndexOrigin,
-    /// Where the index is stored.
+    /// Path of the stored index.
     pub index_path: Option<PathBuf>,
     /// Why a stored index was not used, or why it could not be stored.
     pub index_note: Option<String>,
@@ -103,7 +103,8 @@ pub struct Part {
     pub damaged: Vec<u64>,
     /// Whether it was seen, of a file that is being written, with zeros where nothing was written yet.
     pub extended: bool,
-    /// Whether it is still what it was before it was scanned, or first read of a snapshot; and the files that it names.
+    /// Checks that the file has not changed since it was scanned, or since it was first read from a snapshot; and the
+    /// same for the files that it names.
     pub(crate) unchanged: Arc<(Unchanged, Vec<Unchanged>)>,
 }
 
@@ -183,13 +184,13 @@ impl Scanned {
         let known = &self.parts[part];
         match known.index.time(frame) {
             Some(time) => Some(self.time_of(part, frame, time * known.scales.time)),
-            // a time step that is stated needs none of the file
+            // a stated time step needs no time of the file
             None => Some(self.time_of(part, frame, f64::NAN)).filter(|time| !time.is_nan()),
         }
     }
 }
 
-/// The open file of a part, and the same with the files that it names where it names any.
+/// The open file of a part, and, if it names other files, the same together with them.
 type OpenPart = (Arc<dyn Source>, Option<Arc<MultiFileSource>>);
 
 /// The files of a trajectory, opened: what all handles on them share.
@@ -203,7 +204,7 @@ pub struct TrajectoryFiles {
     scanned: OnceLock<Scanned>,
     /// One scan at a time; others wait for its outcome.
     scanning: Mutex<()>,
-    /// One for each part of a snapshot; empty where this process has scanned.
+    /// One for each part of a snapshot; empty if this process has scanned.
     unverified: Vec<Arc<Unverified>>,
     /// Threads of the calls that read.
     pub(crate) threads: Threads,
@@ -226,7 +227,7 @@ impl TrajectoryFiles {
         self.options.absent
     }
 
-    /// Reads the header of the first file; the others are not touched.
+    /// Reads the header of the first file, and does not touch the others.
     ///
     /// # Errors
     /// As [`FileSource::open`], [`format::detect`] and [`Format::open`].
@@ -367,7 +368,7 @@ impl TrajectoryFiles {
         Ok(identity.map_err(|error| error.with_path(&scanned.path))?.naming(known.others().to_vec()))
     }
 
-    /// The file of a part with those that it names; `None` where it names none.
+    /// The file of a part with the files that it names; `None` if it names none.
     fn multi_file(&self, part: usize, first: &Arc<dyn Source>, decoder: &dyn Decoder) -> Option<Arc<MultiFileSource>> {
         let paths = decoder.facts().other_files.clone();
         if paths.is_empty() {
@@ -400,7 +401,7 @@ pub(crate) fn not_scanned() -> Error {
 /// The status of a file before anything is read of it; it settles first, so that any later change shows.
 fn status_before(source: &dyn Source, options: &OpenOptions) -> Result<Option<FileStatus>> {
     match options.index {
-        // who follows it looks again and again, and nobody changes one that stands still
+        // a follower checks the file again and again, and nobody changes a file that stands still
         IndexPolicy::Memory if options.growing || options.settled => source.status(),
         IndexPolicy::Memory | IndexPolicy::Auto | IndexPolicy::Rebuild => FileStatus::settled_of(source),
     }

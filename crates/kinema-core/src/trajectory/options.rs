@@ -39,10 +39,10 @@ impl Named for Absent {
     const ALL: &'static [(&'static str, Self)] = &[("error", Self::Error), ("nan", Self::Nan), ("hold", Self::Hold)];
 }
 
-/// Where the index of a file that needs a scan comes from and goes to.
+/// Origin and destination of the index of a file that needs a scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IndexPolicy {
-    /// Load the stored one where it fits, extend it where the file grew; else build and store it.
+    /// Load the stored index if it fits, extend it if the file has grown; otherwise build and store it.
     Auto,
     /// Build it, store nothing.
     Memory,
@@ -67,7 +67,7 @@ pub struct OpenOptions {
     pub on_truncated: OnTruncated,
     /// Values of fields in frames that lack them.
     pub absent: Absent,
-    /// Where indices come from.
+    /// Origin of indices.
     pub index: IndexPolicy,
     /// Units that replace the units of the formats.
     pub units: StatedUnits,
@@ -77,7 +77,7 @@ pub struct OpenOptions {
     pub max_open_files: usize,
     /// Reads the structure of HDF5 files.
     pub structure: Option<Arc<dyn ReadStructure>>,
-    /// Writes indices; without it none is stored.
+    /// Writes indices; without it, no index is stored.
     pub write_index: Option<Arc<WriteFile>>,
     /// Opens the files.
     pub sources: Arc<dyn OpenSource>,

@@ -101,7 +101,7 @@ impl TrajectoryFiles {
             return Ok(part.clone());
         }
         let first = self.handles.get((number, 0), path)?;
-        // taken before anything is read of the file, here or by others: what changes from then on has another status
+        // taken before anybody reads from the file: any later change gives another status
         let (earlier, ranges) = self.take_scanned_ranges(number);
         let (opened, status) = match number {
             0 => (self.first.clone(), self.first_status),
@@ -111,7 +111,7 @@ impl TrajectoryFiles {
             }
         };
         let source = self.multi_file(number, &first, &*opened.1).map_or(first, |multi| multi as Arc<dyn Source>);
-        // `previous` is found where the index is loaded, unless it is known
+        // the loaded index gives `previous`, unless it is known already
         let previous = known.index(path, &*source).map_err(|error| error.with_path(path))?;
         let options = ScanOptions { previous, workers, ..*options };
         let mut watch = Stopwatch::start();

@@ -41,7 +41,7 @@ impl TrajectoryFiles {
                 LoadOutcome::Grew(index) => index.end().unwrap_or(0),
                 LoadOutcome::Absent | LoadOutcome::Rejected(_) | LoadOutcome::Wrong(_) => 0,
             };
-            // before anything is read of it, by whoever it is
+            // before any process reads from it
             let status = FileStatus::settled_of(&*source)?;
             self.with_ranges(|all| all.insert(number, ScannedRanges { status, tables: Vec::new() }));
             ranges.push((number, from..source.len()?));

@@ -118,7 +118,7 @@ impl TrajectoryFiles {
             return Err(place(changed(kind, &how, self.options.catalogue.as_deref())));
         }
         if let (Some(catalogue), Index::Table(table)) = (self.options.catalogue.as_deref(), &part.index) {
-            // who made the catalogue may be somebody else
+            // the catalogue may have been made by somebody else
             let fault = stored_index::fault_of_whole(source, &*part.decoder, table, part.identity.size);
             if let Some(how) = fault.map_err(place)? {
                 return Err(place(changed(ErrorKind::Corrupt, &how, Some(catalogue))));
@@ -165,8 +165,8 @@ fn changed(kind: ErrorKind, how: &str, catalogue: Option<&Path>) -> Error {
 /// Which files of a part of a snapshot have been verified in this process.
 pub(super) struct Unverified {
     part: OnceLock<()>,
-    /// The files that it takes values from. They are checked when they are opened: a part may name thousands, of which a
-    /// worker reads few.
+    /// The files from which it takes values. They are checked when they are opened: a part may name thousands, and a
+    /// worker reads few of them.
     others: Vec<(FileStatus, OnceLock<()>)>,
 }
 
@@ -275,13 +275,13 @@ fn take_bytes<'a>(rest: &mut &'a [u8], len: u64) -> Option<&'a [u8]> {
     Some(front)
 }
 
-/// An index and its atom checkpoints as bytes; none of those that a part does not have.
+/// An index and its atom checkpoints as bytes; empty if a part does not have them.
 struct IndexBytes<'a> {
     table: &'a [u8],
     checkpoints: &'a [u8],
 }
 
-/// Size, identity, stored index and reads of a part; `None` where the bytes end early.
+/// Size, identity, stored index and reads of a part; `None` if the bytes end early.
 fn take_part<'a>(rest: &mut &'a [u8]) -> Option<(u64, FileIdentity, IndexBytes<'a>, Reads)> {
     let size = take(rest)?;
     let identity = FileIdentity::take(rest)?;
@@ -319,7 +319,7 @@ impl Source for CapturingSource<'_> {
     }
 }
 
-/// A file of which the snapshot holds some bytes.
+/// A file whose bytes are partly in the snapshot.
 struct SnapshotSource {
     path: PathBuf,
     size: u64,

@@ -80,7 +80,7 @@ pub(super) fn fault_of_whole(
     Ok((found > table.n_frames()).then(left_out))
 }
 
-/// The first of `n` frames, the last, and others between.
+/// The first and last of `n` frames, and some between.
 fn sampled(n: u64) -> impl Iterator<Item = u64> {
     let spread = n.min(SPREAD);
     (0..spread).map(move |i| (u128::from(i) * u128::from(n) / u128::from(spread)) as u64).chain(n.checked_sub(1))
@@ -128,7 +128,7 @@ impl TrajectoryFiles {
     }
 }
 
-/// The error with what to do, where the index was stored.
+/// Adds advice to the error if the index was stored.
 fn advised(part: &Part, error: Error) -> Error {
     let error = error.with_format(part.format.info().name).with_path(&part.path);
     if error.kind() != ErrorKind::Corrupt || !matches!(part.origin, IndexOrigin::Stored | IndexOrigin::Extended) {
@@ -209,7 +209,7 @@ mod tests {
             let found = |frames: &Frames, size: u64| {
                 fault_of_whole(&source, &*decoder, &table(0, frames), size).expect("readable")
             };
-            // the incomplete last frame is none
+            // the incomplete last frame does not count
             assert_eq!(found(&frames, size), None);
             let left_out = found(&frames[..16].to_vec(), size).expect("frames are left out");
             assert!(left_out.contains("leaves out the last frames"), "{left_out}");

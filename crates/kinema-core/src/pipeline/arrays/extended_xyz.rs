@@ -68,7 +68,7 @@ pub struct Frames<'a> {
     pub species: &'a [u8],
     /// Names of elements.
     pub symbols: &'a [String],
-    /// Cells, nine numbers a frame, row by row; a frame whose numbers are all 0 has none.
+    /// Cells, nine numbers a frame, row by row; nine zeros if a frame has no cell.
     pub cells: &'a [f64],
     /// The text of `Properties=`.
     pub properties: &'a str,
@@ -79,10 +79,10 @@ pub struct Frames<'a> {
 }
 
 impl Frames<'_> {
-    /// The text, in pieces that follow each other; the same whatever `workers` is.
+    /// The text, in consecutive pieces; the same for any number of `workers`.
     ///
     /// # Errors
-    /// `InvalidArgument` for arrays that do not fit each other; `Cancelled`.
+    /// `InvalidArgument` for arrays that do not match each other; `Cancelled`.
     pub fn text(&self, workers: usize, progress: &Progress) -> Result<Vec<String>> {
         self.check()?;
         let tasks = self.tasks();

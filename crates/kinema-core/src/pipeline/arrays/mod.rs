@@ -43,7 +43,7 @@ const TASK_ROWS: usize = 256;
 
 /// Frames of one trajectory, and the rows of the caller for them.
 pub struct ArrayPart<'a> {
-    /// Whose frames.
+    /// The trajectory that has the frames.
     pub trajectory: &'a Trajectory,
     /// Which of them; its number of workers is that of the call.
     pub request: &'a ArrayRequest,
@@ -100,7 +100,7 @@ pub fn read_parts(parts: Vec<ArrayPart<'_>>, workers: usize, progress: &Progress
         let (mut begin, rows) = (0, arrays.rows());
         while begin < rows {
             let mut end = task_end(scanned, &frames, fields, begin, rows.min(begin + task_rows));
-            // frames that are there several times may fill more rows than a task has: a chunk is decoded once even so
+            // repeated frames may fill more rows than a task has: a chunk is decoded once even then
             while end < rows && redecoded_frames(scanned, &frames, fields, end as u64) > 0 {
                 end += 1;
             }
@@ -124,7 +124,7 @@ pub struct ArrayPlan {
     pub bytes: u64,
     /// Frames that share segments: those are decoded together.
     pub coupled: u64,
-    /// Frames that are decoded, those that nobody asked for included.
+    /// Frames that are decoded, including frames that were not requested.
     pub decoded: u64,
 }
 
@@ -191,8 +191,8 @@ fn checked<'a>(
     })
 }
 
-/// The end of a task that begins with frame `first` of a selection and may reach to `most`: where a chunk ends, if one
-/// does so on the way.
+/// The end of a task that begins with frame `first` of a selection and may reach to `most`: the end of a chunk if there
+/// is one on the way.
 pub(super) fn task_end(scanned: &Scanned, frames: &FrameSelection, fields: Fields, first: usize, most: usize) -> usize {
     let ends_chunk = |at: &usize| redecoded_frames(scanned, frames, fields, *at as u64) == 0;
     if most as u64 >= frames.len() { most } else { (first + 1..=most).rev().find(ends_chunk).unwrap_or(most) }
@@ -227,7 +227,7 @@ fn task_rows(scanned: &Scanned, fields: Fields, all_rows: usize, workers: usize,
     task_rows.next_multiple_of(coupled)
 }
 
-/// One trajectory of a call, and what is wanted of it.
+/// One trajectory of a call, and the rows wanted from it.
 struct Source<'a> {
     trajectory: &'a Trajectory,
     request: &'a ArrayRequest,

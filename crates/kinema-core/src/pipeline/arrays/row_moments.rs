@@ -110,7 +110,7 @@ impl Rows {
     }
 }
 
-/// The moments of runs, merged with their neighbours as soon as both are there; see `reduce::MergeTree`.
+/// The moments of runs; neighbours are merged as soon as both are present; see `reduce::MergeTree`.
 struct MomentTree {
     n_runs: usize,
     /// By level, 0 for a run, and place within it.

@@ -1,9 +1,9 @@
-//! Where the bytes of chunks go: from decoded ones, and from the file where they are stored as they are.
+//! Destinations of the bytes of chunks: from decoded chunks, and from the file if chunks are stored unfiltered.
 
 use crate::container::hdf5::array::{Array, Chunk, Stored};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Bytes of a file, and where they go.
+/// Bytes of a file, and their destination.
 pub(super) struct Piece<'a> {
     pub(super) offset: u64,
     pub(super) place: &'a mut [u8],

@@ -31,7 +31,7 @@ const READ_AT_ONCE: u64 = 1 << 20;
 /// How the rows of a file lie.
 #[derive(Debug)]
 pub enum RowStorage {
-    /// One each `stride` bytes, from byte `offset` on.
+    /// One row every `stride` bytes, from byte `offset` on.
     Strided {
         /// Offset of the first row.
         offset: u64,
@@ -60,7 +60,7 @@ pub struct RowsRead {
     pub useful: u64,
     /// Bytes asked of the files.
     pub read: u64,
-    /// Bytes of the chunks that are decoded, and of what is read as it is.
+    /// Bytes of the decoded chunks, and bytes that are read without decoding.
     pub decoded: u64,
     /// Calls to the system.
     pub reads: u64,
@@ -89,7 +89,7 @@ pub struct Rows {
     waits: Arc<AtomicBool>,
 }
 
-/// Rows of one file for one worker, ascending, and where they go; a row may be there more than once.
+/// Rows of one file for one worker, ascending, and their destinations; a row may occur more than once.
 pub(super) struct Task<'a> {
     pub(super) file: usize,
     pub(super) rows: Vec<u64>,
@@ -100,7 +100,7 @@ impl Rows {
     /// Rows of `row_bytes` bytes of these files, which are opened when they are read.
     ///
     /// # Errors
-    /// `InvalidArgument` where a file's rows have another size.
+    /// `InvalidArgument` if the rows of a file have a different size.
     pub fn new(files: Vec<RowFile>, row_bytes: usize, pool: &FilePool) -> Result<Self> {
         let mut starts = vec![0];
         for file in &files {
@@ -123,7 +123,7 @@ impl Rows {
         self.starts.last().copied().unwrap_or(0)
     }
 
-    /// Whether there are none.
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -133,10 +133,11 @@ impl Rows {
         self.row_bytes
     }
 
-    /// Reads the rows `ids`, in any order, into `out`, one after the other.
+    /// Reads the rows `ids`, in any order, into `out`, one after another.
     ///
     /// # Errors
-    /// `OutOfRange`; `InvalidArgument` where `out` has another size; of the files; `Corrupt` where a chunk cannot be decoded.
+    /// `OutOfRange`; `InvalidArgument` if `out` has a different size; errors of the files; `Corrupt` if a chunk cannot
+    /// be decoded.
     pub fn read(&self, ids: &[u64], out: &mut [u8], workers: usize, progress: &Progress) -> Result<RowsRead> {
         if out.len() != ids.len().saturating_mul(self.row_bytes) {
             let what = format!("{} rows of {} bytes do not fit into {} bytes", ids.len(), self.row_bytes, out.len());
@@ -193,7 +194,8 @@ impl Rows {
         Ok(order)
     }
 
-    /// Runs of the sorted rows as tasks: of one file each, and cut where no row and no compressed chunk is on both sides.
+    /// Divides the sorted rows into tasks: each has rows of one file, and no row and no compressed chunk is in two
+    /// tasks.
     fn ranges(&self, ids: &[u64], order: &[usize], workers: usize) -> Vec<(usize, Range<usize>)> {
         let row_bytes = self.row_bytes as u64;
         let most = match workers {
@@ -314,7 +316,7 @@ fn runs(extents: &[Extent]) -> Vec<Range<usize>> {
     found
 }
 
-/// Buffers of one worker, and what it has done.
+/// Buffers and counts of one worker.
 #[derive(Default)]
 pub(super) struct Worker {
     waits: Arc<AtomicBool>,

@@ -73,7 +73,7 @@ impl Existing {
             let mut found = vec![0; marker.bytes.len()];
             self.source.read_exact_at(marker.offset, &mut found)?;
             if found != marker.bytes {
-                // a count that was too low: what it counts is on the storage before
+                // a count that was too low: the frames that it counts must be on the storage first
                 sink.sync()?;
                 sink.write_at(marker.offset, &marker.bytes)?;
             }

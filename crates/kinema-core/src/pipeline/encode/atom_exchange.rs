@@ -5,7 +5,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// Entries of the table that finds the range of a number, at most.
 const TABLE: u64 = 1 << 12;
 
-/// Rows whose values are asked for before their turn comes: memory answers while those before them are copied.
+/// Number of rows by which values are prefetched: memory delivers them while earlier rows are copied.
 const AHEAD: usize = 128;
 
 /// Rows in the order of the ranges that their atoms lie in.
@@ -123,11 +123,11 @@ pub struct Ordered {
     pub places: Option<Vec<u32>>,
 }
 
-/// Which row has the value of which place of the range of `n` atoms that begins at `first`: row `rows[i]` is that of atom
+/// Finds the row for each place of the range of `n` atoms that begins at `first`: row `rows[i]` belongs to atom
 /// `ids[i]`.
 ///
 /// # Errors
-/// `InvalidArgument` for atoms of other ranges, for one that is there twice, and for lengths that differ.
+/// `InvalidArgument` for atoms of other ranges, for an atom that occurs twice, and for lengths that differ.
 pub fn order(ids: &[u32], rows: impl ExactSizeIterator<Item = u32>, first: u32, n: usize) -> Result<Ordered> {
     let invalid = |what: String| Error::new(ErrorKind::InvalidArgument, what);
     if rows.len() != ids.len() || u32::try_from(n).is_err() {
@@ -206,7 +206,8 @@ fn prefetch<T>(values: &[T], row: usize) {
     if let Some(value) = values.get(row) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         let first = std::ptr::from_ref(value).cast::<i8>();
-        // SAFETY: SSE is there on x86-64; both bytes are of the value, and a prefetch reads nothing that a program sees.
+        // SAFETY: SSE exists on all x86-64; both bytes are part of the value, and a prefetch has no effect that a
+        // program sees.
         unsafe {
             _mm_prefetch::<_MM_HINT_T0>(first);
             _mm_prefetch::<_MM_HINT_T0>(first.add(size_of::<T>() - 1));
@@ -229,7 +230,7 @@ pub struct Faults {
     pub first_missing: Option<u64>,
 }
 
-/// Notes which atoms of the range that begins at `first` are there: `seen` has a byte for each, 0 before the first call.
+/// Marks the present atoms of the range that begins at `first`: `seen` has a byte for each, 0 before the first call.
 ///
 /// # Errors
 /// `InvalidArgument` for atoms of other ranges.

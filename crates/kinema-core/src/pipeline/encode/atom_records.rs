@@ -1,6 +1,6 @@
-//! Records of which a process has some of the atoms: what several processes need to make one file together.
+//! Records of which a process has only some atoms: for several processes that write one file together.
 //!
-//! Nothing here writes: bytes and their places are the caller's, who brings them into the file in whatever way.
+//! Nothing here writes: the caller brings the bytes to their places in the file in any way.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -101,7 +101,7 @@ impl<'a> Window<'a> {
             state.next = end;
             state.offset += run.len() as u64;
             state.bytes -= run.len() as u64;
-            // room for others, and the capacity for the next run of this worker
+            // there is room for others now, and the capacity serves the next run of this worker
             self.changed.notify_all();
             *bytes = run;
             bytes.clear();

@@ -55,9 +55,9 @@ pub struct EncodeRequest {
 pub struct Encoded {
     /// Bytes of the file.
     pub bytes: u64,
-    /// Its index, where a format's frames differ in size: what a scan of the file finds.
+    /// Its index, as a scan of the file would find it, if frames of the format differ in size.
     pub index: Option<TableIndex>,
-    /// Where the time went.
+    /// Times of the phases.
     pub timings: RunTimings,
 }
 
@@ -84,7 +84,7 @@ pub fn making(
     let held = parts().fold(Fields::ALL, |all, part| all - (Fields::ALL - part.header().fields));
     let cell = parts().fold(Fields::NONE, |any, part| any | (part.header().fields - (Fields::ALL - Fields::CELL)));
     let info = format.info();
-    // each record has its cell, or none
+    // each record has its own cell, or none
     let vectors_of = |part: &Part| part.header().fields - Fields::CELL;
     let vectors_of_first = parts().next().map(vectors_of);
     let as_it_is = |part: &Part| {
@@ -145,7 +145,7 @@ fn stamps(trajectory: &Trajectory, frames: &[u64], units: Scales) -> Result<Vec<
     Ok(block.stamps)
 }
 
-/// Files say of a frame whose cell is not known, or cannot be used, that it has none.
+/// Marks a cell that is unknown or unusable as absent.
 fn clear_absent_cells(block: &mut Block) {
     for stamp in block.stamps.iter_mut().filter(|stamp| !stamp.present.contains(Fields::CELL)) {
         stamp.cell = NO_CELL;
@@ -190,17 +190,17 @@ pub fn encode(
     Ok(Encoded { bytes: done.bytes, index, timings: RunTimings::from_workers(start, workers) })
 }
 
-/// A run of the frames of a request, by their positions in it, and the byte of the sink where their records begin.
+/// A run of the frames of a request, by their positions in it, and the offset of their records in the sink.
 #[derive(Debug, Clone)]
 pub struct Run {
     /// Positions in [`EncodeRequest::frames`].
     pub frames: Range<u64>,
-    /// Where the first record is put.
+    /// Offset of the first record.
     pub at: u64,
 }
 
-/// Writes the records of a run alone, for one of several processes that write a file: neither [`begin`] nor [`finish`], and
-/// nothing is synced. Bytes and index are those of the run; offsets of the index are those of the sink.
+/// Writes only the records of a run, for one of several processes that write a file: it neither calls [`begin`] nor
+/// [`finish`], and does not sync. Bytes and index are those of the run; offsets in the index are those of the sink.
 ///
 /// # Errors
 /// As [`encode`].
@@ -238,7 +238,7 @@ pub fn encode_run(
     Ok(Encoded { bytes: done.bytes - run.at, index, timings: RunTimings::from_workers(start, workers) })
 }
 
-/// Where the record of a position begins in the file, where all records have one size.
+/// Offset of the record of a position in the file, if all records have one size.
 pub fn place_of(encoder: &dyn Encoder, position: u64) -> Option<u64> {
     match encoder.placing() {
         Placing::Uniform(record) => Some(encoder.head().len() as u64 + position * record),
@@ -253,7 +253,7 @@ pub fn place_of(encoder: &dyn Encoder, position: u64) -> Option<u64> {
 pub fn finish(encoder: &dyn Encoder, sink: &dyn Sink, frames: u64) -> Result<()> {
     let mut watch = Stopwatch::start();
     if let Some(marker) = encoder.marker(frames) {
-        // no count before what it counts
+        // the count may not precede the frames that it counts
         sink.sync()?;
         sink.write_at(marker.offset, &marker.bytes)?;
     }

@@ -57,12 +57,12 @@ pub struct RecordFile {
     first_noted: bool,
     /// Stamps of the first two frames.
     first: Vec<Stamp>,
-    /// Positions, velocities and forces of frames that are gathered, in the format's unit: in float32, or float64 where the
+    /// Positions, velocities and forces of gathered frames, in the format's unit: in float32, or in float64 if the
     /// encoder takes it.
     gathered: [Vec<f32>; 3],
     gathered_doubles: [Vec<f64>; 3],
     gathered_stamps: Vec<Stamp>,
-    /// Whether a head without frames is there, to be replaced.
+    /// Whether the file has a head without frames, which must be replaced.
     replaces: bool,
     /// The byte after the last record.
     end: u64,
@@ -154,7 +154,7 @@ impl RecordFile {
         self.n_written
     }
 
-    /// Frames that are in the file whatever happens.
+    /// Number of frames that are in the file whatever happens.
     pub fn n_flushed(&self) -> u64 {
         self.n_flushed
     }
@@ -235,7 +235,7 @@ impl RecordFile {
         Ok(())
     }
 
-    /// Refuses frames of which a reader would not give back cell or time, before any of them is taken.
+    /// Refuses frames whose cell or time a reader would not return unchanged, before any of them is taken.
     fn check_stamps(&self, stamps: &[Stamp]) -> Result<()> {
         let Some(encoder) = self.encoder.as_deref() else { return Ok(()) };
         let mut numbered = stamps.iter().zip(self.n_frames()..);
@@ -292,7 +292,7 @@ impl RecordFile {
         }
     }
 
-    /// The index of the frames that are written, as a scan would find it; `None` for formats whose index is not stored.
+    /// The index of the written frames, as a scan would find it; `None` for formats whose index is not stored.
     pub fn index(&self) -> Option<TableIndex> {
         let stored = self.encoder.as_deref().is_some_and(|encoder| encoder.placing() == Placing::Ordered);
         stored.then(|| self.index.clone().finish())
@@ -395,7 +395,7 @@ impl RecordFile {
         self.width() * self.gathered_stamps.len()
     }
 
-    /// Adds what is gathered; what could not be added for a cancelled call stays.
+    /// Adds the gathered frames; frames that could not be added because the call was cancelled stay.
     fn add_gathered(&mut self, progress: &Progress) -> Result<()> {
         let (mut values, mut stamps) = (std::mem::take(&mut self.gathered), std::mem::take(&mut self.gathered_stamps));
         let mut doubles = std::mem::take(&mut self.gathered_doubles);
@@ -442,7 +442,7 @@ impl RecordFile {
         })
     }
 
-    /// The head, and what it says of steps and times; from the second frame on nothing changes them.
+    /// Writes the head, with its steps and times; from the second frame on these stay unchanged.
     fn begin(&mut self, stamps: &[Stamp]) -> Result<()> {
         let Some(encoder) = self.encoder.as_deref_mut() else { return Ok(()) };
         if self.n_written < 2 {

@@ -44,7 +44,7 @@ impl Commits {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).head
     }
 
-    /// Begins after these frames, the first of which is after a head of this length.
+    /// Begins after these frames; the first of them follows a head of this length.
     pub fn begin(&self, committed: Committed, head: u64) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = State { committed, head, ahead: BTreeMap::new() };
     }

@@ -27,7 +27,7 @@ use crate::trajectory::Trajectory;
 pub struct Outcome {
     /// Merged nodes of the tree: the root alone when all leaves were run.
     pub nodes: Vec<Node>,
-    /// Where the time went.
+    /// Times of the phases.
     pub timings: RunTimings,
 }
 
@@ -49,7 +49,7 @@ pub fn run(
     Ok(Outcome { nodes: tree.into_nodes(), timings })
 }
 
-/// Where leaves go.
+/// Destination of leaves.
 #[derive(Clone, Copy)]
 pub struct Deliver<'a> {
     /// Receives a leaf as soon as it is done; called by all workers. Leaves that were not finished are never delivered.
@@ -62,7 +62,7 @@ pub struct Deliver<'a> {
 /// Runs leaves of a plan, range after range, and delivers each.
 ///
 /// # Errors
-/// The first error of any worker or of `deliver.leaf`; the others stop at their next block.
+/// The first error of any worker or of `deliver.leaf`; the other workers stop at their next block.
 pub fn run_into(
     trajectory: &Trajectory,
     plan: &Plan,
@@ -108,7 +108,7 @@ struct Shared<'a> {
     /// How many of them a worker takes from such a range.
     task_leaves: u64,
     deliver: Deliver<'a>,
-    /// One a job.
+    /// One buffer a job.
     buffers: &'a [RunBuffer],
 }
 
@@ -145,7 +145,7 @@ impl Shared<'_> {
 /// The leaf that a worker accumulates.
 struct OpenLeaf {
     number: u64,
-    /// One a kernel.
+    /// One partial a kernel.
     partials: Vec<LeafPartial>,
 }
 
@@ -209,8 +209,8 @@ impl<'a> Worker<'a> {
         self.kernels.iter().map(|_| LeafPartial::default()).collect()
     }
 
-    /// The end of the block that begins at a position of the selection: where frames share a chunk, at the end of a chunk
-    /// if one is in reach.
+    /// The end of the block that begins at a position of the selection. If frames share a chunk, it is the end of a
+    /// chunk, if one is in reach.
     fn block_end(&self, start: u64, end: u64) -> u64 {
         let plan = self.shared.plan;
         let stop = (start + plan.block_frames).min(end);
