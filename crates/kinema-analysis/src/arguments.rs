@@ -118,12 +118,12 @@ pub struct Arguments {
     /// In front of a name in errors.
     of: String,
     named: BTreeMap<String, Argument>,
-    /// Names that were asked for.
+    /// Names that were requested.
     known: RefCell<BTreeSet<&'static str>>,
 }
 
 impl Arguments {
-    /// None yet, for a trajectory of `n_atoms` atoms.
+    /// No arguments yet, for a trajectory of `n_atoms` atoms.
     pub fn new(n_atoms: u32) -> Self {
         let known = RefCell::default();
         Self { n_atoms, cpu: Cpu::detect(), of: String::new(), named: BTreeMap::new(), known }
@@ -169,7 +169,7 @@ impl Arguments {
         Error::new(ErrorKind::InvalidArgument, what)
     }
 
-    /// Refuses arguments that nobody has asked for.
+    /// Refuses arguments that were not requested.
     ///
     /// # Errors
     /// `InvalidArgument`, naming the first one.
@@ -186,10 +186,10 @@ impl Arguments {
         *self.get(name) != Argument::None
     }
 
-    /// A set of atoms, of which none is missing: at least one.
+    /// A set of atoms: at least one, and all of them in the trajectory.
     ///
     /// # Errors
-    /// `InvalidArgument` for anything else, `OutOfRange` for an atom that the trajectory has not.
+    /// `InvalidArgument` for anything else, `OutOfRange` for an atom that the trajectory does not have.
     pub fn atoms(&self, name: &'static str) -> Result<AtomSelection> {
         match self.get(name) {
             Argument::Atoms { shape, indices } if shape.len() == 1 && !indices.is_empty() => {
@@ -203,7 +203,7 @@ impl Arguments {
         }
     }
 
-    /// A set of atoms, each of which is given once.
+    /// A set of atoms, each given once.
     ///
     /// # Errors
     /// As [`Arguments::atoms`]; `InvalidArgument` for an atom that is given twice.
@@ -213,10 +213,10 @@ impl Arguments {
         Ok(atoms)
     }
 
-    /// The same; all atoms of the trajectory where the argument is left out.
+    /// A set of atoms, each given once; all atoms of the trajectory if the argument is left out.
     ///
     /// # Errors
-    /// As [`Arguments::unique_atoms`]; `InvalidArgument` for all atoms of a trajectory without any.
+    /// As [`Arguments::unique_atoms`]; `InvalidArgument` if all atoms are meant and the trajectory has none.
     pub fn unique_atoms_or_all(&self, name: &'static str) -> Result<AtomSelection> {
         if self.has(name) {
             return self.unique_atoms(name);
@@ -243,7 +243,7 @@ impl Arguments {
         };
         let (tuples, _) = places.as_chunks::<N>();
         let columns = std::array::from_fn(|i| Column::new(tuples.iter().map(|tuple| tuple[i]).collect()));
-        // the set alone: results are one a tuple, not one an atom
+        // only the set: results are one a tuple, not one an atom
         let atoms = AtomSelection::union(self.n_atoms, [&requested]);
         Ok(AtomTuples { atoms, columns, len: tuples.len() })
     }
@@ -272,7 +272,7 @@ impl Arguments {
         }
     }
 
-    /// The same, or none.
+    /// As [`Arguments::numbers`], or `None` if the argument is left out.
     ///
     /// # Errors
     /// As [`Arguments::numbers`].
@@ -354,7 +354,7 @@ impl Arguments {
         found.map(|(_, choice)| *choice).ok_or_else(|| self.wrong(name, &format!("one of {}", words())))
     }
 
-    /// A list of tuples, which are arguments of the names `names` each; empty where it is left out.
+    /// A list of tuples, each with arguments of the names `names`; empty if the argument is left out.
     ///
     /// # Errors
     /// `InvalidArgument` for anything else.

@@ -125,7 +125,7 @@ fn the_nearest_image_is_the_shortest_of_125() {
             let naive = plus(displacement, combined(rounded, &cell));
             beyond_rounding += usize::from(dot(naive, naive) > found * (1.0 + 1e-9));
         }
-        // where the cell is not right-angled, rounding alone is wrong for some of them: the test can fail
+        // if the cell is not right-angled, rounding alone is wrong for some of them: the test can fail
         assert_eq!(beyond_rounding > 0, !lattice.is_right_angled(), "{}: {beyond_rounding}", kind.name);
     }
 }

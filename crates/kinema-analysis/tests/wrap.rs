@@ -1,4 +1,4 @@
-//! Wrapping of many atoms, of which most are looked at by estimates: each has the bits that it has alone.
+//! Wrapping of many atoms, most of which are examined by estimates: each has the same bits as alone.
 
 mod common;
 

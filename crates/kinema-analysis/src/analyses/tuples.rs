@@ -1,6 +1,6 @@
 //! Numbers of tuples of atoms in each frame: distances of pairs, angles of triples, dihedrals of quadruples.
 //!
-//! It knows none of them: [`TupleNumber`] says how many atoms there are and computes all numbers of a frame.
+//! It knows none of these: [`TupleNumber`] says how many atoms a tuple has and computes all numbers of a frame.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -30,8 +30,8 @@ pub(super) trait TupleNumber<const N: usize>: Send + Sync + 'static {
     fn numbers(cpu: Cpu, atoms: [Points<'_>; N], lattice: &Lattice, results: Results<'_>) -> Result<bool>;
 }
 
-/// The kernel of a number. Columns: one a tuple. With `minimum_image`, as by default, bonds are the nearest images in the frame's cell;
-/// without it atoms are taken where they stand. Where a number is not defined it is not a number.
+/// The kernel of a number. Columns: one a tuple. With `minimum_image`, the default, bonds are the nearest images in the
+/// frame's cell; without it, positions are used as they are. A number that is not defined is NaN.
 pub(super) const fn kernel<T: TupleNumber<N>, const N: usize>() -> KernelInfo {
     KernelInfo { id: T::ID, make: make::<T, N>, examples: examples::<T, N> }
 }

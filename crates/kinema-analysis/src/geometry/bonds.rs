@@ -8,7 +8,7 @@ use super::vectors::{Vectors, difference};
 use crate::lanes::Quad;
 use kinema_core::frame::Lattice;
 
-/// Where results go, one for each item: they are computed in double precision, and rounded to the type asked for.
+/// Destination of results, one for each item: they are computed in double precision, and rounded to the requested type.
 #[derive(Debug)]
 pub enum Results<'a> {
     /// As they are computed.
@@ -102,7 +102,7 @@ impl<I, const BONDS: usize> Items<'_, I, BONDS> {
         I: Images<Q>,
     {
         let (groups, tail) = values.as_chunks_mut::<4>();
-        // zero times what is finite is zero; the sum is ready long before the next root or division
+        // zero times a finite number is zero; this sum is ready long before the next root or division
         let (zero, mut zeros) = (Q::all(0.0), Q::all(0.0));
         let mut at = 0;
         for group in groups {

@@ -46,7 +46,7 @@ pub struct Shape {
     pub asphericity: f64,
     /// Angstrom^2.
     pub acylindricity: f64,
-    /// From 0 to 1; not a number where all atoms are at one place.
+    /// From 0 to 1; NaN if all atoms are at one place.
     pub anisotropy: f64,
 }
 
@@ -72,10 +72,10 @@ impl Gyration {
         Self::new(cpu, &vec![1.0; n_atoms])
     }
 
-    /// The tensor of one row, `atoms x 3`, angstrom^2; not a number where a position is not finite.
+    /// The tensor of one row, `atoms x 3`, angstrom^2; NaN if a position is not finite.
     ///
     /// # Errors
-    /// `Internal` for a row of other atoms.
+    /// `Internal` for a row with a different number of atoms.
     pub fn tensor(&self, row: &[f32]) -> Result<Matrix3> {
         check_row(row, self.n_atoms)?;
         let first = row.first_chunk::<3>().copied().unwrap_or_default().map(f64::from);

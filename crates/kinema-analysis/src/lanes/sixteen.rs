@@ -15,7 +15,7 @@ pub(crate) trait Sixteen: Copy {
     fn multiply(self, other: Self) -> Self;
     /// `self * factor + sum`, rounded once or twice.
     fn multiply_add(self, factor: Self, sum: Self) -> Self;
-    /// The greater one; `other` where one of them is not a number.
+    /// The greater one; `other` if one of them is not a number.
     fn maximum(self, other: Self) -> Self;
     /// Without the sign.
     fn magnitude(self) -> Self;
@@ -29,7 +29,7 @@ pub(crate) trait Sixteen: Copy {
     fn numbered(self, number: u32) -> Self;
     /// Looks up a table by the number in the last three bits.
     fn pick(self, table: &[f32; 8]) -> Self;
-    /// Where all three of `values` are zero `zero`, else `other`.
+    /// `zero` in lanes in which all three of `values` are zero, else `other`.
     fn where_zero(values: [Self; 3], zero: Self, other: Self) -> Self;
     /// Four times four, converted.
     fn fours(self) -> [Self::Quad; 4];

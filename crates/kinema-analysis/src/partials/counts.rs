@@ -1,7 +1,7 @@
 //! Partials of kernels that count: how many times each bin was hit. Sums of whole numbers are exact in any order.
 //!
-//! Few hits are kept as a list of bins, so that a partial costs no more than what was counted into it; the bytes depend on
-//! the counts alone.
+//! Few hits are kept as a list of bins, so that a partial is no larger than its counts require; the bytes depend on the
+//! counts alone.
 
 use kinema_core::Result;
 

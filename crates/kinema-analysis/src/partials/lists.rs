@@ -22,10 +22,10 @@ pub struct ListChunk {
 }
 
 impl ListChunk {
-    /// The numbers of a column, to be added to; one for each row.
+    /// The numbers of a column, one for each row; more can be added.
     ///
     /// # Panics
-    /// For a column that is not there, or of another type.
+    /// For a column that does not exist, or has a different type.
     #[expect(clippy::expect_used, reason = "a kernel that asks for another type is a defect, caught at the border")]
     pub fn column<T: Number>(&mut self, at: usize) -> &mut Vec<T> {
         T::of_mut(&mut self.columns[at]).expect("a column of this type")

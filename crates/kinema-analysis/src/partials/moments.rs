@@ -1,9 +1,10 @@
 //! First and second moments of each coordinate over frames, mergeable: the partial of averages and fluctuations.
 //!
 //! It takes no root and no mean: kernels do. Sums are kept about the first frame, not about zero. That frame is one of
-//! the samples, so its squared distance from the mean is at most n times the variance: the differences taken at the end
-//! lose at most log10(n) of sixteen digits, without a division for each frame as in Welford's method. When two sets of
-//! sums merge, the right one is moved to the left one's frame (as in Chan, Golub and LeVeque 1979, for sums).
+//! the samples, so its squared distance from the mean is at most n times the variance. The differences taken at the end
+//! therefore lose at most log10(n) of sixteen digits, without a division for each frame as in Welford's method. When
+//! two sets of sums merge, the right one is moved to the left one's frame (as in Chan, Golub and LeVeque 1979, for
+//! sums).
 
 use kinema_core::Result;
 use kinema_core::frame::Fields;

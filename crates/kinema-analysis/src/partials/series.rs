@@ -1,7 +1,7 @@
 //! Partials of kernels that give one row of values for each frame: chunks of rows that merging moves and never copies.
 //!
-//! It keeps times and values only; the plan knows which frames they belong to. Where all results stay in memory a chunk is a
-//! place in the buffer for all of them, so that the whole is there with the last row.
+//! It keeps times and values only; the plan knows their frames. If all results stay in memory, a chunk is a place in
+//! one buffer for all of them, so that the result is complete with the last row.
 
 use std::ops::Range;
 use std::sync::Arc;

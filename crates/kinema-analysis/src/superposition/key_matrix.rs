@@ -120,7 +120,7 @@ impl KeyMatrix {
 
     /// The rotation (mobile onto reference, determinant 1) that belongs to the largest eigenvalue.
     ///
-    /// Where several rotations are equally good (collinear atoms, mirror images), it is one of them.
+    /// If several rotations are equally good (collinear atoms, mirror images), it is one of them.
     #[inline(always)]
     pub(crate) fn rotation(&self, m: &Matrix3, bound: f64) -> (f64, Matrix3) {
         match self.newton(m, bound) {

@@ -3,9 +3,10 @@
 //! It reads rows of coordinates only: atom sets, frames and results belong to the kernels. Sources: Theobald 2005 (Acta
 //! Cryst A61:478); Liu, Agrafiotis and Theobald 2010 (J Comput Chem 31:1561).
 //!
-//! Coordinates are taken relative to the frame's first atom, in `f64`, where the difference of two `f32` of like size is
-//! exact: so the accuracy does not depend on how far the molecule is from the origin. Centroid, norm and the nine inner
-//! products are gathered together; the reference is centred and weighted beforehand and repeated in the lanes' pattern.
+//! Coordinates are taken relative to the frame's first atom, in `f64`, in which the difference of two `f32` of similar
+//! size is exact. The accuracy therefore does not depend on how far the molecule is from the origin. Centroid, norm and
+//! the nine inner products are gathered together; the reference is centred and weighted beforehand and repeated in the
+//! lanes' pattern.
 
 use kinema_core::{Error, ErrorKind, Result};
 
@@ -33,7 +34,7 @@ impl Motion {
     /// The motion that leaves everything in its place.
     pub const NONE: Self = Self { rotation: IDENTITY, from: [0.0; 3], to: [0.0; 3] };
 
-    /// Where the motion brings a position.
+    /// The place to which the motion brings a position.
     #[inline(always)]
     pub fn apply(&self, position: [f64; 3]) -> [f64; 3] {
         let d = [position[0] - self.from[0], position[1] - self.from[1], position[2] - self.from[2]];
@@ -196,7 +197,7 @@ impl Reference {
         Err(Error::new(ErrorKind::InvalidArgument, what))
     }
 
-    /// As `rmsd`, for a row of the right length; `None` where a position is not finite.
+    /// As `rmsd`, for a row of the right length; `None` if a position is not finite.
     #[inline]
     pub(crate) fn least_rmsd(&self, row: &[f32]) -> Option<f64> {
         let pass = self.pass(row);
@@ -209,13 +210,13 @@ impl Reference {
         if square < CANCELLED * norms { self.superposed(&pass, row).map(|(rmsd, _)| rmsd) } else { self.root(square) }
     }
 
-    /// As `superpose`, for a row of the right length; `None` where a position is not finite.
+    /// As `superpose`, for a row of the right length; `None` if a position is not finite.
     pub(crate) fn least_motion(&self, row: &[f32]) -> Option<(f64, Motion)> {
         let pass = self.pass(row);
         if pass.norm.is_finite() { self.superposed(&pass, row) } else { None }
     }
 
-    /// As `rmsd_after`, for a row of the right length; `None` where a position is not finite.
+    /// As `rmsd_after`, for a row of the right length; `None` if a position is not finite.
     pub(crate) fn moved_rmsd(&self, motion: &Motion, row: &[f32]) -> Option<f64> {
         let pass = self.pass(row);
         if !pass.norm.is_finite() {

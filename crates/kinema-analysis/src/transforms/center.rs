@@ -15,7 +15,7 @@ use super::superpose::not_finite;
 use crate::cpu::Cpu;
 use crate::geometry;
 
-/// `atoms`, `masses`, one for each of them, and `point`, x, y and z.
+/// `atoms`, `masses`, one for each of them, and `point`: x, y and z.
 pub(super) const TRANSFORM: TransformInfo = TransformInfo {
     id: "center/1",
     make: |arguments| {
@@ -28,7 +28,7 @@ pub(super) const TRANSFORM: TransformInfo = TransformInfo {
     },
 };
 
-/// Moves the centre of some atoms, and all others with it.
+/// Moves all atoms so that the centre of some of them is at a given place.
 #[derive(Debug, Clone)]
 pub struct Center {
     atoms: AtomSelection,

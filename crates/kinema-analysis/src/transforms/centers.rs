@@ -1,7 +1,8 @@
-//! Centres of groups of atoms in place of the atoms: one position a group, `sum w x / sum w`, with the velocity of that point,
-//! `sum w v / sum w`, and the sum of the forces on the atoms.
+//! Centres of groups of atoms in place of the atoms: one position a group, `sum w x / sum w`, with the velocity of that
+//! point, `sum w v / sum w`, and the sum of the forces on the atoms.
 //!
-//! Atoms are taken where they stand: what makes molecules whole comes before. Sums are in `f64` and rounded once.
+//! Positions are used as they are: a transform that makes molecules whole comes before. Sums are in `f64` and rounded
+//! once.
 
 use std::sync::Arc;
 
@@ -35,7 +36,7 @@ struct Groups {
     members: Vec<u32>,
     /// Index of the first member of each group, followed by the number of all members.
     firsts: Vec<usize>,
-    /// One a member.
+    /// One weight a member.
     weights: Option<Vec<f64>>,
 }
 

@@ -1,9 +1,9 @@
-//! Keeps molecules together: each is moved to the image that is nearest to one of the others, along the shortest tree.
+//! Keeps molecules together: moves each to the image that is nearest to one of the others, along the shortest tree.
 //!
-//! The anchor stays. Then the molecule whose centre is nearest to one that is in place comes next, and so on, so that a
-//! chain of molecules may be longer than the cell. Which molecules are nearest to each other does not depend on the anchor:
-//! the pairs are the edges of the shortest tree that joins the centres, and are found without looking at all pairs. Centres
-//! are taken of atoms where they stand.
+//! The anchor stays. The molecule whose centre is nearest to a placed molecule comes next, and so on, so that a chain
+//! of molecules may be longer than the cell. The pairs of neighbouring molecules do not depend on the anchor: they are
+//! the edges of the shortest tree that joins the centres, and are found without examining all pairs. Centres are
+//! computed from positions as they are.
 
 use std::sync::Arc;
 

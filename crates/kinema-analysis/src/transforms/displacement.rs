@@ -23,7 +23,7 @@ const TO_UNITS: f64 = ROUNDING / (1_u64 << 28) as f64;
 /// Angstrom: up to here sums of such multiples, and their differences, are exact.
 pub(crate) const MOST: f64 = (1_u64 << 24) as f64;
 
-/// The edges of a cell, and what makes reduced coordinates; both zero where it is open.
+/// The edges of a cell, and the matrix that gives reduced coordinates; both zero along open edges.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Edges {
     pub(crate) edges: Cell,
@@ -42,8 +42,8 @@ impl Edges {
     }
 }
 
-/// The step of an atom from frame to frame: adds what it takes to the nearest image in the cell of the later one. Gives the
-/// longest part of it in reduced coordinates, without its jump.
+/// The step of an atom from one frame to the next: adds to `shift` what brings the atom to the nearest image in the
+/// cell of the later frame. Returns the longest part of the step in reduced coordinates, without its jump.
 #[inline(always)]
 pub(crate) fn step(
     before: [f32; 3],

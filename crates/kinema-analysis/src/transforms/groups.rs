@@ -9,16 +9,16 @@ use super::images::Vector;
 use crate::arguments::Arguments;
 use crate::weights::check_each;
 
-/// For each atom of a trajectory the group that it moves with: its residue, or the first atom of its molecule;
+/// For each atom of a trajectory, the group that it moves with: its residue, or the first atom of its molecule;
 /// [`Groups::NONE`] for atoms that do not move.
 #[derive(Debug, Clone)]
 pub struct Labels(Arc<[u32]>);
 
 impl Labels {
-    /// One for each atom, below their number or [`Groups::NONE`].
+    /// One label for each atom, below the number of atoms, or [`Groups::NONE`].
     ///
     /// # Errors
-    /// `OutOfRange` for others.
+    /// `OutOfRange` for other labels.
     pub fn new(labels: Vec<u32>) -> Result<Self> {
         let n_atoms = labels.len();
         match labels.iter().find(|&&label| label as usize >= n_atoms && label != Groups::NONE) {
@@ -63,7 +63,7 @@ impl Labels {
         Self(self.0.iter().map(|&label| if there[slot(label)] { label } else { Groups::NONE }).collect())
     }
 
-    /// All atoms of the groups that have one of these; `None` where these are all atoms of the trajectory.
+    /// All atoms of the groups of `users`; `None` if these are all atoms of the trajectory.
     ///
     /// # Errors
     /// `InvalidArgument` for atoms of another trajectory.
@@ -92,7 +92,7 @@ impl Labels {
     }
 }
 
-/// The place of a label, of which the first is that of no group.
+/// The place of a label; the first place is for no group.
 fn slot(label: u32) -> usize {
     label.wrapping_add(1) as usize
 }
@@ -101,7 +101,7 @@ fn slot(label: u32) -> usize {
 #[derive(Debug, Clone)]
 pub struct Groups {
     n_atoms: usize,
-    /// Where the atoms of each group begin, and the end of the last.
+    /// Index of the first atom of each group, followed by the number of all atoms.
     starts: Vec<u32>,
     atoms: Vec<u32>,
     /// Weight of each atom, divided by the sum of its group.
@@ -138,7 +138,7 @@ impl Groups {
         Ok(Self { n_atoms: labels.len(), starts, atoms, weights: Vec::new() }.weighted(weights.as_deref()))
     }
 
-    /// With weights, one for each of `atoms`, divided by the sum of its group.
+    /// Sets weights, one for each of `atoms`, divided by the sum of its group.
     fn weighted(mut self, weights: Option<&[f64]>) -> Self {
         for ends in self.starts.windows(2) {
             let range = ends[0] as usize..ends[1] as usize;
@@ -160,7 +160,7 @@ impl Groups {
         self.len() == self.atoms.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no groups.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -179,7 +179,7 @@ impl Groups {
         &self.weights[self.starts[group] as usize..self.starts[group + 1] as usize]
     }
 
-    /// The centre of a group, where its atoms stand.
+    /// The centre of a group, from positions as they are.
     pub fn center(&self, group: usize, positions: &[[f32; 3]]) -> Vector {
         let atoms = self.atoms(group);
         let origin = atoms.first().map_or([0.0; 3], |&first| positions[first as usize].map(f64::from));

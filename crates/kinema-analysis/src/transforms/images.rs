@@ -22,7 +22,7 @@ pub(crate) const MOST_CELLS: i64 = 1 << 20;
 
 pub(super) type Vector = [f64; 3];
 
-/// Why a row cannot be worked with. Atoms are columns of the row, whose numbers in the trajectory others know.
+/// The reason why a row cannot be used. Atoms are columns of the row; the caller knows their numbers in the trajectory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
     /// A position that is not finite.
@@ -89,7 +89,7 @@ impl Fault {
         if displacement.iter().all(|x| x.is_finite()) { Self::TooFar(atom) } else { Self::NotFinite(atom) }
     }
 
-    /// The same of a group of atoms, for one of them that is not finite.
+    /// The same for a group of atoms: names one atom that is not finite.
     #[cold]
     pub(super) fn locate_among(self, atoms: &[u32], rows: &[[f32; 3]]) -> Self {
         match self {
@@ -145,7 +145,7 @@ impl PeriodicCell {
         &self.lattice
     }
 
-    /// The edges, zero where they are open.
+    /// The edges; zero for open ones.
     pub(super) fn edges(&self) -> &Cell {
         &self.edges
     }

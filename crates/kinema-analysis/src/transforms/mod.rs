@@ -1,4 +1,4 @@
-//! Transforms by name: what is done to a frame before anybody sees it, see [`kinema_core::reduce::Transform`].
+//! Transforms by name: changes of a frame before anybody sees it, see [`kinema_core::reduce::Transform`].
 
 pub mod center;
 mod centers;

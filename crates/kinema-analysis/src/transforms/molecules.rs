@@ -9,7 +9,7 @@ use kinema_core::{Error, ErrorKind, Result};
 
 use crate::geometry::Column;
 
-/// One molecule of two atoms or more: where its bonds are.
+/// One molecule of two atoms or more: the ranges of its bonds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Molecule {
     /// Bonds of its tree.
@@ -122,7 +122,7 @@ impl Neighbours {
                 next[from as usize] += 1;
             }
         }
-        // the walk, and with it the last bits of what is moved, does not depend on the order of the bonds
+        // the order of the walk, and with it the last bits of moved atoms, does not depend on the order of the bonds
         for i in 0..n_atoms {
             atoms[starts[i]..starts[i + 1]].sort_unstable();
         }

@@ -254,8 +254,8 @@ impl<E: Sixteen> Estimate<E> {
         [x.subtract(mx), y.subtract(my), z.subtract(mz)]
     }
 
-    /// The greatest product with a face, if it is more than another number. Not a number for what is not finite: no product is
-    /// one then, and the last one stays.
+    /// The greatest product with a face, if it is more than another number. NaN if a point is not finite: all its
+    /// products are NaN then, and the last one stays.
     #[inline(always)]
     fn farthest(&self, from_middle: [E; 3], at_least: E) -> E {
         let mut most = at_least;
@@ -342,7 +342,7 @@ impl<Q: Quad> Within<Q> for Nearest<Q> {
         }
         counts = plus_times(counts, Q::all(-1.0).with_sign_of(zero.subtract(sign)), found);
         let shortest = Q::all(-2.0).multiply_add(most, dot4(rest, rest));
-        // what is as near stays
+        // an image that is only as near does not replace a point
         let limit = Q::all(SHORTER).multiply(squared);
         let nearer = shortest.less(limit);
         let mut moved = zero;

@@ -39,7 +39,7 @@ pub struct Tracks {
     fours: Vec<Four>,
     /// Number of fours that are the first atoms of a row, in its order.
     n_in_order: usize,
-    /// Where the atoms of the others are in a row: the last atom stands for those that are missing.
+    /// Columns of the atoms of the other fours; the last atom stands in for missing ones.
     columns: Vec<[u32; 4]>,
     /// Products with it are the reduced coordinates of the frame before.
     dual: Cell,
@@ -147,7 +147,7 @@ fn follow<Q: Quad>(
         let points = Q::xyz([&rows[a], &rows[b], &rows[c], &rows[d]]);
         let (counts, mut atoms) = (pass.jumped(four, points), [[0.0; 3]; 4]);
         pass.edges.shift(&mut atoms, points, counts);
-        // the last atom may be there several times
+        // the last atom may occur several times
         [rows[a], rows[b], rows[c], rows[d]] = atoms;
     }
     let [a, b, c, d] = pass.sum.store();
@@ -174,7 +174,7 @@ impl<Q: Quad> Pass<Q> {
         Self { before, now, edges: Edges::new(cell), follows, sum: Q::all(0.0) }
     }
 
-    /// Four atoms go to where they are now. Gives the edges that are added.
+    /// Moves four atoms to their positions now. Returns the edges that are added.
     #[inline(always)]
     #[expect(clippy::needless_range_loop, reason = "functions of iterators are compiled for every processor")]
     fn jumped(&mut self, four: &mut Four, points: Vectors<Q>) -> Vectors<Q> {
@@ -215,7 +215,7 @@ pub struct NoJump {
     atoms: AtomSelection,
     /// Frames from station to station; 0: there is one, for all of them.
     every: u64,
-    /// Those between which jumps were counted, ascending; none: all.
+    /// The frames between which jumps were counted, ascending; `None`: all.
     frames: Option<FrameSelection>,
     /// For each station the sums of jumps, atoms x 3.
     stations: Arc<[i32]>,
@@ -238,7 +238,7 @@ impl NoJump {
         Ok(Self { atoms, every, frames, stations: stations.into() })
     }
 
-    /// Where a frame is among those between which jumps were counted.
+    /// Position of a frame among the frames between which jumps were counted.
     fn place(&self, frame: u64) -> Option<u64> {
         let Some(frames) = &self.frames else { return Some(frame) };
         let (mut start, mut end) = (0, frames.len());

@@ -44,7 +44,7 @@ impl Progressive {
         Ok(Self { steps: Steps::from_reference(fitted.reference()), fitted, every, stations: stations.into() })
     }
 
-    /// The rotation of a frame, of which the set has these positions.
+    /// The rotation of a frame in which the set has these positions.
     fn rotation(&self, state: &ProgressiveState, number: u64, positions: &[f32]) -> Result<Matrix3> {
         if let Some(rotation) = state.at_station {
             return Ok(rotation);
@@ -61,10 +61,10 @@ impl Progressive {
 #[derive(Debug)]
 pub(super) struct ProgressiveState {
     gathered: Vec<f32>,
-    /// Positions of the set in the frame that was seen last, before it was moved; empty where the next one is a station.
+    /// Positions of the set in the last frame seen, before it was moved; empty if the next frame is a station.
     before: Vec<f32>,
     rotation: Matrix3,
-    /// The rotation of the next frame, where it is known.
+    /// The rotation of the next frame, if it is known.
     at_station: Option<Matrix3>,
 }
 

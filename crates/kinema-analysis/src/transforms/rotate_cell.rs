@@ -24,7 +24,7 @@ pub(super) const TRANSFORM: TransformInfo = TransformInfo { id: "rotate_cell/1",
 /// An edge counts as lying along the others if no more than this share of it remains: the cell is then flat.
 const FLAT: f64 = 1e-7;
 
-/// Rotates cells, and what is in them.
+/// Rotates cells, and their content.
 #[derive(Debug, Clone, Copy)]
 pub struct RotateCell;
 
@@ -55,10 +55,11 @@ impl Transform for RotateCell {
     }
 }
 
-/// The rotation, as rows, after which a cell lies as lengths and angles say, and the cell then; `None` if nothing is to be done.
+/// The rotation, as rows, that gives a cell the orientation that lengths and angles imply, and the rotated cell; `None`
+/// if the cell need not be rotated.
 fn upright(cell: &Cell) -> Option<([Vector; 3], Cell)> {
     let has_length = cell.map(|edge| edge != [0.0; 3]);
-    // along edges without a length no other edge has a share
+    // no other edge has a share along an edge without a length
     let stays = |i: usize, j: usize| j <= i && has_length[j];
     let lies = (0..3).all(|i| cell[i][i] >= 0.0 && (0..3).all(|j| stays(i, j) || cell[i][j] == 0.0));
     if lies {
@@ -90,7 +91,7 @@ fn unit(rest: Vector, edge: Vector) -> Option<Vector> {
     (length > FLAT * dot(edge, edge).sqrt()).then(|| rest.map(|value| value / length))
 }
 
-/// Three right-handed axes, of which the last is turned if that needs it, and those that are missing are made.
+/// Three right-handed axes: the last is reversed if necessary, and missing ones are made.
 fn right_handed(axes: [Option<Vector>; 3]) -> [Vector; 3] {
     match axes {
         [Some(a), Some(b), _] => [a, b, cross(a, b)],
@@ -165,7 +166,7 @@ mod tests {
             for (expected, found) in products(&same).iter().zip(products(&made)) {
                 assert!((expected - found).abs() < 1e-9, "{cell:?} {made:?}");
             }
-            // what is at an edge is there still, or at its opposite
+            // a vector at an edge is still at that edge, or at its opposite
             for (edge, new) in same.iter().zip(made) {
                 let moved = axes.map(|axis| dot(*edge, axis));
                 assert!(moved.iter().zip(new).all(|(a, b)| (a - b).abs() < 1e-9), "{cell:?} {made:?}");

@@ -39,7 +39,7 @@ impl Edge {
     }
 }
 
-/// The edges of the shortest tree, in no order. Where an image has no place, the fault names the point.
+/// The edges of the shortest tree, in no order. If an image has no place, the fault names the point.
 ///
 /// # Errors
 /// [`Fault`]

@@ -1,4 +1,4 @@
-//! Which atoms of a row a transform tracks from frame to frame, and where its tables have them.
+//! Atoms of a row that a transform tracks from frame to frame, and their places in its tables.
 
 use kinema_core::selection::AtomSelection;
 use kinema_core::{Error, ErrorKind, Result};

@@ -8,8 +8,8 @@ use crate::geometry::nearest_images::whole;
 use crate::geometry::vectors::{Vectors, all, dot as dot4, plus_times};
 use crate::lanes::Quad;
 
-/// How far outside, in reduced coordinates, a centre may lie that is not moved: what was moved once stays. Atoms in cells along
-/// the axes are inside exactly.
+/// How far outside, in reduced coordinates, a centre may lie without being moved, so that moved atoms stay. Atoms in
+/// cells along the axes are inside exactly.
 pub(super) const EDGE: f64 = 1.0 / (1_u64 << 22) as f64;
 
 /// Groups this near to a face are examined again, one after another.
@@ -30,7 +30,7 @@ pub enum UnitCell {
     Tric,
 }
 
-/// Where the unit cell of a frame is.
+/// The place of a frame's unit cell.
 #[derive(Debug, Clone)]
 pub struct Home {
     shape: UnitCell,
@@ -40,7 +40,7 @@ pub struct Home {
     on_axes: Option<OnAxes>,
 }
 
-/// Edges of which each is on an axis: its number, and the edge along it, zero where it is open.
+/// Edges that each lie on an axis: the number of the axis, and the edge along it, zero for an open edge.
 pub(super) type OnAxes = [(usize, f64); 3];
 
 impl Home {
@@ -54,7 +54,7 @@ impl Home {
         Self { shape, coordinates, middle: cell.middle(), on_axes }
     }
 
-    /// The edges where each is on an axis, of a parallelepiped or brick.
+    /// The edges of a parallelepiped or brick, if each lies on an axis.
     pub(super) fn on_axes(&self) -> Option<&OnAxes> {
         self.on_axes.as_ref()
     }
@@ -94,8 +94,8 @@ impl Home {
     }
 }
 
-/// The same where each edge is on an axis, exactly: quotients, unlike products with inverses, are 1 only for points that are
-/// not inside, so that one which is brought home twice stays there.
+/// The same for edges that each lie on an axis, exactly. Quotients, unlike products with inverses, are 1 only for
+/// points that are not inside, so that a point that was brought home stays when it is brought home again.
 pub(super) fn counts_on_axes(edges: &OnAxes, point: Vector, atom: u32) -> std::result::Result<[i64; 3], Fault> {
     let coordinate = |(axis, edge): (usize, f64)| if edge == 0.0 { 0.0 * point[axis] } else { point[axis] / edge };
     check_reach(edges.map(|edge| cells_below(coordinate(edge), 0.0)), point, atom)
@@ -159,7 +159,7 @@ fn brick_coordinates(edges: &[Vector; 3]) -> [Vector; 3] {
     coordinates
 }
 
-/// Where four points are in a unit cell; what is said for sure is what [`Home::counts`] says.
+/// Places of four points relative to a unit cell; results that are sure equal those of [`Home::counts`].
 pub(super) trait Within<Q: Quad> {
     /// Whether all are surely inside, by a test that leaves many open.
     fn surely_inside(&self, points: Vectors<Q>) -> bool;
@@ -210,7 +210,7 @@ trait Coordinates<Q: Quad> {
         for i in [2, 1, 0] {
             let from_middle = self.subtract_middle(i, points);
             let cells = whole(from_middle);
-            // what is not a number makes those after it none, and the last one stays
+            // a NaN makes those after it NaN, and the last one stays
             farthest = farthest.maximum(cells.magnitude());
             nearest = nearest.maximum(from_middle.subtract(cells).magnitude());
             counts[i] = zero.subtract(cells);
@@ -290,7 +290,7 @@ impl<Q: Quad> Within<Q> for Upright<Q> {
     #[inline(always)]
     fn surely_inside(&self, points: Vectors<Q>) -> bool {
         let (limit, outside) = (Q::all(0.5 - UNSURE), Q::all(1.0));
-        // what is not a number is not less
+        // a NaN is not less
         let mut off = self.subtract_middle(0, points).magnitude();
         for i in 1..3 {
             off = Q::select(off.less(limit), self.subtract_middle(i, points).magnitude(), outside);

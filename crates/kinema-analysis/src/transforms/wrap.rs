@@ -1,8 +1,8 @@
 //! Puts atoms, or groups of atoms by their centres, into the unit cell.
 //!
-//! Three shapes of it, as `gmx trjconv -ur` has them, which are one for cells with right angles: the parallelepiped of the
-//! edges (`tric`), the brick of the same volume (`rect`), and all points that are nearest to its middle (`compact`). Atoms
-//! move by whole edges alone; what lies inside keeps its bits.
+//! It has three shapes, as in `gmx trjconv -ur`, which coincide for cells with right angles: the parallelepiped of the
+//! edges (`tric`), the brick of the same volume (`rect`), and all points that are nearest to its middle (`compact`).
+//! Atoms move only by whole edges; atoms inside keep their bits.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::lanes::{Quad, Sixteen};
 use crate::weights::check_each;
 use kinema_core::Result;
 
-/// `labels` of what moves together, `masses`, one for each atom, and `shape`: "rect", "tric" or "compact".
+/// `labels` of groups that move together, `masses`, one for each atom, and `shape`: "rect", "tric" or "compact".
 pub(super) const TRANSFORM: TransformInfo = TransformInfo {
     id: "wrap/1",
     make: |arguments| {
@@ -107,7 +107,7 @@ pub struct WrapRow {
     are_all_atoms: bool,
     /// Groups with the same weights of atoms that follow each other.
     in_order: Vec<Alike<InOrder>>,
-    /// Others of as many atoms.
+    /// Other groups with the same number of atoms.
     alike: Vec<Alike<Anywhere>>,
     /// Groups that are not among these.
     alone: Vec<u32>,
@@ -223,7 +223,8 @@ fn bring_fours_home<Q: Quad>(
     }
 }
 
-/// Fours that are examined together: first which may be outside, as branches that none can foresee cost more than the test.
+/// Number of fours that are examined together: first those that may be outside, as unpredictable branches cost more
+/// than the test.
 const TOGETHER: usize = 64;
 
 /// The numbers of those that may be outside.
@@ -271,7 +272,7 @@ fn atoms<Q: Quad, W: Within<Q>>(rows: &mut [[f32; 3]], within: &W, cell: &Period
     }
 }
 
-/// Four atoms, of which the first has this number.
+/// Four atoms; `first` is the number of the first of them.
 #[inline(always)]
 fn bring_four_home<Q: Quad, W: Within<Q>>(
     four: &mut [[f32; 3]; 4],
@@ -287,7 +288,7 @@ fn bring_four_home<Q: Quad, W: Within<Q>>(
     }
 }
 
-/// All atoms by themselves, sixteen at a time: what is not sure by estimates as four.
+/// All atoms by themselves, sixteen at a time; groups whose estimates are not sure, four at a time.
 #[inline(always)]
 fn atoms_by_estimates<Q: Quad>(
     rows: &mut [[f32; 3]],
@@ -309,7 +310,7 @@ fn atoms_by_estimates<Q: Quad>(
             for (number, sixteen) in sixteens.iter().enumerate() {
                 found.examined(number, estimate.surely_inside(Q::Sixteen::xyz_of_row(sixteen)));
             }
-            // where most are outside the test saves nothing
+            // if most are outside, the test saves nothing
             without_test = if found.len > sixteens.len() / 2 { 8 } else { 0 };
         }
         for &number in found.numbers() {

@@ -1,5 +1,5 @@
 //! Centres of groups of atoms in each frame, of mass or of geometry, angstrom: as MDAnalysis' `center_of_mass` and
-//! `center_of_geometry`. Atoms are taken where they stand: molecules are not made whole.
+//! `center_of_geometry`. Positions are used as they are: molecules are not made whole.
 
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ struct Group {
     places: Places,
 }
 
-/// Where the atoms of a group are among all of them.
+/// Places of the atoms of a group among all atoms.
 enum Places {
     /// The first atom, and the one after the last: adjacent atoms, as in residues.
     Run(usize, usize),

@@ -16,7 +16,7 @@ use crate::registry::KernelInfo;
 use crate::transforms::displacement::Edges;
 use crate::transforms::images::{Fault, MOST_CELLS};
 
-/// Groups of four atoms that go through all frames together: what is kept of them stays in the first-level cache.
+/// Number of groups of four atoms that go through all frames together: their state stays in the first-level cache.
 const GROUPS: usize = 16;
 
 /// Arguments and results of [`StepSums`]; sums are the edges that are to be added to each atom, whole numbers of 32 bits with
@@ -101,7 +101,7 @@ fn all_of<Q: Quad>(cell: &Edges) -> [Vectors<Q>; 3] {
     [all(a), all(b), all(c)]
 }
 
-/// Four atoms go to where they are in the next frame. `seen`: the longest step and the sum of squares so far.
+/// Moves four atoms to their positions in the next frame. `seen`: the longest step and the sum of squares so far.
 #[inline(always)]
 #[expect(clippy::needless_range_loop, reason = "functions of iterators are compiled for every processor")]
 fn step<Q: Quad>(group: &mut Four, dual: [[Q; 3]; 3], points: [Q; 3], seen: [Q; 2]) -> [Q; 2] {

@@ -21,9 +21,10 @@ use crate::superposition::steps::{Steps, turned};
 use crate::superposition::{AtomsAndReference, IDENTITY, Matrix3};
 use crate::transforms::superpose::not_finite;
 
-/// As of the transform `superpose`: `atoms`, `reference`, which is that of the first frame alone, and `weights`; `every`,
-/// frames from station to station; `n_frames`, of the run; `start` (3, 3), the rotation of its first frame, where that is
-/// known. Result: "stations" (stations, 3, 3), the rotations of the first frame, of frame `every`, and so on.
+/// Arguments as in the transform `superpose`: `atoms`, `reference`, to which only the first frame is rotated, and
+/// `weights`; `every`, frames from station to station; `n_frames` of the run; `start` (3, 3), the rotation of the run's
+/// first frame, if it is known. Result: "stations" (stations, 3, 3), the rotations of the first frame, of frame
+/// `every`, and so on.
 pub const KERNEL: KernelInfo = KernelInfo {
     id: "rotations/2",
     make: |arguments| {

@@ -68,7 +68,7 @@ impl LongestStep {
         }
     }
 
-    /// That of later frames.
+    /// Takes the longest step of later frames into account.
     pub(super) fn merge(&mut self, later: Self) {
         self.see(later.length, later.frame);
     }

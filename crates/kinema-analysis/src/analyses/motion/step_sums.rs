@@ -62,7 +62,7 @@ pub trait Steps: Send + Sync + 'static {
     /// Adds the steps to `rows`, from `before` on and from frame to frame.
     ///
     /// # Errors
-    /// What is wrong with an atom, by its column, and the number of the frame.
+    /// The fault of an atom, by its column, and the number of the frame.
     fn add(
         &self,
         before: &Row,
@@ -94,7 +94,7 @@ pub(crate) struct Summed<N> {
     first_frame: u64,
     first: Row,
     last: Row,
-    /// For each station what is added since the one before, or since the first frame.
+    /// For each station, the sums since the station before, or since the first frame.
     stations: Vec<N>,
     /// The same at the last frame.
     rest: Vec<N>,
@@ -124,7 +124,7 @@ impl<S: Steps> StepSums<S> {
     }
 }
 
-/// Those for the tests of laws.
+/// Arguments for the tests of laws.
 pub(super) fn examples(n_atoms: u32) -> Vec<Arguments> {
     let some = (0..n_atoms).step_by(2).collect::<Vec<_>>();
     let arguments = Arguments::new(n_atoms).with("stations", Stations::example());

@@ -55,12 +55,12 @@ struct Bins {
 }
 
 impl Bins {
-    /// Where bin `i` begins, and the one before it ends.
+    /// The lower edge of bin `i`, which is the upper edge of the bin before it.
     fn edge(&self, i: usize) -> f64 {
         if i == self.n { self.most } else { i as f64 * ((self.most - self.least) / self.n as f64) + self.least }
     }
 
-    /// The bin of a value; `None` for one outside of all.
+    /// The bin of a value; `None` if the value is outside all bins.
     #[inline]
     fn number(&self, value: f64) -> Option<u32> {
         if !(value >= self.least && value <= self.most) {
