@@ -158,7 +158,7 @@ fn a_file_that_was_changed_is_not_read_from_old_blocks() {
     let file = File::options().write(true).open(&path).unwrap();
     file.write_all_at(&content[at..=at], at as u64).unwrap();
     file.set_modified(before).unwrap();
-    // between open and fetch: what is there is given, what is not is refused
+    // between open and fetch: cached bytes are given, others are refused
     read(&*source, 0, BLOCK as usize);
     let error = source.read_exact_at(BLOCK, &mut [0; 8]).unwrap_err();
     assert_eq!((error.kind(), error.path()), (ErrorKind::Corrupt, Some(&*path)));

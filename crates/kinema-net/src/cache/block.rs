@@ -47,8 +47,8 @@ pub(super) fn footer(key: BlockKey, len: u64, path: &Path, sums: &[u64]) -> Vec<
     bytes
 }
 
-/// Which start of the machine this is: bytes that were on their way to the disk when it fell are lost, and the length of
-/// the file may be there without them.
+/// Identifies a start of the machine. A crash loses bytes that were on their way to the disk, while the file may have
+/// its full length without them.
 fn boot() -> u64 {
     static BOOT: OnceLock<u64> = OnceLock::new();
     *BOOT.get_or_init(|| std::fs::read("/proc/sys/kernel/random/boot_id").map_or(0, |id| xxh3_64(&id)))
@@ -153,7 +153,7 @@ impl Block {
         let (now, before) = (now(), self.touched.load(Ordering::Relaxed));
         if now.abs_diff(before) >= TOUCHED {
             self.touched.store(now, Ordering::Relaxed);
-            // what cannot be noted makes the choice of what is removed worse, nothing else
+            // a failure only makes the choice of blocks to remove worse
             let _ = self.file().set_modified(SystemTime::now());
         }
     }
@@ -231,7 +231,7 @@ impl Block {
         (first..).zip(bytes.chunks(PIECE)).try_for_each(|(piece, bytes)| self.compare(piece, bytes))
     }
 
-    /// That a piece has its checksum.
+    /// Checks that a piece has its checksum.
     fn compare(&self, piece: usize, bytes: &[u8]) -> Result<()> {
         if self.sums.get(piece) == Some(&xxh3_64(bytes)) {
             return Ok(());

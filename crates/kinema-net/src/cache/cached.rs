@@ -1,4 +1,4 @@
-//! A source whose bytes come from a cache: blocks that are there, or are fetched into it.
+//! A source whose bytes come from a cache: from blocks in the cache, or fetched into it.
 
 use std::io::IoSliceMut;
 use std::path::Path;

@@ -144,7 +144,7 @@ impl Counter {
         }
     }
 
-    /// A forked child begins with zeros: its parent reports what it has had itself.
+    /// A forked child begins with zeros: its parent reports its own counts.
     fn reset_in_child_process(&self) {
         let (now, relaxed) = (forks::generation(), Ordering::Relaxed);
         let before = self.generation.load(relaxed);

@@ -12,7 +12,7 @@ use kinema_core::source::locked;
 use super::block::Block;
 use super::key::BlockKey;
 
-/// Most open blocks, whatever the process may open.
+/// Most open blocks, however many files the process may open.
 const MOST: u64 = 4096;
 /// So often those that were removed meanwhile are closed, as their bytes are not free before that.
 const SWEPT: Duration = Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! Blocks: found, or fetched by one of all who want them while the others wait.
+//! Blocks: found, or fetched by one of all that want them while the others wait.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
@@ -37,7 +37,7 @@ pub(super) struct SourceFile {
     pub source: Arc<dyn Source>,
 }
 
-/// Where the bytes of a block are.
+/// Place of the bytes of a block.
 pub(super) enum Place {
     /// In this file; whether it was fetched just now.
     Block(Arc<Block>, bool),
@@ -52,7 +52,7 @@ impl SourceFile {
         Extent { offset, len: block.min(self.status.size.saturating_sub(offset)) }
     }
 
-    /// That it is what it was when it was opened; whether it has only grown.
+    /// Checks that the file has not changed since it was opened; returns whether it has only grown.
     fn check(&self) -> Result<bool> {
         let Some(now) = self.source.status()? else {
             return Err(changed("it is not a file").with_path(self.source.path()));
@@ -92,7 +92,7 @@ impl Shared {
         }
     }
 
-    /// Opens a block whose lock is held, so that nobody changes it; what is damaged is removed.
+    /// Opens a block whose lock is held, so that nobody changes it; removes a damaged one.
     fn open_locked(&self, key: BlockKey) -> Result<Option<Arc<Block>>> {
         match Block::open(&self.root.block(key), key, &self.verified) {
             Ok(block) => Ok(Some(self.keep(block))),
@@ -208,7 +208,7 @@ impl Shared {
         self.counts.add(Count::Errors, 1);
         self.full_until.store(seconds() + PAUSE, Ordering::Relaxed);
         if whom == For::Readers {
-            // whoever stages hears it from the call
+            // a caller that stages learns this from the call
             troubles::add(&self.root.path, Trouble::NotStored, || why.clone());
         }
         self.note(why);

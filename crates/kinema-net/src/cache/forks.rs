@@ -31,7 +31,8 @@ extern "C" fn begin_child() {
     for place in &HELD {
         let held = place.swap(NONE, Ordering::Relaxed);
         if held != NONE {
-            // SAFETY: a descriptor of a thread of the parent, which does not exist here: nobody else closes it
+            // SAFETY: a descriptor of a thread of the parent, which does not exist in this process: nobody else closes
+            // it
             unsafe { libc::close(held) };
         }
     }

@@ -1,8 +1,8 @@
 //! Node cache: blocks of files on a slow, shared file system, kept in files of the node that all its processes use.
 //!
-//! A block is fetched once a node: whoever finds it missing takes its lock, the others wait for that and read what was
-//! stored. It appears under its name when it is whole, with checksums. Its key is the state of the file, asked of the
-//! file itself whenever it is opened: of a file that was changed no old block is used.
+//! A block is fetched once a node: the process that finds it missing takes its lock; the others wait for the lock and
+//! read the stored block. A block appears under its name when it is whole, with checksums. Its key is the state of the
+//! file, read from the file itself whenever it is opened: old blocks of a changed file are never used.
 
 mod block;
 mod cached;
@@ -77,10 +77,10 @@ impl Named for Verify {
         &[("never", Self::Never), ("first", Self::First), ("always", Self::Always)];
 }
 
-/// Where a cache is, and how it is used.
+/// Place and use of a cache.
 #[derive(Debug, Clone)]
 pub struct CacheOptions {
-    /// Its folder, made for its user alone if there is none.
+    /// Its folder, created for its user alone if it does not exist.
     pub root: PathBuf,
     /// Most bytes in it.
     pub limit: u64,
@@ -111,10 +111,10 @@ struct Shared {
     keys: Mutex<HashMap<PathBuf, (FileStatus, FileKey)>>,
     /// Pieces that were compared with their checksums.
     verified: Verified,
-    /// Bytes that were fetched and that nobody has read, of all processes of the node: see [`Shared::is_wasteful`].
+    /// Bytes fetched but not read by any process of the node: see [`Shared::is_wasteful`].
     unused: SharedNumber,
-    /// Bytes of the cache when a block was last to be stored for which others would have been removed; and until when nobody
-    /// tries that again, s since 1970.
+    /// Bytes of the cache when a block last could only be stored by removing others; and the time, s since 1970, until
+    /// which nobody tries that again.
     full: (AtomicU64, AtomicU64),
     /// Blocks that were removed because they were damaged, and not fetched again yet.
     damaged: Mutex<HashSet<BlockKey>>,
@@ -141,12 +141,12 @@ fn named(path: &Path) -> PathBuf {
 }
 
 impl NodeCache {
-    /// Opens a cache, or makes one.
+    /// Opens a cache, or creates one.
     ///
     /// # Errors
-    /// `InvalidArgument` for a folder of another user, one into which others may write, one on a file system of other
-    /// machines, a limit that is too small (with the smallest that would do) and a block size that cannot be used;
-    /// else the operating system's.
+    /// `InvalidArgument` for a folder of another user, a folder into which others may write, one on a file system of
+    /// other machines, a limit that is too small (with the smallest that would suffice) and a block size that cannot be
+    /// used; otherwise the operating system's.
     pub fn open(options: CacheOptions) -> Result<Self> {
         let invalid = |what: String| Error::new(ErrorKind::InvalidArgument, what);
         let CacheOptions { block, limit, .. } = options;
@@ -256,7 +256,7 @@ impl OpenSource for NodeCache {
 }
 
 impl Shared {
-    /// The key of a file: from memory where the file is what it was, else with its content sampled.
+    /// The key of a file: from memory if the file is unchanged, otherwise with its content sampled.
     fn key(&self, source: &dyn Source, status: &FileStatus) -> Result<FileKey> {
         let known = locked(&self.keys).get(source.path()).copied();
         if let Some((_, key)) = known.filter(|(then, _)| then.is_unchanged(status)) {

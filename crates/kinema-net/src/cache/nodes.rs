@@ -1,7 +1,7 @@
-//! Caches of other nodes, which are asked for a block before the source: its home, or whoever has read it first.
+//! Caches of other nodes, which are asked for a block before the source: its home, or the first node that has read it.
 //!
-//! A home asks nobody but the source, and its locks are others than those of blocks that other nodes are asked for: two
-//! nodes never wait for each other.
+//! A home asks only the source, and its locks differ from the locks of blocks that other nodes are asked for: two nodes
+//! never wait for each other.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
@@ -97,7 +97,7 @@ impl Drop for Claim<'_> {
     }
 }
 
-/// Where the bytes of a block come from.
+/// Origin of the bytes of a block.
 pub(super) enum Origin<'a> {
     /// Another node has given them: checksums of the pieces, which are written.
     Given(Vec<u64>),
@@ -127,7 +127,7 @@ impl Source for BlockSource {
 }
 
 impl NodeCache {
-    /// Asks the homes of blocks among these nodes from now on; `None`: nobody.
+    /// From now on, asks the homes of blocks among these nodes; `None`: asks nobody.
     pub fn set_nodes(&self, nodes: Option<Arc<dyn Nodes>>) {
         *self.0.nodes.write().unwrap_or_else(PoisonError::into_inner) = nodes;
     }

@@ -27,15 +27,15 @@ pub(super) struct Step {
     pub read: u32,
 }
 
-/// Reads in their order, as blocks; a block that is needed by several reads in sequence is there once.
+/// Reads in their order, as blocks; a block that several consecutive reads need occurs once.
 pub(super) struct Order {
     pub files: Vec<PathBuf>,
     pub steps: Vec<Step>,
-    /// For each block of a file the steps at which it is needed, ascending; made when it is asked for.
+    /// For each block of a file, the steps at which it is needed, ascending; computed on request.
     uses: OnceLock<HashMap<(u32, u32), Vec<u32>>>,
     /// Reads that are done, known to all processes that read in this order.
     pub position: SharedNumber,
-    /// Locked by all who read in this order; free when nobody is left.
+    /// Locked by all processes that read in this order; free when none is left.
     _members: File,
     pub leader: PathBuf,
 }
@@ -95,7 +95,7 @@ impl Order {
             }
             let file = match locks::open(&members) {
                 Ok(file) => file,
-                // removed just now, as nobody was left
+                // removed just now, as no process was left
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
                 Err(error) => return Err(error),
             };
@@ -165,7 +165,7 @@ impl Shared {
         found
     }
 
-    /// Removes what is left of orders that nobody follows.
+    /// Removes leftovers of orders that nobody follows.
     fn remove_old_orders(&self) -> Result<()> {
         let failed = |error: std::io::Error| Error::io("cannot list the folder", &error).with_path(&self.root.orders);
         for folder in std::fs::read_dir(&self.root.orders).map_err(failed)? {
@@ -173,7 +173,7 @@ impl Shared {
             let members = folder.join("members");
             let Ok(file) = File::open(&members) else { continue };
             if file.try_lock().is_ok() {
-                // whoever opened it before this sees that the name is gone; what stays is removed another time
+                // a process that opened it earlier sees that the name is gone; leftovers are removed another time
                 for name in ["position", "leader", "members"] {
                     let _ = std::fs::remove_file(folder.join(name));
                 }

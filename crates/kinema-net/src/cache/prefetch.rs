@@ -18,7 +18,7 @@ use super::{CachedFiles, NodeCache, forks};
 
 /// The position that other processes set is looked at so often.
 const LOOK: Duration = Duration::from_millis(20);
-/// So often somebody who does not fetch looks whether whoever did has ended.
+/// Interval at which a process that does not fetch checks whether the fetching one has ended.
 const STANDBY: Duration = Duration::from_millis(200);
 
 /// Fetches in advance, in a thread of its own, until it is dropped.
@@ -134,7 +134,7 @@ impl Window {
         self.steps.push_back((read, block));
     }
 
-    /// Forgets what was read before a position.
+    /// Forgets reads before a position.
     fn pass(&mut self, position: u64) {
         while let Some(&(read, block)) = self.steps.front().filter(|(read, _)| u64::from(*read) < position) {
             debug_assert!(u64::from(read) < position);
@@ -177,7 +177,7 @@ impl Work {
             }
         };
         self.lead()?;
-        // nobody else begins it again while this one lives
+        // nobody else restarts it while this process lives
         while !self.is_stopped() {
             self.sleep(Duration::from_secs(3600));
         }
@@ -196,7 +196,7 @@ impl Work {
             let position = self.order.position.get();
             window.pass(position);
             if u64::from(step.read) < position {
-                // those who read are ahead of it
+                // the readers are ahead of it
                 next += 1;
                 continue;
             }
@@ -221,7 +221,7 @@ impl Work {
         Ok(())
     }
 
-    /// `None` for one that cannot be cached, or not be opened, which is noted.
+    /// `None` for a file that cannot be cached, or cannot be opened; the latter is noted.
     fn open(&self, file: u32) -> Option<SourceFile> {
         match self.files.file(&self.order.files[file as usize]) {
             Ok(opened) => opened.filter(|file| file.status.settled),

@@ -25,7 +25,7 @@ use super::{CacheOptions, Shared};
 /// Seconds until it is asked again whether there is room without removing blocks.
 const LOOK: u64 = 1;
 
-/// A new file of known length, which is the only one of its process until it is renamed.
+/// A new file of known length; no other process uses it until it is renamed.
 pub(super) struct Room<'a> {
     shared: &'a Shared,
     new: Arc<NewFile>,
@@ -38,7 +38,7 @@ impl Room<'_> {
         &self.new
     }
 
-    /// Gives the file its name, by which others find it.
+    /// Gives the file its name, under which others find it.
     pub(super) fn publish(mut self, key: BlockKey) -> std::io::Result<()> {
         let (folder, place) = (self.shared.root.folder_of(key), self.shared.root.block(key));
         let mut attempts = 0;
@@ -74,7 +74,7 @@ impl Drop for Room<'_> {
 /// For whom a block is fetched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum For {
-    /// Those who read it now, or soon.
+    /// Readers that need it now, or soon.
     Readers,
     /// A caller that wants the block in the cache: it is stored, whatever is read.
     Staging,
@@ -88,7 +88,7 @@ pub(super) struct Stored {
     pub modified: SystemTime,
 }
 
-/// The number of bytes that is written in the file, whose lock is held; `None` in a new one.
+/// The number of bytes written in the file, whose lock is held; `None` in a new file.
 fn read_number(space: &Lock, path: &Path) -> Option<u64> {
     let mut bytes = [0; 8];
     let call = || space.file().read_at(&mut bytes, 0).map(|read| read as u64);
@@ -239,7 +239,7 @@ impl Shared {
         self.unused.get() > used / 2
     }
 
-    /// Whether a block that is not in the cache is read past it, as others would be removed for it before they are used.
+    /// Whether to read past a block that is not in the cache, as storing it would remove others before they are used.
     pub(super) fn reads_around(&self) -> bool {
         let (used, until) = &self.full;
         until.load(Ordering::Relaxed) > seconds() && self.is_wasteful(used.load(Ordering::Relaxed))
@@ -283,7 +283,7 @@ impl Shared {
         let mut room = Room { shared: self, new: Arc::new(NewFile { lock, path }), bytes: 0, published: false };
         let mut outcome = allocate(room.new.file(), bytes);
         if outcome.as_ref().is_err_and(is_full) && !self.keeps(whom, used) {
-            // others fill the file system: the cache shrinks
+            // other files fill the file system: the cache shrinks
             self.note("blocks were removed for others: No space left on device".to_owned());
             used = self.free_to(used.saturating_sub(bytes.saturating_mul(2))).map_err(plain)?;
             outcome = allocate(room.new.file(), bytes);
@@ -333,8 +333,8 @@ impl Shared {
         self.free_to_if(most, most)
     }
 
-    /// Where more than `most` bytes are used, removes blocks until it is no more than `goal`; returns what is used then.
-    /// The lock of the space is held.
+    /// If more than `most` bytes are used, removes blocks until at most `goal` are; returns the bytes used then. The
+    /// caller holds the lock of the space.
     fn free_to_if(&self, most: u64, goal: u64) -> Result<u64> {
         let (_, temporary) = self.temporary()?;
         let mut blocks = self.stored()?;

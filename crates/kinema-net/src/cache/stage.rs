@@ -120,7 +120,7 @@ impl NodeCache {
             done.fetch_add(bytes, Ordering::Relaxed);
             Ok(())
         })?;
-        // on a disk that is full, blocks may have been removed for others of these
+        // on a full disk, some of these blocks may have been removed for others of them
         let is_stored = |(file, number): &&(Arc<SourceFile>, u64)| {
             self.0.root.block(BlockKey { file: file.key, number: *number }).exists()
         };

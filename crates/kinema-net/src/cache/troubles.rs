@@ -40,8 +40,8 @@ impl Trouble {
     }
 }
 
-/// Troubles of this process by folder and kind: how many were not reported yet, the first of these, and whether others
-/// were reported before.
+/// Troubles of this process by folder and kind: the number not reported yet, the first of these, and whether some were
+/// reported before.
 static TROUBLES: Mutex<BTreeMap<(PathBuf, Trouble), Known>> = Mutex::new(BTreeMap::new());
 
 #[derive(Debug, Default)]
@@ -51,7 +51,7 @@ struct Known {
     is_told: bool,
 }
 
-/// Damaged blocks are reported each time, others once in a process.
+/// Damaged blocks are reported each time, other troubles once in a process.
 pub(super) fn add(root: &Path, trouble: Trouble, what: impl FnOnce() -> String) {
     let mut troubles = locked(&TROUBLES);
     let known = troubles.entry((root.to_path_buf(), trouble)).or_default();

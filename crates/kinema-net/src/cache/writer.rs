@@ -1,4 +1,4 @@
-//! Writing of blocks: bytes go into a new file and are compared with what it gives back, while the next ones are read.
+//! Writing of blocks: bytes are written to a new file, read again and compared, while the next ones are fetched.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -22,7 +22,7 @@ const IDLE: Duration = Duration::from_secs(1);
 
 /// A new file.
 pub(super) struct NewFile {
-    /// By which others see that somebody writes it.
+    /// Shows other processes that this file is being written.
     pub lock: Lock,
     pub path: PathBuf,
 }
@@ -72,7 +72,7 @@ pub(super) struct Job {
     pub bytes: Vec<u8>,
 }
 
-/// Checksums of the pieces of what was written, and the buffer.
+/// Checksums of the pieces that were written, and the buffer.
 pub(super) struct Written {
     pub sums: Vec<u64>,
     pub bytes: Vec<u8>,
@@ -123,7 +123,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Begins to write; what was written before it is returned, once that is done.
+    /// Begins to write; returns the result of the job before, once that is done.
     pub(super) fn exchange(&mut self, job: Job) -> std::io::Result<Option<Written>> {
         let before = self.last()?;
         let unsent = match &self.ends {

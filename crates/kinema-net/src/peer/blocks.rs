@@ -16,7 +16,7 @@ use super::served::name_of;
 use super::{Client, Key, Patience};
 use crate::cache::{Answer, Nodes, WantedBlock};
 
-/// A peer that was too slow, or was not there, is not asked for so long.
+/// For this long, a peer that was too slow or unreachable is not asked.
 const PAUSE: Duration = Duration::from_secs(10);
 /// How often a connection is tried once more.
 const ATTEMPTS: u32 = 3;
@@ -36,7 +36,7 @@ pub struct Node {
 
 struct Peer {
     node: Node,
-    /// Those that are not in use, of the process that made them.
+    /// Idle connections, and the process that made them.
     kept: Mutex<(u32, Vec<Client>)>,
     asked_from: Mutex<Option<Instant>>,
 }
@@ -145,7 +145,7 @@ impl Nodes for BlockNodes {
             return Err(Error::new(ErrorKind::Io, format!("node {} failed a moment ago", peer.node.host)));
         }
         self.ask(peer, wanted, take).map(|()| Answer::Given(None)).map_err(|error| {
-            // one that answers may not have this block and have others
+            // a peer that answers may lack this block and have others
             if error.kind() != ErrorKind::NotFound {
                 let from = Instant::now() + PAUSE;
                 *peer.asked_from.lock().unwrap_or_else(PoisonError::into_inner) = Some(from);

@@ -116,7 +116,7 @@ impl Channel {
         Ok(Self { stream, session, message: Message(Vec::new()), sealed: Vec::new() })
     }
 
-    /// The connection, for whoever may close it.
+    /// The connection, for callers that may close it.
     pub(super) fn connection(&self) -> Option<TcpStream> {
         self.stream.try_clone().ok()
     }
@@ -211,7 +211,7 @@ fn defect(error: &snow::Error) -> Error {
     Error::new(ErrorKind::Internal, format!("a message cannot be sealed: {error}"))
 }
 
-/// The error for a peer whose first bytes are others.
+/// The error for a peer whose first bytes differ.
 fn other_version(found: [u8; MAGIC.len()]) -> Error {
     let ours = char::from(MAGIC[MAGIC.len() - 1]);
     let what = match found.strip_prefix(&MAGIC[..MAGIC.len() - 1]) {
@@ -239,6 +239,6 @@ fn connected(host: &str, port: u16, patience: &Patience<'_>) -> Result<TcpStream
             Err(error) => failure = Error::io("cannot connect to the peer", &error),
         }
     }
-    // whatever it is, it is the network's: no file is missing
+    // any such failure is the network's: no file is missing
     Err(Error::new(ErrorKind::Io, failure.what()))
 }

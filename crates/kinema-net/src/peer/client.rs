@@ -19,7 +19,7 @@ use super::{LONGEST_NAME, PIECE};
 
 /// A request: offset, length, name.
 pub(super) const REQUEST: usize = 16 + LONGEST_NAME;
-/// An answer: what there is, size in all, bytes that follow; or why there are none.
+/// An answer: its kind, the size of the whole source, the number of bytes that follow; or why there are none.
 pub(super) const ANSWER: usize = 17 + MOST_WORDS;
 pub(super) const MOST_WORDS: usize = 512;
 pub(super) const GIVEN: u8 = 0;
@@ -120,7 +120,7 @@ pub fn fetch_file(
         let defect = || Err(Error::new(ErrorKind::Internal, "a thread died"));
         (found, writer.join().unwrap_or_else(|_| defect()))
     });
-    // what is wrong here is why the peer is read no further
+    // an error here is the reason why the peer is read no further
     let (written, hash) = written?;
     let found = found?;
     if (found, written) != (size, size) {

@@ -1,4 +1,5 @@
-//! Places for the clients of a server: who rests between two requests makes room for the next one, who is served does not.
+//! Places for the clients of a server: a client that is idle between two requests makes room for the next; a client
+//! being served does not.
 
 use std::collections::VecDeque;
 use std::net::{Shutdown, TcpStream};
@@ -59,7 +60,7 @@ impl Places {
         self.changed.notify_one();
     }
 
-    /// One that has rested is served again; `false` where its place was given away.
+    /// Notes that an idle client is served again; `false` if its place was given away.
     pub(super) fn wake(&self, number: u64) -> bool {
         let mut taken = self.taken();
         let Some(at) = taken.resting.iter().position(|(other, _)| *other == number) else { return false };

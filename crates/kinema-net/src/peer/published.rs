@@ -1,4 +1,4 @@
-//! The published files of a node: `FOLDER/ID/NAME`, asked for as `ID/NAME`.
+//! The published files of a node: `FOLDER/ID/NAME`, requested as `ID/NAME`.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ pub struct PublishedFiles {
 }
 
 impl PublishedFiles {
-    /// The files of a folder, which may not yet be there.
+    /// The files of a folder, which need not exist yet.
     pub fn new(folder: PathBuf) -> Self {
         Self { folder }
     }

@@ -16,7 +16,7 @@ const BLOCK: u8 = b'#';
 /// Handles of caches that differ in the size of their blocks.
 const MOST_SIZES: usize = 32;
 
-/// The name by which a block is asked for: state of the file, number, size, path.
+/// The name by which a block is requested: state of the file, number, size, path.
 pub(super) fn name_of(wanted: &WantedBlock) -> Vec<u8> {
     let WantedBlock { path, file, number, block } = wanted;
     [&[BLOCK][..], &file.to_le_bytes(), &number.to_le_bytes(), &block.to_le_bytes(), path.as_os_str().as_bytes()]

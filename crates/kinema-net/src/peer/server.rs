@@ -27,7 +27,7 @@ use super::{PIECE, Serve};
 pub struct Limits {
     /// Connections that have not yet proved the key.
     pub strangers: usize,
-    /// Connections that have; for one more the one is closed that has asked for nothing for longest.
+    /// Connections that have proved the key; when another arrives, the one idle longest is closed.
     pub clients: usize,
     /// For a proof, and for each message to be taken.
     pub step: Duration,
@@ -90,10 +90,10 @@ const STACK: usize = 256 << 10;
 const TICK_MS: libc::c_int = 50;
 
 impl Server {
-    /// Listens on an address, port 0 for any.
+    /// Listens on an address; port 0 means any port.
     ///
     /// # Errors
-    /// `Io` where the address cannot be listened on.
+    /// `Io` if the server cannot listen on the address.
     pub fn start(host: &str, port: u16, key: Key, serve: Arc<dyn Serve>, limits: Limits) -> Result<Self> {
         let failed = |error: std::io::Error| {
             Error::new(ErrorKind::Io, format!("cannot listen on address {host}, port {port}: {error}"))
@@ -117,7 +117,7 @@ impl Server {
         Ok(Self { shared, address, listener: descriptor, thread: Some(thread.map_err(failed)?) })
     }
 
-    /// Where it listens.
+    /// Address on which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -144,8 +144,8 @@ impl Server {
         }
     }
 
-    /// In a forked child, which has none of the threads: its descriptor of the listener is closed, so that the port is
-    /// free when the parent ends, and nothing is waited for.
+    /// For a forked child, which has none of the threads: closes its descriptor of the listener, so that the port is
+    /// free when the parent ends; waits for nothing.
     pub fn abandon(mut self) {
         // SAFETY: the descriptor is open, as the thread that would close it is not in this process, and nothing here uses it
         unsafe { libc::close(self.listener) };
@@ -184,7 +184,7 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
 /// Starts a thread for a connection; closes the connection if there are too many.
 fn welcome(stream: TcpStream, number: u64, shared: &Arc<Shared>) {
     let limits = shared.limits;
-    // those sent away need a moment to end
+    // dropped connections need a moment to end
     let most = 2 * limits.strangers + limits.clients;
     let Some(other) = (shared.threads.load(Ordering::Relaxed) < most).then(|| stream.try_clone().ok()).flatten() else {
         shared.counters.strangers.fetch_add(1, Ordering::Relaxed);

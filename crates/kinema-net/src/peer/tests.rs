@@ -115,7 +115,7 @@ fn another_key_gets_no_bytes_on_either_side() {
     let refused = Client::connect("127.0.0.1", port, &key(2), &patience(5000)).map(|_| ()).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::PermissionDenied);
     assert!(refused.what().contains("refuses this user's key"), "{refused}");
-    // a server that accepts whatever it is given
+    // a server that accepts everything it is given
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let liar = std::thread::spawn(move || {
@@ -159,7 +159,7 @@ fn peers_of_other_versions_are_told_so() {
         stream.read_to_end(&mut heard).unwrap();
         assert_eq!(heard, expected);
     }
-    // servers of another version: one that says which, and one of the version before, which closes the connection
+    // servers of another version: one that names it, and one of the version before, which closes the connection
     for (answer, words) in [(&b"KINEMAP4"[..], "protocol 4, this one protocol 3"), (b"", "another version of Kinema")] {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -175,7 +175,7 @@ fn peers_of_other_versions_are_told_so() {
     }
 }
 
-/// Somebody between a client and a server, who passes on what they say and keeps it.
+/// A man in the middle, who passes on all messages and keeps them.
 #[test]
 fn what_was_overheard_cannot_be_said_again_or_be_read() {
     let server = server(Limits::default());
