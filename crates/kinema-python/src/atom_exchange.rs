@@ -82,7 +82,7 @@ pub fn partition_atoms<'py>(
     Ok((found.counts.into_pyarray(py), found.is_sorted))
 }
 
-/// Which row has the value of which of the `n` places from atom `first` on; `rows` are those from a number on, or listed.
+/// Finds the row for each of the `n` places from atom `first` on; `rows` are consecutive from a number on, or listed.
 #[pyfunction]
 pub fn order_atoms<'py>(
     py: Python<'py>,

@@ -1,4 +1,4 @@
-//! `AtomRecords`: records of which a process has some of the atoms.
+//! `AtomRecords`: records of which a process has only some atoms.
 
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
@@ -220,7 +220,7 @@ impl PyAtomRecords {
         let mut out: Vec<PyReadwriteArray1<'_, u8>> = out.iter().map(writable).collect::<PyResult<_>>()?;
         let slices: Result<Vec<&mut [u8]>, _> = out.iter_mut().map(|array| array.as_slice_mut()).collect();
         let mut slices = slices.map_err(|_| invalid("arrays of bytes must be C-contiguous"))?;
-        // the lock is taken without the GIL, which whoever has the lock never waits for
+        // the lock is taken without the GIL, and its holder never waits for the GIL
         run_inline(py, |_| self.records().encode(vectors, start..stop, numbers, &mut slices))
     }
 }

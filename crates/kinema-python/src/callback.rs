@@ -20,7 +20,7 @@ impl PythonCallback {
         Self { object, raised: Mutex::new(None) }
     }
 
-    /// The object itself, for whoever can raise an exception.
+    /// The object itself, for callers that can raise an exception.
     pub fn object<'a, 'py>(&'a self, py: Python<'py>) -> &'a Bound<'py, PyAny> {
         self.object.bind(py)
     }

@@ -20,7 +20,7 @@ use crate::trajectory::PyTrajectory;
 /// Up to this many vectors are read on the calling thread.
 const BRIEF_VECTORS: usize = 1 << 21;
 
-/// The samples of one trajectory: their numbers in the batch, and what is read for them.
+/// The samples of one trajectory: their numbers in the batch, and the request that reads them.
 struct Share {
     trajectory: Arc<Trajectory>,
     samples: Vec<usize>,

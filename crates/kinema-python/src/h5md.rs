@@ -59,7 +59,7 @@ impl ReadStructure for Describe {
     }
 }
 
-/// A Python function that reads rows: (n,) int64 -> (n, atoms, 3) of float32, or whatever float64 holds.
+/// A Python function that reads rows: (n,) int64 -> (n, atoms, 3) of float32, or of any type that fits into float64.
 struct RowReader(Py<PyAny>);
 
 impl ReadRows for RowReader {

@@ -1,4 +1,4 @@
-//! `FileIdentity`: what a file was, for whatever Python keeps of it.
+//! `FileIdentity`: the state of a file, for everything that Python keeps about it.
 
 use std::path::PathBuf;
 

@@ -39,7 +39,7 @@ pub fn restore<'py>(
     py.import("kinema._core")?.getattr(kind)?.call((name,), Some(arguments))
 }
 
-/// `restore`, and what it is called with.
+/// `restore`, and the arguments of its call.
 pub type Reduced<'py> = (Bound<'py, PyAny>, (&'static str, String, Py<PyDict>));
 
 /// Form in which pickle stores an object of that class.

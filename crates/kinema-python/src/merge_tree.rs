@@ -38,7 +38,7 @@ impl PyMergeTree {
         tree.clone().ok_or_else(|| invalid("this tree was used up by take_nodes"))
     }
 
-    /// Whether what is delivered stays in memory until the end.
+    /// Whether delivered leaves stay in memory until the end.
     pub fn keeps_results(&self) -> bool {
         self.rows.is_none()
     }
@@ -100,7 +100,7 @@ impl PyMergeTree {
         Ok(Self { tree, kernels, adapters, rows: rows.map(PythonCallback::new) })
     }
 
-    /// The nodes of a piece of work: a checkpoint has all of them, or none.
+    /// Adds the nodes of a piece of work: a checkpoint has either all of them or none.
     fn insert_all(&self, py: Python<'_>, nodes: Vec<(u32, u64, Vec<PyRef<'_, PyPartial>>)>) -> PyResult<()> {
         let nodes = nodes.iter().map(|(level, index, partials)| self.node(*level, *index, partials));
         let mut nodes = nodes.collect::<PyResult<Vec<_>>>()?;

@@ -159,7 +159,7 @@ impl PyNodeCache {
         Ok(dict)
     }
 
-    /// Fetches in advance what is read in this order: path, offset, length.
+    /// Fetches in advance for reads in this order: path, offset, length.
     fn prefetch(&self, py: Python<'_>, reads: Vec<(PathBuf, u64, u64)>, ahead: u64) -> PyResult<PyPrefetch> {
         let extent = |(path, offset, len)| (path, Extent { offset, len });
         let reads: Vec<_> = reads.into_iter().map(extent).collect();
@@ -175,8 +175,8 @@ impl PyNodeCache {
         Ok(())
     }
 
-    /// Has an object asked for blocks before the source: `fetch(name)` gives the pieces of a block and its checksum, or
-    /// `None`, and then hears what came of it by `stored(name, (path, length, checksum) or None)`. `None`: nobody.
+    /// Asks an object for blocks before the source. `fetch(name)` gives the pieces of a block and its checksum, or
+    /// `None`; then the result is reported by `stored(name, (path, length, checksum) or None)`. `None`: asks nobody.
     #[pyo3(signature = (transfer))]
     fn set_transfer(&self, transfer: Option<Py<PyAny>>) {
         self.inner.set_nodes(transfer.map(|object| Arc::new(PythonNodes::new(object)) as Arc<dyn Nodes>));
@@ -261,12 +261,12 @@ pub struct PyCachedFile {
 }
 
 impl PyCachedFile {
-    /// Bytes that are there from a position on, at most `len`.
+    /// Number of bytes available from a position on, at most `len`.
     fn there(&self, offset: u64, len: usize) -> kinema_core::Result<usize> {
         Ok(self.source.len()?.saturating_sub(offset).min(len as u64) as usize)
     }
 
-    /// Fills `bytes` from a file that is what it was when it was opened.
+    /// Fills `bytes` from a file that is unchanged since it was opened.
     fn fill(&self, py: Python<'_>, offset: u64, bytes: &mut [u8]) -> PyResult<()> {
         let read = || {
             let read = self.source.read_exact_at(offset, bytes);
@@ -290,7 +290,7 @@ impl PyCachedFile {
         self.source.path().as_os_str().to_owned()
     }
 
-    /// Bytes from a position on; fewer than asked for at the end of the file.
+    /// Bytes from a position on; fewer than requested at the end of the file.
     fn read_at<'py>(&self, py: Python<'py>, offset: u64, length: usize) -> PyResult<Bound<'py, PyBytes>> {
         let n = py.detach(|| self.there(offset, length)).map_err(|error| to_python(&error))?;
         PyBytes::new_with(py, n, |bytes| self.fill(py, offset, bytes))

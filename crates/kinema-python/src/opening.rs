@@ -116,7 +116,7 @@ impl OpenArguments<'_, '_> {
 
 /// The arguments with which another process opens the same trajectory, but for its transforms.
 pub(crate) struct Recipe {
-    /// The format that was stated: every part of the trajectory has it. `None`: each part is detected again.
+    /// The stated format: every part of the trajectory has it. `None`: each part is detected again.
     format: Option<&'static str>,
     overlap: String,
     on_truncated: String,

@@ -20,7 +20,7 @@ pub fn file_checksum(py: Python<'_>, path: PathBuf) -> PyResult<(u64, u64)> {
     run_interruptible(py, None, 0, |progress| peer::checksum(&FileSource::open(&path)?, progress))
 }
 
-/// Raises where a folder cannot keep files of this node.
+/// Raises if a folder cannot keep files of this node.
 #[pyfunction]
 pub fn check_node_folder(path: PathBuf, fuse: bool) -> PyResult<()> {
     check_folder(&path, fuse).map_err(|error| to_python(&error))
@@ -128,7 +128,7 @@ impl PyPeerServer {
 
 /// A number of seconds from Python.
 pub fn seconds(number: f64) -> PyResult<Duration> {
-    // what is beyond any clock is for ever
+    // beyond any clock, a time means for ever
     const MOST: f64 = 1e9;
     if number.is_nan() || number < 0.0 {
         return Err(invalid(format!("expected a number of seconds from 0, found {number}")));

@@ -66,7 +66,7 @@ impl PythonTransform {
 }
 
 impl Transform for PythonTransform {
-    /// Where the atoms are in a row, in their requested order.
+    /// Places of the atoms in a row, in their requested order.
     type State = Vec<u32>;
 
     fn id(&self) -> &'static str {

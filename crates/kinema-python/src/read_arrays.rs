@@ -83,7 +83,8 @@ impl<'py> Fill<'_, 'py> {
     }
 }
 
-/// Cells, their periodic edges, steps and times into the dict, and of which frames there is what: `present`, an array with a field for each.
+/// Puts cells, their periodic edges, steps and times into the dict, and `present`: for each field an array that says
+/// which frames have it.
 pub(crate) fn set_stamps(py: Python<'_>, stamps: &[Stamp], asked: Fields, result: &Bound<'_, PyDict>) -> PyResult<()> {
     let cells: Vec<f64> = stamps.iter().flat_map(|stamp| stamp.cell).flatten().collect();
     let cells = Array::from_shape_vec((stamps.len(), 3, 3), cells).map_err(|error| invalid(error.to_string()))?;

@@ -64,7 +64,7 @@ impl PyFilePool {
         Ok(reads.map(|(path, extent)| (path.into_os_string(), extent.offset, extent.len)).collect())
     }
 
-    /// The files opened since the last call, where `record_reads` was asked for.
+    /// The files opened since the last call, if `record_reads` was set.
     fn take_opens(&self) -> PyResult<Vec<OsString>> {
         let log = self.log.as_ref().ok_or_else(|| invalid("opens are recorded only with record_reads=True"))?;
         Ok(log.take_opens().into_iter().map(PathBuf::into_os_string).collect())

@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 
 use crate::errors::to_python;
 
-/// Whether one of several calls is to end; a function of Python without arguments, which says so in any thread.
+/// Whether one of several calls must end: a Python function without arguments that says so in any thread.
 #[pyclass(frozen, module = "kinema._core")]
 #[derive(Clone, Default)]
 pub struct Stops(Arc<Mutex<Vec<Weak<AtomicBool>>>>);

@@ -144,7 +144,7 @@ impl PyTrajectory {
         Ok(reads.map(|(path, extent)| (path.into_os_string(), extent.offset, extent.len)).collect())
     }
 
-    /// The files opened since the last call, where `record_reads` was asked for.
+    /// The files opened since the last call, if `record_reads` was set.
     fn take_opens(&self) -> PyResult<Vec<OsString>> {
         let log = self.log.as_ref().ok_or_else(|| invalid("opens are recorded only with record_reads=True"))?;
         Ok(log.take_opens().into_iter().map(PathBuf::into_os_string).collect())
@@ -181,7 +181,7 @@ impl PyTrajectory {
         py.detach(|| self.inner.add_scanned_ranges(part, &indices)).map_err(|error| to_python(&error))
     }
 
-    /// Where a frame is: path, number of the frame in that file, offset and length in bytes.
+    /// The place of a frame: path, number of the frame in that file, offset and length in bytes.
     fn locate(&self, py: Python<'_>, frame: u64) -> PyResult<(OsString, u64, u64, u64)> {
         let scanned = self.scanned(py)?;
         if frame >= scanned.concatenation.n_frames {
@@ -202,7 +202,7 @@ impl PyTrajectory {
         Ok(bytes.into_pyarray(py))
     }
 
-    /// Compares all files of a snapshot with their identities now, by their content where their status does not decide.
+    /// Compares all files of a snapshot with their identities now; by content if their status does not decide.
     fn verify(&self, py: Python<'_>) -> PyResult<()> {
         run_interruptible(py, None, 0, |_| self.inner.verify())
     }
@@ -262,7 +262,7 @@ impl PyTrajectory {
         Ok(self.scanned(py)?.concatenation.n_frames)
     }
 
-    /// Where the index comes from and goes to: "auto", "memory", "rebuild".
+    /// Origin and destination of the index: "auto", "memory", "rebuild".
     #[getter]
     fn index(&self) -> &str {
         &self.recipe.index
@@ -459,8 +459,8 @@ fn units_of(native: bool, scales: Option<[f64; 4]>) -> PyResult<Units> {
     }
 }
 
-/// A column of the index over all frames of the trajectory; `None` if some part has none. `MemoryLimit` where the system
-/// has no memory for it: a file with holes may have any number of frames.
+/// A column of the index over all frames of the trajectory; `None` if some part does not have it. `MemoryLimit` if the
+/// system has no memory for it: a file with holes may have any number of frames.
 fn column<T>(scanned: &Scanned, value: impl Fn(usize, u64) -> Option<T>) -> kinema_core::Result<Option<Vec<T>>> {
     let n_frames = scanned.concatenation.n_frames;
     let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! `Transform`: what is done to each frame, pickled as the call that made it.
+//! `Transform`: a change of each frame, pickled as the call that made it.
 
 use std::sync::Arc;
 
@@ -165,7 +165,7 @@ fn put_bytes(value: &Bound<'_, PyAny>, bytes: &mut Vec<u8>) -> PyResult<()> {
             put_bytes(&item, bytes)?;
         }
     } else {
-        // an adapter of a function, which says itself what tells it from others
+        // an adapter of a function, which states its own identity
         put(b'o', value.getattr("identity_bytes")?.cast::<PyBytes>()?.as_bytes());
     }
     Ok(())
