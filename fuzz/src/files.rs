@@ -89,7 +89,7 @@ pub fn check_index(index: &Index, size: u64) {
     assert_eq!(index.end(), end);
 }
 
-/// Opens the file and scans it with one and with several threads, and from where a shorter file ended.
+/// Opens the file and scans it with one and with several threads, and from the end of a shorter file.
 pub fn scan(format: &dyn Format, data: &[u8]) {
     let file = expand(data);
     let Some((source, decoder, scan)) = open_and_scan(format, file.clone()) else { return };
@@ -119,8 +119,8 @@ fn check_ranges(source: &dyn Source, decoder: &dyn Decoder, whole: &Result<Scan>
     }
 }
 
-/// A scan that steps over damage finds the same on any number of threads, and of a sound file what any scan finds; what
-/// it calls damaged cannot be decoded.
+/// A scan that skips damage finds the same on any number of threads; in a sound file it finds the same as any scan; and
+/// frames that it calls damaged cannot be decoded.
 fn check_skipping(format: &dyn Format, source: &dyn Source, decoder: &dyn Decoder, strict: &Result<Scan>, size: u64) {
     let skipping = |workers| ScanOptions { skip_damaged: true, ..options(None, workers) };
     let scan = decoder.scan(source, &skipping(1));
@@ -207,7 +207,7 @@ pub fn decode(format: &dyn Format, data: &[u8]) {
     }
 }
 
-/// Atoms are named, all or none.
+/// Either all atoms are named or none.
 fn check_names(source: &dyn Source, n_atoms: u32) {
     let Some(found) = answer(dlpoly::atoms::read_atoms(source)) else { return };
     let n_atoms = n_atoms as usize;
@@ -222,7 +222,7 @@ fn some_of(n_frames: u64) -> impl Iterator<Item = u64> {
     (0..n_frames.min(16)).chain(n_frames.saturating_sub(8).max(16)..n_frames)
 }
 
-/// The index with atom checkpoints of all frames; `None` for formats without, and where they would take much memory.
+/// The index with atom checkpoints of all frames; `None` for formats without, and if they would take much memory.
 fn with_checkpoints(source: &dyn Source, decoder: &dyn Decoder, index: &Index, every: u32) -> Option<Index> {
     let Index::Table(mut table) = index.clone() else { return None };
     let per_frame = AtomCheckpoints::count_per_frame(decoder.header().n_atoms, every);
@@ -269,14 +269,14 @@ fn decode_frame(source: &dyn Source, decoder: &dyn Decoder, index: &Index, frame
             check_slice(whole, &part, atoms);
         }
     }
-    // those that decoders read in the fewest and in the most pieces
+    // the selections that decoders read in the fewest and in the most pieces
     if let Some(scattered) = selections.last() {
         cut_short(source, decoder, index, frame, scattered);
     }
     cut_short(source, decoder, index, frame, &AtomSelection::all(n_atoms));
 }
 
-/// None, one at each end, the first tenth, every seventh, two runs far apart.
+/// No atom, one at each end, the first tenth, every seventh, two runs far apart.
 fn selections(n_atoms: u32) -> Vec<AtomSelection> {
     let last = n_atoms.saturating_sub(1);
     let two_runs = (0..n_atoms).filter(|atom| atom % 5000 < 3 || n_atoms - atom < 4);

@@ -16,7 +16,7 @@ use kinema_core::{ErrorKind, Result};
 
 const NUMBERS: [&str; 8] = ["<f4", ">f4", "<f8", ">i2", "|u1", "<i8", "<f2", ">u4"];
 
-/// Takes the fields of an input one after the other; what is missing is zero.
+/// Takes the fields of an input one after another; missing ones are zero.
 struct Input<'a>(&'a [u8]);
 
 impl Input<'_> {

@@ -10,7 +10,7 @@ const IDS: [u32; 9] = [1, 2, 3, 6, 32000, 32004, 32008, 32015, 32001];
 /// Compression that a byte chooses among.
 const WAYS: [&str; 7] = ["none", "gzip", "zstd", "lz4", "bitshuffle", "bitshuffle-lz4", "bitshuffle-zstd"];
 
-/// Takes the fields of an input one after the other; what is missing is zero.
+/// Takes the fields of an input one after another; missing ones are zero.
 pub struct Input<'a>(pub &'a [u8]);
 
 impl Input<'_> {

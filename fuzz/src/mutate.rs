@@ -13,7 +13,7 @@ use crate::hdf5_filters::{Input, head};
 const MULTIPLES: [u32; 8] = [1, 3, 4, 8, 12, 24, 36, 72];
 /// Values at which decoders change their way.
 const EDGES: [u32; 14] = [0, 1, 2, 3, 8, 9, 10, 63, 255, 256, 0x7fff_ffff, 0x8000_0000, 0xffff_fffe, 0xffff_ffff];
-/// Texts that stand for numbers and are none, or only just.
+/// Texts that look like numbers and are not, or only just.
 const TEXTS: [&[u8]; 14] = [
     b"NaN",
     b"-inf",
@@ -77,7 +77,7 @@ pub fn change(
             _ => numbers(&mut file, &mut random),
         }
     }
-    // what is too long is cut, as a file may be
+    // a file that is too long is cut, as files may be
     let len = file.len().min(max_size);
     data[..len].copy_from_slice(&file[..len]);
     if random.below(4) == 0 { default(data, len, max_size) } else { len }
@@ -153,7 +153,7 @@ fn record(file: &mut Vec<u8>, random: &mut Random) {
     }
 }
 
-/// Where the frames of a file are.
+/// Byte ranges of the frames of a file.
 fn extents(file: &[u8], format: &dyn Format) -> Vec<(usize, usize)> {
     let source = MemorySource::new("fuzz", file);
     let Ok(decoder) = format.open(&source) else { return Vec::new() };
@@ -255,8 +255,8 @@ fn token(file: &mut Vec<u8>, random: &mut Random) {
     file.splice(start..end, new);
 }
 
-/// Changes an input of `decode_hdf5_filters`: now and then its chunk is one that the filters have made themselves, of which a few
-/// bytes are changed under a checksum that is right. `default` is libFuzzer's own change.
+/// Changes an input of `decode_hdf5_filters`: sometimes its chunk becomes one that the filters have encoded, with a few
+/// bytes changed under a correct checksum. `default` is libFuzzer's own change.
 pub fn change_chunk(
     data: &mut [u8],
     size: usize,

@@ -8,7 +8,7 @@ use kinema_core::{Error, ErrorKind};
 
 /// Atoms of each kernel.
 const ATOMS: u32 = 3;
-/// Bit of the first byte: the kernel's name is put in front of the rest.
+/// Bit of the first byte: the kernel's name is put before the rest.
 const NAMED: u8 = 0x80;
 
 /// A byte of flags and then a partial, for every example of every kernel.

@@ -64,7 +64,7 @@ pub fn recode(format: &dyn Format, data: &[u8]) {
     }
 }
 
-/// Opens one file that is in memory, whatever its name.
+/// Opens one file in memory, under any name.
 #[derive(Debug)]
 pub struct InMemory(pub Vec<u8>);
 
@@ -121,7 +121,7 @@ pub fn reencode(format: &'static dyn Format, data: &[u8]) {
             }
         }
         let made = opened(sink.bytes(), format).expect("what was written is read");
-        // records of text are copied as they are, also with a number that is none
+        // records of text are copied unchanged, even those with an invalid number
         let Ok(expected) = values(&source, encoder.fields(), format) else { continue };
         let found = values(&made, encoder.fields(), format).expect("what was written is read");
         let bits = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();

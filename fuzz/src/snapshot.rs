@@ -51,7 +51,7 @@ pub fn restore(data: &[u8]) {
     for frame in 0..n_frames.min(MOST_FRAMES) {
         let mut block = Block::default();
         block.reset([frame], atoms.len(), fields);
-        // whatever it is: an index of another file is an error of its frames
+        // with any outcome: an index of another file gives an error of its frames
         let _ = reader.read(&[frame], &mut block.as_mut());
     }
 }

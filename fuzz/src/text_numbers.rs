@@ -70,7 +70,7 @@ fn write(value: f64, rest: &[u8]) {
     }
 }
 
-/// The width, and asterisks only where all are.
+/// Checks the width, and that a field has asterisks only if it has nothing else.
 fn check(field: &[u8], width: usize) {
     assert_eq!(field.len(), width);
     assert!(!field.contains(&b'*') || field.iter().all(|&byte| byte == b'*'));

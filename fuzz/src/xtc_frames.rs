@@ -14,7 +14,7 @@ use kinema_core::{ErrorKind, Result};
 
 const PRECISIONS: [f32; 8] = [1.0, 3.5, 10.0, 100.0, 1000.0, 1024.0, 1e5, 1e6];
 
-/// A file of XTC where the first byte is zero, as in its magic number; else coordinates, see [`coordinates`].
+/// A file of XTC if the first byte is zero, as in its magic number; otherwise coordinates, see [`coordinates`].
 pub fn round_trip(data: &[u8]) {
     match data.split_first() {
         Some((0, _)) => files(data),
