@@ -18,7 +18,8 @@ pub(super) struct Held {
 }
 
 impl Reader<'_> {
-    /// Puts into the rows of some frames of a part, ascending, what the rule says of fields that they lack.
+    /// Fills the rows of some frames of a part, ascending, with the values that the rule gives to fields that they
+    /// lack.
     pub(super) fn settle_absent(
         &mut self,
         number: usize,

@@ -79,7 +79,7 @@ impl Applied {
         self.decoded.clone()
     }
 
-    /// Bytes of the room that a reader of a trajectory with transforms may take; 0 without.
+    /// Bytes of the buffer that a reader of a trajectory with transforms may take; 0 without transforms.
     ///
     /// # Errors
     /// As [`Applied::bind`].
@@ -310,7 +310,7 @@ impl Reader<'_> {
         self.transforming += lap;
     }
 
-    /// Brings a row of a frame of the trajectory from angstrom and ps to the reader's units.
+    /// Converts a row of a frame of the trajectory from angstrom and ps to the reader's units.
     fn to_units(&self, frame: u64, row: usize, out: &mut BlockMut<'_>) -> Result<()> {
         let scales = self.scales_of_units(frame);
         let len = 3 * self.request.atoms.len();

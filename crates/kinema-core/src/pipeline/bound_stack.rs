@@ -1,4 +1,4 @@
-//! A stack of transforms made ready for the rows of one worker: states, places of atom sets, and what must be seen first.
+//! A stack of transforms prepared for the rows of one worker: states, places of atom sets, and frames to see first.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::frame::{Fields, Stamp};

@@ -17,14 +17,14 @@ use crate::selection::AtomSelection;
 use crate::source::{Extent, MAX_GAP, Source};
 use crate::trajectory::{Absent, FrameFault, Part, ReaderBuffers, Scanned, Trajectory, check_stamp, not_scanned};
 
-/// Reads frames for one worker; its buffers are those of the last reader of the trajectory.
+/// Reads frames for one worker, with the buffers of the last reader of the trajectory.
 pub struct Reader<'a> {
     pub(super) trajectory: &'a Trajectory,
     pub(super) scanned: &'a Scanned,
     /// Decoded atoms and fields, including all that the trajectory's transforms need.
     pub(super) request: Request,
     pub(super) units: Units,
-    /// Whether frames are changed before they are handed on, and by what, but while that is at work.
+    /// Whether frames are transformed before they are handed on, and by what; `applied` is `None` while it is at work.
     is_transformed: bool,
     applied: Option<Box<Applied>>,
     /// Time that this took.
@@ -61,10 +61,10 @@ impl InPlace {
 }
 
 impl<'a> Reader<'a> {
-    /// A reader of these fields and atoms, as the transforms of the trajectory make them.
+    /// A reader of these fields and atoms, as the transforms of the trajectory change them.
     ///
     /// # Errors
-    /// `InvalidArgument` when the trajectory has not been scanned, a part lacks a field, or transforms cannot be applied.
+    /// `InvalidArgument` if the trajectory has not been scanned, a part lacks a field, or transforms cannot be applied.
     pub fn new(trajectory: &'a Trajectory, fields: Fields, atoms: AtomSelection, units: Units) -> Result<Self> {
         let scanned = trajectory.scanned().ok_or_else(not_scanned)?;
         let applied = Applied::bind(trajectory, scanned, &atoms, fields)?;
@@ -124,7 +124,7 @@ impl<'a> Reader<'a> {
     /// Reads `frames` (numbers in the trajectory, any order) into the rows of `out`, in the order given.
     ///
     /// # Errors
-    /// Of the source, the format and the trajectory's transforms, with path, format, frame and byte.
+    /// Errors of the source, the format and the trajectory's transforms, with path, format, frame and byte.
     pub fn read(&mut self, frames: &[u64], out: &mut BlockMut<'_>) -> Result<()> {
         let Some(mut applied) = self.applied.take() else { return self.read_stored(frames, out) };
         let outcome = applied.read(self, frames, out);
@@ -180,7 +180,7 @@ impl<'a> Reader<'a> {
             // vectors are given in the reader's units when they have been changed
             self.request.scales = Scales { time: self.request.scales.time, ..part.scales };
         }
-        // frames that share segments are read in one batch, or their segments would be read once for each batch
+        // frames that share segments are read in one batch; otherwise their segments would be read once for each batch
         let coupled = part.decoder.coupling(self.request.fields).frames > 1;
         let mut rest = run;
         while !rest.is_empty() {
@@ -213,7 +213,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Compares steps and times of the frames that were read with those by which they were chosen.
+    /// Compares steps and times of the frames that were read with the steps and times by which they were chosen.
     fn check_stamps(&self, part: &Part, out: &mut BlockMut<'_>) -> Result<()> {
         for wanted in &self.buffers.wanted {
             check_stamp(part, wanted.frame, out.stamp(wanted.row as usize)?, self.request.scales.time)?;
@@ -349,7 +349,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Reads and decodes some of the segments, which are no more than can stay in the cache.
+    /// Reads and decodes some of the segments, no more than can stay in the cache.
     fn read_segments(
         &mut self,
         part: &Part,

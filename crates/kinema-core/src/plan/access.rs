@@ -8,11 +8,11 @@ use crate::selection::AtomSelection;
 
 /// How frames are read for the kernels.
 ///
-/// All but `Direct` are what the publications on parallel MDAnalysis compare: Jakupovic and Beckstein,
+/// All modes except `Direct` are those that the publications on parallel MDAnalysis compare: Jakupovic and Beckstein,
 /// Proc. SciPy (2021), doi 10.25080/majora-1b6fd038-005.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Access {
-    /// As many frames at a time as memory and cache allow, and of them the needed atoms only.
+    /// As many frames at a time as memory and cache allow, and only their needed atoms.
     #[default]
     Direct,
     /// One frame at a time with all of its atoms; the needed atoms are then gathered.

@@ -1,7 +1,8 @@
-//! Domains: what a run is divided over, as items in a fixed order that are cut into leaves.
+//! Domains: the items that a run is divided over, in a fixed order that is cut into leaves.
 //!
-//! Work is divided, merged and saved by the numbers of leaves alone ([`super::Partition`], [`crate::reduce::MergeTree`],
-//! checkpoints); what an item is, only the plan and the pipeline that reads it know.
+//! Work is divided, merged and saved by the numbers of leaves alone ([`super::Partition`],
+//! [`crate::reduce::MergeTree`], checkpoints). Only the plan, and the pipeline that reads the items, know what an item
+//! is.
 
 use std::ops::Range;
 

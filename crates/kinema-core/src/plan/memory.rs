@@ -9,15 +9,15 @@ use crate::trajectory::Scanned;
 /// Working memory if none is stated.
 pub const DEFAULT_MEMORY: u64 = 256 << 20;
 
-/// Bytes that are read before they are decoded: still in the second-level cache then, and enough that the cost of a
-/// call does not count (reading DCD from the page cache in calls of 1 MiB takes 0.7 of the time of 256 KiB).
+/// Bytes that are read before they are decoded. They are still in the second-level cache then, and so many that the
+/// cost of a call does not count (reading DCD from the page cache in calls of 1 MiB takes 0.7 of the time of 256 KiB).
 pub(crate) const BATCH_BYTES: u64 = 1024 * 1024;
 
-/// Decoded bytes of a block where memory allows: more would only leave the cache.
+/// Decoded bytes of a block if memory allows: more would only leave the cache.
 const BLOCK_BYTES: u64 = 1 << 20;
 
-/// Frames of a block at the least where kernels have partials of constant size, which each block goes through once: RMSF
-/// of 111,815 atoms from a DCD in memory takes 0.4 of the time that it takes with blocks of one frame.
+/// Least number of frames of a block if kernels have partials of constant size, which each block goes through once:
+/// RMSF of 111,815 atoms from a DCD in memory takes 0.4 of the time of blocks of one frame.
 const FRAMES_WITH_PARTIALS: u64 = 8;
 
 /// Bytes that a run holds at a time.
@@ -73,7 +73,7 @@ impl Budget {
     /// As many of the wanted workers as `memory` has room for.
     ///
     /// # Errors
-    /// `MemoryLimit` with the smallest limit that would do.
+    /// `MemoryLimit` with the smallest limit that would suffice.
     pub(super) fn workers(&self, memory: u64, wanted: usize) -> Result<usize> {
         let each = self.row.saturating_add(self.other_bytes());
         let fit = memory.saturating_sub(self.tree) / each;

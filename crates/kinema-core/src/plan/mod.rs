@@ -99,7 +99,7 @@ pub struct Plan {
     /// Leaves of a task: several if a block holds several, and if frames are coupled, so that few chunks are split;
     /// tasks end with a chunk.
     pub task_leaves: u64,
-    /// Selected frames that are decoded a second time where chunks lie across the boundaries of the workers' tasks.
+    /// Selected frames that are decoded a second time because chunks lie across the boundaries of the workers' tasks.
     pub redecoded_frames: u64,
     /// Threads that the memory limit, the number of leaves and the caller leave.
     pub workers: usize,
@@ -132,11 +132,11 @@ impl Plan {
         Self::with_access(trajectory, frames, jobs, workers, memory, Access::Direct)
     }
 
-    /// The same with another access mode.
+    /// As [`Plan::new`], with any access mode.
     ///
     /// # Errors
-    /// `OutOfRange` for a frame that is not there, `MemoryLimit` when one frame does not fit, or not all that is to be
-    /// loaded, `InvalidArgument` without frames or jobs.
+    /// `OutOfRange` for a frame that does not exist; `MemoryLimit` if one frame does not fit, or not all that is to be
+    /// loaded; `InvalidArgument` without frames or jobs.
     pub fn with_access(
         trajectory: &Trajectory,
         frames: FrameSelection,
@@ -195,7 +195,7 @@ impl Plan {
         let stack = trajectory.stack();
         let rooms = u64::from(stack.looks_back()) + u64::from(stack.grouping().is_some());
         if rooms > 0 {
-            // frames that transforms must see first, and those of whose atoms groups are made
+            // frames that transforms must see first, and frames with the atoms of groups
             let (decoded, fields) = stack.united(&plan.read_atoms, fields)?;
             budget.reading += transform_room(scanned, &decoded, fields, rooms);
         }
@@ -254,7 +254,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Blocks of as many frames as memory and cache allow, and tasks, where `coupled` frames of a file share segments.
+    /// Sets blocks of as many frames as memory and cache allow, and tasks; `coupled` frames of a file share segments.
     fn size_blocks(&mut self, budget: &Budget, coupled: u64) {
         let mut wanted = budget.fast_frames();
         let mut tasks = self.domain.len().div_ceil(wanted);
@@ -300,7 +300,7 @@ impl Plan {
         Ok(Partition::from_selection(scanned, &self.domain, self.fields))
     }
 
-    /// Whether tasks end where chunks or files do; else each has `task_leaves` leaves.
+    /// Whether tasks end where chunks or files do; otherwise each has `task_leaves` leaves.
     pub(crate) fn partition_matters(&self) -> bool {
         self.workers > 1 && self.access == Access::Direct && (self.coupled_frames > 1 || self.task_leaves > 1)
     }

@@ -1,6 +1,6 @@
 //! Partition of the leaves of a plan into tasks, so that tasks end where chunks and files end.
 //!
-//! It gives boundaries only: the pipeline and the runners schedule the tasks, and leaves stay what they are.
+//! It gives boundaries only: the pipeline and the runners schedule the tasks, and leaves are not changed.
 
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -14,7 +14,7 @@ use crate::trajectory::Scanned;
 /// at most a quarter of the work is redundant.
 const CHUNKS_A_BOUNDARY: u64 = 3;
 
-/// The cost of a task boundary before each leaf; zero where every frame is decoded alone.
+/// The cost of a task boundary before each leaf; zero if every frame is decoded alone.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Partition {
     n_leaves: u64,

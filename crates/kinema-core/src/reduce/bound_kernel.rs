@@ -14,10 +14,10 @@ pub struct BoundKernel<'a> {
 }
 
 impl<'a> BoundKernel<'a> {
-    /// To blocks that hold `atoms`.
+    /// Binds a kernel to blocks that hold `atoms`.
     ///
     /// # Errors
-    /// `InvalidArgument` when these lack an atom that the kernel needs.
+    /// `InvalidArgument` if these lack an atom that the kernel needs.
     pub fn new(kernel: &'a dyn AnyKernel, atoms: &AtomSelection) -> Result<Self> {
         Ok(Self { kernel, sets: AtomSets::new(kernel.needs(), atoms)?, scratch: kernel.scratch() })
     }

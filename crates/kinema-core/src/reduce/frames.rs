@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::frame::{AtomGather, BlockView, Cell, Fields, GatherRoom, Lattice, Stamp};
 use crate::selection::AtomSelection;
 
-/// Bytes of a set that are gathered for a kernel at a time, which stay in the second-level cache; a row at the least.
+/// Bytes of a set that are gathered for a kernel at a time, and stay in the second-level cache; at least one row.
 const GATHERED_BYTES: usize = 256 << 10;
 
 /// Lattices that are kept; a power of two.
@@ -86,10 +86,10 @@ impl AtomSets {
         Ok(Self { needs, n_selected: block.len(), gathers, rows })
     }
 
-    /// Has `see` see the frames of a block, in order, as many at a time as are gathered together.
+    /// Calls `see` with the frames of a block, in order, as many at a time as are gathered together.
     ///
     /// # Errors
-    /// `Internal` for a block of other atoms or without a field that is needed; and those of `see`.
+    /// `Internal` for a block of other atoms or without a field that is needed; errors of `see`.
     pub fn visit(
         &mut self,
         block: &BlockView<'_>,

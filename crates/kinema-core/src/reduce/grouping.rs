@@ -15,7 +15,7 @@ pub trait Grouping: Send + Sync {
     /// All atoms of some groups.
     ///
     /// # Errors
-    /// `InvalidArgument` for groups of another number.
+    /// `InvalidArgument` for a selection from a different number of groups.
     fn members(&self, groups: &AtomSelection) -> Result<AtomSelection>;
 
     /// Binds to rows of `atoms`, from which rows of `groups` are computed.

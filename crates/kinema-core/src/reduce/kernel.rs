@@ -53,8 +53,8 @@ pub trait Kernel: Send + Sync {
     fn kept_bytes(&self) -> u64 {
         0
     }
-    /// Whether partials are sums of whole numbers, which are exact in any order. Then one is gathered for all leaves of a piece
-    /// of work, beside the merge tree.
+    /// Whether partials are sums of whole numbers, which are exact in any order. If so, one partial is gathered for all
+    /// leaves of a piece of work, beside the merge tree.
     fn is_exact(&self) -> bool {
         false
     }
@@ -66,7 +66,7 @@ pub trait Kernel: Send + Sync {
     /// Adds `right`, which holds later frames than `left`.
     ///
     /// # Errors
-    /// Of kernels that call code which may fail; what both have gathered is given up then.
+    /// Only of kernels that call code which may fail; both partials are lost then.
     fn merge(&self, left: &mut Self::Partial, right: Self::Partial) -> Result<()>;
     /// The results.
     ///
@@ -76,12 +76,12 @@ pub trait Kernel: Send + Sync {
     /// The partial as bytes, little-endian, for other processes and checkpoints.
     ///
     /// # Errors
-    /// Of kernels that call code which may fail.
+    /// Only of kernels that call code which may fail.
     fn to_bytes(&self, partial: &Self::Partial) -> Result<Vec<u8>>;
-    /// The partial back from bytes.
+    /// Restores a partial from bytes.
     ///
     /// # Errors
-    /// `Corrupt` when the bytes are not of this kernel and version.
+    /// `Corrupt` if the bytes are not of this kernel and version.
     #[expect(clippy::wrong_self_convention, reason = "the kernel knows how its partials are written")]
     fn from_bytes(&self, bytes: &[u8]) -> Result<Self::Partial>;
 }
@@ -92,7 +92,7 @@ pub type AnyPartial = Box<dyn Any + Send>;
 /// A kernel's working state in a worker, of a type that the kernel knows.
 pub type AnyScratch = Box<dyn Any + Send>;
 
-/// [`Kernel`] with its partial's type hidden, so that the pipeline runs several at once.
+/// [`Kernel`] with its partial's type hidden, so that the pipeline can run several at once.
 pub trait AnyKernel: Send + Sync {
     /// As [`Kernel::id`].
     fn id(&self) -> &'static str;

@@ -225,7 +225,7 @@ impl MergeTree {
         Ok(())
     }
 
-    /// The partials of a node as bytes; of the first node with the sums of exact kernels.
+    /// The partials of a node as bytes; for the first node, with the sums of exact kernels.
     fn to_bytes(&self, kernels: &[&dyn AnyKernel], partials: &[AnyPartial], is_first: bool) -> Result<Vec<Vec<u8>>> {
         let each = kernels.iter().zip(partials).enumerate();
         each.map(|(at, (kernel, partial))| {
@@ -586,7 +586,7 @@ mod tests {
         [0, 2].into_iter().for_each(|index| tree.insert(&[&Trace], leaf(index)).unwrap());
         assert_eq!(tree.insert(&[&Trace], bad()).unwrap_err().kind(), ErrorKind::InvalidArgument);
         assert_eq!(kept(tree), [2]);
-        // also where neighbours come in while the tree is serialized, which are merged at its end
+        // also if neighbours arrive while the tree is serialized, and are merged at its end
         let tree = MergeTree::new(8);
         [0, 3, 5].into_iter().for_each(|index| tree.insert(&[&Trace], leaf(index)).unwrap());
         let serialized =

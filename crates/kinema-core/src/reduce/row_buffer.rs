@@ -78,7 +78,7 @@ impl<T> Drop for Shared<T> {
 /// page at the same time, the system would clear two, and discard one.
 #[derive(Debug)]
 struct Pages {
-    /// Address of the first byte that is not made yet; 0 where pages come when they are touched.
+    /// Address of the first byte whose page is not created yet; 0 if pages are created when they are touched.
     made: AtomicUsize,
     /// Address of the end of the last whole page.
     end: usize,
@@ -103,7 +103,7 @@ impl Pages {
         Self { made: AtomicUsize::new(0), end: 0 }
     }
 
-    /// Makes pages a little beyond an address of the vector that is about to be written to.
+    /// Creates pages up to a little beyond an address of the vector that is about to be written.
     fn make_beyond(&self, address: usize) {
         if self.made.load(Ordering::Relaxed) == 0 {
             return;
@@ -295,7 +295,7 @@ mod tests {
             slices.extend(slice);
         }
         assert_eq!(*buffer.taken.lock().unwrap(), BTreeMap::from([(0, 100)]));
-        // a slice that was given up is not handed out again: there may be numbers in it
+        // a slice that was given up is not handed out again: it may hold numbers
         drop(slices);
         assert!(buffer.slice(0..1).is_none());
     }

@@ -77,7 +77,7 @@ pub struct FrameMut<'a> {
     /// Shift that is still to be added to each position ([`shifted`]); only for a transform that takes it
     /// ([`Transform::takes_shift`]).
     pub shift: Option<[f64; 3]>,
-    /// Whether the next transform takes one: then this one may leave a translation of all atoms in `shift`.
+    /// Whether the next transform takes a shift: then this one may leave a translation of all atoms in `shift`.
     pub next_takes_shift: bool,
 }
 
@@ -172,7 +172,7 @@ pub trait Transform: Send + Sync + 'static {
     /// `InvalidArgument` if it cannot be applied to them.
     fn state(&self, atoms: &AtomSelection, sets: &[AtomMap]) -> Result<Self::State>;
 
-    /// Whether it must have seen other frames first. Then [`Transform::run_up`] is asked before each frame.
+    /// Whether it must have seen other frames first. If so, [`Transform::run_up`] is called before each frame.
     fn looks_back(&self) -> bool {
         false
     }
@@ -309,7 +309,7 @@ impl Stack {
     /// Most transforms of a stack.
     pub const MOST: usize = 64;
 
-    /// These, in this order.
+    /// A stack of these transforms, in this order.
     ///
     /// # Errors
     /// `InvalidArgument` for more than [`Stack::MOST`].

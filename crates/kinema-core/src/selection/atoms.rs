@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Atoms of one trajectory: a set, ascending and without repetition, that readers and kernels work on, and the columns
-/// that give results back in the requested order.
+/// Atoms of one trajectory: an ascending set without repetition, for readers and kernels, and the columns that give
+/// results back in the requested order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AtomSelection {
     n_atoms: u32,
@@ -117,7 +117,7 @@ impl AtomSelection {
         (0..self.n_requested()).map(move |i| atom(self.columns.as_ref().map_or(i, |columns| columns[i] as usize)))
     }
 
-    /// The selection as runs of atoms; neighbours that leave out at most `gap` atoms share a run.
+    /// The selection as runs of atoms; atoms with at most `gap` others between them share a run.
     pub fn runs(&self, gap: u32) -> Vec<Range<u32>> {
         let Some(indices) = &self.indices else {
             return std::iter::once(0..self.n_atoms).filter(|all| !all.is_empty()).collect();

@@ -69,7 +69,7 @@ const fn cache(name: &'static str) -> Activity {
 
 /// A read of a file from a block of the node cache.
 pub static CACHE_HIT: Activity = cache("cache.hit");
-/// A read for which a block had to be fetched, or that went to the file itself.
+/// A read for which a block had to be fetched, or that went directly to the file.
 pub static CACHE_MISS: Activity = cache("cache.miss");
 /// A block copied from a file into the node cache.
 pub static CACHE_FETCH: Activity = cache("cache.fetch");

@@ -131,7 +131,7 @@ impl Own {
 
 impl Drop for Own {
     fn drop(&mut self) {
-        // of another journal, or of the parent process: a lock of its threads may be held for ever
+        // a buffer of another journal, or of the parent process: a lock of its threads may be held for ever
         if self.buffer.generation == GENERATION.load(Ordering::Acquire) {
             journal::end_thread(self.buffer.generation, &self.buffer);
         }

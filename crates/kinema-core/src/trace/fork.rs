@@ -27,7 +27,7 @@ pub(super) fn register() {
 }
 
 extern "C" fn hold_locks() {
-    // the child would not have it; a program that forks need not have more threads than it has started
+    // the child would not have this thread, and a program that forks need not have threads that it did not start
     writer::end_thread();
     let guards = (journal::locked(), writer::locked());
     // SAFETY: the locks are held, so no other thread is between here and the functions below

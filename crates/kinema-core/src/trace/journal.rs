@@ -234,7 +234,7 @@ pub(super) fn add_text(text: &Text<'_>) {
 }
 
 impl State {
-    /// In a forked child: a journal of its own, without what the parent has recorded.
+    /// For a forked child: a new journal, without the events of the parent.
     pub(super) fn begin_in_child(&mut self) {
         if let Some(parents) = self.journal.take() {
             GENERATION.fetch_add(1, Ordering::Release);

@@ -55,7 +55,7 @@ pub fn record(event: &Event<'_>) {
     }
 }
 
-/// The time now where events are recorded: the start of one that [`finish`] records.
+/// The current time if events are recorded: the start of an event that [`finish`] records.
 #[inline]
 pub fn begin() -> Option<Instant> {
     enabled().then(Instant::now)

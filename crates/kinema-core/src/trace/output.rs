@@ -9,7 +9,8 @@ use libdeflater::{CompressionLvl, Compressor};
 
 /// Bytes of lines in a gzip member.
 const MEMBER: usize = 1 << 20;
-/// Files of one name that are tried, of processes with one number on hosts of one name (containers), or of earlier traces.
+/// Most file names that are tried: other processes with the same number on hosts of the same name (containers), or
+/// earlier traces, may have taken some.
 const MOST_FILES: u32 = 10_000;
 
 /// An open trace file.

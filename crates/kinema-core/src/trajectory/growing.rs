@@ -16,23 +16,23 @@ use crate::index::{Index, TableBuilder};
 use crate::selection::AtomSelection;
 use crate::source::{Extent, FileStatus, Source};
 
-/// Zeros at the end of a frame that say nothing: padding, and numbers with few digits. In a file that was seen with zeros
-/// where nothing was written yet they do, unless it has stood still for long.
+/// Zeros at the end of a frame that prove nothing: padding, and numbers with few digits. In a file in which zeros were
+/// seen in unwritten places they do count, unless the file has stood still for long.
 const FEW_ZEROS: usize = 7;
 /// Bytes of the longest text in a frame's header.
 const LONGEST_VALUE: u64 = 32;
 /// Bytes of a file that a system writes or shows as zeros at once.
 const PAGE: u64 = 4096;
-/// Frames that are looked at one by one; of more the first that is not whole is searched by halving.
+/// Most frames that are examined one by one; among more, the first incomplete frame is found by halving.
 const FEW_FRAMES: u64 = 64;
-/// Bytes of frames up to which the same holds; of frames with heads the last ones are looked at.
+/// Most bytes of frames that are examined one by one; of frames with heads, the last ones are examined.
 const FEW_BYTES: u64 = 256 << 20;
 
 /// The parts of a trajectory as they were when it was opened before.
 #[derive(Default)]
 pub(super) struct KnownParts {
     parts: BTreeMap<PathBuf, Part>,
-    /// Whether they were opened as files that are being written, so that no frame counts that was not whole.
+    /// Whether they were opened as growing files, so that only whole frames count.
     growing: bool,
 }
 
@@ -171,7 +171,8 @@ fn whole_frames(decoder: &dyn Decoder, source: &dyn Source, index: &Index, known
         Index::Table(_) | Index::Chunked(_) => FEW_FRAMES,
     };
     match index {
-        // each but the last is followed by the head of another, and may be filled after it; of many the last ones are looked at
+        // each frame but the last is followed by the head of another, and may be filled after it; of many, the last
+        // ones are examined
         Index::Table(table) => {
             let near = table.end().saturating_sub(FEW_BYTES);
             for frame in known.min(n)..n {
@@ -235,7 +236,7 @@ fn is_filled(decoder: &dyn Decoder, source: &dyn Source, index: &Index, frame: u
     if zeros <= few && pages == 0 && numbers == 0 {
         return Ok(true);
     }
-    // some have zeros at their end, as forces on virtual sites: then the frame before has them too
+    // some frames have zeros at their end, as forces on virtual sites: then the frame before has them too
     if let Some(before) = frame.checked_sub(1).map(|before| index.extent(before)) {
         let former = read(source, before)?;
         let usual = zeros <= few.max(zeros_at_end(&former)) && pages <= zero_pages(before.offset, &former);
@@ -267,7 +268,7 @@ fn first_blank(decoder: &dyn Decoder, source: &dyn Source, index: &Index, known:
     Ok(n)
 }
 
-/// Whether bytes of a frame are zeros, or all of its numbers stand for such that were never written.
+/// Whether bytes of a frame are zeros, or all of its numbers are fill values.
 fn is_blank(decoder: &dyn Decoder, bytes: &[u8]) -> bool {
     let (unwritten, all) = decoder.unwritten_numbers(bytes);
     bytes.iter().all(|&byte| byte == 0) || all > 0 && unwritten == all

@@ -81,7 +81,8 @@ impl Trajectory {
         &self.stack
     }
 
-    /// Number of positions in every frame: of atoms, the same in all parts, or of groups of atoms that the stack makes them of.
+    /// Number of positions in every frame: of atoms, the same in all parts, or of groups of atoms if the stack computes
+    /// these.
     pub fn n_atoms(&self) -> u32 {
         self.stack.grouping().map_or_else(|| self.files.n_atoms(), Grouping::n_groups)
     }

@@ -95,13 +95,13 @@ pub struct Part {
     pub index_path: Option<PathBuf>,
     /// Why a stored index was not used, or why it could not be stored.
     pub index_note: Option<String>,
-    /// How a stored index differs from the frames of this file, though it has its identity.
+    /// Difference between a stored index and the frames of this file, although the index has the file's identity.
     pub wrong_index: Option<String>,
     /// The incomplete last frame that was dropped.
     pub truncation: Option<Error>,
     /// Its frames that stand for damaged bytes, see [`format::Scan::damaged`].
     pub damaged: Vec<u64>,
-    /// Whether it was seen, of a file that is being written, with zeros where nothing was written yet.
+    /// Whether zeros were seen in unwritten places while the file was being written.
     pub extended: bool,
     /// Checks that the file has not changed since it was scanned, or since it was first read from a snapshot; and the
     /// same for the files that it names.
@@ -142,7 +142,7 @@ pub struct Scanned {
 }
 
 impl Scanned {
-    /// The first part whose frames are found from its front only: one worker reads it.
+    /// The first part whose frames can be found only from its front: one worker reads it.
     pub fn forward_part(&self) -> Option<&Part> {
         self.parts.iter().find(|part| part.decoder.facts().reads_forward)
     }
@@ -347,7 +347,7 @@ impl TrajectoryFiles {
         outcome
     }
 
-    /// Whether the frames of a part that has grown are what they were, as far as they are sampled; asked of the file itself.
+    /// Whether the sampled frames of a part that has grown are unchanged; they are read from the file itself.
     fn grown(&self, number: usize, part: &Part) -> Result<Option<&'static str>> {
         let file: Arc<dyn Source> = Arc::new(FileSource::open(&part.path)?);
         let source = self.multi_file(number, &file, &*part.decoder).map_or(file, |multi| multi as Arc<dyn Source>);
@@ -398,7 +398,7 @@ pub(crate) fn not_scanned() -> Error {
     Error::new(ErrorKind::Internal, "the trajectory has not been scanned")
 }
 
-/// The status of a file before anything is read of it; it settles first, so that any later change shows.
+/// The status of a file before anything is read from it; it settles first, so that any later change shows.
 fn status_before(source: &dyn Source, options: &OpenOptions) -> Result<Option<FileStatus>> {
     match options.index {
         // a follower checks the file again and again, and nobody changes a file that stands still
@@ -409,11 +409,11 @@ fn status_before(source: &dyn Source, options: &OpenOptions) -> Result<Option<Fi
 
 /// Above this number of atoms, check that the file is large enough to hold a frame of them.
 const MANY_ATOMS: u32 = 1 << 24;
-/// Atoms of a byte at the most: of a format that stores frames one by one, XTC at its best has four.
+/// Most atoms per byte: among formats that store frames one by one, XTC at its best has four.
 const ATOMS_A_BYTE: u64 = 4;
 
-/// Checks that a file is long enough for one frame of the atoms that its header claims, as much is made for each of them
-/// before a frame is read. HDF5 compresses further, and has its bytes in other files.
+/// Checks that a file is long enough for one frame of the atoms that its header claims, as memory is allocated for each
+/// of them before a frame is read. HDF5 is left out: it compresses further, and has bytes in other files.
 fn check_claim(source: &dyn Source, (format, decoder): &(&'static dyn Format, Arc<dyn Decoder>)) -> Result<()> {
     let n_atoms = decoder.header().n_atoms;
     if n_atoms <= MANY_ATOMS || decoder.facts().stored_format.is_some() {

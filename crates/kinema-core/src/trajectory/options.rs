@@ -30,7 +30,7 @@ pub enum Absent {
     Error,
     /// NaN, marked as absent.
     Nan,
-    /// The values of the last frame before that has it; before the first such frame NaN, marked as absent.
+    /// The values of the last earlier frame that has it; before the first such frame NaN, marked as absent.
     Hold,
 }
 
@@ -86,7 +86,8 @@ pub struct OpenOptions {
     /// Whether the files are being written: bytes that may still be filled are not damage, and nothing is stored about
     /// the files.
     pub growing: bool,
-    /// Whether they stand still, as those do that were not changed for long, though they may be written again.
+    /// Whether the files stand still, which means that they were not changed for long, though they may be written
+    /// again.
     pub settled: bool,
 }
 

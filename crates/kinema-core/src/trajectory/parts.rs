@@ -1,6 +1,6 @@
 //! Scan of the parts of a trajectory: the index of each, loaded, extended or built, and stored.
 //!
-//! How frames are found is the format's business, where indices are stored that of `index::store`.
+//! Formats find the frames; `index::store` knows where indices are stored.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,10 +23,11 @@ use crate::source::{FileStatus, Source, Unchanged};
 use crate::trace::activity::SCAN;
 
 impl TrajectoryFiles {
-    /// Finds all frames of all parts and concatenates them; does nothing the second time. `progress` gets scanned bytes.
+    /// Finds all frames of all parts and concatenates them; does nothing the second time. `progress` receives the
+    /// number of scanned bytes.
     ///
     /// # Errors
-    /// Of the formats and of [`Overlap`]; `Corrupt` when a part has another number of atoms.
+    /// Errors of the formats and of [`Overlap`]; `Corrupt` if a part has a different number of atoms.
     pub fn scan(&self, workers: usize, progress: &(dyn Fn(u64) -> Result<()> + Sync)) -> Result<&Scanned> {
         self.scan_with(workers, false, progress)
     }

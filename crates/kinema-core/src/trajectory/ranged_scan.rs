@@ -74,8 +74,8 @@ impl TrajectoryFiles {
     /// Adds the indices of ascending byte ranges of a part; the next [`TrajectoryFiles::scan`] uses them.
     ///
     /// # Errors
-    /// `Corrupt` for other bytes than those of [`TrajectoryFiles::scan_range`]; `InvalidArgument` for a part that is not
-    /// there.
+    /// `Corrupt` for bytes that are not from [`TrajectoryFiles::scan_range`]; `InvalidArgument` for a part that does
+    /// not exist.
     pub fn add_scanned_ranges(&self, part: usize, indices: &[Vec<u8>]) -> Result<()> {
         let path = self.paths.get(part).ok_or_else(|| no_part(part))?;
         let source = self.handles.get((part, 0), path)?;

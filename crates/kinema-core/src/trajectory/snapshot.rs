@@ -68,7 +68,7 @@ impl TrajectoryFiles {
     /// A trajectory of the same files, scanned already, without touching any of them.
     ///
     /// # Errors
-    /// `Corrupt` for other bytes than those of [`TrajectoryFiles::snapshot`] with the same paths and options.
+    /// `Corrupt` for bytes that are not from [`TrajectoryFiles::snapshot`] with the same paths and options.
     pub fn from_snapshot(paths: Vec<PathBuf>, options: OpenOptions, snapshot: &[u8]) -> Result<Self> {
         let wrong = || Error::new(ErrorKind::Corrupt, "the trajectory snapshot cannot be used: it ends early");
         let mut rest = snapshot.strip_prefix(MAGIC).ok_or_else(wrong)?;
@@ -176,7 +176,7 @@ impl Unverified {
         Self { part: OnceLock::new(), others }
     }
 
-    /// Verifies a file that a part takes values from by its inode, size and times.
+    /// Verifies a file from which a part takes values, by its inode, size and times.
     pub(super) fn check_other(
         &self,
         number: usize,

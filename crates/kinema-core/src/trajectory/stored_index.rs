@@ -86,7 +86,7 @@ fn sampled(n: u64) -> impl Iterator<Item = u64> {
     (0..spread).map(move |i| (u128::from(i) * u128::from(n) / u128::from(spread)) as u64).chain(n.checked_sub(1))
 }
 
-/// Checks that step and time of a frame that was read are those that the index has for it, by which it was chosen.
+/// Checks that step and time of a frame that was read equal those in the index, by which the frame was chosen.
 ///
 /// # Errors
 /// `Corrupt` with frame and byte.

@@ -1,4 +1,4 @@
-//! Threads and buffers of a trajectory, which are used again from call to call.
+//! Threads and buffers of a trajectory, which are reused from call to call.
 
 use std::process;
 use std::sync::{Mutex, PoisonError};

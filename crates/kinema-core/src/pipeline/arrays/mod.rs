@@ -51,7 +51,7 @@ pub struct ArrayPart<'a> {
     pub arrays: BlockMut<'a>,
 }
 
-/// Frames for one worker, which are neighbours in the order of the files, and the rows of the caller for them.
+/// Frames for one worker, adjacent in the order of the files, and the caller's rows for them.
 struct Task<'a> {
     /// Number of the part.
     part: usize,
@@ -160,7 +160,7 @@ pub fn plan(trajectory: &Trajectory, request: &ArrayRequest, fields: Fields) -> 
     Ok(ArrayPlan { bytes, coupled, decoded })
 }
 
-/// The fields that are wanted; frames in the order of the files, and their rows.
+/// The wanted fields; the frames in the order of the files, and their rows.
 fn checked<'a>(
     scanned: &Scanned,
     request: &ArrayRequest,
@@ -292,7 +292,8 @@ impl Call<'_> {
     }
 }
 
-/// The atoms at the front of each row, which are those selected in ascending order, to the columns that want them.
+/// Copies the atoms at the front of each row, which are the selected atoms in ascending order, to the columns that want
+/// them.
 pub(super) fn into_columns<T: Copy>(
     rows: &mut RowsMut<'_, T>,
     n_rows: usize,

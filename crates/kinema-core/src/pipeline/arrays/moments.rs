@@ -7,7 +7,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Columns that are gone through twice while they are in the processor's cache.
+/// Number of columns that are read twice while they are in the processor's cache.
 const TILE: usize = 512;
 /// Narrower rows are joined to rows of at least this many columns.
 const WIDE: usize = 64;
@@ -233,7 +233,7 @@ impl Accumulator {
         Self { number, columns, fold, block, wide, rest, has_avx2 }
     }
 
-    /// Rows of a block: runs of rows that are given to `add` must be whole blocks, but for the last one.
+    /// Rows of a block: runs of rows that are given to `add` must be whole blocks, except the last run.
     pub fn block_rows(&self) -> usize {
         self.block
     }
@@ -296,7 +296,7 @@ impl Accumulator {
 /// The moments of the vectors of each group; `groups` says to which group each row belongs.
 ///
 /// # Errors
-/// `InvalidArgument` for arrays that do not fit, and groups that are not there.
+/// `InvalidArgument` for arrays that do not match, and groups that do not exist.
 pub fn measure_groups<R: Copy + Into<f64>>(values: &[[R; 3]], groups: &[u8], n_groups: usize) -> Result<Vec<Moments>> {
     if values.len() != groups.len() || groups.iter().any(|&group| usize::from(group) >= n_groups) {
         return Err(Error::new(ErrorKind::InvalidArgument, "the groups are not those of the rows"));

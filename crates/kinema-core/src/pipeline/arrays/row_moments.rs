@@ -16,7 +16,7 @@ use crate::trajectory::Threads;
 
 /// Bytes that are read at a time, about.
 const READ_BYTES: usize = 1 << 19;
-/// Bytes of a run, about: workers read near to each other, as the system's readahead is made for.
+/// Approximate bytes of a run: workers read near to each other, as suits the system's readahead.
 const RUN_BYTES: usize = 4 << 20;
 /// Neighbouring rows of fewer bytes are read together with what lies between.
 const ALONE_BYTES: usize = 64 << 10;
@@ -144,7 +144,7 @@ impl MomentTree {
     }
 }
 
-/// Whether ascending rows are neighbours in so long runs that each is read by itself.
+/// Whether ascending rows form runs so long that each is read by itself.
 fn has_long_runs(rows: &[u64], row_bytes: usize) -> bool {
     let runs = 1 + rows.windows(2).filter(|pair| pair[0] + 1 != pair[1]).count();
     runs == 1 || rows.len() * row_bytes / runs >= ALONE_BYTES

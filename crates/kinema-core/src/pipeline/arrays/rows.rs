@@ -1,7 +1,8 @@
-//! Rows of equal size, of any type, from anywhere in many files: sorted, neighbours read together, on several threads.
+//! Rows of equal size, of any type, from any place in many files: sorted, read together if adjacent, on several
+//! threads.
 //!
-//! Samples of archives for training. Rows lie at equal distances in a file, or in the chunks of an HDF5 data set. Bytes go
-//! from the file into the rows of the caller at once; a compressed chunk is decoded once a call.
+//! They are samples of archives for training. Rows lie at equal distances in a file, or in the chunks of an HDF5 data
+//! set. Bytes go directly from the file into the caller's rows; a compressed chunk is decoded once a call.
 
 use std::io::IoSliceMut;
 use std::ops::Range;

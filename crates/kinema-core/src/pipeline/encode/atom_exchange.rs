@@ -1,4 +1,5 @@
-//! Atoms that several processes have, in any order, sorted for those that write them: each of these takes a range of numbers.
+//! Atoms of several processes, in any order, sorted for the processes that write them: each of these takes a range of
+//! numbers.
 
 use crate::error::{Error, ErrorKind, Result};
 

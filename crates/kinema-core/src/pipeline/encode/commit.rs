@@ -1,4 +1,4 @@
-//! Records that are written in their order although they are encoded in any: what comes too early waits, in bounded memory.
+//! Records that are encoded in any order and written in their own: early ones wait, in bounded memory.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -1,6 +1,6 @@
 //! The pipeline's end for files: frames are read, decoded, encoded and placed in a sink, on several threads.
 //!
-//! The bytes are the same for any number of them. Names of files are the caller's: see `docs/convert.md`.
+//! The bytes are the same for any number of threads. The caller chooses the names of files: see `docs/convert.md`.
 
 pub mod append;
 pub mod atom_exchange;
@@ -441,7 +441,7 @@ impl Call<'_> {
         read
     }
 
-    /// Refuses numbers of float64 that are infinite in float32, which the block has. Those that are infinite in the source are
+    /// Refuses float64 numbers that become infinite in the float32 block. Numbers that are infinite in the source are
     /// told apart by reading their frame again.
     fn check_finite(&self, reader: &mut Reader<'_>, frames: &[u64], first: u64, block: &Block) -> Result<()> {
         if self.encoder.takes_doubles() || self.wide == Fields::NONE {

@@ -13,15 +13,15 @@ use crate::plan::{BATCH_BYTES, DEFAULT_MEMORY, row_bytes, trajectory_coupling};
 use crate::selection::FrameSelection;
 use crate::trajectory::{Scanned, Trajectory, not_scanned};
 
-/// Decoded bytes of a task where memory allows: its records are still in the cache when they are written.
+/// Decoded bytes of a task if memory allows: its records are still in the cache when they are written.
 const TASK_BYTES: u64 = 1 << 20;
 
 /// Share of the memory for records that wait for earlier ones, if records are written in order.
 const WINDOW_SHARE: u64 = 4;
 
 /// Divides the frames of a request, from position `first` on, into runs whose records have at most `bytes`, or that are
-/// one frame. There are `number` runs if there are enough frames. A run ends with a chunk of the source if a chunk ends
-/// within the run.
+/// one frame. There are `number` runs or more if there are enough frames. A run ends with a chunk of the source if a
+/// chunk ends within the run.
 ///
 /// # Errors
 /// `OutOfRange` for frames that do not exist.
@@ -132,7 +132,7 @@ impl Sizes {
         let wanted = if scanned.forward_part().is_some() { 1 } else { request.workers.max(1) as u64 };
         let workers = wanted.min(fit).min(n_frames);
         let most = ((memory - window) / workers - reading) / frame;
-        // several tasks for each worker, each of some records that are near each other
+        // several tasks for each worker, each of some adjacent records
         let fast = (TASK_BYTES / frame).min(n_frames.div_ceil(4 * workers)).max(1);
         let coupled = if coupling.decoded_whole { coupling.frames.clamp(1, n_frames) } else { 1 };
         Ok(Self { workers: workers as usize, rows: fast.next_multiple_of(coupled).min(most).max(1), window })
@@ -152,7 +152,7 @@ impl Sizes {
         Ok([reading + Applied::room_bytes(trajectory, scanned, &request.atoms, fields)?, frame])
     }
 
-    /// The smallest memory in which a worker that needs `each` has its place, beside the window.
+    /// The smallest memory that leaves a worker the bytes `each` that it needs, beside the window.
     fn least(each: u64, encoder: &dyn Encoder) -> u64 {
         if encoder.placing() != Placing::Ordered {
             return each;

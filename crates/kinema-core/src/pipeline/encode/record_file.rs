@@ -53,7 +53,7 @@ pub struct RecordFile {
     losses: Vec<String>,
     /// Lost parts of stamps, as [`Encoder::stamp_losses`] names them.
     noted: Vec<&'static str>,
-    /// Whether the stamps of the frames that are written were looked at for losses.
+    /// Whether the stamps of the written frames were checked for losses.
     first_noted: bool,
     /// Stamps of the first two frames.
     first: Vec<Stamp>,
@@ -283,7 +283,7 @@ impl RecordFile {
         Ok(())
     }
 
-    /// Notes what the only frame of the file has lost, which no second one follows.
+    /// Notes the losses of a frame that stays the only one of the file.
     pub fn finish_notes(&mut self) {
         if !self.first_noted && self.n_written > 0 {
             let first = self.first.clone();

@@ -29,7 +29,7 @@ struct State {
     committed: Committed,
     /// Bytes before the first frame.
     head: u64,
-    /// Frames and bytes of runs that were written before those in front of them, by their first frame.
+    /// Frames and bytes of runs that were written before earlier runs, by their first frame.
     ahead: BTreeMap<u64, Committed>,
 }
 
@@ -39,7 +39,7 @@ impl Commits {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).committed
     }
 
-    /// Bytes before the first frame: of all that is committed these alone are written again, with the number of frames.
+    /// Bytes before the first frame: of all committed bytes, only these are written again, with the number of frames.
     pub fn head(&self) -> u64 {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).head
     }

@@ -39,7 +39,7 @@ impl Values<'_> {
         }
     }
 
-    /// Appends some of them in float64, multiplied with `factor` and rounded once to their own precision.
+    /// Appends some of the values in float64, multiplied by `factor` and rounded once to their own precision.
     pub(super) fn scale_doubles(&self, range: Range<usize>, factor: f64, out: &mut Vec<f64>) {
         match self {
             Self::F32(values) => {
@@ -49,7 +49,8 @@ impl Values<'_> {
         }
     }
 
-    /// The first number of `range` that is finite, and infinite in `scaled`, which was made of it: its place in the range.
+    /// The first number of `range` that is finite itself but infinite in `scaled`, which was computed from it: its
+    /// place in the range.
     pub(super) fn first_infinite<S: Copy + Into<f64>>(&self, range: Range<usize>, scaled: &[S]) -> Option<usize> {
         match self {
             Self::F32(values) => first_infinite(&values[range], scaled),
@@ -87,7 +88,7 @@ pub(super) struct Added {
     pub(super) index: TableBuilder,
     /// Why not all are.
     pub(super) outcome: Result<()>,
-    /// Whether that is a frame which cannot be encoded: all before it are in the file.
+    /// Whether the outcome is a frame that cannot be encoded: all frames before it are in the file.
     pub(super) is_refused: bool,
 }
 
@@ -140,7 +141,8 @@ impl<'a> Rows<'a> {
         added
     }
 
-    /// The records of some frames; on an error those before the frame that it is of. Returns their number.
+    /// Encodes the records of some frames, and returns their number; after an error, the records before the faulty
+    /// frame are kept.
     fn encode(
         &self,
         frames: Range<u64>,
@@ -205,7 +207,7 @@ struct Room {
     doubles: [Vec<f64>; 3],
 }
 
-/// The first task of which a frame cannot be encoded, and what lies before it.
+/// The first task with a frame that cannot be encoded, and the records before that frame.
 struct Refused {
     /// Its first frame.
     first: u64,

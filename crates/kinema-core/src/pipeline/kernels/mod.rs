@@ -1,6 +1,6 @@
 //! The pipeline's end for kernels: threads read, decode, transform and accumulate the leaves of a plan.
 //!
-//! Results have the same bits for any number of them: see `reduce`.
+//! Results have the same bits for any number of threads: see `reduce`.
 
 mod job_stacks;
 
@@ -87,7 +87,7 @@ pub fn run_into(
     Ok(RunTimings { blocks: blocks.into_iter().flatten().collect(), ..RunTimings::from_workers(start, workers) })
 }
 
-/// A buffer for what each job gathers of the frames from the first leaf to the last.
+/// A buffer for the rows of each job, from the first leaf to the last.
 fn buffers(plan: &Plan, jobs: &[Job], leaves: &[Range<u64>], keeps: bool) -> Vec<RunBuffer> {
     let leaves = leaves.iter().filter(|range| !range.is_empty());
     let ends = leaves.map(|range| (plan.leaf(range.start).start, plan.leaf(range.end - 1).end));

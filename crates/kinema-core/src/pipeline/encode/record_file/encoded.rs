@@ -1,4 +1,4 @@
-//! Frames that are encoded into memory, one by one, for files that several processes write.
+//! Frames encoded into memory, one by one, for files that several processes write.
 
 use std::sync::Arc;
 
