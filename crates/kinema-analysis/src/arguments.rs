@@ -1,6 +1,6 @@
 //! The arguments of a kernel by name, as callers of any language give them; and the checks that all kernels share.
 //!
-//! It knows no kernel: which names there are, and which may be left out, each kernel says by asking for them.
+//! It knows no kernel: each kernel says which names there are, and which may be left out, by requesting them.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -248,7 +248,7 @@ impl Arguments {
         Ok(AtomTuples { atoms, columns, len: tuples.len() })
     }
 
-    /// Whole numbers, (n, N), or (n) where N is 1; n may be 0.
+    /// Whole numbers, (n, N), or (n) if N is 1; n may be 0.
     ///
     /// # Errors
     /// `InvalidArgument` for anything else.

@@ -193,8 +193,8 @@ impl Quad for Plain {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wide(std::arch::x86_64::__m256d);
 
-/// A `Wide` is made and used only in bodies that `dispatch!` compiles for AVX2 and FMA, and calls where `Cpu::detect` has
-/// found both: the reason why each intrinsic below may be called. Its safe twin is [`Plain`].
+/// A `Wide` is made and used only in bodies that `dispatch!` compiles for AVX2 and FMA, and calls if `Cpu::detect` has
+/// found both: therefore each intrinsic below may be called. Its safe twin is [`Plain`].
 #[cfg(target_arch = "x86_64")]
 impl Quad for Wide {
     type Mask = std::arch::x86_64::__m256d;

@@ -10,7 +10,7 @@ use kinema_core::reduce::{AnyKernel, AnyPartial, BoundKernel, Number, ResultArra
 use kinema_core::selection::AtomSelection;
 use kinema_core::{Error, ErrorKind, Result, with_numbers};
 
-/// Rows up to which every way of splitting a leaf into blocks is tried; beyond, only every single split.
+/// Most rows for which every way of splitting a leaf into blocks is tried; for more, only every single split.
 const ALL_CUTS: usize = 8;
 
 fn broken(id: &str, law: &str) -> Error {

@@ -25,7 +25,8 @@ const COEFFICIENTS: [f64; 15] = [
     -0.0018084563779154328,
 ];
 const TURNED: f64 = 2.0 / 3.0;
-/// An eighth of a turn, and what that number lacks; its last bits are zero, so that up to four of it are exact.
+/// An eighth of a turn, and the rest that this number lacks; its last bits are zero, so that up to four times it is
+/// exact.
 const EIGHTH: f64 = f64::from_bits(std::f64::consts::FRAC_PI_4.to_bits() & !0xff);
 const REST: f64 = 2.695_151_429_079_059_5e-15;
 

@@ -1,4 +1,5 @@
-//! Loops over items of two, three or four atoms: the vectors from atom to atom, nearest images, give one number an item.
+//! Loops over items of two, three or four atoms: the vectors between consecutive atoms, as nearest images, give one
+//! number an item.
 
 use kinema_core::{Error, ErrorKind, Result};
 

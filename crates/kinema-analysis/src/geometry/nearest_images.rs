@@ -86,7 +86,7 @@ impl<'a, Q: Quad> General<'a, Q> {
         rest
     }
 
-    /// Half of what the square of a length falls by with the neighbour or its opposite; and the product with it.
+    /// Half of the decrease of the squared length with the neighbour or its opposite; and the product with it.
     #[inline(always)]
     fn half_gain(neighbour: &Neighbour, rest: Vectors<Q>) -> (Q, Q) {
         let [x, y, z, half_squared] = neighbour.lanes();

@@ -1,6 +1,7 @@
-//! Positions of one atom for each item (the first atoms of all pairs, say), read four items at a time as x, y and z.
+//! Positions of one atom for each item (for example, the first atoms of all pairs), read four items at a time as x, y
+//! and z.
 //!
-//! They are a row of gathered positions as it stands, or atoms picked from it by number, without a copy.
+//! They are a row of gathered positions, or atoms picked from it by number without a copy.
 
 use kinema_core::{Error, ErrorKind, Result};
 

@@ -1,4 +1,5 @@
-//! Sixteen lanes of `f32`, for estimates that are checked: two registers, so that one is worked with while the other waits.
+//! Sixteen lanes of `f32`, for estimates that are checked: two registers, so that the processor works on one while the
+//! other waits.
 
 use super::Plain;
 #[cfg(target_arch = "x86_64")]
@@ -25,7 +26,8 @@ pub(crate) trait Sixteen: Copy {
     fn xyz_of_row(atoms: &[[f32; 3]; 16]) -> [Self; 3];
     /// Puts them back.
     fn put_xyz(xyz: [Self; 3], atoms: &mut [[f32; 3]; 16]);
-    /// Without the sign, with a number below 8 in place of the last three bits: the greatest of some such values says which it is.
+    /// Without the sign, and with a number below 8 in place of the last three bits: the greatest of several such values
+    /// says which one it is.
     fn numbered(self, number: u32) -> Self;
     /// Looks up a table by the number in the last three bits.
     fn pick(self, table: &[f32; 8]) -> Self;
@@ -118,8 +120,8 @@ impl Sixteen for PlainSixteen {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WideSixteen([std::arch::x86_64::__m256; 2]);
 
-/// As [`super::Wide`] it is made and used only in bodies that `dispatch!` compiles for AVX2 and FMA, and calls where
-/// `Cpu::detect` has found both: the reason why each intrinsic below may be called. Its safe twin is [`PlainSixteen`].
+/// Like [`super::Wide`], it is made and used only in bodies that `dispatch!` compiles for AVX2 and FMA, and calls if
+/// `Cpu::detect` has found both: therefore each intrinsic below may be called. Its safe twin is [`PlainSixteen`].
 #[cfg(target_arch = "x86_64")]
 impl Sixteen for WideSixteen {
     type Quad = Wide;

@@ -1,6 +1,6 @@
 //! Partials as little-endian bytes: written and read back field by field, every length checked before it is used.
 //!
-//! It knows no kernel: which fields there are, and in which order, each kernel says itself.
+//! It knows no kernel: each kernel defines its fields and their order.
 
 use kinema_core::reduce::Number;
 use kinema_core::{Error, ErrorKind, Result};

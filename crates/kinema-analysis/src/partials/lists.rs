@@ -1,6 +1,6 @@
 //! Partials of kernels that give any number of rows for each frame: chunks that merging moves and never copies.
 //!
-//! It keeps times, numbers of rows, and columns of one type each; the plan knows which frames they belong to.
+//! It keeps times, numbers of rows, and columns of one type each; the plan knows their frames.
 
 use kinema_core::frame::Stamp;
 use kinema_core::reduce::{Number, ResultArray, Values};
@@ -76,10 +76,10 @@ impl Lists {
         }
     }
 
-    /// "time" (n), ps; "first_row" (n + 1): rows `first_row[i]..first_row[i + 1]` are those of frame i; and the columns.
+    /// "time" (n), ps; "first_row" (n + 1): frame i has the rows `first_row[i]..first_row[i + 1]`; and the columns.
     ///
     /// # Errors
-    /// `InvalidArgument` when there is no frame.
+    /// `InvalidArgument` if there is no frame.
     pub(crate) fn results(self, id: &str, columns: &[ListColumn]) -> Result<Vec<ResultArray>> {
         let times: Vec<f64> = self.chunks.iter().flat_map(|chunk| chunk.times.iter().copied()).collect();
         if times.is_empty() {
@@ -130,10 +130,10 @@ impl Lists {
         writer.finish()
     }
 
-    /// The rows back, as one chunk.
+    /// Restores the rows, as one chunk.
     ///
     /// # Errors
-    /// `Corrupt` when the bytes are not of this kernel, version and columns.
+    /// `Corrupt` if the bytes are not of this kernel, version and columns.
     pub(crate) fn from_bytes(id: &str, columns: &[ListColumn], bytes: &[u8]) -> Result<Self> {
         let mut reader = Reader::new(id, bytes)?;
         reader.same(columns.len() as u64, "number of columns")?;

@@ -128,10 +128,10 @@ impl Moments {
         writer.finish()
     }
 
-    /// The sums back.
+    /// Restores the sums.
     ///
     /// # Errors
-    /// `Corrupt` when the bytes are not of this kernel, version and number of coordinates.
+    /// `Corrupt` if the bytes are not of this kernel, version and number of coordinates.
     pub(crate) fn from_bytes(id: &str, order: Order, n_coordinates: usize, bytes: &[u8]) -> Result<Self> {
         let mut reader = Reader::new(id, bytes)?;
         reader.same(n_coordinates as u64, "number of coordinates")?;

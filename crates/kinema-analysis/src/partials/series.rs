@@ -140,10 +140,10 @@ impl<T: Number> Series<T> {
         writer.finish()
     }
 
-    /// The rows back, as one chunk.
+    /// Restores the rows, as one chunk.
     ///
     /// # Errors
-    /// `Corrupt` when the bytes are not of this kernel, version and width.
+    /// `Corrupt` if the bytes are not of this kernel, version and width.
     pub(crate) fn from_bytes(id: &str, width: usize, bytes: &[u8]) -> Result<Self> {
         let mut reader = Reader::new(id, bytes)?;
         reader.same(width as u64, "number of columns")?;

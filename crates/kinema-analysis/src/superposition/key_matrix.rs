@@ -9,8 +9,8 @@ use crate::symmetric_matrix::eigenvalues_and_vectors;
 /// A 3x3 matrix of rows.
 pub type Matrix3 = [[f64; 3]; 3];
 
-/// Newton's method is trusted where `P'(l) > SEPARATED * l^3`: there the root is simple enough for its error to stay
-/// below about `f64::EPSILON / SEPARATED`, and the adjoint matrix holds its eigenvector as exactly.
+/// Newton's method is trusted if `P'(l) > SEPARATED * l^3`: the root is then simple enough for its error to stay below
+/// about `f64::EPSILON / SEPARATED`, and the adjoint matrix holds its eigenvector as exactly.
 const SEPARATED: f64 = 1e-3;
 
 /// Steps after which Newton's method is given up; well-separated roots take four to eight.

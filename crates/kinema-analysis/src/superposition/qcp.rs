@@ -64,7 +64,7 @@ pub(crate) struct Pass {
     inner: Matrix3,
 }
 
-/// A reference structure, made ready for superposing any number of frames on it.
+/// A reference structure, prepared for superposing any number of frames on it.
 #[derive(Debug, Clone)]
 pub struct Reference {
     cpu: Cpu,
@@ -87,8 +87,8 @@ impl Reference {
     /// Weights are divided by their mean, as in MDAnalysis.analysis.rms.rmsd.
     ///
     /// # Errors
-    /// `InvalidArgument` for no atoms, values that are not finite, and weights that are negative, all zero or of
-    /// another number.
+    /// `InvalidArgument` for no atoms, values that are not finite, weights that are negative or all zero, and a wrong
+    /// number of weights.
     pub fn new(coordinates: &[f64], weights: Option<&[f64]>) -> Result<Self> {
         Self::with_build(Cpu::detect(), coordinates, weights)
     }

@@ -31,8 +31,8 @@ impl Steps {
     }
 }
 
-/// The rotation `step`, and then `behind`; brought back to a rotation by a step of Newton's method for the nearest orthogonal
-/// matrix, `R (3 - R'R) / 2`, so that rounding does not grow with the number of frames.
+/// The rotation `step` followed by `behind`. A step of Newton's method for the nearest orthogonal matrix,
+/// `R (3 - R'R) / 2`, brings the product back to a rotation, so that rounding does not grow with the number of frames.
 pub(crate) fn turned(behind: &Matrix3, step: &Matrix3) -> Matrix3 {
     let product = times(behind, step);
     let transposed: Matrix3 = std::array::from_fn(|a| std::array::from_fn(|b| product[b][a]));

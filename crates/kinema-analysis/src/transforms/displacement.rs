@@ -20,7 +20,7 @@ use super::tracked::Tracked;
 
 /// Added and then subtracted to round to multiples of 2^-28.
 const TO_UNITS: f64 = ROUNDING / (1_u64 << 28) as f64;
-/// Angstrom: up to here sums of such multiples, and their differences, are exact.
+/// Angstrom: up to this value, sums of such multiples, and their differences, are exact.
 pub(crate) const MOST: f64 = (1_u64 << 24) as f64;
 
 /// The edges of a cell, and the matrix that gives reduced coordinates; both zero along open edges.
@@ -89,8 +89,8 @@ impl Walk {
         Self { columns, n_columns, before: vec![[0.0; 3]; n_atoms], shifts: vec![[0.0; 3]; n_atoms] }
     }
 
-    /// Sees a frame, which is the `first` one or follows the one before. Gives the longest step of a reduced coordinate
-    /// without its jump.
+    /// Sees a frame, which is the `first` one or follows the one before. Returns the longest step of a reduced
+    /// coordinate without its jump.
     fn see(&mut self, positions: &[f32], cell: &Edges, first: bool) -> std::result::Result<f64, Fault> {
         Fault::check_row(positions, self.n_columns)?;
         let rows = positions.as_chunks::<3>().0;

@@ -83,7 +83,7 @@ impl Labels {
         AtomSelection::from_sorted(atoms, expected).map(Some)
     }
 
-    /// Whether an atom of each group is chosen; the first place is that of no group.
+    /// Whether an atom of each group is chosen; the first place is for no group.
     fn there(&self, chosen: &AtomSelection) -> Vec<bool> {
         let mut there = vec![false; self.0.len() + 1];
         chosen.iter().for_each(|atom| there[slot(self.get(atom))] = true);

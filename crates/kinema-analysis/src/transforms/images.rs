@@ -1,4 +1,4 @@
-//! A periodic cell as transforms need it: the lattice, the edges as they were given, and images of whole edges.
+//! A periodic cell as transforms need it: the lattice, the given edges, and images by whole edges.
 //!
 //! Atoms move by whole edges only, in double precision and rounded once, so that no error adds up along a molecule.
 
@@ -175,7 +175,7 @@ impl PeriodicCell {
         if squared <= self.lattice.sure() {
             return Ok([0; 3]);
         }
-        // how far away an atom is along open edges does not make an image of it a nearer one
+        // along open edges, the distance of an atom does not make an image of it a nearer one
         if self.has_open_edges() {
             self.image_of_long(self.project_on_periodic(displacement), atom)
         } else {

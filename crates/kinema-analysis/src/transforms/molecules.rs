@@ -1,4 +1,5 @@
-//! Molecules: what bonds hold together, as trees that are walked from the first atom of each, a parent before its children.
+//! Molecules: atoms held together by bonds, as trees that are walked from the first atom of each, a parent before its
+//! children.
 //!
 //! It knows bonds and no positions. A tree has all atoms of a molecule; bonds that close rings are kept beside it, as
 //! they show whether a molecule is bonded to its own image.
@@ -61,7 +62,7 @@ impl Molecules {
         self.children.len()
     }
 
-    /// For each atom the first atom of its molecule, which an atom without bonds is itself.
+    /// For each atom, the first atom of its molecule; an atom without bonds is its own first atom.
     pub fn first_atoms(&self) -> Vec<u32> {
         let mut first: Vec<u32> = (0..self.n_atoms as u32).collect();
         for molecule in &self.molecules {

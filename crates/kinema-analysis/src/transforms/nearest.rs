@@ -1,5 +1,5 @@
-//! The points that are nearest to the middle of a cell: whether four or sixteen are among them, and how many of each edge bring them
-//! there.
+//! The points that are nearest to the middle of a cell: tests whether four or sixteen points are among them, and finds
+//! the number of each edge that brings them there.
 
 use super::images::{PeriodicCell, SHORTER, Vector, dot};
 use super::unit_cell::{FAR, Home, UNSURE, Within, all_less};
@@ -62,11 +62,11 @@ impl<Q: Quad> Nearest<Q> {
 /// Pairs of opposite faces that the points nearest to the origin of a lattice can have.
 const MOST_FACES: usize = 7;
 
-/// Lengths, squared, up to this share longer are equal, as in a cell whose edges are of single precision. Without their face
-/// a point is the nearest one to four times this share of its square, and [`SHORTER`] allows ten.
+/// Squared lengths that differ by no more than this share are equal, as in a cell whose edges are of single precision.
+/// Without its face a point is the nearest one to four times this share of its square, and [`SHORTER`] allows ten.
 const EQUAL: f64 = 1.0 + 1e-6;
 
-/// A face of the points that are nearest to the origin of a lattice, and the opposite one.
+/// A face of the points that are nearest to the origin of a lattice, together with the opposite face.
 struct Face {
     /// The point of the lattice on the far side of the face.
     behind: Vector,
@@ -155,7 +155,7 @@ impl Behind {
 const REACH: f32 = 64.0;
 /// Most edges that make up a vector of the basis: fewer than 2^24 of them are within reach.
 const MOST_EDGES: i64 = 1000;
-/// The share of cells whose points are not sure that is too large for estimates to save time.
+/// If the share of cells whose points are not sure is larger than this, estimates do not save time.
 const TOO_UNSURE: f64 = 0.05;
 
 /// How near to a face, in products with [`Face::across`], estimates are not sure.
@@ -327,7 +327,7 @@ impl<Q: Quad> Within<Q> for Nearest<Q> {
                 *count = count.subtract(of_edges.multiply(cells));
             }
         }
-        // by which the square falls, halved, with the best neighbour, and with the best but one
+        // half of the decrease of the square with the best neighbour, and with the second best
         let (mut most, mut second, mut sign, mut found) = (zero, Q::all(f64::MIN), zero, [zero; 3]);
         for neighbour in &self.neighbours {
             let along = dot4(rest, all(neighbour.vector));

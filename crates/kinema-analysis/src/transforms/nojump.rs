@@ -63,7 +63,7 @@ impl Tracks {
         }
     }
 
-    /// Begins with the next frame, where these edges are added to each atom (atoms x 3).
+    /// Begins with the next frame, in which these edges are added to each atom (atoms x 3).
     pub fn begin(&mut self, counts: impl Fn(usize) -> [i32; 3]) {
         let last = self.n_tracked.saturating_sub(1);
         for (number, four) in self.fours.iter_mut().enumerate() {
@@ -136,7 +136,7 @@ fn follow<Q: Quad>(
 ) -> bool {
     let mut pass = Pass::<Q>::new(duals, cell, first);
     let (in_order, others) = tracks.fours.split_at_mut(tracks.n_in_order);
-    // all are shifted, most by nothing: which have jumped cannot be foreseen, and a branch costs more
+    // all are shifted, most of them by zero: jumps are unpredictable, and a branch costs more
     for (four, atoms) in in_order.iter_mut().zip(rows.as_chunks_mut::<4>().0) {
         let points = Q::xyz_of_row(atoms);
         let counts = pass.jumped(four, points);

@@ -103,9 +103,9 @@ struct Search<'a> {
     balls: Vec<Ball>,
     components: Components,
     component_of: Vec<u32>,
-    /// The shortest edge of each point to another component, when it was looked for.
+    /// The shortest edge from each point to a different component, at the time of its search.
     known: Vec<Option<Edge>>,
-    /// Edges of each point to other components are not shorter than this, squared.
+    /// Edges of each point to different components are at least this long, squared.
     at_least: Vec<f64>,
     /// The shortest edge from each component except the largest to a different component.
     best: Vec<Option<Edge>>,
@@ -195,7 +195,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The shortest edge of a point to another component, if it is before one that is known.
+    /// The shortest edge from a point to a different component, if it comes before a known one.
     fn nearest(
         &self,
         place: usize,
@@ -296,7 +296,7 @@ fn divide(order: &mut [u32], start: usize, images: &[Vector], balls: &mut Vec<Ba
 mod tests {
     use super::*;
 
-    /// Prim's: the edge that comes first of all that leave the tree, until all points are in it.
+    /// Prim's algorithm: adds the first of all edges that leave the tree, until all points are in the tree.
     fn compare_all_pairs(centres: &[Vector], cell: &PeriodicCell) -> Vec<Edge> {
         let n = centres.len();
         let edge = |a: usize, b: usize| Edge::connect([a as u32, b as u32], centres, cell).unwrap();

@@ -38,9 +38,9 @@ pub(super) const TRANSFORM: TransformInfo = TransformInfo {
 /// Motion applied to a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Superposition {
-    /// The rotation and translation after which the set is nearest to its reference.
+    /// The rotation and translation that bring the set nearest to its reference.
     RotationAndTranslation,
-    /// The translation that brings the centre of the set to that of its reference.
+    /// The translation that brings the centre of the set to the centre of its reference.
     Translation,
 }
 
@@ -107,7 +107,8 @@ pub(crate) fn not_finite(set: &AtomSelection, positions: &[f32]) -> Error {
     Error::new(ErrorKind::Corrupt, what)
 }
 
-/// Moves positions by the shift of the frame and this motion at once; where `turns` velocities, forces and the cell turn, too.
+/// Moves positions by the shift of the frame and by this motion at once; if `turns`, velocities, forces and the cell
+/// turn too.
 pub(crate) fn move_frame(frame: &mut FrameMut<'_>, motion: &Motion, turns: bool) {
     let cpu = Cpu::detect();
     let from = frame.shift.take().map_or(motion.from, |by| minus(motion.from, by));

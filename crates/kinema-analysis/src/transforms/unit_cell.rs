@@ -1,5 +1,5 @@
-//! The unit cell that atoms and groups are brought home to: in which of its three shapes a point is inside, and how many of each
-//! edge bring it there; of one point, and of four at once.
+//! The unit cell to which atoms and groups are brought home: tests whether a point is inside one of its three shapes,
+//! and finds the number of each edge that brings it there; for one point, and for four at once.
 
 use kinema_core::frame::lattice::ROUNDING;
 
@@ -23,7 +23,7 @@ pub(super) const FAR: f64 = 1024.0;
 pub enum UnitCell {
     /// The points nearest to the middle of the cell.
     Compact,
-    /// A brick with a corner in the origin, with the first edge along one of its own.
+    /// A brick with a corner at the origin, and its first edge along the cell's first edge.
     #[default]
     Rect,
     /// The parallelepiped of the edges, with a corner in the origin.
@@ -69,14 +69,14 @@ impl Home {
         self.shape
     }
 
-    /// Whether coordinates are those along the axes, divided by lengths: the first edge of the cell is along x, the second in the
-    /// plane of x and y, and the shape a brick.
+    /// Whether coordinates are those along the axes, divided by lengths: the first edge of the cell is along x, the
+    /// second in the plane of x and y, and the shape is a brick.
     pub(super) fn is_along_axes(&self, cell: &PeriodicCell) -> bool {
         let (rows, edges) = (&self.coordinates, cell.edges());
         (0..3).all(|i| (0..3).all(|x| (x == i || rows[i][x] == 0.0) && (x <= i || edges[i][x] == 0.0)))
     }
 
-    /// How many of each edge bring a point home. Up to [`EDGE`] outside is inside.
+    /// Number of each edge that brings a point home. A point up to [`EDGE`] outside counts as inside.
     pub(super) fn counts(&self, point: Vector, cell: &PeriodicCell, atom: u32) -> std::result::Result<[i64; 3], Fault> {
         let counts = match self.shape {
             UnitCell::Compact => return cell.to_nearest(minus(point, self.middle), atom),
@@ -128,7 +128,7 @@ fn cells_below(coordinate: f64, margin: f64) -> f64 {
     if inside { 0.0 } else { -floor(coordinate) }
 }
 
-/// The greatest whole number up to a value of less than 2^51; the instruction for it is not one that every processor has.
+/// The greatest whole number up to a value of less than 2^51; not every processor has an instruction for it.
 #[inline(always)]
 fn floor(value: f64) -> f64 {
     let rounded = (value + ROUNDING) - ROUNDING;

@@ -31,7 +31,7 @@ pub(super) const TRANSFORM: TransformInfo = TransformInfo {
     },
 };
 
-/// Makes the molecules of a trajectory whole, all or those that have an atom of some.
+/// Makes the molecules of a trajectory whole: all, or those that have one of some atoms.
 #[derive(Debug, Clone)]
 pub struct Whole {
     bonds: Arc<[[u32; 2]]>,
@@ -123,7 +123,7 @@ impl WholeRow {
         &self.molecules
     }
 
-    /// Moves the atoms of a row, `atoms x 3`, angstrom; gives the number of molecules that were not whole.
+    /// Moves the atoms of a row, `atoms x 3`, angstrom; returns the number of molecules that were not whole.
     ///
     /// # Errors
     /// [`Fault`]
@@ -150,7 +150,7 @@ impl WholeRow {
         Ok(broken)
     }
 
-    /// How many molecules are not whole in a row. Nothing is moved.
+    /// Number of molecules in a row that are not whole. Nothing is moved.
     ///
     /// # Errors
     /// As [`WholeRow::apply`].

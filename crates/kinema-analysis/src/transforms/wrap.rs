@@ -34,7 +34,7 @@ pub(super) const TRANSFORM: TransformInfo = TransformInfo {
     },
 };
 
-/// Brings the groups of a trajectory home; without labels each atom by itself.
+/// Brings the groups of a trajectory home; without labels, each atom by itself.
 #[derive(Debug, Clone)]
 pub struct Wrap {
     labels: Option<Labels>,
@@ -138,7 +138,8 @@ impl WrapRow {
         Self { cpu, groups, shape, of_atoms, are_all_atoms, in_order, alike, alone }
     }
 
-    /// Moves the atoms of a row, `atoms x 3`, angstrom. `unsure` is room for the groups that are examined by themselves.
+    /// Moves the atoms of a row, `atoms x 3`, angstrom. `unsure` is a buffer for the groups that are examined by
+    /// themselves.
     ///
     /// # Errors
     /// [`Fault`]
@@ -178,7 +179,7 @@ impl WrapRow {
         cell: &PeriodicCell,
     ) -> std::result::Result<(), Fault> {
         let (atoms, on_axes) = (self.groups.atoms(group), home.on_axes().filter(|_| self.of_atoms));
-        // an atom that is rounded to the face of a cell along the axes goes on to the other one
+        // an atom that is rounded to a face of a cell along the axes continues to the opposite face
         loop {
             let center = self.groups.center(group, rows);
             let counts = match on_axes {

@@ -13,7 +13,7 @@ use crate::arguments::{Argument, Arguments};
 use crate::geometry::Center;
 use crate::registry::KernelInfo;
 
-/// Columns: x, y and z of the centre of each of `groups`, (atoms, masses), where masses may be left out.
+/// Columns: x, y and z of the centre of each of `groups`, (atoms, masses); masses may be left out.
 pub const KERNEL: KernelInfo = KernelInfo {
     id: Centers::ID,
     make: |arguments| {

@@ -1,4 +1,5 @@
-//! Jumps of atoms to the other side of the cell, counted from frame to frame; what [`crate::transforms::nojump`] begins with.
+//! Jumps of atoms to the other side of the cell, counted from frame to frame; [`crate::transforms::nojump`] begins with
+//! them.
 //!
 //! A jump is the whole number nearest to the step of a reduced coordinate.
 
@@ -19,8 +20,8 @@ use crate::transforms::images::{Fault, MOST_CELLS};
 /// Number of groups of four atoms that go through all frames together: their state stays in the first-level cache.
 const GROUPS: usize = 16;
 
-/// Arguments and results of [`StepSums`]; sums are the edges that are to be added to each atom, whole numbers of 32 bits with
-/// a sign as those without one.
+/// Arguments and results of [`StepSums`]. Sums are the edges to add to each atom: signed 32-bit integers, passed as
+/// unsigned.
 pub const KERNEL: KernelInfo = KernelInfo {
     id: Jumps::ID,
     make: |arguments| Ok(Arc::new(StepSums::new(Jumps { cpu: arguments.cpu() }, arguments)?)),
@@ -52,7 +53,7 @@ impl Seen {
     }
 }
 
-/// Four atoms: their reduced coordinates in the frame before, and edges that are to be added, by coordinate.
+/// Four atoms: their reduced coordinates in the frame before, and the edges to add, by coordinate.
 #[derive(Debug, Clone, Copy, Default)]
 struct Four {
     places: [[f64; 4]; 3],

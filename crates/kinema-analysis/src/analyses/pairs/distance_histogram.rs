@@ -1,7 +1,7 @@
-//! How many of given pairs of atoms are at which distance, counted over all frames.
+//! Histogram of the distances between given pairs of atoms, over all frames.
 //!
-//! Bin i of n holds `least + i w <= d < least + (i + 1) w` with `w = (most - least) / n`, the last bin also `d = most`, as
-//! `numpy.histogram`; other distances are not counted. It divides by no volume: a pair distribution function does.
+//! Bin i of n holds `least + i w <= d < least + (i + 1) w` with `w = (most - least) / n`, the last bin also `d = most`,
+//! as `numpy.histogram`; other distances are not counted. It divides by no volume: a pair distribution function does.
 
 use std::sync::Arc;
 

@@ -22,7 +22,7 @@ pub trait Quantity: Send + Sync + 'static {
     const ID: &'static str;
     /// The highest moment it needs.
     const ORDER: Order;
-    /// The results for `n_atoms` atoms over at least one frame; the first dimension of each array is the atoms.
+    /// The results for `n_atoms` atoms over at least one frame; the first dimension of each array is that of atoms.
     fn results(moments: &Moments, n_atoms: usize) -> Vec<ResultArray>;
 }
 
