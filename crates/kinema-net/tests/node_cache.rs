@@ -320,7 +320,7 @@ fn where_the_order_is_known_the_block_that_is_needed_last_goes_first() {
     let (other, _) = folder.file("other", BLOCK as usize);
     let limit = 8 * BLOCK;
     let cache = NodeCache::open(CacheOptions { limit, ..folder.options() }).unwrap();
-    // 0 1 2 3 4 5 6 7 0 1 2 ..: of a loop the least recently used block is the one that is needed next
+    // 0 1 2 3 4 5 6 7 0 1 2 ..: in a loop, the least recently used block is the next one needed
     let order: Vec<u64> = (0..3).flat_map(|_| 0..12).collect();
     let reads: Vec<_> =
         order.iter().map(|number| (path.clone(), Extent { offset: number * BLOCK, len: BLOCK })).collect();

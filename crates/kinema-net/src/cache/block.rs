@@ -158,7 +158,7 @@ impl Block {
         }
     }
 
-    /// Fills `buffer` with bytes whose checksums are compared when `verify` says so.
+    /// Fills `buffer` with bytes; their checksums are compared if `verify` says so.
     pub(super) fn read(&self, at: u64, buffer: &mut [u8], verify: Verify) -> Result<()> {
         self.touch();
         if verify == Verify::Always {

@@ -14,7 +14,7 @@ use super::fetch::{Place, SourceFile};
 use super::key::BlockKey;
 use super::{Shared, Verify};
 
-/// A block that is damaged is fetched again so often; then its bytes are read from the source.
+/// Number of times that a damaged block is fetched again; then its bytes are read from the source.
 const ATTEMPTS: usize = 2;
 
 /// A file that is read through a cache.

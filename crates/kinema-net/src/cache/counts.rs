@@ -37,7 +37,7 @@ pub(super) struct Counter {
 /// Counts of one process's use of a cache.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Reads of blocks that were in the cache; of a read that spans blocks each counts.
+    /// Reads of blocks that were in the cache; a read that spans several blocks counts once for each.
     pub hits: u64,
     /// Reads of blocks that were not: fetched for that, or read from the source.
     pub misses: u64,
@@ -53,7 +53,7 @@ pub struct Counts {
     pub bytes_identity: u64,
     /// Bytes of `bytes_source` that were given to readers without being stored.
     pub bytes_direct: u64,
-    /// Times that another thread or process was waited for, which fetched the block.
+    /// Number of times that this process waited for another thread or process that fetched the block.
     pub waited: u64,
     /// Blocks fetched again because they were damaged.
     pub refetched: u64,
@@ -72,7 +72,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Bytes that readers were given and that did not leave the source for this process.
+    /// Bytes given to readers that did not leave the source for this process.
     pub fn bytes_saved(&self) -> u64 {
         self.bytes_read.saturating_sub(self.bytes_source)
     }

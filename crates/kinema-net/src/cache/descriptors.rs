@@ -14,7 +14,7 @@ use super::key::BlockKey;
 
 /// Most open blocks, however many files the process may open.
 const MOST: u64 = 4096;
-/// So often those that were removed meanwhile are closed, as their bytes are not free before that.
+/// Interval at which blocks removed meanwhile are closed: their bytes are not free before that.
 const SWEPT: Duration = Duration::from_secs(1);
 
 /// Open blocks of a process.

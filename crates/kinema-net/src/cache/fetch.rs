@@ -21,14 +21,14 @@ use super::troubles::{self, Trouble};
 use super::writer::{Job, Written};
 use super::{Check, Shared};
 
-/// Bytes that are read from the source at once, while those before them are written.
+/// Bytes that are read from the source at once, while earlier ones are written.
 const CHUNK: usize = 2 << 20;
 /// Most buffers that are kept.
 const BUFFERS: usize = 8;
 /// Seconds without further attempts after a block could not be stored.
 const PAUSE: u64 = 5;
 
-/// A file that is opened through a cache, in the state in which it was opened.
+/// A file opened through a cache, in the state that it had when it was opened.
 pub(super) struct SourceFile {
     pub key: FileKey,
     pub status: FileStatus,
@@ -221,7 +221,7 @@ impl Shared {
         block
     }
 
-    /// Copies a block from another node, else from the source, into a new file; its lock is held.
+    /// Copies a block from another node, or else from the source, into a new file. The caller holds its lock.
     fn store(
         &self,
         nodes: Option<&dyn Nodes>,
@@ -342,7 +342,7 @@ enum Stored {
     Yes,
     /// Why not.
     NoRoom(String),
-    /// All of the limit is being written now, or blocks are removed before they are used.
+    /// The whole limit is being written now, or blocks are removed before they are used.
     Later,
     /// The file has grown meanwhile.
     Grows,

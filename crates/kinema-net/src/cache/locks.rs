@@ -18,7 +18,7 @@ pub(super) struct Lock {
     file: File,
 }
 
-/// Opens a file of the cache for reading and writing, and makes it if need be.
+/// Opens a file of the cache for reading and writing, and creates it if necessary.
 pub(super) fn open(path: &Path) -> Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(libc::O_NOFOLLOW);
@@ -77,7 +77,7 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // a child that was forked just now may have the file too: closing it here alone would leave the lock
+        // a child forked just now may have the file too: closing it only here would leave the lock
         let _ = self.file.unlock();
     }
 }

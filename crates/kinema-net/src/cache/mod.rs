@@ -60,7 +60,7 @@ const LARGEST_BLOCK: u64 = 1 << 30;
 /// For the path and the key at the end of a block's file.
 const END_BYTES: u64 = 8 << 10;
 
-/// When checksums are compared, besides when a block is fetched, and when it was written before the machine's last start.
+/// When checksums are compared, besides at a fetch, and for blocks written before the machine's last start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verify {
     /// At no other time.
@@ -90,11 +90,11 @@ pub struct CacheOptions {
     pub verify: Verify,
     /// Whether the folder may be on FUSE, which may be local or not.
     pub fuse: bool,
-    /// Bytes a second that the sources give at most, together for all processes of the cache: for tests and benchmarks.
+    /// Most bytes a second from the sources, together for all processes of the cache: for tests and benchmarks.
     pub source_rate: Option<u64>,
 }
 
-/// A cache of files on this node; several handles, in several processes, are of one cache if their folder is the same.
+/// A cache of files on this node; handles, in any processes, belong to the same cache if they have the same folder.
 #[derive(Clone)]
 pub struct NodeCache(Arc<Shared>);
 
@@ -107,7 +107,7 @@ struct Shared {
     /// For copies from the source.
     buffers: Mutex<Vec<Vec<u8>>>,
     writers: Writers,
-    /// Keys of files that were opened: as long as the status of one is the same, its content is not read again.
+    /// Keys of files that were opened: while a file's status stays the same, its content is not read again.
     keys: Mutex<HashMap<PathBuf, (FileStatus, FileKey)>>,
     /// Pieces that were compared with their checksums.
     verified: Verified,
@@ -203,7 +203,7 @@ impl NodeCache {
         self.0.counts.get()
     }
 
-    /// Why a block could not be stored or was damaged, of the last time in this process.
+    /// The reason why a block last could not be stored, or was damaged, in this process.
     pub fn last_error(&self) -> Option<String> {
         locked(&self.0.last_error).clone()
     }

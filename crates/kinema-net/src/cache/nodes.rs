@@ -43,7 +43,7 @@ impl WantedBlock {
 pub enum Answer {
     /// All of it was given. The value is the expected checksum, as in `StoredBlock`, if it is known.
     Given(Option<u64>),
-    /// No node has it: this one reads the source, and says by `Nodes::stored` what came of it.
+    /// No node has it: this one reads the source, and reports the result by `Nodes::stored`.
     Claimed,
 }
 

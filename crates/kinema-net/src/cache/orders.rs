@@ -1,4 +1,4 @@
-//! Orders in which the node will read: which block is needed when, and how far the reading is.
+//! Orders in which the node will read: when each block is needed, and the position of the reading.
 
 use std::collections::HashMap;
 use std::fs::{DirBuilder, File};

@@ -94,7 +94,7 @@ impl Prefetch {
     pub fn stop(&mut self) {
         let Some(thread) = self.thread.take() else { return };
         if self.generation != forks::generation() {
-            // a forked child: the thread is the parent's, and to wait for it here would be for ever
+            // a forked child: the thread is the parent's, and waiting for it here would never end
             std::mem::forget(thread);
             return;
         }

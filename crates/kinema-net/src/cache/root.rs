@@ -124,7 +124,7 @@ pub fn check(path: &Path, fuse: bool) -> Result<()> {
     check_unnamed(path, fuse).map_err(|error| error.with_path(path))
 }
 
-/// The same; the error is without the path, which may have been given by another name.
+/// The same; the error has no path, as the caller may know the path by another name.
 fn check_unnamed(path: &Path, fuse: bool) -> Result<()> {
     let refused = |what| Error::new(ErrorKind::InvalidArgument, what);
     let found = path.metadata().map_err(|error| Error::io("cannot stat the folder of the node cache", &error))?;

@@ -22,7 +22,7 @@ use super::troubles::{self, Trouble};
 use super::writer::NewFile;
 use super::{CacheOptions, Shared};
 
-/// Seconds until it is asked again whether there is room without removing blocks.
+/// Seconds until the next check whether there is room without removing blocks.
 const LOOK: u64 = 1;
 
 /// A new file of known length; no other process uses it until it is renamed.
@@ -222,7 +222,7 @@ impl Shared {
         self.forget_unused(bytes.saturating_add(bytes / 5));
     }
 
-    /// Notes bytes that were read past the cache: after many of them it is tried again.
+    /// Notes bytes that were read past the cache: after many of them, storing is tried again.
     pub(super) fn read_around(&self, bytes: u64) {
         self.forget_unused(bytes / 16);
     }
@@ -321,7 +321,8 @@ impl Shared {
             .map_err(|error| Error::io("cannot write the number of bytes", &error))
     }
 
-    /// Counts all, and removes as much as `bytes` more need; of a large cache a sixteenth more, so that it is rare.
+    /// Counts all, and removes as much as `bytes` more need; in a large cache a sixteenth more, so that this happens
+    /// rarely.
     fn free(&self, bytes: u64) -> Result<u64> {
         let limit = self.options.limit;
         let slack = if limit / 64 > self.options.block { limit / 16 } else { 0 };

@@ -1,4 +1,4 @@
-//! Which pieces of blocks this process has compared with their checksums: each piece once for `Verify::First`.
+//! Pieces of blocks that this process has compared with their checksums: each piece once for `Verify::First`.
 
 use std::collections::HashMap;
 use std::fs::Metadata;

@@ -20,7 +20,7 @@ use super::wire::{Patience, prepare, read, write};
 
 /// First bytes from both sides; the last byte is the version of the protocol.
 const MAGIC: &[u8; 8] = b"KINEMAP3";
-/// Bytes that peers of the version before say, and wait for, first; all versions have at least as many.
+/// Length of the first message of peers of the version before, which they also wait for; no version has less.
 const OLDER_HELLO: usize = 40;
 /// A message of the handshake: an ephemeral key and a code.
 const HANDSHAKE: usize = 32 + CODE;
@@ -35,9 +35,9 @@ const LENGTH: usize = 4;
 pub(super) struct Channel {
     stream: TcpStream,
     session: TransportState,
-    /// The last message received, and a segment of one that is sent; its buffer is used again.
+    /// The last message received, or a segment of a message being sent; the buffer is reused.
     message: Message,
-    /// A message that is sent, or a segment that is received, as it goes through the connection.
+    /// A message being sent, or a segment being received, as it goes through the connection.
     sealed: Vec<u8>,
 }
 

@@ -1,4 +1,4 @@
-//! The side that asks: one request after the other on one connection; a whole published file into a file.
+//! The client: one request after another on one connection; fetches a whole published file into a file.
 
 use std::fs::File;
 use std::io::Write;
@@ -133,7 +133,7 @@ pub fn fetch_file(
     Ok(())
 }
 
-/// Writes pieces until there are no more, and gives their buffers back; bytes and their checksum.
+/// Writes pieces until there are no more, and gives their buffers back. Returns the number of bytes and their checksum.
 fn write(
     target: &Path,
     pieces: &Receiver<Message>,

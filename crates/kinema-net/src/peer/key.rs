@@ -14,7 +14,7 @@ impl Key {
     /// Makes a key from its bytes.
     ///
     /// # Errors
-    /// `InvalidArgument` for any other number of bytes than 32.
+    /// `InvalidArgument` unless there are 32 bytes.
     pub fn new(bytes: &[u8]) -> Result<Self> {
         let wrong = |_| {
             let what = format!("a key has 32 bytes, found {}", bytes.len());

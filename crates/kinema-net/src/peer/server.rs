@@ -135,7 +135,7 @@ impl Server {
         }
     }
 
-    /// Stops to listen and to send; returns when the acceptor has ended. Nothing happens the second time.
+    /// Stops listening and sending; returns when the acceptor has ended. A second call does nothing.
     pub fn stop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
@@ -172,7 +172,7 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
                 number += 1;
                 welcome(stream, number, shared);
             }
-            // no descriptors are left, or the peer has gone: not to be tried at full speed
+            // no descriptors are left, or the peer has gone: do not retry at full speed
             Err(error) if error.kind() != std::io::ErrorKind::WouldBlock => {
                 std::thread::sleep(Duration::from_millis(10));
             }
@@ -243,7 +243,7 @@ fn attend(stream: TcpStream, number: u64, shared: &Shared) {
     }
 }
 
-/// One request after the other; `served` says whether the client has its place as one that is served.
+/// Serves one request after another; `served` says whether the client has its place as one being served.
 fn serve(channel: &mut Channel, number: u64, shared: &Shared, served: &mut bool) -> Result<()> {
     let patience = Patience { step: shared.limits.step, until: None, stop: &shared.stop };
     let idle = Patience { step: shared.limits.idle, ..patience };

@@ -35,7 +35,7 @@ fn refusal() -> Vec<u8> {
     [&b"KINEMAP3"[..], &[0; 49]].concat()
 }
 
-/// One thing of some length, by the name "data"; "broken" fails when it is read.
+/// One source of some length, named "data"; "broken" fails when it is read.
 struct Data(Vec<u8>);
 
 struct Broken;
@@ -426,7 +426,7 @@ fn strangers_keep_nobody_out_and_are_sent_away() {
 fn a_client_that_asks_for_nothing_makes_room_and_one_that_is_served_does_not() {
     let server = server(Limits { clients: 2, step: Duration::from_secs(5), ..Limits::default() });
     let first: Vec<_> = (0..2).map(|_| client(&server)).collect();
-    // both may ask for something at any moment, once their threads have taken their places
+    // both may send requests at any moment, once their threads have taken their places
     let refused = (0..100).find_map(|_| read(&mut client(&server), "data", 0, 9).err()).unwrap();
     assert!(refused.what().contains("as many clients as it may"), "{refused}");
     drop(first);

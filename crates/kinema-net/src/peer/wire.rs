@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use kinema_core::{Error, ErrorKind, Result};
 
-/// How long a call of the system waits until the clock and the wish to stop are looked at.
+/// Longest time that a system call waits before the clock and the wish to stop are checked.
 pub(super) const TICK: Duration = Duration::from_millis(50);
 
 /// How long to wait: for each step, in all, and until somebody asks to stop.
