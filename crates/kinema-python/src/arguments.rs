@@ -30,7 +30,7 @@ pub fn atoms(value: &Bound<'_, PyArray1<u32>>, n_atoms: u32) -> PyResult<AtomSel
     AtomSelection::new(value.readonly().as_array().to_vec(), n_atoms).map_err(|error| to_python(&error))
 }
 
-/// Names, masses and charges of atoms, and whether they are those of the source's own records.
+/// Names, masses and charges of atoms, and whether they come from the source's own records.
 pub type Labels = (Option<Vec<String>>, Option<Vec<f64>>, Option<Vec<f64>>, bool);
 
 /// Whether a dtype is float64.

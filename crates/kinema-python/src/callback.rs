@@ -25,10 +25,10 @@ impl PythonCallback {
         self.object.bind(py)
     }
 
-    /// Takes the GIL and calls. An exception is kept, unless there is one already.
+    /// Takes the GIL and calls the object. An exception is kept, unless one is kept already.
     ///
     /// # Errors
-    /// `Cancelled` in the place of the exception.
+    /// `Cancelled` in place of the exception.
     pub fn call<T>(&self, call: impl FnOnce(Python<'_>, &Bound<'_, PyAny>) -> PyResult<T>) -> Result<T> {
         Python::attach(|py| call(py, self.object.bind(py))).map_err(|exception| {
             self.raised.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(exception);

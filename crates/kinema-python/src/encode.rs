@@ -168,8 +168,8 @@ impl PyEncoder {
         self.encoder.most_bytes()
     }
 
-    /// Runs of positions from `first` on, whose records have `bytes` at the most, or which are of one frame; `number` of them
-    /// or more.
+    /// Runs of positions from `first` on, whose records have at most `bytes`, or that are one frame; `number` runs or
+    /// more if there are enough frames.
     fn pieces(&self, first: u64, bytes: u64, number: u64) -> PyResult<Vec<(u64, u64)>> {
         let found = pieces(&self.trajectory, &self.request(0, 0), &*self.encoder, first, bytes, number);
         let found = found.map_err(|error| to_python(&error))?;

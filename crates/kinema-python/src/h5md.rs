@@ -148,7 +148,7 @@ pub(crate) fn array(stored: &Bound<'_, PyAny>, fixed: bool, field: &str) -> Resu
     let shape: Vec<u64> = get(stored, "shape")?;
     let chunks: Option<Vec<u64>> = get(stored, "chunks")?;
     let flat = field != "cell" && shape.len() + usize::from(fixed) == 2;
-    // a fixed array is one frame; a cuboid's edges are one vector; frames x 3N have numbers for units
+    // a fixed array is one frame; a cuboid's edges are one vector; frames x 3N have numbers as units
     let three = |mut dims: Vec<u64>| -> Option<[u64; 3]> {
         if fixed {
             dims.insert(0, 1);
@@ -188,7 +188,7 @@ pub(crate) fn array(stored: &Bound<'_, PyAny>, fixed: bool, field: &str) -> Resu
     Ok((description, flat))
 }
 
-/// The numbers of a stored array of one dimension, in the bytes that the file has for them.
+/// The numbers of a stored one-dimensional array, as the bytes in the file.
 #[pyfunction]
 pub fn read_series<'py>(py: Python<'py>, path: PathBuf, stored: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
     // as one frame of one unit

@@ -54,7 +54,8 @@ pub fn encode_chunks<'py>(
     Ok(list)
 }
 
-/// Has the kernel begin to write bytes of an open file to the storage, so that a sync waits less; by default all of them.
+/// Asks the kernel to begin writing bytes of an open file to the storage, so that a sync waits less; by default all
+/// bytes.
 #[pyfunction]
 #[pyo3(signature = (descriptor, offset = 0, length = 0))]
 pub fn start_writeback(py: Python<'_>, descriptor: i32, offset: u64, length: u64) -> PyResult<()> {

@@ -19,7 +19,7 @@ fn checked<T>(result: Result<T>) -> PyResult<T> {
     result.map_err(|error: Error| to_python(&error))
 }
 
-/// The name of kernels that are written in Python, whose arguments are objects of Python's.
+/// The name of kernels written in Python; their arguments are Python objects.
 const PYTHON: &str = "python";
 
 /// How a kernel is made again in another process: its name and its arguments.

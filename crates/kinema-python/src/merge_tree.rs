@@ -1,6 +1,6 @@
 //! `MergeTree`: the merge tree of a pass; serialized for checkpoints, rows emitted for results files.
 //!
-//! It writes no file: bytes and rows go to functions of Python's.
+//! It writes no file: bytes and rows go to Python functions.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -115,7 +115,7 @@ impl PyMergeTree {
         self.checked(inserted)
     }
 
-    /// Adds a node, for what an earlier run has gathered: its rows were emitted then.
+    /// Adds a node with data gathered by an earlier run, which has emitted its rows.
     fn restore(&self, level: u32, index: u64, partials: Vec<PyRef<'_, PyPartial>>) -> PyResult<()> {
         let node = self.node(level, index, &partials)?;
         let kernels: Vec<&dyn AnyKernel> = self.kernels.iter().map(|kernel| &**kernel).collect();

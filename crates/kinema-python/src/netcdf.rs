@@ -71,7 +71,7 @@ fn cell_at(cell: ArrayView2<'_, f64>) -> Cell {
     [0, 1, 2].map(|i| [0, 1, 2].map(|j| cell.get([i, j]).copied().unwrap_or(f64::NAN)))
 }
 
-/// Lengths and angles in degrees (n, 6) of cells (n, 3, 3), as those of classic files are written.
+/// Lengths and angles in degrees (n, 6) of cells (n, 3, 3), as written into classic files.
 #[pyfunction]
 pub fn lengths_of_cells<'py>(py: Python<'py>, cells: PyReadonlyArray3<'py, f64>) -> Bound<'py, PyArray2<f64>> {
     let cells = cells.as_array();

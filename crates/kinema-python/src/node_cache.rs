@@ -1,4 +1,4 @@
-//! `NodeCache` and `CachedFile`: files through blocks that are kept on this node.
+//! `NodeCache` and `CachedFile`: files read through blocks that are kept on this node.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -94,7 +94,7 @@ impl PyNodeCache {
         counts_dict(py, &self.inner.counts())
     }
 
-    /// Why a block could not be stored or was damaged, of the last time in this process.
+    /// The reason why a block last could not be stored, or was damaged, in this process.
     #[getter]
     fn last_error(&self) -> Option<String> {
         self.inner.last_error()
@@ -144,7 +144,7 @@ impl PyNodeCache {
         threads: usize,
         progress: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyDict>> {
-        // sizes are for the progress bar only: a file that cannot be asked is reported by the call itself
+        // sizes are for the progress bar only: the call itself reports a file whose size cannot be read
         let total = paths.iter().filter_map(|path| path.metadata().ok()).map(|found| found.len()).sum();
         let filled = run_interruptible(py, progress, total, |progress| {
             self.inner.fill(&paths, threads, &|| progress.check(), &progress.done)
@@ -167,7 +167,7 @@ impl PyNodeCache {
         Ok(PyPrefetch(Mutex::new(Some(started.map_err(|error| to_python(&error))?))))
     }
 
-    /// Has the homes of blocks among nodes (name, host, port) asked before the source; `own` is this one.
+    /// Asks the homes of blocks among nodes (name, host, port) before the source; `own` is this node.
     fn set_nodes(&self, own: String, nodes: Vec<(String, String, u16)>, key: &[u8], step: f64) -> PyResult<()> {
         let key = Key::new(key).map_err(|error| to_python(&error))?;
         let nodes = nodes.into_iter().map(|(name, host, port)| Node { name, host, port }).collect();

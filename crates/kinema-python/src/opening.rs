@@ -1,4 +1,4 @@
-//! Opening a `Trajectory`: what its class takes, and what of it another process needs to open the same one.
+//! Opening a `Trajectory`: the arguments of its class, and those that another process needs to open the same one.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -20,7 +20,7 @@ use crate::node_cache::{PyNodeCache, cached};
 use crate::rows::PyFilePool;
 use crate::signals::{Stops, run_interruptible};
 
-/// The arguments of the Python class `Trajectory`, but for its transforms; see the stub.
+/// The arguments of the Python class `Trajectory`, except its transforms; see the stub.
 pub(crate) struct OpenArguments<'a, 'py> {
     pub paths: Vec<PathBuf>,
     pub format: Option<&'a str>,
@@ -114,7 +114,7 @@ impl OpenArguments<'_, '_> {
     }
 }
 
-/// The arguments with which another process opens the same trajectory, but for its transforms.
+/// The arguments with which another process opens the same trajectory, except its transforms.
 pub(crate) struct Recipe {
     /// The stated format: every part of the trajectory has it. `None`: each part is detected again.
     format: Option<&'static str>,

@@ -109,7 +109,7 @@ impl PyPeerServer {
         py.detach(|| drop(server));
     }
 
-    /// In a forked child: the socket that the child has of its parent is closed, and nothing waited for.
+    /// For a forked child: closes the socket inherited from the parent, and waits for nothing.
     fn abandon(&self) {
         // the lock may have been held by a thread that the child has not
         let Ok(mut server) = self.0.try_lock() else { return };

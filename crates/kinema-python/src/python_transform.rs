@@ -16,8 +16,8 @@ use pyo3::types::PyDict;
 
 use crate::errors::from_python;
 
-/// A transform that calls Python: an object as `kinema.trajectory.function_transform.FunctionAdapter`, for some atoms in
-/// their requested order.
+/// A transform that calls Python: an object like `kinema.trajectory.function_transform.FunctionAdapter`, for some atoms
+/// in their requested order.
 pub struct PythonTransform {
     adapter: Py<PyAny>,
     atoms: AtomSelection,

@@ -99,7 +99,7 @@ impl PyPlan {
         self.inner.explain(redecoded_frames)
     }
 
-    /// The cost of task boundaries between leaves; the trajectory must be the one that was planned.
+    /// The cost of task boundaries between leaves; the trajectory must be the one of the plan.
     fn partition(&self, py: Python<'_>, trajectory: &PyTrajectory) -> PyResult<PyPartition> {
         let partition = py.detach(|| self.inner.partition(&trajectory.inner));
         partition.map(|inner| PyPartition { inner }).map_err(|error| to_python(&error))
@@ -188,7 +188,7 @@ pub fn run_leaves<'py>(
     Ok((nodes, timings))
 }
 
-/// Maps the leaves of some ranges of the plan and puts each of them into the tree as it is done.
+/// Maps the leaves of some ranges of the plan, and puts each into the tree when it is done.
 ///
 /// After an error the tree holds all leaves that were finished.
 #[pyfunction]

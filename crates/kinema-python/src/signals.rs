@@ -20,7 +20,7 @@ use crate::errors::to_python;
 pub struct Stops(Arc<Mutex<Vec<Weak<AtomicBool>>>>);
 
 impl Stops {
-    /// Has the function say so when the call with this progress is to end, as long as that call lasts.
+    /// Asks the function whether the call with this progress must end, while the call lasts.
     pub fn add(&self, progress: &Progress) {
         let mut calls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         calls.retain(|call| call.strong_count() > 0);

@@ -115,7 +115,7 @@ impl PyTrajectory {
         Ok(Self { inner, recipe: Arc::new(recipe), log, stops, transforms })
     }
 
-    /// The same opened files with these transforms, in place of those that it has.
+    /// The same opened files with these transforms, instead of the present ones.
     fn with_transforms(&self, py: Python<'_>, transforms: Vec<PyRef<'_, PyTransform>>) -> PyResult<Self> {
         Ok(Self {
             inner: Arc::new(self.inner.with_stack(stack_of(&transforms)?)),
@@ -277,7 +277,7 @@ impl PyTrajectory {
         skip_damaged: bool,
     ) -> PyResult<()> {
         let workers = arguments::workers(workers);
-        // sizes are for the progress bar only: a file that cannot be asked is reported by the scan itself
+        // sizes are for the progress bar only: the scan itself reports a file whose size cannot be read
         let total = match progress {
             Some(_) => self.inner.paths().iter().filter_map(|path| path.metadata().ok()).map(|meta| meta.len()).sum(),
             None => 0,
@@ -311,7 +311,7 @@ impl PyTrajectory {
         Ok((offsets.into_pyarray(py), lengths.into_pyarray(py)))
     }
 
-    /// Identity of a part when it was scanned, with its content sampled at `places` now.
+    /// Identity of a part when it was scanned, with its content sampled now, at `places` places.
     #[pyo3(signature = (part, places=FileIdentity::PLACES))]
     fn identity(&self, py: Python<'_>, part: usize, places: u64) -> PyResult<PyFileIdentity> {
         self.scanned(py)?;
@@ -442,7 +442,7 @@ impl PyTrajectory {
     }
 }
 
-/// The units of arrays: the file's own, those with these factors to angstrom and ps, or angstrom and ps.
+/// The units of arrays: the file's own, units with these factors to angstrom and ps, or angstrom and ps.
 fn units_of(native: bool, scales: Option<[f64; 4]>) -> PyResult<Units> {
     match (native, scales) {
         (true, Some(_)) => Err(invalid("native units and scales cannot be combined")),

@@ -99,7 +99,7 @@ pub fn stack_of(transforms: &[PyRef<'_, PyTransform>]) -> PyResult<Stack> {
     Stack::new(stages).map_err(|error| to_python(&error))
 }
 
-/// The name of transforms that are written in Python, whose arguments are objects of Python's.
+/// The name of transforms written in Python; their arguments are Python objects.
 const PYTHON: &str = "python";
 
 fn made(name: &str, n_atoms: u32, arguments: &Bound<'_, PyDict>) -> PyResult<Arc<dyn AnyTransform>> {
