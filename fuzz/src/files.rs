@@ -146,7 +146,8 @@ fn open_and_scan(format: &dyn Format, file: Vec<u8>) -> Option<(MemorySource, Ar
     let size = file.len() as u64;
     let source = MemorySource::new("fuzz", file);
     let found = answer(detect(&source)).is_some_and(|found| {
-        // any file has room for the signature of HDF5 at byte 512, and is that then; so has a title for any other's
+        // a file of any format has room for the signature of HDF5 at byte 512, and is HDF5 then; a title has room for
+        // any format's
         let own = format.info().name;
         own.starts_with("DL_POLY") || [own, "H5MD"].contains(&found.info().name)
     });
@@ -176,7 +177,7 @@ fn open_and_scan(format: &dyn Format, file: Vec<u8>) -> Option<(MemorySource, Ar
     Some((source, decoder, scan))
 }
 
-/// Scanning on from the index of a shorter file finds what scanning all of it finds.
+/// Continuing a scan from the index of a shorter file finds the same as scanning the whole file.
 fn check_grown(format: &dyn Format, source: &dyn Source, decoder: &dyn Decoder, whole: &Result<Scan>, file: &[u8]) {
     for cut in [file.len() / 3, file.len() - file.len().min(5)] {
         let shorter = MemorySource::new("shorter", &file[..cut]);
@@ -217,7 +218,7 @@ fn check_names(source: &dyn Source, n_atoms: u32) {
     }
 }
 
-/// The first frames and the last ones: of frames of a few bytes there are thousands in an input.
+/// The first and the last frames: an input may have thousands of frames of a few bytes.
 fn some_of(n_frames: u64) -> impl Iterator<Item = u64> {
     (0..n_frames.min(16)).chain(n_frames.saturating_sub(8).max(16)..n_frames)
 }
@@ -243,7 +244,7 @@ fn with_checkpoints(source: &dyn Source, decoder: &dyn Decoder, index: &Index, e
     Some(Index::Table(table))
 }
 
-/// Decodes every frame that `index` names and the decoder takes for one of its own.
+/// Decodes every frame that `index` names and that the decoder accepts.
 pub fn decode_frames_of_any_index(source: &dyn Source, decoder: &dyn Decoder, index: &Index) {
     for frame in 0..index.n_frames() {
         let request = request(decoder, AtomSelection::all(decoder.header().n_atoms));
@@ -355,8 +356,8 @@ fn read_as(
     Ok(block)
 }
 
-/// Hands the decoder the beginning of each segment only: an error or a request for more, or a whole frame without need
-/// of the rest, but no panic.
+/// Gives the decoder only the beginning of each segment: an error, a request for more, or a whole frame that does not
+/// need the rest, but no panic.
 fn cut_short(source: &dyn Source, decoder: &dyn Decoder, index: &Index, frame: u64, atoms: &AtomSelection) {
     let wanted = [Wanted { frame, row: 0 }];
     let request = request(decoder, atoms.clone());

@@ -1,7 +1,7 @@
 //! Changes of an input that keep what a decoder compares first: counts with sizes, markers with lengths, frames whole.
 //!
-//! Bytes that are changed at random are refused at the first header most of the time; these are refused later, or decoded.
-//! Half of all changes are those of libFuzzer, which come in here as `default`.
+//! Randomly changed bytes are usually refused at the first header; these are refused later, or decoded. Half of all
+//! changes are libFuzzer's own, called here as `default`.
 
 use kinema_core::container::hdf5::filters::{FilterScratch, Pipeline, StoredFilter};
 use kinema_core::format::{Format, ScanOptions};
@@ -9,7 +9,7 @@ use kinema_core::source::MemorySource;
 
 use crate::hdf5_filters::{Input, head};
 
-/// Numbers that follow from each other in headers: a number of atoms, and bytes of as many numbers, vectors and so on.
+/// Ratios of related numbers in headers: a number of atoms, and the bytes of as many numbers, vectors and so on.
 const MULTIPLES: [u32; 8] = [1, 3, 4, 8, 12, 24, 36, 72];
 /// Values at which decoders change their way.
 const EDGES: [u32; 14] = [0, 1, 2, 3, 8, 9, 10, 63, 255, 256, 0x7fff_ffff, 0x8000_0000, 0xffff_fffe, 0xffff_ffff];

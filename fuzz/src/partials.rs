@@ -43,7 +43,7 @@ fn check(kernel: &dyn AnyKernel, named: bool, bytes: &[u8]) {
     assert_eq!(packed(&left), bytes, "{id}: the empty partial is not neutral on the left");
     merge(&mut left, kernel.empty());
     assert_eq!(packed(&left), bytes, "{id}: the empty partial is not neutral on the right");
-    // frames of kernels of steps may be such that no step leads from the last to the first
+    // in kernels of steps, frames may be such that no step leads from the last to the first
     let merged = kernel.merge(&mut left, again()).map_err(refused);
     for partial in [Some(partial), merged.ok().map(|()| left)].into_iter().flatten() {
         match kernel.finish(partial) {

@@ -58,7 +58,8 @@ pub fn load(data: &[u8]) {
             assert_eq!(found.place, place);
             let index = found.index;
             check_belongs(&source, &stored, &index, size);
-            // a file that claims more atoms than it can hold has no frame: the engine's memory limit refuses such a block
+            // a file that claims more atoms than it can hold has no frame: the engine's memory limit refuses such a
+            // block
             if let Some(decoder) = decoder.filter(|_| u64::from(n_atoms) <= 9 + 4 * size) {
                 files::decode_frames_of_any_index(&source, decoder.as_ref(), &index);
             }

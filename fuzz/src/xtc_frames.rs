@@ -1,6 +1,6 @@
 //! Bytes as coordinates that are encoded as XTC, and as XTC frames that are encoded again.
 //!
-//! Whether the bytes are those of other programs it cannot know; the tests compare them with libmdaxdr's.
+//! Whether the bytes equal those of other programs is not known here; the tests compare them with libmdaxdr's.
 
 use kinema_core::format::xtc::Xtc;
 use kinema_core::format::xtc::encode::{
@@ -123,7 +123,7 @@ fn check_integers(integers: &[[i32; 3]], precision: f32) {
     }
 }
 
-/// Precision in the options; then four bytes an atom: how far they are shifted, whether from the atom before, and three
+/// Precision in the options; then four bytes an atom: its shift, whether the shift is from the atom before, and three
 /// numbers.
 fn coordinates(options: u8, data: &[u8]) {
     let precision = PRECISIONS[usize::from(options) % PRECISIONS.len()];
