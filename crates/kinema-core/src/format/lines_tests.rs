@@ -170,7 +170,7 @@ fn lost_and_added_lines_are_damage_of_their_frames() {
     let (bytes, starts) = file(&mut random, &[4; 12], "\n");
     let text = String::from_utf8(bytes.clone()).unwrap();
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
-    // line 0 is the title; frame i has lines 1 + 5 i and the four behind it
+    // line 0 is the title; frame i has line 1 + 5 i and the next four
     for line in 1..lines.len() {
         let frame = (line - 1) / 5;
         for change in ["", "1.5\n1.5\n", "frame x\n", "frame 8 3\n"] {

@@ -55,7 +55,7 @@ impl BigEndianVectors<'_> {
         let from = atoms.partition_point(|&atom| atom < self.first);
         let places = values.as_chunks_mut::<3>().0.iter_mut().zip(atoms).skip(from);
         for (place, &atom) in places {
-            // those behind the bytes are in other ones
+            // atoms after these bytes are in other segments
             let Some(triple) = triples.get((atom - self.first) as usize) else { break };
             *place = triple.map(&number);
         }
