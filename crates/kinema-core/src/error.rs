@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// Result of anything that can fail in Kinema.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What sort of failure it is; decides the Python exception class and the exit code.
+/// Kind of failure; decides the Python exception class and the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
     /// The file does not exist.
@@ -54,7 +54,7 @@ struct Details {
     cause: Option<Cause>,
 }
 
-/// What has caused it, for whoever knows the type.
+/// The cause of an error, for code that knows its type.
 pub type Cause = Arc<dyn Any + Send + Sync>;
 
 impl Error {
@@ -140,7 +140,7 @@ impl Error {
         self
     }
 
-    /// What has caused it, if that was kept.
+    /// The cause, if it was kept.
     pub fn cause(&self) -> Option<&Cause> {
         self.0.cause.as_ref()
     }
@@ -153,7 +153,7 @@ impl Error {
     pub fn path(&self) -> Option<&Path> {
         self.0.path.as_deref()
     }
-    /// The format's name, where one is concerned.
+    /// The format's name, if a format is involved.
     pub fn format(&self) -> Option<&'static str> {
         self.0.format
     }

@@ -1,8 +1,8 @@
-//! What cells of frames are taken for: the one rule for all formats.
+//! Interpretation of frames' cells: the one rule for all formats.
 //!
-//! An edge of length zero is an open direction. A cell with numbers that are not finite, or with a negative length, is none
-//! that can be used: the frame has none, and whoever needs it gets an error. Decoders give [`NOT_A_CELL`] for lengths and angles
-//! of which no cell can be made.
+//! An edge of length zero is an open direction. A cell with a number that is not finite, or with a negative length,
+//! cannot be used: the frame then has no cell, and an analysis that needs it gets an error. Decoders give
+//! [`NOT_A_CELL`] for lengths and angles that do not make a cell.
 
 use super::{Cell, Fields, NO_CELL, Stamp};
 

@@ -10,7 +10,7 @@
 use super::Cell;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Beyond so many cells from the origin reduced coordinates are no longer rounded to whole numbers.
+/// Distance from the origin, in cells, beyond which reduced coordinates are no longer rounded to whole numbers.
 pub const REACH: f64 = (1_u64 << 50) as f64;
 /// Adding and subtracting it rounds to a whole number; every processor does that for several values at once.
 pub const ROUNDING: f64 = 1.5 * (1_u64 << 52) as f64;
@@ -28,7 +28,7 @@ pub struct Lattice {
     basis: [Vector; 3],
     /// Products of its vectors with those of the basis are 1 and 0.
     dual: [Vector; 3],
-    /// What the vectors of the basis are as whole multiples of the edges.
+    /// The vectors of the basis as whole multiples of the edges.
     of_edges: [[i64; 3]; 3],
     /// Reduced coordinates by the periodic edges as they were given; zero rows for open ones.
     dual_of_edges: [Vector; 3],
@@ -63,10 +63,10 @@ impl Neighbour {
 }
 
 impl Lattice {
-    /// Of a cell of row vectors, angstrom, and which of its edges are periodic. An edge of length zero is an open one.
+    /// The lattice of a cell, given as row vectors in angstrom, and which of its edges are periodic. An edge of length
+    /// zero is open.
     ///
-    /// # Errors
-    /// `InvalidArgument` for an edge that is not finite, and for periodic edges that lie in one line or plane.
+    /// # Errors `InvalidArgument` for an edge that is not finite, and for periodic edges that lie in one line or plane.
     pub fn new(cell: &Cell, periodic: [bool; 3]) -> Result<Self> {
         if cell.iter().flatten().all(|value| value.is_nan()) {
             let what = "the cell of the frame is not known, or is none that can be used (not finite, negative lengths, or \
@@ -101,10 +101,9 @@ impl Lattice {
         Ok(Self { basis, dual, of_edges, dual_of_edges, neighbours, sure })
     }
 
-    /// Of a cell that is periodic along each edge it has.
+    /// The lattice of a cell that is periodic along each edge it has.
     ///
-    /// # Errors
-    /// As [`Lattice::new`].
+    /// # Errors As [`Lattice::new`].
     pub fn from_cell(cell: &Cell) -> Result<Self> {
         Self::new(cell, [true; 3])
     }
@@ -182,7 +181,7 @@ impl Lattice {
         self.dual_of_edges.map(|dual| dot(dual, vector))
     }
 
-    /// The shortest of all images of a displacement, angstrom. Of several equally short ones one.
+    /// The shortest of all images of a displacement, angstrom. If several are equally short, one of them.
     #[inline]
     pub fn nearest(&self, displacement: Vector) -> Vector {
         let mut rest = displacement;
@@ -219,7 +218,8 @@ impl Lattice {
         (rest, counts)
     }
 
-    /// The neighbour, with a sign, whose subtraction makes a rounded displacement shortest; `None` where it is that.
+    /// The neighbour, with a sign, that makes a rounded displacement shortest if it is subtracted; `None` if it is
+    /// shortest already.
     #[inline]
     fn nearer(&self, rest: Vector) -> Option<(&Neighbour, f64)> {
         if dot(rest, rest) <= self.sure {
@@ -258,7 +258,7 @@ fn cross(u: Vector, v: Vector) -> Vector {
     [u[1] * v[2] - u[2] * v[1], u[2] * v[0] - u[0] * v[2], u[0] * v[1] - u[1] * v[0]]
 }
 
-/// The dual basis within the span of the vectors; `None` where they do not span as many dimensions as they are.
+/// The dual basis within the span of the vectors; `None` if the vectors span fewer dimensions than their number.
 fn dual(basis: &[Vector]) -> Option<[Vector; 3]> {
     let longest = basis.iter().map(|v| dot(*v, *v)).fold(0.0, f64::max).sqrt();
     let mut dual = [[0.0; 3]; 3];

@@ -51,7 +51,7 @@ pub struct Spacing {
     pub first_step: i64,
     /// Steps between frames, at least 1.
     pub steps: i64,
-    /// Time between frames in the file's own unit, where it is a number.
+    /// Time between frames in the file's own unit, if it is a number.
     pub time: Option<f64>,
 }
 

@@ -47,9 +47,9 @@ pub enum LoadOutcome {
 pub struct Stored {
     /// The index.
     pub index: Index,
-    /// Where it is stored.
+    /// The path of the stored index.
     pub place: PathBuf,
-    /// Of the file as it is.
+    /// The identity of the file as it is.
     pub identity: FileIdentity,
     /// Whether it should be stored again: it is that of a copy of the file, and a change in place of this one would not be
     /// seen by the status that is stored.
@@ -115,10 +115,10 @@ pub fn save(
     Err(failure)
 }
 
-/// Stores the index of a file that has just been written, and has its final name; as [`save`].
+/// Stores the index of a file that has just been written and has its final name; as [`save`].
 ///
-/// # Errors
-/// Those of [`save`] and of reading the file; `Corrupt` where it has another size than the index says.
+/// # Errors As [`save`], and errors of reading the file; `Corrupt` if the file's size differs from the end of the
+/// index.
 pub fn save_written(
     path: &Path,
     table: TableIndex,
@@ -137,14 +137,13 @@ pub fn save_written(
     save(&places(path), &index, &identity, format, n_atoms, write)
 }
 
-/// Loads an index that fits the file, best one that was stored of this very file. A wrong index is no error: it is rebuilt,
-/// and so is that of a file that was changed in place, whatever an index in another place says.
+/// Loads an index that fits the file, preferably one that was stored for this very file. A wrong index is not an error:
+/// it is rebuilt. So is the index of a file that was changed in place, whatever an index in another place says.
 ///
-/// Whoever made the index may have made its identity as well, so `fault` compares the index with the frames of the file: it
-/// says in words where they differ.
+/// The writer of an index may have written its identity as well, so `fault` compares the index with the frames of the
+/// file: it says in words where they differ.
 ///
-/// # Errors
-/// Only those of the source itself.
+/// # Errors Only errors of the source itself.
 pub fn load(
     places: &[PathBuf],
     source: &dyn Source,
@@ -202,7 +201,7 @@ pub fn load(
     Ok(copied.filter(|_| !in_place).unwrap_or(outcome))
 }
 
-/// The largest index that a file of so many bytes can have.
+/// Bytes of the largest index that a file of `size` bytes can have.
 fn most_bytes(size: u64) -> u64 {
     (size / LEAST_FRAME_BYTES).saturating_mul(MOST_BYTES_A_FRAME).saturating_add(FIXED_BYTES)
 }
@@ -241,7 +240,7 @@ fn column<const N: usize>(bytes: &mut Vec<u8>, width: u8, values: impl Iterator<
     values.for_each(|value| bytes.extend_from_slice(&value));
 }
 
-/// What is left of the bytes; every take is checked.
+/// The remaining bytes; every take is checked.
 struct Rest<'a>(&'a [u8]);
 
 impl<'a> Rest<'a> {

@@ -39,11 +39,10 @@ impl<'a> ReadList<'a> {
         Self { source, extents, next: 0, announced: 0, ahead: 0, waits: false, before, ends_with_call }
     }
 
-    /// Reads the next `n` extents by `read`, and announces those behind them where it had to wait: when that began, and how
-    /// long it took.
+    /// Reads the next `n` extents by `read`, and announces the extents after them if it had to wait. Returns when the
+    /// read began, and how long it took.
     ///
-    /// # Errors
-    /// Those of `read`.
+    /// # Errors Errors of `read`.
     pub fn read(&mut self, n: usize, read: impl FnOnce(&dyn Source) -> Result<()>) -> Result<(Instant, Duration)> {
         let start = Instant::now();
         let mut began = start;

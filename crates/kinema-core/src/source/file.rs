@@ -21,10 +21,10 @@ pub struct FileSource {
     log: Option<ReadLog>,
 }
 
-/// Opens a file for reading, and never waits for it: whatever is no regular file is refused, a FIFO without a writer too.
+/// Opens a file for reading and never waits for it: refuses anything that is not a regular file, such as a FIFO without
+/// a writer.
 ///
-/// # Errors
-/// `NotFound`, `PermissionDenied`, or `InvalidArgument` that says what it is instead of a regular file.
+/// # Errors `NotFound`, `PermissionDenied`, or `InvalidArgument` that says what the path is instead of a regular file.
 pub fn open_regular(path: &Path) -> Result<File> {
     let open = || -> Result<File> {
         // without O_NONBLOCK the open of a FIFO waits for a writer; O_CLOEXEC is std's default
@@ -162,7 +162,7 @@ impl Drop for FileSource {
     }
 }
 
-/// What a call that opens a file has returned, for its event.
+/// The return value of a call that opens a file, for its event.
 pub(crate) fn returned(opened: &std::io::Result<File>) -> i64 {
     match opened {
         Ok(file) => i64::from(file.as_raw_fd()),

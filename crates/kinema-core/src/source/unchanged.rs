@@ -6,9 +6,9 @@ use super::pool::locked;
 use super::{Change, FileStatus, Source};
 use crate::error::{Error, ErrorKind, Result};
 
-/// A file as it was when it was opened, or when it was last found to be the same.
+/// A file as it was when it was opened, or when it was last found unchanged.
 ///
-/// Whoever reads asks after the read: values that came before a change was seen are those of the file that was opened.
+/// Readers check after the read: values that came before a change was seen are from the file that was opened.
 #[derive(Debug, Default)]
 pub struct Unchanged(Mutex<Option<Known>>);
 
@@ -19,7 +19,7 @@ struct Known {
     last: FileStatus,
 }
 
-/// What to say of a file that has grown: `None` where what is read of it is what it was, else why not.
+/// Verdict on a file that has grown: `None` if what is read of it is unchanged, else the reason why not.
 pub type Grown<'a> = dyn Fn() -> Result<Option<&'static str>> + 'a;
 
 impl Unchanged {
@@ -36,11 +36,10 @@ impl Unchanged {
         *known = known.or(status.map(|status| Known { first: status, last: status }));
     }
 
-    /// That neither the open file nor the one that has its name now is another than it was. One that was removed or moved
-    /// is what it was. `grown` is asked of one that is longer than it was first, whenever it has changed.
+    /// Checks that neither the open file nor the file that has its name now has changed. A file that was removed or
+    /// moved counts as unchanged. `grown` is called if the file is longer than at first, whenever it has changed.
     ///
-    /// # Errors
-    /// `Corrupt` with path and what differs; those of the source and of `grown`.
+    /// # Errors `Corrupt` with path and difference; errors of the source and of `grown`.
     pub fn check(&self, source: &dyn Source, grown: &Grown<'_>) -> Result<()> {
         // before the looks below: no thread compares with what another has seen later
         let known = *locked(&self.0);
@@ -135,7 +134,7 @@ mod tests {
         folder
     }
 
-    /// What is said after a file was read and then changed by `change`; empty where it counts as what it was.
+    /// The error after a file was read and then changed by `change`; empty if the file counts as unchanged.
     fn said(name: &str, is_grown: bool, change: impl FnOnce(&Path)) -> String {
         let folder = folder(name);
         let path = folder.join("file");
