@@ -17,7 +17,7 @@ pub(super) struct Times {
     pub delta: f32,
     /// Whether steps are those of the source.
     steps_kept: bool,
-    /// The most by which times differ from those of the source, ps; infinite where not all have one.
+    /// Largest difference between these times and the times of the source, ps; infinite unless all frames have a time.
     error: f64,
 }
 
@@ -57,7 +57,7 @@ impl Times {
         Ok(Self { first, stride, delta, steps_kept: true, error: f64::INFINITY })
     }
 
-    /// What of the steps and times of frames is not kept, and the first frame of which.
+    /// Losses of steps and times of these frames, each with the first frame concerned.
     pub fn losses(&self, stamps: &[Stamp], first: u64) -> Vec<(&'static str, u64)> {
         let spacing = self.spacing();
         let mut frames = first..;
@@ -158,7 +158,7 @@ impl Times {
         }
     }
 
-    /// Frames must be those of which steps and times were known before.
+    /// Checks that step and time of a frame are the ones that were known before.
     pub fn check(&self, step: i64, time: f64, frame: u64) -> Result<()> {
         let spacing = self.spacing();
         let (own_step, own_time) = (spacing.step(frame), spacing.time(frame));

@@ -1,4 +1,4 @@
-//! What DL_POLY's files say of their atoms: names, and in HISTORY files masses and charges.
+//! Atoms in DL_POLY's files: names, and in HISTORY files masses and charges.
 
 use super::config::{self, ConfigHead};
 use super::free;
@@ -26,8 +26,7 @@ pub struct AtomNames {
 
 /// The atoms of a HISTORY file, as its first frame has them, or of a CONFIG file.
 ///
-/// # Errors
-/// Those of opening the file; `Corrupt` for records that are none of atoms.
+/// # Errors Errors of opening the file; `Corrupt` for records that do not describe atoms.
 pub fn read_atoms(source: &dyn Source) -> Result<AtomNames> {
     let size = source.len()?;
     let mut head = vec![0; size.min(HEAD_BYTES) as usize];

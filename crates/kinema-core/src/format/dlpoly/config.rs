@@ -81,7 +81,7 @@ impl Format for Config {
     }
 }
 
-/// What stands before the atoms.
+/// The records before the atoms.
 #[derive(Debug, Clone)]
 pub(super) struct ConfigHead {
     pub title: String,
@@ -139,7 +139,7 @@ struct ConfigDecoder {
     facts: Facts,
     head: ConfigHead,
     size: u64,
-    /// Of files whose records have one width.
+    /// The layout if all records have one width.
     fixed: Option<Fixed>,
 }
 

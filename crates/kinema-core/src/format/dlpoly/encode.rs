@@ -1,4 +1,4 @@
-//! What the encoders of HISTORY and CONFIG files share: records of the cell and of atoms.
+//! Shared parts of the encoders of HISTORY and CONFIG files: records of the cell and of atoms.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub(super) const SLAB: i64 = 6;
 const NAME_WIDTH: usize = 8;
 /// Columns of its index.
 const INDEX_WIDTH: usize = 10;
-/// Of atoms whose names are not known.
+/// Name of atoms whose names are not known.
 const UNKNOWN: &str = "X";
 
 /// The vectors of each atom, of which a file has the first, the first two, or all.
@@ -97,7 +97,7 @@ pub(super) fn holds_cell(cell: &Cell) -> bool {
     cell.iter().flatten().all(|&value| holds(value, 10))
 }
 
-/// What a reader makes of the records of a cell.
+/// The cell that a reader gets from the written records of `cell`.
 pub(super) fn cell_in_columns(cell: &Cell) -> Cell {
     cell.map(|vector| vector.map(|value| (value * 1e10).round() / 1e10))
 }
@@ -127,15 +127,14 @@ pub(super) enum Kind {
 pub(super) struct AtomLines {
     /// One record a kind, with blanks in place of the index.
     kinds: Vec<u8>,
-    /// The kind of each atom; one for all where nothing is known of them.
+    /// The kind of each atom; one kind for all atoms if nothing is known of them.
     labels: Option<Arc<AtomLabels>>,
 }
 
 impl AtomLines {
-    /// What is not known of the atoms, or not written, is added to `losses`.
+    /// Adds to `losses` the data of atoms that are not known, or not written.
     ///
-    /// # Errors
-    /// `InvalidArgument` for labels of other atoms, and for masses and charges beyond their columns.
+    /// # Errors `InvalidArgument` for labels of other atoms, and for masses and charges beyond their columns.
     pub fn new(making: &Making, kind: Kind, losses: &mut Vec<String>) -> Result<Self> {
         let labels = making.labels.clone().map(|labels| AtomLabels::from_kinds(labels, making.n_atoms)).transpose()?;
         let none = AtomLabels::default();

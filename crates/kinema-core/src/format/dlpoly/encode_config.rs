@@ -76,7 +76,7 @@ impl ConfigEncoder {
         WIDTH as u64 * (before + u64::from(self.n_atoms) * (1 + self.levels as u64))
     }
 
-    /// What lies before the atoms.
+    /// Appends the records before the atoms.
     fn put_head(&self, stamp: &Stamp, frame: u64, out: &mut Vec<u8>) -> Result<()> {
         if frame > 0 {
             return Err(one_frame());

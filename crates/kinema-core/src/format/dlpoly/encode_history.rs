@@ -28,7 +28,8 @@ const COUNTS: usize = WIDTH + 30;
 /// Where the first frame has the time of a step.
 const BETWEEN: usize = HEAD_RECORDS * WIDTH + 32;
 
-/// What files have in common whose records can be copied from one to the other: what the second record says.
+/// The values of the second record that must agree between two files, so that records can be copied from one to the
+/// other.
 pub(super) fn version_of(keytrj: i64, imcon: i64) -> i32 {
     (10 * imcon + keytrj) as i32
 }
@@ -40,7 +41,7 @@ pub(super) struct HistoryEncoder {
     levels: usize,
     imcon: i64,
     title: Option<String>,
-    /// Time of a step, ps; 0 where it is not known.
+    /// Time of a step, ps; 0 if it is unknown.
     between: f64,
     /// None where records are copied.
     atoms: AtomLines,
@@ -148,7 +149,7 @@ impl HistoryEncoder {
 
     fn put_timestep(&self, stamp: &Stamp, out: &mut Vec<u8>) -> Result<()> {
         let own = imcon_of(&stamp.cell);
-        // of the file's frames with cells all have one shape, where that is possible
+        // all frames of the file with a cell have one shape, if possible
         let imcon = if own == 0 || own == SLAB || self.imcon == SLAB { own } else { own.max(self.imcon) };
         let start = out.len();
         put_text(out, TIMESTEP, 8);
@@ -238,7 +239,7 @@ impl Encoder for HistoryEncoder {
             return None;
         }
         self.between = (after - before) / (other - one) as f64;
-        // in the first frame as well, where that is in the file
+        // also in the first frame, if the file has one
         let mut bytes = Vec::new();
         put_f(&mut bytes, self.between, 20, 6);
         Some(Marker { offset: BETWEEN as u64, bytes })
@@ -312,7 +313,7 @@ impl HistoryEncoder {
         Ok(())
     }
 
-    /// Appends the records of one atom of another file, with another index where one is given.
+    /// Appends the records of one atom of another file, with another index if one is given.
     fn copy_atom(
         &self,
         block: &AtomBlock,

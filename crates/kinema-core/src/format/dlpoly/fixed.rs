@@ -11,7 +11,7 @@ use crate::source::{Extent, MAX_GAP};
 /// Bytes of records that are looked at when a file is opened.
 pub(super) const LOOKED_AT: u64 = 64 << 10;
 
-/// What a segment holds.
+/// Contents of a segment.
 mod part {
     /// The records of a frame before its atoms.
     pub const HEAD: u32 = 0;

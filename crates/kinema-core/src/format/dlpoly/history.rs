@@ -90,7 +90,7 @@ fn written_layout(head: &[u8]) -> Result<Layout> {
     Err(Error::new(ErrorKind::Unsupported, what))
 }
 
-/// What code that copies records needs of a file's head.
+/// Facts of a file's head for code that copies records.
 #[derive(Debug, Clone)]
 pub struct Head {
     /// All bytes before the first frame.
@@ -104,8 +104,7 @@ pub struct Head {
 }
 
 impl Head {
-    /// # Errors
-    /// Those of opening the file.
+    /// # Errors Errors of opening the file.
     pub fn read(source: &dyn Source) -> Result<Self> {
         let mut data = vec![0; source.len()?.min(HEAD_BYTES) as usize];
         source.read_exact_at(0, &mut data)?;

@@ -11,7 +11,7 @@ pub(super) const HEAD_RECORDS: usize = 2;
 /// Records of a frame before its atoms.
 pub(super) const FRAME_RECORDS: usize = 4;
 
-/// What the first two records say.
+/// Contents of the first two records.
 #[derive(Debug, Clone)]
 pub(super) struct Layout {
     pub title: String,
@@ -25,7 +25,7 @@ pub(super) struct Layout {
     pub block: AtomBlock,
 }
 
-/// What the records of a frame before its atoms say.
+/// Contents of a frame's records before its atoms.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FrameHead {
     pub step: i64,
@@ -104,7 +104,7 @@ impl Layout {
         })
     }
 
-    /// What to report if the numbers of frames and records in the second record do not fit each other.
+    /// A message if the numbers of frames and records in the second record contradict each other.
     pub fn miscounted(&self) -> Option<String> {
         let width = self.block.lines.width() as u64;
         let expected = (HEAD_RECORDS as u64).saturating_add(self.frames.saturating_mul(self.stride() / width));

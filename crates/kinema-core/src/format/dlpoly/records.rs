@@ -77,10 +77,9 @@ impl Lines {
         end.is_some_and(|end| if self.end == 1 { end == b"\n" } else { end == b"\r\n" })
     }
 
-    /// Record `number` of some bytes, which begin at byte `at` of the file; without its end.
+    /// Record `number` of the bytes, which begin at byte `at` of the file; without its end.
     ///
-    /// # Errors
-    /// `Corrupt` where it does not end where it should.
+    /// # Errors `Corrupt` if it does not end where it should.
     pub fn record(self, bytes: &[u8], number: usize, at: u64) -> Result<&[u8]> {
         let start = number * self.width();
         if !self.ends_at(bytes, start) {
@@ -109,7 +108,7 @@ pub(super) struct AtomBlock {
     pub n_atoms: u32,
     /// Vectors that are there: positions, then velocities, then forces.
     pub levels: usize,
-    /// Columns of the name, and of the index behind it; a record of a compressed file has no index.
+    /// Whether the file is compressed: its records have the columns of the name, but no index after it.
     pub compressed: bool,
 }
 
@@ -162,10 +161,9 @@ impl AtomBlock {
         (0..n as u32).all(|i| self.index(bytes, i as usize, 0, i).is_ok_and(|index| index == i64::from(i) + 1))
     }
 
-    /// The record of each atom by the indices; `None` where they are in order.
+    /// Finds the record of each atom by the indices. True if the atoms are in order: `order` then stays empty.
     ///
-    /// # Errors
-    /// `Corrupt` where the indices are not 1 to the number of atoms, each once.
+    /// # Errors `Corrupt` unless the indices are 1 to the number of atoms, each once.
     pub fn order(&self, bytes: &[u8], at: u64, order: &mut Vec<i32>) -> Result<bool> {
         let n = self.n_atoms as usize;
         let mut sorted = true;
@@ -197,11 +195,10 @@ impl AtomBlock {
         Ok(sorted)
     }
 
-    /// Puts the selected atoms of `run` into a row; `bytes` are their records. `false` where they are not those of these
-    /// atoms: they are in another order.
+    /// Puts the selected atoms of `run` into a row; `bytes` are the run's records. `false` if they are records of other
+    /// atoms: the atoms are in another order.
     ///
-    /// # Errors
-    /// `Corrupt` with the byte of what is no number; `Internal` where the block has no such row.
+    /// # Errors `Corrupt`, with the byte, for text that is not a number; `Internal` if the block has no such row.
     pub fn decode_run(
         &self,
         bytes: &[u8],

@@ -239,7 +239,7 @@ fn put_vectors<R: Copy + Into<f64>>(values: Option<&[R]>, out: &mut Vec<u8>) {
     }
 }
 
-/// The diagonal, and the rest where that is not zero.
+/// The diagonal, and the other numbers unless all are zero.
 fn put_cell(cell: &Cell, out: &mut Vec<u8>) {
     let [[xx, xy, xz], [yx, yy, yz], [zx, zy, zz]] = *cell;
     let rest = [xy, xz, yx, yz, zx, zy];

@@ -92,7 +92,7 @@ impl Format for G96 {
     }
 }
 
-/// What a segment holds.
+/// Contents of a segment.
 mod part {
     /// A frame, or the first bytes of one.
     pub const FRAME: u32 = 0;

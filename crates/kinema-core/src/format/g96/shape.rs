@@ -1,4 +1,4 @@
-//! The blocks of the first frame, which those of all others have.
+//! The blocks of the first frame, which all other frames share.
 
 use super::NAME;
 use super::head_of;
@@ -11,7 +11,7 @@ use crate::source::Source;
 
 pub(super) const TITLE: &[u8] = b"TITLE";
 pub(super) const TIMESTEP: &[u8] = b"TIMESTEP";
-/// What the names of blocks begin with; RED is behind those without columns of the atoms.
+/// Beginnings of the names of blocks; RED follows in names of blocks without columns of the atoms.
 pub(super) const POSITION: &[u8] = b"POSITION";
 pub(super) const VELOCITY: &[u8] = b"VELOCITY";
 pub(super) const BOX: &[u8] = b"BOX";
@@ -37,7 +37,7 @@ pub(super) struct Shape {
     pub timed: bool,
 }
 
-/// A line without blanks and end behind it.
+/// A line without its end and the blanks before it.
 pub(super) fn trimmed(line: &[u8]) -> &[u8] {
     line.trim_ascii_end()
 }

@@ -68,7 +68,7 @@ impl TrrEncoder {
         Err(Error::new(ErrorKind::Internal, "the block has other atoms than the file"))
     }
 
-    /// What is written of a frame.
+    /// The vectors of a frame that are written.
     fn vectors_of(&self, stamp: &Stamp) -> Fields {
         self.fields - (self.fields - stamp.present)
     }

@@ -105,8 +105,8 @@ impl Frame<'_> {
         self.whole.offset.saturating_add(at as u64)
     }
 
-    /// The cell, whose lines begin at byte `at` of the frame, and where those of the atoms begin; `None` where the bytes end
-    /// before.
+    /// The cell, whose lines begin at byte `at` of the frame, and the byte at which the atoms' lines begin; `None` if
+    /// the bytes end before it.
     fn cell(&self, mut at: usize, imcon: i64, request: &Request) -> Result<Option<(Cell, usize)>> {
         let mut cell = NO_CELL;
         for vector in cell.iter_mut().take(self.shape.cell_lines()) {
