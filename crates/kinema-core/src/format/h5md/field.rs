@@ -23,7 +23,7 @@ const RUN_BYTES: u64 = 1 << 20;
 pub enum Rows {
     /// Data sets with the number of their first row, ascending.
     Stored(Vec<(u64, Array)>),
-    /// Read by an external reader. Data sets, where there are any, serve identities of files only.
+    /// Rows of an external reader. Data sets, if any, serve only the identities of files.
     External(Arc<dyn ReadRows>, Vec<(u64, Array)>),
 }
 
@@ -49,7 +49,7 @@ pub struct Field {
 }
 
 impl Field {
-    /// The row of a frame; negative where there is none.
+    /// The row of a frame; negative if there is none.
     pub fn row(&self, frame: u64) -> i64 {
         match &self.row_of {
             _ if self.fixed => 0,
@@ -58,10 +58,9 @@ impl Field {
         }
     }
 
-    /// Whether the field of a frame is absent.
+    /// Whether a frame lacks the field.
     ///
-    /// # Errors
-    /// `InvalidArgument` where that was not allowed.
+    /// # Errors `InvalidArgument` if absent fields were not allowed.
     pub fn absent(&self, frame: u64) -> Result<bool> {
         match self.row(frame) {
             0.. => Ok(false),
@@ -118,8 +117,8 @@ impl Field {
         coupling
     }
 
-    /// Rows that are decoded a second time where two frames are decoded by different tasks: those of a compressed chunk
-    /// that both need. A frame that lacks the field needs none.
+    /// Rows that are decoded twice if different tasks decode the two frames: the rows of a compressed chunk that both
+    /// need. A frame that lacks the field needs none.
     pub fn shared_rows(&self, before: u64, after: u64) -> u64 {
         let [Ok(before), Ok(after)] = [before, after].map(|frame| u64::try_from(self.row(frame))) else { return 0 };
         let (Some((row, array)), Some((other, _))) = (self.piece(before), self.piece(after)) else { return 0 };
@@ -268,7 +267,7 @@ fn chunk_of(segment: &Segment, row: u64, array: &Array) -> Chunk {
     array.chunk_at(row, u64::from(segment.atoms.start), u64::from(segment.part >> PART_BITS))
 }
 
-/// What [`Field::decode`] works on.
+/// Arguments and buffers of [`Field::decode`].
 pub struct Work<'a> {
     /// The segment.
     pub segment: &'a Segment,
@@ -278,7 +277,7 @@ pub struct Work<'a> {
     pub wanted: &'a [Wanted],
     /// The wanted atoms.
     pub atoms: &'a AtomSelection,
-    /// What numbers are multiplied with.
+    /// Factor that numbers are multiplied with.
     pub factor: f64,
     /// Room for a decoded chunk.
     pub decoded: &'a mut Vec<u8>,

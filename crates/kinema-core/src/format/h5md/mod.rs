@@ -98,7 +98,7 @@ pub struct H5mdDescription {
     pub other_files: Vec<PathBuf>,
     /// Whether whoever reads the rows goes through the file from its front.
     pub reads_forward: bool,
-    /// Where a frame begins that is not whole, behind all others.
+    /// Where an incomplete frame begins, after all others.
     pub cut_at: Option<u64>,
     /// For `kinema info`.
     pub variant: String,

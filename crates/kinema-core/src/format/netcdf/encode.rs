@@ -116,7 +116,7 @@ impl NetcdfEncoder {
         time + cell + self.vectors().count() as u64 * self.vector_len()
     }
 
-    /// The header of a file of so many records, all variables of records side by side behind it.
+    /// The header of a file without records yet; all variables of records follow it side by side.
     fn header(&self) -> Header {
         let unlimited = Dimension { name: "frame".to_owned(), len: None };
         let fixed = |name: &str, len: u64| Dimension { name: name.to_owned(), len: Some(len) };

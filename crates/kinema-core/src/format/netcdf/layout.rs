@@ -1,4 +1,4 @@
-//! What AMBER's conventions say of a NetCDF header: where values of frames lie, and their units.
+//! Layout of a NetCDF file by AMBER's conventions: where values of frames lie, and their units.
 //!
 //! Source: AMBER NetCDF trajectory and restart conventions, version 1.0, revision C.
 
@@ -12,7 +12,7 @@ pub(super) const KILOCALORIE: f64 = 4.184;
 /// Names of the variables of positions, velocities and forces.
 pub(super) const VECTORS: [&str; 3] = ["coordinates", "velocities", "forces"];
 
-/// What netCDF by itself fills numbers with that were never written.
+/// The value with which netCDF, by itself, fills numbers that were never written.
 const FILL: f64 = 9.969_209_968_386_869e36;
 
 /// Values of one variable in each frame.
@@ -163,7 +163,7 @@ impl Layout {
         Ok(layout)
     }
 
-    /// Of all variables of records: a record is there when all of it is.
+    /// Finds the bytes that all variables of records take in a record: a record counts only if all of them are there.
     fn find_extent(&mut self, header: &Header) -> Result<()> {
         let mut end = 0;
         let mut places = Vec::new();
@@ -254,7 +254,7 @@ impl Unknown {
     }
 }
 
-/// A variable along these dimensions, behind that of frames; `None` where there is none.
+/// The variable `name` along the dimension of frames and then `dimensions`; `None` if there is none.
 fn column(
     header: &Header,
     name: &str,

@@ -46,7 +46,7 @@ static INFO: FormatInfo = FormatInfo {
     reference: "AMBER NetCDF Trajectory Convention 1.0 rev. C; DL_POLY 4.10, source/netcdf.F90; NetCDF Users' Guide",
 };
 
-/// What a segment holds.
+/// Contents of a segment.
 mod part {
     /// Positions; velocities and forces follow.
     pub const VECTORS: u32 = 0;
@@ -102,7 +102,7 @@ impl Format for Netcdf {
     }
 }
 
-/// What code that copies records needs of a file's header.
+/// Facts of a file's header for code that copies records.
 #[derive(Debug, Clone)]
 pub struct Head {
     /// All bytes before the first frame.
@@ -111,15 +111,14 @@ pub struct Head {
     pub first: u64,
     /// Bytes of the number of records, which stands at byte 4: 4 or 8.
     pub count_len: u64,
-    /// Bytes from frame to frame; 0 of a restart, whose one frame is no record.
+    /// Bytes from frame to frame; 0 for a restart, whose one frame is not a record.
     pub stride: u64,
     /// Bytes of a frame that must be there.
     pub frame_len: u64,
 }
 
 impl Head {
-    /// # Errors
-    /// Those of opening the file.
+    /// # Errors Errors of opening the file.
     pub fn read(source: &dyn Source) -> Result<Self> {
         let header = netcdf3::Header::read(source)?;
         let Layout { first, stride, frame_len, .. } = Layout::from_header(&header, &StatedUnits::default())?;
@@ -251,7 +250,7 @@ impl UniformFrames for NetcdfDecoder {
         let n_frames = self.records.map_or(there, |records| records.min(there));
         let rest = size.saturating_sub(self.frame_at(there));
         let lacking = self.records.is_some_and(|records| records > there);
-        // what is left of a file whose last record is whole but for its padding is less than a frame too
+        // if only the padding of the last record is missing, the rest is less than a frame too
         let cut = self.records.is_none()
             && rest > 0
             && size > self.frame_at(there.saturating_sub(1)).saturating_add(self.layout.stride);

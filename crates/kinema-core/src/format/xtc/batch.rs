@@ -61,8 +61,8 @@ impl Batch {
         }
     }
 
-    /// Takes groups from `at` on and goes behind them; ends before one that is too wide, and before the last of the frame
-    /// or of the data.
+    /// Takes groups from `at` on and moves `at` past them. Ends before a group that is too wide, and before the last
+    /// group of the frame or of the data.
     #[inline(always)]
     pub fn fill(&mut self, data: &[u8], limit: u64, at: &mut UnpackState, n_atoms: usize) {
         (self.n_groups, self.n_streaks) = (0, 0);
@@ -192,8 +192,8 @@ impl Picked {
         Self { batch: Batch::new(full, packing), atoms: [[0.0; 3]; (GROUPS + 1) * (1 + MOST_RUN)] }
     }
 
-    /// Takes groups from `at` on, writes the selected ones of their atoms, as integers in the places of floats, and goes
-    /// behind them; how many atoms there were.
+    /// Takes groups from `at` on, writes their selected atoms, as integers in the places of floats, and moves `at` past
+    /// the groups. Returns their number of atoms.
     #[inline(always)]
     #[expect(clippy::too_many_arguments, reason = "the state of one loop, in registers")]
     pub fn groups(
@@ -231,8 +231,8 @@ fn as_floats(integers: [i32; 3]) -> [f32; 3] {
     integers.map(|integer| f32::from_bits(integer as u32))
 }
 
-/// The integers of the numbers `from..to`, and of some behind, plus `offset`; `check` is given those of the first axis, and
-/// how large each may be where they are differences.
+/// The integers of the numbers `from..to`, and of some after them, plus `offset`. `check` gets the integers of the
+/// first axis, and, for differences, how large each may be.
 #[inline(always)]
 fn take_apart<const N: usize, const M: usize>(
     radices: &Radices,

@@ -20,12 +20,13 @@ use crate::source::Extent;
 
 /// Bytes from a checkpoint's group on that are checked.
 pub(super) const CHECKED_BYTES: usize = 16;
-/// Bytes behind a checkpoint that hold its group, which may hold atoms before the checkpoint's, and what loads touch.
+/// Bytes from a checkpoint on that hold its group, which may have atoms before the checkpoint's, and the bytes that
+/// loads touch.
 const GROUP_BYTES: u64 = 160;
 
 /// `Segment::part`: the header of a frame, perhaps with its first atoms; the low 31 bits are the tag.
 const HEAD: u32 = 1 << 31;
-/// `Segment::part`: the atoms behind a checkpoint.
+/// `Segment::part`: the atoms after a checkpoint.
 const RUN: u32 = 1 << 30;
 
 /// Widths of the fields of a checkpoint, from the lowest bit on: bit in the frame, width, run, atoms back, check.
@@ -137,7 +138,7 @@ fn find_groups(job: &Job<'_>, limit: u64, every: usize, found: impl FnMut(usize,
     }
 }
 
-/// What a segment is of.
+/// The contents of a segment.
 pub(super) enum SegmentPart {
     Frame,
     /// With the tag of the frame.
@@ -180,10 +181,9 @@ impl Run {
     }
 }
 
-/// Compares the header of a frame with that of which the checkpoints were made.
+/// Compares the header of a frame with the header for which the checkpoints were made.
 ///
-/// # Errors
-/// `Corrupt` where it is another.
+/// # Errors `Corrupt` if they differ.
 pub(super) fn check_tag(tag: u32, header: &FrameHeader, bytes: &[u8], offset: u64) -> Result<()> {
     if tag_of(header, bytes) == tag { Ok(()) } else { Err(foreign(offset)) }
 }
@@ -243,7 +243,7 @@ impl Runs<'_> {
             Some(Checkpoint::from_word(*word, of_atom(block)))
         };
         let last_atom = |run: &Range<u32>| u32::try_from(of_atom(run.end)).unwrap_or(u32::MAX);
-        // the group of the checkpoint behind a run may hold atoms of the run
+        // the group of the next checkpoint after a run may hold atoms of the run
         let end = |run: &Range<u32>| at(run.end).map_or(whole.len, |next| next.bit / 8 + GROUP_BYTES).min(whole.len);
         let first = self.blocks.first().filter(|run| run.start == 0);
         let wanted = wanted..wanted.saturating_add(1);

@@ -47,7 +47,7 @@ impl Cpu {
     }
 }
 
-/// What is to be unpacked, and how.
+/// Packed coordinates to unpack, and how.
 #[derive(Clone, Copy)]
 pub(super) struct Job<'a> {
     pub packing: Packing,
@@ -195,7 +195,7 @@ pub(super) struct Group {
     pub differences: u64,
     /// Number of differences.
     pub run: usize,
-    /// Change of the width for the groups behind.
+    /// Change of the width for the following groups.
     change: i32,
 }
 
@@ -238,7 +238,7 @@ pub(super) fn group_at(
     if differences > limit {
         return Err(Stop::Short);
     }
-    // the caller goes on only while there are atoms left
+    // the caller continues only while there are atoms left
     let left = n_atoms - state.atom - 1;
     if run > left {
         return Err(Stop::RunTooLong(run - left));

@@ -92,8 +92,7 @@ pub fn encode(frame: &FrameToEncode<'_>, scratch: &mut EncodeScratch, out: &mut 
 ///
 /// Up to nine atoms are stored as the floats that a reader makes of the integers.
 ///
-/// # Errors
-/// As [`encode`], without those of single coordinates.
+/// # Errors As [`encode`], except for errors of single coordinates.
 pub fn encode_integers(frame: &IntegersToEncode<'_>, out: &mut Vec<u8>) -> Result<()> {
     check(frame.integers.len(), frame.precision, frame.long)?;
     if frame.integers.len() <= MAX_PLAIN_ATOMS as usize {
@@ -135,8 +134,8 @@ fn head(frame: &IntegersToEncode<'_>, n_atoms: usize, out: &mut Vec<u8>) {
     words(out, [n_atoms].into_iter());
 }
 
-/// Makes integers of positions as the reference does: the single nearest to the product, half a step away from zero,
-/// cut. `false` where one is not an integer of 32 bits.
+/// Makes integers of positions as the reference does: the single nearest to the product, moved half a step away from
+/// zero, cut. `false` if one is not an integer of 32 bits.
 fn scale(positions: &[[f32; 3]], precision: f32, integers: &mut [[i32; 3]], cpu: Cpu) -> bool {
     match cpu {
         Cpu::Baseline => scale_body(positions, precision, integers),
@@ -164,7 +163,7 @@ fn scale_body(positions: &[[f32; 3]], precision: f32, integers: &mut [[i32; 3]])
     let mut largest = 0;
     for (integer, &value) in integers.as_flattened_mut().iter_mut().zip(positions.as_flattened()) {
         let value = rounded(value, precision);
-        // without the sign, singles have the order of their bits, and what is no number is above all others
+        // without the sign, singles have the order of their bits, and NaN is above all others
         largest = largest.max(value.abs().to_bits());
         let bounded = if value.abs() <= MAX_INTEGER { value } else { 0.0 };
         // SAFETY: it is finite and below 2^31. `as` would check that once more, one value at a time.
@@ -192,7 +191,7 @@ fn not_an_integer(positions: &[[f32; 3]], precision: f32) -> Error {
     Error::new(ErrorKind::InvalidArgument, format!("{what}, expected -{range} to {range} nm, found {value} nm"))
 }
 
-/// Appends a frame of packed coordinates; those of magic 1995 may take `most_bytes`.
+/// Appends a frame of packed coordinates; with magic 1995, they may take `most_bytes`.
 fn packed(frame: &IntegersToEncode<'_>, cpu: Cpu, most_bytes: u64, out: &mut Vec<u8>) -> Result<()> {
     let start = out.len();
     let extent = Extent::measure(frame.integers, cpu);

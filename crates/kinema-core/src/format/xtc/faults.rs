@@ -12,7 +12,8 @@ use crate::error::Error;
 /// Atoms whose least and largest integers are kept side by side: three vectors of eight.
 pub(super) const SIDE_BY_SIDE: usize = 8;
 
-/// What has been unpacked: it is compared with what the frame states when all is, as that is the least work.
+/// Bounds of the unpacked integers. They are compared with the frame's own bounds after all are unpacked, because that
+/// is the least work.
 pub(super) struct Seen {
     pub least: [i32; 3 * SIDE_BY_SIDE],
     pub largest: [i32; 3 * SIDE_BY_SIDE],
@@ -74,7 +75,7 @@ pub(super) fn outside(packing: &Packing, atom: usize, integers: [i32; 3]) -> Opt
     (0..3).find(is_outside).map(|axis| Stop::Outside { atom, axis, integer: integers[axis] })
 }
 
-/// What is wrong where unpacking, from byte `at` of the stream on, has ended like this.
+/// The error, if any, of unpacking that started at byte `at` of the stream and has ended like this.
 pub(super) fn fault(
     header: &FrameHeader,
     packing: Packing,

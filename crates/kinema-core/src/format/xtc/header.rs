@@ -19,7 +19,7 @@ pub(super) const TIME: std::ops::Range<usize> = 12..16;
 /// Bytes that hold any header whole.
 pub(super) const LONGEST_HEADER: usize = 96;
 
-/// What the words in front of the coordinates say.
+/// Contents of the words before the coordinates.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct FrameHeader {
     pub magic: i32,

@@ -291,7 +291,7 @@ impl XtcDecoder {
         })
     }
 
-    /// The atoms behind a checkpoint, of the frame whose header was decoded last.
+    /// Unpacks the atoms after a checkpoint; their frame's header was decoded last.
     fn run(
         &self,
         run: Run,
@@ -408,7 +408,7 @@ fn unpack(
         None => Ok(None),
         Some(error) => Err(error),
     }
-    // a group that was stepped over may have ended behind the stream
+    // a group that was skipped may have ended after the stream
     .map_err(|error| error.with_byte(first.saturating_add((state.bit / 8).min(whole))))
 }
 
@@ -417,7 +417,7 @@ fn full_coordinate(packing: Packing) -> Option<FullCoordinate> {
     FullCoordinate::new(sizes.map(|size| u64::try_from(size).unwrap_or(0)))
 }
 
-/// Bytes that the compressed coordinates of all atoms take of a `stream`; `None` where they cannot be decoded.
+/// Bytes of `stream` that the compressed coordinates of all atoms take; `None` if they cannot be decoded.
 fn stream_bytes(header: &FrameHeader, offset: u64, stream: &[u8]) -> Option<u64> {
     let packing = header.packing.filter(|packing| packing.check(offset).is_ok())?;
     let n_atoms = header.n_atoms as usize;
