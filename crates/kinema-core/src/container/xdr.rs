@@ -1,6 +1,6 @@
 //! XDR items (RFC 4506): big-endian words, opaque data padded to four bytes.
 //!
-//! What the items mean is the format's business; an absent item is `None` rather than an error.
+//! The meaning of the items is the format's business; an absent item is `None` rather than an error.
 
 /// The four bytes at `at`.
 #[inline]

@@ -31,7 +31,7 @@ pub struct ArrayDescription {
     pub file: u32,
     /// Frames, units (atoms, or numbers where a data set is frames x 3N), components of a unit.
     pub shape: [u64; 3],
-    /// What is stored.
+    /// Type of the stored numbers.
     pub number: Number,
     /// Shape of a chunk; `None` for contiguous and compact data sets.
     pub chunks: Option<[u64; 3]>,
@@ -298,10 +298,9 @@ impl Array {
 
     /// Puts the numbers of one frame into `out`: `bytes` begins with unit `first_unit` of that frame.
     ///
-    /// `None` as `bytes` stands for the fill value. What the bytes do not reach is an error of the caller's sizes.
+    /// `bytes` is `None` for the fill value. Units that the bytes do not reach mean that the caller's sizes are wrong.
     ///
-    /// # Errors
-    /// `Internal` where `bytes` or `out` are too short.
+    /// # Errors `Internal` if `bytes` or `out` are too short.
     pub fn scatter<R: Real>(
         &self,
         chunk: &Chunk,

@@ -163,7 +163,7 @@ pub fn encode_chunks(
     Ok(chunks.into_iter().map(|(_, chunk)| chunk).collect())
 }
 
-/// What the threads share.
+/// Work that the threads share.
 struct Work<'a> {
     array: ChunkedArray<'a>,
     pipeline: Pipeline,

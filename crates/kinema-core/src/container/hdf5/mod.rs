@@ -13,7 +13,7 @@ use crate::source::Source;
 
 const SIGNATURE: &[u8; 8] = b"\x89HDF\r\n\x1a\n";
 
-/// Whether a file that begins so is HDF5: behind a user block, the signature stands at 512 or a larger power of two.
+/// Whether a file that begins so is HDF5: after a user block, the signature stands at 512 or a larger power of two.
 pub fn sniff(head: &[u8]) -> bool {
     [0, 512, 1024, 2048].into_iter().any(|at| head.get(at..).is_some_and(|head| head.starts_with(SIGNATURE)))
 }

@@ -162,7 +162,7 @@ mod tests {
         }
         for _ in 0..60_000 {
             values.push(f64::from_bits(random() & !(1 << 63)));
-            // ties: few bits behind the point
+            // ties: few bits after the point
             values.push((random() >> (20 + random() % 40)) as f64 / (1_u64 << (random() % 24)) as f64);
             values.push(f64::from((random() >> 40) as f32 / 4096.0));
         }

@@ -14,7 +14,7 @@ const SLACK: usize = 1;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Numbers {
-    /// Of any sign: the arithmetic wraps.
+    /// Integers of any sign: the arithmetic wraps.
     Integers,
     /// Scaled by ten to this power.
     Floats { decimals: i32 },
@@ -28,7 +28,7 @@ pub(super) struct ScaleOffset {
     /// Bytes of an element: 1, 2, 4 or 8; floats 4 or 8.
     element: usize,
     big_endian: bool,
-    /// What the number of all ones stands for.
+    /// The value that a number of all ones stands for.
     fill: Option<u64>,
     /// The values are stored as they are.
     idle: bool,
