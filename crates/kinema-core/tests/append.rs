@@ -1,5 +1,5 @@
-//! Files of records that are gone on with behind any of their frames, over a recording sink: what is in them after every
-//! call, and after calls that fail.
+//! Record files that are extended after any of their frames, over a recording sink: their contents after every call,
+//! and after calls that fail.
 
 mod common;
 

@@ -299,7 +299,7 @@ fn a_title_longer_than_its_record_claims_is_read_by_its_lines() {
         let builder = Builder { big_endian, wide, ..Builder::new(7, 4) };
         let whole = builder.clone().build();
         let marker = if wide { 8 } else { 4 };
-        // the title has two lines; its lengths become those of one
+        // the title has two lines; its lengths become those for one line
         let (before, after) = (84 + 2 * marker, 84 + 3 * marker + 164);
         let low = if big_endian { marker - 1 } else { 0 };
         let mut bytes = whole.clone();

@@ -28,7 +28,7 @@ fn opened(trajectory: Trajectory) -> Trajectory {
     trajectory
 }
 
-/// What is written, and how.
+/// Frames to write, and how.
 struct Case {
     trajectory: Trajectory,
     format: &'static dyn Format,
@@ -190,7 +190,7 @@ fn all_atoms_of_an_xtc_file_keep_its_bytes() {
     assert!(Case::new("ca.xtc", "XTC", None, None).bytes() == std::fs::read(path).unwrap());
 }
 
-/// What the format's reader finds in a file that is not finished are frames that are whole in it, and no others.
+/// Checks that the format's reader finds, in an unfinished file, the frames that are whole in it and no others.
 fn check_committed(case: &Case, bytes: Vec<u8>, whole: &[u8], ends: &[u64]) {
     let len = bytes.len() as u64;
     let mut complete = ends.iter().skip(1).filter(|&&end| end <= len).count() as u64;
@@ -249,7 +249,7 @@ fn after_any_write_the_frames_that_are_whole_are_read() {
 
 #[test]
 fn frames_are_counted_after_they_are_synced() {
-    // by several workers, in whatever order: the last write is the count, behind a sync, and before it the count is 0
+    // by several workers, in any order: the last write is the count, after a sync, and before it the count is 0
     let case = Case::new("ca.dcd", "DCD", None, None);
     for workers in [1, 3] {
         let sink = RecordingSink::new("made");
@@ -360,7 +360,7 @@ fn the_index_is_what_a_scan_finds() {
 struct Watched<'a> {
     inner: &'a RecordingSink,
     commits: &'a Commits,
-    /// What was committed when so many calls were done.
+    /// Frames committed after a number of calls.
     seen: Mutex<Vec<(usize, Committed)>>,
 }
 
@@ -403,8 +403,8 @@ fn gone_on(case: &Case, left: &[u8], committed: Committed, workers: usize) -> Re
     Ok((sink.bytes(), done))
 }
 
-/// Whatever was committed when some writes were done: these are on the disk, and of the others any, any front of them, in any
-/// order. A later call makes the same bytes of it.
+/// The writes done at a commit are on the disk. Any later writes, or the beginning of any, may be there as well, in any
+/// order. A later call makes the same bytes of the file.
 #[test]
 fn what_was_committed_is_gone_on_with_to_the_same_bytes() {
     let mut random = Random(1);

@@ -55,7 +55,7 @@ struct Gate {
 }
 
 impl Gate {
-    /// A machine that is too busy to go on is taken for a halt: then less is tried, and nothing fails.
+    /// A machine that is too busy to continue is taken for a halt: then the test tries less, and nothing fails.
     fn pass(&self, waits: bool) {
         self.calls.fetch_add(1, Ordering::Relaxed);
         if !waits || self.closed.swap(true, Ordering::Relaxed) {

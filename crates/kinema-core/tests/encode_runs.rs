@@ -126,7 +126,7 @@ fn pieces_are_all_frames_in_order_and_as_small_as_asked_for() {
                 next = piece.end;
             }
             assert_eq!(next, n_frames);
-            // there are as many where there are frames enough, none larger than its share
+            // as many as asked for if there are enough frames; none is larger than its share
             assert!(found.len() as u64 >= number.min(n_frames - first), "{found:?} of {number}");
         }
         assert!(case.pieces(n_frames, u64::MAX, 4).is_empty());

@@ -84,7 +84,7 @@ fn what_is_known_is_not_read_again() {
     assert_eq!((n_frames(&third), log.take_opens()), (18, vec![paths[1].clone()]));
     let (one, other) = (&third.scanned().unwrap().parts[1].index, &whole.scanned().unwrap().parts[0].index);
     assert!((0..8).all(|i| one.extent(i) == other.extent(i) && one.time(i) == other.time(i)));
-    // another content is found anew
+    // changed content is scanned from scratch
     let mut changed = data.clone();
     changed[16] ^= 1;
     fs::write(&paths[1], &changed[..ends[5] as usize]).unwrap();

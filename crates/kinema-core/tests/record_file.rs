@@ -1,5 +1,5 @@
-//! Files that frames are added to, over a recording sink: what is in them after every write, whole or torn, and how they
-//! are gone on with.
+//! Files to which frames are added, over a recording sink: their contents after every write, whole or torn, and how
+//! they are extended.
 
 mod common;
 

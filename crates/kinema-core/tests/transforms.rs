@@ -22,8 +22,8 @@ use kinema_core::{Error, ErrorKind, Result};
 const STATION: u64 = 16;
 const ATOMS: usize = 5;
 
-/// Adds to all positions the sum, in whole numbers, of those of atom 0 in all frames up to this one. The sums before every
-/// 16th frame are known; between them it must see all frames.
+/// Adds to all positions the sum, in whole numbers, of the positions of atom 0 in all frames up to this one. The sums
+/// before every 16th frame are known; between them it must see all frames.
 struct Cumulative {
     before_stations: HashMap<u64, i64>,
     /// Frames that were applied.
@@ -130,7 +130,7 @@ fn read(trajectory: &Trajectory, frames: FrameSelection, atoms: &AtomSelection, 
     Ok(values)
 }
 
-/// What is expected of all frames, from what the files hold.
+/// Expected positions of all frames, from the contents of the files.
 fn expected(plain: &Trajectory) -> Vec<f32> {
     let mut values = read(plain, all(plain), &AtomSelection::all(ATOMS as u32), 1).unwrap();
     let mut sum = 0;

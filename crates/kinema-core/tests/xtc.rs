@@ -428,7 +428,7 @@ fn other_formats_are_refused_by_name() {
     assert!(error.to_string().contains("TRR") && !Xtc.sniff(&bytes), "{error}");
 }
 
-/// Whatever the bytes: an error or a result, and work in proportion to their number.
+/// Any bytes give an error or a result, with work in proportion to their number.
 fn survives(bytes: &[u8], random: &mut Random) {
     let source = memory(bytes);
     let Ok(decoder) = Xtc.open(&source) else { return };
@@ -455,7 +455,7 @@ fn flipped_bits_never_panic() {
         for round in 0..1500 {
             let mut broken = bytes.clone();
             for _ in 0..1 + random.below(3) {
-                // every other time in the first header, where it does the most harm
+                // every second time in the first header, in which damage does the most harm
                 let bit = random.below(8 * if round % 2 == 0 { bytes.len() } else { bytes.len().min(120) });
                 broken[bit / 8] ^= 1 << (bit % 8);
             }

@@ -225,7 +225,7 @@ fn damaged_checkpoints_give_the_same_numbers_or_an_error() {
     assert!(refused > 300, "{refused} refused");
 }
 
-/// What stands for "the middle was rewritten, size and times restored" where checkpoints are used all the same.
+/// A rewritten middle with restored size and times, for checkpoints that are used all the same.
 #[test]
 fn a_rewritten_frame_is_an_error_or_has_the_numbers_of_one_of_both_files() {
     let mut random = Random(9);
@@ -255,7 +255,7 @@ fn a_rewritten_frame_is_an_error_or_has_the_numbers_of_one_of_both_files() {
             match other.read(&index, &[1], &atoms) {
                 Ok((found, ..)) => {
                     for (i, &atom) in atoms.iter().enumerate() {
-                        // alone: other atoms may lie behind what cannot be decoded
+                        // alone: other atoms may follow the part that cannot be decoded
                         let of =
                             |file: &Opened| file.read(&file.plain, &[1], &[atom]).map(|(bits, ..)| bits[..3].to_vec());
                         let found = &found[3 * i..3 * i + 3];
