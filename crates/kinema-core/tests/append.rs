@@ -136,7 +136,7 @@ fn what_is_added_behind_any_frame_makes_the_same_file() {
             add(&mut file, kept..N_FRAMES + 2);
             let calls = [vec![Written::Bytes(0, bytes.clone())], sink.log()].concat();
             let found = RecordingSink::replayed(&calls, None, 0).unwrap();
-            assert!(found == expected, "{name} behind {kept} frames");
+            assert!(found == expected, "{name} after {kept} frames");
             let scanned = opened(found).unwrap();
             let index = &scanned.scanned().unwrap().parts[0].index;
             assert!(file.index().is_none_or(|found| kinema_core::index::Index::Table(found) == *index), "{name}");

@@ -256,7 +256,7 @@ fn frames_are_counted_after_they_are_synced() {
         case.write(workers, 0, &sink).unwrap();
         let log = sink.log();
         let [.., Written::Sync, Written::Bytes(8, counts), Written::Sync] = log.as_slice() else {
-            panic!("no count behind a sync: {log:?}");
+            panic!("no count after a sync: {log:?}");
         };
         assert_eq!(counts[..4], (case.request.frames.len() as i32).to_le_bytes());
         let before = &log[..log.len() - 3];

@@ -171,7 +171,7 @@ fn memory_stays_under_the_limit_with_a_slow_first_frame_and_a_slow_disk() {
         for slow in [Slow::Nothing, Slow::FirstRead, Slow::FirstWrite] {
             let (most, written) = most(&file, first, target, slow);
             println!("{target} {slow:?}: {most} bytes at most, {written} written");
-            assert!(written > LIMIT / 2 + LIMIT / 4, "{written}: the file is no test of the limit");
+            assert!(written > LIMIT / 2 + LIMIT / 4, "{written}: the file is too small to test the limit");
             assert!(most <= LIMIT, "{target}, {slow:?}: {most} bytes of {LIMIT}");
         }
     }

@@ -120,7 +120,7 @@ fn what_is_wrong_is_named_with_frame_and_byte() {
     let second = frame.len();
     let block_at = second + TITLE.len() + STEP.len() + POSITIONS.len();
     for (from, to, at, what) in [
-        ("BOX", "GENBOX", block_at, "block behind 2 lines of positions, expected VELOCITYRED or BOX, found \"GENBOX\""),
+        ("BOX", "GENBOX", block_at, "block after 2 lines of positions, expected VELOCITYRED or BOX, found \"GENBOX\""),
         ("      7 ", "    7.5 ", second, "TIMESTEP, expected step and time"),
         ("TITLE", "TITLES", second, "what a frame begins with, expected TITLE, found \"TITLES\""),
         ("5", "five", second, "TIMESTEP, expected step and time"),

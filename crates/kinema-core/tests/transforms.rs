@@ -52,7 +52,7 @@ impl Transform for Cumulative {
     }
     fn begin(&self, state: &mut Self::State, frame: u64) -> Result<()> {
         let known = self.before_stations.get(&frame);
-        state.0 = *known.ok_or_else(|| Error::new(ErrorKind::Internal, format!("{frame} is no station")))?;
+        state.0 = *known.ok_or_else(|| Error::new(ErrorKind::Internal, format!("{frame} is not a station")))?;
         Ok(())
     }
     fn apply(&self, frame: &mut FrameMut<'_>, state: &mut Self::State) -> Result<()> {

@@ -374,7 +374,7 @@ pub(super) fn index_frames(
         let Some(((len, step, time), behind)) =
             found.and_then(|found| Some((found, rest.split_at_checked(found.0 as usize)?.1)))
         else {
-            return Err(Error::new(ErrorKind::Internal, "what was encoded is no whole frame"));
+            return Err(Error::new(ErrorKind::Internal, "the encoded bytes are not a whole frame"));
         };
         index.push(len, step, time)?;
         rest = behind;

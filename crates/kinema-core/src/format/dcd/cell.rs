@@ -90,10 +90,10 @@ mod tests {
         // found by Miri, which rounds cosines at random: flat except for the last bits of an angle
         for angle in [120.0_f64.next_down(), 120.0_f64.next_up()] {
             for other in [60.0_f64.next_down(), 60.0, 60.0_f64.next_up()] {
-                assert_eq!(cell([5.0, 60.0, 5.0, other, angle, 5.0], 24), None, "flat but for rounding");
+                assert_eq!(cell([5.0, 60.0, 5.0, other, angle, 5.0], 24), None, "flat except for rounding");
             }
         }
-        assert_eq!(cell([5.0, 180.0_f64.next_down(), 5.0, 90.0, 90.0, 5.0], 24), None, "flat but for rounding");
+        assert_eq!(cell([5.0, 180.0_f64.next_down(), 5.0, 90.0, 90.0, 5.0], 24), None, "flat except for rounding");
         assert_eq!(cell([1e300, 90.0, 1e300, 90.0, 90.0, 1e300], 24), None, "beyond single precision");
     }
 

@@ -110,7 +110,7 @@ impl DcdEncoder {
             (header.program == Program::Lammps, "LAMMPS wrote it, and it does not say the unit of its time step"),
         ];
         if let Some((_, reason)) = reasons.into_iter().find(|(holds, _)| *holds) {
-            return Err(Error::new(ErrorKind::Unsupported, format!("the file cannot be gone on with: {reason}")));
+            return Err(Error::new(ErrorKind::Unsupported, format!("the file cannot be extended: {reason}")));
         }
         let fields = if header.velocities { Fields::VELOCITIES } else { Fields::POSITIONS };
         if let Some(asked) = making.fields.filter(|asked| *asked != fields) {

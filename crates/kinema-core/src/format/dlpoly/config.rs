@@ -65,7 +65,7 @@ impl Format for Config {
         source.read_exact_at(0, &mut head)?;
         if !self.sniff(&head) {
             let error = ConfigHead::parse(&head).err();
-            let error = error.unwrap_or_else(|| Error::new(ErrorKind::Corrupt, "no atoms behind the head of the file"));
+            let error = error.unwrap_or_else(|| Error::new(ErrorKind::Corrupt, "no atoms after the head of the file"));
             return Err(error.with_frame(0).with_format(NAME).with_path(source.path()));
         }
         let decoder = ConfigDecoder::read(source);

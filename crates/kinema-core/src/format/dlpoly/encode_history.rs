@@ -106,8 +106,8 @@ impl HistoryEncoder {
             return Err(Error::new(ErrorKind::InvalidArgument, what));
         }
         if layout.block.compressed || layout.block.lines.width() != WIDTH {
-            let what = "the file cannot be gone on with: its records are not those of 72 characters and a line feed that are \
-                        written here";
+            let what = "the file cannot be extended: its records do not have 72 characters and a line feed, as they are written \
+                        here";
             return Err(Error::new(ErrorKind::Unsupported, what));
         }
         let labels = match making.labels.clone() {

@@ -132,7 +132,7 @@ impl HistoryDecoder {
         let mut warnings: Vec<String> = warning_of(layout.imcon).into_iter().collect();
         if layout.frames > 0 && layout.frames < there {
             let counted = layout.frames;
-            warnings.push(format!("header says {counted} frames, file holds {there}: those behind are not committed"));
+            warnings.push(format!("header says {counted} frames, file holds {there}: later frames are not committed"));
         }
         warnings.extend(layout.miscounted());
         let (mut sorted, mut displaced) = (true, false);

@@ -76,8 +76,8 @@ impl G96Encoder {
     /// `Unsupported` for blocks that are not written here; `InvalidArgument` for other fields than those of the file.
     pub fn resume(shape: &Shape, making: &Making) -> Result<Self> {
         if !shape.cell || !shape.timed || shape.has_comments() {
-            let what = "the file cannot be gone on with: its frames are not those that are written here, with TIMESTEP and \
-                        BOX and without comments";
+            let what = "the file cannot be extended: its frames are not as they are written here, with TIMESTEP and BOX and \
+                        without comments";
             return Err(Error::new(ErrorKind::Unsupported, what));
         }
         let velocities = if shape.velocities { Fields::VELOCITIES } else { Fields::NONE };

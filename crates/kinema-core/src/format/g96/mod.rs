@@ -239,7 +239,7 @@ impl Frame<'_> {
     }
 
     fn ends_early(&self) -> Error {
-        Error::corrupt("wrong number of lines of a frame", "those of its blocks", "fewer").with_byte(self.whole.offset)
+        Error::corrupt("wrong number of lines of a frame", "lines of all blocks", "fewer").with_byte(self.whole.offset)
     }
 
     #[cold]

@@ -97,7 +97,7 @@ impl TextFrames for Shape {
             () if may_be(BOX) => Ok(BOX_LINES),
             () if may_be(VELOCITY) => Ok(self.block_lines() + BOX_LINES),
             () => {
-                let what = format!("block behind {} lines of positions", self.lines);
+                let what = format!("block after {} lines of positions", self.lines);
                 Err(Error::corrupt(&what, "VELOCITYRED or BOX", shown(next)))
             }
         }

@@ -96,7 +96,7 @@ impl NetcdfEncoder {
             (layout.restart, layout.stride, layout.vectors.map(|one| one.map(place)), layout.time.map(place), cell)
         };
         if places(layout) != places(&own) {
-            let what = "the file cannot be gone on with: its records are laid out in another way than they are written here \
+            let what = "the file cannot be extended: its records are laid out in another way than they are written here \
                         (time, coordinates, velocities, forces in float, lengths and angles in double)";
             return Err(Error::new(ErrorKind::Unsupported, what));
         }

@@ -159,7 +159,7 @@ impl NetcdfDecoder {
         let records = if layout.restart { Some(1) } else { header.records };
         let there = frames_in(&layout, size);
         if let Some(records) = records.filter(|&records| records < there) {
-            warnings.push(format!("header says {records} frames, file holds {there}: those behind are not committed"));
+            warnings.push(format!("header says {records} frames, file holds {there}: later frames are not committed"));
         }
         warnings.extend(layout.left_out.iter().cloned());
         let left_out = layout.left_out.iter().any(|why| why.starts_with("variable \"time\""));

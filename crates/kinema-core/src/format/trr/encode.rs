@@ -175,7 +175,7 @@ impl Encoder for TrrEncoder {
 
     fn encode_atoms(&self, atoms: &SomeAtoms<'_>, plane: usize, out: &mut Vec<u8>) -> Result<()> {
         let Some(field) = sections(self.vectors_of(&atoms.stamp())).nth(plane) else {
-            return Err(Error::new(ErrorKind::Internal, "the frame has not so many planes"));
+            return Err(Error::new(ErrorKind::Internal, "the frame has fewer planes"));
         };
         self.push_vectors(&atoms.rows, field, 0..3 * atoms.rows.n_selected, out)
     }

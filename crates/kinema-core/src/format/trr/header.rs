@@ -52,7 +52,7 @@ impl FrameHeader {
         let version = bytes.get(4..SIZES_AT).ok_or(HeaderFault::Short(SHORTEST_HEADER))?;
         if version != VERSION {
             let found = format!("{:?}", version.escape_ascii().to_string());
-            let what = Error::corrupt("wrong text behind the magic number", "GMX_trn_file", found);
+            let what = Error::corrupt("wrong text after the magic number", "GMX_trn_file", found);
             return Err(wrong(what, 4));
         }
         let words = xdr::ints::<13>(bytes, SIZES_AT).ok_or(HeaderFault::Short(SHORTEST_HEADER))?;

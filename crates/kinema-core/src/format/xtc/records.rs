@@ -62,7 +62,7 @@ impl XtcEncoder {
     /// # Errors As [`XtcEncoder::new`]; `InvalidArgument` if the precision differs from that of the last frame.
     pub fn resume(source: &dyn Source, index: &Index, making: &Making) -> Result<Self> {
         let Some(last) = index.n_frames().checked_sub(1) else {
-            return Err(Error::new(ErrorKind::Internal, "a file without frames is begun anew"));
+            return Err(Error::new(ErrorKind::Internal, "a file without frames is not extended but begun"));
         };
         let extent = index.extent(last);
         let mut bytes = vec![0; extent.len.min(LONGEST_HEADER as u64) as usize];

@@ -91,7 +91,7 @@ impl Frame<'_> {
     }
 
     fn ends_early(&self) -> Error {
-        Error::corrupt("wrong number of lines of a frame", "those of its atoms", "fewer").with_byte(self.whole.offset)
+        Error::corrupt("wrong number of lines of a frame", "lines of all atoms", "fewer").with_byte(self.whole.offset)
     }
 
     /// The line at byte `at` of the frame, without its end; `None` where the bytes end before it does.
