@@ -41,7 +41,8 @@ impl Layout {
 
     /// The `payload` bytes of the record at byte `at` of `bytes`.
     ///
-    /// # Errors The place in `bytes` of the first length that differs, and that length, as [`Layout::marker`] gives it.
+    /// # Errors
+    /// The place in `bytes` of the first length that differs, and that length, as [`Layout::marker`] gives it.
     pub fn payload(self, bytes: &[u8], at: u64, payload: u64) -> Result<&[u8], (u64, Option<u64>)> {
         let start = at.saturating_add(self.marker_len());
         let end = start.saturating_add(payload);

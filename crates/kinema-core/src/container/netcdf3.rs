@@ -205,7 +205,8 @@ impl Header {
 
     /// Bytes of the values of a variable, without padding; of one record if the variable has records.
     ///
-    /// # Errors `Corrupt` for more than 2^63.
+    /// # Errors
+    /// `Corrupt` for more than 2^63.
     pub fn size_of(&self, variable: &Variable) -> Result<u64> {
         let skipped = usize::from(self.is_record(variable));
         let lengths = variable.dimensions.iter().skip(skipped).map(|&i| self.dimensions.get(i).and_then(|one| one.len));

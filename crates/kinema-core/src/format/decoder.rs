@@ -329,8 +329,9 @@ pub trait Decoder: Send + Sync {
 impl dyn Decoder + '_ {
     /// Finds all frames.
     ///
-    /// # Errors `Corrupt` if a frame contradicts the format in the middle of the file, the operating system's errors,
-    /// and errors that `progress` returns. An incomplete last frame is not an error: `Scan::truncation` reports it.
+    /// # Errors
+    /// `Corrupt` if a frame contradicts the format in the middle of the file, the operating system's errors, and errors
+    /// that `progress` returns. An incomplete last frame is not an error: `Scan::truncation` reports it.
     pub fn scan(&self, source: &dyn Source, options: &ScanOptions<'_>) -> Result<Scan> {
         self.scan_with_ranges(source, options, &[])
     }

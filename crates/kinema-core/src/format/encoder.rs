@@ -254,7 +254,8 @@ pub trait Encoder: Send + Sync {
     /// Appends the records of all rows to `out`; the first row is frame `first` of the file. If a frame is refused,
     /// nothing that counts is appended for it or for later frames.
     ///
-    /// # Errors `Unsupported`, with the frame number of the row, for values that the format does not hold.
+    /// # Errors
+    /// `Unsupported`, with the frame number of the row, for values that the format does not hold.
     fn encode(&self, rows: &BlockView<'_>, first: u64, scratch: &mut EncodeScratch, out: &mut Vec<u8>) -> Result<()> {
         for (stamp, frame) in rows.stamps.iter().zip(first..) {
             self.check_stamp(stamp, frame)?;
@@ -264,7 +265,8 @@ pub trait Encoder: Send + Sync {
 
     /// Appends the records as [`Encoder::encode`] does, after all stamps have passed.
     ///
-    /// # Errors As `encode`.
+    /// # Errors
+    /// As `encode`.
     fn push_records(
         &self,
         rows: &BlockView<'_>,
@@ -276,8 +278,8 @@ pub trait Encoder: Send + Sync {
     /// The record of a frame except for its atoms, and the places of the atoms; for formats with
     /// [`super::FormatInfo::places_atoms`].
     ///
-    /// # Errors `Unsupported` if atoms have no fixed places, and, as in `encode`, for stamps that the format does not
-    /// hold.
+    /// # Errors
+    /// `Unsupported` if atoms have no fixed places, and, as in `encode`, for stamps that the format does not hold.
     fn frame_layout(&self, stamp: &Stamp, frame: u64) -> Result<FrameLayout> {
         self.check_stamp(stamp, frame)?;
         self.plane_layout(stamp, frame)
@@ -285,7 +287,8 @@ pub trait Encoder: Send + Sync {
 
     /// The layout for [`Encoder::frame_layout`], after the stamp has passed.
     ///
-    /// # Errors As `frame_layout`.
+    /// # Errors
+    /// As `frame_layout`.
     fn plane_layout(&self, stamp: &Stamp, frame: u64) -> Result<FrameLayout> {
         let _ = (stamp, frame);
         Err(no_planes())
@@ -308,7 +311,8 @@ pub trait Encoder: Send + Sync {
 
     /// Appends a record of some atoms of `record`. If all atoms are taken in their order, its bytes are the same.
     ///
-    /// # Errors `Corrupt` or `Truncated`, with frame and byte, if the bytes are not a whole record of the source.
+    /// # Errors
+    /// `Corrupt` or `Truncated`, with frame and byte, if the bytes are not a whole record of the source.
     fn recode(
         &self,
         record: &Record<'_>,
@@ -322,7 +326,8 @@ pub trait Encoder: Send + Sync {
 
     /// Adds consecutive records to the index of the file, as a scan finds them; for frames that differ in size.
     ///
-    /// # Errors `Internal` if the bytes are not whole records.
+    /// # Errors
+    /// `Internal` if the bytes are not whole records.
     fn index(&self, records: &[u8], index: &mut TableBuilder) -> Result<()> {
         let _ = (records, index);
         Ok(())
@@ -362,7 +367,8 @@ pub(crate) fn first_lost(
 
 /// Adds consecutive frames to an index; `frame` gives length, step and time (ps) of the first frame in the bytes.
 ///
-/// # Errors `Internal` if the bytes are not whole frames.
+/// # Errors
+/// `Internal` if the bytes are not whole frames.
 pub(super) fn index_frames(
     records: &[u8],
     index: &mut TableBuilder,

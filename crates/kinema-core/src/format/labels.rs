@@ -24,7 +24,8 @@ pub struct AtomLabels {
 impl AtomLabels {
     /// The same with one name, mass and charge a kind, and the kind of each atom.
     ///
-    /// # Errors `InvalidArgument` if they are not of `n_atoms` atoms, or an atom has no kind.
+    /// # Errors
+    /// `InvalidArgument` if they are not of `n_atoms` atoms, or an atom has no kind.
     pub fn from_kinds(this: Arc<Self>, n_atoms: u32) -> Result<Arc<Self>> {
         let n = n_atoms as usize;
         let invalid = |what: String| Error::new(ErrorKind::InvalidArgument, what);

@@ -48,7 +48,8 @@ pub(super) trait TextFrames: Sync {
 
     /// Number of lines that follow the lines counted by the head, if the text continues with `next`.
     ///
-    /// # Errors `Corrupt` if nothing of a frame begins so.
+    /// # Errors
+    /// `Corrupt` if nothing of a frame begins so.
     fn further_lines(&self, next: &[u8]) -> Result<u64> {
         let _ = next;
         Ok(0)
@@ -56,7 +57,8 @@ pub(super) trait TextFrames: Sync {
 
     /// Contents of a head, given its lines with their ends; `at` is their offset in the file.
     ///
-    /// # Errors `Corrupt`, with the byte, if the lines are not a head.
+    /// # Errors
+    /// `Corrupt`, with the byte, if the lines are not a head.
     fn head(&self, lines: &[u8], at: u64) -> Result<TextHead>;
 }
 

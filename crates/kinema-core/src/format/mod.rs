@@ -119,8 +119,8 @@ pub trait Format: Send + Sync {
 
     /// The encoder that makes files of this format.
     ///
-    /// # Errors `Unsupported` if Kinema does not write the format here; `InvalidArgument` for data that such a file
-    /// cannot hold.
+    /// # Errors
+    /// `Unsupported` if Kinema does not write the format here; `InvalidArgument` for data that such a file cannot hold.
     fn encoder(&self, making: &Making) -> Result<Box<dyn Encoder>> {
         let _ = making;
         Err(self.not_made())
@@ -129,8 +129,9 @@ pub trait Format: Send + Sync {
     /// The encoder that extends a file of this format, which has frames: new records are like its last records, its
     /// head stays. [`Making::open_ended`] holds.
     ///
-    /// # Errors `Unsupported` for a layout that is read but not written; `InvalidArgument` if the request differs from
-    /// the file; errors of the source.
+    /// # Errors
+    /// `Unsupported` for a layout that is read but not written; `InvalidArgument` if the request differs from the file;
+    /// errors of the source.
     fn resume(&self, source: &dyn Source, index: &Index, making: &Making) -> Result<Box<dyn Encoder>> {
         let _ = (source, index, making);
         Err(self.not_made())
@@ -167,7 +168,8 @@ pub trait ReadStructure: Send + Sync {
     /// Opens a file in which no format is found: a decoder whose frames another library reads; `None` if that library
     /// does not know the file either.
     ///
-    /// # Errors Whatever the library meets.
+    /// # Errors
+    /// Whatever the library meets.
     fn open_other(&self, path: &Path) -> Result<Option<Arc<dyn Decoder>>> {
         let _ = path;
         Ok(None)

@@ -43,7 +43,8 @@ fn cleared<R: Real + Into<f64>>(values: &mut [R], fills: &[f64], factor: f64, ro
 impl<'a> BlockMut<'a> {
     /// The stamp of a row.
     ///
-    /// # Errors `Internal` if there is no such row.
+    /// # Errors
+    /// `Internal` if there is no such row.
     pub fn stamp(&mut self, row: usize) -> Result<&mut Stamp> {
         Ok(&mut self.stamps.row(row, 1)?[0])
     }
@@ -51,7 +52,8 @@ impl<'a> BlockMut<'a> {
     /// Replaces the numbers of a row that stand for numbers never written, `factor` times `fills`, by NaN. Returns
     /// whether the row had only such numbers; `None` if it had none.
     ///
-    /// # Errors `Internal` if there is no such row.
+    /// # Errors
+    /// `Internal` if there is no such row.
     pub fn clear_fills(&mut self, row: usize, vectors: usize, fills: &[f64], factor: f64) -> Result<Option<bool>> {
         let len = 3 * self.n_selected;
         // a product may be rounded on its way
@@ -66,7 +68,8 @@ impl<'a> BlockMut<'a> {
 
     /// Whether positions of a row lie farther apart than `length` along an axis.
     ///
-    /// # Errors `Internal` if there is no such row.
+    /// # Errors
+    /// `Internal` if there is no such row.
     pub fn extends_beyond(&mut self, row: usize, length: f64) -> Result<bool> {
         fn widest<R: Copy + Into<f64>>(values: &[R]) -> f64 {
             let mut ends = [[f64::INFINITY; 3], [f64::NEG_INFINITY; 3]];
@@ -159,7 +162,8 @@ impl Block {
 
     /// Room for `rows` frames at once, with values in float64 if `doubles`.
     ///
-    /// # Errors `MemoryLimit` if the system does not have the memory.
+    /// # Errors
+    /// `MemoryLimit` if the system does not have the memory.
     pub fn reserve(&mut self, doubles: bool, rows: usize, n_selected: usize, fields: Fields) -> Result<()> {
         let vectors = [&mut self.positions, &mut self.velocities, &mut self.forces];
         for ((field, single), double) in Fields::VECTORS.into_iter().zip(vectors).zip(&mut self.doubles) {

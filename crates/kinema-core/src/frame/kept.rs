@@ -14,7 +14,8 @@ pub const SINGLE: f64 = 1e-6;
 ///
 /// Both are in angstrom. [`NO_CELL`] passes if it is read as none.
 ///
-/// # Errors `Unsupported`, with the cell.
+/// # Errors
+/// `Unsupported`, with the cell.
 pub fn check_cell(given: &Cell, found: &Cell, share: f64) -> Result<()> {
     let (expected, hint) = if !is_usable(given) {
         ("finite numbers within single precision and, along the axes, no negative lengths".to_owned(), "")

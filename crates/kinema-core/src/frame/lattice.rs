@@ -66,7 +66,8 @@ impl Lattice {
     /// The lattice of a cell, given as row vectors in angstrom, and which of its edges are periodic. An edge of length
     /// zero is open.
     ///
-    /// # Errors `InvalidArgument` for an edge that is not finite, and for periodic edges that lie in one line or plane.
+    /// # Errors
+    /// `InvalidArgument` for an edge that is not finite, and for periodic edges that lie in one line or plane.
     pub fn new(cell: &Cell, periodic: [bool; 3]) -> Result<Self> {
         if cell.iter().flatten().all(|value| value.is_nan()) {
             let what = "the cell of the frame is not known, or is none that can be used (not finite, negative lengths, or \
@@ -103,7 +104,8 @@ impl Lattice {
 
     /// The lattice of a cell that is periodic along each edge it has.
     ///
-    /// # Errors As [`Lattice::new`].
+    /// # Errors
+    /// As [`Lattice::new`].
     pub fn from_cell(cell: &Cell) -> Result<Self> {
         Self::new(cell, [true; 3])
     }

@@ -15,7 +15,8 @@ pub enum RowsMut<'a, T> {
 impl<'a, T> RowsMut<'a, T> {
     /// The first `len` values of a row.
     ///
-    /// # Errors `Internal` if there is no such row, or it is shorter.
+    /// # Errors
+    /// `Internal` if there is no such row, or it is shorter.
     pub fn row(&mut self, row: usize, len: usize) -> Result<&mut [T]> {
         let values = match self {
             Self::Adjacent(values, width) => row.checked_mul(*width).and_then(|from| values.get_mut(from..)),
@@ -126,7 +127,8 @@ impl<'a> VectorsMut<'a> {
 
     /// Puts float32 vectors, multiplied by `factor` and rounded once, into a row, starting at atom `first`.
     ///
-    /// # Errors As [`RowsMut::row`].
+    /// # Errors
+    /// As [`RowsMut::row`].
     pub fn put(&mut self, row: usize, first: usize, factor: f64, vectors: &[[f32; 3]]) -> Result<()> {
         fn scaled<R: Real>(
             rows: &mut RowsMut<'_, R>,
@@ -148,7 +150,8 @@ impl<'a> VectorsMut<'a> {
 
     /// Fills the first `len` values of a row with NaN: the frame lacks the field.
     ///
-    /// # Errors As [`RowsMut::row`].
+    /// # Errors
+    /// As [`RowsMut::row`].
     pub fn set_absent(&mut self, row: usize, len: usize) -> Result<()> {
         match self {
             Self::Absent => Ok(()),

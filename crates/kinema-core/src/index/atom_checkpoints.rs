@@ -47,7 +47,8 @@ impl AtomCheckpoints {
     /// Checkpoints for frames of `n_atoms` atoms; `words` has [`AtomCheckpoints::count_per_frame`] words for each frame
     /// of `tags`.
     ///
-    /// # Errors `Internal` if the number of words differs, or `every` is 0.
+    /// # Errors
+    /// `Internal` if the number of words differs, or `every` is 0.
     pub fn new(n_atoms: u32, every: u32, words: Vec<u64>, tags: Vec<u32>) -> Result<Self> {
         let per_frame = Self::count_per_frame(n_atoms, every);
         if every == 0 || tags.len().checked_mul(per_frame) != Some(words.len()) {
@@ -92,7 +93,8 @@ impl AtomCheckpoints {
 
     /// Parses the bytes of [`AtomCheckpoints::to_bytes`] for a file of `n_frames` frames and `n_atoms` atoms.
     ///
-    /// # Errors The reason why the bytes are refused, in words.
+    /// # Errors
+    /// The reason why the bytes are refused, in words.
     pub fn from_bytes(bytes: &[u8], n_frames: u64, n_atoms: u32) -> std::result::Result<Self, String> {
         let (head, rest) = bytes.split_first_chunk::<HEAD_BYTES>().ok_or("it ends early")?;
         let [frames_low, frames_high, every, per_frame] =
@@ -126,7 +128,8 @@ pub fn place(path: &Path) -> Option<PathBuf> {
 
 /// Stores the checkpoints of a file with this identity; returns the text of a note, if any.
 ///
-/// # Errors If the folder cannot be made, and errors of `write`.
+/// # Errors
+/// If the folder cannot be made, and errors of `write`.
 pub fn save(
     place: &Path,
     checkpoints: &AtomCheckpoints,
@@ -150,7 +153,8 @@ pub fn save(
 
 /// Stored checkpoints of a file. `None` if nothing is stored; the reason, in words, if they are not used.
 ///
-/// # Errors Only errors of the file itself.
+/// # Errors
+/// Only errors of the file itself.
 pub fn load(
     place: &Path,
     source: &dyn Source,

@@ -71,7 +71,8 @@ impl FileIdentity {
     /// The identity of the first `size` bytes of a source: the file as it is, or as it was before it grew. `status` is
     /// the source's status, taken before anything was read from it.
     ///
-    /// # Errors Errors of the source; `Truncated` if it is shorter than `size`.
+    /// # Errors
+    /// Errors of the source; `Truncated` if it is shorter than `size`.
     pub fn from_source(
         source: &dyn Source,
         size: u64,
@@ -113,7 +114,8 @@ impl FileIdentity {
     /// Compares an open file to this identity; other files that it names are not looked at. The index must be the one
     /// of the identity. A file that has grown is compared up to its former size.
     ///
-    /// # Errors Errors of the source.
+    /// # Errors
+    /// Errors of the source.
     pub fn check(&self, source: &dyn Source, index: Option<&Index>) -> Result<Match> {
         let size = source.len()?;
         if size < self.size {
@@ -128,7 +130,8 @@ impl FileIdentity {
     /// Whether the file has the same content at all samples, up to its former size. Its status is not looked at, so a
     /// file that was extended after that size is the same.
     ///
-    /// # Errors Errors of the source.
+    /// # Errors
+    /// Errors of the source.
     pub fn has_same_content(&self, source: &dyn Source, index: Option<&Index>) -> Result<bool> {
         let now = Self::from_source(source, self.size, None, index, self.places)?;
         Ok(matches!(self.match_content(&now), Match::SameContent))
@@ -138,7 +141,8 @@ impl FileIdentity {
     /// structure may differ accordingly. If the places of the frames are unknown, all samples of the content are
     /// compared.
     ///
-    /// # Errors Errors of the source.
+    /// # Errors
+    /// Errors of the source.
     pub fn has_same_frames(&self, source: &dyn Source, index: &Index) -> Result<bool> {
         let last = index.n_frames().saturating_sub(1);
         if index.n_frames() == 0 || (index.sample(0).len == 0 && index.sample(last).len == 0) {

@@ -117,8 +117,8 @@ pub fn save(
 
 /// Stores the index of a file that has just been written and has its final name; as [`save`].
 ///
-/// # Errors As [`save`], and errors of reading the file; `Corrupt` if the file's size differs from the end of the
-/// index.
+/// # Errors
+/// As [`save`], and errors of reading the file; `Corrupt` if the file's size differs from the end of the index.
 pub fn save_written(
     path: &Path,
     table: TableIndex,
@@ -143,7 +143,8 @@ pub fn save_written(
 /// The writer of an index may have written its identity as well, so `fault` compares the index with the frames of the
 /// file: it says in words where they differ.
 ///
-/// # Errors Only errors of the source itself.
+/// # Errors
+/// Only errors of the source itself.
 pub fn load(
     places: &[PathBuf],
     source: &dyn Source,

@@ -42,7 +42,8 @@ impl<'a> ReadList<'a> {
     /// Reads the next `n` extents by `read`, and announces the extents after them if it had to wait. Returns when the
     /// read began, and how long it took.
     ///
-    /// # Errors Errors of `read`.
+    /// # Errors
+    /// Errors of `read`.
     pub fn read(&mut self, n: usize, read: impl FnOnce(&dyn Source) -> Result<()>) -> Result<(Instant, Duration)> {
         let start = Instant::now();
         let mut began = start;

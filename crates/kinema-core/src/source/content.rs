@@ -18,7 +18,8 @@ const BLOCK_BYTES: u64 = 1 << 20;
 
 /// xxh3 of the first and the last 64 KiB of the first `size` bytes, and of the pieces.
 ///
-/// # Errors As [`Source::read_exact_at`].
+/// # Errors
+/// As [`Source::read_exact_at`].
 pub fn sampled_content(source: &dyn Source, size: u64, places: u64) -> Result<[u64; 3]> {
     let end = size.min(END_BYTES);
     let mut bytes = vec![0; end as usize];

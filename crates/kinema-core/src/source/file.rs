@@ -24,7 +24,8 @@ pub struct FileSource {
 /// Opens a file for reading and never waits for it: refuses anything that is not a regular file, such as a FIFO without
 /// a writer.
 ///
-/// # Errors `NotFound`, `PermissionDenied`, or `InvalidArgument` that says what the path is instead of a regular file.
+/// # Errors
+/// `NotFound`, `PermissionDenied`, or `InvalidArgument` that says what the path is instead of a regular file.
 pub fn open_regular(path: &Path) -> Result<File> {
     let open = || -> Result<File> {
         // without O_NONBLOCK the open of a FIFO waits for a writer; O_CLOEXEC is std's default

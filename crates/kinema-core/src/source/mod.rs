@@ -92,7 +92,8 @@ pub trait Source: Send + Sync {
 
     /// Inode, size and times now; `None` if the source is not a file.
     ///
-    /// # Errors The operating system's error.
+    /// # Errors
+    /// The operating system's error.
     fn status(&self) -> Result<Option<FileStatus>> {
         Ok(None)
     }
@@ -191,7 +192,8 @@ pub struct Gather {
 impl Gather {
     /// Reads `extents`, which should ascend (others are correct, but not merged).
     ///
-    /// # Errors As [`Source::read_exact_at`].
+    /// # Errors
+    /// As [`Source::read_exact_at`].
     pub fn read(&mut self, source: &dyn Source, extents: impl IntoIterator<Item = Extent>) -> Result<()> {
         self.places.clear();
         self.bytes_read = 0;

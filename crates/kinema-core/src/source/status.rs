@@ -89,7 +89,8 @@ impl FileStatus {
 
     /// The status of a file that is not opened.
     ///
-    /// # Errors The operating system's error.
+    /// # Errors
+    /// The operating system's error.
     pub fn from_path(path: &Path) -> Result<Self> {
         let found = path.metadata().map_err(|error| Error::io("cannot stat the file", &error).with_path(path))?;
         Ok(Self::from_metadata(&found))
@@ -98,7 +99,8 @@ impl FileStatus {
     /// The status of an open source. If the source was changed within the last tick, waits for the tick, 20 ms at most.
     /// Call it before reading what is to be kept. `None` if the source is not a file.
     ///
-    /// # Errors As [`Source::status`].
+    /// # Errors
+    /// As [`Source::status`].
     pub fn settled_of(source: &dyn Source) -> Result<Option<Self>> {
         match source.status()? {
             Some(status) if status.waits() => source.status(),

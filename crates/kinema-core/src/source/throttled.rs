@@ -24,7 +24,8 @@ pub struct Throttle {
 impl Throttle {
     /// `rate` bytes a second for all who share the file `state`, which is made if needed.
     ///
-    /// # Errors `InvalidArgument` for 0 bytes; errors of the file.
+    /// # Errors
+    /// `InvalidArgument` for 0 bytes; errors of the file.
     pub fn new(rate: u64, state: &Path) -> Result<Self> {
         if rate == 0 {
             return Err(Error::new(ErrorKind::InvalidArgument, "a source of 0 bytes a second gives nothing"));

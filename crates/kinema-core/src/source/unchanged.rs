@@ -39,7 +39,8 @@ impl Unchanged {
     /// Checks that neither the open file nor the file that has its name now has changed. A file that was removed or
     /// moved counts as unchanged. `grown` is called if the file is longer than at first, whenever it has changed.
     ///
-    /// # Errors `Corrupt` with path and difference; errors of the source and of `grown`.
+    /// # Errors
+    /// `Corrupt` with path and difference; errors of the source and of `grown`.
     pub fn check(&self, source: &dyn Source, grown: &Grown<'_>) -> Result<()> {
         // before the looks below: no thread compares with what another has seen later
         let known = *locked(&self.0);

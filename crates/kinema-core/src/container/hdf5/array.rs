@@ -300,7 +300,8 @@ impl Array {
     ///
     /// `bytes` is `None` for the fill value. Units that the bytes do not reach mean that the caller's sizes are wrong.
     ///
-    /// # Errors `Internal` if `bytes` or `out` are too short.
+    /// # Errors
+    /// `Internal` if `bytes` or `out` are too short.
     pub fn scatter<R: Real>(
         &self,
         chunk: &Chunk,

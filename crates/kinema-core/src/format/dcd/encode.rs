@@ -99,7 +99,8 @@ impl DcdEncoder {
 
     /// The encoder that extends a file with this header.
     ///
-    /// # Errors `Unsupported` for layouts that are not written here, with the reason; errors of [`DcdEncoder::new`].
+    /// # Errors
+    /// `Unsupported` for layouts that are not written here, with the reason; errors of [`DcdEncoder::new`].
     pub fn resume(header: &DcdHeader, making: &Making) -> Result<Self> {
         let reasons = [
             (header.layout.big_endian, "it is big-endian, expected little-endian"),

@@ -26,7 +26,8 @@ pub struct AtomNames {
 
 /// The atoms of a HISTORY file, as its first frame has them, or of a CONFIG file.
 ///
-/// # Errors Errors of opening the file; `Corrupt` for records that do not describe atoms.
+/// # Errors
+/// Errors of opening the file; `Corrupt` for records that do not describe atoms.
 pub fn read_atoms(source: &dyn Source) -> Result<AtomNames> {
     let size = source.len()?;
     let mut head = vec![0; size.min(HEAD_BYTES) as usize];

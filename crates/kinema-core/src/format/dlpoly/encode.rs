@@ -134,7 +134,8 @@ pub(super) struct AtomLines {
 impl AtomLines {
     /// Adds to `losses` the data of atoms that are not known, or not written.
     ///
-    /// # Errors `InvalidArgument` for labels of other atoms, and for masses and charges beyond their columns.
+    /// # Errors
+    /// `InvalidArgument` for labels of other atoms, and for masses and charges beyond their columns.
     pub fn new(making: &Making, kind: Kind, losses: &mut Vec<String>) -> Result<Self> {
         let labels = making.labels.clone().map(|labels| AtomLabels::from_kinds(labels, making.n_atoms)).transpose()?;
         let none = AtomLabels::default();

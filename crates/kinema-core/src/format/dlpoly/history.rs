@@ -104,7 +104,8 @@ pub struct Head {
 }
 
 impl Head {
-    /// # Errors Errors of opening the file.
+    /// # Errors
+    /// Errors of opening the file.
     pub fn read(source: &dyn Source) -> Result<Self> {
         let mut data = vec![0; source.len()?.min(HEAD_BYTES) as usize];
         source.read_exact_at(0, &mut data)?;

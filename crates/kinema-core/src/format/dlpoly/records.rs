@@ -79,7 +79,8 @@ impl Lines {
 
     /// Record `number` of the bytes, which begin at byte `at` of the file; without its end.
     ///
-    /// # Errors `Corrupt` if it does not end where it should.
+    /// # Errors
+    /// `Corrupt` if it does not end where it should.
     pub fn record(self, bytes: &[u8], number: usize, at: u64) -> Result<&[u8]> {
         let start = number * self.width();
         if !self.ends_at(bytes, start) {
@@ -163,7 +164,8 @@ impl AtomBlock {
 
     /// Finds the record of each atom by the indices. True if the atoms are in order: `order` then stays empty.
     ///
-    /// # Errors `Corrupt` unless the indices are 1 to the number of atoms, each once.
+    /// # Errors
+    /// `Corrupt` unless the indices are 1 to the number of atoms, each once.
     pub fn order(&self, bytes: &[u8], at: u64, order: &mut Vec<i32>) -> Result<bool> {
         let n = self.n_atoms as usize;
         let mut sorted = true;
@@ -198,7 +200,8 @@ impl AtomBlock {
     /// Puts the selected atoms of `run` into a row; `bytes` are the run's records. `false` if they are records of other
     /// atoms: the atoms are in another order.
     ///
-    /// # Errors `Corrupt`, with the byte, for text that is not a number; `Internal` if the block has no such row.
+    /// # Errors
+    /// `Corrupt`, with the byte, for text that is not a number; `Internal` if the block has no such row.
     pub fn decode_run(
         &self,
         bytes: &[u8],

@@ -87,7 +87,8 @@ impl FrameHeads {
 
     /// Contents of the record that begins at byte `at`.
     ///
-    /// # Errors `Corrupt` with the byte.
+    /// # Errors
+    /// `Corrupt` with the byte.
     pub fn parse(self, record: &[u8], at: u64) -> Result<Timestep> {
         match self {
             Self::Columns(columns) => Timestep::parse_columns(record, columns, at),

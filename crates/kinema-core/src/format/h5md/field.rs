@@ -60,7 +60,8 @@ impl Field {
 
     /// Whether a frame lacks the field.
     ///
-    /// # Errors `InvalidArgument` if absent fields were not allowed.
+    /// # Errors
+    /// `InvalidArgument` if absent fields were not allowed.
     pub fn absent(&self, frame: u64) -> Result<bool> {
         match self.row(frame) {
             0.. => Ok(false),

@@ -118,7 +118,8 @@ pub struct Head {
 }
 
 impl Head {
-    /// # Errors Errors of opening the file.
+    /// # Errors
+    /// Errors of opening the file.
     pub fn read(source: &dyn Source) -> Result<Self> {
         let header = netcdf3::Header::read(source)?;
         let Layout { first, stride, frame_len, .. } = Layout::from_header(&header, &StatedUnits::default())?;

@@ -20,7 +20,8 @@ pub trait HeaderScan {
 
     /// The frames that start in a byte range, up to the first that contradicts the format.
     ///
-    /// # Errors Errors of the source and of `progress`.
+    /// # Errors
+    /// Errors of the source and of `progress`.
     fn scan_range(
         &self,
         source: &dyn Source,
@@ -31,8 +32,8 @@ pub trait HeaderScan {
     /// Compares length, step and time of a frame in an index with its header. In text, where no header states the
     /// length, the lines are counted if `whole`.
     ///
-    /// # Errors `Corrupt` or `Truncated`, with frame and byte, if they differ or if there is no header; errors of the
-    /// source.
+    /// # Errors
+    /// `Corrupt` or `Truncated`, with frame and byte, if they differ or if there is no header; errors of the source.
     fn compare_frame(&self, source: &dyn Source, table: &TableIndex, frame: u64, whole: bool) -> Result<()>;
 }
 

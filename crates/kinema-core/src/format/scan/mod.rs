@@ -79,7 +79,8 @@ pub(super) trait FrameHeaders: Sync {
 
     /// Number of lines that follow the lines counted by the header, if the text continues with `next`.
     ///
-    /// # Errors `Corrupt` if nothing of a frame begins so.
+    /// # Errors
+    /// `Corrupt` if nothing of a frame begins so.
     fn further_lines(&self, next: &[u8]) -> Result<u64> {
         let _ = next;
         Ok(0)

@@ -185,7 +185,8 @@ impl<H: FrameHeaders> File<'_, H> {
     /// If the length of the last frame is damaged, that frame is the damaged one. Returns false if too few bytes are
     /// left.
     ///
-    /// # Errors Errors of the source; `Unsupported` for 16 GiB and more without a frame.
+    /// # Errors
+    /// Errors of the source; `Unsupported` for 16 GiB and more without a frame.
     pub(super) fn step_over(&self, frames: &mut Frames, report: &Report<'_>) -> Result<bool> {
         let fault = frames.builder.end();
         // frames have whole words of four bytes, or any bytes of text

@@ -21,7 +21,8 @@ pub trait UniformFrames {
     /// The whole frames of the file at its present length, and where and why they end before the file does. Steps and
     /// times are the ones that the file states once.
     ///
-    /// # Errors Errors of the source; `Corrupt` if the file is not the one that was opened.
+    /// # Errors
+    /// Errors of the source; `Corrupt` if the file is not the one that was opened.
     fn places(&self, source: &dyn Source) -> Result<(UniformIndex, Option<Error>)>;
 
     /// Where each frame states its step and time; `None` if no frame does.

@@ -92,7 +92,8 @@ pub fn encode(frame: &FrameToEncode<'_>, scratch: &mut EncodeScratch, out: &mut 
 ///
 /// Up to nine atoms are stored as the floats that a reader makes of the integers.
 ///
-/// # Errors As [`encode`], except for errors of single coordinates.
+/// # Errors
+/// As [`encode`], except for errors of single coordinates.
 pub fn encode_integers(frame: &IntegersToEncode<'_>, out: &mut Vec<u8>) -> Result<()> {
     check(frame.integers.len(), frame.precision, frame.long)?;
     if frame.integers.len() <= MAX_PLAIN_ATOMS as usize {

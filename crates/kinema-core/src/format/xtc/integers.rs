@@ -47,7 +47,8 @@ pub fn decode_integers(
 /// Checks the header of the frame `bytes`, which lies at `offset` in its file: it must state `n_atoms` atoms, and the
 /// length of `bytes`.
 ///
-/// # Errors As [`decode_integers`], except for errors of the coordinates.
+/// # Errors
+/// As [`decode_integers`], except for errors of the coordinates.
 pub fn is_whole_frame(bytes: &[u8], offset: u64, n_atoms: u32) -> Result<()> {
     let header = whole_header(bytes, offset, n_atoms).map_err(|error| error.with_format(NAME))?;
     header.packing.map_or(Ok(()), |packing| packing.check(offset)).map_err(|error| error.with_format(NAME))

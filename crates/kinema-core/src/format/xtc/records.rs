@@ -31,8 +31,8 @@ pub(super) struct XtcEncoder {
 }
 
 impl XtcEncoder {
-    /// # Errors `InvalidArgument` for fields that a file cannot hold, and for a precision that is not a positive
-    /// number.
+    /// # Errors
+    /// `InvalidArgument` for fields that a file cannot hold, and for a precision that is not a positive number.
     pub fn new(making: &Making) -> Result<Self> {
         let copied = making.same_format || making.same_but_times;
         let recodes = copied && making.precision.is_none() && making.source_atoms > MAX_PLAIN_ATOMS;
@@ -59,7 +59,8 @@ impl XtcEncoder {
 
     /// The encoder that extends a file in the way of its last frame.
     ///
-    /// # Errors As [`XtcEncoder::new`]; `InvalidArgument` if the precision differs from that of the last frame.
+    /// # Errors
+    /// As [`XtcEncoder::new`]; `InvalidArgument` if the precision differs from that of the last frame.
     pub fn resume(source: &dyn Source, index: &Index, making: &Making) -> Result<Self> {
         let Some(last) = index.n_frames().checked_sub(1) else {
             return Err(Error::new(ErrorKind::Internal, "a file without frames is not extended but begun"));
