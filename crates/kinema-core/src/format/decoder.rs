@@ -204,7 +204,7 @@ pub struct Scratch {
     /// Header of the frame that was decoded last, and its first byte in the file: of a frame in several segments the
     /// first has it.
     pub header: (u64, Vec<u8>),
-    /// The first frame whose time was never written, of those that were decoded since somebody has taken it.
+    /// The first frame whose time was never written, among those decoded since the value was last taken.
     pub without_time: Option<u64>,
     /// Where the time of the worker goes; what another library reads in the middle of decoding is reading.
     pub meter: Meter,

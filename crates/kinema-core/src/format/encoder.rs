@@ -26,7 +26,7 @@ pub struct Making {
     pub same_but_times: bool,
     /// Whether all atoms are written, in their order.
     pub all_atoms: bool,
-    /// [`super::Facts::recoded_version`], where all files of the source have the same.
+    /// [`super::Facts::recoded_version`], if all files of the source have the same.
     pub recoded_version: Option<i32>,
     /// Vectors to write; `None`: what the format usually holds.
     pub fields: Option<Fields>,
@@ -36,15 +36,15 @@ pub struct Making {
     pub wide: Fields,
     /// Step of each frame.
     pub steps: Vec<i64>,
-    /// Time of each frame, ps; NaN where it is unknown.
+    /// Time of each frame, ps; NaN if unknown.
     pub times: Vec<f64>,
     /// Cells of some frames in the format's unit of length; [`crate::frame::NO_CELL`] for a frame without a cell.
     pub cells: Vec<Cell>,
     /// Data of the source besides its fields: only a record of the same format keeps them.
     pub extras: Vec<&'static str>,
-    /// Numbers to one unit of length that the user has asked for, where the format rounds.
+    /// Numbers to one unit of length that the user has asked for, if the format rounds.
     pub precision: Option<f64>,
-    /// Whether numbers are float64, in a format that has either; `None`: what is usual.
+    /// Whether numbers are float64, in a format that has both; `None`: the format's default.
     pub double: Option<bool>,
     /// Precision of the source, the largest of its files, if all are of this format.
     pub source_precision: Option<f64>,
@@ -58,11 +58,11 @@ pub struct Making {
 }
 
 impl Making {
-    /// The vectors to write in a format that holds one of `known` at a time, of which the first is the usual one; others
-    /// that the source has are added to `losses`.
+    /// The vectors to write in a format that holds one of `known` at a time; the first of `known` is the usual one.
+    /// Others that the source has are added to `losses`.
     ///
     /// # Errors
-    /// `InvalidArgument` for several, or one that the format or the source has not.
+    /// `InvalidArgument` for several, or for one that the format or the source lacks.
     pub fn only_field(&self, known: &[Fields], losses: &mut Vec<String>) -> Result<Fields> {
         let usual = known.iter().copied().find(|&field| self.held.contains(field)).unwrap_or_default();
         let chosen = self.fields.unwrap_or(usual);
@@ -77,11 +77,11 @@ impl Making {
         Ok(chosen)
     }
 
-    /// The vectors to write in a format that holds any of `known`: all that the source has, or those that were asked for;
-    /// others that the source has are added to `losses`.
+    /// The vectors to write in a format that holds any of `known`: all that the source has, or the ones that were asked
+    /// for. Others that the source has are added to `losses`.
     ///
     /// # Errors
-    /// `InvalidArgument` for those that the format or the source has not.
+    /// `InvalidArgument` for vectors that the format or the source lacks.
     pub fn chosen_fields(&self, known: Fields, losses: &mut Vec<String>) -> Result<Fields> {
         let chosen = self.fields.unwrap_or(known - (known - self.held));
         if !known.contains(chosen) {

@@ -1,5 +1,5 @@
-//! Where atoms lie in the record of a frame, in formats that give each a fixed place: so that several processes, of which
-//! each has some of the atoms, make one record.
+//! Places of atoms in the record of a frame, in formats that give each atom a fixed place: several processes, each with
+//! some of the atoms, make one record.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::frame::{BlockView, Stamp};

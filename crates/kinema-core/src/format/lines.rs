@@ -38,7 +38,7 @@ pub(super) trait TextFrames: Sync {
     /// Where the first frame begins.
     fn first(&self) -> u64;
 
-    /// The number of atoms that every frame of the file has; `None` where they may differ.
+    /// The number of atoms in every frame of the file; `None` if frames may differ.
     fn n_atoms(&self) -> Option<u32>;
 
     /// Bytes of the head at the start of `bytes`, or how many of its lines are whole.
@@ -73,8 +73,8 @@ pub(super) struct ParsedHead {
     head: TextHead,
 }
 
-/// The head of the frame whose bytes begin so, and its length. Errors have the place in the file, where the frame is at
-/// `offset`.
+/// The head of the frame whose bytes begin so, and its length. Errors have their place in the file; `offset` is the
+/// frame's.
 pub(super) fn head_of<T: TextFrames>(
     frames: &T,
     bytes: &[u8],

@@ -15,7 +15,7 @@ use crate::selection::AtomSelection;
 
 /// CHARMM's version in the header: with 24, cells are lengths and cosines, as NAMD writes them.
 const VERSION: i32 = 24;
-/// The same where cells are symmetric matrices.
+/// The same if cells are symmetric matrices.
 const VERSION_OF_MATRICES: i32 = 36;
 
 /// The line of the title: nothing in it depends on when or where the file was made.

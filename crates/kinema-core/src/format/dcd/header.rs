@@ -17,7 +17,7 @@ const FS_PS: f64 = 1e-3;
 /// Bytes of the first record: "CORD" and twenty integers.
 pub const FIRST_RECORD: u32 = 84;
 
-/// The same where integers have 8 bytes (CHARMM compiled with `-i8`), which is refused by name.
+/// The same if integers have 8 bytes (CHARMM compiled with `-i8`), which is refused by name.
 const FIRST_RECORD_OF_8_BYTE_INTEGERS: u32 = 164;
 
 /// Characters in a line of the title.
@@ -45,7 +45,7 @@ pub struct DcdHeader {
     pub spacing: Spacing,
     /// Atoms.
     pub n_atoms: u32,
-    /// Atoms that move, where some are fixed: later frames hold only these.
+    /// Atoms that move, if some are fixed: later frames hold only these.
     pub free: Option<Vec<u32>>,
     /// Whether each frame has a unit cell.
     pub has_cell: bool,
@@ -59,7 +59,7 @@ pub struct DcdHeader {
     pub assumption: Option<String>,
     /// Title lines.
     pub remarks: Vec<String>,
-    /// Numbers of the header that cannot be meant, and what was made of them.
+    /// Numbers of the header that cannot be right, and how they were read.
     pub warnings: Vec<String>,
     /// Where frame 0 begins.
     pub first_frame: u64,

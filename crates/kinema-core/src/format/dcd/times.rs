@@ -22,8 +22,8 @@ pub(super) struct Times {
 }
 
 impl Times {
-    /// Those that are nearest to what the frames have. Steps are kept where times follow from them, as the format has it;
-    /// else times are, where a first step can be chosen that gives them.
+    /// The times nearest to those of the frames. Steps are kept if times follow from them, as the format requires; else
+    /// times are kept, if some first step gives them.
     pub fn fit(steps: &[i64], times: &[f64], losses: &mut Vec<String>) -> Self {
         let own = evenly_spaced(steps);
         let known = times.iter().filter(|time| time.is_finite()).count();
@@ -45,7 +45,7 @@ impl Times {
         chosen
     }
 
-    /// Those that a header states.
+    /// The times that a header states.
     ///
     /// # Errors
     /// `Unsupported` for steps beyond 32 bits.
@@ -85,7 +85,7 @@ impl Times {
         losses.into_iter().flatten().collect()
     }
 
-    /// Those with the time step that is nearest.
+    /// The times with the nearest time step.
     fn nearest(first: i32, stride: i32, times: &[f64]) -> Self {
         let none = Self { first, stride, delta: 0.0, steps_kept: false, error: f64::INFINITY };
         let (Some(&start), Some(&end)) = (times.first(), times.last()) else { return none };

@@ -77,7 +77,7 @@ fn config_atoms(source: &dyn Source) -> Result<AtomNames> {
     let mut bytes = vec![0; (source.len()? - head.len) as usize];
     source.read_exact_at(head.len, &mut bytes)?;
     let atoms = free::Atoms::parse(&bytes, head.len, head.levels)?;
-    // lines may end within records of one width, which have what is read of a frame
+    // lines of atoms may end within the records of one width from which frames are read
     let n_atoms = config::Config.open(source)?.header().n_atoms as usize;
     if atoms.names.len() != n_atoms {
         return Err(Error::corrupt("number of atoms with names", n_atoms, atoms.names.len()));

@@ -29,10 +29,10 @@ const INDEX_WIDTH: usize = 10;
 /// Name of atoms whose names are not known.
 const UNKNOWN: &str = "X";
 
-/// The vectors of each atom, of which a file has the first, the first two, or all.
+/// The vectors of each atom: the first, the first two, or all.
 ///
 /// # Errors
-/// `InvalidArgument` for others, those that the source has not, and a precision.
+/// `InvalidArgument` for others, for vectors that the source lacks, and for a precision.
 pub(super) fn levels(making: &Making, losses: &mut Vec<String>) -> Result<usize> {
     if making.precision.is_some() {
         let what = "a file of DL_POLY has 10 digits of each number, which no precision= changes";
@@ -122,7 +122,7 @@ pub(super) enum Kind {
     History,
 }
 
-/// The first record of every atom, of which a file has few kinds.
+/// The first record of every atom; a file has few kinds.
 #[derive(Debug, Default)]
 pub(super) struct AtomLines {
     /// One record a kind, with blanks in place of the index.

@@ -40,7 +40,7 @@ fn holds_time(time: f64) -> bool {
 
 impl ConfigEncoder {
     /// # Errors
-    /// `InvalidArgument` for several frames, for fields that the source has not or that are not held together, and for a
+    /// `InvalidArgument` for several frames, for fields that the source lacks or that are not held together, and for a
     /// precision.
     pub fn new(making: &Making) -> Result<Self> {
         if making.steps.len() > 1 {

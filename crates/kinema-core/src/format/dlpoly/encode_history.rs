@@ -53,8 +53,8 @@ pub(super) struct HistoryEncoder {
 
 impl HistoryEncoder {
     /// # Errors
-    /// `InvalidArgument` for fields that the source has not or that are not held together, for a precision, for masses and
-    /// charges beyond their columns.
+    /// `InvalidArgument` for fields that the source lacks or that are not held together, for a precision, and for
+    /// masses and charges beyond their columns.
     pub fn new(making: &Making) -> Result<Self> {
         let mut losses = Vec::new();
         let levels = levels(making, &mut losses)?;

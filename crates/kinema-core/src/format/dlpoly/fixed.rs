@@ -1,4 +1,4 @@
-//! Frames whose atoms have records of one width: which bytes hold the wanted atoms, and what is in them.
+//! Frames whose atoms have records of one width: which bytes hold the wanted atoms, and how they are decoded.
 
 use std::ops::Range;
 

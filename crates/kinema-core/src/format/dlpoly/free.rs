@@ -51,7 +51,7 @@ pub(super) fn count(bytes: &[u8]) -> usize {
 pub(super) struct Atoms<'a> {
     pub names: Vec<&'a [u8]>,
     pub indices: Vec<Option<i64>>,
-    /// Positions, velocities, forces: as many as there are levels.
+    /// Positions, velocities, forces, up to the levels of the file; the others are empty.
     pub vectors: [Vec<[f64; 3]>; 3],
 }
 

@@ -21,7 +21,7 @@ pub use self::history::{Head, History};
 
 use crate::frame::{Fields, Scales};
 
-/// Angstrom, ps, angstrom/ps, and Da angstrom/ps^2, of which 100 are a kJ/(mol angstrom).
+/// Angstrom, ps, angstrom/ps, and Da angstrom/ps^2; 100 of the last are a kJ/(mol angstrom).
 const SCALES: Scales = Scales { length: 1.0, velocity: 1.0, force: 0.01, time: 1.0 };
 
 const TIME_UNIT: &str = "ps (velocities are in angstrom/ps, forces in Da angstrom/ps^2)";

@@ -19,7 +19,7 @@ const COMPRESSED: [Range<usize>; 3] = [6..13, 13..20, 20..27];
 pub(super) const RECORD: usize = 72;
 pub(super) const SHORT_RECORD: usize = 34;
 
-/// Columns of a record without the blanks around what is in them.
+/// Columns of a record, without blanks at both ends.
 pub(super) fn column(record: &[u8], columns: Range<usize>) -> &[u8] {
     record.get(columns).unwrap_or_default().trim_ascii()
 }
@@ -56,7 +56,7 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// The records of a file that begins so, where its first two have the same width, one of those that DL_POLY writes.
+    /// The records of a file that begins so, if its first two have the same width, and DL_POLY writes this width.
     pub fn from_head(head: &[u8]) -> Option<Self> {
         let first = head.iter().position(|&byte| byte == b'\n')?;
         let end = if first > 0 && head[first - 1] == b'\r' { 2 } else { 1 };
@@ -228,7 +228,7 @@ impl AtomBlock {
         Ok(true)
     }
 
-    /// Puts the selected atoms of a frame, of which `bytes` are all records, into a row, whatever their order.
+    /// Puts the selected atoms of a frame into a row, whatever their order; `bytes` are all its records.
     ///
     /// # Errors
     /// As [`AtomBlock::decode_run`] and [`AtomBlock::order`].

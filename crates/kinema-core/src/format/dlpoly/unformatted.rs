@@ -49,7 +49,7 @@ fn whole(value: f64) -> Option<i64> {
     (value.fract() == 0.0 && value.abs() <= WHOLE).then_some(value as i64)
 }
 
-/// A record of `bytes`, whose first is at byte `base` of the file, where a record of this length must be.
+/// The record at byte `at` of `bytes`, which must have `len` bytes; `bytes` begins at byte `base` of the file.
 fn record<'b>(layout: Layout, bytes: &'b [u8], base: u64, at: u64, len: u64, name: &str) -> Result<&'b [u8]> {
     layout
         .payload(bytes, at, len)
@@ -149,7 +149,7 @@ impl Shape {
         Ok(shape)
     }
 
-    /// Bytes before the planes of the first frame, of which there must be some.
+    /// Reads bytes before the planes of the first frame, which the file must have.
     fn read_head(source: &dyn Source, size: u64, at: u64, bytes: &mut [u8]) -> Result<()> {
         let end = at.saturating_add(bytes.len() as u64);
         if end > size {

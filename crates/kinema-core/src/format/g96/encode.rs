@@ -37,7 +37,7 @@ pub(super) struct G96Encoder {
 
 impl G96Encoder {
     /// # Errors
-    /// `InvalidArgument` for fields that the source has not, for velocities alone, and for a precision.
+    /// `InvalidArgument` for fields that the source lacks, for velocities alone, and for a precision.
     pub fn new(making: &Making) -> Result<Self> {
         if making.precision.is_some() {
             let what = "a G96 file has 9 decimals of each number, which no precision= changes";

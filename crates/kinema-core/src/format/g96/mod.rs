@@ -26,7 +26,7 @@ const NAME: &str = "G96";
 const FRAME_HEAD: u64 = 512;
 /// Bytes at the end of a frame that hold its cell.
 const TAIL: u64 = 512;
-/// Columns in front of the vectors of POSITION and VELOCITY: residue, name and number of the atom.
+/// Columns before the vectors of POSITION and VELOCITY: residue, name and number of the atom.
 const LABELS: usize = 24;
 
 static INFO: FormatInfo = FormatInfo {
@@ -136,7 +136,7 @@ impl Decoder for G96Decoder {
             };
             // lines have about the same length; a guess that is too short is read again
             let guess = FRAME_HEAD + (u128::from(whole.len) * u128::from(last) / u128::from(shape.n_atoms)) as u64;
-            // what has no time may be what a scan over damage has made a frame of: all of it is checked
+            // a frame without a time may come from a scan over damage: all of it is checked
             let is_checked = matches!(index, Index::Table(table) if table.time(one.frame).is_nan());
             if is_checked || wants(Fields::VELOCITIES) && shape.velocities || guess + TAIL > whole.len / 10 * 9 {
                 push(part::FRAME, whole, whole);
@@ -186,10 +186,10 @@ struct Frame<'a> {
 }
 
 impl Frame<'_> {
-    /// Puts what is wanted of the frame into a row, or asks for all its bytes.
+    /// Puts the requested values of the frame into a row, or asks for all its bytes.
     ///
     /// # Errors
-    /// `Corrupt` with the byte; `Internal` where the block has no such row.
+    /// `Corrupt` with the byte; `Internal` if the block has no such row.
     fn decode(&self, row: usize, request: &Request, out: &mut BlockMut<'_>) -> Result<Decoded> {
         let is_whole = self.bytes.len() as u64 >= self.whole.len;
         let (head, head_len) = match head_of(self.shape, self.bytes, self.whole.offset) {

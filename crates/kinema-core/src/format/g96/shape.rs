@@ -48,7 +48,7 @@ pub(super) fn sniff(head: &[u8]) -> bool {
     match lines.next() {
         Some(TITLE) => {
             let mut behind = lines.skip_while(|line| *line != END).skip(1);
-            // a title may be longer than what is looked at
+            // a title may be longer than the bytes that are looked at
             behind.next().is_none_or(|line| {
                 [TIMESTEP, POSITION].into_iter().any(|name| line.starts_with(name) || name.starts_with(line))
             })

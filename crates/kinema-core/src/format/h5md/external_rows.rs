@@ -1,4 +1,4 @@
-//! External rows: frames that another library (h5py, MDAnalysis) reads, of which the requested atoms are taken.
+//! External rows: frames that another library (h5py, MDAnalysis) reads, and from which the requested atoms are taken.
 
 use super::{CELL, Field, H5mdDecoder};
 use crate::clock::{Meter, Work};

@@ -77,7 +77,7 @@ impl Field {
         }
     }
 
-    /// Extents for identities of files, in the order of the rows; none where addresses are unknown.
+    /// Extents for identities of files, in the order of the rows; empty if addresses are unknown.
     pub fn samples(&self) -> Vec<Extent> {
         let (Rows::Stored(pieces) | Rows::External(_, pieces)) = &self.rows;
         pieces.iter().flat_map(|(_, array)| array.samples()).collect()

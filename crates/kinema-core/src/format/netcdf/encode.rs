@@ -33,7 +33,7 @@ pub(super) struct NetcdfEncoder {
 
 impl NetcdfEncoder {
     /// # Errors
-    /// `InvalidArgument` for fields that the source has not and for a precision.
+    /// `InvalidArgument` for fields that the source lacks and for a precision.
     pub fn new(making: &Making) -> Result<Self> {
         if making.precision.is_some() {
             let what = "a NetCDF file holds float32, which no precision= rounds";

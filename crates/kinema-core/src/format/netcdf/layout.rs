@@ -209,9 +209,9 @@ struct Found {
     double: bool,
     /// Its scale factor.
     scale: f64,
-    /// The factor of its unit; `None`: it is not known.
+    /// The factor of its unit; `None` if unknown.
     unit: Option<f64>,
-    /// As the file says it, and what is known.
+    /// The unit in the file's words, and the known units.
     words: (String, &'static Units),
     fills: [f64; 3],
 }
@@ -304,7 +304,7 @@ fn column(
     Ok(Some(Found { name: name.to_owned(), begin: variable.begin, double, scale, unit, words: (stored, units), fills }))
 }
 
-/// The factor of the unit; the convention's own, the first of `units`, where the variable names none.
+/// The factor of the unit; the convention's own, the first of `units`, if the variable names none.
 fn unit(variable: &Variable, units: &Units) -> std::result::Result<f64, String> {
     let Some(named) = text(&variable.attributes, "units").filter(|named| !named.is_empty()) else {
         return Ok(units.first().map_or(1.0, |(_, factor)| *factor));

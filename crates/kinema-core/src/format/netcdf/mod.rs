@@ -52,7 +52,7 @@ mod part {
     pub const VECTORS: u32 = 0;
     /// The time.
     pub const TIME: u32 = 3;
-    /// Lengths and angles of the cell, and what lies between them.
+    /// Lengths and angles of the cell, and the bytes between them.
     pub const CELL: u32 = 4;
 }
 
@@ -234,7 +234,7 @@ fn number(bytes: &[u8], at: usize, double: bool) -> f64 {
     found.unwrap_or(f64::NAN)
 }
 
-/// A number, NaN where it was never written, and whether that is so.
+/// A number, or NaN if it was never written; and whether it was never written.
 fn written(bytes: &[u8], at: usize, column: &Column) -> (f64, bool) {
     let found = number(bytes, at, column.double);
     if column.is_fill(found) { (f64::NAN, true) } else { (found, false) }

@@ -105,7 +105,7 @@ pub(super) trait FrameHeaders: Sync {
     /// A frame whose header, at `offset`, claims more than the `most` bytes before the next frame, at `next`.
     fn overlong(&self, offset: u64, header: &Self::Header, most: u64, next: u64) -> Error;
 
-    /// Bytes of the body as the header says, where the body itself shows whether that is true; else `None`.
+    /// Bytes of the body according to the header, if the body itself shows whether that is true; else `None`.
     fn stated_body(&self, header: &Self::Header) -> Option<u64> {
         let _ = header;
         None
@@ -129,7 +129,7 @@ pub(super) fn unfinished(offset: u64) -> Error {
     Error::new(ErrorKind::Truncated, what).with_byte(offset)
 }
 
-/// A frame that should have `needs` bytes from `offset` on, where the file has `len` in all.
+/// The error of a frame that should have `needs` bytes from `offset` on, if the file has `len` in all.
 pub(super) fn ends_early(offset: u64, needs: u64, len: u64) -> Error {
     let found = len.saturating_sub(offset);
     Error::new(
@@ -320,7 +320,7 @@ impl Window {
     fn source_read<H>(&mut self, file: &File<'_, H>) -> Result<()> {
         let read = file.source.read_exact_at(self.start, &mut self.bytes);
         if read.is_err() {
-            // what is in the buffer is not of the file: it must not be taken for a window of it
+            // the bytes in the buffer are not the file's: they must not be taken for a window of it
             self.bytes.clear();
         }
         read
@@ -332,7 +332,7 @@ impl<H: FrameHeaders> File<'_, H> {
     fn walk(&self, frames: &mut Frames, stop: u64, report: &Report<'_>) -> Result<End> {
         loop {
             let end = self.walk_sound(&mut frames.builder, stop, report)?;
-            // where a range begins with damage, the frame before it is not known
+            // if a range begins with damage, the frame before it is unknown
             let unknown = frames.builder.n_frames() == 0 && frames.builder.end() > self.headers.first();
             let stepped = match end {
                 End::Corrupt(_) if self.skip_damaged && !unknown => self.step_over(frames, report)?,
@@ -465,7 +465,7 @@ impl<H: FrameHeaders> File<'_, H> {
         Ok(End::Stopped)
     }
 
-    /// Walks the frames that start in `range`; `None` where no header is found in it.
+    /// Walks the frames that start in `range`; `None` if no header is found in it.
     fn walk_range(&self, range: Range<u64>, with_frame: bool, report: &Report<'_>) -> Result<Option<Walked>> {
         let first = if with_frame { Some(range.start) } else { self.find_header(&range, report)? };
         let Some(first) = first else {

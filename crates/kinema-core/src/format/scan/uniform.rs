@@ -49,7 +49,7 @@ pub type ReadStamp<'a> = dyn Fn(&[u8], u64) -> Result<FrameStamp> + 'a;
 /// A frame's own step and time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FrameStamp {
-    /// Its step, where the file has steps.
+    /// Its step, if the file has steps.
     pub step: i64,
     /// Its time in the file's own unit; NaN if none was written.
     pub time: f64,
@@ -87,7 +87,7 @@ struct StampList {
 }
 
 impl StampList {
-    /// Those that an index of the same file has, when it was shorter.
+    /// The stamps in an index of the same file when it was shorter.
     fn known(previous: Option<&Index>, index: &UniformIndex) -> Self {
         let Some(Index::Uniform(known)) = previous else { return Self::default() };
         if (known.first, known.stride) != (index.first, index.stride) {

@@ -28,7 +28,7 @@ pub(super) struct TrrEncoder {
 
 impl TrrEncoder {
     /// # Errors
-    /// `InvalidArgument` for fields that the source has not and for a precision; `Unsupported` for too many atoms.
+    /// `InvalidArgument` for fields that the source lacks and for a precision; `Unsupported` for too many atoms.
     pub fn new(making: &Making) -> Result<Self> {
         if making.precision.is_some() {
             return Err(Error::new(ErrorKind::InvalidArgument, "a TRR file holds float32, which no precision= rounds"));
@@ -40,7 +40,7 @@ impl TrrEncoder {
         }
         let vectors = Fields::POSITIONS | Fields::VELOCITIES | Fields::FORCES;
         let mut losses = Vec::new();
-        // later frames may have what the first has not
+        // later frames may have fields that the first lacks
         let fields = if making.open_ended {
             making.fields.unwrap_or(vectors)
         } else {

@@ -277,7 +277,7 @@ impl TrrDecoder {
     }
 }
 
-/// Bytes from the start of a frame that hold what is requested of it.
+/// Bytes from the start of a frame that hold all requested fields.
 fn needed(header: &FrameHeader, request: &Request) -> u64 {
     let last = request.atoms.last().map_or(0, |last| u64::from(last) + 1);
     let sections =

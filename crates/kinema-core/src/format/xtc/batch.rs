@@ -12,12 +12,12 @@ use super::radix::{LANES, Radices};
 const GROUPS: usize = 32;
 /// Differences of a group at most.
 pub(super) const MOST_RUN: usize = 10;
-/// Differences of a batch, and what is written beyond them.
+/// Differences of a batch, and room for values written beyond them.
 const DIFFERENCES: usize = GROUPS * MOST_RUN + LANES + MOST_RUN;
 /// Bytes that are there from the first of a group on: it takes at most 50 + 6 + 10 * 50 bits, and a load touches 8 bytes.
 const WINDOW: usize = 128 + 8;
 
-/// Some groups, and what has been taken apart of them.
+/// Some groups, and the integers unpacked from them.
 pub(super) struct Batch {
     full: Radices,
     min: [i32; 3],
@@ -157,7 +157,7 @@ impl Batch {
             // the first two atoms of a run are exchanged, which packs water better
             let mut last = add(first, [x[0], y[0], z[0]]);
             (places[0], places[1]) = (as_floats(last), as_floats(first));
-            // what is written beyond the group is written again by the next
+            // values written beyond the group are overwritten by the next
             for i in 1..3 {
                 last = add(last, [x[i], y[i], z[i]]);
                 places[1 + i] = as_floats(last);

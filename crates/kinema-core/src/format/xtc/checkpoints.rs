@@ -45,7 +45,7 @@ struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// `None` where a field is too large, as in a frame of 16 GiB.
+    /// `None` if a field is too large, as in a frame of 16 GiB.
     fn to_word(self, of_atom: u64) -> Option<u64> {
         let mut word = 0;
         let mut shift = 0;
@@ -86,7 +86,7 @@ fn tag_of(header: &FrameHeader, bytes: &[u8]) -> u32 {
     (xxh3_64(bytes.get(..header.len()).unwrap_or(bytes)) >> 33) as u32
 }
 
-/// The checkpoints of a frame into `words`, and its tag; none where the frame cannot be decoded that far.
+/// Writes the checkpoints of a frame into `words`, and returns its tag; none if the frame cannot be decoded that far.
 pub(super) fn find(frame: &[u8], n_atoms: u32, every: u32, words: &mut [u64]) -> u32 {
     words.fill(0);
     let Ok(header) = FrameHeader::parse(frame, 0, Some(n_atoms)) else { return 0 };
@@ -167,7 +167,7 @@ impl Run {
     /// The group that the `bytes` of the segment start with, in a frame that starts at `frame` in the file.
     ///
     /// # Errors
-    /// `Corrupt` where the bytes are not those that the checkpoint was made of.
+    /// `Corrupt` if the bytes are not the ones for which the checkpoint was made.
     pub fn state(self, segment: &Segment, frame: u64, bytes: &[u8]) -> Result<UnpackState> {
         let [bit, small, run, check] = [(0, 3), (3, 7), (10, 4), (14, 12)]
             .map(|(shift, width): (u32, u32)| u64::from(self.0 >> shift) & ((1 << width) - 1));
@@ -203,7 +203,7 @@ pub(super) struct Runs<'a> {
     blocks: Vec<Range<u32>>,
 }
 
-/// The runs of a request; `None` where checkpoints are of no use to it.
+/// The runs of a request; `None` if checkpoints are of no use to it.
 pub(super) fn runs<'a>(known: &'a AtomCheckpoints, request: &Request) -> Option<Runs<'a>> {
     let mut rest = request.atoms.indices().filter(|_| request.fields.contains(Fields::POSITIONS))?;
     let mut blocks: Vec<Range<u32>> = Vec::new();

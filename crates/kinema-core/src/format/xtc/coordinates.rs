@@ -18,7 +18,7 @@ pub(super) const CONVERT_ATOMS: usize = 512;
 /// Which instructions to use; the results are the same to the bit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cpu {
-    /// Those that every machine of this architecture has.
+    /// The instructions that every machine of this architecture has.
     Baseline,
     /// AVX2 and BMI2 as well; only [`Cpu::detect`] makes this.
     #[cfg(target_arch = "x86_64")]
@@ -83,7 +83,7 @@ impl Scale {
     }
 }
 
-/// How far unpacking came: what is carried from group to group.
+/// Progress of unpacking: state that is carried from group to group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct UnpackState {
     /// Bit of the stream at which the next group starts.

@@ -20,7 +20,7 @@ const MAX_CLASSIC_BYTES: u64 = i32::MAX as u64;
 /// Coordinates times precision are below this; the next single is 2^31.
 const MAX_INTEGER: f32 = 2_147_483_520.0;
 
-/// One frame: what stands in front of its coordinates, and these.
+/// One frame: the values before its coordinates, and its coordinates.
 #[derive(Debug, Clone, Copy)]
 pub struct FrameToEncode<'a> {
     /// Number of the step.
@@ -125,7 +125,7 @@ fn words(out: &mut Vec<u8>, words: impl Iterator<Item = u32>) {
     out.extend(words.flat_map(u32::to_be_bytes));
 }
 
-/// Appends what stands in front of the coordinates, packed or not.
+/// Appends the words before the coordinates, packed or not.
 fn head(frame: &IntegersToEncode<'_>, n_atoms: usize, out: &mut Vec<u8>) {
     let magic = if frame.long { MAGIC_LONG } else { MAGIC_CLASSIC };
     // below 2^31: checked by the callers

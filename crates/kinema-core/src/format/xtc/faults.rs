@@ -1,4 +1,5 @@
-//! Faults of XTC coordinates: what is unpacked is compared with what the frame states, and what is wrong becomes an error.
+//! Faults of XTC coordinates: compares the unpacked values with the frame's own statements, and makes errors of
+//! differences.
 //!
 //! Integers are compared with the least and the largest of each coordinate, the first digit of each difference with its
 //! radix (the other two are remainders, and the digits of a full coordinate are integers of the first rule).
@@ -33,7 +34,7 @@ impl Seen {
     }
 }
 
-/// The first group, up to where unpacking has ended, that has an atom which is not as the frame states, and what is wrong.
+/// The first group, up to the end of unpacking, with an atom that is not as the frame states, and the error.
 #[cold]
 #[inline(never)]
 pub(super) fn first_fault(job: &Job<'_>, end: &UnpackState) -> (Stop, UnpackState) {

@@ -29,7 +29,7 @@ pub(super) struct FrameHeader {
     pub time: f32,
     /// Row vectors, nm.
     pub cell: [[f32; 3]; 3],
-    /// `None` where the coordinates are plain floats.
+    /// `None` if the coordinates are plain floats.
     pub packing: Option<Packing>,
 }
 

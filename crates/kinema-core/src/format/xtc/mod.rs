@@ -213,7 +213,7 @@ struct Target<'t, 'o> {
 }
 
 impl XtcDecoder {
-    /// Bytes of a frame that probably hold what is asked for: atoms are about evenly spread over the bytes.
+    /// Bytes of a frame that probably hold the requested atoms: atoms are about evenly spread over the bytes.
     fn prefix(&self, whole: u64, request: &Request) -> u64 {
         let header = LONGEST_HEADER as u64;
         if !request.fields.contains(Fields::POSITIONS) {
@@ -358,7 +358,7 @@ impl XtcDecoder {
     }
 }
 
-/// Copies the selected ones of up to nine uncompressed atoms; `None` where the bytes do not reach that far.
+/// Copies the selected ones of up to nine uncompressed atoms; `None` if the bytes do not reach that far.
 fn plain(body: &[u8], request: &Request, length: f32, places: &mut [[f32; 3]]) -> Option<Decoded> {
     for (atom, place) in request.atoms.iter().zip(places) {
         *place = xdr::floats::<3>(body, atom as usize * 12)?.map(|value| scaled(value, length));

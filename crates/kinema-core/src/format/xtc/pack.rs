@@ -38,7 +38,7 @@ impl Extent {
         }
     }
 
-    /// Numbers of integers along each axis; `None` where a coordinate less the smallest does not fit in 31 bits.
+    /// Numbers of integers along each axis; `None` if a coordinate minus the smallest does not fit in 31 bits.
     pub fn sizes(&self) -> Option<[u32; 3]> {
         let mut sizes = [0; 3];
         for (axis, size) in sizes.iter_mut().enumerate() {
@@ -203,7 +203,7 @@ impl Together {
     fn put_wide(self, values: [u32; 3], out: &mut [u8], bits: &mut Bits) {
         let [first, second, third] = values.map(u128::from);
         let number = (first * u128::from(self.middle) + second) * u128::from(self.last) + third;
-        // six whole bytes, lowest first; what is left has 9 to 24 bits
+        // six whole bytes, lowest first; 9 to 24 bits remain
         bits.put(out, 48, (number as u64).swap_bytes() >> 16);
         let (rest, width) = ((number >> 48) as u64, self.bits - 48);
         let whole = width & !7;

@@ -314,7 +314,7 @@ pub(super) enum FullCoordinate {
 }
 
 impl FullCoordinate {
-    /// For integers of 0..size each; `None` where a size is zero or takes more than 32 bits.
+    /// For integers of 0..size each; `None` if a size is zero or takes more than 32 bits.
     pub fn new(sizes: [u64; 3]) -> Option<Self> {
         if sizes.iter().any(|&size| size == 0 || size > u64::from(u32::MAX)) {
             return None;

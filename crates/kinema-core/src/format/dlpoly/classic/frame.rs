@@ -35,10 +35,10 @@ impl From<Error> for Stopped {
 }
 
 impl Frame<'_> {
-    /// Puts what is wanted of the frame into a row, or asks for all its bytes.
+    /// Puts the requested values of the frame into a row, or asks for all its bytes.
     ///
     /// # Errors
-    /// `Corrupt` with the byte; `Internal` where the block has no such row.
+    /// `Corrupt` with the byte; `Internal` if the block has no such row.
     pub fn decode(&self, row: usize, request: &Request, out: &mut BlockMut<'_>) -> Result<Decoded> {
         let needs_all = Decoded::NeedsPrefix(self.whole.len);
         let is_whole = self.bytes.len() as u64 >= self.whole.len;
@@ -94,7 +94,7 @@ impl Frame<'_> {
         Error::corrupt("wrong number of lines of a frame", "lines of all atoms", "fewer").with_byte(self.whole.offset)
     }
 
-    /// The line at byte `at` of the frame, without its end; `None` where the bytes end before it does.
+    /// The line at byte `at` of the frame, without its end; `None` if the bytes end before the line does.
     fn line(&self, at: usize) -> Option<(&[u8], usize)> {
         let left = self.bytes.get(at..)?;
         let len = line_len(left)?;

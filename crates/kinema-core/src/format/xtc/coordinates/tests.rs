@@ -136,7 +136,7 @@ fn batches_are_groups_one_by_one_whatever_the_bits() {
                 // how many were written before it is of no use
                 let expected = if is_fault { (expected.0, UnpackState { written: 0, ..expected.1 }) } else { expected };
                 assert_eq!(if is_fault { (found.0, UnpackState { written: 0, ..found.1 }) } else { found }, expected);
-                // what is written beyond an error is of no use
+                // values written after an error are of no use
                 let written = expected.1.written.min(n_places);
                 assert_eq!(bits(&plain[..written]), bits(&fast[..written]), "round {round}");
                 stops[match expected.0 {
