@@ -144,7 +144,7 @@ impl Work<'_> {
     }
 }
 
-/// Time since the last look at it. Each lap is a phase of somebody's timings and an event of the trace, with the same
+/// Time since the last lap. Each lap is a phase of the owner's timings and an event of the trace, with the same
 /// nanoseconds.
 #[derive(Debug, Clone, Copy)]
 pub struct Stopwatch(Instant);
@@ -166,7 +166,7 @@ impl Stopwatch {
         self.0
     }
 
-    /// Begins a lap now: what was since the last one is nobody's.
+    /// Begins a lap now: the time since the last one is not counted.
     pub fn restart(&mut self) {
         self.0 = Instant::now();
     }

@@ -1,4 +1,4 @@
-//! The one error type: what is wrong, and where (path, format, frame, byte).
+//! The one error type: the message, and the place (path, format, frame, byte).
 //!
 //! It does not print and knows no Python class; the Python skin maps [`ErrorKind`] to exception classes.
 
@@ -31,7 +31,7 @@ pub enum ErrorKind {
     InvalidArgument,
     /// A frame or atom number beyond the trajectory.
     OutOfRange,
-    /// One frame of what is asked for does not fit in the stated memory limit.
+    /// One frame of the request does not fit in the stated memory limit.
     MemoryLimit,
     /// The caller asked to stop.
     Cancelled,
@@ -111,7 +111,7 @@ impl Error {
         self
     }
 
-    /// Replaces the frame number, where a number of the trajectory becomes one of the file.
+    /// Replaces the frame number, when a number of the trajectory becomes one of the file.
     #[must_use]
     pub fn moved_to_frame(mut self, frame: u64) -> Self {
         self.0.frame = Some(frame);
@@ -125,7 +125,7 @@ impl Error {
         self
     }
 
-    /// Adds what has caused it: an exception of code that was called.
+    /// Adds the cause: an exception of code that was called.
     #[must_use]
     pub fn caused_by(mut self, cause: Cause) -> Self {
         self.0.cause = Some(cause);

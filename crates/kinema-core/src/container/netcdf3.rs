@@ -131,7 +131,7 @@ pub struct Variable {
 pub struct Header {
     /// How sizes are written.
     pub version: Version,
-    /// Number of records; `None` where the file was written as a stream: the size of the file tells it.
+    /// Number of records; `None` if the file was written as a stream: the size of the file tells it.
     pub records: Option<u64>,
     /// All dimensions.
     pub dimensions: Vec<Dimension>,
@@ -221,7 +221,7 @@ impl Header {
         Ok(size)
     }
 
-    /// Bytes from one record to the next; 0 where no variable has records.
+    /// Bytes from one record to the next; 0 if no variable has records.
     ///
     /// # Errors
     /// As [`Header::size_of`].

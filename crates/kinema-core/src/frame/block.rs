@@ -95,7 +95,7 @@ impl<'a> BlockMut<'a> {
         self.stamps.len()
     }
 
-    /// The rows in another order: row `i` is what was row `order[i]`, each number of which is there once.
+    /// The rows in another order: row `i` was row `order[i]`. Each number occurs once in `order`.
     #[must_use]
     pub fn into_order(self, order: &[usize]) -> Self {
         let vectors = self.vectors.map(|vectors| vectors.into_order(order));

@@ -16,7 +16,7 @@ impl Stamp {
     /// Applies the rule to a cell as it was decoded. Whether the frame has a cell that cannot be used.
     pub fn settle_cell(&mut self) -> bool {
         if !self.present.contains(Fields::CELL) {
-            // decoders may leave anything there; NaN says that it is not known
+            // decoders may leave any values there; NaN says that the cell is unknown
             if !self.cell.iter().flatten().any(|value| value.is_nan()) {
                 self.cell = NO_CELL;
             }

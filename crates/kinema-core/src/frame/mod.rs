@@ -121,7 +121,7 @@ pub struct Stamp {
     pub periodic: [bool; 3],
     /// Its step.
     pub step: i64,
-    /// Its time; NaN where the file has none.
+    /// Its time; NaN if the file has none.
     pub time: f64,
     /// The vectors and cells that it has, of those requested: a file may have others in other frames.
     pub present: Fields,
@@ -171,7 +171,7 @@ pub enum Units {
     Public,
     /// The file's own: values and times bit for bit.
     Native,
-    /// Those with these factors to angstrom and ps, and times as the user has stated them: values between equal units are
-    /// kept bit for bit.
+    /// The units with these factors to angstrom and ps, and times as the user has stated them: values between equal
+    /// units are kept bit for bit.
     Of(Scales),
 }

@@ -35,7 +35,7 @@ impl<'a, T> RowsMut<'a, T> {
         }
     }
 
-    /// The rows in another order: row `i` is what was row `order[i]`, each number of which is there once.
+    /// The rows in another order: row `i` was row `order[i]`. Each number occurs once in `order`.
     pub(super) fn into_order(self, order: &[usize]) -> Self {
         let mut rows: Vec<&'a mut [T]> = match self {
             Self::Adjacent(values, width) => values.chunks_exact_mut(width.max(1)).collect(),
@@ -77,7 +77,7 @@ impl<'a, T> RowsMut<'a, T> {
     }
 }
 
-/// RowsMut of 3-vectors, or nothing where the field is not wanted.
+/// RowsMut of 3-vectors, or nothing if the field is not wanted.
 #[derive(Debug, Default)]
 pub enum VectorsMut<'a> {
     /// Not wanted.

@@ -22,7 +22,8 @@ pub const ATOMS_PER_CHECKPOINT: u32 = 4096;
 const MAGIC: &[u8; 8] = b"KINEMAAC";
 /// Changes whenever the bytes or their meaning do.
 const VERSION: u32 = 1;
-/// Bytes in front of the checkpoints of all frames: numbers of frames and of atoms between checkpoints, and of checkpoints a frame.
+/// Bytes before the checkpoints of all frames: numbers of frames and of atoms between checkpoints, and of checkpoints a
+/// frame.
 const HEAD_BYTES: usize = 16;
 /// Bytes of a stored file besides its checkpoints, rounded up.
 const FIXED_BYTES: u64 = 4096;
@@ -119,7 +120,7 @@ impl AtomCheckpoints {
     }
 }
 
-/// Where the checkpoints of a file are stored: the user's cache folder, where the environment names one.
+/// Where the checkpoints of a file are stored: the user's cache folder, if the environment names one.
 pub fn place(path: &Path) -> Option<PathBuf> {
     let absolute = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
     let keyed = format!("{:016x}.kinema-atoms", xxh3_64(absolute.as_os_str().as_encoded_bytes()));

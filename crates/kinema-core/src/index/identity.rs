@@ -33,7 +33,7 @@ const FRAMES: u64 = 16;
 /// Bytes hashed of each head: magic number, atom count, step, time and cell of an XTC frame. The first and the last
 /// frame have a whole piece hashed, with coordinates.
 const HEAD_BYTES: u64 = 64;
-/// Words of the bytes in front of the statuses.
+/// Words of the bytes before the statuses.
 const WORDS: usize = 8;
 
 /// Result of comparing a file to an identity.
@@ -63,7 +63,7 @@ pub struct FileIdentity {
 }
 
 impl FileIdentity {
-    /// Places at which content is sampled, unless somebody wants more.
+    /// Places at which content is sampled by default.
     pub const PLACES: u64 = CONTENT_PLACES;
     /// Bytes of the identity of a file that names no other.
     pub const LEN: usize = 8 * WORDS + FileStatus::LEN;
@@ -180,7 +180,7 @@ impl FileIdentity {
         self.places > 0 && self.size <= self.places.saturating_mul(PIECE_BYTES)
     }
 
-    /// `None` where the content must be looked at.
+    /// `None` if the content must be looked at.
     fn match_status(&self, now: Option<&FileStatus>) -> Option<Match> {
         let (then, now) = (self.status.as_ref()?, now?);
         if then.is_unchanged(now) {

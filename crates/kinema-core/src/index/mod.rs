@@ -36,7 +36,7 @@ pub struct UniformIndex {
     pub first: Extent,
     /// Size of every later frame; they follow frame 0 without gaps.
     pub stride: u64,
-    /// Their steps and times, where the file states them.
+    /// Their steps and times, if the file states them.
     pub spacing: Option<Spacing>,
     /// The step of each, where each has one.
     pub steps: Option<Arc<[i64]>>,
@@ -99,7 +99,7 @@ impl Index {
         }
     }
 
-    /// Atoms between two atom checkpoints, where the index has them.
+    /// Atoms between two atom checkpoints, if the index has any.
     pub fn atoms_per_checkpoint(&self) -> Option<u32> {
         match self {
             Self::Table(table) => table.atom_checkpoints.as_ref().map(|known| known.every()),
@@ -130,7 +130,7 @@ impl Index {
         self.n_frames().checked_sub(1).map(|last| self.extent(last).end())
     }
 
-    /// Step of a frame, where the index knows it.
+    /// Step of a frame, if the index knows it.
     pub fn step(&self, frame: u64) -> Option<i64> {
         match self {
             Self::Uniform(UniformIndex { steps: Some(steps), .. }) => steps.get(frame as usize).copied(),
@@ -140,7 +140,7 @@ impl Index {
         }
     }
 
-    /// Time of a frame in the file's own unit, where the index knows it.
+    /// Time of a frame in the file's own unit, if the index knows it.
     pub fn time(&self, frame: u64) -> Option<f64> {
         match self {
             Self::Uniform(UniformIndex { times: Some(times), .. }) => times.get(frame as usize).copied(),

@@ -24,7 +24,7 @@ const MOST_BYTES_A_FRAME: u64 = 24;
 /// No frame of a format whose frames differ in size is shorter: its header alone is longer.
 const LEAST_FRAME_BYTES: u64 = 32;
 
-/// Writes a file of these bytes, so that it appears whole or not at all; returns what is to be noted of it.
+/// Writes a file of these bytes, so that it appears whole or not at all; returns the text of a note, if any.
 pub type WriteFile = dyn Fn(&Path, &[u8]) -> Result<Option<String>> + Send + Sync;
 
 /// Outcome of loading the stored index of a file.
@@ -71,20 +71,21 @@ pub fn places(path: &Path) -> Vec<PathBuf> {
     places
 }
 
-/// Kinema's folder in the user's cache folder, where the environment names one; it may not exist.
+/// Kinema's folder in the user's cache folder, if the environment names one; it may not exist.
 pub fn cache_folder() -> Option<PathBuf> {
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    // a relative one would be a folder of whoever made the working folder; it is invalid by the XDG specification
+    // a relative path would belong to the owner of the working folder; the XDG specification calls it invalid
     let cache = set("XDG_CACHE_HOME")
         .filter(|cache| cache.is_absolute())
         .or_else(|| set("HOME").map(|home| home.join(".cache")));
     cache.map(|cache| cache.join("kinema"))
 }
 
-/// Stores the index of a file in the first of `places` that can be written; returns where, and what is to be noted.
+/// Stores the index of a file in the first of `places` that can be written; returns the path, and the text of a note,
+/// if any.
 ///
 /// # Errors
-/// The last error when no place is writable; `InvalidArgument` for an index that needs no storing.
+/// The last error if no place is writable; `InvalidArgument` for an index that needs no storing.
 pub fn save(
     places: &[PathBuf],
     index: &Index,

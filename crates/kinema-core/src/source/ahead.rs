@@ -1,7 +1,7 @@
-//! Reads of a list, of which the next ones are announced to the system once one has had to wait for the storage.
+//! Reads of a list: once a read has had to wait for the storage, the next ones are announced to the system.
 //!
-//! While all lies in the page cache it costs nothing. The storage works on several reads at once, and reads no
-//! more than what is announced: the system's own readahead guesses what follows, which for scattered rows is wrong.
+//! While everything lies in the page cache this costs nothing. The storage works on several reads at once, and reads no
+//! more than what is announced: the system's own readahead guesses the next bytes, wrongly for scattered rows.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -103,7 +103,7 @@ mod tests {
 
     use super::*;
 
-    /// Slow from a position on; knows what was announced.
+    /// A source that is slow from a position on, and knows what was announced.
     struct Slow {
         from: u64,
         announced: Mutex<Vec<Extent>>,

@@ -7,7 +7,7 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 use super::Source;
 use crate::error::Result;
 
-/// Places at which content is sampled, unless somebody wants more.
+/// Places at which content is sampled by default.
 pub const CONTENT_PLACES: u64 = 16;
 /// Bytes hashed at each end.
 const END_BYTES: u64 = 64 * 1024;

@@ -63,10 +63,10 @@ pub fn open_regular(path: &Path) -> Result<File> {
     open().map_err(|error| error.with_path(path))
 }
 
-/// As [`open_regular`], and reads all of it; `InvalidArgument` for more than `most` bytes, of which none is read.
+/// Opens a file as [`open_regular`] and reads all of it.
 ///
 /// # Errors
-/// As said, and those of reading.
+/// As [`open_regular`], and errors of reading; `InvalidArgument` for more than `most` bytes: none of them is read.
 pub fn read_regular(path: &Path, most: u64) -> Result<Vec<u8>> {
     let file = open_regular(path)?;
     let failed = |error: std::io::Error| Error::io("cannot read the file", &error).with_path(path);
@@ -89,8 +89,8 @@ fn not_regular(what: &str) -> Error {
     Error::new(ErrorKind::InvalidArgument, text)
 }
 
-/// Clears `O_NONBLOCK`, which some file systems obey in reads of regular files; and has reads leave the time of access,
-/// which parallel file systems keep on servers of their own, as it is, where the system allows that to this user.
+/// Clears `O_NONBLOCK`, which some file systems obey in reads of regular files. If the system allows it to this user,
+/// reads also leave the time of access as it is, which parallel file systems keep on servers of their own.
 fn wait_in_reads(file: &File) -> Result<()> {
     let handle = file.as_raw_fd();
     // SAFETY: the descriptor is open, and the command takes and gives integers only
@@ -136,7 +136,7 @@ impl FileSource {
         system_call(activity, &self.path, (offset, len), call)
     }
 
-    /// The open file, for its metadata and for what is set on it.
+    /// The open file, for its metadata and settings.
     pub fn file(&self) -> &File {
         &self.file
     }

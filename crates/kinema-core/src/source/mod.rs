@@ -106,7 +106,7 @@ pub trait Source: Send + Sync {
     /// Fills `buffer` from `offset`.
     ///
     /// # Errors
-    /// `Truncated` where the source ends before the buffer is full; else the operating system's error.
+    /// `Truncated` if the source ends before the buffer is full; else the operating system's error.
     fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()>;
 
     /// Fills the buffers, one after the other, from `offset`: one call to the system where the source can do that.
@@ -131,7 +131,8 @@ pub trait Source: Send + Sync {
     /// changes.
     fn will_need(&self, _extent: Extent) {}
 
-    /// Says that the system need not keep an extent in memory, as there is a copy of it: it changes nothing that is read.
+    /// Says that the system need not keep an extent in memory, because there is a copy of it: later reads give the same
+    /// bytes.
     fn not_needed(&self, _extent: Extent) {}
 
     /// The end of the hole that begins at `offset`, as far as the system says: all bytes before it are zeros. `offset`

@@ -19,7 +19,7 @@ pub struct FilePool(Arc<Shared>);
 struct Shared {
     most: usize,
     files: Arc<dyn OpenSource>,
-    /// All files that somebody has a source of.
+    /// All files for which a source exists.
     known: Mutex<HashMap<PathBuf, Weak<Entry>>>,
     open: Mutex<Vec<Arc<Entry>>>,
     /// Counts uses.
@@ -124,7 +124,7 @@ impl PooledSource {
         Ok(source)
     }
 
-    /// That it is the file that was opened first: others have what is known of that one.
+    /// Checks that the file is the one that was opened first: others rely on facts of that file.
     fn check(&self, now: Option<FileStatus>) -> Result<()> {
         let first = *self.entry.first.get_or_init(|| now);
         match first.zip(now).map(|(first, now)| first.change_to(&now, false)) {

@@ -42,7 +42,7 @@ impl Throttle {
     }
 }
 
-/// Opens through another, and lets what is read pass no faster than a [`Throttle`] allows.
+/// Opens through another `OpenSource`, and passes bytes no faster than a [`Throttle`] allows.
 #[derive(Clone)]
 pub struct Throttled {
     inner: Arc<dyn OpenSource>,
@@ -127,7 +127,7 @@ mod tests {
             one.read_exact_at(0, &mut bytes).unwrap();
             two.read_scattered_at(0, &mut [IoSliceMut::new(&mut bytes)]).unwrap();
         }
-        // 4 MiB at 10 MiB a second, of which 1 MiB was read ahead; it can only take longer
+        // 4 MiB at 10 MiB a second; 1 MiB of it was read ahead; it can only take longer
         assert!(began.elapsed() >= Duration::from_millis(290));
         assert!(bytes.iter().all(|&byte| byte == 5) && one.len().unwrap() == 1 << 20);
         assert!(Throttle::new(0, &folder.join("rate")).is_err());

@@ -81,7 +81,7 @@ impl Unchanged {
 impl Known {
     fn change_to(&self, now: &FileStatus, moved: bool) -> Change {
         match self.last.change_to(now, moved) {
-            // whoever adds to a file may change it in place as well: counts, structure
+            // a writer that adds to a file may change it in place as well: counts, structure
             Change::Changed(_) if now.inode == self.first.inode && now.size > self.first.size => Change::Grown,
             change => change,
         }
@@ -97,10 +97,10 @@ impl UnchangedFiles {
         Self(files.into_iter().map(|(source, status)| (source, Unchanged::from_status(Some(status)))).collect())
     }
 
-    /// As [`Unchanged::check`], of some of them by their numbers.
+    /// As [`Unchanged::check`], for some of the files by their numbers.
     ///
     /// # Errors
-    /// As there; `OutOfRange` for a number that is none of a file.
+    /// As [`Unchanged::check`]; `OutOfRange` if there is no file of a number.
     pub fn check(&self, files: impl IntoIterator<Item = usize>) -> Result<()> {
         for file in files {
             let Some((source, known)) = self.0.get(file) else {
@@ -146,7 +146,7 @@ mod tests {
         known.check(&source, &grown).unwrap();
         change(&path);
         let found = known.check(&source, &grown);
-        // what was said once is said again
+        // an error is repeated
         assert_eq!(known.check(&source, &grown).is_ok(), found.is_ok());
         fs::remove_dir_all(&folder).unwrap();
         found.err().map_or(String::new(), |error| error.to_string())
@@ -171,7 +171,7 @@ mod tests {
         let longer = said("longer", false, add);
         assert!(longer.contains("it is longer, expected 8 bytes, found 9, and nobody adds to it"), "{longer}");
         assert_eq!(said("grown", true, add), "");
-        // what is added to may be changed in place as well
+        // a file that grows may be changed in place as well
         let both = |path: &Path| {
             add(path);
             OpenOptions::new().write(true).open(path).unwrap().write_all(b"x").unwrap();

@@ -288,7 +288,7 @@ impl Array {
     /// Decodes the bytes of a filtered chunk into `out`.
     ///
     /// # Errors
-    /// `Corrupt` where a filter contradicts the bytes.
+    /// `Corrupt` if a filter contradicts the bytes.
     pub fn decode(&self, chunk: &Chunk, bytes: &[u8], out: &mut Vec<u8>, scratch: &mut FilterScratch) -> Result<()> {
         self.pipeline.decode(bytes, self.masks[chunk.number], out, scratch).map_err(|error| {
             let what = format!("data set {}, chunk {}: {}", self.name, chunk.number, error.what());
@@ -328,7 +328,7 @@ impl Array {
     /// The numbers of an array of one frame and one unit, in the bytes that the file has for them.
     ///
     /// # Errors
-    /// `Internal` for other shapes; of the source; `Corrupt` where a filter contradicts the bytes.
+    /// `Internal` for other shapes; errors of the source; `Corrupt` if a filter contradicts the bytes.
     pub fn read_row(&self, source: &dyn Source) -> Result<Vec<u8>> {
         if self.shape[..2] != [1, 1] {
             return Err(Error::new(ErrorKind::Internal, format!("data set {} is more than one row", self.name)));
@@ -399,7 +399,7 @@ struct Places<'a> {
 }
 
 impl Places<'_> {
-    /// `None` where something is too short.
+    /// `None` if a buffer is too short.
     #[inline(always)]
     fn copy<const SIZE: usize, R: Copy>(
         &self,

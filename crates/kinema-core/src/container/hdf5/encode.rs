@@ -128,8 +128,8 @@ fn advance(index: &mut [usize], lengths: &[usize]) -> bool {
 /// array is held in memory. `cancel` is checked before each chunk.
 ///
 /// # Errors
-/// `InvalidArgument` where array and chunks do not fit, and as [`Pipeline::new`] and [`Pipeline::encode`];
-/// `Cancelled` once `cancel` is set.
+/// `InvalidArgument` if array and chunks do not fit; as [`Pipeline::new`] and [`Pipeline::encode`]; `Cancelled` once
+/// `cancel` is set.
 pub fn encode_chunks(
     array: ChunkedArray<'_>,
     filters: &[StoredFilter],

@@ -23,7 +23,8 @@ pub(super) const TENS: [u64; 20] = {
 /// Most significant digits that [`Digits`] holds.
 pub(super) const MOST_DIGITS: usize = 18;
 
-/// `value` times 10^`power`, rounded to an integer; `None` where 64 bits do not hold it or 128 bits not the way to it.
+/// `value` times 10^`power`, rounded to an integer; `None` if it does not fit in 64 bits, or its computation in 128
+/// bits.
 ///
 /// `value` is neither negative nor infinite nor NaN.
 #[inline]

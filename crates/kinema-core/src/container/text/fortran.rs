@@ -130,7 +130,7 @@ fn fixed(field: &mut [u8], negative: bool, digits: &[u8], decimals: usize) {
     field[point + 1..].copy_from_slice(&digits[whole..]);
 }
 
-/// The number of these significant digits, `before` (0 or 1) of them in front of the point, times 10^`power`.
+/// The number of these significant digits, `before` (0 or 1) of them before the point, times 10^`power`.
 #[inline]
 fn scientific(field: &mut [u8], negative: bool, digits: &[u8], before: usize, power: i32) {
     let len = usize::from(negative) + 1 + 1 + digits.len() - before + 4;

@@ -117,7 +117,7 @@ impl ScaleOffset {
     /// Packed values as little-endian elements of S bytes.
     fn unpack<const S: usize>(&self, packed: &[u8], bits: usize, smallest: u64, out: &mut [u8]) {
         let mut source = BitReader::new(packed);
-        // what stands for the fill value; of no bits, that is zero
+        // the number that stands for the fill value; with no bits, zero
         let all_ones = (1_u64 << bits) - 1;
         for place in out.as_chunks_mut::<S>().0 {
             let value = source.take(bits);

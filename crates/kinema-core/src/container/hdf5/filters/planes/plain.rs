@@ -2,7 +2,7 @@
 //!
 //! It is the safe twin of the AVX2 code, and does what that leaves over: each function begins at element `done`.
 
-/// Elements that are moved plane by plane, so that what is written with gaps stays in the first-level cache.
+/// Elements that are moved plane by plane, so that bytes written with gaps stay in the first-level cache.
 const TILE: usize = 512;
 
 /// Byte planes to elements, from element `done` on, and the bytes after the last element.
