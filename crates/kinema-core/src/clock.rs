@@ -38,7 +38,7 @@ impl AddAssign for Phases {
 pub struct WorkerTiming {
     /// Reading.
     pub phases: Phases,
-    /// Kernels and transforms; encoding, where frames are written.
+    /// Kernels and transforms; encoding, if frames are written.
     pub compute: Duration,
     /// Writing bytes, and waiting until it is their turn.
     pub write: Duration,

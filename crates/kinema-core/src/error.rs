@@ -149,7 +149,7 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
-    /// The file, where one is concerned.
+    /// The file, if a file is involved.
     pub fn path(&self) -> Option<&Path> {
         self.0.path.as_deref()
     }

@@ -66,8 +66,8 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Units and format are those of [`super::FormatInfo`], vectors are float32 and in every frame, and there is nothing
-    /// besides.
+    /// Units and format are those of [`super::FormatInfo`], vectors are float32 and in every frame, and nothing else is
+    /// known.
     pub const PLAIN: Self = Self {
         stored_format: None,
         scales: None,
@@ -136,7 +136,7 @@ pub struct Segment {
     pub part: u32,
     /// Bytes to read at first.
     pub extent: Extent,
-    /// The whole segment where `extent` is a guessed prefix of it, else the same.
+    /// The whole segment if `extent` is a guessed prefix of it, else the same extent.
     pub whole: Extent,
 }
 
@@ -165,7 +165,7 @@ pub enum Decoded {
 /// Coupling of frames through shared segments: how many frames must be read or decoded as one unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FrameCoupling {
-    /// Frames that may share a segment; 1 where the bytes of a frame stand alone.
+    /// Frames that may share a segment; 1 if the bytes of a frame stand alone.
     pub frames: u64,
     /// Whether shared segments are decoded whole, however few of their frames are requested: compressed chunks.
     pub decoded_whole: bool,
@@ -286,8 +286,8 @@ pub trait Decoder: Send + Sync {
         true
     }
 
-    /// How many numbers in the first bytes of a frame stand for such that were never written, and how many there are: of
-    /// formats that fill files with them.
+    /// For formats that fill files with such numbers: how many numbers in the first bytes of a frame mean "never
+    /// written", and how many numbers there are.
     fn unwritten_numbers(&self, bytes: &[u8]) -> (usize, usize) {
         let _ = bytes;
         (0, 0)

@@ -1,4 +1,4 @@
-//! Encoders: what a format makes of frames, mirror image of its decoder.
+//! Encoders: they turn frames into a format's bytes, as decoders turn bytes into frames.
 //!
 //! An encoder knows frames and bytes; it knows neither files, nor threads, nor where its values come from.
 
@@ -204,7 +204,7 @@ pub trait Encoder: Send + Sync {
         None
     }
 
-    /// The fields without which a frame is refused: all that are encoded, but where each record says what it has.
+    /// The fields without which a frame is refused: all that are encoded, unless each record says which it has.
     fn required(&self) -> Fields {
         self.fields()
     }
@@ -294,10 +294,10 @@ pub trait Encoder: Send + Sync {
         Err(no_planes())
     }
 
-    /// Appends what some atoms are in the plane of that number: the bytes that `encode` puts there.
+    /// Appends the bytes of some atoms in plane `plane`: the bytes that `encode` puts there.
     ///
     /// # Errors
-    /// As of `encode`.
+    /// As `encode`.
     fn encode_atoms(&self, atoms: &SomeAtoms<'_>, plane: usize, out: &mut Vec<u8>) -> Result<()> {
         let _ = (atoms, plane, out);
         Err(no_planes())

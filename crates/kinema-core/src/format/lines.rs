@@ -41,7 +41,7 @@ pub(super) trait TextFrames: Sync {
     /// The number of atoms in every frame of the file; `None` if frames may differ.
     fn n_atoms(&self) -> Option<u32>;
 
-    /// Bytes of the head at the start of `bytes`, or how many of its lines are whole.
+    /// Bytes of the head at the start of `bytes`; if it is incomplete, the number of its whole lines.
     fn head_len(&self, bytes: &[u8]) -> std::result::Result<usize, usize> {
         lines_len(bytes, Self::HEAD_LINES)
     }

@@ -194,7 +194,7 @@ fn lost_and_added_lines_are_damage_of_their_frames() {
             assert_eq!(error.kind(), kind, "line {line}, {change:?}: {error}");
             let skipped = scanned(&damaged, Some(4), 1, true).unwrap();
             assert!(!skipped.damaged.is_empty(), "line {line}, {change:?}");
-            // all frames but that one, and where its head is gone the one before
+            // all frames except the damaged one; if its head is gone, except the one before
             let found = self::starts(&skipped.index);
             let shift = damaged.len() as i64 - bytes.len() as i64;
             for (other, &start) in starts[..12].iter().enumerate() {

@@ -139,7 +139,7 @@ impl Block {
         self.reset_as(false, frames, n_selected, fields);
     }
 
-    /// The same, for values in float64 where `doubles`.
+    /// The same, for values in float64 if `doubles`.
     pub fn reset_as(
         &mut self,
         doubles: bool,

@@ -196,7 +196,7 @@ impl Lattice {
         }
     }
 
-    /// The same, and how many of each edge of the cell were added: `displacement + sum of count * edge`.
+    /// The same, and how many times each edge of the cell was added: `displacement + sum of count * edge`.
     pub fn nearest_image(&self, displacement: Vector) -> (Vector, [i64; 3]) {
         let mut of_basis = [0; 3];
         let mut rest = displacement;
@@ -330,8 +330,8 @@ fn shortest_beside(reduced: &[Vector], vector: Vector) -> Option<(Vector, [i64; 
     shortest.map(|(rest, point)| (rest, point.map(|count| count as i64)))
 }
 
-/// Sums of basis vectors with coefficients -1, 0 and 1, of v and -v one; those alone that can be the nearest lattice
-/// point of a rounded displacement. None where the basis is at right angles.
+/// Sums of basis vectors with coefficients -1, 0 and 1, one of v and -v; only those that can be the nearest lattice
+/// point of a rounded displacement. Empty if the basis is at right angles.
 fn neighbours(basis: &[Vector; 3], rank: usize) -> Vec<Neighbour> {
     let products = basis.map(|u| basis.map(|v| dot(u, v)));
     let range = |i: usize| if i < rank { -1..=1 } else { 0..=0 };

@@ -106,7 +106,7 @@ impl Named for Precision {
     const ALL: &'static [(&'static str, Self)] = &[("float32", Self::Float32), ("float64", Self::Float64)];
 }
 
-/// A periodic cell as three row vectors; all zero where there is none.
+/// A periodic cell as three row vectors; all zero if there is none.
 pub type Cell = [[f64; 3]; 3];
 
 /// The cell of a frame that has none.

@@ -25,10 +25,10 @@ const VERSION: u32 = 1;
 /// Bytes before the checkpoints of all frames: numbers of frames and of atoms between checkpoints, and of checkpoints a
 /// frame.
 const HEAD_BYTES: usize = 16;
-/// Bytes of a stored file besides its checkpoints, rounded up.
+/// Bytes of a stored file in addition to its checkpoints, rounded up.
 const FIXED_BYTES: u64 = 4096;
 
-/// The checkpoints of all frames of a file, as many in each: one at every `every`-th atom but the first.
+/// The checkpoints of all frames of a file, as many in each: one at every `every`-th atom except the first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AtomCheckpoints {
     every: u32,

@@ -1,6 +1,6 @@
-//! The frame index of one file: the bytes of each frame, and steps and times where the format has them.
+//! The frame index of one file: the bytes of each frame, and steps and times if the format has them.
 //!
-//! Storing it beside the file is `store`'s task; building it is the format's.
+//! `store` stores it beside the file; the format builds it.
 
 pub mod atom_checkpoints;
 mod chunked;
@@ -38,9 +38,9 @@ pub struct UniformIndex {
     pub stride: u64,
     /// Their steps and times, if the file states them.
     pub spacing: Option<Spacing>,
-    /// The step of each, where each has one.
+    /// The step of each frame, if each has one.
     pub steps: Option<Arc<[i64]>>,
-    /// The time of each in the file's own unit, where each has one.
+    /// The time of each frame in the file's own unit, if each has one.
     pub times: Option<Arc<[f64]>>,
 }
 

@@ -173,7 +173,7 @@ pub fn load(
                 continue;
             }
         };
-        // an index of the file as it is, whose frames end before it does, is extended: they may be not all
+        // an index of the unchanged file whose frames end before the file does is extended: frames may be missing
         let is_whole = stored.size == size && table.end() == size;
         let index = Index::Table(table);
         let matched = stored.check(source, Some(&index))?;

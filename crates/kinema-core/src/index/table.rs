@@ -21,7 +21,7 @@ pub struct TableIndex {
     pub(super) anchors: Vec<u64>,
     pub(super) steps: Steps,
     pub(super) times: Times,
-    /// Where decoding can start within frames, where that is known.
+    /// Where decoding can start within frames, if known.
     pub atom_checkpoints: Option<Arc<AtomCheckpoints>>,
 }
 
@@ -261,10 +261,10 @@ impl TableBuilder {
         Self { table: TableIndex { first, ..TableIndex::default() }, end: first }
     }
 
-    /// Goes on after the last frame of `table`, for a file that has grown.
+    /// Continues after the last frame of `table`, for a file that has grown.
     pub fn extend(table: TableIndex) -> Self {
         let end = table.end();
-        // checkpoints are of all frames or of none
+        // either all frames have checkpoints or none has
         Self { table: TableIndex { atom_checkpoints: None, ..table }, end }
     }
 
@@ -309,7 +309,7 @@ impl TableBuilder {
         self.n_frames().checked_sub(1).map(|last| self.table.step(last))
     }
 
-    /// Removes the last frame, where there is one.
+    /// Removes the last frame, if there is one.
     pub fn pop(&mut self) {
         let Some(last) = self.last() else { return };
         self.end = last.offset;

@@ -109,7 +109,7 @@ pub trait Source: Send + Sync {
     /// `Truncated` if the source ends before the buffer is full; else the operating system's error.
     fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()>;
 
-    /// Fills the buffers, one after the other, from `offset`: one call to the system where the source can do that.
+    /// Fills the buffers, one after the other, from `offset`: with one call to the system if the source can do that.
     ///
     /// # Errors
     /// As [`Source::read_exact_at`].
@@ -141,10 +141,10 @@ pub trait Source: Send + Sync {
         offset
     }
 
-    /// `Truncated` unless all bytes of an extent are there: asked before much memory is taken for them.
+    /// Checks that all bytes of an extent are there, before much memory is taken for them.
     ///
     /// # Errors
-    /// As said, and as [`Source::len`].
+    /// `Truncated` if bytes are missing; as [`Source::len`].
     fn check(&self, extent: Extent) -> Result<()> {
         match self.len()? {
             len if extent.end() <= len => Ok(()),

@@ -38,7 +38,7 @@ pub enum Change {
     None,
     /// It is longer.
     Grown,
-    /// It is another file, shorter, or may have other content; how that is seen, in words.
+    /// It is another file, shorter, or may have other content; the evidence, in words.
     Changed(String),
 }
 
@@ -108,7 +108,7 @@ impl FileStatus {
         }
     }
 
-    /// The same of a file that is not opened.
+    /// The same for a file that is not opened.
     ///
     /// # Errors
     /// As [`FileStatus::from_path`].
@@ -119,7 +119,7 @@ impl FileStatus {
         }
     }
 
-    /// Waits for the end of the tick of the last change, where that makes a status settled; whether it has.
+    /// Waits for the end of the tick of the last change, if that makes a status settled; returns whether it waited.
     fn waits(&self) -> bool {
         let waits = !self.settled && tick(self.changed) == TICK;
         if waits {

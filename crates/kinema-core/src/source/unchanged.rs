@@ -113,7 +113,7 @@ impl UnchangedFiles {
     }
 }
 
-/// The error of a file that is another than the one that was opened.
+/// The error for a file that differs from the one that was opened.
 pub fn changed(how: &str) -> Error {
     Error::new(ErrorKind::Corrupt, format!("the file has changed since it was opened: {how}"))
 }

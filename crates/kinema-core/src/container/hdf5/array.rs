@@ -29,7 +29,7 @@ pub struct ArrayDescription {
     pub name: String,
     /// Which of the part's files it is in.
     pub file: u32,
-    /// Frames, units (atoms, or numbers where a data set is frames x 3N), components of a unit.
+    /// Frames, units (atoms, or numbers if a data set is frames x 3N), components of a unit.
     pub shape: [u64; 3],
     /// Type of the stored numbers.
     pub number: Number,
@@ -227,8 +227,8 @@ impl Array {
         self.chunk[2] * self.number.size() as u64
     }
 
-    /// Bytes here and there, in the order of the frames: of the first chunk of each run of frames that shares chunks,
-    /// or, where few chunks hold all frames and can be read in parts, of pieces of those.
+    /// Bytes here and there, in the order of the frames: bytes of the first chunk of each run of frames that shares
+    /// chunks; or, if few chunks hold all frames and can be read in parts, bytes of pieces of those chunks.
     pub fn samples(&self) -> Vec<Extent> {
         let step = (self.grid[1] * self.grid[2]).max(1) as usize;
         let chunks = self.addresses.iter().zip(&self.sizes).step_by(step).map(|(&offset, &len)| match offset {

@@ -69,7 +69,7 @@ impl ChunkedArray<'_> {
         offset
     }
 
-    /// The chunk's bytes where they are in the array in one piece; otherwise copied to `buffer`, with zeros where the
+    /// The chunk's bytes if they are in the array in one piece; otherwise copied to `buffer`, with zeros where the
     /// chunk sticks out of the array.
     fn gather<'b>(&'b self, offset: &[usize], buffer: &'b mut Vec<u8>, chunk_bytes: usize) -> Result<&'b [u8]> {
         let inside: Vec<usize> = (self.shape.iter().zip(self.chunk_shape).zip(offset))

@@ -21,7 +21,7 @@ pub fn sniff(head: &[u8]) -> bool {
 /// Whether a file is HDF5 without a user block.
 ///
 /// # Errors
-/// Of the source.
+/// Errors of the source.
 pub fn is_hdf5(source: &dyn Source) -> Result<bool> {
     let mut head = vec![0; source.len()?.min(SIGNATURE.len() as u64) as usize];
     source.read_exact_at(0, &mut head)?;

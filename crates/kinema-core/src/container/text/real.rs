@@ -57,11 +57,11 @@ fn digit(byte: u8) -> u64 {
     u64::from(byte.wrapping_sub(b'0'))
 }
 
-/// The value of eight bytes where all are digits.
+/// The value of eight bytes if all are digits.
 #[inline]
 fn eight_digits(bytes: &[u8]) -> Option<u64> {
     let word = u64::from_le_bytes(*bytes.first_chunk::<8>()?);
-    // a byte is a digit where its high half is 3, and is so still when 6 is added
+    // a byte is a digit if its high half is 3, and still is after 6 is added
     let high = 0xf0f0_f0f0_f0f0_f0f0;
     if word & high != 0x3030_3030_3030_3030 || word.wrapping_add(0x0606_0606_0606_0606) & high != 0x3030_3030_3030_3030
     {

@@ -61,7 +61,7 @@ pub(super) struct DcdEncoder {
     /// Whether steps and times of all frames were known.
     checks_times: bool,
     losses: Vec<String>,
-    /// CHARMM's version in the source, where planes are copied.
+    /// CHARMM's version in the source, if planes are copied.
     copied: Option<i32>,
 }
 
@@ -143,7 +143,7 @@ impl DcdEncoder {
         if self.fields == Fields::VELOCITIES { rows.velocities } else { rows.positions }
     }
 
-    /// The record of a cell, where files have one.
+    /// The record of a cell, if files have one.
     fn push_cell(&self, stored: &Cell, frame: u64, out: &mut Vec<u8>) -> Result<()> {
         if self.cells != CellKind::None {
             let numbers = self.cell(stored, frame)?;

@@ -41,7 +41,7 @@ pub struct DcdHeader {
     pub control: Vec<i32>,
     /// Frames that the header claims.
     pub claimed_frames: i32,
-    /// Steps and times, ps; no times where the header's time step is zero or no number.
+    /// Steps and times, ps; no times if the header's time step is zero or not a number.
     pub spacing: Spacing,
     /// Atoms.
     pub n_atoms: u32,

@@ -95,7 +95,7 @@ fn recoded_version(dcd: &DcdHeader) -> Option<i32> {
     (plain && dcd.free.is_none() && !dcd.four_dimensional).then_some(dcd.version)
 }
 
-/// The frames of a file of `size` bytes, and how many bytes of an incomplete one are left over.
+/// The frames of a file of `size` bytes, and the number of bytes of an incomplete frame after them.
 fn uniform(dcd: &DcdHeader, size: u64) -> (UniformIndex, u64) {
     let first = Extent { offset: dcd.first_frame, len: dcd.frame_len(dcd.stored_atoms(0)) };
     let stride = dcd.frame_len(dcd.stored_atoms(1));

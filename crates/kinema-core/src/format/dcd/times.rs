@@ -176,7 +176,7 @@ impl Times {
     }
 }
 
-/// First step and stride, where they fit and all steps follow from them.
+/// First step and stride, if they fit and all steps follow from them.
 fn evenly_spaced(steps: &[i64]) -> Option<(i32, i32)> {
     let first = i32::try_from(*steps.first()?).ok()?;
     let stride = match steps {

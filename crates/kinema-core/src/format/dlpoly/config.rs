@@ -326,7 +326,7 @@ impl ConfigDecoder {
             return Ok(decoded);
         }
         let head = ConfigHead::parse(&bytes[..bytes.len().min(HEAD_BYTES as usize)]);
-        // of a segment that holds nothing but the head, the first atom is not there
+        // if a segment holds only the head, it lacks the first atom
         let head = if segment.extent == segment.whole { head? } else { self.head.clone() };
         if (head.levels, head.imcon, head.len) != (self.head.levels, self.head.imcon, self.head.len) {
             return Err(Error::new(ErrorKind::Corrupt, "the head of the file has changed since it was opened"));

@@ -69,7 +69,7 @@ pub(super) fn end_record(out: &mut Vec<u8>, start: usize) {
     out.push(b'\n');
 }
 
-/// The shape that a cell has at the least: 0 none, 1 cubic, 2 orthorhombic, 3 any, [`SLAB`] without a third edge.
+/// The least general shape that fits a cell: 0 none, 1 cubic, 2 orthorhombic, 3 any, [`SLAB`] without a third edge.
 pub(super) fn imcon_of(cell: &Cell) -> i64 {
     let [[xx, xy, xz], [yx, yy, yz], [zx, zy, zz]] = *cell;
     if *cell == NO_CELL {
@@ -278,7 +278,7 @@ pub(super) fn layout_of(head: Vec<u8>, n_atoms: u32, levels: usize) -> FrameLayo
     FrameLayout { bytes, pieces: vec![(0, head)], planes: vec![AtomPlane { offset, width }] }
 }
 
-/// Whether values are taken in float64: where the source has them so, or may have.
+/// Whether values are taken in float64: if the source has float64, or may have.
 pub(super) fn takes_doubles(making: &Making) -> bool {
     making.open_ended || Fields::VECTORS.into_iter().any(|field| making.wide.contains(field))
 }

@@ -43,7 +43,7 @@ pub(super) struct HistoryEncoder {
     title: Option<String>,
     /// Time of a step, ps; 0 if it is unknown.
     between: f64,
-    /// None where records are copied.
+    /// None if records are copied.
     atoms: AtomLines,
     recodes: bool,
     losses: Vec<String>,

@@ -19,7 +19,8 @@ pub(super) struct Layout {
     pub imcon: i64,
     /// Frames by the second record; 0 in files of programs that do not count them.
     pub frames: u64,
-    /// Records of the file by the second record, as it is written there; nothing in files of programs that do not count.
+    /// Records of the file according to the second record, as written there; empty in files of programs that do not
+    /// count.
     records: String,
     pub heads: FrameHeads,
     pub block: AtomBlock,

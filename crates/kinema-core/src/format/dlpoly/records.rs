@@ -144,7 +144,8 @@ impl AtomBlock {
         self.atom_len().saturating_mul(u64::from(self.n_atoms))
     }
 
-    /// The index, from 1, in the first record of an atom; of a compressed file, where there are none, that of its place.
+    /// The index, from 1, in the first record of an atom; in a compressed file, which has no indices, the index of its
+    /// place.
     pub fn index(&self, bytes: &[u8], number: usize, at: u64, place: u32) -> Result<i64> {
         if self.compressed {
             return Ok(i64::from(place) + 1);

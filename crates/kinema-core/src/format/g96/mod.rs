@@ -1,7 +1,7 @@
 //! GROMOS-96 text as GROMACS writes it: blocks TITLE, TIMESTEP, POSITION or POSITIONRED, VELOCITY or VELOCITYRED, BOX.
 //!
-//! A frame begins with TITLE, or with TIMESTEP where the file has one title alone. Which blocks follow and how many lines
-//! they have is seen in the first frame; velocities may be in some frames only, if frames end with BOX.
+//! A frame begins with TITLE, or with TIMESTEP if the file has only one title. The first frame shows which blocks
+//! follow and how many lines they have; velocities may be in some frames only, if frames end with BOX.
 
 mod encode;
 mod shape;
@@ -22,7 +22,7 @@ use crate::source::{Extent, Source};
 
 /// The name in messages.
 const NAME: &str = "G96";
-/// Bytes that are read of any frame: they hold its head if that is of usual length.
+/// Bytes that are read of any frame: they hold its head if the head has the usual length.
 const FRAME_HEAD: u64 = 512;
 /// Bytes at the end of a frame that hold its cell.
 const TAIL: u64 = 512;
@@ -259,8 +259,8 @@ impl Frame<'_> {
         (trimmed(&self.bytes[end..end + len]) == END).then_some(end + len)
     }
 
-    /// Puts the selected atoms of the block at byte `at` of the frame; where its lines begin, `None` if the bytes end before
-    /// the last of them.
+    /// Puts the selected atoms of the block at byte `at` of the frame. Returns where its lines begin; `None` if the
+    /// bytes end before the last of them.
     fn block(
         &self,
         at: usize,
@@ -329,7 +329,7 @@ impl Frame<'_> {
     }
 }
 
-/// The numbers of a line: words, or columns where numbers fill theirs.
+/// The numbers of a line: words, or columns if numbers fill theirs.
 fn numbers<const N: usize>(line: &[u8]) -> Option<[f64; N]> {
     let words = parse_reals(line).filter(|&(_, end)| line[end..].trim_ascii().is_empty());
     words.map(|(values, _)| values).or_else(|| {

@@ -146,7 +146,7 @@ impl TextFrames for Shape {
     }
 }
 
-/// Words, or columns where one number fills its own.
+/// Words, or columns if one number fills its own.
 fn step_and_time(line: &[u8]) -> Option<(i64, f64)> {
     let parsed = |step: &[u8], time: &[u8]| Some((parse_i64(step)?, parse_f64(time)?));
     let words: Vec<&[u8]> = Words::new(line).map(|(_, word)| word).collect();
@@ -239,7 +239,7 @@ impl<'a> Text<'a> {
         let head = &self.bytes[..head_len];
         let lines = || head.split_inclusive(|&byte| byte == b'\n').map(trimmed);
         let title = lines().skip(1).take_while(|line| head.starts_with(TITLE) && *line != END);
-        // GROMACS writes any bytes where it has no title
+        // GROMACS writes arbitrary bytes if it has no title
         let title: Vec<&str> = title.map(|line| std::str::from_utf8(line).map_or("", str::trim)).collect();
         let title = title.join(" ").replace(|c: char| c.is_control(), "");
         let timed = lines().skip_while(|line| *line != END).nth(1) == Some(TIMESTEP) || head.starts_with(TIMESTEP);
@@ -284,7 +284,7 @@ impl<'a> Text<'a> {
         Ok((shape, title.trim().to_owned()))
     }
 
-    /// Steps over the lines of a block and its end; how many lines there are, and how many of them are comments.
+    /// Steps over the lines of a block and its end; returns the number of lines, and how many of them are comments.
     fn block(&mut self) -> Result<(u64, u64)> {
         let (mut lines, mut comments) = (0, 0);
         loop {

@@ -44,7 +44,7 @@ pub struct Field {
     pub scale: f64,
     /// Whether units of the data set are numbers, not atoms.
     pub flat: bool,
-    /// Numbers that stand for such that were never written.
+    /// Numbers that mean "never written".
     pub fills: Vec<f64>,
 }
 
@@ -131,7 +131,7 @@ impl Field {
         rows.min(array.shape()[0] - (row / rows * rows).min(array.shape()[0]))
     }
 
-    /// The wanted units as runs: near ones share a run where chunks hold whole frames.
+    /// The wanted units as runs: near ones share a run if chunks hold whole frames.
     fn runs(&self, atoms: &AtomSelection) -> Vec<Range<u32>> {
         let Rows::Stored(pieces) = &self.rows else { return Vec::new() };
         let alone = |(_, array): &(u64, Array)| array.chunk_shape()[1] >= array.shape()[1];
@@ -223,7 +223,7 @@ impl Field {
     /// Puts the rows of a segment into `out`, `len` numbers each.
     ///
     /// # Errors
-    /// Of the filters; `Internal` for a segment that does not fit.
+    /// Errors of the filters; `Internal` for a segment that does not fit.
     pub fn decode<R: Real>(&self, work: Work<'_>, out: &mut RowsMut<'_, R>, len: usize) -> Result<()> {
         let Work { segment, bytes, wanted, atoms, factor, decoded, scratch } = work;
         let frames = wanted.get(segment.wanted.start as usize..segment.wanted.end as usize).unwrap_or_default();

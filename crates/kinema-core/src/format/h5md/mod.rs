@@ -370,7 +370,8 @@ impl ChunkedDecoder for H5mdDecoder {
 }
 
 impl H5mdDecoder {
-    /// The factor of a field by its number. Cells are given in the unit of positions, also where those are left as they are.
+    /// The factor of a field by its number. Cells are given in the unit of positions, even if positions are left as
+    /// they are.
     fn factor(&self, number: u32, scales: &Scales) -> f64 {
         match number {
             0 => scales.length,

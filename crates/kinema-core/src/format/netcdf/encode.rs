@@ -1,4 +1,4 @@
-//! Encoder of AMBER's NetCDF trajectories: records of one size, in CDF-2, or CDF-5 where CDF-2 cannot hold them.
+//! Encoder of AMBER's NetCDF trajectories: records of one size, in CDF-2, or in CDF-5 if CDF-2 cannot hold them.
 
 use super::layout::{Column, Layout, VECTORS};
 use super::{NAME, VELOCITY, cell_of, lengths_and_degrees};

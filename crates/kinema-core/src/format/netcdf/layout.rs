@@ -23,7 +23,7 @@ pub(super) struct Column {
     pub double: bool,
     /// From the numbers to angstrom, ps and kJ/mol.
     pub factor: f64,
-    /// Numbers that stand for such that were never written.
+    /// Numbers that mean "never written".
     pub fills: [f64; 3],
 }
 
@@ -115,7 +115,7 @@ impl Layout {
             found
                 .and_then(|found| found.with(stated).map_err(|unknown| left_out.push(unknown.left_out(dimension))).ok())
         };
-        // some programs give a trajectory one time for all frames, which says the time of none
+        // some programs give a trajectory one time for all frames, which is the time of none
         let one_time = |variable: &Variable| !restart && !header.is_record(variable);
         let time = match header.variable("time") {
             Some(variable) if one_time(variable) => None,

@@ -12,7 +12,8 @@ pub trait HeaderScan {
     /// Where the first frame begins.
     fn first_frame(&self) -> u64;
 
-    /// Finds all frames; with the indices of ascending byte ranges, if there are any, the result is the same.
+    /// Finds all frames. `ranges` are indices of ascending byte ranges, if any; the result is the same with and without
+    /// them.
     ///
     /// # Errors
     /// As [`crate::format::Decoder`]'s `scan`.

@@ -71,7 +71,7 @@ impl<H: FrameHeaders> File<'_, H> {
         data.saturating_sub(recognised as u64).max(offset)
     }
 
-    /// As [`File::find`], of text: where lines begin.
+    /// As [`File::find`], for text: finds beginnings of lines.
     fn find_line(
         &self,
         range: &Range<u64>,

@@ -1,5 +1,5 @@
-//! Scan of files whose frames have one size: arithmetic finds them, and step and time are read of each frame that states
-//! them, one by one, or together where frames are small.
+//! Scan of files whose frames have one size: arithmetic finds them. Step and time are read from each frame that states
+//! them, one by one, or together if frames are small.
 
 use super::{Scan, ScanOptions};
 use crate::error::{Error, ErrorKind, Result};

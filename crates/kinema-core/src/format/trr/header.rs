@@ -111,7 +111,7 @@ impl FrameHeader {
         out.extend_from_slice(VERSION);
         let mut word = |value: i32| out.extend_from_slice(&value.to_be_bytes());
         let matrix = |has: bool| if has { 9 * self.width() as i32 } else { 0 };
-        // below 2^31: checked where the encoder is made
+        // below 2^31: checked when the encoder is made
         let vector = |field: Fields| if self.vectors.contains(field) { self.vector_len() as i32 } else { 0 };
         let [cell, virial, pressure] = self.matrices.map(matrix);
         let [x, v, f] = Fields::VECTORS.map(vector);

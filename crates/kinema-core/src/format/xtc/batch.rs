@@ -120,7 +120,7 @@ impl Batch {
         (at.bit, at.atom, at.small, at.run) = (bit, atom, small, run);
     }
 
-    /// Writes the atoms of the groups into `out`, as integers in the places of floats; how many there were.
+    /// Writes the atoms of the groups into `out`, as integers in the places of floats; returns their number.
     #[inline(always)]
     pub fn unpack(&mut self, out: &mut [[f32; 3]], seen: &mut Seen) -> Option<usize> {
         take_apart(&self.full, self.min, &self.fulls, &mut self.full_integers, 0, self.n_groups, |_, _| ());

@@ -1,8 +1,9 @@
 //! XTC atom checkpoints: the groups at which decoding may start within a frame, and the segments of a selection there.
 //!
-//! A group needs nothing of those before it but its bit, its first atom, the run length and the width of differences: 52
-//! bits. The other 12 bits of a checkpoint are a check of these and of the 16 bytes from its group on. With the tag, a
-//! hash of the frame's header, it is compared on every use: a frame that was rewritten is an error, not wrong numbers.
+//! A group needs nothing of earlier groups except its bit, its first atom, the run length and the width of differences:
+//! 52 bits. The other 12 bits of a checkpoint are a check of these and of the 16 bytes from its group on. With the tag,
+//! a hash of the frame's header, this check is compared on every use: a frame that was rewritten is an error, not wrong
+//! numbers.
 
 use std::ops::Range;
 
@@ -116,8 +117,8 @@ pub(super) fn find(frame: &[u8], n_atoms: u32, every: u32, words: &mut [u64]) ->
     tag
 }
 
-/// Gives `found` the group that holds each `every`-th atom but the first, as far as the stream is sound; `job.data` has at
-/// least [`LOAD_REACH`] bytes beyond the `limit` bits of the stream.
+/// Gives `found` the group that holds each `every`-th atom except the first, as far as the stream is sound; `job.data`
+/// has at least [`LOAD_REACH`] bytes beyond the `limit` bits of the stream.
 fn find_groups(job: &Job<'_>, limit: u64, every: usize, found: impl FnMut(usize, &UnpackState)) {
     let full_bits = match &job.full {
         FullCoordinate::Narrow(full) => full.bits(),
@@ -189,7 +190,7 @@ pub(super) fn check_tag(tag: u32, header: &FrameHeader, bytes: &[u8], offset: u6
     if tag_of(header, bytes) == tag { Ok(()) } else { Err(foreign(offset)) }
 }
 
-/// The frame is not the one of which the checkpoints were made.
+/// The error if the frame is not the one for which the checkpoints were made.
 pub(super) fn foreign(offset: u64) -> Error {
     let what = "the frame is not that of which atom checkpoints were made, the file has changed since; \
                 `kinema index --rebuild --atom-checkpoints` makes new ones";

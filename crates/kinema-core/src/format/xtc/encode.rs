@@ -1,7 +1,7 @@
 //! XTC frames made of positions or of integers; it opens no file and starts no thread.
 //!
-//! The bytes are those of the reference implementation (libxdrf) at the same precision. They differ only where the
-//! neighbours of a frame are all further apart than 2,642,245 integers (sum over the axes), for which the reference reads
+//! The bytes are those of the reference implementation (libxdrf) at the same precision. They differ only if the
+//! neighbours of a frame are all further apart than 2,642,245 integers (sum over the axes): then the reference reads
 //! beyond the end of its table.
 
 use super::coordinates::Cpu;

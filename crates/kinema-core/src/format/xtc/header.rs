@@ -142,7 +142,7 @@ impl Packing {
             let error = Error::corrupt("wrong precision", "a positive number", self.precision);
             return Err(error.with_byte(offset.saturating_add(56)));
         }
-        // 73 is one beyond the table: libxdrf can reach it where all atoms are far apart, which is sound without runs
+        // 73 is one beyond the table: libxdrf can reach it if all atoms are far apart, which is sound without runs
         if !(9..=73).contains(&self.small) {
             let error = Error::corrupt("wrong width of small differences", "9 to 73", self.small);
             return Err(error.with_byte(offset.saturating_add(84)));

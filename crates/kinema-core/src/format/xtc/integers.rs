@@ -32,7 +32,7 @@ pub struct FrameIntegers {
 /// `room` is memory that is used again from frame to frame.
 ///
 /// # Errors
-/// `Corrupt`, `Truncated` or `Unsupported` with the byte; `Corrupt` too where `atoms` is of another number of atoms.
+/// `Corrupt`, `Truncated` or `Unsupported` with the byte; `Corrupt` too if `atoms` is for another number of atoms.
 pub fn decode_integers(
     bytes: &[u8],
     offset: u64,

@@ -105,9 +105,9 @@ impl Format for Xtc {
     }
 }
 
-/// As the scan of an XTC file, but in ranges on all `options.workers` threads however short the file is.
+/// Scans an XTC file in ranges on all `options.workers` threads, however short the file is.
 ///
-/// For tests that hold it to the scan by one thread: files that take 64 MiB make slow tests.
+/// For tests that compare it to the scan by one thread: files of 64 MiB would make slow tests.
 ///
 /// # Errors
 /// As the decoder's `scan`.
@@ -378,7 +378,7 @@ struct Stream<'a> {
     start: UnpackState,
 }
 
-/// Unpacks the selected atoms; where the given bytes end before them, how far it came.
+/// Unpacks the selected atoms; if the given bytes end before them, returns how far it came.
 fn unpack(
     header: &FrameHeader,
     packing: Packing,

@@ -200,7 +200,7 @@ impl Bitshuffle {
         }
     }
 
-    /// Writes the blocks from byte `at` of `out` on; where they end.
+    /// Writes the blocks from byte `at` of `out` on; returns where they end.
     fn encode_blocks(
         &self,
         plain: &[u8],

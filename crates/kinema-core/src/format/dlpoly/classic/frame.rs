@@ -153,7 +153,7 @@ impl Frame<'_> {
         Ok(index)
     }
 
-    /// Puts the vectors of the atom whose lines begin at byte `at`; where they end.
+    /// Puts the vectors of the atom whose lines begin at byte `at`; returns where they end.
     #[inline]
     fn vectors(&self, at: usize, place: usize, rows: &mut Rows<'_>) -> std::result::Result<usize, Stopped> {
         let (_, mut at) = self.line(at).ok_or(Stopped::NeedsAll)?;
@@ -188,8 +188,8 @@ impl Frame<'_> {
         }
     }
 
-    /// Where the lines of each atom of a whole frame begin, by their indices; where two have the same or there are none,
-    /// the file's order counts, as for DL_POLY.
+    /// Where the lines of each atom of a whole frame begin, ordered by the atoms' indices. If two indices are the same
+    /// or there are none, the file's order counts, as for DL_POLY.
     fn starts(&self, at: usize) -> Result<Vec<usize>> {
         let n = self.shape.n_atoms as usize;
         // no more than the bytes that are there
