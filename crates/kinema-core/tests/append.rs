@@ -89,7 +89,7 @@ fn after_each_call_of_a_cut_the_frames_that_stay_are_read() {
                     assert!(claimed as u64 <= found, "{claimed} of {found} frames are counted");
                 }
             }
-            // the count is on the storage before what it no longer counts is gone
+            // the new count is on the storage before the frames that it no longer counts are gone
             let cut = log.iter().position(|call| matches!(call, Written::Len(_)));
             assert_eq!(cut.is_some(), bytes.len() as u64 > existing.kept.bytes);
             assert!(cut.is_none_or(|cut| log[cut - 1] == Written::Sync) && log.last() == Some(&Written::Sync));

@@ -130,7 +130,7 @@ fn a_file_cut_anywhere_is_an_error_or_its_complete_frames() {
 fn a_file_cut_within_its_header_is_truncated() {
     for (name, builder) in variants() {
         let whole = builder.build();
-        // the first record's length and name are what a DCD file is known by; no header is shorter than 276 bytes
+        // a DCD file is recognised by the length and the name of its first record; no header is shorter than 276 bytes
         for len in 16..276 {
             let error = read_damaged(&Dcd, &whole[..len]).err().unwrap();
             assert_eq!(error.kind(), ErrorKind::Truncated, "{name} at {len}: {error}");

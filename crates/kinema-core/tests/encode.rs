@@ -1,5 +1,5 @@
-//! The pipeline's end for files, over a recording sink: what is in the file after every write that was not finished, the
-//! same bytes for any workers and memory, and errors of the sink.
+//! The pipeline's end for files, over a recording sink: contents of the file after every unfinished write, the same
+//! bytes for any workers and memory, and errors of the sink.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -356,7 +356,7 @@ fn the_index_is_what_a_scan_finds() {
     }
 }
 
-/// A sink that looks at what is committed after each write, as somebody who saves at the worst moments.
+/// A sink that notes the committed frames around each call, as a checkpoint at the worst moments would.
 struct Watched<'a> {
     inner: &'a RecordingSink,
     commits: &'a Commits,
@@ -366,7 +366,7 @@ struct Watched<'a> {
 
 impl Watched<'_> {
     fn looked<T>(&self, done: T) -> T {
-        // before the calls, so that what is committed is among them
+        // before the calls are counted, so that the committed frames are among them
         let committed = self.commits.committed();
         self.seen.lock().unwrap().push((self.inner.log().len(), committed));
         done

@@ -1,4 +1,4 @@
-//! G96: layouts of blocks, cut and damaged files, and what is written.
+//! G96: layouts of blocks, cut and damaged files, and written files.
 
 use kinema_core::format::g96::G96;
 use kinema_core::format::{EncodeScratch, Format, Making, Request, Scan, ScanOptions, Scratch, Wanted};

@@ -1,4 +1,4 @@
-//! Files that are being written: frames that are whole, and what is known of files that have grown.
+//! Files that are being written: their whole frames, and facts kept of files that have grown.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -51,7 +51,7 @@ fn no_frame_is_taken_before_its_last_byte() {
             let few = frame.end() - n <= 7;
             assert!(found == expected || few && found == 3, "{name}: {found} frames with {n} of {} bytes", frame.end());
             assert!(front.scanned().unwrap().parts[0].truncation.is_some());
-            // what was seen with zeros is looked at with more caution
+            // a file in which zeros were seen is looked at with more caution
             let again = opened(std::slice::from_ref(&path), &log, true, Some(&front));
             assert_eq!(n_frames(&again), found, "{name}: {n}");
         }

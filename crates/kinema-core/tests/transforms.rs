@@ -63,7 +63,7 @@ impl Transform for Cumulative {
     }
 }
 
-/// Doubles positions: what stands before the other in a stack shows in its sums.
+/// Doubles positions: its sums show which transform comes first in a stack.
 struct Double;
 
 impl Transform for Double {

@@ -124,7 +124,7 @@ impl Random {
     }
 }
 
-/// Compares every frame named in a golden list with what the file `path_of(label)` holds.
+/// Compares every frame named in a golden list with the frames of the file `path_of(label)`.
 fn compare_with_golden(list: &str, path_of: impl Fn(&str) -> PathBuf) {
     let text = std::fs::read_to_string(data().join(list)).expect("test data");
     let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split(' ').collect()).collect();
@@ -329,7 +329,7 @@ fn garbage_in_the_middle_is_corrupt_and_has_its_place() {
         assert_eq!(error.kind(), ErrorKind::Corrupt);
         assert_eq!((error.frame(), error.offset()), (Some(2), Some((frame + at) as u64)), "{error}");
     }
-    // what a scan does not look at is found when the frame is decoded
+    // damage that a scan does not look at is found when the frame is decoded
     let nan = f32::NAN.to_bits() as i32;
     let high = i32::MAX;
     for (at, word, place) in [(56, 0, 56), (56, nan, 56), (60, high, 60), (84, 74, 84), (84, -1, 84), (84, high, 84)] {

@@ -180,7 +180,7 @@ fn atoms_at_the_end_are_read_without_those_before() {
     let (_, segments, bytes) = opened.read(&index, &[0], &[last]).expect("sound");
     assert_eq!(segments, 2, "header and run");
     assert!(bytes * 3 < opened.plain.extent(0).len, "{bytes} bytes");
-    // nor is anything gained where all atoms, or the first ones, are wanted
+    // nor is anything gained if all atoms, or the first ones, are wanted
     for atoms in [vec![0, 5], (0..=last).collect()] {
         assert_eq!(opened.read(&index, &[0], &atoms).expect("sound").1, 1);
     }

@@ -94,10 +94,10 @@ impl HistoryEncoder {
         Ok(made)
     }
 
-    /// Goes on with a file that begins so, with the names, masses and charges of its first frame.
+    /// The encoder that extends a file that begins so, with the names, masses and charges of its first frame.
     ///
     /// # Errors
-    /// `Unsupported` for records that are laid out otherwise than they are written here, `InvalidArgument` for other fields.
+    /// `Unsupported` if records are laid out otherwise than they are written here; `InvalidArgument` for other fields.
     pub fn resume(source: &dyn Source, layout: &Layout, making: &Making) -> Result<Self> {
         let fields = super::fields_of(layout.block.levels);
         if let Some(asked) = making.fields.filter(|asked| *asked != fields) {

@@ -71,10 +71,10 @@ impl NetcdfEncoder {
         Self { n_atoms: making.n_atoms, fields, version, has_cell, has_times, turned, losses }
     }
 
-    /// Goes on with a file that has this header.
+    /// The encoder that extends a file with this header.
     ///
     /// # Errors
-    /// `Unsupported` for records that are laid out otherwise than they are written here, `InvalidArgument` for other fields.
+    /// `Unsupported` if records are laid out otherwise than they are written here; `InvalidArgument` for other fields.
     pub fn resume(header: &Header, layout: &Layout, making: &Making) -> Result<Self> {
         let fields = layout.fields();
         if let Some(asked) = making.fields.filter(|asked| *asked != fields) {
