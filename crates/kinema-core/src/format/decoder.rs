@@ -29,7 +29,7 @@ pub struct Header {
     pub warnings: Vec<String>,
 }
 
-/// Facts of a file that its header does not state: how to understand its numbers, and what others may do with it.
+/// Facts of a file besides its [`Header`]: how to understand its numbers, and what others may do with it.
 ///
 /// Plain data, constant while the file is open. [`Facts::PLAIN`] holds for a file of which nothing special is known; a
 /// format states what differs.
