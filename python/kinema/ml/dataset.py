@@ -188,13 +188,13 @@ class Reading:
     """What a batch takes of the files, known before it is read."""
 
     useful: int
-    """Bytes of the samples as they are stored, decoded; each sample once."""
+    """Bytes of the samples as stored, after decoding; each sample counts once."""
     read: int
-    """Bytes read of the files."""
+    """Bytes read from the files."""
     decoded: int
-    """Bytes that chunks have when they are decoded; what needs no decoding counts as it is read."""
+    """Bytes of the chunks after decoding; data that need no decoding count as they are read."""
     reads: int
-    """Calls to the system."""
+    """System calls."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,7 +203,7 @@ class Extents:
 
     paths: Sequence[str]
     sample: NDArray[np.int64]
-    """(n,) place of the sample in the list, ascending."""
+    """(n,) position of the sample in the list, ascending."""
     file: NDArray[np.int64]
     """(n,) number of the file."""
     offset: NDArray[np.int64]

@@ -30,7 +30,7 @@ from kinema.trajectory import Trajectory
 __all__ = ["LAGGED", "FrameDataset"]
 
 LAGGED = "_lagged"
-"""What the names of the second frames of pairs end with: "positions_lagged"."""
+"""Suffix of the fields of the second frame of a pair, as in "positions_lagged"."""
 
 # of every batch
 _STAMPS = ("cell", "step", "time")

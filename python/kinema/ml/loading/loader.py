@@ -371,11 +371,11 @@ class _Reads:
     reader: BatchReader
     ahead: Readahead[Gather, GatheredBatches]
     epoch: int
-    """Of the next batch."""
+    """Epoch of the next batch."""
     prefetch: NodePrefetch | None = None
-    """Into the node cache of the data set, where it has one."""
+    """Prefetch into the node cache of the data set, if it has one."""
     counted: float = 0.0
-    """Seconds of the threads that `LoaderTimes.busy` has."""
+    """Seconds of the threads that are already in `LoaderTimes.busy`."""
 
     def close(self) -> None:
         """Ends the threads, after what they are doing."""

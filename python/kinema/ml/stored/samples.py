@@ -49,7 +49,7 @@ class Deflated:
     """A compressed member of an archive, which can be read from its beginning only."""
 
     start: int
-    """Byte of the file at which its compressed bytes begin."""
+    """Byte of the file at which the compressed bytes begin."""
     stored: int
     """Compressed bytes."""
     header: int
@@ -76,16 +76,16 @@ class SampleFile:
 
     path: str
     name: str
-    """Of the array: "x", the member or the data set."""
+    """Name of the array: "x", the member or the data set."""
     rows: int
     shape: tuple[int, ...]
-    """Of a sample."""
+    """Shape of a sample."""
     dtype: np.dtype[Any]
     """In the byte order of the file."""
     place: tuple[int, int] | StoredDataset | Deflated
     """(Offset of the first sample, bytes between samples); chunks, seen as (rows, units, components); a member."""
     member: StoredMember | None = None
-    """That the samples are in, where it has a checksum. `SampleDataset.read` does not look at it."""
+    """The member that has the samples, if it has a checksum. `SampleDataset.read` does not check it."""
 
     @property
     def row_bytes(self) -> int:
