@@ -66,7 +66,7 @@ class ConvertedSamples:
     layout: tuple[str, ...]
     size: int
     n_bytes: int
-    """Of the samples, before compression."""
+    """Bytes of the samples, before compression."""
     seconds: float
     workers: int
     timings: Mapping[str, float]

@@ -25,7 +25,7 @@ _EV_ANGSTROM = parse("eV angstrom-1")
 _NUMBER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 FORCE_TO_EV: float = float(DIMENSIONS["force"].factor / _EV_ANGSTROM.factor)
-"""From kJ/(mol angstrom) to eV/angstrom: by the exact constants of SI."""
+"""From kJ/(mol angstrom) to eV/angstrom, by the exact constants of the SI."""
 
 
 @dataclass(frozen=True)

@@ -40,9 +40,9 @@ class Run:
     """Samples that go to one file, or one set of files."""
 
     name: str
-    """Of the file within the folder, without ending; "" where the output is one file."""
+    """Name of the file within the folder, without ending; "" if the output is one file."""
     ranges: tuple[tuple[int, int], ...]
-    """Of samples of the data set that is exported, `stop` not included."""
+    """Ranges of samples of the exported data set, `stop` not included."""
 
     def __len__(self) -> int:
         return sum(stop - start for start, stop in self.ranges)
