@@ -307,7 +307,7 @@ class Dataset(ABC):
         return self._sample(self.read([sample_number(index, len(self))], workers=1), 0)
 
     def root(self) -> tuple[Dataset, NDArray[np.int64]]:
-        """The data set that this one is a part of, or is built on, and the numbers of the samples there, (len(self),)."""
+        """The data set that this one is a part of, or is built on, and the numbers of its samples there, (len(self),)."""
         return self, np.arange(len(self), dtype=np.int64)
 
     def _sample(self, batch: Batch, place: int) -> dict[str, NDArray[Any]]:
@@ -381,7 +381,7 @@ class Dataset(ABC):
 
 
 class DatasetOverAnother(Dataset):
-    """A data set built on another data set. What is not overridden is taken from that data set.
+    """A data set built on another data set, from which it takes all that it does not override.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Energies and forces in eV and eV/angstrom, which programs that train potentials expect; and elements of frames."""
+"""Energies and forces in eV and eV/angstrom, as programs that train potentials expect, and elements of frames."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kinema.ml.frames import FrameDataset
 
 __all__ = ["ENERGY_NAMES", "FORCE_TO_EV", "Energies", "converted", "elements_of"]
 
-# of labels that are the energy where none is named
+# labels that are the energy if none is named
 ENERGY_NAMES = ("energy", "potential_energy")
 _EV_ANGSTROM = parse("eV angstrom-1")
 _NUMBER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -30,16 +30,17 @@ FORCE_TO_EV: float = float(DIMENSIONS["force"].factor / _EV_ANGSTROM.factor)
 
 @dataclass(frozen=True)
 class Energies:
-    """Which label is the energy, and what makes eV of it; `name` is None where there is none."""
+    """The label that is the energy, and its factor to eV; `name` is None if there is no energy."""
 
     name: str | None
     factor: float
 
     @classmethod
     def from_source(cls, source: ExportSource, format: str, named: str | None, units: Mapping[str, str]) -> Energies:
-        """Of the labels of the frames. ArgumentError for a name that is none of them, and for what is no energy.
+        """Finds the energy among the labels of the frames.
 
-        A unit that neither the file nor `units` says is kJ/mol, which is noted.
+        If neither the file nor `units` states the unit, it is taken as kJ/mol, with a note. Raises ArgumentError if
+        `named` is not a label or is not an energy.
         """
         labels = source.require_frames(format).label_units
         wrong = [name for name in units if name not in labels]
@@ -72,7 +73,7 @@ class Energies:
         return cls(name, float(ratio))
 
     def convert_batch(self, batch: Mapping[str, NDArray[Any]]) -> NDArray[np.float64] | None:
-        """(n,) in eV; ArgumentError where it is no single number."""
+        """The energies of a batch in eV, (n,). Raises ArgumentError if an energy is not a single number."""
         if self.name is None:
             return None
         values = np.asarray(batch[self.name], np.float64)
@@ -87,12 +88,12 @@ def _same(unit: str, other: str) -> bool:
 
 
 def converted(values: NDArray[Any], factor: float) -> NDArray[Any]:
-    """The same type, multiplied in float64 and rounded once."""
+    """The values multiplied in float64, rounded once to their own type."""
     return (values.astype(np.float64) * factor).astype(values.dtype)
 
 
 def elements_of(frames: FrameDataset, format: str) -> tuple[NDArray[np.int64], ...]:
-    """(atoms,) atomic numbers of each trajectory; ArgumentError where they are not known."""
+    """(atoms,) atomic numbers of each trajectory. Raises ArgumentError if they are not known."""
     numbers = frames.atomic_numbers
     if numbers is None:
         raise ArgumentError(
@@ -103,7 +104,9 @@ def elements_of(frames: FrameDataset, format: str) -> tuple[NDArray[np.int64], .
 
 
 def key_of(label: str) -> str:
-    """A label as a key of extended XYZ: "/" of nested observables becomes "_"; ArgumentError for other characters."""
+    """A label as a key of extended XYZ: "/" of nested observables becomes "_". Raises ArgumentError for other
+    characters.
+    """
     key = label.replace("/", "_")
     if not _NUMBER.fullmatch(key):
         raise ArgumentError(
