@@ -55,7 +55,7 @@ class EntryPlace:
 
     catalogue: str
     folder: str
-    """That paths are looked for in."""
+    """Folder of the files."""
     name: str
     n_frames: int
     n_atoms: int

@@ -41,7 +41,7 @@ __all__ = ["UNREADABLE", "CatalogueMade", "each_in_order", "extend_catalogue", "
 T = TypeVar("T")
 
 UNREADABLE = ("error", "leave-out")
-"""What becomes of files that cannot be opened."""
+"""Choices for files that cannot be opened."""
 
 # trajectories from which on worker processes are worth their start
 _MANY = 64

@@ -13,7 +13,7 @@ from kinema.formats.registry import formats
 __all__ = ["Files", "files_of", "name_of"]
 
 Files = tuple[str, ...]
-"""Absolute paths of the parts of one trajectory; mostly one."""
+"""Absolute paths of the parts of one trajectory; usually one."""
 
 
 def files_of(data: Any) -> list[Files]:

@@ -25,7 +25,7 @@ class Gather:
 
     epoch: int
     first: int
-    """Place in the epoch of the first batch."""
+    """Position in the epoch of the first batch."""
     ids: tuple[NDArray[np.int64], ...]
     """Samples of this rank, by batch."""
 
@@ -40,9 +40,9 @@ class GatheredBatches:
     """What was read for a gather."""
 
     batch: Batch
-    """All its batches, one behind the other."""
+    """All its batches, one after the other."""
     rows: tuple[tuple[int, int], ...]
-    """First row of each, and the row behind its last one."""
+    """First row of each batch, and the row after its last one."""
 
 
 class BatchReader:

@@ -24,7 +24,7 @@ __all__ = ["ANY_ELEMENT", "EnergyStatistics", "Statistics"]
 _VERSION = 1
 _LARGEST = 4 << 30
 ANY_ELEMENT = "any"
-"""Where elements are not known: all atoms."""
+"""Key of all atoms, if elements are not known."""
 
 # vectors that are divided by the root mean square of an element, so that directions stay
 _SCALED = ("forces", "velocities")
@@ -41,7 +41,7 @@ class EnergyStatistics:
 
     name: str
     shifts: Mapping[str, float]
-    """By least squares over the compositions of the samples; zeros where these are all the same."""
+    """By least squares over the compositions of the samples; zeros if all samples have the same composition."""
     per_atom: Moments
 
 

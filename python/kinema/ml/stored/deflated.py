@@ -38,7 +38,7 @@ class DeflatedMembers:
         self._kept: OrderedDict[tuple[str, str], NDArray[np.uint8]] = OrderedDict()
         self._lock = threading.Lock()
         self.decompressed = 0
-        """Members that were decompressed so far."""
+        """Number of members decompressed so far."""
 
     def is_kept(self, member: SampleFile) -> bool:
         """Whether its samples are in memory."""
