@@ -307,7 +307,9 @@ class Dataset(ABC):
         return self._sample(self.read([sample_number(index, len(self))], workers=1), 0)
 
     def root(self) -> tuple[Dataset, NDArray[np.int64]]:
-        """The data set that this one is a part of, or is built on, and the numbers of its samples there, (len(self),)."""
+        """The data set that this one is a part of, or is built on, and the numbers of its samples there:
+        (len(self),).
+        """
         return self, np.arange(len(self), dtype=np.int64)
 
     def _sample(self, batch: Batch, place: int) -> dict[str, NDArray[Any]]:

@@ -48,7 +48,9 @@ class ExportFormat(ABC):
 
     @abstractmethod
     def write(self, source: ExportSource, run: Run, path: str, memory: int, workers: int) -> None:
-        """Writes one run as the file `path`, which does not exist yet. In a folder, the name of the file is the run's."""
+        """Writes one run as the file `path`, which does not exist yet. In a folder, the file has the name of the
+        run.
+        """
 
     def finish(self, source: ExportSource, runs: Sequence[Run], folder: str) -> None:  # noqa: B027
         """Writes the files that belong to the folder as a whole."""

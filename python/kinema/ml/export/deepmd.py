@@ -1,4 +1,4 @@
-"""DeePMD's npy layout: a folder for each system (type.raw, type_map.raw, set.000/coord.npy, ...), in angstrom and eV."""
+"""DeePMD's npy layout: a folder for each system (type.raw, type_map.raw, set.000/coord.npy, ...); angstrom and eV."""
 
 from __future__ import annotations
 

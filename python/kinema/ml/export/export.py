@@ -1,4 +1,4 @@
-"""`export`: samples as files of other formats, sharded by size, on any runner; each output appears whole or not at all."""
+"""`export`: samples as files of other formats, sharded by size, on any runner; outputs appear whole or not at all."""
 
 from __future__ import annotations
 
@@ -300,7 +300,7 @@ class _Write:
 
 
 def _is_one_file(name: str, made: ExportFormat, shard_size: int | str | None) -> bool:
-    """Whether the output is one file rather than a folder. Raises ArgumentError if the arguments say both, or neither."""
+    """Whether the output is one file, not a folder. Raises ArgumentError if the arguments say both or neither."""
     if is_stream(name):
         raise ArgumentError(
             f"{name}: {made.name} is written to files, not into streams; name a file or a folder", path=name

@@ -7,7 +7,7 @@ __all__ = ["LoaderTimes"]
 
 @dataclass
 class LoaderTimes:
-    """Seconds since the loader was made."""
+    """Times and amounts since the loader was made."""
 
     waited: float = 0.0
     """Seconds that loops waited for batches: I/O that did not overlap with their work."""
