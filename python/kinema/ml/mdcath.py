@@ -31,14 +31,14 @@ class MdcathTrajectory:
     path: str
     domain: str
     temperature: int
-    """K."""
+    """In K."""
     replica: int
     n_frames: int
     n_atoms: int
     label_names: tuple[str, ...]
-    """Of values that the file has for each frame, in the file's units: "rmsd", "gyrationRadius"."""
+    """Names of the values that the file has for each frame, in the file's units: "rmsd", "gyrationRadius"."""
     dt: float
-    """ps between frames."""
+    """Time between frames in ps."""
 
     @property
     def particles(self) -> str:

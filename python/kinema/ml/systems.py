@@ -54,25 +54,25 @@ class System:
     """One trajectory of a data set: how processes open it, its frames and atoms."""
 
     name: str
-    """For messages: the first file, and the group of particles."""
+    """Name in messages: the first file, and the group of particles."""
     paths: tuple[str, ...]
     """The files, in order."""
     snapshot: OpenedWith
     frames: FrameSelection
-    """Of the whole trajectory."""
+    """Frames of the data set, by their numbers in the whole trajectory."""
     atoms: NDArray[np.uint32] | None
-    """None: all."""
+    """Atoms to read; None: all."""
     n_atoms: int
-    """That are read."""
+    """Number of atoms that are read."""
     times: NDArray[np.float64] | None
     """(frames,) in ps; None: `CatalogueSystems.times` finds them."""
     entry: TrajectoryEntry | None = None
     group: str = ""
-    """Of particles, where one was named."""
+    """Group of particles, if one was named."""
     node_cache: NodeCache | None = None
-    """That its files are read through."""
+    """Node cache that its files are read through."""
     transforms: tuple[bytes, ...] = ()
-    """What tells the transforms of its frames from others."""
+    """Identity of the transforms of its frames."""
 
     def numbers(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """Frame numbers in the whole trajectory, of positions among `frames`."""
