@@ -73,7 +73,7 @@ def prefetch_for(loop: RankedLoop, epoch: int, begin: int, *, ahead: int, on: bo
 class NodePrefetch:
     """The gathers of a loop as a list of reads for the node cache, some at a time; `passed` tells it where the loop is.
 
-    Among the processes of a node that read in one order, one fetches; the others only report where they are.
+    Among the processes of a node that read in one order, one fetches; the others only report their positions.
     Prefetching is a hint: what is missing when it is read is fetched then, and the error of a file is raised by the
     reader.
 

@@ -46,7 +46,7 @@ def statistics(
     workers: int | None = None,
     progress: ProgressChoice = False,
 ) -> Statistics:
-    """Moments of the samples of a data set, for normalisation; of a split, by default those of the training part.
+    """Moments of the samples of a data set, for normalisation; with a split, by default of its training part.
 
         stats = kinema.ml.statistics(data, split=split)  # the part "train"
         stats.save("stats.json")
