@@ -15,7 +15,7 @@ __all__ = ["DL_POLY_3", "DL_POLY_4", "general", "history_bytes", "unformatted_by
 _RECORD, _SHORT = 72, 34
 
 DL_POLY_4 = "{step:10d}{atoms:10d}{keytrj:2d}{imcon:2d}{between:20.6f}{time:20.6f}"
-"""What the line `timestep` of a frame says in DL_POLY_4."""
+"""The line `timestep` of a frame in DL_POLY_4."""
 DL_POLY_3 = "{step:10d}{atoms:10d}{keytrj:10d}{imcon:10d}{between:12.6f}{time:12.6f}"
 """The same in DL_POLY_3 and early DL_POLY_4: (a8,4i10,2f12.6)."""
 

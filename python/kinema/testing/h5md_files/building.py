@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 N_FRAMES, N_ATOMS = 7, 5
-"""Of the files, where a case does not need others."""
+"""Sizes of the files, unless a case needs others."""
 
 
 @dataclass
@@ -50,11 +50,11 @@ class Expected:
     steps: NDArray[np.int64] | None = None
     times: NDArray[np.float64] | None = None
     options: dict[str, Any] = field(default_factory=dict)
-    """Arguments of `kinema.open` beside the path."""
+    """Arguments of `kinema.open` besides the path."""
     through_library: bool = False
     """Whether positions can only be read through h5py."""
     tolerance: float = 1e-12
-    """Relative; for values that the file stores with less than float64."""
+    """Relative tolerance, for values that the file stores in fewer digits than float64."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class ConformanceFile:
 
     name: str
     row: str
-    """Of the checklist: "3 elements"."""
+    """Row of the checklist: "3 elements"."""
     write: Callable[[Path], Expected]
 
     def __str__(self) -> str:
@@ -91,7 +91,7 @@ TRICLINIC = np.array([[5.0, 0, 0], [1.5, 4, 0], [-1, 0.5, 6]], np.float32)
 
 KCAL = 4.184
 EV = 1.602176634e-19 * 6.02214076e23 / 1000
-"""In kJ, and in kJ/mol for a particle."""
+"""1 eV in kJ/mol."""
 
 
 def start_h5md(file: Any, root: str = "/", creator: str = "a test") -> Any:
