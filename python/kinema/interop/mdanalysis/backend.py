@@ -60,9 +60,9 @@ class Backend(BackendBase):  # type: ignore[misc]
 
     A new backend begins at once to import MDAnalysis for its workers: make it before you load the Universe, and reuse
     it. If there are more than two parts for each worker, this process computes parts itself until workers are ready.
-    Processes, with their copy of the Universe, stay for the next analysis until the backend is no longer used; those of
-    a runner that was given as an object stay until the end of a block. If starting takes longer than the work, this is
-    noted once.
+    Processes, with their copy of the Universe, stay for the next analysis until the backend is no longer used; if the
+    runner was given as an object, its processes stay until the end of a block. If starting takes longer than the work,
+    this is noted once.
 
     >>> with Backend("processes") as backend:
     ...     for group in groups:

@@ -304,7 +304,7 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
         return ts
 
     def _fill_recorded(self, frame: int, ts: Any) -> None:
-        """Puts the observables of a frame into `ts.data`, and removes those of other frames."""
+        """Puts the observables of a frame into `ts.data`, and removes the observables of other frames."""
         if self._recorded is None:
             trajectory = self.kinema_trajectory
             self._recorded = RecordedValues(trajectory.observables, trajectory.steps)
@@ -340,8 +340,8 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
         """As in MDAnalysis' readers; if transforms of Kinema come first, they are applied as frames are read, on all
         cores.
 
-        These belong to the Universe of this reader, and follow those of `transforms=`. Raises ArgumentError if one
-        cannot be applied, ValueError if there are transformations already.
+        These belong to the Universe of this reader, and come after `transforms=`. Raises ArgumentError if one cannot be
+        applied, ValueError if there are transformations already.
         """
         if self.transformations:
             super().add_transformations(*transformations)
