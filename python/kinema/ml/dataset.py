@@ -245,11 +245,15 @@ class Dataset(ABC):
         Parameters
         ----------
         ids : (n,) integers, or (len(self),) booleans
-            Negative numbers count from the end. A mask chooses the samples where it is true.
+            Negative numbers count from the end. A mask chooses the samples for which it is true.
         out : Batch, optional
             An earlier batch, whose buffers are reused: its arrays are overwritten, and it is returned.
         workers : int, optional
             Threads; by default as many as this process may use.
+
+        Returns
+        -------
+        Batch
 
         Raises
         ------

@@ -87,7 +87,7 @@ def origin_of(path: str, rows: int) -> SampleOrigin:
         if group is None:
             return SampleOrigin.from_file(path, rows)
         opened = OpenFile(path, file, os.path.getsize(path), format="HDF5")
-        # each range has a row, except those of files without any
+        # at most one file for each row, and some files without samples
         most_files = rows + _EMPTY_FILES
         found = []
         for name, kinds, width, most in (("files", "S", (), most_files), ("ranges", "iu", (3,), rows + most_files)):
