@@ -54,7 +54,7 @@ class Batch(Mapping[str, NDArray[Any]]):
         self._buffers: dict[str, NDArray[np.uint8]] = {}
         if allocate is not None and not callable(allocate):
             # torch's pinning passes arrays by name; after a TypeError it uses a dictionary instead
-            raise TypeError(f"allocate makes a buffer of so many bytes, found {type(allocate).__name__}")
+            raise TypeError(f"allocate must be a function of a number of bytes, found {type(allocate).__name__}")
         self._allocate = allocate
 
     def start(self, ids: NDArray[np.int64]) -> Batch:

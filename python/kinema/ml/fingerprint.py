@@ -89,7 +89,7 @@ class DataIdentity:
         fields = None if content["fields"] is None else tuple(content["fields"])
         texts = [content["fingerprint"], samples or "", *(text for file in files for text in file), *(fields or ())]
         if not all(isinstance(text, str) for text in texts):
-            raise ValueError("the identity of the data is no text")
+            raise ValueError("the identity of the data is not text")
         return cls(content["fingerprint"], samples, files, fields)
 
     def to_json(self) -> dict[str, Any]:

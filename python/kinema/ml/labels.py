@@ -69,7 +69,7 @@ def label_values(
                 f'first at step {step}; leave them out with missing="drop"'
             )
         if not there.all():
-            emit([f"{system.name}: {(~there).sum()} of {len(there)} frames have no label and are no samples"])
+            emit([f"{system.name}: {(~there).sum()} of {len(there)} frames have no label and are left out"])
         masks.append(there)
     joined = {}
     for name, parts in columns.items():

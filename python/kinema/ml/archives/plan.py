@@ -197,7 +197,7 @@ def _check_names(names: Sequence[str]) -> None:
     for name in names:
         parts = name.split("/")
         if any(part in ("", ".", "..") for part in parts) or "\0" in name:
-            raise ArgumentError(f"an array is called {name!r}, which is no name in HDF5; choose others with fields=")
+            raise ArgumentError(f"an array is called {name!r}, not a name in HDF5; choose others with fields=")
         if parts[0] == OWN_GROUP:
             raise ArgumentError(
                 f"an array is called {name}, and {OWN_GROUP} is where an archive says where its samples come from; "

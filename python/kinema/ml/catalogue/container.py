@@ -68,7 +68,7 @@ class CatalogueFile:
         except OSError as error:
             raise from_os("cannot read the catalogue", error, self.name) from None
         if expected is not None and expected != self.digest:
-            raise CorruptFileError(f"{self.name}: the catalogue was made anew since it was opened", path=self.name)
+            raise CorruptFileError(f"{self.name}: the catalogue has been remade since it was opened", path=self.name)
 
     def __reduce__(self) -> tuple[type[CatalogueFile], tuple[str, bytes]]:
         return CatalogueFile, (self.path, self.digest)
@@ -77,7 +77,7 @@ class CatalogueFile:
         head = self._read(0, min(_HEAD, size))
         if not head.startswith(_MAGIC[: len(head)]) or not head:
             raise CorruptFileError(
-                f"{self.name}: is no catalogue; one is made with: kinema ml catalogue make",
+                f"{self.name}: is not a catalogue; make one with: kinema ml catalogue make",
                 path=self.name,
             )
         if size < _HEAD:
@@ -86,7 +86,7 @@ class CatalogueFile:
         if version != _VERSION:
             raise CorruptFileError(
                 f"{self.name}: is a catalogue of another version of Kinema, expected {_VERSION}, found {version}; make "
-                "it anew",
+                "it again",
                 path=self.name,
             )
         if blake2b(head[: _START.size], digest_size=8).digest() != head[_START.size :]:
@@ -171,11 +171,11 @@ class CatalogueFile:
 
     def corrupt(self, what: str) -> CorruptFileError:
         """The error for a damaged catalogue, with the advice what to do."""
-        return CorruptFileError(f"{self.name}: the catalogue is damaged: {what}; make it anew", path=self.name)
+        return CorruptFileError(f"{self.name}: the catalogue is damaged: {what}; make it again", path=self.name)
 
     def _ends_early(self, size: int, expected: int) -> TruncatedFileError:
         return TruncatedFileError(
-            f"{self.name}: the catalogue is cut off, expected {expected} bytes, found {size}; make it anew",
+            f"{self.name}: the catalogue is cut off, expected {expected} bytes, found {size}; make it again",
             path=self.name,
         )
 

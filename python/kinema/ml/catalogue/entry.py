@@ -83,7 +83,7 @@ class EntryPlace:
     def corrupt(self, what: str) -> CorruptFileError:
         """The error for an entry that cannot be used."""
         return CorruptFileError(
-            f"{self.catalogue}: the entry {self.name} cannot be used: {what}; make the catalogue anew",
+            f"{self.catalogue}: the entry {self.name} cannot be used: {what}; make the catalogue again",
             path=self.catalogue,
         )
 

@@ -46,11 +46,11 @@ class Energies:
         wrong = [name for name in units if name not in labels]
         if wrong:
             raise ArgumentError(
-                f"label_units= names {wrong[0]}, which is no label; labels are {', '.join(labels) or 'none'}"
+                f"label_units= names {wrong[0]}, which is not a label; labels are {', '.join(labels) or 'none'}"
             )
         found = [name for name in ENERGY_NAMES if name in labels] if named is None else [named]
         if named is not None and named not in labels:
-            raise ArgumentError(f"energy={named!r} is no label; labels are {', '.join(labels) or 'none'}")
+            raise ArgumentError(f"energy={named!r} is not a label; labels are {', '.join(labels) or 'none'}")
         if len(found) > 1:
             raise ArgumentError(f"labels {' and '.join(found)} may be the energy; say which with energy=")
         if not found:
@@ -65,10 +65,10 @@ class Energies:
         if unit is None:
             unit = "kJ/mol"
             stated = f'label_units={{"{name}": "eV"}}'
-            emit([f"label {name} has no unit; it is taken as kJ/mol, say another one with {stated}"])
+            emit([f"label {name} has no unit; it is taken as kJ/mol; give another unit with {stated}"])
         meaning, energy = parse(unit), parse("eV")
         if meaning.exponents != energy.exponents:
-            raise ArgumentError(f"label {name} is in {unit!r}, which is no unit of energy")
+            raise ArgumentError(f"label {name} is in {unit!r}, which is not a unit of energy")
         ratio: Fraction = meaning.factor / energy.factor
         return cls(name, float(ratio))
 
@@ -78,7 +78,7 @@ class Energies:
             return None
         values = np.asarray(batch[self.name], np.float64)
         if values.size != len(values):
-            raise ArgumentError(f"label {self.name} is no energy: it has values of shape {values.shape[1:]}")
+            raise ArgumentError(f"label {self.name} is not an energy: it has values of shape {values.shape[1:]}")
         return values.reshape(-1) * self.factor
 
 

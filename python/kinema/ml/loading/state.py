@@ -49,7 +49,7 @@ class LoaderState:
             stored, epoch, place = dict(state["order"]), int(state["epoch"]), int(state["place"])
             data = None if state.get("data") is None else DataIdentity.from_json(state["data"])
         except (AttributeError, KeyError, TypeError, ValueError):
-            raise ArgumentError(f"this is no state of a Loader: {state!r}") from None
+            raise ArgumentError(f"this is not a state of a Loader: {state!r}") from None
         self._check_data(data)
         order = self.order
         if order.is_windowed and stored.get("window") is not None:

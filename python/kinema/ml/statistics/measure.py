@@ -89,8 +89,8 @@ def statistics(
     if not isinstance(chosen, Subset):
         emit(
             [
-                f"statistics are of all {len(chosen)} samples; with split= those of the training part alone, so that "
-                "nothing of the test part is in them"
+                f"statistics are of all {len(chosen)} samples; give split= to use the training part alone and "
+                "leave the test part out"
             ]
         )
     source = ExportSource(chosen)
@@ -144,7 +144,7 @@ def _archive_moments(
     fields = [name for name in data.fields if data.dtype(name).kind in _KINDS]
     others = [name for name in data.fields if name not in fields]
     if others:
-        emit([f"arrays that are no numbers have no statistics: {', '.join(others)}"])
+        emit([f"arrays without numbers have no statistics: {', '.join(others)}"])
     if not data.rows_stand_alone:
         # a transform changes what is read
         return _block_moments(data, numbers, workers, report)
@@ -213,7 +213,7 @@ def _measure_frames(
     if len(named) > 1:
         raise ArgumentError(f"labels {' and '.join(named)} may be the energy; say which with energy=")
     if energy is not None and not named:
-        raise ArgumentError(f"energy={energy!r} is no label; labels are {', '.join(data.label_units) or 'none'}")
+        raise ArgumentError(f"energy={energy!r} is not a label; labels are {', '.join(data.label_units) or 'none'}")
     sums = _FrameSums(data, named[0] if named else None)
     for batch in _batches(data, numbers, workers, report):
         sums.add(batch)
@@ -252,7 +252,7 @@ class _FrameSums:
         if self._energy is not None:
             energies = np.asarray(batch[self._energy], np.float64)
             if energies.size != len(energies):
-                raise ArgumentError(f"label {self._energy} is no energy: its values have shape {energies.shape[1:]}")
+                raise ArgumentError(f"label {self._energy} is not an energy: values have shape {energies.shape[1:]}")
             self._energies.append(energies.reshape(-1).copy())
             self._compositions.append(self._counts(batch, atoms))
 

@@ -419,7 +419,7 @@ def _describe_dataset(opened: Any, name: str) -> SampleFile:
         array = stored_array(opened, node)
     except NeedsLibrary as error:
         raise UnsupportedFormatError(
-            f"{path}: data set {name} cannot be read in place: {error}; `h5repack` or `kinema repack` stores it anew",
+            f"{path}: data set {name} cannot be read in place: {error}; `h5repack` or `kinema repack` rewrites it",
             path=path,
         ) from None
     dtype = np.dtype(array.dtype)
@@ -437,7 +437,7 @@ def _describe_dataset(opened: Any, name: str) -> SampleFile:
         )
     if array.shape[0] < shape[0]:
         raise CorruptFileError(
-            f"{path}: data set {name}: no storage behind sample {array.shape[0]} of {shape[0]}: it was never written",
+            f"{path}: data set {name}: no storage after sample {array.shape[0]} of {shape[0]}: it was never written",
             path=path,
         )
     if array.chunks is None and array.inline is None and len(array.addresses) and int(array.sizes[0]):
