@@ -19,9 +19,7 @@ _BLOCK_BYTES = 8 << 20
 
 
 def formula(numbers: NDArray[Any]) -> str:
-    """The formula of atomic numbers in any order, in Hill's order: carbon, hydrogen, then by symbol. Zeros are not
-    atoms.
-    """
+    """The formula of atomic numbers in any order, as Hill writes it: C, H, then by symbol. Zeros are not atoms."""
     found, counts = np.unique(numbers[numbers != 0], return_counts=True)
     of = {SYMBOLS[number - 1]: count for number, count in zip(found.tolist(), counts.tolist(), strict=True)}
     first = ("C", "H") if "C" in of else ()

@@ -64,9 +64,7 @@ class Batch(Mapping[str, NDArray[Any]]):
         return self
 
     def room(self, name: str, shape: Sequence[int], dtype: DTypeLike) -> NDArray[Any]:
-        """Returns a C-contiguous array to fill. It lies in the buffer that the name had before, if that is large
-        enough.
-        """
+        """Returns a C-contiguous array to fill, in the earlier buffer of the name if that is large enough."""
         array = self.scratch(name, shape, dtype)
         self._arrays[name] = array
         return array
@@ -311,9 +309,7 @@ class Dataset(ABC):
         return self._sample(self.read([sample_number(index, len(self))], workers=1), 0)
 
     def root(self) -> tuple[Dataset, NDArray[np.int64]]:
-        """The data set that this one is a part of, or is built on, and the numbers of its samples there:
-        (len(self),).
-        """
+        """The data set that this one is a part of, or is built on, and (len(self),) numbers of its samples there."""
         return self, np.arange(len(self), dtype=np.int64)
 
     def _sample(self, batch: Batch, place: int) -> dict[str, NDArray[Any]]:
@@ -493,8 +489,9 @@ class Subset(DatasetOverAnother):
 
 
 def row_of(name: str, array: NDArray[Any], place: int, n: int) -> NDArray[Any]:
-    """The row of one sample in an array of a batch of `n`. Raises ArgumentError if the array does not have a row for
-    each.
+    """The row of one sample in an array of a batch of `n`.
+
+    Raises ArgumentError if the array does not have a row for each sample.
     """
     if array.shape[:1] != (n,):
         raise ArgumentError(

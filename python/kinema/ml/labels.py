@@ -190,9 +190,7 @@ def atomic_numbers_of(
 
 
 class CatalogueNumbers(Sequence[NDArray[np.int64]]):
-    """(atoms,) int64 of each system of a catalogue, read when first needed. Raises ArgumentError if they are not
-    known.
-    """
+    """(atoms,) int64 of each system of a catalogue, read when first needed; ArgumentError if they are not known."""
 
     def __init__(self, systems: CatalogueSystems) -> None:
         self._systems = systems

@@ -1,9 +1,8 @@
-"""Values that belong to one process, such as open files: a process that was forked, or that unpickled a data set, opens
-its own.
+"""Values that belong to one process, such as open files.
 
-Values from before a fork are left alone: their locks may be held by threads that the new process does not have. The
-same is true of Python's lock of a module that is being imported; therefore everything that reading needs is imported
-with this package.
+A process that was forked, or that unpickled a data set, opens its own. Values from before a fork are left alone: their
+locks may be held by threads that the new process does not have. The same is true of Python's lock of a module that is
+being imported; therefore everything that reading needs is imported with this package.
 """
 
 from __future__ import annotations
@@ -25,9 +24,7 @@ T = TypeVar("T")
 
 
 class ProcessLocal(Generic[T]):
-    """A value that each process makes for itself when it first asks for it. A pickle has only the function that
-    makes it.
-    """
+    """A value that each process makes when it first asks for it. A pickle has only the function that makes it."""
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._make = make

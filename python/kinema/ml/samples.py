@@ -262,8 +262,10 @@ class _OpenSamples:
 
     @contextmanager
     def reading(self, numbers: NDArray[np.int64]) -> Iterator[None]:
-        """Context of the reads of a batch. Raises CorruptFileError if a file of these samples has changed since its
-        header was read; also in place of the error of a read that has failed for this reason.
+        """Context of the reads of a batch.
+
+        Raises CorruptFileError if a file of these samples has changed since its header was read, also in place of the
+        error of a read that has failed for this reason.
         """
         touched = np.unique(np.searchsorted(self._bounds, numbers, side="right") - 1)
         try:

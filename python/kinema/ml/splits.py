@@ -88,8 +88,7 @@ class DataSplit:
         return Subset(dataset, self.parts[name])
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Writes the split; the file appears whole or not at all. `overwrite` replaces a file that Kinema did not
-        write.
+        """Writes the split, whole or not at all. `overwrite` replaces a file that Kinema did not write.
 
         Raises ArgumentError, FileAccessError, FileIOError.
         """
@@ -197,11 +196,11 @@ def split_by_time(
     blocks: int = 10,
     seed: int = 0,
 ) -> DataSplit:
-    """Assigns blocks of consecutive samples of each trajectory to parts; samples nearer than `gap` to another part are
-    in none.
+    """Assigns blocks of consecutive samples of each trajectory to parts.
 
-    `gap` is in ps for a `FrameDataset`, in samples for others. A pair with a lag extends from its first frame to its
-    second; neither frame is nearer than `gap` to a frame of another part.
+    Samples nearer than `gap` to another part are in no part. `gap` is in ps for a `FrameDataset`, in samples for
+    others. A pair with a lag extends from its first frame to its second; neither frame is nearer than `gap` to a frame
+    of another part.
 
     Raises
     ------
@@ -275,8 +274,9 @@ def _shares(fractions: Mapping[str, float]) -> dict[str, float]:
 def _whole_groups(
     groups: Sequence[list[NDArray[np.int64]]], shares: Mapping[str, float], seed: int, what: str, instead: str
 ) -> dict[str, list[NDArray[np.int64]]]:
-    """Assigns groups of samples to parts, drawn by the seed and their order. Raises ArgumentError for fewer groups
-    than parts.
+    """Assigns groups of samples to parts, drawn by the seed and their order.
+
+    Raises ArgumentError if there are fewer groups than parts.
     """
     if len(groups) < len(shares):
         raise ArgumentError(f"{len(groups)} {what} cannot be divided into {len(shares)} parts; {instead}")

@@ -171,10 +171,10 @@ class OpenTrajectories:
 def systems_of(
     trajectories: Any, select: AtomChoice, vectors: tuple[str, ...], node_cache: NodeCache | None = None
 ) -> list[tuple[System, Trajectory]]:
-    """The systems that users name, and their trajectories. Raises ArgumentError if there are none or one lacks a
-    vector.
+    """The systems that users name, and their trajectories.
 
-    `node_cache`: for trajectories that were not opened with one.
+    `node_cache`: for trajectories that were not opened with one. Raises ArgumentError if there are no trajectories, or
+    one lacks a vector.
     """
     one = isinstance(trajectories, (Trajectory, str, os.PathLike, TrajectoryEntry))
     given = [trajectories] if one else trajectories

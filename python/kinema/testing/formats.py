@@ -73,9 +73,7 @@ class FormatTests(ChangedFileTests):
         raise NotImplementedError("a subclass of FormatTests writes files of its format")
 
     def write_synthetic(self, path: Path, made: Synthetic) -> tuple[bool, bool]:
-        """Writes as much of a trajectory as the format can hold; returns whether that includes the cells, and the
-        velocities.
-        """
+        """Writes as much of a trajectory as the format holds; returns whether that includes cells, and velocities."""
         raise NotImplementedError("a subclass of FormatTests writes files of its format")
 
     def golden_files(self) -> list[Golden]:

@@ -42,8 +42,7 @@ def nobody_changes_files() -> Iterator[None]:
 
 
 def rewrite_middle(path: Path) -> int:
-    """Changes one byte in the middle of a file, which the samples of a `FileIdentity` do not hold; returns its
-    position.
+    """Changes one byte in the middle of a file, outside the samples of a `FileIdentity`; returns its position.
 
     Size and time of modification are restored.
     """

@@ -243,9 +243,7 @@ def noting_progress(seen: list[tuple[int, int]]) -> Report:
 
 @cache
 def alone(which: str) -> Analysis:
-    """The analysis of that name on `walk_in`'s trajectory, by itself on the serial runner; computed once in each
-    process.
-    """
+    """The analysis of that name on `walk_in`'s trajectory, on the serial runner; computed once in each process."""
     with tempfile.TemporaryDirectory() as folder:
         return analysis_named(walk_in(Path(folder)), which).run(runner="serial")
 

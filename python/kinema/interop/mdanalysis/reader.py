@@ -188,8 +188,9 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
         super().__del__()
 
     def close(self) -> None:
-        """Closes the files. `rewind` and iteration open them again, except with `driver="mpio"`, where closing is
-        collective.
+        """Closes the files; `rewind` and iteration open them again.
+
+        With `driver="mpio"` closing is collective, and the files are not opened again.
         """
         self._closed = True
         self._trajectory = None
@@ -337,8 +338,7 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
     # -- transformations ----------------------------------------------------------------------------------------
 
     def add_transformations(self, *transformations: Any) -> None:
-        """As in MDAnalysis' readers; if transforms of Kinema come first, they are applied as frames are read, on all
-        cores.
+        """As in MDAnalysis' readers; transforms of Kinema that come first are applied on all cores, as frames are read.
 
         These belong to the Universe of this reader, and come after `transforms=`. Raises ArgumentError if one cannot be
         applied, ValueError if there are transformations already.

@@ -30,8 +30,10 @@ _BLOCK_FRAMES = 256
 
 
 class KinemaWriter(WriterBase):  # type: ignore[misc]
-    """Writes H5MD, XTC, TRR, NetCDF, DCD, by the suffix: `u.atoms.write("x.h5md", frames="all", file_format="KINEMA")`,
-    `mda.Writer(..., format="KINEMA")`.
+    """Writes H5MD, XTC, TRR, NetCDF, DCD, by the suffix.
+
+        u.atoms.write("x.h5md", frames="all", file_format="KINEMA")
+        mda.Writer("x.h5md", n_atoms, format="KINEMA")
 
     H5MD files get the positions, velocities and forces that the first frame has, its box, step and time, names,
     residues, masses, charges, species and bonds of its atoms, and numbers in `ts.data` as observables. XTC files get

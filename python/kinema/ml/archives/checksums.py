@@ -56,8 +56,9 @@ class MemberChecksum:
         self._lock = threading.Lock()
 
     def add(self, first: int, rows: int, checksum: int) -> None:
-        """Adds the checksum of some rows, each row once. Raises CorruptFileError with path and byte if these are the
-        last and the sum does not fit.
+        """Adds the checksum of some rows, each row once.
+
+        Raises CorruptFileError with path and byte if these are the last rows and the sum does not fit.
         """
         with self._lock:
             self._runs[first] = (checksum, rows)

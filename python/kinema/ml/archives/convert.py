@@ -106,8 +106,7 @@ def plan_conversion(
     file_is_sample: bool | None = None,
     node_cache: NodeCacheChoice = None,
 ) -> ConversionPlan:
-    """Plans the conversion that `convert` does with these arguments. `print` shows layout, memory and the reads of a
-    training loop.
+    """Plans what `convert` does with these arguments; `print` shows layout, memory and the reads of a training loop.
 
     Reads the headers of the sources; writes nothing. Raises as `convert`.
     """

@@ -192,8 +192,9 @@ class WritePass:
 
 
 class ReadBack:
-    """Compares the archive with what was to be written: by checksums, or with the sources if an earlier call has
-    written it.
+    """Compares the archive with the samples that were to be written.
+
+    By checksums, or, if an earlier call has written the samples, with the sources.
 
     Attributes
     ----------

@@ -229,9 +229,7 @@ def _type(dataset: SampleDataset, name: str, dtype: DtypeChoice) -> np.dtype[Any
 
 
 def _shares(dataset: SampleDataset, layouts: Sequence[ArrayLayout], memory: int, workers: int) -> tuple[int, int]:
-    """Number of workers, and bytes that each reads at a time. Raises MemoryLimitError if not even one worker fits the
-    limit.
-    """
+    """Number of workers, and bytes that each reads at a time. Raises MemoryLimitError if one worker does not fit."""
     least, waiting = _LEAST_BLOCK, 0
     for one in layouts:
         stored = [file for file in dataset.stored(one.name) if not isinstance(file.place, Deflated)]

@@ -189,8 +189,10 @@ class RowsInPlace:
 
 
 def _inflated_runs(one: SampleFile, stop: int, room: Room, node_cache: NodeCache | None) -> Iterator[ReadRows]:
-    """Runs of the rows of a deflated member from the first on, in zlib's own memory; a row that lies in two of zlib's
-    pieces is copied. The member is decompressed to its end, where its checksum is compared.
+    """Runs of the rows of a deflated member from the first on, in zlib's own memory.
+
+    A row that lies in two of zlib's pieces is copied. The member is decompressed to its end, where its checksum is
+    compared.
     """
     place, row_bytes = one.place, one.row_bytes
     assert isinstance(place, Deflated)

@@ -1,5 +1,4 @@
-"""One trajectory as an entry of a catalogue: its files, the arguments to open them, and the snapshot, as bytes and
-back.
+"""One trajectory as an entry of a catalogue: its files, the arguments to open them, and the snapshot, as bytes.
 
 Paths in it are relative to the folder of the catalogue. Every file is checked against its identity, in the snapshot,
 when it is first read.
@@ -108,8 +107,9 @@ class Snapshot:
     place: EntryPlace
 
     def open(self, pool: _core.FilePool | None = None) -> _core.Trajectory:
-        """Opens the trajectory; its files are checked when they are first read. Raises CorruptFileError for bytes
-        that are not a snapshot.
+        """Opens the trajectory; its files are checked when they are first read.
+
+        Raises CorruptFileError for bytes that are not a snapshot.
         """
         try:
             core = self.snapshot.open(self.data, dict(self.descriptions), pool, self.place.catalogue)
@@ -201,7 +201,7 @@ class Entry:
 
     @classmethod
     def unpack(cls, data: bytes, place: EntryPlace, *, only_names: bool = False) -> Entry:
-        """The inverse of `pack`, with files below `place.folder`. `only_names`: for `reopen` alone; no file is looked
+        """The inverse of `pack`, with files below `place.folder`. With `only_names`, for `reopen`, no file is looked
         at.
 
         Raises FileNotFound or TruncatedFileError for files that are missing or shorter than they were; CorruptFileError
@@ -258,9 +258,7 @@ class Entry:
         return self._with(_core.Trajectory(**self.kept.snapshot.recipe))
 
     def labels(self) -> dict[str, NDArray[Any]]:
-        """Values for all frames, (frames,), by name, from the file of an mdCATH trajectory; empty for other
-        trajectories.
-        """
+        """Values for all frames, (frames,), by name, from the file of an mdCATH trajectory; else empty."""
         return {} if self.mdcath is None else self.mdcath.labels()
 
     def verify(self) -> None:

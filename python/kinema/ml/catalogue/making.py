@@ -353,8 +353,9 @@ def each_in_order(
     progress: ProgressChoice,
     what: str,
 ) -> None:
-    """Calls `call` on each item on workers, and `take` on each value in the order of the items; few values wait for
-    it.
+    """Calls `call` on each item on workers, and `take` on each value, in the order of the items.
+
+    The number of values that wait for `take` is bounded.
     """
     waiting: dict[int, T] = {}
     taken = 0

@@ -37,9 +37,7 @@ def files_of(data: Any) -> list[Files]:
 
 
 def name_of(files: Files, folder: str, group: str | None = None) -> str:
-    """The name of a trajectory in a catalogue: its first file, relative to the folder of the catalogue, and its
-    group.
-    """
+    """The name of a trajectory in a catalogue: its first file, relative to the catalogue's folder, and its group."""
     name = os.path.relpath(files[0], folder)
     return name if group is None else f"{name}:{group}"
 

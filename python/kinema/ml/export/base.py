@@ -48,9 +48,7 @@ class ExportFormat(ABC):
 
     @abstractmethod
     def write(self, source: ExportSource, run: Run, path: str, memory: int, workers: int) -> None:
-        """Writes one run as the file `path`, which does not exist yet. In a folder, the file has the name of the
-        run.
-        """
+        """Writes one run as the new file `path`; in a folder, the file has the name of the run."""
 
     def finish(self, source: ExportSource, runs: Sequence[Run], folder: str) -> None:  # noqa: B027
         """Writes the files that belong to the folder as a whole."""

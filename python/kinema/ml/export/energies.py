@@ -104,8 +104,9 @@ def elements_of(frames: FrameDataset, format: str) -> tuple[NDArray[np.int64], .
 
 
 def key_of(label: str) -> str:
-    """A label as a key of extended XYZ: "/" of nested observables becomes "_". Raises ArgumentError for other
-    characters.
+    """A label as a key of extended XYZ: "/" of nested observables becomes "_".
+
+    Raises ArgumentError for other characters that a key cannot have.
     """
     key = label.replace("/", "_")
     if not _NUMBER.fullmatch(key):

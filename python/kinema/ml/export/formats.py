@@ -28,8 +28,10 @@ _CONVERTING = ("extxyz", "deepmd")
 def export_format(
     name: str, energy: str | None = None, units: Mapping[str, str] | None = None, compress: bool = False
 ) -> ExportFormat:
-    """The format with this name. Raises UnsupportedFormatError for LMDB, ArgumentError for other unknown names and for
-    options that the format does not have.
+    """The format with this name.
+
+    Raises UnsupportedFormatError for LMDB, ArgumentError for other unknown names and for options that the format does
+    not have.
     """
     if str(name).lower() == "lmdb":
         raise UnsupportedFormatError(

@@ -30,8 +30,8 @@ class Buffers:
         self._lock = threading.Lock()
 
     def take(self) -> Batch:
-        """A batch whose memory is free, or a new one. The one used last is preferred, because it is most likely in
-        a cache.
+        """A batch whose memory is free, or a new one. The one used last is most likely in a cache, so it comes
+        first.
         """
         with self._lock:
             for place in reversed(range(len(self._kept))):

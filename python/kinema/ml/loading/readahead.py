@@ -26,8 +26,9 @@ class _TaskEnd(NamedTuple, Generic[Result]):
 
 
 class _Shared(Generic[Task, Result]):
-    """State shared by threads and consumer. Threads refer to this alone, so that an iterator that nobody holds can
-    end.
+    """State shared by threads and consumer.
+
+    Threads refer to this alone, so that an iterator that nobody holds can end.
     """
 
     def __init__(
@@ -54,9 +55,7 @@ class _Shared(Generic[Task, Result]):
         self.threads: list[threading.Thread] = []
 
     def next_task(self) -> tuple[int, Task, int] | None:
-        """Number, task and bytes of the next task, once there is room for its result; None if there are no more
-        tasks.
-        """
+        """Number, task and bytes of the next task, once there is room for its result; None after the last task."""
         with self.changed:
             while not self.stopped:
                 if self.pending is None and not self.exhausted:
@@ -112,9 +111,7 @@ _ALIVE: weakref.WeakSet[_Shared[object, object]] = weakref.WeakSet()
 
 
 def _stop_all() -> None:
-    """Runs at the end of the interpreter: a thread that came back from Rust after it would end the process with an
-    error.
-    """
+    """Runs at the end of the interpreter: a thread returning from Rust later would end the process with an error."""
     here = [one for one in _ALIVE if one.pid == os.getpid()]
     for one in here:
         one.stop()

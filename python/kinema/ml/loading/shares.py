@@ -60,9 +60,7 @@ class RankShare:
         return own % self.samples
 
     def batches(self, order: Order, begin: int) -> Iterator[tuple[int, NDArray[np.int64]]]:
-        """Each batch of all ranks from position `begin` on: its position, and the samples of this rank, possibly
-        none.
-        """
+        """Batches of all ranks from position `begin` on: position, and samples of this rank, possibly none."""
         step, end = self.global_batch_size, self.end(begin)
         several = step * max(1, _AT_A_TIME // self.batch_size)
         for start in range(begin, end, several):

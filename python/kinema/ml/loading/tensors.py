@@ -90,9 +90,7 @@ _NUMBERS = count()
 
 
 class _Memory(mmap.mmap):
-    """Memory that another process can open as a file of this one. The last byte is 1 while that process refers to
-    it.
-    """
+    """Memory that another process can open as a file of this one; its last byte is 1 while that process uses it."""
 
     file: int
     number: int

@@ -83,8 +83,7 @@ class Statistics:
         return replace(self, of_any_data=True)
 
     def of_arrays(self, *names: str) -> Statistics:
-        """The statistics of these arrays alone: other arrays, such as times and cells of exported frames, are not
-        normalised.
+        """The statistics of these arrays alone; other arrays, such as times and cells of frames, are not normalised.
 
         Raises ArgumentError for a name that has no statistics.
         """

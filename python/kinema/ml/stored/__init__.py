@@ -1,3 +1,1 @@
-"""Stored samples: the files that a source names, how samples are stored in them, and the origin of an archive's
-samples.
-"""
+"""Stored samples: the files that a source names, how samples are stored in them, and an archive's origin."""

@@ -77,8 +77,8 @@ class SampleFiles:
 
 
 def is_archive(path: str | os.PathLike[str]) -> bool:
-    """Whether a path is a folder, `.npy`, `.npz`, an HDF5 file of Kinema, or one with data sets only: not a
-    trajectory.
+    """Whether a path has samples, not a trajectory: a folder, `.npy`, `.npz`, or HDF5 of Kinema or with data sets
+    only.
     """
     name = os.fspath(path)
     if os.path.isdir(name) or name.lower().endswith((".npy", ".npz")):
@@ -104,9 +104,7 @@ def _arrays_of_another(path: str, names: Sequence[str], hint: str) -> list[Sampl
 
 
 def _check_one_sample_each(folder: str, files: Sequence[Sequence[SampleFile]]) -> None:
-    """Raises ArgumentError if the files of a folder look like archives of several samples; otherwise notes the
-    assumption.
-    """
+    """Raises ArgumentError if the files of a folder look like archives of several samples; else emits a note."""
     lengths = [{one.rows for one in file} for file in files]
     if all(length <= {1} for length in lengths):
         return

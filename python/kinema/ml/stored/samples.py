@@ -105,8 +105,7 @@ class SampleFile:
 def extents_of(
     one: SampleFile, rows: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Byte ranges of rows, in the order of the rows: (n,) offsets, (n,) lengths, and (n,) the position of the row in
-    `rows`.
+    """Byte ranges of rows, in the order of the rows: (n,) offsets, lengths, and positions of the row in `rows`.
 
     A row of a data set in chunks has several ranges; for a deflated member the range is the whole member.
     """

@@ -117,8 +117,7 @@ def add_element(
     time_offset: float | None = None,
     **storage: Any,
 ) -> Any:
-    """Adds an element: a data set without steps, explicit with arrays of steps and times, or at fixed intervals with
-    scalars.
+    """Adds an element: a data set without steps, with arrays of steps and times, or with scalars for fixed intervals.
 
     `steps` and `times` may be data sets, which are then linked. `storage` goes to `create_dataset`.
     """

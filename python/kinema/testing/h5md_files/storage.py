@@ -157,9 +157,7 @@ def _file_formats(path: Path, **how: Any) -> Expected:
 @case("15 storage", "virtual", compression=None)
 @case("15 storage", "virtual_of_filtered", compression="gzip")
 def _virtual(path: Path, compression: str | None) -> Expected:
-    """Two files and a data set of the file itself, one after the other; the second file contributes rows from its
-    middle.
-    """
+    """Two files and a data set of the file itself, one after the other; the second file gives rows from its middle."""
     values, (steps, times) = walk(), clock()
     layout = h5py.VirtualLayout(values.shape, "f4")
     for number, (start, stop) in enumerate(((0, 3), (3, 5))):

@@ -14,9 +14,7 @@ __all__ = ["Lanes", "marked"]
 
 
 class Lanes(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
-    """Units of work: tests marked `processes` in tests/runners, such tests in other folders, and other tests of
-    each module.
-    """
+    """Units of work: tests marked `processes` in tests/runners; such tests elsewhere; other tests by module."""
 
     def _split_scope(self, nodeid: str) -> str:
         module, _, function = nodeid.partition("::")
@@ -26,8 +24,8 @@ class Lanes(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
         return module
 
     def schedule(self) -> None:
-        """As its base, but a worker that replaces a lost one gets two units: it runs a test only when it knows the
-        next.
+        """As its base, but a worker that replaces a lost one gets two units, because it starts a test when it knows
+        the next.
         """
         super().schedule()
         for node in self.nodes:

@@ -54,8 +54,9 @@ class StandingRanks:
         self._answers: list[int] = []
 
     def run(self, text: str, folder: Path, environment: Mapping[str, str]) -> str:
-        """Runs a program on all ranks in a folder and returns what they print. Raises AssertionError with the
-        tracebacks of ranks that fail.
+        """Runs a program on all ranks in a folder and returns what they print.
+
+        Raises AssertionError with the tracebacks of ranks that fail.
         """
         if self._process is None:
             self._begin()

@@ -1,6 +1,4 @@
-"""`WriterCase`: what the writer of a format keeps of frames, and the frames that the suite of writers writes and
-reads.
-"""
+"""`WriterCase`: what the writer of a format keeps of frames, and the frames that the tests write and read."""
 
 from __future__ import annotations
 

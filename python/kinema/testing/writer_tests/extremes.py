@@ -80,8 +80,9 @@ def extreme_frames(data: st.DataObject, frames: GivenFrames) -> GivenFrames:
 
 
 def check_kept(given: GivenFrames, found: GivenFrames, lost: set[str], of: WriterCase) -> None:
-    """Asserts that values read equal those given, within rounding, with the same lattice, finite if given finite,
-    or are in `lost`.
+    """Asserts that values read equal those given, within rounding, or are in `lost`.
+
+    Cells must be the same lattice, and finite values must stay finite.
     """
     for name in of.fields:
         if name in given.fields:

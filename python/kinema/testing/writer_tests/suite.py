@@ -331,8 +331,9 @@ class WriterTests(WriterCase):
 
 
 class DearWriterTests(WriterTests):
-    """The same for a format with slow examples (tens of milliseconds), because HDF5 or MDAnalysis checks each file
-    that was made: a short run tries 20 examples of a law.
+    """The same for a format with slow examples (tens of ms), because HDF5 or MDAnalysis checks each file.
+
+    A short run tries 20 examples of a law.
     """
 
     @settings(_ANY_FRAMES, max_examples=_ANY_FRAMES.max_examples if LONG else 20)
