@@ -140,9 +140,7 @@ class FrameDataset(Dataset):
         self._opened: ProcessLocal[OpenTrajectories] = ProcessLocal(self._open)
 
     def _set_samples(self, trajectories: list[Any], there: NDArray[np.bool_] | None) -> None:
-        """Sets the frame of each sample, and the second frames of pairs, by number among the frames of all
-        trajectories.
-        """
+        """Sets the frame of each sample, and for pairs the second frame, as numbers among all frames."""
         self._first: NDArray[np.int64] | None = None
         self._second: NDArray[np.int64] | None = None
         if self._lag is not None:

@@ -201,11 +201,10 @@ class Entry:
 
     @classmethod
     def unpack(cls, data: bytes, place: EntryPlace, *, only_names: bool = False) -> Entry:
-        """The inverse of `pack`, with files below `place.folder`. With `only_names`, for `reopen`, no file is looked
-        at.
+        """The inverse of `pack`, with files below `place.folder`.
 
-        Raises FileNotFound or TruncatedFileError for files that are missing or shorter than they were; CorruptFileError
-        for bytes that are not an entry.
+        `only_names`: for `reopen` alone; no file is looked at. Raises FileNotFound or TruncatedFileError for files that
+        are missing or shorter than they were; CorruptFileError for bytes that are not an entry.
         """
         try:
             return cls._unpacked(Unpacker(data), place, only_names)

@@ -30,9 +30,7 @@ class Buffers:
         self._lock = threading.Lock()
 
     def take(self) -> Batch:
-        """A batch whose memory is free, or a new one. The one used last is most likely in a cache, so it comes
-        first.
-        """
+        """A batch whose memory is free, or a new one; first the one used last, as it is most likely in a cache."""
         with self._lock:
             for place in reversed(range(len(self._kept))):
                 batch = self._kept[place]

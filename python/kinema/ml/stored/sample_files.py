@@ -77,8 +77,9 @@ class SampleFiles:
 
 
 def is_archive(path: str | os.PathLike[str]) -> bool:
-    """Whether a path has samples, not a trajectory: a folder, `.npy`, `.npz`, or HDF5 of Kinema or with data sets
-    only.
+    """Whether a path has samples, not a trajectory.
+
+    True for a folder, `.npy`, `.npz`, and for HDF5 files that Kinema has made of samples or that have data sets alone.
     """
     name = os.fspath(path)
     if os.path.isdir(name) or name.lower().endswith((".npy", ".npz")):
