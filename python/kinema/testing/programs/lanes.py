@@ -24,9 +24,7 @@ class Lanes(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
         return module
 
     def schedule(self) -> None:
-        """As its base, but a worker that replaces a lost one gets two units: it starts a test when it knows the
-        next.
-        """
+        """As its base, but a worker that replaces a lost one gets two units: it runs a test when it knows the next."""
         super().schedule()
         for node in self.nodes:
             self._reschedule(node)
