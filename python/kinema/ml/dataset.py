@@ -331,7 +331,16 @@ class Dataset(ABC):
     def explain(self, batch_size: int = 256) -> str:
         """Bytes read and decoded for each useful byte, for batches in exact random order and in whole windows.
 
-        If more than a tenth too much is read, it names the layout that avoids it. Nothing is read.
+        If more than a tenth too much is read, the text names the layout that avoids it. Nothing is read.
+
+        Parameters
+        ----------
+        batch_size : int
+            Samples in a batch.
+
+        Returns
+        -------
+        str
         """
         n = len(self)
         size = min(batch_size, n)

@@ -280,7 +280,18 @@ class FrameDataset(Dataset):
         return each
 
     def draw(self, n: int, seed: int = 0) -> NDArray[np.int64]:
-        """Draws `n` samples with `weights`, with replacement: (n,) int64."""
+        """Draws samples with `weights`, with replacement.
+
+        Parameters
+        ----------
+        n : int
+            Number of samples to draw.
+        seed : int
+
+        Returns
+        -------
+        (n,) int64
+        """
         edges = np.cumsum(self.weights)
         uniform = np.random.Generator(np.random.Philox(seed)).random(n)
         drawn: NDArray[np.int64] = np.searchsorted(edges, uniform * edges[-1], side="right").astype(np.int64)

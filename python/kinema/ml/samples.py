@@ -116,10 +116,25 @@ class SampleDataset(Dataset):
         return tuple(self._files[field])
 
     def origin(self, ids: ArrayLike) -> tuple[list[str], NDArray[np.int64]]:
-        """Where samples come from: the file of each sample, and its row in the file, (len(ids),).
+        """Where samples come from.
 
-        If `kinema.ml.convert` has made the archive, these are the files that it was made from; otherwise the archive
-        itself. Raises as `read`, and CorruptFileError if the table of origins is damaged.
+        If `kinema.ml.convert` has made the archive, from the files that it was made from; otherwise from the archive
+        itself.
+
+        Parameters
+        ----------
+        ids : as `read`
+
+        Returns
+        -------
+        files : list of str
+            File of each sample.
+        rows : (len(ids),) int64
+            Row of each sample in its file.
+
+        Raises
+        ------
+        As `read`; CorruptFileError if the table of origins is damaged.
         """
         numbers = sample_numbers(ids, len(self))
         which = np.searchsorted(self._bounds, numbers, side="right") - 1

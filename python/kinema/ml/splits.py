@@ -73,10 +73,28 @@ class DataSplit:
         return self.parts[name]
 
     def of(self, dataset: Dataset, name: str) -> Subset:
-        """A part as a data set.
+        """Returns a part as a data set.
 
-        Raises ArgumentError if the split is of another data set; copies of the files count as the same. If they cannot
-        be compared, because the split is of an earlier version or the data set of another class, a note says so.
+        If data set and split cannot be compared, because the split is of an earlier version or the data set of another
+        class, a note says so.
+
+        Parameters
+        ----------
+        dataset : Dataset
+            The data set that was split; copies of its files count as the same.
+        name : str
+            Name of the part.
+
+        Returns
+        -------
+        Subset
+
+        Raises
+        ------
+        ArgumentError
+            If the split is of another data set.
+        KeyError
+            If there is no such part.
         """
         now = None if self.data is None else DataIdentity.from_dataset(dataset)
         if self.data is not None and now is not None and (difference := self.data.difference(now)):
@@ -88,9 +106,17 @@ class DataSplit:
         return Subset(dataset, self.parts[name])
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Writes the split, whole or not at all. `overwrite` replaces a file that Kinema did not write.
+        """Writes the split to a JSON file, whole or not at all.
 
-        Raises ArgumentError, FileAccessError, FileIOError.
+        Parameters
+        ----------
+        path : path
+        overwrite : bool
+            Replace a file that Kinema did not write.
+
+        Raises
+        ------
+        ArgumentError, FileAccessError, FileIOError
         """
         check_remade(path, overwrite=overwrite)
         parts = {name: _runs(ids) for name, ids in self.parts.items()}
@@ -108,7 +134,12 @@ class DataSplit:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> DataSplit:
-        """Reads a split from a file. Raises FileNotFound, FileAccessError, CorruptFileError."""
+        """Reads a split from a file.
+
+        Raises
+        ------
+        FileNotFound, FileAccessError, CorruptFileError
+        """
         name = os.fspath(path)
         try:
             content = json.loads(read_regular(name, "split", _LARGEST))
@@ -140,7 +171,18 @@ def split_by_trajectory(
     The trajectories of a `SampleDataset` are the files that its samples come from (`SampleDataset.sources`), in order:
     the files from which `kinema.ml.convert` has made the archive, otherwise the files themselves.
 
-    `groups` names the group of each trajectory, such as its protein: all of a group go to one part.
+    Parameters
+    ----------
+    dataset : Dataset
+    fractions : mapping of name to number above 0, optional
+        Shares of the parts; by default train 0.8, validation 0.1, test 0.1. Divided by their sum.
+    seed : int
+    groups : (trajectories,) hashable objects, optional
+        Group of each trajectory, such as its protein: all of a group go to one part.
+
+    Returns
+    -------
+    DataSplit
 
     Raises
     ------
@@ -171,8 +213,21 @@ def split_by_composition(
     """Assigns all samples of a formula to one part; the parts get about `fractions` of the samples.
 
     Samples with the same atoms in any order, such as conformers and isomers, have the same formula. Frames have the
-    atomic numbers of their trajectory. For archives, `field` is the array with the atomic numbers: (samples, atoms)
-    whole numbers, with 0 for no atom. It need not be among the fields of the data set.
+    atomic numbers of their trajectory.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    fractions : mapping of name to number above 0, optional
+        Shares of the parts, as for `split_by_trajectory`.
+    field : str
+        For archives, the array with the atomic numbers: (samples, atoms) whole numbers, with 0 for no atom. It need not
+        be among the fields of the data set.
+    seed : int
+
+    Returns
+    -------
+    DataSplit
 
     Raises
     ------
@@ -198,9 +253,23 @@ def split_by_time(
 ) -> DataSplit:
     """Assigns blocks of consecutive samples of each trajectory to parts.
 
-    Samples nearer than `gap` to another part are in no part. `gap` is in ps for a `FrameDataset`, in samples for
-    others. A pair with a lag extends from its first frame to its second; neither frame is nearer than `gap` to a frame
-    of another part.
+    Samples nearer than `gap` to another part are in no part. A pair with a lag extends from its first frame to its
+    second; neither frame is nearer than `gap` to a frame of another part.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    fractions : mapping of name to number above 0, optional
+        Shares of the parts, as for `split_by_trajectory`; their sum is at most 1.
+    gap : float
+        In ps for a `FrameDataset`, in samples for others.
+    blocks : int
+        Blocks of each trajectory.
+    seed : int
+
+    Returns
+    -------
+    DataSplit
 
     Raises
     ------

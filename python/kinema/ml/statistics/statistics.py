@@ -99,21 +99,34 @@ class Statistics:
     # -- application --------------------------------------------------------------------------------------------------
 
     def normalise(self, batch: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
-        """Normalises the arrays of a batch that have statistics. Returns new arrays of the same types.
+        """Normalises the arrays of a batch that have statistics.
 
         Features become (x - mean) / std, or x - mean if std is 0. Forces and velocities are divided by the root mean
-        square of the atom's element. Energies become (E - shifts) / atoms, minus its mean, divided by its std. The
-        arrays that `restore` needs besides are passed on as they are: positions of frames, "atomic_numbers", "ptr" and
-        "batch". All others are left out. Raises ArgumentError for samples of another shape, and for elements without
-        statistics.
+        square of the atom's element. Energies become (E - shifts) / atoms, minus its mean, divided by its std.
+
+        Returns
+        -------
+        mapping of str to array
+            New arrays of the same types. The arrays that `restore` needs besides are passed on as they are: positions
+            of frames, "atomic_numbers", "ptr" and "batch". All others are left out.
+
+        Raises
+        ------
+        ArgumentError
+            For samples of another shape, and for elements without statistics.
         """
         return self._applied(batch, inverse=False)
 
     def restore(self, batch: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
-        """The inverse: predictions of a model in the units of the data.
+        """The inverse of `normalise`: predictions of a model in the units of the data.
 
         If elements are known, vectors and energies need "atomic_numbers" in the batch; energies of ragged batches also
-        need "ptr" or "batch". Raises ArgumentError if these are missing or do not fit together.
+        need "ptr" or "batch".
+
+        Raises
+        ------
+        ArgumentError
+            If these are missing or do not fit together.
         """
         return self._applied(batch, inverse=True)
 
@@ -199,9 +212,17 @@ class Statistics:
     # -- files --------------------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Writes JSON; the file appears whole or not at all. `overwrite` replaces a file that Kinema did not write.
+        """Writes the statistics to a JSON file, whole or not at all.
 
-        Raises ArgumentError, FileAccessError, FileIOError.
+        Parameters
+        ----------
+        path : path
+        overwrite : bool
+            Replace a file that Kinema did not write.
+
+        Raises
+        ------
+        ArgumentError, FileAccessError, FileIOError
         """
         check_remade(path, overwrite=overwrite)
         content = {
@@ -227,7 +248,12 @@ class Statistics:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Statistics:
-        """Reads the statistics from a file. Raises FileNotFound, FileAccessError, CorruptFileError."""
+        """Reads the statistics from a file.
+
+        Raises
+        ------
+        FileNotFound, FileAccessError, CorruptFileError
+        """
         name = os.fspath(path)
         try:
             content = json.loads(read_regular(name, "statistics", _LARGEST))
