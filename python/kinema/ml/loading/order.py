@@ -31,7 +31,7 @@ class Order:
     that a restart needs only the position. The same arguments give the same order on every machine and in every later
     release that has this `version`. Ranks, workers and sizes of batches do not affect it.
 
-    Without `window`, every order of the samples is equally likely ("exact"). With `window`, the order is random but
+    Without `window`, the samples are permuted as a whole ("exact"). With `window`, the order is random but
     reading stays local. Samples form chunks of neighbours; the chunks of the data set are permuted and dealt to lanes.
     Each lane shuffles its samples within windows of whole chunks, and the lanes take turns: position p is of lane p mod
     `lanes`. Ranks take lanes, so that each chunk is read by one rank. Samples that do not fill a chunk, or chunks that
