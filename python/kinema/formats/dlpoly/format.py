@@ -71,7 +71,8 @@ Files with records of any width are read as well, as DL_POLY 2 and DL_POLY Class
 them: a scan finds their frames, and its index is stored. The first frame shows which lines of a cell and of vectors
 there are; if keytrj or imcon say otherwise, a note names it. The time is that of the frame's head, or step times time
 step. If indices of a frame are missing or repeated, the file's order counts. A file whose frames
-differ in the number of atoms, in keytrj or in having a cell is refused by frame and byte. Such files are not continued, and not copied record by record.
+differ in the number of atoms, in keytrj or in having a cell is refused by frame and byte. Such files are not
+continued, and not copied record by record.
 
 Unformatted files of DL_POLY 2 and Classic (Fortran records of float64, as in the manual of DL_POLY_2) are read as well,
 of either byte order, with record lengths in 4 or 8 bytes, to the last bit with `dtype="float64"`. Frames are located
