@@ -1,4 +1,4 @@
-"""Scheduling of a pass: `SchedulePolicy` (the user's options), `WorkPlan` (sent to each worker), `Scheduler` (pieces)."""
+"""Scheduling of a pass: `SchedulePolicy` (user's options), `WorkPlan` (sent to each worker), `Scheduler` (pieces)."""
 
 from __future__ import annotations
 
