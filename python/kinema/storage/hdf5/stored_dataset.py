@@ -1,4 +1,4 @@
-"""Storage of a data set that exists: where its bytes lie in the file, and the filters that they went through."""
+"""Storage of an existing data set: places of its bytes in the file, and the filters applied to them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NOT_STORED = 2**64 - 1
 
 @dataclass(frozen=True, slots=True)
 class StoredDataset:
-    """How a numeric HDF5 data set lies in its file: all that is needed to read it without libhdf5."""
+    """Storage of a numeric HDF5 data set in its file: everything needed to read it without libhdf5."""
 
     name: str
     """Full path in the file, for messages."""
