@@ -25,7 +25,7 @@ from dataclasses import dataclass
 __all__ = ["MOST_BYTES", "Fork", "Forked", "Preload", "WorkerEnded", "main"]
 
 MOST_BYTES = 1 << 17
-"""Of a message."""
+"""Most bytes of a message."""
 _WORKER = "kinema.runners.local.worker"
 # seconds that workers have to end by themselves after their parent; stopped workers cannot
 _PATIENCE = 1.0

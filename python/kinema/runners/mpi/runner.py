@@ -148,8 +148,8 @@ class MPIRunner(Runner):
         self._tree_from = _TREE_FROM
         self._index_from = SMALLEST
         self.stop_code: int | None = None
-        """On rank 0: the exit code of a program that a signal has ended within the block. If other ranks do not answer
-        when the block is left, all ranks are ended with it."""
+        """On rank 0: exit code of a program that a signal has ended within the block. If other ranks do not answer when
+        the block ends, all ranks are ended with this code."""
         check_size()
 
     def configured(self, **options: Any) -> MPIRunner:

@@ -29,8 +29,8 @@ from kinema.storage.stored_records import Record, RecordFolder
 __all__ = ["FEWEST_CHUNKS", "ChunkMap", "ChunkMaps"]
 
 FEWEST_CHUNKS = 1 << 13
-"""Data sets of fewer chunks are walked each time, and leave nothing in the folder. Opening a file of so many takes
-11 ms with a walk and 3 ms without; storing takes 2 ms, and what the disk needs for a sync."""
+"""Data sets of fewer chunks are walked each time, and leave nothing in the folder. Opening a file of this many chunks
+takes 11 ms with a walk and 3 ms without; storing takes 2 ms, plus the disk's time for a sync."""
 
 # most bytes of one map (some ten million chunks), and of all: maps used longest ago are removed
 _MOST_BYTES = 256 << 20

@@ -28,9 +28,9 @@ from kinema.storage.hdf5.object_copies import (
 __all__ = ["DROPPED", "Maker", "copy_structure"]
 
 DROPPED = object()
-"""What a `Maker` answers for an object that shall not be in the copy."""
+"""Returned by a `Maker` for an object that must not be in the copy."""
 
-# (object, group of the copy it goes to, its name there) -> the data set made, None to have it copied, or DROPPED
+# (object, its group in the copy, its name there) -> the data set made, None to have it copied, or DROPPED
 Maker = Callable[[Any, Any, str], Any]
 
 

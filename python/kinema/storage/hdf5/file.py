@@ -66,7 +66,7 @@ class OpenFile:
     warnings: list[str] = field(default_factory=list)
     other_files: list[str] = field(default_factory=list)
     maps: ChunkMaps = field(default_factory=ChunkMaps)
-    """Where chunks lie, as stored by earlier openings."""
+    """Places of chunks, as stored by earlier openings."""
     series: dict[tuple[Any, ...], NDArray[Any]] = field(default_factory=dict)
     """`step` and `time` arrays by the address of their object: hard links are read once."""
     format: str = "H5MD"

@@ -90,7 +90,7 @@ class Storage:
     compact: bool = False
     """Within the object's header; without chunks only."""
     early: bool = False
-    """Its space, or that of all chunks within its extent, has a place in the file from the beginning."""
+    """The space of the data set, or of all chunks within its extent, has a place in the file from the beginning."""
     virtual: tuple[VirtualBox, ...] | None = None
     """The values lie in data sets of other files; without chunks only."""
     grows: bool = False
