@@ -60,8 +60,8 @@ def explain_blocks(unit: int, block: int, *, size: int, limit: int, batch: int, 
     fetched = ", ".join(f"{amplification(unit, block, share):.2f} of {_share(share)}" for share in shares)
     first = min(batch * (block + unit), size)
     lines = [
-        f"blocks of {block} bytes, exact random order: bytes that a first epoch fetches for each useful one, where "
-        f"this node reads so many samples: {fetched}; the first batch fetches up to {first} bytes"
+        f"blocks of {block} bytes, exact random order: bytes that a first epoch fetches for each useful byte, by the "
+        f"share of samples that this node reads: {fetched}; the first batch fetches up to {first} bytes"
     ]
     best = chosen_block(unit, coverage=coverage)
     if amplification(unit, block, coverage) > _MOST and best < block:
@@ -71,7 +71,7 @@ def explain_blocks(unit: int, block: int, *, size: int, limit: int, batch: int, 
         again = (1 - limit / size) * (1 + block / unit)
         lines.append(
             f"the files have {size} bytes, the cache holds {limit}: in exact random order later epochs fetch about "
-            f"{again:.2f} bytes for each useful one; an order by windows, or a larger limit, does not"
+            f"{again:.2f} bytes for each useful byte; an order by windows, or a larger limit, avoids that"
         )
     return lines
 

@@ -66,11 +66,11 @@ class Owner:
         """Raises ValueError for values that an owner cannot have."""
         texts = (self.node, self.host, self.address, self.boot)
         if not all(isinstance(text, str) and len(text) < _LONGEST_TEXT for text in texts):
-            raise ValueError("the owner's names are no text")
+            raise ValueError("the owner's names are not text")
         if not re.fullmatch("[0-9a-f]{16}", self.node):
-            raise ValueError("the owner's node is none")
+            raise ValueError("the owner's node is not valid")
         if type(self.port) is not int or not 0 < self.port < 1 << 16:
-            raise ValueError("the owner's port is none")
+            raise ValueError("the owner's port is not valid")
 
 
 @dataclass(frozen=True)
@@ -98,9 +98,9 @@ class Marker:
         """Raises ValueError or TypeError for values that a marker cannot have."""
         numbers = [self.size, *([] if self.frames is None else [self.frames])]
         if any(type(number) is not int or not 0 <= number < 1 << 62 for number in numbers):
-            raise ValueError("size or frames are no numbers of bytes and frames")
+            raise ValueError("size or frames is not a valid number")
         if not re.fullmatch("[0-9a-f]{16}", self.xxh3) or not re.fullmatch("[0-9a-f]{32}", self.id):
-            raise ValueError("checksum or id are no hexadecimal digits")
+            raise ValueError("checksum or id is not hexadecimal digits")
 
     def has_bytes_of(self, other: Marker) -> bool:
         """Whether both markers give the same size and checksum."""
@@ -131,7 +131,7 @@ def read_marker(path: str) -> tuple[Marker, bool] | None:
         owner = content.pop("owner")
         marker = Marker(**content, owner=None if owner is None else Owner(**owner))
     except (ValueError, KeyError, TypeError) as error:
-        raise CorruptFileError(f"{name}: is no marker that Kinema has written ({error})", path=name) from None
+        raise CorruptFileError(f"{name}: is not a Kinema marker ({error})", path=name) from None
     if marker.owner is not None and not is_ours:
         raise CorruptFileError(
             f"{name}: the marker is forged, or was written with another key than this user's or for another folder: "

@@ -443,7 +443,7 @@ def _note_foreign(name: str, is_ours: bool) -> None:
         notes.emit(
             [
                 f"{marker_path(name)}: was written with another key than this user's, or for another folder; size and "
-                "checksum agree, which is no proof of who made the file"
+                "checksum agree, which does not prove who made the file"
             ]
         )
 

@@ -54,7 +54,7 @@ def from_store(store: Any, own: Owner, timeout: float) -> list[Owner]:
         try:
             owner = Owner(**content)
         except (TypeError, ValueError) as error:
-            raise CorruptFileError(f"{name}: is no address ({error})") from None
+            raise CorruptFileError(f"{name}: is not a Kinema address ({error})") from None
         found[owner.node] = owner
     return list(found.values())
 

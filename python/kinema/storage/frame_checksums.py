@@ -113,7 +113,7 @@ def store_checksums(
     modified = os.stat(path).st_mtime_ns
     offsets, lengths = core.extents(part)
     known, place, why_not = (None, "", "") if core.index == "rebuild" else _load(path)
-    notes = [f"{why_not}; they are made anew"] if why_not else []
+    notes = [f"{why_not}; they are made again"] if why_not else []
     state = "changed" if known is None else known.identity.state_of(path)
     if known is not None and state == "unchanged" and len(known) == len(offsets):
         return StoredChecksums(place, len(known), 0)

@@ -78,7 +78,8 @@ def check_remade(path: str | os.PathLike[str], *, overwrite: bool = False) -> No
     check_target(name)
     if not overwrite and not is_stream(name) and os.path.exists(name) and not is_remade(name):
         raise ArgumentError(
-            f"{name}: exists already, and is no table, picture or report that kinema wrote; overwrite=True replaces it",
+            f"{name}: exists already, and is not a table, picture or report that kinema wrote; overwrite=True "
+            "replaces it",
             path=name,
         )
 

@@ -185,7 +185,7 @@ def encoded_record(record: Record, identity: _core.FileIdentity, facts: Mapping[
     for name, values in record.arrays.items():
         plain = values.astype(values.dtype.newbyteorder("<"), copy=False)
         kind = plain.dtype.str.replace("|", "<")
-        assert kind in _TYPES and plain.ndim == 1, f"{name} of type {kind} is no array of a record"
+        assert kind in _TYPES and plain.ndim == 1, f"{name} of type {kind} is not an array of a record"
         columns[name] = (kind, plain)
     head = json.dumps(
         {
@@ -204,7 +204,7 @@ def encoded_record(record: Record, identity: _core.FileIdentity, facts: Mapping[
 def decoded_record(data: bytes, identity: _core.FileIdentity | None, facts: Mapping[str, Any]) -> Record | None:
     """The record; None if it has another subject. Raises ValueError and others of `DAMAGE` if it is damaged."""
     if len(data) < _START.size + _DIGEST or not data.startswith(_MAGIC):
-        raise ValueError("it is no record")
+        raise ValueError("it is not a record")
     _, version, length = _START.unpack_from(data)
     if version != _VERSION:
         return None

@@ -72,7 +72,7 @@ def _read(path: Path) -> bytes:
     with os.fdopen(handle, "rb") as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
-            raise ArgumentError(f"{path}: is no regular file, expected the user's key", path=str(path))
+            raise ArgumentError(f"{path}: is not a regular file, expected the user's key", path=str(path))
         if status.st_uid != os.geteuid():
             raise FileAccessError(
                 f"{path}: the key belongs to another user, expected {os.geteuid()}, found {status.st_uid}",
@@ -87,7 +87,7 @@ def _read(path: Path) -> bytes:
             )
         key = file.read(KEY_BYTES + 1)
     if len(key) != KEY_BYTES:
-        raise ArgumentError(f"{path}: is no key, expected {KEY_BYTES} bytes, found {status.st_size}", path=str(path))
+        raise ArgumentError(f"{path}: is not a key, expected {KEY_BYTES} bytes, found {status.st_size}", path=str(path))
     return key
 
 

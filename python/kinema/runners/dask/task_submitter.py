@@ -256,8 +256,8 @@ class TaskSubmitter:
 
     def _connection_lost(self) -> WorkerError:
         return WorkerError(
-            f"the connection to the Dask scheduler {self._address()} is lost; with a checkpoint the same command goes "
-            "on, on any runner"
+            f"the connection to the Dask scheduler {self._address()} is lost; with a checkpoint the same command "
+            "continues, on any runner"
         )
 
     def _address(self) -> str:

@@ -140,7 +140,7 @@ class _RowsOfJob:
         values, times = np.asarray(results["values"]), np.asarray(results["time"], np.float64)
         if values.shape[:1] != (stop - first,) or times.shape != (stop - first,):
             raise ArgumentError(
-                f"results have not one row a frame, expected {stop - first} rows, found {values.shape[:1]}"
+                f"results do not have one row a frame, expected {stop - first} rows, found {values.shape[:1]}"
             )
         if values.dtype.hasobject:
             raise ArgumentError(

@@ -133,7 +133,7 @@ class Compression:
             _SCALE_OFFSET: "max_error=",
         }.items():
             if number == named:
-                raise ArgumentError(f"filter {number} is no compression that is chosen by number; give {instead}")
+                raise ArgumentError(f"filter {number} is not a compression to choose by number; give {instead}")
         if number in (_DEFLATE, _SZIP) and len(values) != {_DEFLATE: 1, _SZIP: 2}[number]:
             raise ArgumentError(f"filter {number} has {'a level' if number == _DEFLATE else 'a mask and a block size'}")
         if self.level is not None:

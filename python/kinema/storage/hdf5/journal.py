@@ -350,7 +350,7 @@ class CommittedFile(FileForHdf5):
         if head[_SUPERBLOCK_VERSION] != 2:
             raise UnsupportedFormatError(
                 f"{self.path}: cannot append to HDF5 superblock version {head[_SUPERBLOCK_VERSION]}, expected 2, that "
-                "of HDF5 1.8: a killed process would leave the file damaged; write it anew with kinema.Writer",
+                "of HDF5 1.8: a killed process would leave the file damaged; rewrite it with kinema.Writer",
                 path=self.path,
                 format="H5MD",
             )

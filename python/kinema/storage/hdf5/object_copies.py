@@ -139,7 +139,7 @@ def fault_of_type(kind: Any) -> str | None:
         if which == h5py.h5t.COMPOUND:
             for number in range(one.get_nmembers()):
                 if one.get_member_offset(number) + one.get_member_type(number).get_size() > size:
-                    return f"a member that ends behind its {size} bytes"
+                    return f"a member that ends after its {size} bytes"
     return None
 
 
