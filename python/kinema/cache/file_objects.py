@@ -111,6 +111,16 @@ def open(path: str | os.PathLike[str], cache: NodeCacheChoice) -> CachedFile:
         with kinema.cache.open("/shared/samples.npz", "/local/cache") as file:
             samples = numpy.load(file)["x"]
 
+    Parameters
+    ----------
+    path : path
+    cache : NodeCache or path
+        A cache, or its folder.
+
+    Returns
+    -------
+    CachedFile
+
     Raises
     ------
     FileNotFound, FileAccessError, FileIOError, ArgumentError
@@ -124,15 +134,29 @@ def open(path: str | os.PathLike[str], cache: NodeCacheChoice) -> CachedFile:
 
 
 def open_hdf5(path: str | os.PathLike[str], cache: NodeCacheChoice, **options: Any) -> h5py.File:
-    """Opens an HDF5 file for reading through a cache, as an `h5py.File`, which also takes the `options`.
+    """Opens an HDF5 file for reading through a cache.
 
-    HDF5 reads by calls of Python, one at a time under its lock: for data sets of many gigabytes Kinema's own readers
-    are faster. HDF5 itself opens files that the file refers to by name (external links, virtual data sets, external
-    storage): it does not read them through the cache, and does not find their relative names.
+    Parameters
+    ----------
+    path : path
+    cache : NodeCache or path
+        A cache, or its folder.
+    **options
+        Options of `h5py.File`.
+
+    Returns
+    -------
+    h5py.File
 
     Raises
     ------
     As `open`, MissingPackageError without h5py, and the errors of h5py for a file that is not HDF5.
+
+    Notes
+    -----
+    HDF5 reads by calls of Python, one at a time under its lock: for data sets of many gigabytes Kinema's own readers
+    are faster. HDF5 itself opens files that the file refers to by name (external links, virtual data sets, external
+    storage): it does not read them through the cache, and does not find their relative names.
     """
     import h5py
 

@@ -176,10 +176,29 @@ class NodeCache:
     ) -> dict[str, Any]:
         """Fetches whole files, for example before a job computes; blocks in the cache are not fetched again.
 
-        Returns counts: `files`, their `blocks` and `bytes`; `fetched_blocks` and `fetched_bytes`, which were not in the
-        cache; and `not_stored`, blocks that could not be stored (with a note). It can be stopped at any time: fetched
-        blocks stay. Raises as opening the files does, ArgumentError if the files together do not fit into `limit`, and
-        FileIOError if no block at all could be stored.
+        The call can be stopped at any time: fetched blocks stay.
+
+        Parameters
+        ----------
+        paths : path or sequence of paths
+        workers : int, optional
+            Default: as many threads as this process may run.
+        progress : bool or function
+
+        Returns
+        -------
+        dict
+            Counts: `files`, their `blocks` and `bytes`; `fetched_blocks` and `fetched_bytes`, which were not in the
+            cache; and `not_stored`, blocks that could not be stored (with a note).
+
+        Raises
+        ------
+        ArgumentError
+            If the files together do not fit into `limit`, or one is not a regular file.
+        FileIOError
+            If no block at all could be stored.
+        FileNotFound, FileAccessError, FileIOError
+            As opening the files does.
         """
         names = file_names(paths)
         for name in names:
@@ -201,24 +220,53 @@ class NodeCache:
         return done
 
     def stat(self) -> dict[str, Any]:
-        """Contents of the folder: blocks, bytes, files as (path, blocks, bytes), temporary files; and `fetched`: files
-        that other nodes published, as (path, bytes). These do not count towards `limit`."""
+        """Contents of the folder.
+
+        Returns
+        -------
+        dict
+            Blocks, bytes, files as (path, blocks, bytes), temporary files; and `fetched`: files that other nodes
+            published, as (path, bytes). These do not count towards `limit`.
+        """
         found: dict[str, Any] = self._core.stat()
         return {**found, "fetched": NodeFiles(self._root).fetched()}
 
     def verify_all(self, *, progress: ProgressChoice = False) -> list[tuple[str, int, str]]:
-        """Compares all blocks with their checksums, and removes damaged ones; returns their path, offset and reason."""
+        """Compares all blocks with their checksums, and removes damaged blocks.
+
+        Returns
+        -------
+        list of (str, int, str)
+            Path, offset in bytes and reason of each damaged block.
+        """
         with reporting(progress, f"verifying {self._root}", self.stat()["bytes"], "bytes") as report:
             return list(self._core.verify_all(report))
 
     def clear(self, paths: Sequence[str | os.PathLike[str]] | None = None) -> tuple[int, int]:
-        """Removes the blocks of these files, or all; returns their number and bytes. Reads in progress continue."""
+        """Removes the blocks of these files, or all blocks. Reads in progress continue.
+
+        Parameters
+        ----------
+        paths : sequence of paths, optional
+            Default: all files.
+
+        Returns
+        -------
+        blocks, size : int
+            Number and bytes of the removed blocks.
+        """
         names = None if paths is None else [os.path.abspath(name) for name in file_names(paths)]
         blocks, size = self._core.clear(names)
         return int(blocks), int(size)
 
     def clear_fetched(self) -> tuple[int, int]:
-        """Removes published files of other nodes except those being fetched; returns their number and bytes."""
+        """Removes published files of other nodes, except files being fetched.
+
+        Returns
+        -------
+        files, size : int
+            Number and bytes of the removed files.
+        """
         return NodeFiles(self._root).clear_fetched()
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -70,7 +70,8 @@ class SharedBlocks:
         address. If torchrun or SLURM names the job, a subfolder for the job is used.
     nodes : int, optional
         Number of nodes that write to `folder`. Default: as SLURM or torchrun says.
-    address, port
+    address : str, optional
+    port : int
         As for `NodeServer`.
     timeout : float
         Seconds to wait for the other nodes' addresses.

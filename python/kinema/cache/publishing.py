@@ -114,6 +114,11 @@ def publish(
     replace : bool
         Replace another publication.
 
+    Returns
+    -------
+    PublishedFile or None
+        None with `path=None`.
+
     Raises
     ------
     ArgumentError
@@ -235,6 +240,11 @@ def await_ready(
     peer_timeout : float
         Seconds that a peer may take for each step: to answer, or to send the next bytes.
 
+    Returns
+    -------
+    PublishedFile
+        The file, with its path on this node.
+
     Raises
     ------
     WaitTimeoutError
@@ -331,6 +341,10 @@ def published(
         Number of files after which to end; fewer within `timeout` are an error.
     local, verify, peer_timeout
         As in `await_ready`.
+
+    Yields
+    ------
+    PublishedFile
 
     Raises
     ------

@@ -171,9 +171,21 @@ class Runner(ABC):
         return worker_count(workers)
 
     def concurrency(self, workers: int | None) -> int:
-        """Calls of `map` that run at a time if `workers` workers are requested; None: as many as the runner has.
+        """Number of calls of `map` that run at a time.
 
-        Raises ArgumentError if the runner cannot call functions of other libraries, or has fewer workers.
+        Parameters
+        ----------
+        workers : int, optional
+            The requested number of workers; None: as many as the runner has.
+
+        Returns
+        -------
+        int
+
+        Raises
+        ------
+        ArgumentError
+            If the runner cannot call functions of other libraries, or has fewer workers.
         """
         if workers is not None and worker_count(workers) != 1:
             raise ArgumentError(f"the {self.name} runner has one worker, asked for {workers}; use runner='processes'")
@@ -188,22 +200,37 @@ class Runner(ABC):
         progress: Callable[[int], None] | None = None,
         receive: Receive | None = None,
     ) -> list[Any]:
-        """Calls `function` on each computation; returns the values in the order of the computations.
+        """Calls `function` on each computation. By default the calls are made one after the other in this process.
 
-        If workers are other processes, function and computations are pickled. Each call gets a copy of the function as
-        it is now: no call sees changes that another makes to the function. A function with `unpickled_once = True` is
-        copied once for each worker, whose threads may call it at the same time. By default the calls are made one after
-        the other in this process.
+        Parameters
+        ----------
+        function : callable
+            Called with a computation. Each call gets a copy of the function as it is now: no call sees changes that
+            another makes to the function. A function with `unpickled_once = True` is copied once for each worker, whose
+            threads may call it at the same time. A function may have a method `describe`, which names the frames of a
+            computation ("frames 0 to 63") for notes and errors about its worker.
+        computations : sequence
+            Pickled, like the function, if workers are other processes.
+        workers : int, optional
+            None: as many as the runner has.
+        progress : callable, optional
+            Called with the number of a computation when it is done, from the calling thread.
+        receive : callable, optional
+            Called with the number and value of each computation as it arrives, in any order, from the calling thread.
+            Values are then not collected. A worker with a value that has not been received computes one more, and then
+            waits. If `receive` raises, the call ends with that exception.
 
-        A function may have a method `describe`, which names the frames of a computation ("frames 0 to 63") for notes
-        and errors about its worker.
+        Returns
+        -------
+        list
+            The values in the order of the computations; empty with `receive`.
 
-        When a computation is done, `progress` is called with its number, from the calling thread. If the function
-        raises, the call ends and the exception propagates, with a note that names the computation.
-
-        `receive` is called with the number and value of each computation as it arrives, in any order, from the calling
-        thread. Values are then not collected, and the list is empty. A worker with a value that has not been received
-        computes one more, and then waits. If `receive` raises, the call ends with that exception.
+        Raises
+        ------
+        ArgumentError
+            As `concurrency`.
+        Exception
+            If the function raises, the call ends and the exception propagates, with a note that names the computation.
         """
         values = CallValues(len(computations), progress, receive)
         self.call_each(function, computations, values, workers=workers)

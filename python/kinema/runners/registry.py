@@ -56,9 +56,18 @@ _RUNNERS = {
 
 
 def choose_runner(runner: str | Runner | None, **options: Unpack[RunnerOptions]) -> Runner:
-    """Returns the runner of a name ("serial", "threads", "processes", "dask", "mpi"); threads for None.
+    """Chooses a runner by name, with its options.
 
-    A runner object is returned itself.
+    Parameters
+    ----------
+    runner : {"serial", "threads", "processes", "dask", "mpi"} or Runner, optional
+        A runner object is returned itself. None: "threads".
+    **options
+        As in `RunnerOptions`.
+
+    Returns
+    -------
+    Runner
 
     Raises
     ------

@@ -239,8 +239,12 @@ class GlobalArray:
     def __getitem__(self, key: Any) -> Any:
         """Rows by number or slice; further indices as in numpy.
 
-        Raises OutOfRangeError for a row that does not exist; ArgumentError for a list or mask of rows, and after
-        `free`.
+        Raises
+        ------
+        OutOfRangeError
+            For a row that does not exist.
+        ArgumentError
+            For a list or mask of rows, and after `free`.
         """
         rows, rest = (key[0], key[1:]) if isinstance(key, tuple) and key else (key, ())
         if rows is Ellipsis:

@@ -202,9 +202,16 @@ class MPIRunner(Runner):
     def on_root(self, work: Callable[[], T]) -> T | None:
         """Calls `work` on rank 0, while the other ranks serve the passes that it runs; collective.
 
-        Returns the value of `work` on rank 0. Other ranks get None; with `results="all"` a copy of the value; with
-        "spread" a copy in which distributed arrays stay distributed. An error of `work` is raised on all ranks. Within
-        a block or a call of this runner, `work` is simply called.
+        Within a block or a call of this runner, `work` is simply called.
+
+        Returns
+        -------
+        The value of `work` on rank 0. Other ranks get None; with `results="all"` a copy of the value; with "spread" a
+        copy in which distributed arrays stay distributed.
+
+        Raises
+        ------
+        An error of `work`, on all ranks.
         """
         return self._call_on_root(work, retains_rows=self._results == "spread")
 
