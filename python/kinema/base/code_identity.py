@@ -138,7 +138,7 @@ class _Digest:
         reduce = copyreg.dispatch_table.get(type(value))
         try:
             parts = value.__reduce_ex__(4) if reduce is None else reduce(value)
-        except Exception as error:  # whatever the object's own code raises
+        except Exception as error:  # anything that the object's own code raises
             what = where or self._name
             raise ArgumentError(
                 f"{self._name} cannot be run with a checkpoint: {what} ({type(value).__name__}) has no identity that "

@@ -82,7 +82,7 @@ class FileNotFound(Error, FileNotFoundError):
 
 
 class FileAccessError(Error, PermissionError):
-    """A file may not be read, or a folder not be written."""
+    """Permission to read a file, or to write into a folder, is missing."""
 
 
 class FileIOError(Error, OSError):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kinema.cache.peers import NodeServer
     from kinema.cache.publishing import PublishedFile, await_ready, publish, published
 
-# by the module that has them
+# public names, by their modules
 _NAMES = {
     "kinema.cache.counts": ("CacheCounts",),
     "kinema.cache.file_objects": ("open", "open_hdf5"),

@@ -129,7 +129,7 @@ class FileForHdf5(io.RawIOBase):
 class NewBytes(FileForHdf5):
     """A file that HDF5 makes, or a file of our own that it changes in place.
 
-    The kernel writes it to the storage meanwhile, so the sync at the end waits less.
+    The kernel writes it to the storage in the background, so the sync at the end waits less.
     """
 
     def __init__(self, name: str, *, new: bool = True) -> None:

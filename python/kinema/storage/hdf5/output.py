@@ -155,7 +155,7 @@ class OutputPartFile:
         self._new.bytes.forget()
 
     def discard(self) -> None:
-        """Closes the file, which is not whole."""
+        """Closes the incomplete file."""
         self._new.give_up()
 
 
@@ -222,7 +222,7 @@ def written_in_place(path: str, mode: Literal["w", "r+"]) -> Iterator[Any]:
             yield h5
         except BaseException:
             content.forget()
-            # what HDF5 reads again may not be there
+            # bytes that HDF5 reads back may be missing
             with suppress(OSError, RuntimeError):
                 h5.close()
             raise
@@ -300,7 +300,7 @@ class _NewHdf5:
         """Closes the file without writing the bytes that HDF5 still holds."""
         if not self.bytes.closed:
             self.bytes.forget()
-            # what HDF5 reads again may not be there
+            # bytes that HDF5 reads back may be missing
             with suppress(OSError, RuntimeError):
                 self.h5.close()
             self.bytes.close()
