@@ -86,7 +86,7 @@ def test_a_table_of_many_columns_is_replaced(tmp_path, suffix):
     (tmp_path / f"wide.{suffix}").write_text(line + 2**16 * " " + text[len(line) :])
     distances.save(tmp_path / f"wide.{suffix}")
     (tmp_path / f"wide.{suffix}").write_text(line + 2**16 * " ")
-    with pytest.raises(kn.ArgumentError, match="is no table, picture or report that kinema wrote"):
+    with pytest.raises(kn.ArgumentError, match="is not a table, picture or report that kinema wrote"):
         distances.save(tmp_path / f"wide.{suffix}")
 
 

@@ -284,7 +284,7 @@ def test_addresses_come_through_the_store_of_torch(
         with pytest.raises(kn.CorruptFileError, match="forged"):
             SharedBlocks(caches[0], store=store, address=HERE)
         store.set("kinema-0-2-1", "[" * 50_000)
-        with pytest.raises(kn.CorruptFileError, match="is no address"):
+        with pytest.raises(kn.CorruptFileError, match="is not a Kinema address"):
             SharedBlocks(caches[0], store=store, address=HERE)
         monkeypatch.setenv("RANK", "1")
         del store.texts["kinema-0-2-0"]

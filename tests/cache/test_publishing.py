@@ -97,19 +97,19 @@ def test_a_second_publication_is_refused_unless_it_is_the_same_or_replaces(tmp_p
         (lambda path: path.write_bytes(b"First"), "checksum, expected"),
         (lambda path: path.unlink(), "expected a file, found none"),
         (lambda path: forged(path, xxh3="0" * 16), "checksum, expected 0000000000000000"),
-        (lambda path: forged(path, size=True), "is no marker"),
-        (lambda path: forged(path, size=1 << 70), "is no marker"),
-        (lambda path: forged(path, frames=-1), "is no marker"),
-        (lambda path: forged(path, proof=7), "is no marker"),
-        (lambda path: forged(path, extra=7), "is no marker"),
-        (lambda path: forged(path, owner={**OWNER, "port": 1 << 16}), "is no marker"),
-        (lambda path: path.with_name("a.bin.ready").write_bytes(b"[" * 60000), "is no marker"),
-        (lambda path: path.with_name("a.bin.ready").write_bytes(b'{"version": 1'), "is no marker"),
-        (lambda path: path.with_name("a.bin.ready").write_bytes(b'{"a":' * 12000), "is no marker"),
-        (lambda path: path.with_name("a.bin.ready").write_bytes(b"9" * 60000), "is no marker"),
-        (lambda path: path.with_name("a.bin.ready").write_bytes(b"\xff\xfe" * 99), "is no marker"),
-        (lambda path: forged(path, frames=float("inf")), "is no marker"),
-        (lambda path: forged(path, id="../../../../etc/passwd0000000000"), "is no marker"),
+        (lambda path: forged(path, size=True), "is not a Kinema marker"),
+        (lambda path: forged(path, size=1 << 70), "is not a Kinema marker"),
+        (lambda path: forged(path, frames=-1), "is not a Kinema marker"),
+        (lambda path: forged(path, proof=7), "is not a Kinema marker"),
+        (lambda path: forged(path, extra=7), "is not a Kinema marker"),
+        (lambda path: forged(path, owner={**OWNER, "port": 1 << 16}), "is not a Kinema marker"),
+        (lambda path: path.with_name("a.bin.ready").write_bytes(b"[" * 60000), "is not a Kinema marker"),
+        (lambda path: path.with_name("a.bin.ready").write_bytes(b'{"version": 1'), "is not a Kinema marker"),
+        (lambda path: path.with_name("a.bin.ready").write_bytes(b'{"a":' * 12000), "is not a Kinema marker"),
+        (lambda path: path.with_name("a.bin.ready").write_bytes(b"9" * 60000), "is not a Kinema marker"),
+        (lambda path: path.with_name("a.bin.ready").write_bytes(b"\xff\xfe" * 99), "is not a Kinema marker"),
+        (lambda path: forged(path, frames=float("inf")), "is not a Kinema marker"),
+        (lambda path: forged(path, id="../../../../etc/passwd0000000000"), "is not a Kinema marker"),
         (
             lambda path: forged(path, owner=OWNER),
             "forged, or was written with another key",
@@ -168,10 +168,10 @@ def test_a_marker_of_another_key_is_noted_and_one_of_another_file_is_no_marker_o
     publish(name)
     (tmp_path / "b.bin").write_bytes(b"first")
     (tmp_path / "b.bin.ready").write_bytes((tmp_path / "a.bin.ready").read_bytes())
-    with pytest.warns(kn.Note, match="no proof of who made the file"):
+    with pytest.warns(kn.Note, match="does not prove who made the file"):
         await_ready(tmp_path / "b.bin", 0)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "another"))
-    with pytest.warns(kn.Note, match="no proof of who made the file"):
+    with pytest.warns(kn.Note, match="does not prove who made the file"):
         await_ready(name, 0)
 
 
@@ -194,14 +194,14 @@ def test_a_marker_counts_in_its_own_folder_alone(tmp_path: Path, recwarn: pytest
     # somebody who may write into another folder puts file and marker there
     (shared / "a.bin").write_bytes(b"older")
     (shared / "a.bin.ready").write_bytes(forged_before)
-    with pytest.warns(kn.Note, match=r"or for another folder.*no proof of who made the file"):
+    with pytest.warns(kn.Note, match=r"or for another folder.*does not prove who made the file"):
         await_ready(shared / "a.bin", 0)
     # a marker that names the folder in which it is, or none
     forged(shared / "a.bin", folder={"path": str(shared), "inode": shared.stat().st_ino})
-    with pytest.warns(kn.Note, match="no proof of who made the file"):
+    with pytest.warns(kn.Note, match="does not prove who made the file"):
         await_ready(shared / "a.bin", 0)
     forged(shared / "a.bin", folder=None)
-    with pytest.raises(kn.CorruptFileError, match="is no marker"):
+    with pytest.raises(kn.CorruptFileError, match="is not a Kinema marker"):
         await_ready(shared / "a.bin", 0)
 
 

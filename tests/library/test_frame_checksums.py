@@ -232,7 +232,7 @@ def test_damaged_checksums_are_not_used(dcd: Path) -> None:
         place.write_bytes(whole[:at] + bytes([whole[at] ^ 4]) + whole[at + 1 :])
         report = kn.check(dcd)
         assert report.ok and any("cannot be used" in note for note in report.notes), at
-    assert "made anew" in store(dcd).notes[0]
+    assert "made again" in store(dcd).notes[0]
     assert place.read_bytes() != whole and not kn.check(dcd).notes
 
 

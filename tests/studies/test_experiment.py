@@ -117,7 +117,7 @@ def test_results_of_another_experiment_are_replaced_on_request_alone(tmp_path: P
         ResultsLog(tmp_path / "out")
     (tmp_path / "out/results.jsonl").unlink()
     picture.write_text("not Kinema's")
-    with pytest.raises(ArgumentError, match=r"scaling\.png: exists already, and is no table, picture or report"):
+    with pytest.raises(ArgumentError, match=r"scaling\.png: exists already, and is not a table, picture or report"):
         ResultsLog(tmp_path / "out", remade=[picture])
     with ResultsLog(tmp_path / "out", remade=[picture], overwrite=True) as log:
         log.add({"run": 2})

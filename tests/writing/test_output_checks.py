@@ -92,7 +92,7 @@ def test_tables_pictures_and_reports_are_replaced_if_they_are_ours(
     FOREIGN[suffix](path)
     foreign = path.read_bytes()
     assert not is_remade(path)
-    with pytest.raises(kn.ArgumentError, match="and is no table, picture or report that kinema wrote; overwrite=True"):
+    with pytest.raises(kn.ArgumentError, match="is not a table, picture or report that kinema wrote; overwrite=True"):
         _write(analysis, path)
     assert path.read_bytes() == foreign
     _write(analysis, path, overwrite=True)

@@ -1,1 +1,1 @@
-"""What all layers use: errors, notes, checks of arguments, progress, resources, timings, traces."""
+"""Foundations of all layers: errors, notes, argument checks, progress, resources, timings, traces."""

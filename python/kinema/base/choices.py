@@ -1,4 +1,4 @@
-"""Values of arguments that choose among names, each list in one place: for checks, the command line and its help.
+"""Allowed names of arguments, each list in one place, for checks, the command line and its help.
 
 Access methods are in `kinema.runners.access`, compressions with their levels in `kinema.storage.hdf5`.
 """
@@ -43,25 +43,25 @@ __all__ = [
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# which frames count where parts overlap in time
+# which frames count if parts overlap in time
 OVERLAP: tuple[str, ...] = _core.OVERLAP_VALUES
 # whether an incomplete last frame of a file is an error or is left out
 ON_TRUNCATED: tuple[str, ...] = _core.ON_TRUNCATED_VALUES
-# where frames that were given of a file that is followed are written anew
+# what to do if frames of a followed file that were already given are rewritten
 ON_REWIND: tuple[str, ...] = ("error", "restart")
 # other files that an HDF5 file may draw in, by links and virtual data sets: none, those in its folder and below, any
 EXTERNAL: tuple[str, ...] = ("none", "folder", "any")
-# how a stored frame index is used, where stored things are
+# how stored frame indices and other stored data are used
 INDEX: tuple[str, ...] = tuple(value for value in _core.INDEX_VALUES if value != "memory")
 
-# "dynamic": whoever is free takes the next piece; "static": every worker has a contiguous share of its own
+# "dynamic": a free worker takes the next piece; "static": every worker has its own contiguous share
 Schedule = Literal["dynamic", "static"]
 SCHEDULE: tuple[Schedule, ...] = get_args(Schedule)
 # how results of MPI ranks are gathered
 Gather = Literal["collective", "one-sided"]
 GATHER: tuple[Gather, ...] = get_args(Gather)
 
-# of a table that is written into a stream, or under any name
+# formats of a table that is written into a stream, or under any name
 TABLE_FORMATS: tuple[str, ...] = ("csv", "xvg", "dat")
 # what must agree between the atoms of a reference structure and those of the trajectory
 MATCH: tuple[str, ...] = ("masses", "names", "order")
@@ -69,32 +69,32 @@ MATCH: tuple[str, ...] = ("masses", "names", "order")
 # units of lengths and times in tables and pictures
 OUTPUT_UNIT: tuple[str, ...] = ("angstrom", "nm")
 OUTPUT_TIME_UNIT: tuple[str, ...] = ("ps", "ns")
-# of what there is a centre, or what is a chain; as in MDAnalysis
+# units that have a centre, or form a chain; as in MDAnalysis
 COMPOUND: tuple[str, ...] = ("group", "residues", "segments")
 
-# of what there are centres in place of atoms; fragments are what is bonded
+# units whose centres replace atoms; fragments are bonded atoms
 CENTERS_OF: tuple[str, ...] = ("residues", "molecules", "fragments", "segments")
 
-# what the rows of an RMSF are
+# meaning of the rows of an RMSF
 BY: tuple[str, ...] = ("atom", "residue")
 
-# what frames are superposed on first; Python has None for "none"
+# reference on which frames are first superposed; Python has None for "none"
 ALIGN: tuple[str, ...] = ("none", "average", "iterative", "reference")
-# strings and steps of H5MD files: as the specification has them, or as MDAnalysis reads them
+# strings and steps of H5MD files: as in the specification, or as MDAnalysis reads them
 DIALECTS: tuple[str, ...] = ("h5md", "mdanalysis")
-# what frames are superposed by
+# transformations by which frames are superposed
 FITS: tuple[str, ...] = ("rot+trans", "trans", "progressive")
 # shapes of the cell that atoms are wrapped into
 UNIT_CELLS: tuple[str, ...] = ("rect", "tric", "compact")
 # frames between which jumps are counted: all of the file, or those that are selected
 NOJUMP_COUNT: tuple[str, ...] = ("all", "selected")
 
-# what an atom counts on the command line; Python has None for "none"
+# weight of an atom on the command line; Python has None for "none"
 WEIGHTS: tuple[str, ...] = ("none", "mass")
 
 
 def check_choice(argument: str, value: object, allowed: Collection[object]) -> None:
-    """ArgumentError, naming the argument, for a value that is none of `allowed`."""
+    """Raises ArgumentError, which names the argument, unless the value is one of `allowed`."""
     if value not in allowed:
         names = [repr(one) for one in allowed]
         wanted = " or ".join(names) if len(names) < 3 else f"one of {', '.join(names)}"
@@ -102,15 +102,15 @@ def check_choice(argument: str, value: object, allowed: Collection[object]) -> N
 
 
 def check_text(argument: str, value: object) -> None:
-    """ArgumentError, naming the argument, for a value that is neither a text nor None."""
+    """Raises ArgumentError, which names the argument, unless the value is text or None."""
     if value is not None and not isinstance(value, str):
         raise ArgumentError(f"{argument} must be a text, found {value!r}")
 
 
 def renamed(**names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Decorator: arguments that have another name now, old="new", still work, with a DeprecationWarning.
+    """Decorator for renamed arguments, old="new": the old names still work, with a DeprecationWarning.
 
-    Both names together are an ArgumentError.
+    Giving both names raises ArgumentError.
     """
 
     def decorated(function: Callable[P, R]) -> Callable[P, R]:

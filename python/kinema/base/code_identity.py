@@ -1,11 +1,12 @@
 """The identity of Python code: a digest of a function or kernel that is the same when the same script runs again.
 
-It calls no function of the user's. What counts: bytecode, constants, defaults, variables that a function closes over,
-globals that it names, and the same for functions and classes of its own module that it uses; of other modules only the
-names. So an edited function is noticed, an upgraded library is not. Bytecode differs between versions of Python.
+The digest calls no function of the user's. It covers bytecode, constants, defaults, variables that a function closes
+over, globals that it names, and the same for functions and classes of its own module that it uses; for other modules it
+covers only the names. So an edited function is noticed, an upgraded library is not. Bytecode differs between versions
+of Python.
 
-Neither of the obvious substitutes does it: source text is missing for sessions and generated methods, is read from the
-file as it is now, and changes with a comment; cloudpickle's bytes hold file names, line numbers and random class ids.
+The obvious substitutes do not work. Source text is missing for sessions and generated methods, is read from the file in
+its current state, and changes with a comment; cloudpickle's bytes hold file names, line numbers and random class ids.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from kinema.base.errors import ArgumentError
 
 __all__ = ["code_digest"]
 
-# Py_TPFLAGS_HEAPTYPE: made by a class statement
+# Py_TPFLAGS_HEAPTYPE: a type made by a class statement
 _HEAP_TYPE = 1 << 9
 _PLAIN = {type(None), bool, int, float, complex, str, bytes, type(Ellipsis)}
 _METHODS = (types.FunctionType, staticmethod, classmethod, property, functools.cached_property)
@@ -33,7 +34,7 @@ _METHODS = (types.FunctionType, staticmethod, classmethod, property, functools.c
 def code_digest(value: Any, name: str) -> str:
     """A digest (hexadecimal) of a function, or of an object with the code of its class.
 
-    Raises ArgumentError where something in it has no stable identity: an open file, a generator, any object that pickle
+    Raises ArgumentError if something in it has no stable identity: an open file, a generator, any object that pickle
     cannot store.
     """
     return _Digest(value, name).hexdigest()
@@ -43,8 +44,8 @@ class _Digest:
     def __init__(self, value: Any, name: str) -> None:
         self._hash = blake2b(digest_size=16)
         self._name = name
-        self._active: list[int] = []  # what is being digested, from outside to inside
-        self._named: set[object] = set()  # functions and classes that were digested
+        self._active: list[int] = []  # objects being digested, from outside to inside
+        self._named: set[object] = set()  # functions and classes already digested
         self._module = _module_of(value)
         self._value(value, "")
 
@@ -70,7 +71,7 @@ class _Digest:
     def _compound(self, value: Any, where: str) -> None:
         match value:
             case np.ndarray() if not value.dtype.hasobject:
-                # what NumPy's own pickles say besides is another with each of its versions
+                # the rest of NumPy's own pickles differs between its versions
                 self._put("array", value.dtype.str, value.shape, value.tobytes())
             case list() | tuple() if _PLAIN.issuperset(map(type, value)):
                 self._put(type(value).__name__, repr([*value]))
@@ -132,11 +133,12 @@ class _Digest:
                 self._value(member, f"{kind.__qualname__}.{name}")
 
     def _object(self, value: Any, where: str) -> None:
-        """By what pickle would make it again from: a callable, its arguments, the state; or a name."""
+        """Digests an object by the data from which pickle would rebuild it: a callable, its arguments, the state; or a
+        name."""
         reduce = copyreg.dispatch_table.get(type(value))
         try:
             parts = value.__reduce_ex__(4) if reduce is None else reduce(value)
-        except Exception as error:  # whatever the object's own code raises
+        except Exception as error:  # anything that the object's own code raises
             what = where or self._name
             raise ArgumentError(
                 f"{self._name} cannot be run with a checkpoint: {what} ({type(value).__name__}) has no identity that "
@@ -150,7 +152,7 @@ class _Digest:
 
 
 def _module_of(value: Any) -> str | None:
-    """The module that is the user's own."""
+    """The module of an object, if it is the user's own."""
     while not isinstance(value, types.FunctionType):
         if isinstance(value, functools.partial):
             value = value.func
@@ -168,7 +170,7 @@ def _content(cell: types.CellType) -> Any:
     try:
         return cell.cell_contents
     except ValueError:
-        # a variable that has no value yet
+        # a variable without a value yet
         return None
 
 

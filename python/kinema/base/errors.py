@@ -32,7 +32,7 @@ __all__ = [
 
 
 class Error(Exception):
-    """Anything that Kinema itself reports; one line, lower case, with its place.
+    """An error that Kinema itself reports; one line, lower case, with its place.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class Error(Exception):
     frame : int or None
         The frame of the file, from 0.
     offset : int or None
-        The byte of the file at which it went wrong.
+        The byte of the file at which the error occurred.
     """
 
     path: str | None
@@ -67,12 +67,12 @@ class Error(Exception):
         self.offset = offset
 
     def __str__(self) -> str:
-        # OSError and KeyError print their arguments in ways of their own
+        # OSError and KeyError print their arguments in their own ways
         return str(self.args[0])
 
     def __reduce__(self) -> tuple[Any, ...]:
         place = (self.path, self.format, self.frame, self.offset)
-        # what was noted in a worker process is said where the error is raised
+        # notes from a worker process are shown where the error is raised
         noted = {"__notes__": self.__notes__} if hasattr(self, "__notes__") else None
         return _restore, (type(self), self.args[0], *place), noted
 
@@ -82,7 +82,7 @@ class FileNotFound(Error, FileNotFoundError):
 
 
 class FileAccessError(Error, PermissionError):
-    """A file may not be read, or a folder not be written."""
+    """Permission to read a file, or to write into a folder, is missing."""
 
 
 class FileIOError(Error, OSError):
@@ -90,7 +90,7 @@ class FileIOError(Error, OSError):
 
 
 class TruncatedFileError(Error, EOFError):
-    """A file ends within a header, or within a frame where `on_truncated="error"`, or while it is read."""
+    """A file ends within a header, within a frame if `on_truncated="error"`, or while it is read."""
 
 
 class CorruptFileError(Error, ValueError):
@@ -126,7 +126,7 @@ class CancelledError(Error):
 
 
 class WaitTimeoutError(Error, TimeoutError):
-    """What was waited for did not come in the time that was given."""
+    """A wait did not end within the given time."""
 
 
 class WorkerError(Error, RuntimeError):
@@ -182,13 +182,13 @@ def from_os(doing: str, error: OSError, path: str | None = None) -> Error:
 def missing_package(
     user: str, package: str, extra: str, error: ImportError, path: str | None = None
 ) -> MissingPackageError:
-    """The exception where `user`, a part of Kinema, cannot import `package`, which the extra `extra` brings."""
+    """The exception for when `user`, a part of Kinema, cannot import `package`, which the extra `extra` installs."""
     message = f"{user} needs {package} ({error}); install it with: pip install 'kinema[{extra}]'"
     return MissingPackageError(message if path is None else f"{path}: {message}", path=path)
 
 
 def says_enough(error: BaseException) -> bool:
-    """Whether its message is all that is needed: defects of Kinema, and what others raise, are found by tracebacks."""
+    """Whether the message of an error is enough: defects of Kinema, and exceptions of other code, need a traceback."""
     return isinstance(error, Error) and not isinstance(error, InternalError)
 
 
@@ -200,10 +200,10 @@ class RemoteTraceback(Exception):
 
 
 def note_worker(error: BaseException, place: str | None, text: str) -> None:
-    """Adds to an error of a worker where that was, if `place` says it, and its traceback there, `text`.
+    """Adds to a worker's error the worker's name, if `place` gives it, and its traceback there, `text`.
 
-    The traceback is in the note for errors that are found by tracebacks; else it is the cause of the error, which is
-    shown with its own traceback alone.
+    For errors that need a traceback, the note contains it. For other errors it becomes the cause of the error, and is
+    shown only with the error's own traceback.
     """
     if says_enough(error):
         if place is not None:
@@ -214,7 +214,7 @@ def note_worker(error: BaseException, place: str | None, text: str) -> None:
 
 
 def with_name(error: Error, path: str, name: str) -> Error:
-    """The same error of a file that is called `name`, and has the name `path` for the time being."""
+    """The same error with `name` as the name of the file that is temporarily named `path`."""
     message = str(error).replace(path, name)
     made = type(error)(message, path=name, format=error.format, frame=error.frame, offset=error.offset)
     for note in getattr(error, "__notes__", []):

@@ -1,8 +1,8 @@
-"""`dataclass`: that of Python, where frozen classes share methods instead of having six compiled for each.
+"""`dataclass`: Python's decorator, except that frozen classes share methods instead of compiling six for each class.
 
-A command makes seventy such classes when it starts, and Python compiles the text of `__init__`, `__repr__`, `__eq__`,
-`__hash__`, `__setattr__` and `__delattr__` of each, a quarter of the start. Here `__init__` is compiled, and the others
-are functions that ask for the fields. A class behaves the same, and may inherit from one of the other kind.
+A command makes seventy such classes at its start, and Python compiles the text of `__init__`, `__repr__`, `__eq__`,
+`__hash__`, `__setattr__` and `__delattr__` for each: a quarter of the start. Here only `__init__` is compiled, and the
+others are functions that look up the fields. A class behaves the same, and may inherit from one of the other kind.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ else:
     def dataclass(
         cls: type | None = None, /, *, frozen: bool = False, eq: bool = True, repr: bool = True, **others: Any
     ):
-        """As `dataclasses.dataclass`; with arguments other than these, and not frozen, it is that."""
+        """As `dataclasses.dataclass`, which it calls for other arguments and for classes that are not frozen."""
 
         def decorated(cls: type) -> type:
             if not frozen or others:
@@ -39,7 +39,7 @@ def _frozen(cls: Any, eq: bool, repr: bool) -> Any:
     has_hash = not (explicit_hash is MISSING or (explicit_hash is None and "__eq__" in own))
     methods: dict[str, Any] = {"__repr__": _repr if repr else None, "__eq__": _eq if eq else None}
     wanted = {name: method for name, method in methods.items() if method is not None and name not in own}
-    # Python's own refuses a class that is not frozen below one that is; then it makes the two methods as well
+    # Python's decorator refuses a class that is not frozen below a frozen one; then it makes the two methods as well
     inherits = any("__dataclass_fields__" in vars(base) for base in cls.__mro__[1:])
     cls = dataclasses.dataclass(cls, init=False, repr=False, eq=False, frozen=inherits)
     if not inherits:
@@ -59,7 +59,7 @@ def _initialiser(cls: Any) -> Any:
     words, lines = ["self"], []
     names: dict[str, Any] = {"_factory": _FACTORY}
     keyword_only = False
-    # a field that is keyword-only stands behind the others
+    # a keyword-only field comes after the others
     for one in sorted(dataclasses.fields(cls), key=lambda one: bool(one.kw_only)):
         value = one.name
         if one.default_factory is not MISSING:
@@ -75,7 +75,7 @@ def _initialiser(cls: Any) -> Any:
                 words.append("*")
             words.append(one.name + (f"={default}" if default else ""))
         if one.init or one.default_factory is not MISSING:
-            # the class refuses to set attributes
+            # the class refuses to set attributes itself
             lines.append(f"  _own_[{one.name!r}] = {value}")
     if hasattr(cls, "__post_init__"):
         lines.append("  self.__post_init__()")
@@ -88,7 +88,7 @@ def _initialiser(cls: Any) -> Any:
 
 
 class _Factory:
-    """Stands for what is made anew for each object, as the default of an argument."""
+    """Default of an argument that stands for a value made separately for each object."""
 
     def __repr__(self) -> str:
         return "<factory>"
@@ -128,5 +128,5 @@ def _delattr(self: Any, name: str) -> None:
 
 
 def _is_frozen(self: Any, name: str) -> bool:
-    """Whether an attribute may not be changed: any of a dataclass, and the fields of what inherits from one."""
+    """Whether an attribute may not be changed: any attribute of a dataclass, and the fields in its subclasses."""
     return "__dataclass_fields__" in vars(type(self)) or name in self.__dataclass_fields__

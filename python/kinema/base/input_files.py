@@ -1,6 +1,6 @@
-"""Files that are read: their names as users give them, the one way to open them, and the signature of HDF5 files.
+"""Input files: their names as users give them, the only way to open them, and the signature of HDF5 files.
 
-Only regular files are opened, and none is waited for: a FIFO would block for ever, and a device has no end.
+Only regular files are opened, without waiting: a FIFO would block for ever, and a device has no end.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ __all__ = [
 ]
 
 _HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
-# bytes of text that are looked at together: a line of twice as many covers one such piece
+# bytes of text that are checked together: a line of twice this length covers a whole piece
 _PIECE_OF_TEXT = 1 << 19
 
 
 def file_names(paths: Any) -> list[str]:
-    """File names of one path or several; ArgumentError for none and for anything else."""
+    """File names of one path or several. Raises ArgumentError for no path, and for other objects."""
     given = [paths] if isinstance(paths, (str, os.PathLike)) else paths
     if isinstance(given, bytes) or not isinstance(given, Sequence):
         raise ArgumentError(f"open takes file names or an MDAnalysis Universe, found {type(paths).__name__}")
@@ -42,16 +42,16 @@ def file_names(paths: Any) -> list[str]:
     for path in given:
         if not isinstance(path, (str, os.PathLike)):
             raise ArgumentError(f"file names are text or paths, found {type(path).__name__}")
-    # those of pathlib-like objects may be bytes
+    # names of pathlib-like objects may be bytes
     return [os.fsdecode(path) for path in given]
 
 
 def file_key(path: str | os.PathLike[str]) -> tuple[int, int] | str:
-    """What is equal for all names of one file: device and inode; of a relative name and of one that is not there its
-    text, without "." and double slashes."""
+    """A key that is equal for all names of one file: device and inode. For a relative name, or a file that does not
+    exist: the text of the name, without "." and double slashes."""
     name = os.fspath(path)
     if os.path.isabs(name):
-        # other errors say that it cannot be looked at here: a name that is too long, one with a null byte
+        # other errors mean that the name cannot be looked up: it is too long, or has a null byte
         with suppress(OSError, ValueError):
             status = os.stat(name)
             return status.st_dev, status.st_ino
@@ -60,15 +60,15 @@ def file_key(path: str | os.PathLike[str]) -> tuple[int, int] | str:
 
 
 def natural_order(name: str) -> list[tuple[int, int, str]]:
-    """A key that sorts numbers within names by their values: part-9 comes before part-10."""
+    """A sort key that orders numbers within names by value: part-9 comes before part-10."""
     words = re.split(r"([0-9]+)", name)
     return [(1, int(word), word) if word.isdecimal() else (0, 0, word) for word in words]
 
 
 def open_regular(path: str | os.PathLike[str], what: str) -> IO[bytes]:
-    """The file open for reading bytes; `what` it is to be is for messages: "index file".
+    """Opens a file for reading bytes; `what` names the kind of file in messages: "index file".
 
-    Raises FileNotFound, FileAccessError or FileIOError as the system does, ArgumentError for what is no regular file.
+    Raises FileNotFound, FileAccessError or FileIOError as the system does, ArgumentError if it is not a regular file.
     """
     name = os.fspath(path)
     if "\0" in name:
@@ -88,8 +88,8 @@ def open_regular(path: str | os.PathLike[str], what: str) -> IO[bytes]:
 
 
 def read_regular(path: str | os.PathLike[str], what: str, most: int, *, own: bool = False) -> bytes:
-    """All bytes of a file; ArgumentError for one of more than `most`, of which none is read; with `own` also for one of
-    another user. Else as `open_regular`."""
+    """All bytes of a file. Raises ArgumentError, without reading, if the file has more than `most` bytes; with `own`,
+    also if it belongs to another user. Otherwise as `open_regular`."""
     name = os.fspath(path)
     with open_regular(name, what) as file:
         status = os.fstat(file.fileno())
@@ -107,8 +107,7 @@ def read_regular(path: str | os.PathLike[str], what: str, most: int, *, own: boo
 
 
 def check_regular(path: str | os.PathLike[str], what: str, most: int | None = None) -> None:
-    """Raises as `open_regular`, or as `read_regular` of `most` bytes, for a file that a library is going to open by its
-    name."""
+    """Checks a file that a library will open by name; raises as `open_regular`, or as `read_regular` with `most`."""
     with open_regular(path, what) as file:
         size = os.fstat(file.fileno()).st_size
     if most is not None and size > most:
@@ -116,9 +115,8 @@ def check_regular(path: str | os.PathLike[str], what: str, most: int | None = No
 
 
 def check_lines(path: str | os.PathLike[str], what: str, most: int | None = None) -> None:
-    """Raises CorruptFileError for a file of text with a line of a MiB or more, which a library would take into memory
-    whole, within the first `most` bytes; also for one in a `.gz` or `.bz2`. Shorter lines than 512 KiB are never
-    refused."""
+    """Raises CorruptFileError for a text file, also in a `.gz` or `.bz2`, with a line of a MiB or more within the first
+    `most` bytes: a library would load that line into memory whole. Lines shorter than 512 KiB are never refused."""
     name = os.fspath(path)
     with open_text(name, what) as file:
         at = 0
@@ -135,8 +133,8 @@ def check_lines(path: str | os.PathLike[str], what: str, most: int | None = None
 
 @contextmanager
 def open_text(path: str | os.PathLike[str], what: str) -> Iterator[IO[bytes]]:
-    """The bytes of a file of text, also of one in a `.gz` or `.bz2`; raises as `open_regular`, and CorruptFileError if
-    what is read in the block cannot be decompressed."""
+    """Context with the bytes of a text file, also in a `.gz` or `.bz2`; raises as `open_regular`, and CorruptFileError
+    if bytes read in the block cannot be decompressed."""
     name = os.fspath(path)
     with open_regular(name, what) as raw:
         try:

@@ -1,4 +1,4 @@
-"""Old paths of public modules: they import what has moved, with a DeprecationWarning, for one release."""
+"""Old paths of public modules: for one release they import the moved module, with a DeprecationWarning."""
 
 import sys
 import warnings
@@ -34,9 +34,9 @@ MOVED = {
 
 
 def install() -> None:
-    """Old paths can be imported from now on."""
+    """Makes old paths importable."""
     if not any(isinstance(finder, _MovedModules) for finder in sys.meta_path):
-        # first, as modules below an old path would be found a second time in the folder that it leads to
+        # first: otherwise modules below an old path would be found a second time in the folder to which it leads
         sys.meta_path.insert(0, _MovedModules())
 
 
@@ -51,7 +51,7 @@ class _MovedModules:
             new = MOVED.get(".".join(parts[:length]))
             if new is not None:
                 moved = ".".join([new, *parts[length:]])
-                # imported late, as no start of a program needs it
+                # imported late: no start of a program needs it
                 from importlib.util import find_spec
 
                 if find_spec(moved) is None:
@@ -67,7 +67,7 @@ class _MovedModules:
 
 
 class _MovedModule:
-    """Gives the module at its new path under the old one as well."""
+    """Provides the module at its new path under the old path as well."""
 
     def __init__(self, moved: str) -> None:
         self._module = import_module(moved)
@@ -77,5 +77,5 @@ class _MovedModule:
         return self._module
 
     def exec_module(self, module: ModuleType) -> None:
-        # which the import has replaced by that of the old path
+        # which the import has replaced by the spec of the old path
         module.__spec__ = self._spec

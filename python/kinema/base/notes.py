@@ -1,4 +1,4 @@
-"""Notes: what a user must know although a call succeeded, such as something guessed, dropped, rounded or slow.
+"""Notes: facts that a user must know although a call succeeded, such as a value guessed, dropped or rounded.
 
 A note is a line of text. It is in `.notes` of the object that it is about, and `emit` gives it to the caller: as a
 warning of the class `Note`, or to the `collected` block around the call. The command line prints each note once.
@@ -27,22 +27,22 @@ R = TypeVar("R")
 class Note(UserWarning):
     """The category of the warnings by which Kinema gives its notes.
 
-    `warnings.simplefilter("ignore", kinema.Note)` silences them all; `.notes` of results has them nevertheless.
+    `warnings.simplefilter("ignore", kinema.Note)` silences all notes; `.notes` of results still has them.
     """
 
 
-# what takes the notes of the code that is running; None: they are warnings
+# function that takes the notes of the running code; None: notes are warnings
 _TAKER: ContextVar[Callable[[str], None] | None] = ContextVar("kinema_notes", default=None)
 
 
-# notes that are a warning once in a process, and whether each was
+# notes that are warnings only once in a process, and whether each has been one
 _ONCE: dict[str, bool] = {}
-# what stands between a user's line and Kinema: the standard library, and those that call Kinema for him
+# code between the user's line and Kinema: the standard library, and packages that call Kinema for the user
 _NOT_OF_USERS = {*sys.stdlib_module_names, __name__.partition(".")[0], "MDAnalysis", "dask", "distributed", "torch"}
 
 
 def emit_once(texts: Iterable[str]) -> None:
-    """As `emit`, for what is true of a file whoever opens it: a warning of the same text is given once in a process."""
+    """As `emit`, for notes that are true of a file at every opening: the same text is a warning once in a process."""
     found = list(texts)
     for text in map(printable, found):
         _ONCE.setdefault(text, False)
@@ -66,9 +66,9 @@ def _give(take: Callable[[str], None] | None, text: str) -> None:
 
 @contextmanager
 def collected(show: Callable[[str], None] | None = None) -> Iterator[list[str]]:
-    """Within the block notes are put into the list, each once, and are no warnings; `show` is called with each new one.
+    """Context that puts notes into the list, each once, instead of warning; `show` is called with each new note.
 
-    Threads that the block starts are not part of it.
+    Notes of threads that the block starts are not collected.
     """
     found: list[str] = []
 
@@ -87,7 +87,7 @@ def collected(show: Callable[[str], None] | None = None) -> Iterator[list[str]]:
 
 @contextmanager
 def recorded() -> Iterator[list[str]]:
-    """Within the block notes are put into the list, each once, and reach the caller as they would without it."""
+    """Context that puts notes into the list, each once; they also reach the caller as they would without it."""
     outer = _TAKER.get()
     with collected(lambda text: _give(outer, text)) as found:
         yield found
@@ -96,7 +96,7 @@ def recorded() -> Iterator[list[str]]:
 def returns_notes(function: Callable[P, R]) -> Callable[P, R]:
     """Decorator of a function whose result is a dataclass with a field `notes`, a tuple of str.
 
-    The result gets the notes that were emitted during the call before its own; then all are emitted, each once.
+    The result gets the notes emitted during the call, followed by its own; then all are emitted, each once.
     """
 
     @functools.wraps(function)
@@ -112,12 +112,12 @@ def returns_notes(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def merge_file_notes(notes: Iterable[str], names: Sequence[str]) -> tuple[str, ...]:
-    """The notes on files that one call has made, "NAME: ...": what is said of several of them, but for numbers, is said
-    once, of the first."""
+    """The notes of one call on the files that it made, "NAME: ...". If notes on several files differ only in numbers,
+    only the note on the first file is kept."""
     found: dict[str, list[str]] = {}
     for note in dict.fromkeys(notes):
         name = next((one for one in names if note.startswith(f"{one}: ")), None)
-        # how much is rounded differs from file to file
+        # the amount of rounding differs from file to file
         kind = note if name is None else re.sub(r"\d[\d.,]*(e[+-]?\d+)?", "#", note[len(name) :])
         found.setdefault(kind, []).append(note)
     return tuple(
@@ -127,7 +127,7 @@ def merge_file_notes(notes: Iterable[str], names: Sequence[str]) -> tuple[str, .
 
 
 def _level_of_user() -> int:
-    """The `stacklevel` for `_give` at which the innermost function of a user stands, or the outermost of all."""
+    """The `stacklevel` for `_give` of the user's innermost function, or of the outermost function of all."""
     frame, level = sys._getframe(1), 1
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _NOT_OF_USERS:
         frame, level = frame.f_back, level + 1

@@ -1,4 +1,4 @@
-"""`Prefetcher`: computes what is requested next on a thread of its own; `prefetched`: an iterator that does so."""
+"""`Prefetcher`: computes the next request on its own thread; `prefetched`: an iterator that does so."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Result = TypeVar("Result")
 
 
 class Prefetcher(Generic[Request, Result]):
-    """Calls `compute(request)`, and with `start` before the result is asked for.
+    """Calls `compute(request)`; after `start`, before the result is requested.
 
-    One request is computed at a time, so that what `compute` uses needs no lock. The thread begins with the first
-    `start` and ends with `close`, or with the object. A process that was forked has its own thread.
+    One request is computed at a time, so objects that `compute` uses need no lock. The thread begins with the first
+    `start` and ends with `close`, or with the object. A forked process has its own thread.
 
     Parameters
     ----------
@@ -34,35 +34,35 @@ class Prefetcher(Generic[Request, Result]):
         self._coming: tuple[Request, Future[Result]] | None = None
 
     def start(self, request: Request) -> None:
-        """Computes this request from now on, beside the caller; its error is raised by `take`."""
+        """Starts computing this request beside the caller; `take` raises its error."""
         if self._pool is None or self._pid != os.getpid():
             from concurrent.futures import ThreadPoolExecutor
 
-            # threads are not there in a child of fork
+            # a forked child does not have the threads
             self._pool, self._pid = ThreadPoolExecutor(1, "kinema-prefetch"), os.getpid()
         self._coming = (request, self._pool.submit(self._compute, request))
 
     def take(self, request: Request) -> Result:
-        """The result of a request: the one that was started, or computed now."""
+        """The result of a request: of the started one, or computed now."""
         coming, self._coming = self._coming, None
         if coming is None or self._pid != os.getpid():
             return self._compute(request)
         if coming[0] == request:
             return coming[1].result()
-        # one at a time: what was started in vain ends first
+        # one at a time: a request that was started in vain ends first
         if not coming[1].cancel():
             coming[1].exception()
         return self._compute(request)
 
     def close(self) -> None:
-        """Waits for what is being computed, and ends the thread; the object can be used again."""
+        """Waits for the current computation, and ends the thread; the object can be used again."""
         self._coming = None
         if self._pool is not None and self._pid == os.getpid():
             self._pool.shutdown(cancel_futures=True)
         self._pool = None
 
     def __del__(self) -> None:
-        # nobody waits: the thread ends after what it computes
+        # without waiting: the thread ends after its computation
         if self._pool is not None and self._pid == os.getpid():
             self._pool.shutdown(wait=False, cancel_futures=True)
 
@@ -70,8 +70,8 @@ class Prefetcher(Generic[Request, Result]):
 def prefetched(compute: Callable[[Request], Result], requests: Iterable[Request]) -> Generator[Result, None, None]:
     """The results of all requests in their order, each computed while the caller works with the one before.
 
-    At most three results exist at a time: that of the caller, the next one, and one that is being computed while the
-    caller still holds the former. Errors are raised where their result would come.
+    At most three results exist at a time: the caller's, the next one, and one that is being computed while the caller
+    still holds the former. Errors are raised in place of their results.
     """
     prefetcher = Prefetcher(compute)
     remaining = iter(requests)

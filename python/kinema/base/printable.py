@@ -1,7 +1,7 @@
-"""Text and numbers as they are printed.
+"""Printing of text and numbers.
 
-Text from files and names has no control characters, which a terminal would obey; numbers have the digits that they
-have: most times are float32, or multiples of one.
+Printed text from files and names has no control characters, which a terminal would obey. Printed numbers have only
+their significant digits: most times are float32, or multiples of one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 __all__ = ["are_float32", "counted", "html_table", "plot_text", "printable", "printable_lines", "shortest"]
 
-# of float32: time steps are stored as such, and times are their multiples
+# relative rounding of float32: time steps are stored as float32, and times are their multiples
 _RELATIVE_ERROR = 2.0**-23
 _ABSOLUTE_ERROR = 0.01
 _ALL_DIGITS = 15
@@ -24,7 +24,7 @@ _PLAIN = (1e-5, 1e15)
 
 
 def printable(text: object) -> str:
-    """The text in one line; what Unicode calls not printable is escaped as in Python: `\\x1b`, `\\n`, `\\udcff`."""
+    """The text in one line; characters that Unicode calls not printable are escaped: `\\x1b`, `\\n`, `\\udcff`."""
     found = str(text)
     if found.isprintable():
         return found
@@ -32,29 +32,29 @@ def printable(text: object) -> str:
 
 
 def printable_lines(text: object) -> str:
-    """The same of a text of several lines, whose line breaks stay."""
+    """As `printable`, for text of several lines, whose line breaks stay."""
     return "\n".join(map(printable, str(text).split("\n")))
 
 
 def plot_text(text: object) -> str:
-    """The same for pictures of matplotlib: a `$` of the text is drawn, and begins no mathematics."""
+    """As `printable`, for pictures of matplotlib: a `$` in the text is drawn, and does not start mathematics."""
     return printable(text).replace("$", r"\$")
 
 
 def are_float32(values: NDArray[Any]) -> bool:
-    """Whether all values are float32 exactly, as are times of formats that store them so."""
+    """Whether all values are exactly float32, like times of formats that store them so."""
     with np.errstate(over="ignore", invalid="ignore"):
         single = values.astype(np.float32)
     return bool(np.array_equal(single.astype(np.float64), values, equal_nan=True))
 
 
 def counted(number: int, name: str) -> str:
-    """As in "1 worker", "2 workers", "47,681 atoms"."""
+    """A number with a noun, as in "1 worker", "2 workers", "47,681 atoms"."""
     return f"{number:,} {name}{'' if number == 1 else 's'}"
 
 
 def html_table(title: str, rows: Iterable[Sequence[object]]) -> str:
-    """A table as notebooks show it, with a title."""
+    """An HTML table for notebooks, with a title."""
     from html import escape
 
     cells = ("".join(f"<td>{escape(printable(str(cell)))}</td>" for cell in row) for row in rows)
@@ -65,8 +65,8 @@ def html_table(title: str, rows: Iterable[Sequence[object]]) -> str:
 def shortest(value: float, digits: int | None = None) -> str:
     """A number for messages: "0.1", "1234567.5", "98" for 97.9999914.
 
-    It has the fewest digits that agree with the value within the rounding of float32 (and within 0.01); with `digits`
-    that many at most: a difference of two numbers has fewer than these.
+    The text has the fewest digits that agree with the value within the rounding of float32 (and within 0.01); with
+    `digits`, at most that many: a difference of two numbers has fewer significant digits.
     """
     if not math.isfinite(value) or value == 0:
         return f"{value:g}"

@@ -1,6 +1,6 @@
-"""Progress: a bar on a terminal or in a notebook, calls to a function of the user, lines from MPI programs, or nothing.
+"""Progress: a bar on a terminal or in a notebook, calls of a user's function, lines from MPI programs, or nothing.
 
-No result depends on it. In a pipe, such as a batch log, it prints nothing, unless a launcher reads the pipe.
+No result depends on progress. In a pipe, such as a batch log, nothing is printed, unless a launcher reads the pipe.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ Report = Callable[[int, int], None]
 ProgressChoice = bool | None | Report
 
 
-# seconds before which a worker is not called slow: some begin later than others
+# seconds before a worker is called slow: some begin later than others
 _SETTLED = 1.0
-# seconds between two lines, and between two pictures of a notebook's bar
+# seconds between two lines, and between two updates of a notebook's bar
 _BETWEEN_LINES, _BETWEEN_PICTURES = 10.0, 0.2
-# columns of a terminal from which on there is room for a long bar, and the two lengths
+# least columns of a terminal with room for a long bar, and the two lengths
 _WIDE, _LONG, _SHORT = 120, 40, 10
 
 
@@ -40,7 +40,7 @@ class NamesSlowest(Protocol):
 
 
 def report_slowest(progress: object, frames: Mapping[str, int], seconds: float) -> None:
-    """Reports the worker that has done the fewest frames in so many seconds, to a function that takes it."""
+    """Reports the worker that has done the fewest frames in `seconds`, to a function that takes the slowest worker."""
     if isinstance(progress, NamesSlowest) and len(frames) > 1 and seconds >= _SETTLED:
         worker = min(frames, key=lambda name: frames[name])
         progress.slowest(worker, frames[worker] / seconds)
@@ -50,10 +50,10 @@ def report_slowest(progress: object, frames: Mapping[str, int], seconds: float) 
 def reporting(
     choice: ProgressChoice, description: str, total: int, unit: str = "frames", *, launched: bool = False
 ) -> Iterator[Report | None]:
-    """The function to report to while the context lasts, or None where no progress is shown.
+    """Context with the function to report to, or None if no progress is shown.
 
-    A function of the user's is called from the thread that started the work, about ten times a second. `launched`:
-    stderr goes to a launcher such as mpiexec, which passes it on; then a line every ten seconds takes the bar's place.
+    A user's function is called from the thread that started the work, about ten times a second. `launched`: stderr goes
+    to a launcher such as mpiexec, which passes it on; then a line every ten seconds replaces the bar.
     """
     description = printable(description)
     if callable(choice):
@@ -75,7 +75,7 @@ def reporting(
 
 
 class _Speed:
-    """Of what is done since the first report: what an earlier run has done took no time of this one."""
+    """Speed since the first report: work of an earlier run took no time of this one."""
 
     def __init__(self) -> None:
         self._first: tuple[float, int] | None = None
@@ -125,7 +125,7 @@ class _Lines(_Sentences):
 
 
 class _NotebookBar(_Sentences):
-    """A bar below a notebook's cell. One output shows it, which is empty afterwards."""
+    """A bar below a notebook's cell, in one output, which is empty afterwards."""
 
     def __init__(self, display: Callable[..., Any], description: str, unit: str) -> None:
         super().__init__(description, unit, _BETWEEN_PICTURES)
@@ -161,7 +161,7 @@ def _bar(description: str, total: int, unit: str) -> Iterator[Report]:
     from rich.text import Text
 
     class Slowest(ProgressColumn):
-        """What is cut where the terminal is narrow, from its end."""
+        """Text that is cut from its end if the terminal is narrow."""
 
         def render(self, task: Task) -> Text:
             return Text(task.fields["slowest"], no_wrap=True, overflow="ellipsis")

@@ -1,4 +1,4 @@
-"""Resources of the machine: workers and memory that a run may take, and the most memory that it has taken."""
+"""Resources of the machine: workers and memory that a run may use, and the most memory that it has used."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = [
 _UNITS = {
     "": 1,
     "b": 1,
-    # as ulimit and SLURM's --mem have it
+    # as in ulimit and SLURM's --mem
     "k": 1 << 10,
     "m": 1 << 20,
     "g": 1 << 30,
@@ -45,7 +45,7 @@ _UNITS = {
     "tb": 10**12,
 }
 
-# bytes that a machine can address: more is a slip
+# bytes that a machine can address: more is a mistake
 _MOST_MEMORY = 1 << 62
 
 
@@ -63,7 +63,7 @@ def parse_memory(memory: int | str) -> int:
         unit = _UNITS.get(match.group(2).lower()) if match else None
         if match is None or unit is None:
             raise ArgumentError(f"memory is a number of bytes or a text such as '256 MiB', found {memory!r}")
-        # a text of hundreds of digits is more than a float holds
+        # a number of hundreds of digits overflows a float
         size = int(min(float(match.group(1)) * unit, float(2 * _MOST_MEMORY)))
     if size < 1:
         raise ArgumentError(f"memory must be at least one byte, found {memory!r}")
@@ -72,21 +72,21 @@ def parse_memory(memory: int | str) -> int:
     return size
 
 
-# what a run may work with at the least, however small the machine
+# least bytes that a run may use, on any machine
 LEAST_MEMORY = 256 << 20
-# of what the process may use
+# share of the memory that the process may use
 _MEMORY_SHARE = 4
 
 
 def default_memory() -> int:
-    """Bytes that a run works with where no limit is stated: a quarter of what this process may use, which is the least
-    of the machine's memory and the limits of its control groups (versions 1 and 2); 256 MiB at the least."""
+    """Bytes that a run may use if no limit is stated: a quarter of the memory that this process may use, and at least
+    256 MiB. A process may use the smaller of the machine's memory and its control groups' limits (versions 1 and 2)."""
     limits = [limit for limit in (physical_memory(), *_cgroup_memory(Path("/sys/fs/cgroup"))) if limit]
     return max(LEAST_MEMORY, min(limits, default=0) // _MEMORY_SHARE)
 
 
 def physical_memory() -> int | None:
-    """Bytes of memory that this machine has; None where the system does not say."""
+    """Bytes of memory of this machine; None if the system does not say."""
     if "SC_PHYS_PAGES" not in os.sysconf_names:
         return None
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -101,18 +101,18 @@ def _cgroup_memory(root: Path, membership: Path = Path("/proc/self/cgroup")) -> 
                 yield int(words[0])
 
 
-# files of one trajectory that are open at a time where nothing is stated, whatever the system allows
+# most files of one trajectory open at a time if no number is stated, even if the system allows more
 _FEWEST_OPEN, _MOST_OPEN = 64, 4096
 
 
 def default_open_files() -> int:
-    """How many files a trajectory keeps open between reads: a quarter of what this process may open, within bounds."""
+    """Number of files that a trajectory keeps open between reads: a quarter of the process's limit, within bounds."""
     limit = _open_files_limit()
     return max(_FEWEST_OPEN, min(_MOST_OPEN if limit is None else limit // 4, _MOST_OPEN))
 
 
 def shared_open_files() -> int:
-    """How many files all data sets of this process keep open: three quarters of what it may open, at most 12,288."""
+    """Number of files that all data sets of this process keep open: three quarters of its limit, at most 12,288."""
     limit = _open_files_limit()
     return 3 * _MOST_OPEN if limit is None else max(8, min(3 * (limit // 4), 3 * _MOST_OPEN))
 
@@ -133,15 +133,15 @@ def peak_memory() -> int:
         found = re.search(r"^VmHWM:\s*(\d+) kB", status.read_text(), re.MULTILINE)
         if found:
             return int(found.group(1)) * 1024
-    # getrusage also counts the program that started this one, where that forked; kilobytes but on macOS
+    # getrusage also counts the program that started this one by a fork; in kilobytes, except on macOS
     largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return largest if sys.platform == "darwin" else largest * 1024
 
 
 def worker_count(workers: int | None, name: str = "workers") -> int:
-    """The number of workers that was asked for, or `default_workers()` for None.
+    """The requested number of workers, or `default_workers()` for None.
 
-    Raises ArgumentError, with the argument's `name`, unless it is a whole number from 1 on.
+    Raises ArgumentError, with the argument's `name`, unless it is a whole number of at least 1.
     """
     if workers is None:
         return default_workers()
@@ -150,13 +150,13 @@ def worker_count(workers: int | None, name: str = "workers") -> int:
     return int(workers)
 
 
-# what `share_of_machine` leaves to the code that is running
+# threads that `share_of_machine` leaves to the running code
 _SHARE: ContextVar[int | None] = ContextVar("kinema_share_of_machine", default=None)
 
 
 @contextmanager
 def share_of_machine(threads: int) -> Iterator[None]:
-    """While it lasts, `default_workers()` is at most `threads`: other workers have the rest of the machine."""
+    """Context in which `default_workers()` is at most `threads`: other workers use the rest of the machine."""
     token = _SHARE.set(threads)
     try:
         yield
@@ -165,8 +165,8 @@ def share_of_machine(threads: int) -> Iterator[None]:
 
 
 def default_workers() -> int:
-    """As many threads as this process may run at once: the least of its CPU affinity, the CPU limit of its
-    control group (versions 1 and 2), SLURM_CPUS_PER_TASK, and what `share_of_machine` leaves."""
+    """Number of threads that this process may run at once: the least of its CPU affinity, the CPU limit of its control
+    group (versions 1 and 2), SLURM_CPUS_PER_TASK, and the threads that `share_of_machine` leaves."""
     limits = [_affinity(), *filter(None, [_SHARE.get()])]
     limits += [limit for limit in (_cgroup_limit_in(int(time.monotonic())), _slurm_limit()) if limit is not None]
     return max(1, min(limits))
@@ -185,7 +185,7 @@ def _slurm_limit() -> int | None:
 
 @lru_cache(maxsize=1)
 def _cgroup_limit_in(_second: int) -> int | None:
-    """That of this process, read once a second: it is in several files, and asked for at each reading of frames."""
+    """This process's limit, read once a second: it is in several files, and needed at each reading of frames."""
     return _cgroup_limit(Path("/sys/fs/cgroup"))
 
 
@@ -232,7 +232,7 @@ def _cgroup_v1_share(group: Path) -> float | None:
 
 
 def _read(path: Path) -> str:
-    # a file that is not there, or that a container hides, states no limit
+    # a file that does not exist, or that a container hides, states no limit
     try:
         return path.read_text(encoding="ascii", errors="replace")
     except OSError:

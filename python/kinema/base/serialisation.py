@@ -1,6 +1,6 @@
-"""Serialization of functions, classes and exceptions of the user's own for other processes, by cloudpickle.
+"""Serialization of the user's functions, classes and exceptions for other processes, by cloudpickle.
 
-Code of a script or session is sent along; modules are imported by the receiver. `pickle.loads` deserializes.
+Code of a script or session is sent along; the receiver imports modules. `pickle.loads` deserializes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["serialize", "serialize_error"]
 
 def serialize(content: object) -> bytes:
     """`content` as bytes; raises what pickling raises for an object that cannot be sent."""
-    # it takes longer to import than all else that a run on threads needs
+    # importing it takes longer than everything else that a run on threads needs
     import cloudpickle
 
     packed: bytes = cloudpickle.dumps(content, protocol=pickle.HIGHEST_PROTOCOL)
@@ -26,13 +26,13 @@ def serialize(content: object) -> bytes:
 
 
 def serialize_error(error: BaseException, where: str) -> bytes:
-    """An exception as bytes; one that cannot be pickled becomes an InternalError with its text and the place `where`.
+    """An exception as bytes; if it cannot be pickled, an InternalError with its text and the place `where`.
 
-    Where all ranks run the script, each gets the class of its own copy of it, so that `except` catches it.
+    If all ranks run the script, each gets the class of its own copy of the script, so that `except` catches it.
     """
     try:
         packed = _serialize_for_script(error)
-        # many exceptions of other packages can be pickled but not unpickled: their `__init__` wants more than a message
+        # many exceptions of other packages can be pickled but not unpickled: `__init__` needs more than a message
         pickle.loads(packed)
     except Exception:
         packed = serialize(InternalError(f"{type(error).__name__} {where}: {error}"))
@@ -45,7 +45,7 @@ def _serialize_for_script(content: object) -> bytes:
     class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         def reducer_override(self, item: Any) -> Any:
             if isinstance(item, BaseException):
-                # as Python has it: with Dask imported, tblib pickles exceptions, and loses the code of SystemExit
+                # as in Python: with Dask imported, tblib pickles exceptions, and loses the code of SystemExit
                 return item.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
             if isinstance(item, type) and item.__module__ == "__main__":
                 return _class_of_script, (item.__qualname__, serialize(item))
@@ -57,7 +57,7 @@ def _serialize_for_script(content: object) -> bytes:
 
 
 def _class_of_script(name: str, packed: bytes) -> Any:
-    """The class of that name in this process' main script, else the one that was sent."""
+    """The class of that name in this process's main script, or else the class that was sent."""
     try:
         found = attrgetter(name)(sys.modules["__main__"])
     except AttributeError:

@@ -1,7 +1,7 @@
-"""`Timings`: where the time of a run or of reading went, per worker, per block, in total and as fractions.
+"""`Timings`: time spent by a run or by reading, per worker, per block, in total and as fractions.
 
 The core measures it. `TaskTimes`: times of tasks by Dask's scheduler, which `runners.dask.scheduler_plugin` records,
-beside those that workers measured; the difference is overhead.
+beside the times that workers measured; the difference is overhead.
 """
 
 from __future__ import annotations
@@ -36,42 +36,42 @@ __all__ = [
     "worker_task_times",
 ]
 
-# what the time of a block goes to, one after the other
+# phases of a block, one after the other
 BLOCK_PHASES = ("io", "decode", "compute")
 BLOCK_COLUMNS = ("worker", "position", "frames", "start", *BLOCK_PHASES)
-# what a worker's time goes to, in the order of a run; what no clock saw comes after them
+# phases of a worker, in the order of a run; time that no clock measured comes after them
 PHASES = ("start", "open", "io", "decode", "compute", "wait", "communicate", "close")
 UNACCOUNTED = "unaccounted"
 _SHOWN = (*PHASES, UNACCOUNTED, "total", "cpu")
-# what adds up over calls
+# fields that add up over calls
 _ADDED = (*PHASES, "total", "cpu", "frames", "blocks", "bytes_read", "reads")
-_WIDTH = 11  # of a column of seconds
-# seconds below which milliseconds are too coarse
+_WIDTH = 11  # characters of a column of seconds
+# seconds below which milliseconds are too coarse a unit
 _SHORT = 0.1
 
 
 def block_column(blocks: NDArray[np.float64], name: str) -> NDArray[np.float64]:
-    """(blocks,) one of BLOCK_COLUMNS, as a view."""
+    """(blocks,) view of one of BLOCK_COLUMNS."""
     return blocks[:, BLOCK_COLUMNS.index(name)]
 
 
 def digits_for(seconds: float) -> int:
-    """How many digits after the point a column has whose longest time this is."""
+    """Number of digits after the point in a column whose longest time is `seconds`."""
     return 3 if seconds >= _SHORT else 6
 
 
 def format_seconds(seconds: float) -> str:
-    """As in "1.234 s", "0.567 ms"; short times would be 0.000 s otherwise."""
+    """A time as text, as in "1.234 s", "0.567 ms"; short times would otherwise be 0.000 s."""
     return f"{seconds:.3f} s" if seconds >= _SHORT or seconds <= 0 else f"{1e3 * seconds:.3f} ms"
 
 
 @dataclass(frozen=True)
 class WorkerTimings:
-    """One worker of one pass; seconds, frames, blocks, bytes.
+    """Timings of one worker in one pass; seconds, frames, blocks, bytes.
 
-    `total` is its wall time, `cpu` the CPU time of its thread or process. `start` is the time until a process could
-    begin: interpreter, imports, headers and indices; a thread has none. `communicate` is the time in messages, without
-    waiting for them; `close` that in closing files; `node` the name of the machine where there are several.
+    `total` is the worker's wall time, `cpu` the CPU time of its thread or process. `start` is the time until a process
+    could begin (interpreter, imports, headers and indices); 0 for a thread. `communicate` is the time in messages,
+    without waiting for them; `close` the time for closing files; `node` the name of the machine if there are several.
     """
 
     worker: int
@@ -93,17 +93,17 @@ class WorkerTimings:
 
     @property
     def unaccounted(self) -> float:
-        """Seconds of `total` that no clock of a phase saw; below zero where clocks of threads overlap."""
+        """Seconds of `total` that no phase's clock measured; below zero if clocks of threads overlap."""
         return self.total - sum(float(getattr(self, phase)) for phase in PHASES)
 
     def and_then(self, other: WorkerTimings) -> WorkerTimings:
-        """What a worker did in this and in a later call."""
+        """Sum of the worker's timings in this and a later call."""
         added = {name: getattr(self, name) + getattr(other, name) for name in _ADDED}
         return replace(self, **added)
 
     @property
     def busy(self) -> float:
-        """Seconds in which it worked: neither waiting nor unaccounted for."""
+        """Seconds in which the worker worked: neither waiting nor unaccounted for."""
         return sum(float(getattr(self, phase)) for phase in PHASES if phase != "wait")
 
 
@@ -120,17 +120,18 @@ class Transition:
     finish: str
     worker: str
     time: float
-    # what the worker did for it: action, start and stop from the beginning of the pass
+    # actions of the worker for the task: action, start and stop from the beginning of the pass
     actions: tuple[tuple[str, float, float], ...] = ()
     nbytes: int = 0
 
 
 @dataclass(frozen=True)
 class WorkerTaskTimes:
-    """One worker, seconds: its own clock of reading and computing, and the times that the scheduler recorded.
+    """Times of one worker, in seconds: by its own clock for reading and computing, and by the scheduler's record.
 
-    `function`: in Kinema's code, by its own timers. `task`: computing, by Dask's. `transfer`: fetching what tasks need.
-    Each while any task of the worker was at it: with several threads they do not add up to more than the pass took.
+    `function`: in Kinema's code, by its own timers. `task`: computing, by Dask's timers. `transfer`: fetching the
+    inputs of tasks. Each counts the time in which any task of the worker was doing that: with several threads it is not
+    more than the time of the pass.
     """
 
     worker: str
@@ -152,13 +153,13 @@ class TaskTimes:
     job : float, seconds
         Wall time of the pass for the client.
     workers : tuple of WorkerTaskTimes
-        `task` and `transfer` are 0 where nothing was recorded.
+        `task` and `transfer` are 0 if nothing was recorded.
     transitions : tuple of Transition
-        Every change of state of every task, in their order; empty where the scheduler allows no plugin.
+        Every change of state of every task, in order; empty if the scheduler does not allow plugins.
     lost_workers : tuple of str
-        Addresses of workers that left while the pass lasted; their leaves were run again.
+        Addresses of workers that left during the pass; their leaves were run again.
     redone : int
-        Times that a task was assigned once more.
+        Number of times that a task was assigned again.
     note : str
         Why nothing was recorded, or "".
     """
@@ -197,7 +198,7 @@ class TaskTimes:
 
 
 def worker_task_times(functions: Sequence[Span], transitions: Sequence[Transition]) -> tuple[WorkerTaskTimes, ...]:
-    """For each worker, of (worker, start, stop) of its tasks by its own timers and of the recorded transitions."""
+    """Times of each worker, from (worker, start, stop) of tasks by workers' timers and the recorded transitions."""
     tasks = Counter(worker for worker, _, _ in functions)
     spans: dict[str, list[Span]] = {"compute": [], "transfer": []}
     for one in transitions:
@@ -212,13 +213,13 @@ def worker_task_times(functions: Sequence[Span], transitions: Sequence[Transitio
 
 
 def processed_again(transitions: Sequence[Transition]) -> int:
-    """How many times the scheduler has given a task to a worker that another had been given before."""
+    """Number of times that the scheduler gave a task to a worker after another worker already had it."""
     given = Counter(one.task for one in transitions if one.finish == "processing")
     return sum(times - 1 for times in given.values())
 
 
 def _covered(spans: Sequence[Span]) -> dict[str, float]:
-    """Seconds that lie in any span of a worker, by worker; those that lie in several count once."""
+    """Seconds covered by any span of a worker, by worker; seconds in several spans count once."""
     covered: dict[str, float] = {}
     until: dict[str, float] = {}
     for worker, start, stop in sorted(spans):
@@ -236,13 +237,13 @@ class PassTimings:
     ----------
     wall : float, seconds
     frames : int
-        Of the pass; `restored` of them came from a checkpoint and were not read.
+        Frames of the pass; `restored` of them came from a checkpoint and were not read.
     workers : tuple of WorkerTimings
     blocks : (blocks, 7) float64; columns as BLOCK_COLUMNS, times in seconds from the beginning of the pass
     tasks : TaskTimes or None
-        What a scheduler of tasks saw of it, where there was one.
+        Times by a task scheduler's record, if there was one.
     faults : tuple
-        What was odd about frames that other processes have read, as `_core.Trajectory.frame_faults`.
+        Oddities of frames that other processes have read, as in `_core.Trajectory.frame_faults`.
     """
 
     wall: float
@@ -255,7 +256,7 @@ class PassTimings:
 
     @classmethod
     def from_core(cls, timings: _core.RunTimings, frames: int, restored: int = 0) -> PassTimings:
-        """From what the core's `run_into` gives."""
+        """Makes the timings from a result of the core's `run_into`."""
         workers = tuple(WorkerTimings(**worker) for worker in timings["workers"])
         return cls(timings["wall"], frames, workers, timings["blocks"], restored)
 
@@ -268,15 +269,15 @@ class Timings:
     ----------
     passes : tuple of PassTimings
     whole : float, seconds
-        From the call of `run` to its results, without finding frames, which is in `opening`; 0 where that is not
-        known. What the passes do not account for of it is making the runner (Dask's imports take seconds), planning,
-        finishing, files of results and checkpoints.
+        Time from the call of `run` to its results, without finding frames, which is in `opening`; 0 if it is not known.
+        It includes times that no pass contains: making the runner (Dask's imports take seconds), planning, finishing,
+        files of results and checkpoints.
     opening : mapping of str to float, seconds
-        What was done once, before the run: "topology", "trajectory" (headers), "frames" (finding them).
+        Work done once, before the run: "topology", "trajectory" (headers), "frames" (finding them).
     runner : str
-        Name of the runner; "" where there was none.
+        Name of the runner; "" if there was none.
     access : str
-        How frames were read (`kinema.runners.access`).
+        Access method by which frames were read (`kinema.runners.access`).
     gather : str
         How results of MPI ranks were gathered (`kinema.runners.RunnerOptions`); "" for other runners.
     """
@@ -290,7 +291,7 @@ class Timings:
 
     @classmethod
     def from_reads(cls, reads: Sequence[_core.RunTimings], opening: Mapping[str, float]) -> Timings:
-        """Of the core's reads of arrays, one after the other, as one pass: what each worker did in all of them."""
+        """Makes one pass of the core's successive reads of arrays: sums each worker's timings over all of them."""
         workers: dict[int, WorkerTimings] = {}
         for one in (WorkerTimings(**worker) for read in reads for worker in read["workers"]):
             before = workers.get(one.worker)
@@ -323,7 +324,7 @@ class Timings:
 
     @property
     def frames(self) -> int:
-        """Frames of one pass; a second pass reads the same again."""
+        """Frames of one pass; a second pass reads the same frames again."""
         return self.passes[0].frames if self.passes else 0
 
     @property
@@ -338,7 +339,7 @@ class Timings:
 
     @property
     def n_workers(self) -> int:
-        """Workers that a pass had."""
+        """Number of workers of a pass."""
         return max((len(one.workers) for one in self.passes), default=0)
 
     @property
@@ -348,12 +349,12 @@ class Timings:
 
     @property
     def reads(self) -> int:
-        """Calls that read from files."""
+        """Number of calls that read from files."""
         return sum(worker.reads for worker in self.workers)
 
     @property
     def frames_per_second(self) -> float:
-        """Frames read in a second of wall time."""
+        """Frames read per second of wall time."""
         return self.frames_read / self.wall if self.wall > 0 else 0.0
 
     @property

@@ -1,7 +1,7 @@
-"""Files on a disk of this node: a cache of blocks, which each byte of a shared file system is fetched into once, and
-files that are published on one node and fetched by others.
+"""Files on a disk of this node: a cache of blocks, into which each byte of a shared file system is fetched once, and
+files that one node publishes and others fetch.
 
-Public names are imported when they are first used.
+Public names are imported on first use.
 """
 
 from importlib import import_module
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kinema.cache.peers import NodeServer
     from kinema.cache.publishing import PublishedFile, await_ready, publish, published
 
-# by the module that has them
+# public names, by their modules
 _NAMES = {
     "kinema.cache.counts": ("CacheCounts",),
     "kinema.cache.file_objects": ("open", "open_hdf5"),

@@ -1,7 +1,7 @@
-"""Sizes of blocks: what a cache fetches for each byte that is used, and the size that is chosen.
+"""Block sizes: bytes that a cache fetches for each byte used, and the choice of a size.
 
-A block is fetched whole, whatever part of it is asked for. Where all of a file is read that costs nothing; where a
-node reads some samples at random, as of several nodes that share an epoch, it fetches nearly all blocks for few bytes.
+A block is always fetched whole. That costs nothing if all of a file is read. A node that reads some samples at random,
+such as one of several nodes that share an epoch, fetches nearly all blocks for few bytes.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ __all__ = ["DEFAULT_BLOCK", "LARGEST_BLOCK", "amplification", "chosen_block", "e
 
 DEFAULT_BLOCK = "16 MiB"
 LARGEST_BLOCK = 16 << 20
-# below it a request of a parallel file system takes longer than its bytes
+# a smaller request of a parallel file system takes longer than the transfer of its bytes
 _SMALLEST = 256 << 10
 _STEP = 64 << 10
-# bytes fetched for a useful one, up to which a larger block is taken
+# largest acceptable read amplification (bytes fetched / bytes used)
 _MOST = 1.1
 
 
 def amplification(unit: int, block: int, coverage: float = 1.0) -> float:
-    """Bytes that are fetched for each useful one, where a node reads a random share of units for the first time.
+    """Bytes fetched for each byte used, if a node reads a random share of the units for the first time.
 
     Parameters
     ----------
@@ -29,16 +29,18 @@ def amplification(unit: int, block: int, coverage: float = 1.0) -> float:
     coverage : float
         Share of the units that the node reads, above 0 and at most 1.
 
-    With units drawn independently. A block is touched by the units within it and by one that lies across its border.
+    Notes
+    -----
+    Units are drawn independently. A block is touched by the units within it and by one that lies across its border.
     """
     touching = 1 + block / unit
     return float((1 - (1 - coverage) ** touching) / coverage)
 
 
 def chosen_block(unit: int, *, coverage: float = 1.0) -> int:
-    """Bytes of a block: as many whole units as 16 MiB hold, fewer where over a tenth too much would be fetched.
+    """Bytes of a block: as many whole units as fit into 16 MiB; fewer if over a tenth too much would be fetched.
 
-    Rounded up to 64 KiB: a unit that lies across a border is read from two blocks.
+    The size is rounded up to 64 KiB: a unit that lies across a border is read from two blocks.
     """
     unit = max(1, unit)
     number = max(1, LARGEST_BLOCK // unit)
@@ -49,16 +51,17 @@ def chosen_block(unit: int, *, coverage: float = 1.0) -> int:
 
 
 def explain_blocks(unit: int, block: int, *, size: int, limit: int, batch: int, coverage: float = 1.0) -> list[str]:
-    """What a cold first epoch in exact random order fetches, in words.
+    """Describes in words how much a cold first epoch in exact random order fetches.
 
-    `size`: bytes of the files; `limit`: of the cache; `batch`: units of a batch; `coverage` as of `amplification`.
+    `size`: bytes of the files; `limit`: bytes of the cache; `batch`: units of a batch; `coverage` as in
+    `amplification`.
     """
     shares = [share for share in dict.fromkeys((coverage, 1 / 8, 1 / 64)) if share <= coverage]
     fetched = ", ".join(f"{amplification(unit, block, share):.2f} of {_share(share)}" for share in shares)
     first = min(batch * (block + unit), size)
     lines = [
-        f"blocks of {block} bytes, exact random order: bytes that a first epoch fetches for each useful one, where "
-        f"this node reads so many samples: {fetched}; the first batch fetches up to {first} bytes"
+        f"blocks of {block} bytes, exact random order: bytes that a first epoch fetches for each useful byte, by the "
+        f"share of samples that this node reads: {fetched}; the first batch fetches up to {first} bytes"
     ]
     best = chosen_block(unit, coverage=coverage)
     if amplification(unit, block, coverage) > _MOST and best < block:
@@ -68,7 +71,7 @@ def explain_blocks(unit: int, block: int, *, size: int, limit: int, batch: int, 
         again = (1 - limit / size) * (1 + block / unit)
         lines.append(
             f"the files have {size} bytes, the cache holds {limit}: in exact random order later epochs fetch about "
-            f"{again:.2f} bytes for each useful one; an order by windows, or a larger limit, does not"
+            f"{again:.2f} bytes for each useful byte; an order by windows, or a larger limit, avoids that"
         )
     return lines
 

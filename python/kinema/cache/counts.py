@@ -1,7 +1,7 @@
-"""`CacheCounts`: what node caches gave and fetched, of this process and of the workers that worked for it.
+"""`CacheCounts`: reads and fetches of node caches, by this process and by its workers.
 
-The core counts for each process. A worker sends what it has counted since it last sent some, with each piece of its
-work; the process that leads adds it up. So the sum is right however many pieces a process works on at a time.
+The core counts for each process. With each piece of its work a worker sends its counts since it last sent some; the
+leading process adds them up. So the sum is right however many pieces a process works on at a time.
 """
 
 from __future__ import annotations
@@ -21,36 +21,36 @@ __all__ = ["CacheCounts", "SentCounts", "add_counts", "counts_of_all", "emit_tro
 
 @dataclass(frozen=True)
 class CacheCounts:
-    """What node caches gave and fetched.
+    """Counts of reads and fetches of node caches.
 
     Attributes
     ----------
     hits : int
-        Reads of blocks that were in the cache; of a read across several blocks each counts.
+        Reads of blocks that were in the cache. A read across several blocks counts once for each.
     misses : int
-        Reads of blocks that were not.
+        Reads of blocks that were not in the cache.
     prefetched : int
         Blocks that were fetched in advance.
     waited : int
-        Times that another process or thread was waited for, which fetched the block.
+        Waits for another process or thread that was fetching the block.
     bytes_read : int
-        Bytes that readers were given; `bytes_hit` of them from blocks that were there.
+        Bytes that readers received; `bytes_hit` of them came from blocks in the cache.
     bytes_source : int
         Bytes that were read from the files themselves; `bytes_direct` of them went to readers and were not stored.
     bytes_identity : int
-        Besides these, bytes that were read to know whether files are what they were.
+        Bytes that were read to check that files have not changed; `bytes_source` does not count them.
     source_reads : int
         Reads of the files themselves.
     refetched, corrupt : int
-        Blocks that were fetched once more, and those whose checksum did not hold.
+        Blocks that were fetched again, and blocks whose checksum did not match.
     evicted : int
-        Blocks that were removed for others.
+        Blocks that were removed to make room for others.
     bytes_peers : int
-        Bytes that other nodes gave (`SharedBlocks`).
+        Bytes that came from other nodes (`SharedBlocks`).
     peer_failures : int
-        Blocks that another node should have given and did not: they were read from the files themselves.
+        Blocks that another node should have sent and did not: they were read from the files themselves.
     errors : int
-        Blocks that could not be stored, as where the disk is full; readers were given their bytes all the same.
+        Blocks that could not be stored, for example on a full disk; readers still received their bytes.
     """
 
     hits: int = 0
@@ -72,12 +72,12 @@ class CacheCounts:
 
     @property
     def bytes_saved(self) -> int:
-        """Bytes that readers were given beyond those that were read from the files; 0 where more was fetched."""
+        """Bytes that readers received beyond those that were read from the files; 0 if more were fetched."""
         return max(0, self.bytes_read - self.bytes_source)
 
     @classmethod
     def from_core(cls, found: Mapping[str, int]) -> CacheCounts:
-        """Of the counts of the core, which may have more of them."""
+        """Takes the counts from the core, which may have further ones."""
         return cls(**{field.name: int(found[field.name]) for field in fields(cls)})
 
     def __add__(self, other: CacheCounts) -> CacheCounts:
@@ -90,7 +90,7 @@ class CacheCounts:
         return any(getattr(self, one.name) for one in fields(self))
 
     def as_dict(self) -> dict[str, int]:
-        """As plain values, with `bytes_saved`."""
+        """The counts as plain values, with `bytes_saved`."""
         return {one.name: getattr(self, one.name) for one in fields(self)} | {"bytes_saved": self.bytes_saved}
 
     def __str__(self) -> str:
@@ -111,9 +111,9 @@ class CacheCounts:
 
 @dataclass(frozen=True)
 class SentCounts:
-    """What a process has counted since it last sent some, and what it has to report.
+    """Counts and troubles of a process since it last sent some.
 
-    It names the process, which does not add what it has sent to itself.
+    They name the process, because a process does not add the counts that it has sent to itself.
     """
 
     process: str
@@ -122,7 +122,7 @@ class SentCounts:
 
 
 class _CountsOfProcess:
-    """What this process was sent, and what it has sent; another one that was forked from it begins anew."""
+    """Counts that this process has received and sent; a forked child starts from nothing."""
 
     def __init__(self) -> None:
         self.token = f"{os.urandom(16).hex()}-{os.getpid()}"
@@ -140,7 +140,7 @@ def _begin_anew() -> None:
     _STATE = _CountsOfProcess()
 
 
-# the core counts from nothing there, too
+# the core starts from nothing there, too
 os.register_at_fork(after_in_child=_begin_anew)
 
 
@@ -149,13 +149,13 @@ def _own() -> CacheCounts:
 
 
 def counts_of_all() -> CacheCounts:
-    """Of this process since it began, and of all that worked for it."""
+    """Counts of this process since it began, and of all its workers."""
     with _STATE.lock:
         return _own() + _STATE.of_others
 
 
 def take_counts() -> SentCounts | None:
-    """What was counted here since the last call, for the process that leads; None for nothing."""
+    """Counts of this process since the last call, for the leading process; None if there are none."""
     with _STATE.lock:
         now = _own()
         since, _STATE.sent = now - _STATE.sent, now
@@ -163,7 +163,7 @@ def take_counts() -> SentCounts | None:
 
 
 def add_counts(sent: SentCounts | None) -> None:
-    """Adds what another process has counted; nothing for None, and for what this process has sent to itself."""
+    """Adds the counts of another process. None, and counts that this process has sent to itself, add nothing."""
     if sent is not None and sent.process != _STATE.token:
         with _STATE.lock:
             _STATE.of_others += sent.counts
@@ -171,8 +171,7 @@ def add_counts(sent: SentCounts | None) -> None:
 
 
 def emit_troubles() -> None:
-    """Gives notes on damaged blocks, and on blocks that are not stored, of this process and of all that worked for it,
-    since the last call."""
+    """Emits notes on blocks that were damaged or not stored since the last call, by this process or its workers."""
     with _STATE.lock:
         found, _STATE.troubles = _STATE.troubles + _core.take_node_cache_troubles(), []
     emit(dict.fromkeys(found))

@@ -1,4 +1,4 @@
-"""Files through a node cache for foreign code: `open` gives a file object, `open_hdf5` h5py's file over one."""
+"""Files through a node cache for other libraries: `open` returns a file object, `open_hdf5` an h5py file over one."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ __all__ = ["CachedFile", "open", "open_hdf5"]
 
 
 class CachedFile(io.RawIOBase):
-    """A file for reading, through a node cache; it fills what it is given unless the file ends.
+    """A file for reading through a node cache; a read fills its buffer unless the file ends.
 
-    It is no file of the system: `fileno` raises, so `numpy.fromfile` and memory maps cannot take it; `numpy.load`,
-    `zipfile`, `gzip` and h5py can. `pread` may be called by several threads at a time, what moves the position not.
+    The system does not know this file: `fileno` raises, so `numpy.fromfile` and memory maps cannot take it;
+    `numpy.load`, `zipfile`, `gzip` and h5py can. Several threads may call `pread` at a time, but not methods that move
+    the position.
 
     Attributes
     ----------
     name : str
     size : int
-        Bytes, as the file had them when it was opened.
+        Bytes of the file when it was opened.
     """
 
     def __init__(self, name: str, file: _core.CachedFile) -> None:
@@ -61,7 +62,7 @@ class CachedFile(io.RawIOBase):
         return self._position
 
     def readinto(self, buffer: Any) -> int:
-        """Fills the buffer from the position on; how many bytes, fewer at the end of the file alone."""
+        """Fills the buffer from the position on; returns the number of bytes, fewer only at the end of the file."""
         view = memoryview(buffer).cast("B")
         number = max(0, min(len(view), self.size - self._position))
         file = self._opened()
@@ -72,7 +73,7 @@ class CachedFile(io.RawIOBase):
         return number
 
     def read(self, size: int | None = -1) -> bytes:
-        """So many bytes from the position on, or all; fewer at the end of the file alone."""
+        """`size` bytes from the position on, or all; fewer only at the end of the file."""
         number = self.size if size is None or size < 0 else size
         data = self.pread(number, self._position)
         self._position += len(data)
@@ -83,7 +84,7 @@ class CachedFile(io.RawIOBase):
         return self.read()
 
     def pread(self, size: int, offset: int) -> bytes:
-        """Bytes at a place, as `os.pread`: fewer at the end of the file alone. The position stays."""
+        """`size` bytes at `offset`, as `os.pread`: fewer only at the end of the file. The position stays."""
         file = self._opened()
         if size < 0 or offset < 0:
             raise ValueError(f"{self.name}: cannot read {size} bytes at {offset}")
@@ -105,15 +106,25 @@ class CachedFile(io.RawIOBase):
 
 
 def open(path: str | os.PathLike[str], cache: NodeCacheChoice) -> CachedFile:
-    """A file object for reading bytes through a cache, or its folder.
+    """Opens a file for reading bytes through a cache, which may be given as its folder.
 
         with kinema.cache.open("/shared/samples.npz", "/local/cache") as file:
             samples = numpy.load(file)["x"]
 
+    Parameters
+    ----------
+    path : path
+    cache : NodeCache or path
+        A cache, or its folder.
+
+    Returns
+    -------
+    CachedFile
+
     Raises
     ------
     FileNotFound, FileAccessError, FileIOError, ArgumentError
-        ArgumentError also for what is no regular file.
+        ArgumentError also if the path is not a regular file.
     """
     chosen = node_cache_of(cache)
     if chosen is None:
@@ -123,15 +134,29 @@ def open(path: str | os.PathLike[str], cache: NodeCacheChoice) -> CachedFile:
 
 
 def open_hdf5(path: str | os.PathLike[str], cache: NodeCacheChoice, **options: Any) -> h5py.File:
-    """h5py's file for reading through a cache; `options` are those of `h5py.File`.
+    """Opens an HDF5 file for reading through a cache.
 
-    HDF5 reads by calls of Python, one at a time under its lock: for data sets of many gigabytes Kinema's own readers
-    are faster. Files that it refers to by name (external links, virtual data sets, external storage) are opened by HDF5
-    itself, not through the cache, and relative names of them are not found.
+    Parameters
+    ----------
+    path : path
+    cache : NodeCache or path
+        A cache, or its folder.
+    **options
+        Options of `h5py.File`.
+
+    Returns
+    -------
+    h5py.File
 
     Raises
     ------
-    As `open`, MissingPackageError without h5py, and what h5py raises for a file that is none of HDF5.
+    As `open`, MissingPackageError without h5py, and the errors of h5py for a file that is not HDF5.
+
+    Notes
+    -----
+    HDF5 reads by calls of Python, one at a time under its lock: for data sets of many gigabytes Kinema's own readers
+    are faster. HDF5 itself opens files that the file refers to by name (external links, virtual data sets, external
+    storage): it does not read them through the cache, and does not find their relative names.
     """
     import h5py
 

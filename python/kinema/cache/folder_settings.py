@@ -1,4 +1,4 @@
-"""Settings of a node cache, kept in its folder: who names the folder alone has those that were given for it last."""
+"""Settings of a node cache, kept in its folder: a cache that is made without settings takes the last given ones."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from kinema.base.errors import FileIOError
 __all__ = ["DEFAULT_LIMIT", "INSIDE", "LIMIT", "VERIFY_WHEN", "store_setting", "stored_limit", "stored_setting"]
 
 DEFAULT_LIMIT = "200 GiB"
-# the folder within that of a cache in which the core keeps all of it
+# subfolder in which the core keeps the whole cache
 INSIDE = "kinema-cache-1"
-# the settings
+# names of the settings
 LIMIT, VERIFY_WHEN = "limit", "verify"
 
 
 def stored_setting(root: str | os.PathLike[str], name: str) -> str | None:
-    """A setting; None where nobody has given any."""
+    """A stored setting; None if none is stored."""
     try:
         with open(os.path.join(root, INSIDE, name), "rb") as file:
             return file.read(32).decode("ascii", "replace")
@@ -28,13 +28,13 @@ def stored_setting(root: str | os.PathLike[str], name: str) -> str | None:
 
 
 def stored_limit(root: str | os.PathLike[str]) -> int | None:
-    """Bytes; None where nobody has given any. What is no number is none: it is not ours."""
+    """Bytes; None if no limit is stored, or if the text is not a number: Kinema has not written it."""
     words = stored_setting(root, LIMIT)
     return int(words) if words is not None and words.isascii() and words.isdigit() else None
 
 
 def store_setting(root: str, name: str, value: str) -> None:
-    """Keeps a setting, in a folder that was checked. A full disk is no error of a cache: then it is not kept."""
+    """Stores a setting in a folder that was checked. On a full disk the setting is not stored, without an error."""
     if stored_setting(root, name) == value:
         return
     place = os.path.join(root, INSIDE, name)
@@ -44,7 +44,7 @@ def store_setting(root: str, name: str, value: str) -> None:
             file.write(value.encode())
         os.replace(temporary, place)
     except OSError as error:
-        # an empty one would stay
+        # an empty file would stay
         if os.path.exists(temporary):
             os.unlink(temporary)
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):

@@ -6,12 +6,12 @@ A marker is JSON, written whole and renamed:
      "owner": {"node", "host", "address", "port", "boot"} or null, "folder": {"path", "inode"},
      "proof": HMAC-SHA256 of all else and the marker's name, by the user's key}
 
-`folder`: that of the marker, its symbolic links resolved; in another one the proof does not hold. `owner`: the file is
-on that node and is fetched from there; null: it is beside the marker. `id` is another one for each publication. A
-marker that names an owner is used only where its proof holds.
+`folder`: the marker's folder, with symbolic links resolved; in any other folder the proof does not hold. `owner`: the
+node that has the file, and from which it is fetched; null: the file is beside the marker. Each publication has its own
+`id`. A marker that names an owner is used only if its proof holds.
 
-A server that is started later writes its address to `.kinema-peer-NODE` in the folders of its node's markers, likewise
-with a proof: it is where the files of that node are now.
+A server that is started later writes its address to `.kinema-peer-NODE` in the folders of its node's markers, also with
+a proof: the files of that node are now served there.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ _LONGEST_TEXT = 256
 
 @dataclass(frozen=True)
 class Owner:
-    """Where published files of a node are served.
+    """Address at which published files of a node are served.
 
     Attributes
     ----------
     node : str
-        The folder of the node's files, in 16 hexadecimal digits.
+        The folder of the node's files, as 16 hexadecimal digits.
     host : str
         The node's name.
     address : str
     port : int
     boot : str
-        Another one for each boot of the node.
+        Differs for each boot of the node.
     """
 
     node: str
@@ -63,26 +63,26 @@ class Owner:
     boot: str
 
     def __post_init__(self) -> None:
-        """Raises ValueError for what no owner has."""
+        """Raises ValueError for values that an owner cannot have."""
         texts = (self.node, self.host, self.address, self.boot)
         if not all(isinstance(text, str) and len(text) < _LONGEST_TEXT for text in texts):
-            raise ValueError("the owner's names are no text")
+            raise ValueError("the owner's names are not text")
         if not re.fullmatch("[0-9a-f]{16}", self.node):
-            raise ValueError("the owner's node is none")
+            raise ValueError("the owner's node is not valid")
         if type(self.port) is not int or not 0 < self.port < 1 << 16:
-            raise ValueError("the owner's port is none")
+            raise ValueError("the owner's port is not valid")
 
 
 @dataclass(frozen=True)
 class Marker:
-    """What a marker says.
+    """Content of a marker.
 
     Attributes
     ----------
     size : int
         Bytes of the file.
     xxh3 : str
-        XXH3-64 of its content, 16 hexadecimal digits.
+        XXH3-64 of the file's content, 16 hexadecimal digits.
     frames : int or None
     id : str
     owner : Owner or None
@@ -95,15 +95,15 @@ class Marker:
     owner: Owner | None = None
 
     def __post_init__(self) -> None:
-        """Raises ValueError or TypeError for what no marker has."""
+        """Raises ValueError or TypeError for values that a marker cannot have."""
         numbers = [self.size, *([] if self.frames is None else [self.frames])]
         if any(type(number) is not int or not 0 <= number < 1 << 62 for number in numbers):
-            raise ValueError("size or frames are no numbers of bytes and frames")
+            raise ValueError("size or frames is not a valid number")
         if not re.fullmatch("[0-9a-f]{16}", self.xxh3) or not re.fullmatch("[0-9a-f]{32}", self.id):
-            raise ValueError("checksum or id are no hexadecimal digits")
+            raise ValueError("checksum or id is not hexadecimal digits")
 
     def has_bytes_of(self, other: Marker) -> bool:
-        """Whether both are of files of the same size and checksum."""
+        """Whether both markers give the same size and checksum."""
         return (self.size, self.xxh3) == (other.size, other.xxh3)
 
 
@@ -113,14 +113,14 @@ def marker_path(path: str | os.PathLike[str]) -> str:
 
 
 def write_marker(path: str, marker: Marker) -> None:
-    """Writes the marker of `path`, in place of one that is there. Raises as `write_signed`."""
+    """Writes the marker of `path`, replacing an existing one. Raises as `write_signed`."""
     write_signed(marker_path(path), "marker", asdict(marker))
 
 
 def read_marker(path: str) -> tuple[Marker, bool] | None:
-    """The marker of `path`, and whether it was written with this user's key; None where there is none.
+    """The marker of `path`, and whether it was written with this user's key; None if there is no marker.
 
-    CorruptFileError for one that is damaged, or names an owner without the proof; also as `read_signed`.
+    Raises CorruptFileError if the marker is damaged, or names an owner without a valid proof; else as `read_signed`.
     """
     name = marker_path(path)
     found = read_signed(name, "marker")
@@ -131,7 +131,7 @@ def read_marker(path: str) -> tuple[Marker, bool] | None:
         owner = content.pop("owner")
         marker = Marker(**content, owner=None if owner is None else Owner(**owner))
     except (ValueError, KeyError, TypeError) as error:
-        raise CorruptFileError(f"{name}: is no marker that Kinema has written ({error})", path=name) from None
+        raise CorruptFileError(f"{name}: is not a Kinema marker ({error})", path=name) from None
     if marker.owner is not None and not is_ours:
         raise CorruptFileError(
             f"{name}: the marker is forged, or was written with another key than this user's or for another folder: "
@@ -142,12 +142,12 @@ def read_marker(path: str) -> tuple[Marker, bool] | None:
 
 
 def write_address(folder: str, owner: Owner) -> None:
-    """Says in a folder where the files of a node are served now. Raises as `write_signed`."""
+    """Writes into a folder at which address the files of a node are now served. Raises as `write_signed`."""
     write_signed(_address_path(folder, owner.node), "address", asdict(owner))
 
 
 def read_address(folder: str, node: str) -> Owner | None:
-    """Where the files of a node are served now; None where no server was started later, or the file is none of ours."""
+    """Address at which a node's files are now served; None if no server was started later or the file is not ours."""
     try:
         found = read_signed(_address_path(folder, node), "address")
         if found is None or not found[1]:
@@ -160,7 +160,7 @@ def read_address(folder: str, node: str) -> Owner | None:
 
 
 def addresses_in(folder: str) -> list[Owner]:
-    """Of all nodes that have written theirs, in the order of their names."""
+    """Addresses of all nodes that have written theirs to the folder, in the order of their names."""
     names = sorted(name for name in os.listdir(folder) if re.fullmatch(r"\.kinema-peer-[0-9a-f]{16}", name))
     found = [read_address(folder, name.rpartition("-")[2]) for name in names]
     return [owner for owner in found if owner is not None]

@@ -1,4 +1,4 @@
-"""`NodeCache`: a folder on a disk of this node with blocks of files, which each are fetched once a node."""
+"""`NodeCache`: a folder on a disk of this node with blocks of files; each block is fetched once per node."""
 
 from __future__ import annotations
 
@@ -35,46 +35,45 @@ _FETCH = "fetch"
 
 
 class NodeCache:
-    """Blocks of files in a folder of this node: each is read from the shared file system once, whoever asks first.
+    """A cache of file blocks in a folder of this node: each block is read from the shared file system once.
 
         cache = kinema.cache.NodeCache("/local/scratch/kinema", limit="500 GiB")
         traj = kn.open("/shared/md.xtc", topology="top.psf", node_cache=cache)
 
     All processes of the node that name the folder share its blocks: workers of any runner, ranks, training processes,
-    later runs. A block is fetched by one of them while the others wait for it, written under a temporary name with its
-    checksum and renamed, so that no end of a process leaves a part of one. The blocks of a file count as long as it is
-    what it was: it is compared with the file itself, not with the cache, whenever it is opened. What the cache cannot
-    give is read from the file: its results never differ, and a full disk is no error.
+    later runs. One process fetches a block while the others wait for it. A block is written under a temporary name with
+    its checksum and then renamed, so a process that ends never leaves part of a block. The blocks of a file are valid
+    as long as the file has not changed: each time it is opened, Kinema checks the file itself, not the cache. Bytes
+    that the cache cannot give are read from the file. Results never differ, and a full disk does not raise an error.
 
-    It can be pickled; the same path is used on each node.
+    A cache can be pickled; the same path is used on each node.
 
     Parameters
     ----------
     root : path
-        A folder of the user's own, made where it is not there. Refused are folders of others, those that others may
-        write, and shared file systems.
+        A folder that belongs to the user; created if it does not exist. Kinema refuses folders of other users, folders
+        that others may write to, and shared file systems.
     limit : int or str, optional
-        Bytes of all blocks: beyond it blocks are removed, those that are used next last of all where the order is
-        known (`kinema.ml.Loader`), else those that were used longest ago. By default what was given last for this
-        folder, by any program, or else 200 GiB.
+        Bytes of all blocks. Beyond the limit the blocks that were used longest ago are removed first; if the order of
+        reading is known (`kinema.ml.Loader`), the blocks that are used next are removed last. Default: the limit that
+        any program last gave for this folder, or else 200 GiB.
     block : int, str or "auto"
-        Bytes of a block: what is fetched at a time, a multiple of 64 KiB. "auto": `kinema.open` and data sets choose:
-        as many whole frames, chunks or samples as 16 MiB hold. Blocks of another size are other blocks: who fills the
-        cache before names the same.
+        Bytes of a block, a multiple of 64 KiB: a block is fetched at a time. With "auto", `kinema.open` and data sets
+        choose as many whole frames, chunks or samples as fit into 16 MiB. Blocks of different sizes are not shared: to
+        fill the cache beforehand, give the same size.
     verify : {"first", "always", "never"}, optional
-        When the checksums of a block, one for each 64 KiB, are compared: when a process first reads these 64 KiB, with
-        every read, or at neither. They are always compared when a block is fetched, and after the machine has started
-        again. A damaged block is fetched again, and noted. By default what was given last for this folder, or else
-        "first".
+        When the checksums of a block, one for each 64 KiB, are compared: when a process first reads these 64 KiB, at
+        every read, or at neither. They are always compared when a block is fetched, and after a restart of the machine.
+        A damaged block is fetched again, with a note. Default: the value last given for this folder, or else "first".
     fuse : bool
-        Whether `root` may be on a FUSE file system, which can be another machine's: true where it is known to be local.
+        Whether `root` may be on a FUSE file system. Such a system can be another machine's; set true if it is local.
 
     Raises
     ------
     ArgumentError
-        For a folder that is refused, and numbers that are none.
+        If the folder is refused, or a value is not a valid number.
     FileAccessError, FileIOError
-        Where the folder cannot be made.
+        If the folder cannot be made.
     """
 
     def __init__(
@@ -92,10 +91,10 @@ class NodeCache:
             emit(['verify="fetch" of a node cache is called verify="never" now'])
             verify = "never"
         kept = stored_setting(root, VERIFY_WHEN) if verify is None else verify
-        # what is stored and is no word of ours is not ours
+        # Kinema has not written a stored word that it does not know
         chosen = "first" if kept is None or (verify is None and kept not in VERIFY) else kept
         self._set_up(root, DEFAULT_LIMIT if limit is None else limit, block, chosen, fuse, source_rate, known)
-        # whoever names the folder alone has the same
+        # later caches that name only the folder take these settings
         if limit is not None:
             store_setting(self._root, LIMIT, str(self._limit))
         if verify is not None:
@@ -117,7 +116,7 @@ class NodeCache:
         self._block = None if block == AUTO else parse_bytes("block", block)
         self._verify = verify
         self._fuse = fuse
-        # bytes a second of a slow source below, which is made up: for tests and benchmarks
+        # bytes a second of a simulated slow source, for tests and benchmarks
         self._source_rate = None if source_rate is None else parse_bytes("source_rate", source_rate)
         self._core = self._made(self._block or parse_memory(DEFAULT_BLOCK))
 
@@ -138,7 +137,7 @@ class NodeCache:
 
     @property
     def block(self) -> int | None:
-        """Bytes of a block; None where it is chosen for what is opened."""
+        """Bytes of a block; None if the size is chosen for each file that is opened."""
         return self._block
 
     @property
@@ -152,7 +151,7 @@ class NodeCache:
         return self._core
 
     def sized(self, unit: int, *, coverage: float = 1.0) -> NodeCache:
-        """With a block for what is read `unit` bytes at a time, where it is to be chosen; else itself.
+        """The same cache with a block size for reads of `unit` bytes, if the size is "auto"; else the cache itself.
 
         Parameters
         ----------
@@ -175,12 +174,31 @@ class NodeCache:
         workers: int | None = None,
         progress: ProgressChoice = False,
     ) -> dict[str, Any]:
-        """Fetches whole files, as a job does before it computes; blocks that are there are not fetched again.
+        """Fetches whole files, for example before a job computes; blocks in the cache are not fetched again.
 
-        Returns numbers: files, their blocks and bytes, fetched_blocks and fetched_bytes, which were not there, and
-        not_stored, blocks that could not be stored, which is noted. It can be stopped at any time: blocks that were
-        fetched stay. Raises as opening the files does, ArgumentError where they do not fit into `limit` together, and
-        FileIOError if no block at all could be stored.
+        The call can be stopped at any time: fetched blocks stay.
+
+        Parameters
+        ----------
+        paths : path or sequence of paths
+        workers : int, optional
+            Default: as many threads as this process may run.
+        progress : bool or function
+
+        Returns
+        -------
+        dict
+            Counts: `files`, their `blocks` and `bytes`; `fetched_blocks` and `fetched_bytes`, which were not in the
+            cache; and `not_stored`, blocks that could not be stored (with a note).
+
+        Raises
+        ------
+        ArgumentError
+            If the files together do not fit into `limit`, or one is not a regular file.
+        FileIOError
+            If no block at all could be stored.
+        FileNotFound, FileAccessError, FileIOError
+            As opening the files does.
         """
         names = file_names(paths)
         for name in names:
@@ -202,24 +220,53 @@ class NodeCache:
         return done
 
     def stat(self) -> dict[str, Any]:
-        """What the folder has: blocks, bytes, files as (path, blocks, bytes), temporary files; `fetched`, published
-        files of other nodes as (path, bytes), which do not count for `limit`."""
+        """Contents of the folder.
+
+        Returns
+        -------
+        dict
+            Blocks, bytes, files as (path, blocks, bytes), temporary files; and `fetched`: files that other nodes
+            published, as (path, bytes). These do not count towards `limit`.
+        """
         found: dict[str, Any] = self._core.stat()
         return {**found, "fetched": NodeFiles(self._root).fetched()}
 
     def verify_all(self, *, progress: ProgressChoice = False) -> list[tuple[str, int, str]]:
-        """Compares all blocks with their checksums; path, offset and reason of those that were damaged and removed."""
+        """Compares all blocks with their checksums, and removes damaged blocks.
+
+        Returns
+        -------
+        list of (str, int, str)
+            Path, offset in bytes and reason of each damaged block.
+        """
         with reporting(progress, f"verifying {self._root}", self.stat()["bytes"], "bytes") as report:
             return list(self._core.verify_all(report))
 
     def clear(self, paths: Sequence[str | os.PathLike[str]] | None = None) -> tuple[int, int]:
-        """Removes the blocks of these files, or all; how many, and their bytes. What is being read goes on."""
+        """Removes the blocks of these files, or all blocks. Reads in progress continue.
+
+        Parameters
+        ----------
+        paths : sequence of paths, optional
+            Default: all files.
+
+        Returns
+        -------
+        blocks, size : int
+            Number and bytes of the removed blocks.
+        """
         names = None if paths is None else [os.path.abspath(name) for name in file_names(paths)]
         blocks, size = self._core.clear(names)
         return int(blocks), int(size)
 
     def clear_fetched(self) -> tuple[int, int]:
-        """Removes published files of other nodes, but for those that are being fetched; how many, and their bytes."""
+        """Removes published files of other nodes, except files being fetched.
+
+        Returns
+        -------
+        files, size : int
+            Number and bytes of the removed files.
+        """
         return NodeFiles(self._root).clear_fetched()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -241,7 +288,7 @@ NodeCacheChoice = NodeCache | str | os.PathLike[str] | None
 
 
 def cache_of(core: _core.Trajectory) -> NodeCache | None:
-    """That a trajectory was opened with; None where its files are read as they are."""
+    """The cache with which a trajectory was opened; None if its files are read directly."""
     found: _core.NodeCache | None = core.recipe()["node_cache"]
     if found is None:
         return None
@@ -255,7 +302,7 @@ def _made_again(root: str, limit: int, block: int | str, verify: str, source_rat
 
 
 def node_cache_of(choice: NodeCacheChoice) -> NodeCache | None:
-    """The cache that a user names: itself, or by its folder with everything else by default."""
+    """The cache that a user gives: a `NodeCache`, or a folder, for which all other arguments have their defaults."""
     if choice is None or isinstance(choice, NodeCache):
         return choice
     if not isinstance(choice, (str, os.PathLike)):

@@ -2,10 +2,10 @@
 
 ROOT/published/ID/NAME      a file of this node; ID is that of its publication
 ROOT/publishing/ID          name of a file that is being published, or is registered over a communicator; locked by the
-                            process that has done so
+                            process that publishes it
 ROOT/fetched/ID/NAME        a file of another node
 ROOT/published.lock         locked by the process that serves the files (`peers.py`)
-ROOT/peer                   where it serves them: JSON with a proof
+ROOT/peer                   address of that process: JSON with a proof
 ROOT/node                   16 digits that name the folder
 ROOT/announced              folders in which markers name this node, one a line
 """
@@ -33,7 +33,7 @@ from kinema.storage.signed_json import read_signed, write_signed
 
 __all__ = ["NodeFiles"]
 
-# seconds between two tries to get a lock
+# seconds between two attempts to get a lock
 _LOCK_INTERVAL = 0.02
 # seconds in which a process that may serve a folder does so, and between two looks at most
 _STARTS = 2.0
@@ -42,7 +42,7 @@ _MOST_ANNOUNCED = 1 << 20
 
 
 class NodeFiles:
-    """The folder `root`, which is made with mode 0700 where it is not there.
+    """The folder `root`, which is created with mode 0700 if it does not exist.
 
     Parameters
     ----------
@@ -52,7 +52,8 @@ class NodeFiles:
     Raises
     ------
     ArgumentError
-        It belongs to another user, others may write to it, or it is on a network file system. FUSE is taken for local.
+        The folder belongs to another user, others may write to it, or it is on a network file system. FUSE counts as
+        local.
     FileAccessError, FileIOError
     """
 
@@ -71,13 +72,13 @@ class NodeFiles:
             raise from_os("cannot keep published files", error, self.root) from None
 
     def place(self, name: str, marker: Marker) -> str:
-        """Where the file of a publication is, or will be, on this node."""
+        """Path of a publication's file on this node, present or future."""
         of_this_node = marker.owner is not None and marker.owner.node == self.node
         folder = self.published if of_this_node else self._fetched
         return os.path.join(folder, marker.id, os.path.basename(name))
 
     def has(self, name: str, marker: Marker) -> bool:
-        """Whether the file is here: under its name it is whole, and was checked."""
+        """Whether the file is on this node: a file under its final name is whole, and was checked."""
         try:
             return os.stat(self.place(name, marker)).st_size == marker.size
         except FileNotFoundError:
@@ -85,8 +86,8 @@ class NodeFiles:
 
     @contextmanager
     def publishing(self, name: str, marker: Marker) -> Iterator[None]:
-        """Within the block a file is kept and its marker written. What a process left that was killed within one is
-        removed before."""
+        """Context in which a file is kept and its marker written. Files that a killed process left are removed
+        first."""
         handle = self.claim(name, marker)
         try:
             yield
@@ -95,8 +96,8 @@ class NodeFiles:
             os.close(handle)
 
     def claim(self, name: str, marker: Marker) -> int:
-        """Says that a file is kept for this process: when the descriptor is closed, as by the end of the process, and
-        no marker names the file, the next one that publishes removes it."""
+        """Marks a file as kept for this process, until the descriptor is closed, at the latest when the process ends.
+        The next process that publishes then removes the file, unless a marker names it."""
         with self._entries():
             self._remove_left()
             entry = os.path.join(self._publishing, marker.id)
@@ -107,7 +108,7 @@ class NodeFiles:
 
     @contextmanager
     def _entries(self) -> Iterator[None]:
-        """Within the block no other process adds or removes entries of what is being published."""
+        """Context in which no other process adds or removes entries of files being published."""
         handle = os.open(self._publishing, os.O_RDONLY | os.O_CLOEXEC)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
@@ -121,23 +122,23 @@ class NodeFiles:
             try:
                 handle = os.open(entry, os.O_RDONLY | os.O_CLOEXEC)
             except FileNotFoundError:
-                continue  # that process has just come to its end
+                continue  # that process has just ended
             with os.fdopen(handle, "rb") as file:
                 if not _locked(file.fileno(), fcntl.LOCK_EX):
                     continue
                 name = os.fsdecode(file.read())
                 found = None
-                with suppress(Error):  # a marker that is damaged is not of this file
+                with suppress(Error):  # a damaged marker does not belong to this file
                     found = read_marker(name) if name else None
                 if found is None or found[0].id != one:
                     shutil.rmtree(os.path.join(self.published, one), ignore_errors=True)
                 with suppress(FileNotFoundError):
                     os.unlink(entry)
 
-    # -- what was fetched ---------------------------------------------------------------------------------------------
+    # -- fetched files ------------------------------------------------------------------------------------------------
 
     def fetched(self) -> list[tuple[str, int]]:
-        """Files of other nodes that are here: path and bytes."""
+        """Files of other nodes that are on this node: path and bytes."""
         found = []
         for folder, _, names in os.walk(self._fetched):
             for name in sorted(names):
@@ -147,7 +148,7 @@ class NodeFiles:
         return sorted(found)
 
     def clear_fetched(self) -> tuple[int, int]:
-        """Removes them, but for those that are just being fetched: how many, and their bytes."""
+        """Removes files of other nodes except those being fetched; returns their number and bytes."""
         files = size = 0
         for one in os.listdir(self._fetched):
             folder = os.path.join(self._fetched, one)
@@ -165,7 +166,7 @@ class NodeFiles:
         return files, size
 
     def keep(self, file: str, name: str, marker: Marker) -> None:
-        """Adds a finished file, by a link: its own name stays as well."""
+        """Adds a finished file by a hard link: its own name stays as well."""
         place = self.place(name, marker)
         try:
             os.mkdir(os.path.dirname(place), 0o700)
@@ -182,15 +183,15 @@ class NodeFiles:
             raise from_os(f"cannot keep the file in {self.root}", error, file) from None
 
     def remove(self, name: str, marker: Marker) -> None:
-        """Forgets a file of which nothing says any more that it is here."""
+        """Removes a file that no marker names any more."""
         with suppress(FileNotFoundError):
             os.unlink(self.place(name, marker))
             os.rmdir(os.path.join(self.published, marker.id))
 
     @contextmanager
     def fetching(self, name: str, marker: Marker, deadline: float) -> Iterator[None]:
-        """Within the block no other process of the node fetches the file. WaitTimeoutError where another one does so
-        beyond the deadline."""
+        """Context in which no other process of the node fetches the file. Raises WaitTimeoutError if another process is
+        still fetching it at the deadline."""
         folder = os.path.dirname(self.place(name, marker))
         with suppress(FileExistsError):
             os.mkdir(folder, 0o700)
@@ -206,13 +207,14 @@ class NodeFiles:
         finally:
             os.close(handle)
 
-    # -- who serves ---------------------------------------------------------------------------------------------------
+    # -- the process that serves --------------------------------------------------------------------------------------
 
     def lock_serving(self) -> int | None:
-        """The descriptor of the lock of the process that serves these files; None while another one has it."""
+        """Takes the lock of the process that serves these files; returns its descriptor, or None if another process has
+        it."""
         handle = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         if _locked(handle, fcntl.LOCK_EX):
-            # that of a process that has ended: nobody is to go there before the new one is announced
+            # the address of a process that has ended: nobody may connect to it before the new one is announced
             with suppress(FileNotFoundError):
                 os.unlink(self._peer)
             return handle
@@ -220,7 +222,8 @@ class NodeFiles:
         return None
 
     def announce(self, owner: Owner) -> list[str]:
-        """Says to processes of this node where the files are served; the folders whose markers name this node."""
+        """Tells processes of this node at which address the files are served; returns the folders whose markers name
+        this node."""
         write_signed(self._peer, "address", asdict(owner))
         try:
             with open(os.path.join(self.root, "announced"), "rb") as file:
@@ -229,15 +232,15 @@ class NodeFiles:
             return []
         folders = []
         for line in lines:
-            with suppress(ValueError):  # a line that a killed process has not finished
+            with suppress(ValueError):  # a line that a killed process did not finish
                 folders.append(os.fsdecode(json.loads(line).encode("utf-8", "surrogateescape")))
         return list(dict.fromkeys(folders))
 
     def owner(self, folder: str, starts: float = _STARTS) -> Owner:
-        """Where the files are served, for a marker in a folder. ArgumentError where no process serves them within
-        `starts` seconds."""
+        """The address at which the files are served, for a marker in a folder. Raises ArgumentError if no process
+        serves them within `starts` seconds."""
         line = json.dumps(os.path.abspath(folder)) + "\n"
-        # before the address is read: whoever begins to serve later knows of the folder
+        # before the address is read: a process that starts to serve later knows of the folder
         handle = os.open(
             os.path.join(self.root, "announced"), os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600
         )
@@ -245,8 +248,8 @@ class NodeFiles:
             if line.encode() not in file.readlines():
                 file.write(line.encode())
         until, interval = time.monotonic() + starts, _LOCK_INTERVAL
-        # another process may be about to serve, or to say where it does; it cannot while one looks, so that many look
-        # less and less often
+        # another process may be about to serve, or to announce its address, but cannot while this one looks: so each
+        # process looks less and less often
         while (found := self._address()) is None and time.monotonic() < until:
             time.sleep(interval * random.uniform(0.5, 1.0))
             interval = min(2 * interval, _LOOK_INTERVAL)
@@ -261,7 +264,7 @@ class NodeFiles:
         return Owner(**found[0])
 
     def _address(self) -> tuple[Any, bool] | None:
-        """What the process that serves has announced, and whether it was proved; None where none serves yet."""
+        """The announcement of the process that serves, and whether its proof holds; None if no process serves yet."""
         return read_signed(self._peer, "address") if self._is_served() else None
 
     def _is_served(self) -> bool:

@@ -1,8 +1,9 @@
-"""`SharedBlocks`: the nodes of a job give each other blocks of their caches, so that each leaves its source once a job.
+"""`SharedBlocks`: exchange of cached blocks among the nodes of a job, so that each block is read from its source once.
 
-Each block has one node as its home, by rendezvous hashing over all: whoever misses a block asks its home, which reads
-it from the source. Where the home does not answer in time the source is read, which is counted (`peer_failures`).
-One-sided (`mpi/one_sided.py`) no block has a home: whoever wants it first reads it.
+Each block has a home node, chosen by rendezvous hashing over all nodes. A node that misses a block asks the home, which
+reads it from the source. If the home does not answer in time, the node reads the source itself, which is counted
+(`peer_failures`). With one-sided transfers (`mpi/one_sided.py`) blocks have no home: the first rank to want one reads
+it.
 """
 
 from __future__ import annotations
@@ -35,19 +36,19 @@ if TYPE_CHECKING:
 
 __all__ = ["SharedBlocks", "attach_nodes"]
 
-# number of nodes of a job, and what the job is called, as launchers say it
+# environment variables of launchers: number of nodes of a job, and the job's name
 _COUNTS = (("SLURM_NNODES", None), ("WORLD_SIZE", "LOCAL_WORLD_SIZE"))
 TRANSFERS = ("tcp", "one-sided")
-# of this process, by the caches' roots
+# open objects of this process, by the caches' roots
 _transfers: dict[str, OneSided] = {}
 _NAMES = ("TORCHELASTIC_RUN_ID", "SLURM_JOB_ID")
 
 
 class SharedBlocks:
-    """Within it the caches of several nodes serve each other.
+    """Context manager within which the caches of several nodes serve each other.
 
-    A context manager, to be entered by a process of each node at least; by all ranks of `comm`. One process a node
-    serves. Other processes of the node ask the homes too, if they make their `NodeCache` while it is open. Not to be
+    At least one process of each node must enter it, and all ranks of `comm`. One process per node serves. Other
+    processes of the node also ask the homes, if they make their `NodeCache` while the context is open. It cannot be
     pickled.
 
         with kinema.cache.SharedBlocks(cache, comm=MPI.COMM_WORLD):
@@ -59,27 +60,28 @@ class SharedBlocks:
     comm : mpi4py communicator, optional
         Its ranks exchange their addresses; a duplicate is used.
     store : torch.distributed.Store, or "torchrun", optional
-        In place of it: where torch's processes give each other the addresses. "torchrun" is the store of the job that
-        torchrun has started, at `MASTER_ADDR` and `MASTER_PORT`. To be entered by all `WORLD_SIZE` processes.
+        Instead of `comm`: the store through which torch's processes exchange addresses. "torchrun" is the store of the
+        job that torchrun has started, at `MASTER_ADDR` and `MASTER_PORT`. All `WORLD_SIZE` processes must enter.
     transfer : {"tcp", "one-sided"}
-        "one-sided": the ranks of `comm` get blocks by MPI, and nobody serves. Entering and leaving are collective.
-        Needs MPI_THREAD_MULTIPLE. It is for the ranks themselves: other processes of a node read the source.
+        "one-sided": the ranks of `comm` get blocks by MPI, and no process serves. Entering and leaving are collective.
+        Needs MPI_THREAD_MULTIPLE. Only the ranks themselves benefit: other processes of a node read the source.
     folder : path, optional
-        In place of both: a folder of this job on the shared file system, to which each node writes its address. Below
-        it a folder of the job's own is used where torchrun or SLURM name the job.
+        Instead of `comm` and `store`: a folder of this job on the shared file system, to which each node writes its
+        address. If torchrun or SLURM names the job, a subfolder for the job is used.
     nodes : int, optional
-        How many nodes write to `folder`. Default: as SLURM or torchrun say.
-    address, port
-        As of `NodeServer`.
+        Number of nodes that write to `folder`. Default: as SLURM or torchrun says.
+    address : str, optional
+    port : int
+        As for `NodeServer`.
     timeout : float
         Seconds to wait for the other nodes' addresses.
     peer_timeout : float
-        Seconds that a node may take for each step; then the source is read.
+        Seconds that a node may take for each step; after that the source is read.
 
     Raises
     ------
     WaitTimeoutError
-        Fewer nodes have written their addresses in time.
+        Not all nodes have written their addresses in time.
     ArgumentError, FileAccessError, FileIOError
     WorkerError
         Another rank of `comm` has failed.
@@ -138,13 +140,13 @@ class SharedBlocks:
 
     @property
     def server(self) -> NodeServer:
-        """This process's handle of the node's server; ArgumentError where there is none."""
+        """This process's handle of the node's server; raises ArgumentError if there is none."""
         if self._server is None:
             raise ArgumentError("nobody serves with transfer='one-sided', or after close()")
         return self._server
 
     def close(self) -> None:
-        """Stops to serve. Who asks this node from now on reads the source. Collective with transfer="one-sided"."""
+        """Stops serving: nodes that ask this one from now on read the source. Collective with transfer="one-sided"."""
         if self._one_sided is not None:
             _transfers.pop(self._cache.root, None)
             self._cache.core.set_transfer(None)
@@ -170,9 +172,9 @@ class SharedBlocks:
         self.close()
 
     def _from_folder(self, folder: str, nodes: int, timeout: float) -> list[Owner]:
-        """Writes the address of this node, and waits for those of all."""
+        """Writes the address of this node, and waits for the addresses of all."""
         deadline = time.monotonic() + timeout
-        # the next one that serves writes its address there, too
+        # the next process that serves writes its address there, too
         write_address(folder, self._files.owner(folder, timeout))
         with Watch([os.path.join(folder, "*")], contents=False) as watch:
             while len(found := addresses_in(folder)) < nodes:
@@ -192,11 +194,11 @@ class SharedBlocks:
 
 
 def attach_nodes(core: _core.NodeCache, root: str) -> None:
-    """Has a cache ask the nodes that share their blocks, where a process of this node has `SharedBlocks` open."""
+    """Makes a cache ask the nodes that share blocks, if a process of this node has `SharedBlocks` open."""
     if root in _transfers:
         core.set_transfer(_transfers[root])
         return
-    with suppress(Error):  # a list that is damaged or forged is none: then the source is read
+    with suppress(Error):  # a damaged or forged list is ignored: then the source is read
         found = read_signed(_nodes_path(root), "list of nodes")
         if found is None or not found[1] or found[0]["boot"] != machine()[1]:
             return
@@ -215,8 +217,8 @@ def _open_one_sided(comm: Any, step: float, cache: NodeCache) -> OneSided:
 
 
 def _from_ranks(comm: Any, steps: Sequence[Callable[[], Owner | None]]) -> list[Owner]:
-    """What the last step gives on all ranks, each node once; all ranks have done a step before the next one begins. The
-    same error is raised on all where one has failed."""
+    """Results of the last step on all ranks, each node once. All ranks finish a step before the next one begins. If
+    one rank fails, all raise the same error."""
     with duplicated(comm) as own:
         found = [run_on_all_ranks(own, step) for step in steps][-1]
     return list({owner.node: owner for owner in found if owner is not None}.values())

@@ -1,7 +1,7 @@
 """`NodeServer`: serves the published files and cached blocks of a node to others of the same user, over TCP.
 
-One process a node serves, the one that has the lock of the folder; the handles of others wait, and the next one takes
-over when it ends in whatever way. `fetch` is the other side.
+One process per node serves, the one that holds the lock of the folder. The handles of other processes wait; when the
+process ends, for whatever reason, the next one takes over. `fetch` is the client side.
 """
 
 from __future__ import annotations
@@ -37,31 +37,31 @@ if TYPE_CHECKING:
 
 __all__ = ["NodeServer", "fetch"]
 
-# seconds between two looks whether the lock is free
+# seconds between two checks whether the lock is free
 _LOCK_INTERVAL = 0.1
-# seconds between two tries to fetch: the first, doubled each time up to the second
+# seconds between two attempts to fetch: the first value, doubled each time up to the second value
 _SHORTEST = 0.05
 _LONGEST = 1.0
-# how often a peer may send what was not published
+# number of times that a peer may send bytes other than those published
 _MOST_LIES = 3
 
 
 class NodeServer:
-    """Serves the published files in `root` to whoever proves the user's key, until it is closed.
+    """Serves the published files in `root` to clients that prove the user's key, until it is closed.
 
-    A context manager. Several processes of a node may each have one of the same root: one of them serves. Not to be
-    pickled; a forked child has none.
+    A context manager. Several processes of a node may each have a server of the same root: one of them serves. It
+    cannot be pickled, and a forked child does not inherit it.
 
     Parameters
     ----------
     root : path
         The folder of `publish(..., local=root)`.
     address : str, optional
-        Address of this host that others reach. Default: that of the host's name, else of its way out.
+        Address of this host that others can reach. Default: the address of the host's name, else of its route out.
     port : int
         0: any.
     clients : int
-        Most that are served at once.
+        Most clients that are served at once.
     timeout : float
         Seconds for each step of a connection.
     cache : NodeCache, optional
@@ -103,20 +103,20 @@ class NodeServer:
 
     @property
     def is_serving(self) -> bool:
-        """Whether it is this process that serves the folder."""
+        """Whether this process is the one that serves the folder."""
         return self._server is not None
 
     @property
     def address(self) -> tuple[str, int] | None:
-        """Address and port, where this process serves."""
+        """Address and port if this process serves, else None."""
         return None if self._server is None else self._server.address
 
     def counts(self) -> dict[str, int]:
-        """What this process has served: clients, strangers (who did not prove the key), requests, bytes, failures."""
+        """Counts of this process: clients, strangers (who did not prove the key), requests, bytes, failures."""
         return {} if self._server is None else self._server.counts()
 
     def close(self) -> None:
-        """Stops to serve; another process that has a handle goes on."""
+        """Stops serving; another process that has a handle continues."""
         self._stopped.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
@@ -145,7 +145,7 @@ class NodeServer:
                 if self._take_over():
                     return
             except (Error, OSError) as error:
-                # the handle is no worse than before; the next look may do better
+                # the handle is as good as before; the next attempt may succeed
                 notes.emit([f"{self.root}: cannot take over serving: {error}"])
 
     def _take_over(self) -> bool:
@@ -167,7 +167,7 @@ class NodeServer:
             host, boot = machine()
             owner = Owner(self._files.node, host, address, port, boot)
             for folder in self._files.announce(owner):
-                # a folder that was removed meanwhile has no markers
+                # a folder that has been removed has no markers
                 with suppress(Error):
                     write_address(folder, owner)
         except BaseException:
@@ -177,17 +177,17 @@ class NodeServer:
         return True
 
     def _forget(self) -> None:
-        """In a forked child, which has descriptors of the parent, but none of its threads."""
+        """Closes the parent's descriptors in a forked child, which has none of the parent's threads."""
         server, self._server = self._server, None
         if server is not None:
             server.abandon()
         lock, self._lock = self._lock, None
         if lock is not None:
-            os.close(lock)  # the parent's lock stays: a lock is of all descriptors together
+            os.close(lock)  # the parent's lock stays: all its descriptors share it
         self._thread = None
 
 
-# of this process
+# open servers of this process
 _handles: weakref.WeakSet[NodeServer] = weakref.WeakSet()
 
 
@@ -200,7 +200,7 @@ os.register_at_fork(after_in_child=_forget_handles)
 
 
 def host_address() -> str:
-    """The address of this host that others are likely to reach; noted where there is only that for itself."""
+    """The address of this host that others can probably reach; emits a note if only the loopback address is known."""
     with suppress(OSError):
         for found in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET, socket.SOCK_STREAM):
             address = str(found[4][0])
@@ -217,19 +217,19 @@ def host_address() -> str:
 def fetch(
     name: str, marker: Marker, files: NodeFiles, deadline: float, step: float, otherwise: Callable[[], str]
 ) -> str:
-    """Brings a published file to this node, unless it is here: "peer", or "local" where it was here.
+    """Fetches a published file unless this node has it; returns "peer", or "local" if this node had it.
 
-    It is tried again until the deadline, of `time.monotonic`, at the address that the node has by then. After each
-    failure `otherwise` is asked: what it returns, unless empty, is returned. Failures are noted in any case.
+    Attempts are repeated until the deadline (a `time.monotonic` value), each at the node's current address. After each
+    failure `otherwise` is called; a result that is not empty is returned. Every failure is noted.
 
     Raises
     ------
     WaitTimeoutError
-        No peer has given it in time; it says the last reason.
+        No peer has sent the file in time; the message gives the last reason.
     CorruptFileError
-        The peer gives other bytes than were published.
+        The peer sends bytes other than those published.
     FileAccessError
-        It has another key.
+        The peer has another key.
     FileIOError
         This node cannot store it.
     """
@@ -241,7 +241,7 @@ def fetch(
             return "local"
         while True:
             known = [read_address(os.path.dirname(os.path.abspath(name)), marker.owner.node), marker.owner]
-            # whichever is newer is not known: both in turns
+            # it is not known which address is newer: try both in turn
             owners = list(dict.fromkeys(one for one in known if one is not None))
             owner = owners[len(failures) % len(owners)]
             place = f"{owner.host} ({owner.address}, port {owner.port})"
@@ -290,7 +290,7 @@ def _fetch_once(name: str, marker: Marker, owner: Owner, files: NodeFiles, deadl
 
 
 def check_step(seconds: float) -> float:
-    """Seconds for a step of a connection; ArgumentError for others than positive ones."""
+    """Seconds for a step of a connection; raises ArgumentError unless they are positive."""
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds > 0:
         raise ArgumentError(f"peer_timeout is a positive number of seconds, found {seconds!r}")
     return seconds

@@ -1,7 +1,8 @@
-"""Publishing files: `publish` says that a file is whole, `await_ready` waits for that and checks it.
+"""Publishing files: `publish` declares that a file is whole, `await_ready` waits for that and checks the file.
 
-A published file does not change. Its marker (`markers.py`) appears after it, so whoever sees the marker can read all of
-the file. With `local=` the file stays on the node that has made it: only the marker is on the shared file system.
+A published file does not change. Its marker (`markers.py`) appears after the file, so a reader that sees the marker can
+read the whole file. With `local=` the file stays on the node that made it: only the marker is on the shared file
+system.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ from kinema.storage import output_file
 
 __all__ = ["PublishedFile", "await_ready", "publish", "published"]
 
-# seconds for which a file may look shorter than its marker says: what a network file system knows of it may be older
+# seconds for which a file may look shorter than its marker says: a network file system may report an older size
 _SETTLES = 1.0
 _REPLACED = "replaced"
 
 
 @dataclass(frozen=True)
 class PublishedFile:
-    """A published file as it can be read here.
+    """A published file that can be read on this node.
 
     Attributes
     ----------
@@ -51,7 +52,7 @@ class PublishedFile:
     frames : int or None
         As the producer gave it.
     origin : str
-        "shared": it is beside its marker; "local": it was on this node; "peer": it was fetched by this call.
+        "shared": beside its marker; "local": it was on this node; "peer": this call fetched it.
     """
 
     name: str
@@ -83,18 +84,18 @@ def publish(
     frames: int | None = None,
     replace: bool = False,
 ) -> PublishedFile | None:
-    """Says that a file is whole: syncs it, gives it its name, and writes its marker `NAME.ready`.
+    """Declares that a file is whole: syncs it, gives it its name, and writes its marker `NAME.ready`.
 
-    With `local` the file stays on this node: it gets a second name below `local`, from where a `NodeServer` of this
-    node, which must be open, gives it to others. The marker alone is written to the folder of `path`.
+    With `local` the file stays on this node. It gets a second name below `local`, from which a `NodeServer` of this
+    node, which must be open, serves it to others. Only the marker is written to the folder of `path`.
 
-    A second publication under the same name is refused, unless its bytes are the same or `replace` is given; then the
-    old marker is removed first, and a consumer sees the old file, the new one, or none, but never a mixture without an
-    error.
+    A second publication under the same name is refused, unless its bytes are the same or `replace` is given. In the
+    latter case the old marker is removed first: a consumer sees the old file, the new file or none, but never a mixture
+    without an error.
 
-    With `comm` as well, the ranks of that communicator keep owner, size and checksum, and nothing is written to the
-    folder of `path`. The call is collective: each rank gives a file or, with `path=None`, none, and when it returns all
-    can `await_ready(path, comm=comm)`. It fails on all ranks, or on none.
+    With `local` and `comm`, the ranks of the communicator keep owner, size and checksum, and nothing is written to the
+    folder of `path`. The call is collective: each rank gives a file or, with `path=None`, none. After it returns, all
+    ranks can call `await_ready(path, comm=comm)`. It fails on all ranks or on none.
 
     Parameters
     ----------
@@ -102,16 +103,21 @@ def publish(
         The name for consumers.
     file : path, optional
         The finished file, which is renamed to `path`; with `local` it keeps its name. Default: the file at `path`; with
-        `local` the file of that name in `local`.
+        `local`, the file of that name in `local`.
     local : path, optional
-        A folder of this user on a disk of this node, on the file system of the file.
+        A folder of this user on a disk of this node, on the same file system as the file.
     comm : mpi4py communicator, optional
-        In place of the marker, with `local`; a duplicate is used for messages. The file stays published until this
+        Replaces the marker; needs `local`. A duplicate is used for messages. The file stays published until this
         process ends.
     frames : int, optional
         Number of frames, for consumers.
     replace : bool
-        Take the place of another publication.
+        Replace another publication.
+
+    Returns
+    -------
+    PublishedFile or None
+        None with `path=None`.
 
     Raises
     ------
@@ -119,7 +125,7 @@ def publish(
         Another file is published under this name; no process serves `local`; the file is on another file system.
     FileNotFound, FileAccessError, FileIOError
     WorkerError
-        Of all ranks of `comm`: one of them, which is named, has failed.
+        On all ranks of `comm`: one rank, which the message names, has failed.
     """
     if comm is not None:
         return _publish_over(comm, path, file, local, frames, replace=replace)
@@ -144,7 +150,7 @@ def publish(
 
 
 def _source(name: str, file: str | os.PathLike[str] | None, files: NodeFiles | None) -> str:
-    """The finished file, which is synced."""
+    """Syncs the finished file and returns its path."""
     default = name if files is None else os.path.join(files.root, os.path.basename(name))
     source = default if file is None else os.fspath(file)
     check_regular(source, "file to be published")
@@ -214,36 +220,41 @@ def await_ready(
 ) -> PublishedFile:
     """Waits until a file is published, and checks it against its marker.
 
-    A file that its producer keeps on its own node is fetched to `local`, by one process of this node however many wait
-    for it, checked, and found there from then on.
+    A file that its producer keeps on its own node is fetched to `local` and checked. One process of this node fetches
+    it, even if several wait; later calls find it there.
 
     Parameters
     ----------
     path : path
         The name under which it is published.
     timeout : float
-        Seconds until it is given up; `inf` waits for ever.
+        Seconds to wait; `inf` waits for ever.
     local : path, optional
         A folder of this user on a disk of this node.
     comm : mpi4py communicator, optional
-        Over which it was published. Each rank calls when it likes, or not at all. What was not published by a call that
-        has returned on this rank is an error at once.
+        The communicator over which the file was published. Each rank may call at any time, or not at all. If no
+        `publish` that has returned on this rank has published the file, the call raises at once.
     verify : bool
-        Read the whole of a file that is beside its marker and compare its checksum; else its size alone. What is
-        fetched is compared in any case.
+        For a file beside its marker: read the whole file and compare its checksum; if false, compare only its size.
+        Fetched files are always compared.
     peer_timeout : float
-        Seconds that a peer may take for each step: to answer, to send the next bytes.
+        Seconds that a peer may take for each step: to answer, or to send the next bytes.
+
+    Returns
+    -------
+    PublishedFile
+        The file, with its path on this node.
 
     Raises
     ------
     WaitTimeoutError
-        Nothing was published within `timeout`, or no peer has given it.
+        Nothing was published within `timeout`, or no peer has sent the file.
     CorruptFileError
-        Size or checksum are not those of the marker, or the marker is damaged or forged.
+        Size or checksum differ from the marker's, or the marker is damaged or forged.
     ArgumentError
         The file is on another node, and `local` is not given.
     FileNotFound
-        It was not published over `comm`.
+        The file was not published over `comm`.
     FileAccessError, FileIOError
     """
     name = os.fspath(path)
@@ -283,7 +294,7 @@ def _fetched(
     step: float,
     instead: Callable[[], str],
 ) -> str:
-    """Where the file of another node can be read now: "local", "peer", or what `instead` says after a failure."""
+    """Where the file of another node can now be read: "local", "peer", or the result of `instead` after a failure."""
     if files is None:
         assert marker.owner is not None, "else it is beside its marker"
         raise ArgumentError(
@@ -295,8 +306,8 @@ def _fetched(
 
 
 def _instead(name: str, marker: Marker, deadline: float) -> str:
-    """ "shared" where a file that no peer gives is beside its marker as well, `_REPLACED` where another one was
-    published meanwhile, or empty."""
+    """Looks for a way around a peer that fails: "shared" if the file is also beside its marker, `_REPLACED` if another
+    file has been published meanwhile, else empty."""
     now = read_marker(name)
     if now is None or now[0].id != marker.id:
         return _REPLACED
@@ -318,23 +329,27 @@ def published(
     verify: bool = True,
     peer_timeout: float = 10.0,
 ) -> Iterator[PublishedFile]:
-    """Files that are published under names of a pattern, as they come; those that are there already by their numbers.
+    """Yields files published under names that match a pattern, as they appear; existing files come in natural order.
 
     Parameters
     ----------
     pattern : path
-        As of `glob`: "run/part-*.xtc".
+        As in `glob`: "run/part-*.xtc".
     timeout : float
-        Seconds without a new file, after which the iteration ends; `inf` waits for ever.
+        Seconds without a new file after which the iteration ends; `inf` waits for ever.
     count : int, optional
-        End after so many files; fewer within `timeout` are an error.
+        Number of files after which to end; fewer within `timeout` are an error.
     local, verify, peer_timeout
-        As of `await_ready`.
+        As in `await_ready`.
+
+    Yields
+    ------
+    PublishedFile
 
     Raises
     ------
     WaitTimeoutError
-        Fewer than `count`.
+        Fewer than `count` files were published.
     CorruptFileError, FileAccessError, FileIOError
         As `await_ready`.
     """
@@ -358,20 +373,20 @@ def published(
 
 
 def _new_marker(source: str, frames: int | None, owner: Owner | None) -> Marker:
-    """The marker of a finished file, which is read for it."""
+    """The marker of a finished file; reads the whole file."""
     size, checksum = _core.file_checksum(source)
     return Marker(size=size, xxh3=f"{checksum:016x}", frames=frames, id=secrets.token_hex(16), owner=owner)
 
 
 def _remove_marker(name: str) -> None:
-    """Nothing is published under `name` from now on."""
+    """Removes the marker: nothing is published under `name` from now on."""
     with suppress(FileNotFoundError):
         os.unlink(marker_path(name))
         _sync(os.path.dirname(os.path.abspath(name)))
 
 
 def deadline_of(timeout: float) -> float:
-    """When so many seconds are over, by `time.monotonic`; ArgumentError for what is no number of seconds."""
+    """The `time.monotonic` value after `timeout` seconds; raises ArgumentError unless it is a number of seconds."""
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout >= 0:
         raise ArgumentError(f"timeout is a number of seconds from 0, found {timeout!r}")
     return time.monotonic() + timeout
@@ -382,7 +397,7 @@ def _marked(pattern: str) -> set[str]:
 
 
 def _published_before(name: str, marker: Marker, *, replace: bool) -> Marker | None:
-    """The marker that is there, if it is of the same bytes; ArgumentError where it is of others, or damaged."""
+    """The existing marker, if it has the same bytes; raises ArgumentError if it has others or is damaged."""
     try:
         found = read_marker(name)
     except CorruptFileError:
@@ -393,7 +408,7 @@ def _published_before(name: str, marker: Marker, *, replace: bool) -> Marker | N
 
 
 def _check_same_bytes(name: str, before: Marker | None, marker: Marker) -> Marker | None:
-    """The marker that is there, if there is one; ArgumentError where it is of other bytes."""
+    """The existing marker, if any; raises ArgumentError if it has other bytes."""
     if before is not None and not before.has_bytes_of(marker):
         raise ArgumentError(
             f"{name}: another file is published under this name, expected {before.size} bytes with checksum "
@@ -405,11 +420,11 @@ def _check_same_bytes(name: str, before: Marker | None, marker: Marker) -> Marke
 
 
 def _is_as_published(name: str, marker: Marker, deadline: float, *, verify: bool) -> bool:
-    """Whether the file is what its marker says; False where another one was published meanwhile."""
+    """Whether the file agrees with its marker; False if another file has been published meanwhile."""
     until = min(deadline, time.monotonic() + _SETTLES)
     while True:
         try:
-            # opening has network file systems ask for what is new
+            # opening makes network file systems ask for the current state
             with open_regular(name, "published file") as file:
                 size = os.fstat(file.fileno()).st_size
             difference = "" if size == marker.size else f"size in bytes, expected {marker.size}, found {size}"
@@ -442,7 +457,7 @@ def _note_foreign(name: str, is_ours: bool) -> None:
         notes.emit(
             [
                 f"{marker_path(name)}: was written with another key than this user's, or for another folder; size and "
-                "checksum agree, which is no proof of who made the file"
+                "checksum agree, which does not prove who made the file"
             ]
         )
 

@@ -1,4 +1,4 @@
-"""Addresses of a job's nodes through the store of `torch.distributed`, by which its processes find each other."""
+"""Exchange of the addresses of a job's nodes through the `torch.distributed` store, where its processes meet."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from kinema.storage.signed_json import checked, signed
 __all__ = ["from_store"]
 
 TORCHRUN = "torchrun"
-# how often this process has exchanged addresses: all processes of a job do so equally often
+# number of address exchanges of this process: equal for all processes of a job
 _exchanges = itertools.count()
 
 
 def from_store(store: Any, own: Owner, timeout: float) -> list[Owner]:
-    """The owners of all processes, each node once, in the order of ranks; each process gives its own.
+    """Exchanges owners with all processes of the job; returns each node once, in the order of ranks.
 
-    Whoever reaches the store can write to it: what is there counts with a proof by the user's key only.
+    Anyone who reaches the store can write to it: an entry counts only with a proof by the user's key.
 
     Raises
     ------
@@ -36,7 +36,7 @@ def from_store(store: Any, own: Owner, timeout: float) -> list[Owner]:
     rank, size = _number("RANK"), _number("WORLD_SIZE")
     if isinstance(store, str):
         store = _torchrun_store(store, timeout)
-    # the proof is of the whole name: an address of one exchange is none of another
+    # the proof covers the whole name: an address is valid for one exchange only
     turn = f"kinema-{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}-{next(_exchanges)}"
     names = [f"{turn}-{one}" for one in range(size)]
     store.set(names[rank], signed(names[rank], "address", asdict(own)).decode())
@@ -54,7 +54,7 @@ def from_store(store: Any, own: Owner, timeout: float) -> list[Owner]:
         try:
             owner = Owner(**content)
         except (TypeError, ValueError) as error:
-            raise CorruptFileError(f"{name}: is no address ({error})") from None
+            raise CorruptFileError(f"{name}: is not a Kinema address ({error})") from None
         found[owner.node] = owner
     return list(found.values())
 

@@ -1,4 +1,4 @@
-"""Trajectories through a node cache: the block for their frames, and what is not read through it."""
+"""Trajectories through a node cache: the block size for their frames, and the files that are not read through it."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ __all__ = ["explain_coverage", "not_covered", "sized_for"]
 def sized_for(cache: NodeCache, core: _core.Trajectory) -> NodeCache:
     """The cache with blocks of whole frames, or chunks, of the first file; `core` is opened without a cache.
 
-    Of files that must be searched for frames, and whose frames differ in size, blocks are as large as by default.
+    If frames differ in size and the file must be searched for them, blocks have the default size.
     """
     if cache.block is not None or format_named(core.format).through_mdanalysis or core.unindexed() or not core.n_frames:
         return cache.sized(1)
     if core.hdf5:
-        # of its first chunk
+        # size of the first chunk
         return cache.sized(core.locate(0)[3])
     offsets, lengths = core.extents(0)
     return cache.sized(int(np.diff(offsets[:2])[0]) if len(offsets) > 1 else int(lengths[0]))
 
 
 def not_covered(core: _core.Trajectory, other_reader: str = "") -> list[str]:
-    """What of the files of a scanned trajectory is not read through a node cache.
+    """Lists the parts of a scanned trajectory's files that are not read through a node cache.
 
-    `other_reader`: of an access method that reads in place of the core ("MPI-IO").
+    `other_reader`: name of an access method that reads instead of the core ("MPI-IO").
     """
     if other_reader:
         return [f"{other_reader} reads the files themselves, on each rank"]
@@ -46,6 +46,6 @@ def not_covered(core: _core.Trajectory, other_reader: str = "") -> list[str]:
 
 
 def explain_coverage(core: _core.Trajectory, cache: NodeCache, other_reader: str = "") -> str:
-    """One line on the cache, and one for each thing that it does not cover."""
+    """One line on the cache, and one for each part that it does not cover."""
     lines = [f"node cache: {cache.root}, blocks of {cache.block} bytes, at most {cache.limit} bytes"]
     return "\n".join(lines + [f"not through the node cache: {one}" for one in not_covered(core, other_reader)])

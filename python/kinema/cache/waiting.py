@@ -1,4 +1,4 @@
-"""`Watch`: waits until something happens to files, by inotify on local file systems, else by looking at intervals.
+"""`Watch`: waits for changes of files, by inotify on local file systems, else by polling.
 
 Sources: inotify(7), proc(5) on /proc/self/mountinfo.
 """
@@ -16,16 +16,16 @@ from types import TracebackType
 
 __all__ = ["POLL", "Watch"]
 
-# seconds between two looks at files, unless something else is asked for
+# default polling interval, in seconds
 POLL = 0.1
-# the first look without inotify is after this share of them, each later one after twice as long
+# without inotify the first poll is after this share of the interval, each later one after twice as long
 _FIRST = 1 / 16
-# with inotify files are looked at this rarely without an event: what is written through a map gives none
+# with inotify, seconds between polls without an event: writes through a memory map give none
 _SELDOM = 1.0
 # linux/inotify.h: MOVED_FROM, MOVED_TO, CREATE, DELETE; MODIFY, ATTRIB, CLOSE_WRITE
 _NAMES = 0x40 | 0x80 | 0x100 | 0x200
 _CONTENTS = 0x2 | 0x4 | 0x8
-# file systems whose files are changed through this kernel alone
+# file systems whose files change only through this kernel
 _LOCAL = frozenset("bcachefs btrfs ext2 ext3 ext4 f2fs jfs overlay ramfs reiserfs tmpfs vfat xfs zfs".split())
 
 
@@ -36,16 +36,16 @@ class Watch:
     ----------
     paths : names of files, or patterns of names
     poll : float
-        Seconds between two looks where there are no events.
+        Seconds between two polls if there are no events.
     events : bool
         False: inotify is not used.
     contents : bool
-        False: it waits for names that appear or go, not for files that are written.
+        False: waits for names that appear or vanish, not for writes to files.
 
     Attributes
     ----------
     uses_events : bool
-        Whether inotify says when something happens.
+        Whether inotify reports events.
     """
 
     def __init__(self, paths: Iterable[str], poll: float = POLL, *, events: bool = True, contents: bool = True) -> None:
@@ -72,11 +72,11 @@ class Watch:
         events = select.poll()
         events.register(self._descriptor, select.POLLIN)
         if events.poll(math.ceil(1e3 * seconds)):
-            # what has happened is asked of the files themselves
+            # callers look at the files themselves to see what has happened
             self._drain()
 
     def wait_until(self, deadline: float) -> bool:
-        """As `wait`, until a moment of `time.monotonic` at most; False where that is over."""
+        """As `wait`, until a `time.monotonic` value at most; False if that moment has passed."""
         left = deadline - time.monotonic()
         if left <= 0:
             return False
@@ -84,7 +84,7 @@ class Watch:
         return True
 
     def close(self) -> None:
-        """Ends it; it can be called twice."""
+        """Stops watching; a second call does nothing."""
         if self.uses_events:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -113,7 +113,7 @@ class Watch:
         if descriptor < 0:
             return
         for folder in folders:
-            # the number of watches of a user is limited
+            # a user has a limited number of watches
             if libc.inotify_add_watch(descriptor, os.fsencode(folder), events) < 0:
                 os.close(descriptor)
                 return
@@ -121,7 +121,7 @@ class Watch:
 
 
 def _is_local(folder: str) -> bool:
-    """Whether the file system of a folder is one that only this machine changes, as far as its name says."""
+    """Whether only this machine changes the file system of a folder, judged by the file system's name."""
     try:
         with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as lines:
             mounts = [line.split() for line in lines]
@@ -131,7 +131,7 @@ def _is_local(folder: str) -> bool:
     for words in mounts:
         point = words[4].replace("\\040", " ")
         inside = folder == point or folder.startswith(point.rstrip("/") + "/")
-        # of mounts on one point the last counts
+        # the last mount on a mount point counts
         if inside and len(point) >= len(best):
             best, kind = point, words[words.index("-") + 1]
     return kind in _LOCAL

@@ -1,6 +1,6 @@
-"""Runners: how the leaves of a plan are distributed over workers and their partials merged.
+"""Runners: distribute the leaves of a plan over workers and merge their partials.
 
-`ProcessesRunner`, `Dask`, `MPI` and `GlobalArray` are imported when they are first used, with the packages they need.
+`ProcessesRunner`, `Dask`, `MPI` and `GlobalArray` are imported on first use, with the packages that they need.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -37,7 +37,7 @@ __all__ = [
     "choose_runner",
 ]
 
-# public names that are imported when they are first used
+# public names that are imported on first use
 _LATER = {
     "Dask": ("kinema.runners.dask.runner", "Dask"),
     "GlobalArray": ("kinema.runners.mpi.global_array", "GlobalArray"),

@@ -1,7 +1,7 @@
-"""The registry of access methods: how the frames of a run are read, by name, as the publications compare it.
+"""The registry of access methods: named ways to read the frames of a run, as the publications compare them.
 
-A method is data: what it needs, and how ranks and plans treat it. Those of the core are declared here; other rooms
-attach theirs with `register_access`.
+A method is data: its needs, and its treatment by ranks and plans. The methods of the core are declared here; other
+packages add theirs with `register_access`.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ class AccessMethod:
     ----------
     name : str
     description : str
-        In a few words, for plans.
+        A few words for plans.
     loads_pieces : bool
         All frames of a piece of work are in memory before the first of them is computed; such a piece is never cut.
     collective : bool
-        All ranks take part in each read, so that none can take work ahead of the others.
+        All ranks take part in each read, so no rank can take work ahead of the others.
     runner, format : str, optional
         The only runner and the only file format that it works with; None for any.
     check_packages : function, optional
-        Called with the name where runner and format fit; raises ArgumentError where a package is missing.
+        Called with the name if runner and format fit; raises ArgumentError if a package is missing.
     rank_reader : str, optional
         "module:class" of the `kinema.runners.mpi.reading.RankReader` that replaces the core's reads on MPI ranks; it
         decodes whole frames itself. None: the core reads.
@@ -52,13 +52,13 @@ class AccessMethod:
 
     @property
     def plan_access(self) -> str:
-        """The access that plans of the core are made with: "direct" where the core does not read."""
+        """The access method for plans of the core: "direct" if the core does not read."""
         return self.name if self.rank_reader is None else "direct"
 
     def check(self, runner: str, format: str | None = None, transforms: Iterable[_core.Transform] = ()) -> None:
-        """ArgumentError where this runner, format or a transform does not fit, or a package is missing, in this order.
+        """Raises ArgumentError if the runner, the format or a transform does not fit, or a package is missing.
 
-        `format` None: of files that are not open yet; then packages are not looked for either.
+        The checks are made in this order. `format` None: files are not open yet, and packages are not checked either.
         """
         if self.runner not in (None, runner):
             raise ArgumentError(f"access {self.name!r} is for runner={self.runner!r}, and this is {runner!r}")
@@ -68,7 +68,7 @@ class AccessMethod:
             raise ArgumentError(f"access {self.name!r} is for {self.format} files, and this is a {format} file")
         back = ", ".join(transform.label for transform in transforms if transform.looks_back)
         if self.collective and back:
-            # before its own frames each rank reads as many others as it must, which none has planned
+            # before its own frames each rank reads as many earlier ones as it needs, which no plan contains
             raise ArgumentError(
                 f"access {self.name!r} cannot read for transforms that must see earlier frames: {back}; "
                 "use access 'direct'"
@@ -78,12 +78,12 @@ class AccessMethod:
 
 
 _METHODS: dict[str, AccessMethod] = {}
-# packages that register methods of their own, imported when a name is asked for
+# packages that register their own methods, imported when a method is looked up
 _EXTENSIONS = ("kinema.studies",)
 
 
 def register_access(method: AccessMethod) -> None:
-    """Adds a method under its name, after those that are there. ArgumentError for a name that is taken."""
+    """Adds a method under its name, after the existing ones. Raises ArgumentError if the name is taken."""
     if method.name in _METHODS:
         raise ArgumentError(f"access {method.name!r} is registered already")
     _METHODS[method.name] = method
@@ -96,7 +96,7 @@ def access_names() -> tuple[str, ...]:
 
 
 def access_method(name: str) -> AccessMethod:
-    """The method of that name; ArgumentError for another."""
+    """The method of that name; raises ArgumentError for an unknown name."""
     if name not in _METHODS:
         _load_extensions()
     if name not in _METHODS:

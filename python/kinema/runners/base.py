@@ -1,4 +1,4 @@
-"""`Runner`, the base class of all runners, and what a pass gives to it and gets back: `PassRequest`, `PassResult`."""
+"""`Runner`, the base class of all runners; `PassRequest` and `PassResult`, the input and output of a pass."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ __all__ = ["Job", "PassRequest", "PassResult", "Rows", "Runner"]
 
 T = TypeVar("T")
 
-# a kernel with the transforms that each of its frames goes through
+# a kernel with the transforms that are applied to each of its frames
 Job = tuple[_core.Kernel, Sequence[_core.Transform]]
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Results of a job that are one row a frame: "time" (frames,) and "values" (frames, ...).
+    """Results of a job with one row a frame: "time" (frames,) and "values" (frames, ...).
 
-    Values are so many columns of `dtype`; None: of a shape and type that are known with the first values only.
-    Or, with `lists`, any number of rows a frame: "time", "first_row" (frames + 1,), and arrays of these names, in which
-    rows `first_row[i]:first_row[i + 1]` are those of frame i. No runner gives these in `PassResult.rows`.
+    Values have the given number of columns of type `dtype`; None: shape and type are known only with the first values.
+    With `lists`, frames may have any number of rows: "time", "first_row" (frames + 1,), and arrays of these names, in
+    which frame i has the rows `first_row[i]:first_row[i + 1]`. No runner returns these in `PassResult.rows`.
     """
 
     columns: int | None = None
@@ -43,29 +43,30 @@ class Rows:
 
 @dataclass(frozen=True, eq=False)
 class PassRequest:
-    """One pass, as a runner is asked for it.
+    """Request for one pass.
 
     Attributes
     ----------
     trajectory : _core.Trajectory
-        Scanned: its number of frames is known.
+        Must be scanned: its number of frames is known.
     frames : the frames of the pass
         Numbers of the whole trajectory.
     jobs : list of Job
     workers : int, optional
-        None: as many as this process may use.
+        None: as many workers as this process may use.
     memory : int
         Bytes; 0: the runner's default.
     progress : function, optional
     reduction : Reduction, optional
-        None: all leaves are to be run into a tree of the runner's own. Otherwise only those of `reduction.missing`,
-        into its tree; `reduction.poll` is to be called about ten times a second, from the calling thread.
+        None: the runner runs all leaves into a tree of its own. Otherwise it runs only the leaves in
+        `reduction.missing`, into the reduction's tree, and calls `reduction.poll` about ten times a second from the
+        calling thread.
     access : str
         The name of the access method (`kinema.runners.access`).
     rows : list of Rows or None
-        One for each job, where they are known: a runner may give these in `PassResult.rows`.
+        One for each job, if they are known: a runner may return these in `PassResult.rows`.
     run : object
-        The same for all passes of a run: a snapshot of the files need not be sent again.
+        The same object for all passes of a run: the snapshot of the files need not be sent again.
     """
 
     trajectory: _core.Trajectory
@@ -81,11 +82,11 @@ class PassRequest:
 
     @property
     def kernels(self) -> list[_core.Kernel]:
-        """One of each job."""
+        """The kernel of each job."""
         return [kernel for kernel, _ in self.jobs]
 
     def plan(self, *, memory: int, workers: int, access: str | None = None, pieces: int = 0) -> _core.Plan:
-        """The plan for so many threads; `access` where the plan is for another method than asked for."""
+        """The plan for `workers` threads; `access` replaces the access method of the request."""
         used = access_method(self.access).plan_access if access is None else access
         return _core.Plan(
             self.trajectory, self.frames, self.jobs, memory=memory, workers=workers, access=used, pieces=pieces
@@ -94,9 +95,9 @@ class PassRequest:
 
 @dataclass(frozen=True)
 class PassResult:
-    """The outcome of one pass: a merged partial for each job, where the time went, and the plan in words.
+    """Outcome of one pass: a merged partial for each job, timings, and the plan in words.
 
-    `rows`: results of jobs whose partials do not hold them any more, by the job's number.
+    `rows`: results of jobs whose partials no longer hold them, by job number.
     """
 
     partials: list[_core.Partial]
@@ -113,21 +114,21 @@ class PassResult:
 
 
 class Runner(ABC):
-    """Carries out passes over the frames of a trajectory, and calls functions on its workers.
+    """Runs passes over the frames of a trajectory, and calls functions on workers.
 
-    Subclasses give `name` and `map_reduce`; everything else has a default, which is that of one process that leads and
+    Subclasses define `name` and `map_reduce`; everything else has a default for a single process that leads and
     computes. Results of `map_reduce` are the same to the bit on every runner and for any number of workers;
     `kinema.testing.RunnerTests` checks that.
 
     Attributes
     ----------
     name : str
-        As in `run(runner=...)`, in reports and in errors.
+        The name in `run(runner=...)`, in reports and in errors.
     launched : bool
         Whether a launcher has started several processes, all of which call the runner with the same arguments. Progress
-        is then printed in lines, as launchers pass stderr on.
+        is then printed in lines, because launchers pass stderr on.
     gather : str
-        How results of ranks are gathered (`kinema.runners.RunnerOptions`); "" where there are no ranks.
+        How results of ranks are gathered (`kinema.runners.RunnerOptions`); "" if there are no ranks.
     """
 
     name: str
@@ -136,41 +137,55 @@ class Runner(ABC):
 
     @abstractmethod
     def map_reduce(self, request: PassRequest) -> PassResult:
-        """One pass over the frames for all jobs at once. `request.reduction` keeps its nodes when an error ends it."""
+        """Runs one pass over the frames for all jobs at once. If an error ends it, `request.reduction` keeps its
+        nodes."""
 
     def session(self) -> AbstractContextManager[object]:
-        """The context in which all passes of a run take place: what they start (workers, connections) lasts for all."""
+        """Context for all passes of a run: workers and connections that one pass starts stay for the others."""
         return nullcontext()
 
     def preload(self, modules: Iterable[str]) -> None:
-        """Modules that calls will need: a runner may have workers import them meanwhile. Here nothing happens."""
+        """Names modules that calls will need: a runner may let its workers import them early. The default does
+        nothing."""
         return
 
     def on_root(self, work: Callable[[], T]) -> T | None:
-        """The value of `work`, which one process alone calls; on other processes a copy of it, or None.
+        """Calls `work` in one process only and returns its value; other processes get a copy of it, or None.
 
         Errors of `work` are raised in all processes.
         """
         return work()
 
     def run_on_root(self, work: Callable[[], T]) -> T | None:
-        """As `on_root`, for a whole run: arrays in the value may stay distributed over the processes."""
+        """As `on_root`, but for a whole run: arrays in the value may stay distributed over the processes."""
         return self.on_root(work)
 
     def find_frames(self, trajectory: _core.Trajectory) -> None:  # noqa: B027, does nothing by default
-        """Has the workers scan large files that have no index, before `trajectory` is scanned by this process.
+        """Lets the workers scan large files without an index, before this process scans `trajectory`.
 
-        Called on the process that leads. By default this process alone scans.
+        Called on the leading process. By default only this process scans.
         """
 
     def local_threads(self, workers: int | None) -> int:
-        """Threads of this process for what it reads before the passes, where so many workers are asked for."""
+        """Threads of this process for reads before the passes, if `workers` workers are requested."""
         return worker_count(workers)
 
     def concurrency(self, workers: int | None) -> int:
-        """How many calls of `map` run at a time where so many workers are asked for; None: as many as there are.
+        """Number of calls of `map` that run at a time.
 
-        ArgumentError where the runner cannot call functions of other libraries, or has fewer workers.
+        Parameters
+        ----------
+        workers : int, optional
+            The requested number of workers; None: as many as the runner has.
+
+        Returns
+        -------
+        int
+
+        Raises
+        ------
+        ArgumentError
+            If the runner cannot call functions of other libraries, or has fewer workers.
         """
         if workers is not None and worker_count(workers) != 1:
             raise ArgumentError(f"the {self.name} runner has one worker, asked for {workers}; use runner='processes'")
@@ -185,21 +200,37 @@ class Runner(ABC):
         progress: Callable[[int], None] | None = None,
         receive: Receive | None = None,
     ) -> list[Any]:
-        """`function` of each computation, in their order; both are pickled where workers are other processes.
+        """Calls `function` on each computation. By default the calls are made one after the other in this process.
 
-        Each call has a copy of the function as it is now: a call does not see what another has changed in it. A
-        function that says `unpickled_once = True` is copied once for each worker, whose threads may call it at a time.
-        By default the calls are made one after the other in this process.
+        Parameters
+        ----------
+        function : callable
+            Called with a computation. Each call gets a copy of the function as it is now: no call sees changes that
+            another makes to the function. A function with `unpickled_once = True` is copied once for each worker, whose
+            threads may call it at the same time. A function may have a method `describe`, which names the frames of a
+            computation ("frames 0 to 63") for notes and errors about its worker.
+        computations : sequence
+            Pickled, like the function, if workers are other processes.
+        workers : int, optional
+            None: as many as the runner has.
+        progress : callable, optional
+            Called with the number of a computation when it is done, from the calling thread.
+        receive : callable, optional
+            Called with the number and value of each computation as it arrives, in any order, from the calling thread.
+            Values are then not collected. A worker with a value that has not been received computes one more, and then
+            waits. If `receive` raises, the call ends with that exception.
 
-        A function may have a method `describe`, which gives the frames of a computation in words ("frames 0 to 63"),
-        for notes and errors about the worker that has it.
+        Returns
+        -------
+        list
+            The values in the order of the computations; empty with `receive`.
 
-        `progress` is called with the number of a computation when it is done, from the calling thread. An exception of
-        the function ends the call and is raised, with a note that names the computation.
-
-        `receive` is called with number and value of each computation as it comes, in any order, from the calling
-        thread; values are then not collected, and the list is empty. A worker that has a value which was not received
-        yet computes one more, and then waits. What `receive` raises ends the call.
+        Raises
+        ------
+        ArgumentError
+            As `concurrency`.
+        Exception
+            If the function raises, the call ends and the exception propagates, with a note that names the computation.
         """
         values = CallValues(len(computations), progress, receive)
         self.call_each(function, computations, values, workers=workers)
@@ -208,9 +239,9 @@ class Runner(ABC):
     def call_each(
         self, function: Callable[[Any], Any], computations: Sequence[Any], values: CallValues, *, workers: int | None
     ) -> None:
-        """Gives `values` those of the function, as they come, and begins none that it does not allow yet.
+        """Passes the function's values to `values` as they arrive; starts no computation that `values` does not allow.
 
-        What a runner has of its own of `map`.
+        Runners override this part of `map`.
         """
         self.concurrency(workers)
         called = CalledFunction.from_function(function) if len(computations) > 1 else None
@@ -233,10 +264,10 @@ class Runner(ABC):
         gathered: bool = False,
         workers: int | None = None,
     ) -> None:
-        """Writes bytes of unknown size, which workers make, one behind the other in a file.
+        """Writes bytes of unknown size, made by workers, one after the other into a file.
 
-        `function` gives the bytes of each computation, with a note; `function.place` puts them into the file, on the
-        worker that has them where the runner can do that without a copy (MPI, Dask), else in this process, which leads.
+        `function` returns the bytes of each computation, with a note. `function.place` writes them into the file: on
+        the worker that has them if the runner can do that without a copy (MPI, Dask), else in this leading process.
 
         Parameters
         ----------
@@ -244,12 +275,12 @@ class Runner(ABC):
             Sent to each worker once.
         computations : sequence
         offset : int
-            Where the bytes of the first are placed.
+            File offset for the bytes of the first computation.
         ahead : int
-            So many computations at the most are begun and not placed: what bounds the memory.
+            Most computations that are begun and not yet placed; this bounds the memory.
         received : function of (number, size, note)
-            Called in the order of the computations, from the calling thread, when their bytes are in the file. What it
-            raises ends the call.
+            Called in the order of the computations, from the calling thread, when their bytes are in the file. If it
+            raises, the call ends with that exception.
         gathered : bool
             All bytes come to this process, which places them.
         workers : int, optional
@@ -264,9 +295,9 @@ class Runner(ABC):
 
     @property
     def threads_per_worker(self) -> int:
-        """Threads that a function which `map` calls may have."""
+        """Threads that a function called by `map` may use."""
         return 1
 
     def broadcast_from_root(self, work: Callable[[], T]) -> T:
-        """As `on_root`, and every process gets a copy of the value."""
+        """As `on_root`, but every process gets a copy of the value."""
         return work()

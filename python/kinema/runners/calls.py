@@ -1,6 +1,6 @@
-"""Calls of a function on workers: the function as they are sent it, its values as they come, and writing in order.
+"""Calls of a function on workers: the function in the form that is sent, its values as they arrive, ordered writing.
 
-`Runner.map` and `Runner.write_in_order` are made of these on every runner.
+Every runner builds `Runner.map` and `Runner.write_in_order` from these parts.
 """
 
 from __future__ import annotations
@@ -18,42 +18,42 @@ from kinema.cache.counts import SentCounts, add_counts, take_counts
 
 __all__ = ["CallValues", "CalledFunction", "OrderedWork", "PlacedInOrder", "Receive", "Received", "unpacked_value"]
 
-# takes the value of a computation of `Runner.map`, with its number
+# takes the number and the value of a computation of `Runner.map`
 Receive = Callable[[int, Any], None]
-# takes number, bytes and note of a computation of `Runner.write_in_order`
+# takes number, size and note of a computation of `Runner.write_in_order`
 Received = Callable[[int, int, Any], None]
 
 
 class OrderedWork(Protocol):
-    """What `Runner.write_in_order` calls on workers, to whom it is sent once.
+    """A function that `Runner.write_in_order` sends to workers once and calls there.
 
-    With methods `open(comm)` and `close()`, which all MPI ranks call together, it is for the MPI runner alone; with
-    `is_collective` all ranks call `place` together, perhaps without bytes.
+    A function with methods `open(comm)` and `close()`, which all MPI ranks call together, works only with the MPI
+    runner. With `is_collective`, all ranks call `place` together, perhaps without bytes.
     """
 
     def __call__(self, computation: Any, /) -> tuple[Any, Any]:
-        """Bytes (any buffer), and a small note on them for the process that leads."""
+        """Returns bytes (any buffer), and a small note on them for the leading process."""
 
     def place(self, offset: int, data: Any) -> None:
-        """Puts bytes into the file; safe to be called in several threads.
+        """Writes bytes into the file; may be called by several threads.
 
-        What was put is on the storage when it returns, where the process that leads cannot sync it.
+        If the leading process cannot sync the bytes, they are on the storage when this returns.
         """
 
 
 class CalledFunction:
-    """A pickled function as workers call it: a copy for each call, or one for all calls of a worker.
+    """A pickled function that workers call: a copy for each call, or one copy for all calls of a worker.
 
-    A function may hold state, such as an analysis with results or a reader that stands at a frame, and which calls a
-    worker gets depends on timing. One that says `unpickled_once = True` holds none that a call changes for others, and
-    is called by several threads of a worker at a time. One that says `may_run_in_caller = True` may be called in the
-    process of the caller as well, while workers start.
+    A function may hold state, such as an analysis with results or a reader positioned at a frame, and the calls that a
+    worker gets depend on timing. A function with `unpickled_once = True` has no state that one call changes for others;
+    several threads of a worker call it at the same time. A function with `may_run_in_caller = True` may also be called
+    in the caller's process while workers start.
 
     Parameters
     ----------
     packed : bytes
     threads : int
-        Threads that pools of libraries have meanwhile.
+        Threads that thread pools of libraries may use during calls.
     once : bool
     """
 
@@ -65,7 +65,7 @@ class CalledFunction:
 
     @classmethod
     def from_function(cls, function: Callable[[Any], Any], threads: int = 1) -> CalledFunction:
-        """To be sent to workers. Raises what pickling raises."""
+        """Pickles a function to be sent to workers. Raises what pickling raises."""
         return cls(serialize(function), threads, bool(getattr(function, "unpickled_once", False)))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -75,7 +75,7 @@ class CalledFunction:
         return len(self._packed)
 
     def get(self) -> Any:
-        """The function for a call."""
+        """Returns the function for a call."""
         if not self._once:
             return pickle.loads(self._packed)
         with self._lock:
@@ -84,12 +84,12 @@ class CalledFunction:
             return self._function
 
     def value(self, argument: bytes) -> Any:
-        """Its value for a pickled argument, in one of many processes of a machine."""
+        """The function's value for a pickled argument, in one of many processes of a machine."""
         with share_of_machine(self._threads), self._trace.joined():
             return self.get()(pickle.loads(argument))
 
     def __call__(self, argument: bytes) -> bytes:
-        """The same for `unpacked_value`, with what node caches have counted meanwhile."""
+        """The same as bytes for `unpacked_value`, with the counts of node caches since the last call."""
         value = self.value(argument)
         return serialize(_Computed(value, take_counts()))
 
@@ -101,23 +101,24 @@ class _Computed:
 
 
 def unpacked_value(packed: bytes) -> Any:
-    """The value that a worker has computed; what its node caches have counted is added to that of this process."""
+    """The value that a worker has computed; adds the counts of its node caches to those of this process."""
     computed: _Computed = pickle.loads(packed)
     add_counts(computed.counts)
     return computed.value
 
 
 class CallValues:
-    """The values of the computations of one call, as they come.
+    """Collects the values of the computations of one call as they arrive.
 
     Parameters
     ----------
     total : int
         Number of computations.
     progress, receive : function, optional
-        As of `Runner.map`.
+        As in `Runner.map`.
     ahead : int, optional
-        No computation begins that is so many or more behind the first whose value has not come; None: any may.
+        A computation may begin if its number is less than `ahead` after the first whose value has not arrived; None:
+        any may begin.
     """
 
     def __init__(
@@ -132,17 +133,17 @@ class CallValues:
         self._receive = receive
         self._ahead = total if ahead is None else ahead
         self._values: dict[int, Any] = {}
-        # those that have come: all before the first that has not, and others
+        # numbers that have arrived: all before the first missing one, and some beyond it
         self._missing = 0
         self._beyond: set[int] = set()
 
     @property
     def complete(self) -> bool:
-        """Whether all have come."""
+        """Whether all values have arrived."""
         return self._missing == self.total
 
     def may_begin(self, number: int) -> bool:
-        """Whether there is a computation of that number, and it may begin now."""
+        """Whether a computation of that number exists and may begin now."""
         return number < min(self.total, self._missing + self._ahead)
 
     def take(self, number: int, value: Any) -> None:
@@ -159,20 +160,20 @@ class CallValues:
             self._progress(number)
 
     def ordered_values(self) -> list[Any]:
-        """The values in the order of their computations; none where `receive` has got them."""
+        """The values in the order of their computations; empty if `receive` has taken them."""
         return [self._values[number] for number in sorted(self._values)]
 
 
 class PlacedInOrder:
-    """Values of `OrderedWork` functions that have come to one process, which places them one behind the other.
+    """Places the values of an `OrderedWork` function, which have come to this process, one after the other.
 
     Parameters
     ----------
     function : OrderedWork
     offset : int
-        Where the first is placed.
+        File offset of the first value.
     received : function
-        As of `Runner.write_in_order`.
+        As in `Runner.write_in_order`.
     """
 
     def __init__(self, function: OrderedWork, offset: int, received: Received) -> None:
@@ -183,7 +184,7 @@ class PlacedInOrder:
         self._waiting: dict[int, tuple[Any, Any]] = {}
 
     def receive(self, number: int, value: tuple[Any, Any]) -> None:
-        """Places a value, and those that wait for it; or it waits for those before."""
+        """Places a value and the values that wait for it, or holds it until all earlier ones have arrived."""
         self._waiting[number] = value
         while (found := self._waiting.pop(self._next, None)) is not None:
             data, note = found

@@ -1,4 +1,4 @@
-"""`Reduction`: the merge tree of a pass, the leaves that are missing in it, and the hook by which it is saved.
+"""`Reduction`: the merge tree of a pass, the leaves that it lacks, and the hook that saves it.
 
 Runners insert nodes and call `poll` about ten times a second.
 """
@@ -25,19 +25,19 @@ __all__ = [
     "serialize_nodes",
 ]
 
-# of a piece of work: its first leaf, and the first that is not part of it
+# a piece of work: its first leaf, and the first leaf after it
 Leaves = tuple[int, int]
 
 # level and index in the merge tree, and a partial of each job as bytes
 SerializedNode = tuple[int, int, list[bytes]]
 
-# of any tree: leaves are counted in 64 bits
+# highest level of any tree: leaves are counted in 64 bits
 _LEVELS = 63
 
 
 @dataclass(frozen=True)
 class PieceLimit:
-    """How much a worker may compute before it sends its nodes: they are lost when it is killed."""
+    """Limits on the work that a worker may do before it sends its nodes: a killed worker loses them."""
 
     seconds: float
     bytes: int
@@ -50,12 +50,12 @@ class Reduction:
     ----------
     plan : Plan
     kernels : list of Kernel
-        One of each job.
+        The kernel of each job.
     done : list of (level, index, partials as bytes)
-        The nodes of an earlier run; ValueError where the bytes are not those of the kernels.
+        Nodes of an earlier run; raises ValueError if the bytes are not partials of the kernels.
     rows : function, optional
-        Called with (first leaf, results of each job) for every inserted node, from any thread; the tree does not hold
-        these results then.
+        Called with (first leaf, results of each job) for every inserted node, from any thread; the tree then does not
+        hold these results.
     poll : function, optional
         Called with the tree about ten times a second by the thread that has called the runner.
     limit : PieceLimit, optional
@@ -66,9 +66,9 @@ class Reduction:
     tree : MergeTree
         `tree.insert_all(nodes)` inserts the nodes (level, index, partials) of a piece of work, in any order.
     missing : list of (start, stop)
-        The leaves that are to be run.
+        Leaves still to be run.
     n_frames, restored : int
-        Frames of the pass, and those of the nodes of an earlier run.
+        Frames of the pass, and frames covered by nodes of an earlier run.
     """
 
     def __init__(
@@ -91,12 +91,13 @@ class Reduction:
             self.tree.restore(level, index, _deserialized(kernels, serialized))
 
     def poll(self) -> None:
-        """To be called about ten times a second, by the thread that has called the runner."""
+        """Must be called about ten times a second, by the thread that has called the runner."""
         if self._poll is not None:
             self._poll(self.tree)
 
     def report(self, progress: Report | None) -> Report | None:
-        """A function of the number of missing frames that are done: it polls, and reports all frames that are done."""
+        """Returns a progress function: called with the number of missing frames done, it polls, and reports all frames
+        done."""
         if progress is None and self._poll is None:
             return None
 
@@ -108,7 +109,7 @@ class Reduction:
         return reported
 
     def partials(self) -> list[_core.Partial]:
-        """The partials of all leaves, one of each kernel; the tree is used up."""
+        """The merged partials of all leaves, one for each kernel; consumes the tree."""
         nodes = self.tree.take_nodes()
         if len(nodes) != 1:
             raise InternalError(f"the leaves did not merge into one root, found {len(nodes)} nodes")
@@ -127,7 +128,7 @@ def describe_piece(plan: _core.Plan, frames: FrameSelection, leaves: Leaves) -> 
 
 
 def frames_in(plan: _core.Plan, leaves: Leaves) -> int:
-    """How many frames they have."""
+    """Number of frames in these leaves."""
     start, stop = leaves
     return plan.leaf(stop - 1)[1] - plan.leaf(start)[0]
 
@@ -138,7 +139,7 @@ def serialize_nodes(nodes: Sequence[_core.Node]) -> list[SerializedNode]:
 
 
 def insert_nodes(tree: _core.MergeTree, kernels: Sequence[_core.Kernel], nodes: Iterable[SerializedNode]) -> int:
-    """Inserts the serialized nodes of a piece of work; returns their size. ValueError for those of other kernels."""
+    """Inserts the serialized nodes of a piece of work; returns their size. Raises ValueError for other kernels."""
     size = 0
     made: list[_core.Node] = []
     for level, index, serialized in nodes:
@@ -153,7 +154,7 @@ def _deserialized(kernels: Sequence[_core.Kernel], serialized: Sequence[bytes]) 
 
 
 def _missing_leaves(n_leaves: int, nodes: Sequence[tuple[int, int]]) -> list[Leaves]:
-    """The leaves that no node (level, index) covers, as ranges; ValueError for nodes that overlap or are not there."""
+    """The leaves that no node (level, index) covers, as ranges. Raises ValueError if nodes overlap or are outside."""
     missing: list[Leaves] = []
     at = 0
     if any(level > _LEVELS or index > n_leaves for level, index in nodes):

@@ -13,7 +13,7 @@ __all__ = ["RunnerOptions", "choose_runner", "options_of", "runner_of"]
 
 
 class RunnerOptions(TypedDict, total=False):
-    """Options of runners besides the number of workers; None is the same as leaving an option out.
+    """Options of runners, without the number of workers; None is the same as leaving an option out.
 
     Attributes
     ----------
@@ -22,7 +22,7 @@ class RunnerOptions(TypedDict, total=False):
     schedule : {"dynamic", "static"}
         Whether pieces go to idle workers, or each worker has a contiguous share.
     oversubscribe : int
-        Pieces of work that a worker gets at the least, where there are leaves enough.
+        Least number of pieces of work for each worker, if there are enough leaves.
     gather : {"collective", "one-sided"}
         How results of MPI ranks are gathered.
     results : {"root", "all", "spread"}
@@ -37,7 +37,7 @@ class RunnerOptions(TypedDict, total=False):
 
 
 class _RegisteredRunner(NamedTuple):
-    """Where the class of a runner is, and which options it takes."""
+    """Module and class of a runner, and the options that it takes."""
 
     module: str
     class_name: str
@@ -45,7 +45,7 @@ class _RegisteredRunner(NamedTuple):
 
 
 _SCHEDULING = ("threads_per_worker", "schedule", "oversubscribe")
-# only the one that is asked for is imported, as some bring much along
+# only the requested runner is imported, because some import large packages
 _RUNNERS = {
     "serial": _RegisteredRunner("kinema.runners.local.serial", "SerialRunner"),
     "threads": _RegisteredRunner("kinema.runners.local.threads", "ThreadsRunner"),
@@ -56,15 +56,26 @@ _RUNNERS = {
 
 
 def choose_runner(runner: str | Runner | None, **options: Unpack[RunnerOptions]) -> Runner:
-    """The runner of a name ("serial", "threads", "processes", "dask", "mpi"), a given runner itself; threads for None.
+    """Chooses a runner by name, with its options.
+
+    Parameters
+    ----------
+    runner : {"serial", "threads", "processes", "dask", "mpi"} or Runner, optional
+        A runner object is returned itself. None: "threads".
+    **options
+        As in `RunnerOptions`.
+
+    Returns
+    -------
+    Runner
 
     Raises
     ------
     ArgumentError
-        For another name, for an object without `map_reduce`, for options that the runner does not take, and for any
-        option with a runner that is made already.
+        For an unknown name, an object without `map_reduce`, options that the runner does not take, and any option with
+        a runner that is already made.
     MissingPackageError
-        Where the package that the runner needs is not installed.
+        If the package that the runner needs is not installed.
     """
     name = "threads" if runner is None else runner
     if isinstance(name, str):
@@ -83,14 +94,14 @@ def choose_runner(runner: str | Runner | None, **options: Unpack[RunnerOptions])
 
 
 def runner_of(options: Mapping[str, Any]) -> tuple[Runner, dict[str, Any]]:
-    """The runner that arguments of `kinema.run` name, and the others of them; as `choose_runner`."""
+    """The runner that the arguments of `kinema.run` name, and the remaining arguments. Raises as `choose_runner`."""
     of_runner = {name: value for name, value in options.items() if name in RunnerOptions.__annotations__}
     others = {name: value for name, value in options.items() if name not in of_runner and name != "runner"}
     return choose_runner(options.get("runner"), **of_runner), others
 
 
 class _OwnRunner(Runner):
-    """A user's object with `map_reduce` that does not derive from `Runner`; it gets the defaults of that class."""
+    """Wraps a user's object that has `map_reduce` but does not derive from `Runner`, and adds that class's defaults."""
 
     def __init__(self, own: Any) -> None:
         self.name = getattr(own, "name", type(own).__name__)
@@ -102,9 +113,9 @@ class _OwnRunner(Runner):
 
 
 def options_of(name: str, options: RunnerOptions, spell: Callable[[str], str] = str) -> dict[str, Any]:
-    """The options that are not None, of the runner of that name; errors spell them as `spell` does.
+    """The options that are not None, for the runner of that name; errors spell them with `spell`.
 
-    ArgumentError for an unknown name, and for an option that the runner does not take.
+    Raises ArgumentError for an unknown name, and for an option that the runner does not take.
     """
     if name not in _RUNNERS:
         raise ArgumentError(f"runner must be one of {', '.join(map(repr, _RUNNERS))}, found {name!r}")

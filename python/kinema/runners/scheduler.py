@@ -1,4 +1,4 @@
-"""Scheduling of a pass: `SchedulePolicy`, the user's options; `WorkPlan`, sent to each worker; `Scheduler`, pieces."""
+"""Scheduling of a pass: `SchedulePolicy` (user's options), `WorkPlan` (sent to each worker), `Scheduler` (pieces)."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ __all__ = [
     "WorkPlan",
 ]
 
-# pieces a worker gets at the least where each has the same speed
+# least number of pieces for each worker, if all have the same speed
 DEFAULT_PIECES = 4
 
 
 class SchedulePolicy:
-    """The user's options of scheduling; ArgumentError for another name, and for less than one piece a worker.
+    """The user's scheduling options; raises ArgumentError for an unknown name, and for less than one piece a worker.
 
-    None: dynamic, with DEFAULT_PIECES; with an access method that loads pieces whole static, one piece a worker; with
-    one whose reads are collective static, and nothing else.
+    None: dynamic, with DEFAULT_PIECES. If the access method loads whole pieces: static, with one piece a worker. If its
+    reads are collective: static, and nothing else is allowed.
     """
 
     def __init__(self, schedule: str | None, oversubscribe: int | None) -> None:
@@ -45,7 +45,7 @@ class SchedulePolicy:
         self._oversubscribe = oversubscribe
 
     def schedule(self, access: str) -> Schedule:
-        """Who gets which piece."""
+        """How pieces are assigned to workers."""
         method = access_method(access)
         if self._schedule is None:
             return "static" if method.loads_pieces or method.collective else "dynamic"
@@ -56,7 +56,7 @@ class SchedulePolicy:
         return "static" if self._schedule == "static" else "dynamic"
 
     def oversubscribe(self, access: str) -> int:
-        """Pieces that a worker gets at the least."""
+        """Least number of pieces for each worker."""
         if self._oversubscribe is None:
             return 1 if access_method(access).loads_pieces else DEFAULT_PIECES
         return self._oversubscribe
@@ -64,7 +64,8 @@ class SchedulePolicy:
     def divide(
         self, request: PassRequest, *, workers: int, threads: int, memory: int
     ) -> tuple[WorkPlan, _core.Plan, Reduction]:
-        """A round for so many workers at the most, who have `memory` bytes together; the plan of all, and the tree."""
+        """Divides a pass among at most `workers` workers, which have `memory` bytes together; returns the work plan,
+        the plan of the whole pass, and the tree."""
         schedule, oversubscribe = self.schedule(request.access), self.oversubscribe(request.access)
         n_pieces = workers * threads * oversubscribe
         plan = request.plan(memory=memory, workers=workers * threads, pieces=n_pieces)
@@ -87,23 +88,23 @@ class SchedulePolicy:
 
 @dataclass(frozen=True, eq=False)
 class WorkPlan:
-    """How a pass is divided, for every worker, so that all make the same plan. It holds no handle.
+    """Division of a pass, sent to every worker so that all make the same plan. It holds no handle.
 
     Attributes
     ----------
     frames : the frames of the pass
     n_leaves : int
     missing : list of (start, stop)
-        Leaves that are to be run.
+        Leaves to be run.
     workers, threads : int
-        Workers that get some, and the threads of each.
+        Workers that get leaves, and the threads of each.
     memory : int
         Bytes of one worker.
     access : str
-        What plans are made with (`AccessMethod.plan_access`).
+        Access method of plans (`AccessMethod.plan_access`).
     n_pieces : int
-        Pieces of all threads of the workers that were asked for; what "in-memory" loads at a time follows from it.
-    schedule, oversubscribe : as `Scheduler` has them
+        Pieces for all threads of the requested workers; it determines how much "in-memory" loads at a time.
+    schedule, oversubscribe : as in `Scheduler`
     """
 
     frames: FrameSelection
@@ -119,11 +120,11 @@ class WorkPlan:
 
     @property
     def loads(self) -> bool:
-        """Whether pieces are loaded into memory at once, and so never cut."""
+        """Whether each piece is loaded into memory as a whole, and so is never cut."""
         return access_method(self.access).loads_pieces
 
     def plan(self, trajectory: _core.Trajectory, jobs: Sequence[Job]) -> _core.Plan:
-        """The plan of one worker; InternalError where it has other leaves than that of all."""
+        """The plan of one worker; raises InternalError if its leaves differ from those of the whole pass."""
         plan = _core.Plan(
             trajectory,
             self.frames,
@@ -140,7 +141,8 @@ class WorkPlan:
     def piece_scheduler(
         self, cuts: _core.Partition, *, ahead: int = 1, limit: PieceLimit | None = None, least_seconds: float = 0.0
     ) -> Scheduler:
-        """The pieces; without a limit, and of no least duration, they are the same wherever they are reckoned."""
+        """The scheduler of the pieces. Without a limit and a least duration it gives the same pieces in every
+        process."""
         return Scheduler(
             self.n_leaves,
             self.missing,
@@ -159,47 +161,47 @@ class WorkPlan:
 class Scheduler:
     """Assigns the missing leaves of a plan, in pieces: subtrees of the merge tree, or runs of leaves with cheap ends.
 
-    With "dynamic" a piece is the next one of all leaves, and its size a share of what is left (guided
-    self-scheduling: Polychronopoulos and Kuck, IEEE Trans. Comput. 36, 1425 (1987)): large at first, small at the
-    end, so that nobody waits long for a slow worker. With "static" each worker has a contiguous share, as in the
-    publications on parallel MDAnalysis.
+    With "dynamic" a worker gets the next piece of all leaves, whose size is a share of the leaves that are left (guided
+    self-scheduling: Polychronopoulos and Kuck, IEEE Trans. Comput. 36, 1425 (1987)): pieces are large at first and
+    small at the end, so that no worker waits long for a slow one. With "static" each worker has a contiguous share, as
+    in the publications on parallel MDAnalysis.
 
-    Pieces end where compressed chunks do, or files. Where no leaf ends with a chunk, a chunk at the end of a piece is
-    decoded twice: then pieces have three chunks, or one at the least, so that each worker gets one. Only where there
-    are fewer chunks than half the workers several decode the same one, as that takes no longer. With "static" a share
-    is one piece where cuts may cost something.
+    Pieces end where compressed chunks or files end. If no leaf ends with a chunk, a chunk at the end of a piece is
+    decoded twice: then pieces have three chunks, or at least one, so that each worker gets a piece. If there are fewer
+    chunks than half the workers, several workers decode the same chunk, because that takes no longer. With "static" a
+    share is one piece if cuts may cost something.
 
     Parameters
     ----------
     n_leaves : int
-        Of the whole plan.
+        Leaves of the whole plan.
     missing : list of (start, stop)
-        Leaves that are to be run.
+        Leaves to be run.
     n_workers : int
     schedule : {"dynamic", "static"}
     oversubscribe : int
-        Pieces that a worker gets at the least, where there are leaves and chunks enough.
+        Least number of pieces for each worker, if there are enough leaves and chunks.
     ahead : int
-        Pieces that a worker holds at a time: one that is slow keeps all of them.
+        Pieces that a worker holds at a time: a slow worker keeps all of them.
     limit : PieceLimit, optional
-        How much a worker may compute before it sends its nodes.
+        Limits on the work that a worker may do before it sends its nodes.
     least_seconds : float
-        What a piece of "dynamic" should take at the least, by what pieces have cost so far: for workers that cost a
-        while to talk to. Each worker still gets one, as long as there are enough.
+        Least time that a piece of "dynamic" should take, estimated from earlier pieces: for workers that are slow to
+        communicate with. Each worker still gets a piece, as long as there are enough.
     cuts : Partition, optional
-        What it costs to cut before each leaf, from `Plan.partition`; without it all cuts are alike.
+        Cost of a cut before each leaf, from `Plan.partition`; without it all cuts are alike.
     threads : int
         Threads of a worker, which share a piece.
     whole : bool
-        Pieces are not cut to single subtrees, nor by `limit`, nor moved to cheap ends: what is loaded into memory is
-        loaded at once, and the plan has reckoned with pieces of equal size.
+        Pieces are not cut to single subtrees, nor by `limit`, nor moved to cheap ends: each is loaded into memory as a
+        whole, and the plan assumes pieces of equal size.
 
     Attributes
     ----------
     left : int
         Leaves that are not assigned yet.
     decoded_twice : int
-        Frames that are decoded once more because chunks lie across the ends of the pieces so far.
+        Frames that are decoded again because chunks lie across the ends of the pieces so far.
     """
 
     def __init__(
@@ -232,14 +234,14 @@ class Scheduler:
             self._queues = _contiguous_shares(missing, n_workers, _core.Partition() if whole else self._cuts)
         else:
             self._queues = [deque(missing)]
-        # "static": small pieces would gain nothing but news of what is done
+        # "static": small pieces would only give earlier reports of progress
         pieces = 1 if self._cuts.has_costs and not whole else oversubscribe
         shares = [sum(stop - start for start, stop in queue) for queue in self._queues]
         self._even = [-(-share // pieces) if whole else share // pieces for share in shares]
         self._fair = self.left // n_workers
 
     def take(self, worker: int) -> Leaves | None:
-        """The next piece of a worker, or None where none is left for it."""
+        """The next piece for a worker, or None if none is left for it."""
         number = worker if self._static else 0
         queue = self._queues[number]
         if not queue:
@@ -259,9 +261,9 @@ class Scheduler:
         return piece
 
     def cut(self, leaves: Leaves, share: int, longest: int | None) -> Leaves:
-        """The first of some leaves as a piece of about `share` leaves, and `longest` at the most.
+        """Cuts a piece of about `share` leaves, and at most `longest`, from the start of some leaves.
 
-        A subtree of the merge tree where all cuts are alike; else it ends where least is decoded twice.
+        If all cuts are alike, the piece is a subtree of the merge tree; else it ends where least is decoded twice.
         """
         first, end = leaves
         if self._cuts.is_uniform:
@@ -272,16 +274,16 @@ class Scheduler:
         )
 
     def _share(self) -> int:
-        """Leaves of the next piece of "dynamic"."""
+        """Number of leaves of the next "dynamic" piece."""
         least = min(self._rate.leaves_in(self._least_seconds), self.left // self._n_workers)
         return max(least, self.left // (self._shares * self._n_workers))
 
     def record(self, leaves: int, seconds: float, size: int) -> None:
-        """Records what a piece of so many leaves has cost: wall time, bytes of its nodes."""
+        """Records the cost of a piece of `leaves` leaves: wall time, bytes of its nodes."""
         self._rate.record(leaves, seconds, size)
 
     def all_pieces(self) -> list[Leaves]:
-        """All that are left, in order; for runners whose workers take those of "dynamic" by number."""
+        """All pieces that are left, in order; for runners whose workers take "dynamic" pieces by number."""
         pieces: list[Leaves] = []
         for worker in range(len(self._queues)):
             while (piece := self.take(worker)) is not None:
@@ -290,7 +292,7 @@ class Scheduler:
 
 
 class RateEstimate:
-    """How many leaves cost as much as a limit allows, by what those before have cost."""
+    """Estimates from the cost of earlier leaves how many leaves a limit allows."""
 
     def __init__(self, limit: PieceLimit | None) -> None:
         self._limit = limit
@@ -299,17 +301,17 @@ class RateEstimate:
         self._bytes = 0
 
     def record(self, leaves: int, seconds: float, size: int) -> None:
-        """Records what a piece has cost: wall time, bytes of its nodes."""
+        """Records the cost of a piece: wall time, bytes of its nodes."""
         self._leaves += leaves
         self._seconds += seconds
         self._bytes += size
 
     def leaves_in(self, seconds: float) -> int:
-        """Leaves that take so long; none where nothing is known yet."""
+        """Number of leaves that take `seconds`; 0 if no cost is known yet."""
         return int(min(seconds * self._leaves / max(self._seconds, 1e-9), 1 << 62))
 
     def longest(self) -> int | None:
-        """Leaves of a piece at the most: one where nothing is known yet, None where there is no limit."""
+        """Most leaves of a piece: 1 if no cost is known yet, None if there is no limit."""
         if self._limit is None:
             return None
         if not self._leaves:
@@ -320,7 +322,8 @@ class RateEstimate:
 
 
 def _aligned_piece(first: int, end: int, most: int, n_leaves: int) -> Leaves:
-    """The largest subtree of the merge tree that begins with a leaf, has `most` leaves or fewer and ends by `end`."""
+    """The largest subtree of the merge tree that begins with leaf `first`, has at most `most` leaves, and ends by
+    `end`."""
     size = 1 << (max(1, most).bit_length() - 1)
     if first:
         size = min(size, first & -first)
@@ -338,7 +341,7 @@ def _contiguous_shares(missing: Sequence[Leaves], n_workers: int, cuts: _core.Pa
     bounds = [0, *(round(worker * share) for worker in range(1, n_workers)), total]
     before = 0
     for start, stop in missing:
-        # as numbers among the missing leaves
+        # positions among the missing leaves
         inside = [before < bound < before + stop - start for bound in bounds]
         for number in [number for number, there in enumerate(inside) if there]:
             moved = before + cuts.share_boundary(start + bounds[number] - before, int(share)) - start

@@ -1,4 +1,4 @@
-"""`Stall`: how long a worker that has work has made no progress, and when that is to be noted."""
+"""`Stall`: time that a worker with work has made no progress, and when to note it."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from kinema.base.frozen_dataclass import dataclass
 
 __all__ = ["Activity", "Stall", "activity"]
 
-# seconds without progress of a worker that has work, until that is noted
+# seconds without progress, for a worker that has work, before a note
 NO_PROGRESS = 10.0
-# share of these between two looks at its process
+# share of these seconds between two looks at the worker's process
 _LOOK = 0.1
-# share of these for which it must have used no CPU time to be called idle
+# share of these seconds without CPU time after which the worker counts as idle
 _IDLE = 0.5
 
 
 @dataclass(frozen=True)
 class Activity:
-    """What a process does: whether it is stopped, as by SIGSTOP, and the CPU time that it has used, in clock ticks."""
+    """Activity of a process: whether it is stopped, as by SIGSTOP, and its CPU time so far, in clock ticks."""
 
     stopped: bool
     ticks: int
 
 
 def activity(pid: int | None) -> Activity | None:
-    """Of a process of this machine; None if it has ended, and on systems without /proc."""
+    """Activity of a process of this machine; None if it has ended, and on systems without /proc."""
     try:
         # the name of the program, in brackets, may hold anything
         fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
@@ -35,7 +35,7 @@ def activity(pid: int | None) -> Activity | None:
 
 
 class Stall:
-    """The time for which one worker has made no progress although it had work.
+    """Counts the time for which one worker has made no progress although it had work.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class Stall:
         self.progressed()
 
     def progressed(self) -> None:
-        """It has made progress, or has no work: the time counts from zero."""
+        """Restarts the time from zero: the worker has made progress, or has no work."""
         self.seconds = self._idle = self._unlooked = 0.0
         self._noted = False
         self._last: Activity | None = None
@@ -58,9 +58,9 @@ class Stall:
         ----------
         seconds : float
         pid : int, optional
-            Its process, if that is one of this machine.
+            The worker's process, if it runs on this machine.
         reports : bool
-            Whether it reports progress at all. If not, using CPU time is progress.
+            Whether the worker reports progress at all. If not, use of CPU time counts as progress.
         """
         self.seconds += seconds
         self._unlooked += seconds
@@ -74,11 +74,11 @@ class Stall:
         return not self._noted and self.seconds >= NO_PROGRESS
 
     def noted(self) -> None:
-        """The note has been given; the next is due if there was progress meanwhile."""
+        """Records that the note was given; the next is due only after new progress."""
         self._noted = True
 
     def reason(self, pid: int | None) -> str:
-        """In words: what its process does instead."""
+        """Says in words what the worker's process does instead."""
         now = activity(pid)
         if now is not None and now.stopped:
             return "it is stopped, SIGCONT continues it"

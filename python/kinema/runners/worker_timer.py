@@ -23,7 +23,7 @@ _SUMS = ("open", "io", "decode", "compute", "wait", "frames", "blocks", "bytes_r
 
 
 def pass_timings(timers: Sequence[WorkerTimer], wall: float, n_frames: int, restored: int) -> PassTimings:
-    """Where the time of all workers of a pass went; `restored`: frames of an earlier run."""
+    """Timings of all workers of a pass; `restored`: frames of an earlier run."""
     blocks = [rows for timer in timers for rows in timer.blocks]
     return PassTimings(
         wall,
@@ -36,21 +36,21 @@ def pass_timings(timers: Sequence[WorkerTimer], wall: float, n_frames: int, rest
 
 
 class WorkerTimer:
-    """Where the time of one worker of a pass went, summed over its pieces.
+    """Timings of one worker of a pass, summed over its pieces.
 
-    A worker with several threads counts seconds of threads: all of its times are up to `threads` times the wall time.
+    A worker with several threads counts thread seconds: each of its times is up to `threads` times the wall time.
 
     Attributes
     ----------
     start : float or None
         Seconds from the beginning of the pass until the worker was ready.
     waited : float or None
-        Seconds in which it waited, where it has a clock for that; what no clock saw is then unaccounted for. None
-        where it has none: all time besides its pieces is waiting.
+        Seconds that the worker waited, if it has a clock for waiting; time that no clock measured is then unaccounted.
+        None if it has no such clock: all time outside its pieces counts as waiting.
     done_at : float or None
-        Seconds from the beginning of the pass after which it only waited.
+        Seconds from the beginning of the pass after which the worker only waited.
     faults : set
-        What was odd about frames that it has read.
+        Oddities of the frames that the worker has read.
     """
 
     def __init__(self, worker: int, threads: int = 1, node: str = "") -> None:
@@ -69,7 +69,7 @@ class WorkerTimer:
         self._busy = 0.0
 
     def add(self, timings: _core.RunTimings) -> None:
-        """Adds what the core measured of a piece; block rows get this worker's number."""
+        """Adds the core's timings of a piece; block rows get this worker's number."""
         for found in timings["workers"]:
             for name in _SUMS:
                 self._sums[name] += found[name]  # type: ignore[literal-required]
@@ -80,7 +80,7 @@ class WorkerTimer:
 
     @contextmanager
     def counting(self, what: Literal["waited", "communicate", "close"]) -> Iterator[None]:
-        """The time of the block counts as that."""
+        """Context whose time counts as `what`."""
         began = time.monotonic()
         try:
             yield
@@ -88,7 +88,7 @@ class WorkerTimer:
             setattr(self, what, (getattr(self, what) or 0.0) + time.monotonic() - began)
 
     def timings(self, wall: float) -> WorkerTimings:
-        """Where its time went, in a pass of `wall` seconds. A worker that was never ready has only start time."""
+        """The worker's timings in a pass of `wall` seconds. A worker that was never ready has only start time."""
         start = wall if self.start is None else min(self.start, wall)
         sums = self._sums
         rest = max(0.0, wall - start - self._busy - self.communicate - self.close)

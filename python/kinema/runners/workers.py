@@ -1,4 +1,4 @@
-"""`CallWorkers`: who works for a call that writes files: threads of this process, or the workers of a runner."""
+"""`CallWorkers`: workers of a call that writes files: threads of this process, or the workers of a runner."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False)
 class CallWorkers:
-    """Who works for a call.
+    """The workers of a call.
 
     Attributes
     ----------
     runner : Runner
     workers : int, optional
-        As many as there are by default.
+        Default: as many as there are.
     strategy : str
-        By which they write one file, as the caller has named it.
+        Strategy by which they write one file, as the caller has named it.
     hints : mapping, optional
     """
 
@@ -39,17 +39,17 @@ class CallWorkers:
 
     @property
     def is_local(self) -> bool:
-        """Whether threads of this process do all."""
+        """Whether threads of this process do all the work."""
         return self.runner.name == "threads"
 
     @property
     def threads(self) -> int:
-        """Of this process, for what it does alone."""
+        """Threads of this process for work that it does alone."""
         return self.runner.local_threads(self.workers)
 
     @property
     def n_workers(self) -> int:
-        """How many work at a time."""
+        """Number of workers that work at a time."""
         return self.runner.concurrency(self.workers)
 
     def check(self) -> None:
@@ -60,7 +60,7 @@ class CallWorkers:
             self.runner.concurrency(self.workers)
 
     def chosen(self, format: str) -> tuple[str, Hints]:
-        """The strategy for a format, and the hints; ArgumentError for one that format or runner do not have."""
+        """The strategy for a format, and the hints; raises ArgumentError if format or runner do not have it."""
         strategy = check_strategy(format, "frames", self.strategy)
         hints = hints_of(self.hints, strategy)
         name = self.runner.name
@@ -75,7 +75,7 @@ class CallWorkers:
         return strategy, hints
 
     def lead(self, work: Callable[[], T]) -> T:
-        """The value of a call, which one process leads; all that call it get the value."""
+        """Returns the value of a call that one process leads; every process that calls gets the value."""
 
         def work_in_session() -> T:
             with self.runner.session():

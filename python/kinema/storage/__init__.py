@@ -1,1 +1,1 @@
-"""Files that appear whole or not at all, tables of results, what is kept in the cache folder, and HDF5 as storage."""
+"""Output files that appear whole or not at all, tables of results, records in the cache folder, and HDF5 storage."""

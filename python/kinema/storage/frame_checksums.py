@@ -1,8 +1,7 @@
 """Checksums of frames: a hash of the bytes of each frame of a file, stored by `kinema index --checksums`.
 
-They are beside the file, `.NAME.kinema-checksums`, or in the cache folder if nothing can be written there. What is
-stored is a record of `kinema.storage.stored_records` with three columns: offset, length and BLAKE2b-64 of each frame's
-bytes.
+They are beside the file, in `.NAME.kinema-checksums`, or in the cache folder if nothing can be written there. They are
+a record of `kinema.storage.stored_records` with three columns: offset, length and BLAKE2b-64 of each frame's bytes.
 """
 
 from __future__ import annotations
@@ -29,27 +28,27 @@ from kinema.storage.stored_records import DAMAGE, Record, RecordFolder, decoded_
 __all__ = ["FrameChecksums", "StoredChecksums", "checksums_of", "load_checksums", "store_checksums"]
 
 _KIND = "checksums"
-# what is hashed and how; another number for anything else
+# version of the hashed content and the hash: it changes with either
 _FACTS = {"of": "bytes of frames", "hash": "BLAKE2b-64", "version": 1}
 _DIGEST = 8
-# bytes of a record, 24 a frame; of all in the cache folder
+# most bytes of a record, with 24 a frame; most bytes of all records in the cache folder
 _MOST, _MOST_OF_ALL = 1 << 30, 4 << 30
-# bytes that a worker reads at a time: whole frames, or a piece of a longer one
+# bytes that a worker reads at a time: whole frames, or a piece of a longer frame
 _PIECE = 4 << 20
 _FRAME_NAMES = ("offsets", "lengths", "sums")
 
 
 @dataclass(frozen=True, eq=False)
 class FrameChecksums:
-    """Of the frames of a file from the first on.
+    """Checksums of the frames of a file, from the first frame on.
 
     Attributes
     ----------
     offsets, lengths, sums : (frames,) uint64
     identity : FileIdentity
-        Of the file when they were stored.
+        Identity of the file when the checksums were stored.
     modified, made : int
-        Its time of modification and the time of storing, nanoseconds since 1970.
+        The file's time of modification and the time of storing, in nanoseconds since 1970.
     """
 
     offsets: NDArray[np.uint64]
@@ -64,13 +63,14 @@ class FrameChecksums:
 
     @property
     def ends(self) -> NDArray[np.uint64]:
-        """The byte after each frame."""
+        """Offset of the byte after each frame."""
         return self.offsets + self.lengths
 
     def are_of(self, path: str, n_equal: int, n_compared: int) -> bool:
-        """Whether they are of the trajectory that a file holds, given how many of its frames have the same bytes.
+        """Whether the checksums belong to the trajectory in a file, given how many of its frames have the same bytes.
 
-        A file of several frames that was written since is another file if most of them differ: then nothing is damaged.
+        A file of several frames that has been written since counts as another file if most of its frames differ: then
+        nothing is damaged.
         """
         if n_compared < 2 or os.stat(path).st_mtime_ns == self.modified:
             return n_compared > 0
@@ -79,7 +79,7 @@ class FrameChecksums:
 
 @dataclass(frozen=True)
 class StoredChecksums:
-    """What was stored of a file: where, of how many frames, of how many of them just now, and what is to be noted."""
+    """Outcome of storing checksums: their path, number of frames, number of frames added now, and notes."""
 
     path: str
     n_frames: int
@@ -88,9 +88,9 @@ class StoredChecksums:
 
 
 def load_checksums(path: str) -> tuple[FrameChecksums | None, str]:
-    """The checksums of a file that were stored last, or None, and why those that are stored cannot be used, or nothing.
+    """The last stored checksums of a file, or None; and the reason why stored ones cannot be used, or "".
 
-    Whether they are of the file as it is, is for the caller to say.
+    The caller must check whether they belong to the file in its current state.
     """
     found, _, why_not = _load(path)
     return found, why_not
@@ -101,9 +101,10 @@ def store_checksums(
 ) -> StoredChecksums:
     """Stores checksums of all whole frames of a part, which has been scanned.
 
-    What is stored of the unchanged beginning of the file stays as it is. Raises ArgumentError where nothing is to be
-    stored, and for formats whose frames are not a run of bytes each; CorruptFileError for a frame that differs from
-    what was stored, unless the trajectory was opened with index="rebuild", and for a file that is changed meanwhile.
+    Checksums stored earlier for the unchanged beginning of the file stay. Raises ArgumentError if the trajectory was
+    opened to store nothing, and for formats whose frames are not one run of bytes each; CorruptFileError if a frame
+    differs from its stored checksum, unless the trajectory was opened with index="rebuild", and if the file changes
+    meanwhile.
     """
     info = core.parts()[part]
     _check_kind(core, info)
@@ -112,7 +113,7 @@ def store_checksums(
     modified = os.stat(path).st_mtime_ns
     offsets, lengths = core.extents(part)
     known, place, why_not = (None, "", "") if core.index == "rebuild" else _load(path)
-    notes = [f"{why_not}; they are made anew"] if why_not else []
+    notes = [f"{why_not}; they are made again"] if why_not else []
     state = "changed" if known is None else known.identity.state_of(path)
     if known is not None and state == "unchanged" and len(known) == len(offsets):
         return StoredChecksums(place, len(known), 0)
@@ -151,8 +152,8 @@ def checksums_of(
     progress: ProgressChoice = False,
     title: str,
 ) -> NDArray[np.uint64]:
-    """BLAKE2b-64 of each of these runs of bytes of a file, ascending. Raises as reading does."""
-    # it takes longer to import than all else here
+    """BLAKE2b-64 of each of these byte runs of a file, in ascending order. Raises as reading does."""
+    # importing it takes longer than everything else here
     from hashlib import blake2b
 
     pool = _core.FilePool(1, node_cache=node_cache)
@@ -164,7 +165,7 @@ def checksums_of(
         return out.data
 
     def add(first: int, stop: int) -> int:
-        """Hashes some frames side by side; returns their bytes."""
+        """Hashes some adjacent frames; returns their number of bytes."""
         start, end = int(offsets[first]), int(offsets[stop - 1] + lengths[stop - 1])
         if end - start > _PIECE:
             whole = blake2b(digest_size=_DIGEST)
@@ -190,7 +191,7 @@ def checksums_of(
 
 
 def _runs(offsets: NDArray[np.uint64], lengths: NDArray[np.uint64]) -> Iterator[tuple[int, int]]:
-    """First frame and the one after the last of what is read together: frames side by side, or one that is longer."""
+    """Yields (first, stop) of frames that are read together: adjacent frames, or one longer frame."""
     starts, ends = offsets.tolist(), (offsets + lengths).tolist()
     first = 0
     for frame in range(1, len(starts) + 1):
@@ -200,7 +201,7 @@ def _runs(offsets: NDArray[np.uint64], lengths: NDArray[np.uint64]) -> Iterator[
 
 
 def _check_kind(core: _core.Trajectory, info: _core.PartInfo) -> None:
-    """Raises ArgumentError where no checksums can be stored."""
+    """Raises ArgumentError if no checksums can be stored."""
     path = info["path"]
     if not core.stores:
         raise ArgumentError(f"{path}: checksums are not stored for a trajectory that is opened with stored=False")
@@ -227,7 +228,7 @@ def _same_places(known: FrameChecksums, offsets: NDArray[np.uint64], lengths: ND
 
 
 def _is_scanned(core: _core.Trajectory, part: int, identity: _core.FileIdentity) -> bool:
-    """Whether the file is the one in which the frames were found."""
+    """Whether the file is the one in which the scan found the frames."""
     return core.identity(part, 0).is_unchanged(_core.FileIdentity.of(core.parts()[part]["path"], 0))
 
 
@@ -238,7 +239,7 @@ def _compared(
     lengths: NDArray[np.uint64],
     sums: NDArray[np.uint64],
 ) -> list[str]:
-    """Notes of what replaces checksums of a file that has changed; CorruptFileError if frames of it are damaged."""
+    """Notes on replaced checksums of a changed file; raises CorruptFileError if frames of the file are damaged."""
     n = min(len(known), len(sums))
     equal = (known.offsets[:n] == offsets[:n]) & (known.lengths[:n] == lengths[:n]) & (known.sums[:n] == sums[:n])
     n_equal = int(equal.sum())
@@ -268,7 +269,7 @@ def _cache_folder() -> RecordFolder:
 
 
 def _load(path: str) -> tuple[FrameChecksums | None, str, str]:
-    """Also where they are."""
+    """As `load_checksums`, and the path of the checksums."""
     found: list[tuple[FrameChecksums, str]] = []
     reasons: list[str] = []
     place = _path_beside(path)
@@ -295,14 +296,14 @@ def _load(path: str) -> tuple[FrameChecksums | None, str, str]:
 
 
 def _understood(record: Record | None) -> FrameChecksums:
-    """Raises ValueError and others of `DAMAGE` for what are no checksums."""
+    """The checksums in a record; raises ValueError and others of `DAMAGE` if it does not hold checksums."""
     if record is None or record.identity is None:
         raise ValueError("another version of Kinema stored them")
     offsets, lengths, sums = (record.arrays[name].astype(np.uint64) for name in _FRAME_NAMES)
     modified, made = record.values["modified"], record.values["made"]
     if type(modified) is not int or type(made) is not int or not len(offsets) == len(lengths) == len(sums):
         raise ValueError("their columns do not fit each other")
-    # bytes of others: no run may be empty, lie within another, or reach beyond the file, which bounds what is read
+    # bytes from others: no run may be empty, overlap another, or reach beyond the file, which bounds later reads
     size = np.uint64(record.identity.size)
     if (offsets > size).any() or (lengths > size).any() or (lengths == 0).any():
         raise ValueError("they name bytes beyond the file")
@@ -313,7 +314,7 @@ def _understood(record: Record | None) -> FrameChecksums:
 
 
 def _save(path: str, made: FrameChecksums) -> tuple[str, str | None]:
-    """Stores them beside the file, or else in the cache folder; where, and what is to be noted. FileIOError."""
+    """Stores checksums beside the file, or in the cache folder; returns the path and a note. Raises FileIOError."""
     columns: Sequence[NDArray[np.uint64]] = (made.offsets, made.lengths, made.sums)
     record = Record({"modified": made.modified, "made": made.made}, dict(zip(_FRAME_NAMES, columns, strict=True)))
     data = encoded_record(record, made.identity, _FACTS)

@@ -1,4 +1,4 @@
-"""Checks of the paths of outputs: streams, folders, files that are read or not ours, suffixes, links in their place."""
+"""Checks of output paths: streams, folders, inputs, files that are not ours, suffixes, links in place of files."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ __all__ = [
 ]
 
 _STREAMS = ("-", "/dev/stdout", "/dev/stderr")
-# bytes at the front of a file, and of a PDF at its end, by which it is known
+# bytes at the front of a file, and at the end of a PDF, that are searched for its provenance
 _FRONT = 1 << 16
 _LONGEST_LINE = 1 << 26
 _PNG, _PDF, _HDF5, _NUMPY, _PARQUET = b"\x89PNG\r\n\x1a\n", b"%PDF-", b"\x89HDF\r\n\x1a\n", b"\x93NUMPY", b"PAR1"
-# names of columns may come first
+# the names of columns may come first
 _TABLE = re.compile(rb"([^\n]*\n)?(#|<!--) kinema \d")
 _JSON = re.compile(rb'\s*\{\s*"(kinema\w*"\s*:|schema"\s*:\s*"kinema-)')
 _SVG = re.compile(rb"<dc:creator>\s*<cc:Agent>\s*<dc:title>kinema \d")
@@ -39,7 +39,7 @@ _PDF_CREATOR = re.compile(rb"/Creator \(kinema \d")
 
 
 def is_stream(path: str | os.PathLike[str]) -> bool:
-    """Whether an output is written into rather than replaced: "-", /dev/stdout, a FIFO, a device."""
+    """Whether an output is written into instead of replaced: "-", /dev/stdout, a FIFO, a device."""
     name = os.fspath(path)
     if name in _STREAMS or name.startswith(("/dev/fd/", "/proc/self/fd/")):
         return True
@@ -52,10 +52,10 @@ def is_stream(path: str | os.PathLike[str]) -> bool:
 
 
 def check_target(path: str | os.PathLike[str], *, overwrite: bool = True, or_else: str = "") -> None:
-    """Raises what keeps a file from being made at `path`, to be asked before a run.
+    """Checks before a run that a file can be made at `path`.
 
-    ArgumentError for a folder, and without `overwrite` for what exists (`or_else` says what else the caller may do);
-    FileNotFound, FileAccessError for its folder.
+    Raises ArgumentError if it is a folder, or exists without `overwrite` (`or_else` says what else the caller may do);
+    FileNotFound or FileAccessError for its folder.
     """
     name = os.fspath(path)
     if is_stream(name):
@@ -72,22 +72,23 @@ def check_target(path: str | os.PathLike[str], *, overwrite: bool = True, or_els
 
 
 def check_remade(path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-    """`check_target` for a table, a picture or a report: one that Kinema wrote is replaced, as the same call makes it
-    again; any other file is replaced only with `overwrite`."""
+    """`check_target` for a table, a picture or a report. A file that Kinema wrote is replaced, because the same call
+    makes it again; any other file is replaced only with `overwrite`."""
     name = os.fspath(path)
     check_target(name)
     if not overwrite and not is_stream(name) and os.path.exists(name) and not is_remade(name):
         raise ArgumentError(
-            f"{name}: exists already, and is no table, picture or report that kinema wrote; overwrite=True replaces it",
+            f"{name}: exists already, and is not a table, picture or report that kinema wrote; overwrite=True "
+            "replaces it",
             path=name,
         )
 
 
 def is_remade(path: str | os.PathLike[str]) -> bool:
-    """Whether a file is a table, a picture or a report with the provenance of Kinema; the content decides.
+    """Whether a file is a table, a picture or a report with Kinema's provenance; the content decides.
 
-    Never a trajectory or an archive of samples, whoever wrote it. FileAccessError, FileIOError for a file that cannot
-    be read.
+    False for every trajectory and archive of samples, even if Kinema wrote it. Raises FileAccessError or FileIOError if
+    the file cannot be read.
     """
     name = os.fspath(path)
     try:
@@ -97,7 +98,7 @@ def is_remade(path: str | os.PathLike[str]) -> bool:
                 file.seek(max(0, os.fstat(file.fileno()).st_size - _FRONT))
                 return _PDF_CREATOR.search(front + file.read(_FRONT)) is not None
             if len(front) == _FRONT and b"\n" not in front and b"\0" not in front:
-                # names of many columns
+                # the names of many columns
                 file.seek(0)
                 file.readline(_LONGEST_LINE)
                 front = b"\n" + file.read(_FRONT)
@@ -115,9 +116,9 @@ def is_remade(path: str | os.PathLike[str]) -> bool:
 
 
 class ArrayFingerprint:
-    """Of the bytes of a .npy file, which has no room for provenance: the JSON file beside it names them.
+    """Fingerprint of the bytes of a .npy file, which has no room for provenance: the JSON file beside it holds it.
 
-    A file to write these bytes into; `str` is their fingerprint.
+    A file-like object to write the bytes into; `str` gives their fingerprint.
     """
 
     def __init__(self) -> None:
@@ -135,7 +136,7 @@ class ArrayFingerprint:
 
 
 def _software_of_png(front: bytes) -> bytes:
-    """The text "Software" of a PNG file, of which the front is given."""
+    """The text "Software" of a PNG file, from its first bytes."""
     at = len(_PNG)
     while at + 8 <= len(front):
         length, kind = int.from_bytes(front[at : at + 4], "big"), front[at + 4 : at + 8]
@@ -153,7 +154,7 @@ def _is_results_file(name: str) -> bool:
         with h5py.File(name, "r") as file:
             return bool(file.attrs.get("format") == "kinema results")
     except OSError:
-        # damaged: not what Kinema has written
+        # damaged: not a file that Kinema has written
         return False
 
 
@@ -167,7 +168,7 @@ def _is_described_array(name: str) -> bool:
                 found.write(block)
         return bool(described["kinema"] and described["fingerprint"] == str(found))
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        # no description of Kinema's, or one of another array
+        # not a description by Kinema, or one of another array
         return False
 
 
@@ -183,7 +184,7 @@ def _has_parquet_provenance(name: str) -> bool:
 
 
 def check_not_input(path: str | os.PathLike[str], *sources: str | os.PathLike[str] | None) -> None:
-    """Raises ArgumentError where `path` is one of the files that are read; None stands for no file."""
+    """Raises ArgumentError if `path` is one of the files that are read; None stands for no file."""
     name = os.fspath(path)
     for source in sources:
         if source is None or not os.path.exists(name) or not os.path.exists(source):
@@ -195,7 +196,7 @@ def check_not_input(path: str | os.PathLike[str], *sources: str | os.PathLike[st
 
 
 def check_format(path: str | os.PathLike[str], format: str) -> None:
-    """Raises UnsupportedFormatError for a file name whose suffix is not one of `format`, which is what is written."""
+    """Raises UnsupportedFormatError if the suffix of a file name does not belong to `format`, which will be written."""
     name = os.fspath(path)
     if is_stream(name):
         raise ArgumentError(f"{name}: {format} is written to files, not into streams; name a file", path=name)
@@ -211,7 +212,7 @@ def check_format(path: str | os.PathLike[str], format: str) -> None:
 
 
 def check_plot_path(path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-    """`check_remade` for a picture; UnsupportedFormatError for others than .png, .pdf and .svg."""
+    """`check_remade` for a picture; raises UnsupportedFormatError for suffixes other than .png, .pdf and .svg."""
     name = os.fspath(path)
     suffix = os.path.splitext(name)[1].lower()
     if suffix not in (".png", ".pdf", ".svg"):
@@ -223,7 +224,7 @@ def check_plot_path(path: str | os.PathLike[str], *, overwrite: bool = False) ->
 
 
 def others_may_move(path: str) -> bool:
-    """Whether others may remove or rename what is beside `path`: they can write there, and the folder is not sticky."""
+    """Whether others may remove or rename files beside `path`: they can write to the folder, and it is not sticky."""
     with suppress(OSError):
         mode = os.stat(os.path.dirname(os.path.abspath(path))).st_mode
         return bool(mode & 0o022) and not mode & stat.S_ISVTX
@@ -231,7 +232,7 @@ def others_may_move(path: str) -> bool:
 
 
 def open_temporary(name: str, mode: str, **options: Any) -> IO[Any]:
-    """As `open`, for a temporary file of an output: FileAccessError where others have put a link in its place."""
+    """As `open`, for a temporary file of an output: raises FileAccessError if others have put a link in its place."""
 
     def opener(path: str, flags: int) -> int:
         try:
@@ -244,7 +245,7 @@ def open_temporary(name: str, mode: str, **options: Any) -> IO[Any]:
 
 
 def check_no_link(temporary: str) -> None:
-    """FileAccessError where others have put a link in place of a temporary file, before a library writes into it."""
+    """Raises FileAccessError if others have put a link in place of a temporary file that a library will write."""
     if os.path.islink(temporary):
         raise FileAccessError(
             f"{temporary}: a link was put in place of the temporary file of an output; write where others may not "

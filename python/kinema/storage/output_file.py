@@ -2,13 +2,13 @@
 
 This is the only place that names temporary files of outputs: `NAME.part-HOST-BOOT-PID.EXT` for `NAME.EXT`.
 
-- HOST and PID are those of the process that writes; PID.2, PID.3, ... where a name is taken.
-- BOOT are eight hexadecimal digits, other ones for each boot of the machine and each namespace of processes. Behind a
-  `k` (keep) the file is never removed by a later run: it holds frames of a `kinema.Writer`, or rows that a checkpoint
-  relies on. It gets the `k` when it has them (`protect`). Files without it can be made again.
+- HOST and PID belong to the process that writes; PID.2, PID.3, ... are used if a name is taken.
+- BOOT is eight hexadecimal digits, which differ for each boot of the machine and each process namespace. With a `k`
+  (keep) before BOOT, a later run never removes the file: it holds frames of a `kinema.Writer`, or rows that a
+  checkpoint needs. The file gets the `k` when it has them (`protect`). Files without `k` can be made again.
 
-By its name a later run decides what becomes of a file: one whose process can be seen alive makes a second run with the
-same output an error; one of a process of this host and boot that is gone is removed; all others are noted.
+The name tells a later run what to do with a file. If its process is visibly alive, a second run with the same output is
+an error. If its process ran on this host since its boot and is gone, the file is removed. All other files are noted.
 """
 
 from __future__ import annotations
@@ -48,33 +48,33 @@ __all__ = [
     "write_whole",
 ]
 
-# bytes of NAME and EXT; file systems take 255 for the whole
+# most bytes of NAME and EXT; file systems allow 255 for the whole name
 _LONGEST_NAME = 180
 _HOST_LENGTH = 32
-# a process that began so many seconds after a file was last changed has not written it
+# a process that began this many seconds after the last change of a file has not written it
 _CLOCK_SLACK = 5.0
-# seconds to wait, at random below this, where two runs begin at the same moment
+# longest random wait, in seconds, if two runs begin at the same moment
 _BACK_OFF = 0.02
 
-# temporary files and folders that this process writes; they are not those of its parent after a fork
+# temporary files and folders that this process writes; after a fork the child does not own its parent's
 _open: set[str] = set()
-# files held from before a run until `write_whole` writes them, by the name of the output
+# files reserved before a run until `write_whole` writes them, by the name of the output
 _reserved: dict[str, OutputFile] = {}
 
 
 class OutputFile:
-    """A file under a temporary name in the folder of `path`, until `commit` gives it its own.
+    """A file under a temporary name in the folder of `path`, until `commit` gives it its final name.
 
-    Whatever else happens (an error, Ctrl-C, the object is forgotten, the interpreter ends) removes it, but after
-    `keep`; only a killed process leaves it. Its mode is that of any new file, by the umask. As a context manager it
-    commits at the end of the block, and removes the file where the block raises.
+    The file is removed in all other cases (an error, Ctrl-C, the object is forgotten, the interpreter ends), except
+    after `keep`; only a killed process leaves it. Its mode follows the umask, as for any new file. As a context manager
+    it commits at the end of the block, and removes the file if the block raises.
 
     Attributes
     ----------
     path : str
     temporary : str
     protected_name : str
-        What `temporary` is after `protect`.
+        The value of `temporary` after `protect`.
     """
 
     def __init__(
@@ -84,16 +84,16 @@ class OutputFile:
         alone: bool = False,
         resumed: str | None = None,
     ) -> None:
-        """Creates the empty file, and removes or notes what earlier runs have left.
+        """Creates the empty file, and removes or notes files that earlier runs have left.
 
         Parameters
         ----------
         path : path
         alone : bool
-            ArgumentError where another run that can be seen alive writes the same output: to be asked for before
-            anything is computed.
+            Raise ArgumentError if another run, visibly alive, writes the same output. Use this before anything is
+            computed.
         resumed : str, optional
-            A temporary file that this run goes on with: it is not noted.
+            A temporary file that this run continues: it is not noted.
 
         Raises
         ------
@@ -108,7 +108,7 @@ class OutputFile:
         self._discard = weakref.finalize(self, _remove, self._absolute, os.getpid())
 
     def commit(self) -> None:
-        """Syncs and renames the file, which all writers have closed; removes it where that fails."""
+        """Syncs and renames the file, which all writers have closed; removes it if that fails."""
         try:
             publish(self.temporary, self.path)
         except BaseException:
@@ -118,7 +118,7 @@ class OutputFile:
         self.end()
 
     def protect(self) -> None:
-        """Gives the file a temporary name under which no later run removes it, should this process be killed.
+        """Gives the file a temporary name under which no later run removes it if this process is killed.
 
         Raises FileNotFound, FileAccessError or FileIOError.
         """
@@ -134,15 +134,15 @@ class OutputFile:
         self._discard = weakref.finalize(self, _remove, self._absolute, os.getpid())
 
     def keep(self) -> None:
-        """Leaves the file under its temporary name when this process goes on or ends, until `commit` or `end`."""
+        """Leaves the file under its temporary name while this process continues or ends, until `commit` or `end`."""
         self._discard.detach()
 
     def end(self) -> None:
-        """Nobody writes the file any more."""
+        """Ends the writing: nobody writes the file any more."""
         _open.discard(self._absolute)
 
     def discard(self) -> None:
-        """Removes the file; nothing happens after `commit` and `keep`, or the second time."""
+        """Removes the file; does nothing after `commit` or `keep`, or at a second call."""
         self._discard()
 
     def __enter__(self) -> OutputFile:
@@ -160,9 +160,9 @@ class OutputFile:
 
 
 def write_whole(path: str | os.PathLike[str], write: Callable[[IO[bytes]], object]) -> None:
-    """Calls `write(file)` for a file that appears as `path` when it is whole, and leaves nothing where it raises.
+    """Calls `write(file)` for a file that appears as `path` when it is whole; leaves nothing if `write` raises.
 
-    Streams (`is_stream`) are written into. Raises FileNotFound, FileAccessError and FileIOError in place of OSError.
+    Streams (`is_stream`) are written into. Raises FileNotFound, FileAccessError or FileIOError instead of OSError.
     """
     name = os.fspath(path)
     if is_stream(name):
@@ -174,7 +174,7 @@ def write_whole(path: str | os.PathLike[str], write: Callable[[IO[bytes]], objec
 
 
 def write_index(path: str, data: bytes) -> str | None:
-    """Writes an index, or what else is kept of a file, never into a stream. Returns what is to be noted: it runs in
+    """Writes an index, or other data kept about a file, never into a stream. Returns a note, because it runs in
     threads."""
     with collected() as notes, OutputFile(path) as output, open_temporary(output.temporary, "wb") as file:
         file.write(data)
@@ -182,10 +182,10 @@ def write_index(path: str, data: bytes) -> str | None:
 
 
 def reserve(path: str | os.PathLike[str]) -> None:
-    """Makes the temporary file that `write_whole` will write: other runs see from now on that `path` is being written.
+    """Makes the temporary file that `write_whole` will write: from now on other runs see that `path` is being written.
 
-    It is removed at the end of the `reservations` block. ArgumentError where another run writes `path`; also what
-    `check_target` raises. Nothing happens for streams.
+    The file is removed at the end of the `reservations` block. Raises ArgumentError if another run writes `path`, and
+    the errors of `check_target`. Does nothing for streams.
     """
     name = os.fspath(path)
     if is_stream(name):
@@ -196,7 +196,7 @@ def reserve(path: str | os.PathLike[str]) -> None:
 
 @contextmanager
 def reservations() -> Iterator[None]:
-    """Files that are reserved within the block and not written are removed at its end."""
+    """Context at whose end files are removed that were reserved in it and not written."""
     before = set(_reserved)
     try:
         yield
@@ -206,7 +206,7 @@ def reservations() -> Iterator[None]:
 
 
 def sync(place: str) -> None:
-    """Has a file, or the entries of a folder, written to the disk. OSError."""
+    """Writes a file, or the entries of a folder, to the disk (fsync). Raises OSError."""
     handle = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(handle)
@@ -224,21 +224,21 @@ def publish(temporary: str, path: str) -> None:
 
 
 def lock_alone(handle: int, path: str) -> None:
-    """Locks an open file that grows until `handle` is closed; FileAccessError where another writer has it locked."""
+    """Locks a growing open file until `handle` is closed; raises FileAccessError if another writer has locked it."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise FileAccessError(f"{path}: cannot append: another program has it open for writing", path=path) from None
     except OSError:
-        # file systems without locks; there the user must see to it that one program writes at a time
+        # file systems without locks: there the user must ensure that only one program writes at a time
         return
 
 
 @contextmanager
 def temporary_folder(path: str | os.PathLike[str], *, alone: bool = True) -> Iterator[str]:
-    """A folder of this user alone under a temporary name beside `path`, removed with its content after the block.
+    """Context with a private folder under a temporary name beside `path`, removed with its content after the block.
 
-    ArgumentError where another run writes `path`; without `alone` each run has its own.
+    Raises ArgumentError if another run writes `path`; without `alone` each run has its own folder.
     """
     remove_leftovers(path)
     name = _temporary_name(os.fspath(path), _created(os.fspath(path), _create_folder, alone=alone))
@@ -251,10 +251,10 @@ def temporary_folder(path: str | os.PathLike[str], *, alone: bool = True) -> Ite
 
 @contextmanager
 def whole_folder(path: str | os.PathLike[str]) -> Iterator[str]:
-    """A folder under a temporary name, which is synced and becomes `path` at the end of the block; removed where the
-    block raises. A folder that is there is replaced: it is moved aside, and removed when the new one has its name.
+    """Context with a folder under a temporary name, which is synced and becomes `path` at the end of the block, or is
+    removed if the block raises. An existing folder is moved aside, and removed when the new one has its name.
 
-    Raises ArgumentError where another run writes `path`; FileNotFound, FileAccessError and FileIOError.
+    Raises ArgumentError if another run writes `path`; FileNotFound, FileAccessError and FileIOError.
     """
     name = os.path.normpath(os.fspath(path))
     with temporary_folder(name) as temporary:
@@ -280,7 +280,8 @@ def remove_leftovers(path: str | os.PathLike[str], *, but: str | None = None) ->
     """Removes temporary files of `path` whose processes were killed on this host since its boot, and which can be made
     again; notes all others that no living process of this host writes, except `but`.
 
-    A folder is none of ours for certain where others may give a folder of the user's such a name: it is noted."""
+    A folder is only noted if others may rename files beside it: they could have given its name to a folder of the
+    user's."""
     name = os.fspath(path)
     known = None if but is None else os.path.abspath(but)
     for found in _temporaries(name):
@@ -294,13 +295,13 @@ def remove_leftovers(path: str | os.PathLike[str], *, but: str | None = None) ->
 
 
 def is_temporary_of(found: str, path: str) -> bool:
-    """Whether a file is there, and is a temporary one of the output `path`."""
+    """Whether a file exists, and is a temporary file of the output `path`."""
     return os.path.abspath(found) in {one.path for one in _temporaries(path)}
 
 
 @dataclass(frozen=True)
 class _Temporary:
-    """A temporary file of an output, as its name describes it."""
+    """A temporary file of an output, described by its name."""
 
     path: str
     host: str
@@ -310,12 +311,12 @@ class _Temporary:
 
     @property
     def is_near(self) -> bool:
-        """Whether its process can be seen from here, if it is there."""
+        """Whether its process, if it exists, is visible from here."""
         return (self.host, self.boot) == machine() and self.boot != _UNKNOWN_BOOT
 
     @property
     def is_alive(self) -> bool:
-        """Whether the process that writes it can be seen. One of the same number that began later is another one."""
+        """Whether the process that writes it is visible. A process with the same number that began later is not it."""
         if not self.is_near:
             return False
         if self.pid == os.getpid():
@@ -327,7 +328,7 @@ class _Temporary:
 
     @property
     def is_disposable(self) -> bool:
-        """Whether nobody writes it, for certain, and a command makes it again."""
+        """Whether certainly nobody writes it, and a command can make it again."""
         if self.kept or not self.is_near:
             return False
         return self.path not in _open if self.pid == os.getpid() else _start_of(self.pid) is None
@@ -338,7 +339,7 @@ _UNKNOWN_BOOT = "0" * 8
 
 @cache
 def machine() -> tuple[str, str]:
-    """HOST and BOOT of this process. Containers may share the name of their host, and have their own processes."""
+    """HOST and BOOT of this process. Containers may share their host's name but have their own processes."""
     host = re.sub(r"[^\w.-]", "_", os.uname().nodename, flags=re.ASCII)[:_HOST_LENGTH] or "host"
     try:
         with open("/proc/sys/kernel/random/boot_id", "rb") as file:
@@ -351,13 +352,13 @@ def machine() -> tuple[str, str]:
 
 
 def _start_of(pid: int) -> float | None:
-    """When a process of this host began, in seconds since 1970; None where there is none, or one that has ended."""
+    """Start of a process of this host, in seconds since 1970; None if it does not exist or has ended."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return None
     except OSError:
-        pass  # of another user
+        pass  # another user's process
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             # the name of the program, in brackets, may hold anything
@@ -365,14 +366,14 @@ def _start_of(pid: int) -> float | None:
         with open("/proc/uptime", "rb") as file:
             uptime = float(file.read().split()[0])
     except OSError:
-        return 0.0  # it is there, and shows no more of itself
+        return 0.0  # it exists, but shows nothing else
     if fields[0] in (b"Z", b"X"):
         return None
     return time.time() - uptime + int(fields[19]) / os.sysconf("SC_CLK_TCK")
 
 
 def _stem_and_suffix(path: str) -> tuple[str, str]:
-    """NAME and EXT of an output; a name that is too long for file systems is cut."""
+    """NAME and EXT of an output; cuts a name that is too long for file systems."""
     stem, suffix = os.path.splitext(os.path.basename(path))
     if len(os.fsencode(stem + suffix)) <= _LONGEST_NAME:
         return stem, suffix
@@ -408,7 +409,7 @@ def _temporaries(path: str) -> list[_Temporary]:
 
 
 def _created(path: str, create: Callable[[str], None], *, alone: bool) -> int:
-    """The number of a temporary name of `path`, under which `create` has made something that was not there."""
+    """The number of a temporary name of `path`, under which `create` has made a new file or folder."""
     while True:
         if alone:
             _refuse_second(path)
@@ -416,7 +417,7 @@ def _created(path: str, create: Callable[[str], None], *, alone: bool) -> int:
         own = os.path.abspath(_temporary_name(path, number))
         if not alone or not any(found.is_alive and found.path != own for found in _temporaries(path)):
             return number
-        # Another run came between the two looks. Whoever sees the other steps back, and comes second if it must.
+        # another run came between the two checks: a run that sees the other withdraws, and comes second if it must
         _remove(own, os.getpid())
         from random import uniform
 
@@ -452,7 +453,7 @@ def _refuse_second(path: str) -> None:
 
 @cache
 def _note(found: _Temporary, path: str) -> None:
-    """Notes once what another run has left, or may be writing."""
+    """Notes once a file that another run has left, or may be writing."""
     if found.kept:
         what = "holds what a run has left that was ended; it can be read as it is, and is never removed by a later run"
     else:
@@ -486,7 +487,7 @@ def _write_stream(name: str, write: Callable[[IO[bytes]], object]) -> None:
     try:
         if name in ("-", "/dev/stdout"):
             sys.stdout.flush()
-            # not closed here: it is the process's own
+            # not closed here: the stream belongs to the process
             write(sys.stdout.buffer)
             sys.stdout.buffer.flush()
             return

@@ -19,7 +19,7 @@ _SAMPLE_BYTES = 32 << 20
 
 @dataclass(frozen=True)
 class Input:
-    """A file that was read: path, size in bytes, fingerprint (hexadecimal), which are None for what is no file."""
+    """An input: path, size in bytes and fingerprint (hexadecimal); these are None for an input that is not a file."""
 
     path: str
     size: int | None = None
@@ -27,8 +27,8 @@ class Input:
 
     @classmethod
     def from_path(cls, path: str) -> Input:
-        """A topology, index or reference file as it is now: the fingerprint is of its bytes, of very large files of
-        their first and last 32 MiB."""
+        """A topology, index or reference file in its current state. The fingerprint covers its bytes; for very large
+        files, the first and last 32 MiB."""
         from hashlib import blake2b
 
         try:
@@ -45,14 +45,14 @@ class Input:
         return cls(path, status.st_size, digest.hexdigest())
 
 
-# names of the program and of a text in the metadata of a picture, as matplotlib takes them
+# metadata keys for the program and for a text in a picture, as matplotlib takes them
 _OF_PICTURES = {".png": ("Software", "Description"), ".svg": ("Creator", "Description"), ".pdf": ("Creator", "Subject")}
 
 
 def picture_metadata(suffix: str, lines: Sequence[str]) -> dict[str, str]:
-    """The lines of a provenance as the metadata of a picture; the first, "kinema VERSION", is the program.
+    """The lines of a provenance as metadata of a picture; the first line, "kinema VERSION", is the program.
 
-    By it `kinema.storage.output_checks.is_remade` knows the picture.
+    `kinema.storage.output_checks.is_remade` recognises the picture by it.
     """
     program, text = _OF_PICTURES[suffix.lower()]
     return {program: lines[0], text: "\n".join(lines)}
@@ -65,25 +65,26 @@ def now() -> str:
 
 @dataclass(frozen=True)
 class Provenance:
-    """What made a result.
+    """Origin of a result.
 
     Attributes
     ----------
     version : str
-        Kinema's.
+        Kinema's version.
     call : str
         The command line, or the Python call.
     inputs : tuple of Input
     selection : str
         Description and number of atoms.
     frames : str
-        Which frames were used.
+        The frames that were used.
     parameters : mapping of str to str
-        Whatever else decided the values.
+        All other parameters that decided the values.
     notes : tuple of str
-        What a reader of the result should know (`kinema.base.notes`).
+        Notes for a reader of the result (`kinema.base.notes`).
     date : str
-        When the run ended, else when this was made: ISO 8601, UTC; "" where the same call shall give the same bytes.
+        End of the run, or else the time when this object was made: ISO 8601, UTC; "" if the same call must give the
+        same bytes.
     """
 
     version: str
@@ -96,11 +97,11 @@ class Provenance:
     date: str = field(default_factory=now)
 
     def with_notes(self, notes: Sequence[str]) -> Provenance:
-        """The same with more notes."""
+        """The same provenance with more notes."""
         return replace(self, notes=(*self.notes, *notes))
 
     def lines(self) -> list[str]:
-        """As lines of text, for comments; no line has a line break in it."""
+        """The provenance as lines of text, for comments; no line contains a line break."""
         found = [f"kinema {self.version}", f"call: {self.call}"]
         for item in self.inputs:
             details = [f"{item.size} bytes"] if item.size is not None else []
@@ -114,5 +115,5 @@ class Provenance:
         return [printable(line) for line in found]
 
     def json(self) -> str:
-        """As JSON."""
+        """The provenance as JSON."""
         return json.dumps({**asdict(self), "parameters": dict(self.parameters)}, indent=2)

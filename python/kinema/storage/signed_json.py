@@ -1,4 +1,4 @@
-"""Small JSON texts with a proof by the user's key: markers and addresses, which lie where others may write."""
+"""Small JSON texts with a proof by the user's key: markers and addresses, in places where others may write."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_BYTES = 1 << 16
 
 
 def write_signed(path: str, purpose: str, content: dict[str, Any]) -> None:
-    """Writes `content`, the file's folder and their proof, in place of a file that is there.
+    """Writes `content`, the file's folder and their proof; replaces an existing file.
 
     Raises as `write_whole` and `user_key`.
     """
@@ -32,16 +32,16 @@ def write_signed(path: str, purpose: str, content: dict[str, Any]) -> None:
 
 
 def signed(name: str, purpose: str, content: dict[str, Any]) -> bytes:
-    """`content` and its proof for a file, or whatever else has this name."""
+    """`content` and its proof, as bytes, for a file or another object of this name."""
     content = {"version": _VERSION, **content}
     content["proof"] = prove(user_key(), purpose, _canonical(name, content))
     return json.dumps(content, indent=1).encode() + b"\n"
 
 
 def read_signed(path: str, purpose: str) -> tuple[dict[str, Any], bool] | None:
-    """The content and whether its proof holds by this user's key, for this folder; None where there is no file.
+    """The content, and whether its proof holds by this user's key for this folder; None if there is no file.
 
-    CorruptFileError for other files; also as `read_regular` and `user_key`.
+    Raises CorruptFileError for other files, and as `read_regular` and `user_key`.
     """
     try:
         data = read_regular(path, purpose, _MOST_BYTES)
@@ -54,12 +54,13 @@ def read_signed(path: str, purpose: str) -> tuple[dict[str, Any], bool] | None:
     try:
         folder = _Folder(**content.pop("folder"))
     except (KeyError, TypeError) as error:
-        raise CorruptFileError(f"{path}: is no {purpose} that Kinema has written ({error})", path=path) from None
+        raise CorruptFileError(f"{path}: is not a Kinema {purpose} ({error})", path=path) from None
     return content, is_ours and (folder.path == here.path or folder.inode == here.inode)
 
 
 def checked(path: str, purpose: str, data: bytes) -> tuple[dict[str, Any], bool]:
-    """What `signed` has made for this name, and whether its proof holds; CorruptFileError for anything else."""
+    """The content that `signed` has packed for this name, and whether its proof holds. Raises CorruptFileError for
+    other bytes."""
     try:
         content = json.loads(data)
         proof = content.pop("proof")
@@ -67,15 +68,16 @@ def checked(path: str, purpose: str, data: bytes) -> tuple[dict[str, Any], bool]
         if content.pop("version") != _VERSION:
             raise ValueError("it is of another version")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise CorruptFileError(f"{path}: is no {purpose} that Kinema has written ({error})", path=path) from None
+        raise CorruptFileError(f"{path}: is not a Kinema {purpose} ({error})", path=path) from None
     return content, is_ours
 
 
 @dataclass(frozen=True)
 class _Folder:
-    """What a proof in a file is for: whoever writes into a folder puts no file of another one there.
+    """The folder for which a proof in a file is valid: a file copied from another folder is not accepted.
 
-    Known by its resolved path or by its inode: it may be mounted under another name on another node, and have moved.
+    A folder is recognised by its resolved path or by its inode: it may have another name on another node, or have
+    moved.
     """
 
     path: str
@@ -83,11 +85,11 @@ class _Folder:
 
 
 def _folder_of(path: str) -> _Folder:
-    """The folder of a file. OSError where there is none."""
+    """The folder of a file. Raises OSError if it does not exist."""
     folder = os.path.realpath(os.path.dirname(os.path.abspath(path)))
     return _Folder(folder, os.stat(folder).st_ino)
 
 
 def _canonical(path: str, content: dict[str, Any]) -> bytes:
-    """What the proof is of: a marker of one file is none of another."""
+    """The bytes that the proof covers, with the file's name: a marker of one file is not valid for another."""
     return json.dumps([os.path.basename(path), content], sort_keys=True).encode()

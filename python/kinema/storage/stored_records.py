@@ -1,15 +1,15 @@
-"""Records in the user's cache folder: text, numbers and arrays that are kept of a file, for this very state of it.
+"""Records in the user's cache folder: text, numbers and arrays kept for a file, valid only for its exact state.
 
-The one way to keep something there from Python: chunk maps, verdicts on frames, tables of atoms, selections. Checksums
-of frames are such records beside the file. Each kind has a folder of its own (0700), which is used only where it is the
-user's and closed to others. A record is one file, little-endian; nothing of it is ever run:
+This is the only way for Python to keep data there: chunk maps, verdicts on frames, tables of atoms, selections.
+Checksums of frames are records of this form beside the file. Each kind has its own folder (0700), which is used only if
+it belongs to the user and is closed to others. A record is one file, little-endian; its content is never executed:
 
     bytes 0-7    "KINEMARC"
     bytes 8-15   version of this layout, length of the head, uint32 each
-    the head     JSON: identity of the file, facts (what the record is of), values, types and lengths of arrays; padded
+    the head     JSON: identity of the file, facts (subject of the record), values, types and lengths of arrays; padded
                  to 8 bytes
-    arrays       one behind the other, each padded to 8 bytes
-    last 16      BLAKE2b-128 of all before
+    arrays       one after the other, each padded to 8 bytes
+    last 16      BLAKE2b-128 of all bytes before
 """
 
 from __future__ import annotations
@@ -42,21 +42,21 @@ _VERSION = 1
 _START = struct.Struct("<8sII")
 _DIGEST = 16
 _SUFFIX = ".record"
-# seconds: temporary files that are older were left by runs that were killed
+# seconds: older temporary files were left by killed runs
 _WRITTEN_WITHIN = 3600
-# stores of this process by kind
+# number of stores of this process, by kind
 _stores: Counter[str] = Counter()
-# of arrays; others are none of ours
+# types of arrays; Kinema does not write others
 _TYPES = frozenset({"<u1", "<u2", "<u4", "<u8", "<i8", "<f8"})
-# what reading bytes that are none of ours may raise
+# exceptions from reading bytes that Kinema has not written
 DAMAGE = (Error, OSError, ValueError, KeyError, TypeError, AttributeError, struct.error, RecursionError)
 
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """What is kept: `values` as JSON has them, and `arrays` of one dimension (unsigned, int64 or float64).
+    """Content of a record: `values` as in JSON, and one-dimensional `arrays` (unsigned, int64 or float64).
 
-    `identity`: what the file was, for a record that was loaded."""
+    `identity`: the file's identity at the time of storing, for a loaded record."""
 
     values: dict[str, Any] = field(default_factory=dict)
     arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
@@ -71,11 +71,12 @@ class RecordFolder:
     kind : str
         Name of the folder within the cache folder, and in messages: "chunk-maps".
     index : {"auto", "rebuild", "memory"}
-        As of `kinema.open`: with "auto" records are used and stored, with "rebuild" stored, with "memory" neither.
+        As in `kinema.open`: "auto" uses and stores records, "rebuild" only stores them, "memory" does neither.
     most, most_of_all : int
-        Bytes of a record, and of all of this kind: those used longest ago are removed.
+        Most bytes of a record, and of all records of this kind: those used longest ago are removed.
     look_every : int
-        At which stores of this process all records are looked at for that: where there are thousands of small ones.
+        All records are checked for that at every `look_every`-th store of this process, as there may be thousands of
+        small ones.
     """
 
     def __init__(
@@ -91,18 +92,18 @@ class RecordFolder:
     def load(
         self, name: bytes, identity: _core.FileIdentity | None, facts: Mapping[str, Any]
     ) -> tuple[Record | None, str]:
-        """The record of that name; None where there is none of this file as it is and these facts, with the reason
-        where it is damaged.
+        """The record of that name for the file's current state and these facts, or None; with the reason if the record
+        is damaged.
 
-        `name`: of the file and of what is kept of it; one record is kept for a name. `identity`: None where the caller
-        compares what its values say of files. `facts`: JSON.
+        `name`: identifies the file and the kept data; there is one record for a name. `identity`: None if the caller
+        itself compares the record's values with files. `facts`: JSON.
         """
         if not self.uses_stored:
             return None, ""
         place = self._place(name)
         try:
             self._check_folder()
-            # the folder may be exchanged behind the look at it, whose own folder may be another user's; the file cannot
+            # the folder may be exchanged after its check, if its parent is another user's; the open file cannot
             data = read_regular(place, f"record in {self._kind}", self._most, own=True)
             found = decoded_record(data, identity, facts)
             if found is not None:
@@ -115,7 +116,7 @@ class RecordFolder:
         return found, ""
 
     def store(self, name: bytes, identity: _core.FileIdentity, facts: Mapping[str, Any], record: Record) -> str:
-        """Stores a record, unless it is too large; why that failed, or what is to be noted, or nothing."""
+        """Stores a record, unless it is too large; returns why that failed, or a note, or ""."""
         if self._folder is None:
             return ""
         data = encoded_record(record, identity, facts)
@@ -138,14 +139,14 @@ class RecordFolder:
         return self._folder / f"{_digest(name).hex()}{_SUFFIX}"
 
     def _check_folder(self) -> None:
-        """Raises ValueError for a folder that others may have written into, FileNotFoundError for none."""
+        """Raises ValueError if others may have written into the folder, FileNotFoundError if it does not exist."""
         assert self._folder is not None, "there is no place without a folder"
         status = os.stat(self._folder)
         if status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o077:
             raise ValueError(f"{self._folder} is not this user's alone")
 
     def _remove_old(self) -> None:
-        """Keeps the folder within its bounds; others may do the same."""
+        """Keeps the folder within its bounds; other processes may do the same at the same time."""
         assert self._folder is not None, "there is no place without a folder"
         records = []
         for place in self._folder.glob(f"*{_SUFFIX}"):
@@ -163,12 +164,12 @@ class RecordFolder:
 
 
 def _plain(facts: Mapping[str, Any]) -> Any:
-    """As they are read back: tuples are lists."""
+    """The facts as JSON reads them back: tuples become lists."""
     return json.loads(json.dumps(dict(facts)))
 
 
 def _digest(data: bytes | memoryview) -> bytes:
-    # it takes longer to import than all else of a record
+    # importing it takes longer than everything else for a record
     from hashlib import blake2b
 
     return blake2b(data, digest_size=_DIGEST).digest()
@@ -179,12 +180,12 @@ def _padded(data: bytes) -> bytes:
 
 
 def encoded_record(record: Record, identity: _core.FileIdentity, facts: Mapping[str, Any]) -> bytes:
-    """The bytes of a record of a file; `facts` as for `RecordFolder.store`."""
+    """The bytes of a record for a file; `facts` as in `RecordFolder.store`."""
     columns = {}
     for name, values in record.arrays.items():
         plain = values.astype(values.dtype.newbyteorder("<"), copy=False)
         kind = plain.dtype.str.replace("|", "<")
-        assert kind in _TYPES and plain.ndim == 1, f"{name} of type {kind} is no array of a record"
+        assert kind in _TYPES and plain.ndim == 1, f"{name} of type {kind} is not an array of a record"
         columns[name] = (kind, plain)
     head = json.dumps(
         {
@@ -201,9 +202,9 @@ def encoded_record(record: Record, identity: _core.FileIdentity, facts: Mapping[
 
 
 def decoded_record(data: bytes, identity: _core.FileIdentity | None, facts: Mapping[str, Any]) -> Record | None:
-    """None where it is a record of something else; ValueError and others of `DAMAGE` where it is damaged."""
+    """The record; None if it has another subject. Raises ValueError and others of `DAMAGE` if it is damaged."""
     if len(data) < _START.size + _DIGEST or not data.startswith(_MAGIC):
-        raise ValueError("it is no record")
+        raise ValueError("it is not a record")
     _, version, length = _START.unpack_from(data)
     if version != _VERSION:
         return None

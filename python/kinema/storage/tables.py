@@ -31,9 +31,9 @@ __all__ = [
     "write_table",
 ]
 
-# of a quantity whose unit is not known
+# unit of a quantity whose unit is not known
 NO_UNIT = "1"
-# how much of a unit one of another is; dividing by it is exact to the last digit
+# how much of a unit one of another is: dividing by it is exact to the last digit
 PER_UNIT = {("angstrom", "nm"): 10.0, ("angstrom^2", "nm^2"): 100.0, ("ps", "ns"): 1000.0}
 
 
@@ -41,10 +41,10 @@ PER_UNIT = {("angstrom", "nm"): 10.0, ("angstrom^2", "nm^2"): 100.0, ("ps", "ns"
 class Column:
     """A named column: `values` (rows,), `unit` ("" for none, "1" for an unknown one), after which `period` they repeat.
 
-    Whole numbers are written without a point, numbers that were stored as float32 (`single`) with the digits of these.
-    `digits` is how many significant digits a number computed from stored ones has as text: 7 of float32; 0: all.
-    Atoms are counted from 0; `from_one` is the name of a column that names atoms, or holds their numbers (whole ones),
-    if they are counted from 1 (`Table.from_one`).
+    Whole numbers are written without a point, numbers that were stored as float32 (`single`) with the digits of
+    float32. `digits` is the number of significant digits, as text, of a number computed from stored ones: 7 for
+    float32; 0: all. Atoms are counted from 0. For a column that names atoms, or holds their (whole) numbers, `from_one`
+    is its name when they are counted from 1 (`Table.from_one`).
     """
 
     name: str
@@ -61,10 +61,10 @@ class Column:
         return f"{self.name} ({self.unit})" if self.unit else self.name
 
     def change_unit(self, unit: str) -> Column:
-        """The column in another unit; itself where that is "" or its own."""
+        """The column in another unit; the column itself if that is "" or its own unit."""
         if unit in ("", self.unit):
             return self
-        # 0.1 ps stored as float32 is 0.0001 ns, not the ns of all the digits that it has as float64
+        # 0.1 ps stored as float32 is 0.0001 ns, not the value of all its float64 digits in ns
         values = np.array(_text(self), dtype=np.float64) if self.single else self.values
         return replace(self, values=values / PER_UNIT[self.unit, unit], unit=unit)
 
@@ -73,7 +73,7 @@ class Column:
 class Table:
     """Columns of one length, with a title.
 
-    `x` is the column that the others depend on; `names` a column of words for its values, for pictures.
+    `x` is the column on which the others depend; `names` is a column of words for its values, for pictures.
     """
 
     title: str
@@ -82,22 +82,22 @@ class Table:
     names: str | None = None
 
     def __getitem__(self, rows: slice) -> Table:
-        """Some of its rows."""
+        """The table with some of its rows."""
         return replace(self, columns=tuple(replace(one, values=one.values[rows]) for one in self.columns))
 
     def curves(self) -> tuple[Column, list[Column]]:
-        """The column `x`, and those to be drawn over it: the quantities, which have a unit."""
+        """The column `x`, and the columns to draw over it: the quantities, which have a unit."""
         x = next(column for column in self.columns if column.name == self.x)
         return x, [column for column in self.columns if column.unit and column is not x and column.name != "time"]
 
     def label(self, columns: Sequence[Column]) -> str:
-        """Title of these columns with their unit, "RMSD (nm)"; without one where they have several."""
+        """Title of these columns with their unit, "RMSD (nm)"; without a unit if they have several."""
         units = {column.unit for column in columns}
         unit = units.pop() if len(units) == 1 else NO_UNIT
         return self.title if unit == NO_UNIT else f"{self.title} ({unit})"
 
     def change_units(self, output_unit: str, output_time_unit: str) -> Table:
-        """The table with its columns in angstrom and ps in other units: "angstrom" or "nm", "ps" or "ns".
+        """The table with its angstrom and ps columns converted to "angstrom" or "nm", and "ps" or "ns".
 
         Raises ArgumentError for another unit.
         """
@@ -107,7 +107,7 @@ class Table:
         return replace(self, columns=tuple(column.change_unit(wanted.get(column.unit, "")) for column in self.columns))
 
     def from_one(self) -> Table:
-        """The table with atoms counted from 1, as people read them: in text, Parquet and pictures."""
+        """The table with atoms counted from 1, as people expect in text, Parquet and pictures."""
         names = {column.name: column.from_one for column in self.columns if column.from_one}
         columns = [
             replace(
@@ -136,7 +136,8 @@ def write_table(
     format: str | None = None,
     overwrite: bool = False,
 ) -> None:
-    """Writes a table; the suffix decides how, or `format` ("csv", "xvg", "dat"). A stream without either gets "csv".
+    """Writes a table in the format of the suffix, or in `format` ("csv", "xvg", "dat"). A stream without either gets
+    "csv".
 
     ====== ==================================================================================================
     .csv   comma-separated; the first line has the columns' names, for pandas.read_csv(comment="#") and
@@ -147,10 +148,10 @@ def write_table(
     .parquet  one column each, provenance as the file's metadata; needs pyarrow
     ====== ==================================================================================================
 
-    Atoms are counted from 1, but for .npy: arrays count from 0, as Python does. Text has the digits that a number has
-    (`Column.digits`), .npy and .parquet all of them.
-    Raises what `check_writable` does: UnsupportedFormatError for another suffix, FileNotFound, FileAccessError or
-    FileIOError for the folder.
+    Atoms are counted from 1, except in .npy: arrays count from 0, as Python does. Text has the significant digits of a
+    number (`Column.digits`), .npy and .parquet have all digits.
+    Raises as `check_writable`: UnsupportedFormatError for another suffix, FileNotFound, FileAccessError or FileIOError
+    for the folder.
     """
     name = os.fspath(path)
     check_writable(name, format, overwrite=overwrite)
@@ -166,9 +167,9 @@ def write_table(
 def table_lines(
     path: str | os.PathLike[str], table: Table, provenance: Provenance, *, format: str | None = None
 ) -> tuple[bytes, bytes]:
-    """What `write_table` would write of a table of numbers as text: what stands before the first row, and the rows.
+    """The text that `write_table` would write for a table of numbers: the lines before the first row, and the rows.
 
-    ArgumentError for a format that is no text.
+    Raises ArgumentError for a format that is not text.
     """
     suffix = _suffix(os.fspath(path), format)
     if suffix.lstrip(".") not in TABLE_FORMATS:
@@ -181,15 +182,15 @@ def table_lines(
 
 
 def table_files(path: str | os.PathLike[str], format: str | None = None) -> list[str]:
-    """The files that `write_table` writes: the one that is named, and the JSON file beside an array."""
+    """The files that `write_table` writes: the named file, and the JSON file beside an array."""
     name = os.fspath(path)
     return [name, name + ".json"] if _suffix(name, format) == ".npy" else [name]
 
 
 def check_writable(path: str | os.PathLike[str], format: str | None = None, *, overwrite: bool = False) -> None:
-    """Raises what writing a table to `path` would raise for its suffix or folder; to be asked before a run.
+    """Checks before a run that a table can be written to `path`; raises the errors for its suffix or folder.
 
-    A table of Kinema's is replaced; ArgumentError for any other file that is there, without `overwrite`.
+    A table that Kinema wrote may be replaced; without `overwrite`, raises ArgumentError for any other existing file.
     """
     name = os.fspath(path)
     if format is not None:
@@ -266,7 +267,7 @@ def _write_dat(file: IO[bytes], table: Table, provenance: Provenance) -> None:
     names = ["_".join(printable(column.name).split()) for column in table.columns]
     # cells with blanks, which would look like two
     cells = [["_".join(text.split()) or "-" for text in _text(column)] for column in table.columns]
-    # names first, where numpy.genfromtxt(names=True) takes them; numpy.loadtxt passes over all of these lines
+    # names first, where numpy.genfromtxt(names=True) takes them; numpy.loadtxt skips all of these lines
     lines = ["#" + " ".join(f"{name:>18}" for name in names)[1:]]
     lines += [f"# {line}" for line in provenance.lines()]
     lines += [" ".join(f"{value:>18}" for value in row) for row in zip(*cells, strict=True)]
@@ -286,7 +287,7 @@ def _sidecar(table: Table, provenance: Provenance) -> str:
     np.save(fingerprint, table.numbers(), allow_pickle=False)
     described = {
         "kinema": provenance.version,
-        # by which a later call knows the array as this one
+        # by which a later call recognises the array
         "fingerprint": str(fingerprint),
         "title": table.title,
         "columns": columns,

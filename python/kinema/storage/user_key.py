@@ -1,7 +1,7 @@
-"""The user's key: 32 random bytes by which processes of one user know each other, in the user's configuration folder.
+"""The user's key: 32 random bytes by which processes of one user recognise each other, in the configuration folder.
 
 The file is `kinema/key` in `$XDG_CONFIG_HOME`, else `~/.config`; it is made when it is first needed. Nodes that do not
-share that folder need a copy of it.
+share that folder need a copy of the file.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ KEY_BYTES = 32
 
 
 def key_file() -> Path:
-    """Where the key is, or will be."""
+    """Path of the key, present or future."""
     configured = os.environ.get("XDG_CONFIG_HOME", "")
     folder = Path(configured) if os.path.isabs(configured) else Path.home() / ".config"
     return folder / "kinema" / "key"
 
 
 def user_key() -> bytes:
-    """The key, 32 bytes; it is made where there is none.
+    """The key, 32 bytes; it is made if there is none.
 
-    Raises FileAccessError where the file or its folder is another user's, or others may read or write the one or write
-    into the other; ArgumentError where it is no key; FileIOError.
+    Raises FileAccessError if the file or its folder belongs to another user, if others may read or write the file, or
+    if others may write into the folder; ArgumentError if the file is not a key; FileIOError.
     """
     path = key_file()
     try:
@@ -51,12 +51,12 @@ def user_key() -> bytes:
 
 
 def prove(key: bytes, purpose: str, data: bytes) -> str:
-    """HMAC-SHA256 of `data` for a purpose, in hexadecimal digits: a proof for one purpose is none for another."""
+    """HMAC-SHA256 of `data` for a purpose, in hexadecimal digits: a proof is valid for one purpose only."""
     return hmac.new(key, purpose.encode() + b"\0" + data, "sha256").hexdigest()
 
 
 def _check_folder(folder: Path) -> None:
-    """FileAccessError for a folder in which others may put a file in place of the key. FileNotFoundError, OSError."""
+    """Raises FileAccessError if others may replace the key in the folder; also FileNotFoundError and OSError."""
     status = os.stat(folder)
     mode = stat.S_IMODE(status.st_mode)
     if status.st_uid != os.geteuid() or mode & 0o022:
@@ -72,7 +72,7 @@ def _read(path: Path) -> bytes:
     with os.fdopen(handle, "rb") as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
-            raise ArgumentError(f"{path}: is no regular file, expected the user's key", path=str(path))
+            raise ArgumentError(f"{path}: is not a regular file, expected the user's key", path=str(path))
         if status.st_uid != os.geteuid():
             raise FileAccessError(
                 f"{path}: the key belongs to another user, expected {os.geteuid()}, found {status.st_uid}",
@@ -87,12 +87,12 @@ def _read(path: Path) -> bytes:
             )
         key = file.read(KEY_BYTES + 1)
     if len(key) != KEY_BYTES:
-        raise ArgumentError(f"{path}: is no key, expected {KEY_BYTES} bytes, found {status.st_size}", path=str(path))
+        raise ArgumentError(f"{path}: is not a key, expected {KEY_BYTES} bytes, found {status.st_size}", path=str(path))
     return key
 
 
 def _make(path: Path) -> None:
-    """A new key appears under its name whole, and never in place of one that is there."""
+    """Makes a new key, which appears whole under its name, and never replaces an existing one."""
     temporary = path.with_name(f"key.{os.getpid()}.{secrets.token_hex(4)}")
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:

@@ -175,7 +175,7 @@ def test_a_full_disk_is_told_with_the_path(tmp_path: Path, monkeypatch: pytest.M
         ({"compression": (1, 2)}, r"compression by number is \(number of a filter, its values\), found \(1, 2\)"),
         ({"compression": (99999, ())}, "the number of a filter is from 1 to 65535, found 99999"),
         ({"compression": (40001, ())}, "compression filter 40001: neither Kinema nor HDF5 .* has this filter"),
-        ({"compression": (6, (2, 3))}, "filter 6 is no compression that is chosen by number; give max_error="),
+        ({"compression": (6, (2, 3))}, "filter 6 is not a compression to choose by number; give max_error="),
         ({"compression": (4, ())}, "filter 4 has a mask and a block size"),
         ({"compression": (32000, ()), "level": 3}, "level=3 is that of a compression by name"),
         ({"compression": "bitshuffle-lz4", "shuffle": True}, "which shuffles bits itself"),

@@ -1,4 +1,4 @@
-"""Starting and ending a trace; spans and events of Python in it."""
+"""Start and end of a trace; spans and events of Python in it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kinema.base.printable import counted
 
 __all__ = ["FOLDER_VARIABLE", "Trace", "TraceOfRun", "describe", "event", "lap", "span", "trace", "traced"]
 
-# processes that are started meanwhile record as well
+# processes started meanwhile record as well
 FOLDER_VARIABLE, COMPRESS_VARIABLE = "KINEMA_TRACE", "KINEMA_TRACE_COMPRESS"
 _NO_SPAN: AbstractContextManager[Any] = nullcontext()
 
@@ -31,15 +31,15 @@ class Trace:
     Attributes
     ----------
     folder : str
-        Where the files of all processes are.
+        Folder of the files of all processes.
     path : str or None
-        The file of this process, once the trace has ended; None where nothing happened.
+        The file of this process, after the trace has ended; None if nothing happened.
     events, lost : int
-        Events of this process that are in the file, and those that could not be written.
+        Events of this process that are in the file, and events that could not be written.
     """
 
     def __init__(self, folder: str | os.PathLike[str], compress: bool = False) -> None:
-        # runs may change the folder that they work in
+        # runs may change their working folder
         self.folder = os.path.abspath(os.fspath(folder))
         self.path: str | None = None
         self.events = self.lost = 0
@@ -51,7 +51,7 @@ class Trace:
         self._stopped = False
 
     def stop(self) -> None:
-        """Ends the trace: what was recorded is in the files. A second call does nothing."""
+        """Ends the trace: all recorded events are then in the files. A second call does nothing."""
         if self._stopped:
             return
         self._stopped = True
@@ -82,16 +82,16 @@ def trace(folder: str | os.PathLike[str], compress: bool = False) -> Trace:
     Parameters
     ----------
     folder : path
-        It is made where it does not exist. The file `kinema-HOST-PID.pfw` is made with the first event.
+        Created if it does not exist. The file `kinema-HOST-PID.pfw` is created with the first event.
     compress : bool
         `.pfw.gz`: gzip members of about 1 MiB.
 
     Raises
     ------
     kinema.Error
-        Where the folder cannot be made or written.
+        If the folder cannot be made or written.
     ArgumentError
-        Where a trace is recorded already, by `KINEMA_TRACE` too.
+        If a trace is already being recorded, also by `KINEMA_TRACE`.
 
     Examples
     --------
@@ -102,7 +102,7 @@ def trace(folder: str | os.PathLike[str], compress: bool = False) -> Trace:
 
 
 def begin_of_environment() -> None:
-    """Looks after the trace that `KINEMA_TRACE` has begun when `_core` was imported; notes why there is none."""
+    """Takes over the trace that `KINEMA_TRACE` started when `_core` was imported; notes why there is none."""
     if _core.TRACE_ERROR is not None and not _is_command():
         emit([f"{FOLDER_VARIABLE}: {_core.TRACE_ERROR}; no trace is recorded"])
     elif _core.TRACE_ERROR is None:
@@ -116,7 +116,7 @@ def _is_command() -> bool:
 
 
 def _end_journal() -> _core.TraceStatus:
-    """Ends the journal of this process, and notes what is missing in it."""
+    """Ends the journal of this process, and notes missing events."""
     for one in list(_OPEN):
         one.finish()
     status = _core.trace_stop()
@@ -127,16 +127,16 @@ def _end_journal() -> _core.TraceStatus:
 
 @contextmanager
 def traced(folder: str | None, show: Callable[[str], None]) -> Iterator[Trace | None]:
-    """A command within the trace of this folder, or of `KINEMA_TRACE`; `show` gets the notes of its end.
+    """Context of a command with a trace in this folder, or by `KINEMA_TRACE`; `show` gets the notes at its end.
 
-    An error where the trace cannot be recorded: then the command does not begin.
+    Raises an error if the trace cannot be recorded: then the command does not begin.
     """
     if folder is None and _core.TRACE_ERROR is not None:
         raise ArgumentError(f"{FOLDER_VARIABLE}: {_core.TRACE_ERROR}")
     if folder is None and not _core.trace_enabled():
         yield None
         return
-    # one of the environment has no file yet
+    # a trace by the environment has no file yet
     begun = _core.trace_stop()
     with collected(show), Trace(folder or begun["folder"] or "", begun["compress"]) as recording:
         yield recording
@@ -144,21 +144,21 @@ def traced(folder: str | None, show: Callable[[str], None]) -> Iterator[Trace | 
 
 @dataclass(frozen=True)
 class TraceOfRun:
-    """The trace that a process records, for workers of its runs: they may have been started before it, or by others."""
+    """The trace that a process records, for workers of its runs, which may have been started earlier or by others."""
 
     folder: str | None
     compress: bool
 
     @classmethod
     def current(cls) -> TraceOfRun:
-        """That of this process."""
+        """The trace of this process."""
         status = _core.trace_flush() if _core.trace_enabled() else None
         return cls(None, False) if status is None else cls(status["folder"], status["compress"])
 
     def join(self, runner: str = "") -> None:
-        """Has this process, a worker, record into the same folder, or no longer into that of an earlier run.
+        """Makes this process, a worker, record into the same folder, and no longer into the folder of an earlier run.
 
-        One that records by itself, as it was started with `KINEMA_TRACE`, goes on with that.
+        A worker that records by itself, because it was started with `KINEMA_TRACE`, continues that trace.
         """
         global _joined
         with _JOINING:
@@ -175,7 +175,7 @@ class TraceOfRun:
 
     @contextmanager
     def joined(self) -> Iterator[None]:
-        """The same for one call: what it does is in the file behind it, however this process ends."""
+        """As `join`, for one call: after it, its events are in the file, however this process ends."""
         self.join()
         try:
             yield
@@ -185,28 +185,28 @@ class TraceOfRun:
 
 
 _JOINING = threading.Lock()
-# the trace of another process that this one records into
+# the trace of another process into which this one records
 _joined: TraceOfRun | None = None
 
 
 def span(name: str, category: str, path: str | os.PathLike[str] | None = None, **numbers: Any) -> Any:
-    """A `with` block that is an event of the trace, with these numbers (or text); costs nothing without a trace."""
+    """A `with` block recorded as an event of the trace, with these numbers (or text); costs nothing without a trace."""
     return _core.Span(name, category, path, **numbers) if _core.trace_enabled() else _NO_SPAN
 
 
 def event(name: str, category: str, start_ns: int, ns: int, **numbers: Any) -> None:
-    """Adds an event that is over to the trace, if there is one: nanoseconds since the Unix epoch, and duration."""
+    """Adds a finished event to the trace, if there is one: nanoseconds since the Unix epoch, and duration."""
     if ns < 0:
         raise ArgumentError(f"the duration of an event, expected 0 ns or more, found {ns}")
     _core.trace_event(name, category, start_ns, ns, **numbers)
 
 
-# from the clock of `perf_counter_ns` to that of events
+# offset from the clock of `perf_counter_ns` to the clock of events
 _EPOCH = _core.trace_epoch_ns() - time.perf_counter_ns()
 
 
 def lap(name: str, category: str, began: int, **numbers: Any) -> int:
-    """Nanoseconds since `began`, of `time.perf_counter_ns`; they are an event of the trace, if there is one."""
+    """Nanoseconds since `began`, a `time.perf_counter_ns` value; they become an event of the trace, if there is one."""
     ns = time.perf_counter_ns() - began
     if _core.trace_enabled():
         _core.trace_event(name, category, _EPOCH + began, ns, **numbers)
@@ -214,7 +214,7 @@ def lap(name: str, category: str, began: int, **numbers: Any) -> int:
 
 
 class _Open(Protocol):
-    """What is an event once it is over."""
+    """An object that becomes an event when it is over."""
 
     def finish(self) -> None:
         """Adds the event, once."""
@@ -224,18 +224,18 @@ _OPEN: WeakSet[_Open] = WeakSet()
 
 
 def finish_with_trace(one: _Open) -> None:
-    """Has what is not over when the trace of this process ends be over then."""
+    """Finishes an unfinished object when the trace of this process ends."""
     if _core.trace_enabled():
         _OPEN.add(one)
 
 
 def describe(label: str, value: object) -> None:
-    """Says something of this process at the front of its file: its rank, its runner."""
+    """Writes a fact about this process to the front of its file: its rank, its runner."""
     _core.trace_describe(label, str(value))
 
 
 def _describe_folder() -> None:
-    """Says what relative names of files are relative to; nothing if the process has begun in a folder that is gone."""
+    """Records the folder to which relative file names refer; nothing if the process began in a folder that is gone."""
     with suppress(FileNotFoundError):
         describe("cwd", os.getcwd())
 
@@ -249,14 +249,14 @@ def _failure_note(status: _core.TraceStatus) -> str:
 
 
 def _flush_at_the_end_of(_anchor: object) -> None:
-    """In a child of `multiprocessing`: such a process ends without the usual end, so its events are written before."""
+    """Writes the events of a `multiprocessing` child before it ends, because such a process ends in an unusual way."""
     from multiprocessing.util import Finalize
 
     Finalize(None, _core.trace_stop, exitpriority=0)
 
 
 def _prepare_fork() -> None:
-    """Has children of `multiprocessing`, as loaders of torch start them, write their events."""
+    """Makes children of `multiprocessing`, such as those of torch's loaders, write their events."""
     util = sys.modules.get("multiprocessing.util")
     if util is not None and _core.trace_enabled():
         util.register_after_fork(_prepare_fork, _flush_at_the_end_of)

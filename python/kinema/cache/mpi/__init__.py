@@ -1,1 +1,1 @@
-"""What the ranks of an MPI program give each other: registered files, and blocks of caches one-sided."""
+"""Exchange between the ranks of an MPI program: registered files, and blocks of caches by one-sided operations."""

@@ -1,8 +1,8 @@
 """`OneSided`: ranks get blocks out of each other's node caches by MPI's one-sided operations.
 
 A directory in an MPI window, spread over the ranks, says of each block that nobody has it, that a rank is reading it,
-or where in which rank's memory it is. Who finds nothing claims the block, reads it from its source into the cache of
-its node, maps the file of the cache and attaches it to a second window, from which the others get it.
+or in which rank's memory it is, and where. A rank that finds nothing claims the block, reads it from its source into
+the cache of its node, maps the file of the cache and attaches the map to a second window, from which others get it.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from kinema.cache.mpi.ranks import run_on_all_ranks
 
 __all__ = ["OneSided"]
 
-# of the directory: places of one rank; how many are looked at for a block
+# places of one rank in the directory; number of places that are searched for a block
 _PLACES = 1 << 16
 _PROBES = 8
-# words of a place: a hash of the block, its state, and what follows once it is there
+# words of a place: a hash of the block, its state, and the entry once a rank has the block
 _KEY, _STATE, _ENTRY = 0, 1, 2
-# a second hash of the block; address, length and checksum
+# words of an entry: a second hash of the block; address, length and checksum
 _ENTRY_WORDS = 4
 _WORDS = _ENTRY + _ENTRY_WORDS
-# the word behind all places: how many are just getting a block of this rank
+# the word after all places: number of ranks that are getting a block of this rank
 _GETTING = _PLACES * _WORDS
-# states: being read; nobody has it any more; else the rank that has it, plus one
+# states: being read; no rank has the block any more; otherwise the rank that has it, plus one
 _READING, _NOBODY = 0, -1
 # bytes of one transfer
 _PIECE = 8 << 20
-# mapped blocks of a rank at most
+# most mapped blocks of a rank
 _MOST_BLOCKS = 1 << 14
-# a rank that was too slow is not asked for so many seconds
+# seconds for which a rank that was too slow is not asked
 _PAUSE = 10.0
 _SHORTEST, _LONGEST = 0.0005, 0.02
 # seconds between two tests whether a transfer is done
@@ -51,21 +51,21 @@ Place = tuple[int, int]
 
 
 class OneSided:
-    """Made and closed by all ranks.
+    """One-sided transfers of blocks between ranks; making and closing are collective.
 
     Parameters
     ----------
     comm : mpi4py communicator
         A duplicate is used.
     step : float
-        Seconds that a block may take to be read by another rank, and each piece of it to come.
+        Seconds that another rank may take to read a block, and that each piece of the block may take to arrive.
     most : int
-        Bytes of the blocks that this rank has mapped for the others.
+        Most bytes of blocks that this rank maps for the others.
 
     Raises
     ------
     WorkerError
-        On all ranks, where MPI was not started with MPI_THREAD_MULTIPLE on one.
+        On all ranks, if MPI was not started with MPI_THREAD_MULTIPLE on one of them.
     """
 
     def __init__(self, comm: Any, step: float, most: int) -> None:
@@ -90,20 +90,20 @@ class OneSided:
         self._users, self._closed = 0, False
         self._claims: dict[bytes, Place] = {}
         self._mapped: list[mmap.mmap] = []
-        # transfers that were given up, whose memory MPI may still write
+        # abandoned transfers, to whose memory MPI may still write
         self._late: list[tuple[Any, bytearray | NDArray[np.int64]]] = []
         self._slow: dict[int, float] = {}
         self._noted = False
         self._thread = ExitStack()
         self._thread.enter_context(progressing(self._comm, lambda: bool(words[_GETTING])))
 
-    # -- what the cache calls, from any thread ------------------------------------------------------------------------
+    # -- called by the cache, from any thread -------------------------------------------------------------------------
 
     def fetch(self, name: bytes) -> tuple[list[bytes], int] | None:
-        """The pieces of a block and the checksum that they should have; None where this rank is to read the source.
+        """The pieces of a block and the checksum that they should have; None if this rank is to read the source.
 
-        `name` is a hash of 16 bytes. WaitTimeoutError where another rank takes too long; MPI's own errors. Directory
-        operations wait for MPI without an end.
+        `name` is a hash of 16 bytes. Raises WaitTimeoutError if another rank takes too long, and MPI's own errors.
+        Directory operations wait for MPI without a limit.
         """
         if not self._enter():
             return None
@@ -122,7 +122,7 @@ class OneSided:
             self._leave()
 
     def stored(self, name: bytes, block: tuple[str, int, int] | None) -> None:
-        """What came of a block for which `fetch` gave None: path, length and checksum in the cache, or None."""
+        """Reports a block for which `fetch` returned None: its path, length and checksum in the cache, or None."""
         place = self._claims.pop(name, None)
         if place is None or not self._enter():
             return
@@ -148,7 +148,7 @@ class OneSided:
             self._changed.wait_for(lambda: self._users == 0)
         for request, _ in self._late:
             sleep_between(request)
-        # from here on nobody gets anything of this rank's
+        # from here on nobody gets blocks of this rank
         sleep_between(self._comm.Ibarrier())
         self._thread.close()
         for window in (self._directory, self._blocks):
@@ -175,12 +175,12 @@ class OneSided:
     # -- the directory ------------------------------------------------------------------------------------------------
 
     def _place(self, key: int, probe: int) -> Place:
-        """Rank and first word."""
+        """Rank and first word of a place."""
         rank, number = key % self._size, key // self._size % _PLACES
         return rank, (number + probe) % _PLACES * _WORDS
 
     def _swap(self, place: Place, word: int, expected: int, new: int) -> int:
-        """Writes a word where it has the expected value; returns what it had."""
+        """Writes a word if it has the expected value; returns the value that it had."""
         rank, at = place
         result = np.empty(1, np.int64)
         values = np.array([new, expected], np.int64)
@@ -212,7 +212,7 @@ class OneSided:
     # -- bytes --------------------------------------------------------------------------------------------------------
 
     def _given(self, place: Place, name: bytes, path: str, length: int, checksum: int) -> int:
-        """Maps a block, which may be removed from the cache, and enters it; the state of its place then."""
+        """Maps a block, which the cache may remove, and enters it; returns the new state of its place."""
         try:
             with open(path, "rb") as file:
                 # private, and not read-only: some networks take no other memory
@@ -248,7 +248,7 @@ class OneSided:
         return pieces
 
     def _announce(self, rank: int, change: int) -> None:
-        """Has the rank's thread call MPI without pauses, until this is taken back."""
+        """Changes the count of readers of a rank: until it is 0 again, its thread calls MPI without pauses."""
         value = np.array([change], np.int64)
         self._directory.Accumulate([value, MPI.INT64_T], rank, (_GETTING, 1, MPI.INT64_T), op=MPI.SUM)
         self._directory.Flush_local(rank)
@@ -260,14 +260,14 @@ class OneSided:
             raise WaitTimeoutError(f"rank {rank} does not answer in {self._step:g} s")
 
     def _note(self, text: str) -> None:
-        """The first of its kind."""
+        """Emits the first note only."""
         if not self._noted:
             self._noted = True
             notes.emit([text])
 
 
 def _hashes(name: bytes) -> tuple[int, int]:
-    """Of a block: where it is looked for, which is not 0, and what it is compared by."""
+    """Two hashes of a block: the first, never 0, gives the place; the second confirms the block."""
     key, check = (int(word) for word in np.frombuffer(name, "<i8"))
     return (key & (_ALL_BITS >> 1)) | 1, check
 

@@ -15,14 +15,14 @@ __all__ = ["progressing", "sleep_between"]
 _SHORTEST, _LONGEST = 0.00005, 0.002
 # of no message
 _NO_TAG = 32_000
-# seconds between two calls of the progress thread: what other ranks wait for, at the most
+# seconds between two calls of the progress thread: the longest that other ranks wait for it
 _TICK = 0.0005
 
 
 def sleep_between(request: Any, deadline: float = math.inf, longest: float = _LONGEST) -> bool:
     """Waits for a request, sleeping between tests: MPI's own wait spins on a core that another rank may need.
 
-    False where it is not done at the deadline, of `time.monotonic`. `longest`: seconds between two tests at most.
+    False if it is not done at the deadline, a `time.monotonic` value. `longest`: most seconds between two tests.
     """
     pause = min(_SHORTEST, longest)
     while not request.Test():
@@ -37,8 +37,8 @@ def sleep_between(request: Any, deadline: float = math.inf, longest: float = _LO
 def progressing(comm: Any, is_wanted: Callable[[], bool] = lambda: False) -> Iterator[None]:
     """Context in which a thread of this rank calls MPI every half millisecond, for one-sided operations of others.
 
-    While `is_wanted` it does nothing else: large transfers take many calls. Most MPI libraries carry these out only
-    when the owner of the memory calls MPI. Needs MPI_THREAD_MULTIPLE.
+    While `is_wanted()`, the thread calls MPI without pauses: large transfers take many calls. Most MPI libraries carry
+    out one-sided operations only when the owner of the memory calls MPI. Needs MPI_THREAD_MULTIPLE.
     """
     ended = threading.Event()
     own = comm.Get_rank()

@@ -24,9 +24,9 @@ def duplicated(comm: Any) -> Iterator[Any]:
 
 
 def run_on_all_ranks(own: Any, step: Callable[[], T]) -> list[T]:
-    """What the step gives on each rank of a communicator that is ours; all have done it when this returns.
+    """Runs a step on all ranks of a communicator of our own; returns each rank's result after all have finished.
 
-    WorkerError, the same on all ranks, names the first rank where it has failed.
+    If the step fails, all ranks raise the same WorkerError, which names the first rank that failed.
     """
     result: tuple[T | None, str | None]
     try:

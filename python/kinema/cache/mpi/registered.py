@@ -1,6 +1,6 @@
-"""Published files whose markers are with the ranks of a communicator, and not on a file system.
+"""Published files whose markers the ranks of a communicator keep, instead of a file system.
 
-The table belongs to the communicator, as an attribute of MPI: each rank has its own, and all are the same.
+The table is an MPI attribute of the communicator. Each rank has its own copy, and all copies are equal.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _key: list[int] = []
 
 
 def registered(comm: Any) -> dict[str, Marker]:
-    """The markers that were registered over this communicator, by the names of their files; of this rank's memory."""
+    """This rank's table of the markers that were registered over a communicator, by the names of their files."""
     if not hasattr(comm, "Get_attr"):
         raise ArgumentError(f"comm is a communicator of mpi4py, found {type(comm).__name__}")
     if not _key:
@@ -32,10 +32,10 @@ def registered(comm: Any) -> dict[str, Marker]:
 
 
 def register(comm: Any, step: Callable[[dict[str, Marker]], tuple[str, Marker] | None]) -> None:
-    """Adds what `step(table)` gives on each rank to the tables of all; collective.
+    """Adds the result of `step(table)` on each rank to the tables of all; collective.
 
-    WorkerError, the same on all ranks, where a step has failed; ArgumentError, likewise, where two ranks give different
-    files for a name. Then nothing is added.
+    If a step fails, all ranks raise the same WorkerError; if two ranks give different files for a name, the same
+    ArgumentError. Nothing is added then.
     """
     table = registered(comm)
     with duplicated(comm) as own:

@@ -1,4 +1,4 @@
-"""Connection to a Dask cluster, and the workers of it that take part in a pass.
+"""Connection to a Dask cluster, and its workers that take part in a pass.
 
 `client_of` connects to a scheduler, `find_workers` waits for workers and checks that they and the scheduler have this
 version of Kinema. No cluster is started here, and no pieces are submitted.
@@ -41,10 +41,10 @@ __all__ = [
     "request_workers",
 ]
 
-# evaluated on scheduler and workers, which may lack Kinema: so no function of Kinema can be sent
+# evaluated on scheduler and workers, which may lack Kinema: no function of Kinema can be sent
 _QUESTION = "(__import__('kinema').__version__, __import__('socket').gethostname())"
 
-# seconds that a scheduler has for Dask's handshake, once the connection stands
+# seconds that a scheduler has for Dask's handshake after the connection is made
 _HANDSHAKE = 10.0
 # seconds in which a machine refuses a connection to a port that nothing listens on
 _REFUSAL = 2.0
@@ -55,7 +55,7 @@ _NO_SCHEDULER = "what is there does not answer as a scheduler of Dask; is this t
 def current_client() -> Client | None:
     """The default client of this process, or None.
 
-    ArgumentError for an asynchronous client: a cluster of this machine would not be what the caller meant.
+    Raises ArgumentError for an asynchronous client: the caller would not expect a cluster of this machine instead.
     """
     try:
         client = default_client()
@@ -72,12 +72,12 @@ def current_client() -> Client | None:
 def client_of(cluster: str) -> Client:
     """A client of the scheduler at an address or of a scheduler file.
 
-    ArgumentError for what names none; WorkerError for a port that nothing listens on, at once, and for a scheduler that
-    does not answer in the time that Dask allows (distributed.comm.timeouts.connect).
+    Raises ArgumentError if `cluster` names neither; WorkerError at once if nothing listens on the port, and if the
+    scheduler does not answer in the time that Dask allows (distributed.comm.timeouts.connect).
     """
     address = cluster if "://" in cluster else _address_in(cluster)
     try:
-        # Dask itself would try a name that does not exist, or the address of no port, for half a minute
+        # Dask itself would try a name that does not exist, or an address without a port, for half a minute
         resolve_address(address)
     except (OSError, ValueError) as error:
         raise ArgumentError(f"{cluster}: no address of a Dask scheduler (tcp://host:port): {error}") from None
@@ -90,14 +90,14 @@ def client_of(cluster: str) -> Client:
     except OSError as error:
         raise WorkerError(f"cannot connect to the Dask scheduler {cluster}: {error}") from None
     except Exception as error:
-        # such as a MemoryError where eight bytes of another protocol are read as a length
+        # such as a MemoryError when eight bytes of another protocol are read as a length
         what = f"{type(error).__name__}: {error}"
         raise WorkerError(f"cannot connect to the Dask scheduler {cluster}: {_NO_SCHEDULER} ({what})") from None
 
 
 @contextlib.contextmanager
 def connection(cluster: str) -> Iterator[Client]:
-    """A client as of `client_of`, closed with the context."""
+    """Context with a client as from `client_of`, which is closed at the end."""
     with contextlib.ExitStack() as stack:
         client = client_of(cluster)
         stack.callback(_close, client)
@@ -121,10 +121,10 @@ def _drop_record(_: logging.LogRecord) -> bool:
 
 
 async def _probe(address: str) -> None:
-    """Connects once and closes; raises where no Dask scheduler answers.
+    """Connects once and closes; raises if no Dask scheduler answers.
 
-    `Client` waits without limit for a peer that listens but does not speak Dask's protocol. After an error other than
-    OSError it is left half initialised, and closing it takes a minute.
+    `Client` waits without limit for a peer that listens but does not speak Dask's protocol. An error other than OSError
+    leaves the client half initialised, and closing it takes a minute.
     """
     timeout = parse_timedelta(dask.config.get("distributed.comm.timeouts.connect")) + _HANDSHAKE
     comm = await asyncio.wait_for(connect(address, **Security().get_connection_args("client")), timeout)
@@ -132,7 +132,7 @@ async def _probe(address: str) -> None:
 
 
 def _check_not_refused(address: str) -> None:
-    """ConnectionRefusedError for a port that nothing listens on, which Dask itself would try for half a minute."""
+    """Raises ConnectionRefusedError if nothing listens on the port, which Dask itself would try for half a minute."""
     scheme, location = parse_address(address)
     if scheme not in ("tcp", "tls"):
         return
@@ -145,7 +145,7 @@ def _check_not_refused(address: str) -> None:
 
 
 def _address_in(name: str) -> str:
-    """The address that a scheduler file holds; of the user's own alone: whoever runs a cluster may run code here."""
+    """The address in a scheduler file, which must be the user's own: the owner of a cluster can run code here."""
     if not os.path.exists(name):
         raise ArgumentError(
             f"{name}: neither the address of a Dask scheduler (tcp://host:port) nor a scheduler file that exists"
@@ -162,15 +162,15 @@ def _address_in(name: str) -> str:
 
 
 def check_running(client: Client) -> None:
-    """ArgumentError for a client that was closed."""
+    """Raises ArgumentError if the client was closed."""
     if client.status != "running":
         raise ArgumentError(f"the Dask client is {client.status}; make a new one")
 
 
 def request_workers(client: Client, patience: float) -> None:
-    """Waits for a first worker, and makes an adaptive cluster start one; WorkerError after `patience` seconds."""
+    """Waits for a first worker, which an adaptive cluster then starts. Raises WorkerError after `patience` seconds."""
     with _connection_errors(client):
-        # an adaptive cluster starts workers for tasks that wait
+        # an adaptive cluster starts workers for waiting tasks
         _requesting_task = None if client.nthreads() else client.submit(int, key=f"kinema-{uuid.uuid4().hex}")
         try:
             client.wait_for_workers(1, timeout=patience)
@@ -182,7 +182,7 @@ def request_workers(client: Client, patience: float) -> None:
 
 @contextlib.contextmanager
 def _connection_errors(client: Client) -> Iterator[None]:
-    """WorkerError for a scheduler whose connection is lost in the block."""
+    """Context that raises WorkerError if the connection to the scheduler is lost."""
     address = client.scheduler.address
     try:
         yield
@@ -200,7 +200,7 @@ class DaskWorkers:
     slots : dict of str to int
         Tasks that a worker runs at a time, by its address.
     limited : bool
-        Whether other workers of the cluster, also those that join later, are not used.
+        Whether only these workers of the cluster are used, and not workers that join later.
     hosts : dict of str to str
         Names of machines by address.
     threads : int
@@ -208,7 +208,7 @@ class DaskWorkers:
     label : str
         Name of the cluster in messages.
     processes : sequence of Popen
-        Those of a cluster of the run's own.
+        The worker processes, if the run has its own cluster.
     """
 
     client: Client
@@ -231,7 +231,7 @@ class DaskWorkers:
 
     @property
     def limits(self) -> dict[str, int]:
-        """Tasks at a time by address, for workers that may not use all their threads."""
+        """Tasks at a time, by address, for workers that may not use all their threads."""
         return self.slots if self.limited else {}
 
     def limited_to(self, size: int) -> DaskWorkers:
@@ -246,17 +246,17 @@ class DaskWorkers:
 
 
 def find_workers(client: Client, wanted: int | None, threads: int, label: str, patience: float) -> DaskWorkers:
-    """The workers of a cluster, after waiting for a first one.
+    """Waits for a first worker and returns the workers of a cluster.
 
     Raises
     ------
     ArgumentError
-        For a worker or scheduler with another version of Kinema, and for fewer than the `wanted` tasks at a time.
+        If a worker or the scheduler has another version of Kinema, or fewer than the `wanted` tasks run at a time.
     WorkerError
-        For a worker that has not answered after `patience` seconds, and where none has stayed for so long.
+        If a worker has not answered after `patience` seconds, or no worker has stayed within that time.
     """
     until = time.monotonic() + patience
-    # workers may leave before they answer: an adaptive cluster retires those that have no task
+    # workers may leave before they answer: an adaptive cluster retires workers without a task
     while not (answered := _workers_with_hosts(client, patience)):
         if time.monotonic() > until:
             raise WorkerError(f"all workers of the Dask scheduler {client.scheduler.address} have left")
@@ -271,7 +271,7 @@ def find_workers(client: Client, wanted: int | None, threads: int, label: str, p
 
 
 def _workers_with_hosts(client: Client, patience: float) -> dict[str, tuple[int, str]]:
-    """Threads and host of each worker that has answered, by its address; errors as of `find_workers`."""
+    """Threads and host of each worker that has answered, by its address. Raises as `find_workers`."""
     request_workers(client, patience)
     with _connection_errors(client):
         _check_scheduler(client)
@@ -297,7 +297,7 @@ def _workers_with_hosts(client: Client, patience: float) -> dict[str, tuple[int,
 
 
 async def _ask_workers(client: Client, workers: list[str], patience: float) -> dict[str, Any]:
-    """Version and host, or the error, of each worker by its address. TimeoutError after `patience` seconds.
+    """Version and host, or the error, of each worker by its address. Raises TimeoutError after `patience` seconds.
 
     Dask itself waits without limit for a process that has been stopped.
     """
@@ -313,7 +313,7 @@ def _least_recent_heartbeat(dask_scheduler: Any) -> str:
 
 
 def _check_scheduler(client: Client) -> None:
-    """ArgumentError for a scheduler with another version of Kinema, or none: it unpickles what tasks call."""
+    """Raises ArgumentError if the scheduler has another version of Kinema, or none: it unpickles task functions."""
     try:
         version, host = client.run_on_scheduler(eval, _QUESTION)
     except ImportError as error:

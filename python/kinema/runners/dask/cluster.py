@@ -1,10 +1,12 @@
 """A Dask cluster of one run: a scheduler in this process, workers as processes of this machine.
 
-It is used where no cluster is named. Unlike those of distributed's LocalCluster, workers do not run the user's script
-again; unlike those of its SubprocessCluster, they leave Ctrl-C to this process and end with it, killed or not.
+Kinema uses it if the user names no cluster. Unlike workers of distributed's LocalCluster, its workers do not run the
+user's script again; unlike workers of its SubprocessCluster, they leave Ctrl-C to this process and end with it, even if
+it is killed.
 
-Whoever connects to a scheduler or worker can run code there. So both take TLS connections alone, from who has the
-credentials of this one cluster: they lie, as all its temporary files, in a folder that no other user can enter.
+A program that connects to a scheduler or worker can run code there. So both accept only TLS connections with the
+credentials of this one cluster. Like all temporary files of the cluster, the credentials are in a folder that no other
+user can enter.
 """
 
 from __future__ import annotations
@@ -33,13 +35,13 @@ __all__ = ["OwnCluster", "work_for"]
 _LOGGER = logging.getLogger("distributed")
 # not reachable from other machines
 _HOST = "127.0.0.1"
-# seconds to wait for the end of a killed process, and for workers to join
+# seconds to wait for a killed process to end, and for workers to join
 _PATIENCE = 10.0
 _JOINING = 120.0
 
 
 class OwnCluster:
-    """Workers of one thread each; leaving the context kills them.
+    """Starts workers of one thread each; leaving the context kills them.
 
     Attributes
     ----------
@@ -56,7 +58,7 @@ class OwnCluster:
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as stack:
             folder = stack.enter_context(_temporary_folder())
-            # a pipe that workers read: it is closed when this process ends, also if it is killed
+            # a pipe that workers read: it is closed when this process ends, even if it is killed
             watched, held = os.pipe()
             stack.callback(os.close, held)
             stack.callback(os.close, watched)
@@ -86,7 +88,7 @@ class OwnCluster:
         self._ending.close()
 
     def _wait(self) -> None:
-        """Waits until all workers have joined; WorkerError where one ends before."""
+        """Waits until all workers have joined; raises WorkerError if one ends before that."""
         for _ in range(int(_JOINING / 0.05)):
             if len(self.client.nthreads()) == self._n_workers:
                 return
@@ -117,7 +119,7 @@ class OwnCluster:
 
 
 class _Quiet:
-    """Level ERROR for Dask's logger while any `OwnCluster` exists; several threads may have one each."""
+    """Sets Dask's logger to level ERROR while any `OwnCluster` exists; several threads may have one each."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -163,12 +165,12 @@ async def _work(scheduler: str, folder: str) -> None:
 
 
 def _node_options(folder: str, security: Security) -> dict[str, Any]:
-    """What scheduler and workers are made with."""
+    """Options of the scheduler and of the workers."""
     return {
         "host": _HOST,
         "security": security,
         "protocol": "tls://",
-        # by default one with a name that anybody could have made before in the folder for temporary files
+        # the default folder has a name that anybody could have created before in the folder for temporary files
         "local_directory": folder,
         "dashboard": False,
         "dashboard_address": f"{_HOST}:0",
@@ -176,13 +178,13 @@ def _node_options(folder: str, security: Security) -> dict[str, Any]:
 
 
 async def _seclude(node: ServerNode) -> None:
-    """Ends the HTTP server of a scheduler or worker, which answers everybody; nothing is imported from its folder."""
+    """Stops the HTTP server of a node, which answers everybody, and takes the node's folder off the import path."""
     node.http_server.stop()
     sys.path[:] = [path for path in sys.path if path != node.local_directory]
 
 
 def _new_credentials(folder: str) -> Security:
-    """New ones, and the files of them for workers: what a command line says every user can read."""
+    """Makes new credentials, and files of them for workers: every user can read a command line."""
     try:
         security = Security.temporary()
     except ImportError as missing:

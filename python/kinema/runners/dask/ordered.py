@@ -1,7 +1,7 @@
-"""Writing in order on a Dask cluster: bytes stay on the worker that has made them; the client gets their sizes.
+"""Writing in order on a Dask cluster: bytes stay on the worker that made them; the client gets their sizes.
 
-Three tasks a piece: `make_bytes`, whose result stays on its worker; `describe_bytes`, by which the client gets their
-size; `place_bytes`, when all sizes before are known.
+Each piece takes three tasks: `make_bytes`, whose result stays on its worker; `describe_bytes`, which sends the size to
+the client; and `place_bytes`, after all earlier sizes are known.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from kinema.runners.dask.tasks import TaskFailure, task_error, task_failure
 
 __all__ = ["OrderedTasks", "make_bytes"]
 
-# seconds between two looks for results
+# seconds between two polls for results
 _TICK = 0.1
 
 
 class MadeBytes:
-    """Bytes with a note, in the data of a worker."""
+    """Bytes with a note, kept in a worker's data."""
 
     def __init__(self, data: Any, note: Any) -> None:
         self.data, self.note = data, note
@@ -44,14 +44,14 @@ def make_bytes(function: CalledFunction, numbered: tuple[int, bytes]) -> MadeByt
 def describe_bytes(
     _function: CalledFunction, _number: int, made: MadeBytes | TaskFailure
 ) -> tuple[int, Any, SentCounts | None] | TaskFailure:
-    """Task: how many they are, the note on them, and what node caches have counted."""
+    """Task: the number of bytes, their note, and the counts of node caches."""
     return made if isinstance(made, TaskFailure) else (memoryview(made.data).nbytes, made.note, take_counts())
 
 
 def place_bytes(
     function: CalledFunction, numbered: tuple[int, int], made: MadeBytes | TaskFailure
 ) -> TaskFailure | None:
-    """Task: writes them at an offset."""
+    """Task: writes the bytes at an offset."""
     try:
         if isinstance(made, TaskFailure):
             return made
@@ -63,7 +63,7 @@ def place_bytes(
 
 @dataclass(eq=False)
 class _Piece:
-    """A computation that is under way: its bytes on a worker, and what is known of them."""
+    """A computation in progress: its bytes on a worker, and their size and note once known."""
 
     made: Future
     size: int | None = None
@@ -77,14 +77,14 @@ class OrderedTasks:
     Parameters
     ----------
     submitter : TaskSubmitter
-        Of `make_bytes`.
+        Submits `make_bytes` tasks.
     packed : list of bytes
         The pickled computations.
     offset : int
     most : int
-        Pieces that are under way at a time.
+        Most pieces that are in progress at a time.
     received : function
-        As of `Runner.write_in_order`.
+        As in `Runner.write_in_order`.
     """
 
     def __init__(
@@ -92,14 +92,14 @@ class OrderedTasks:
     ) -> None:
         self._submitter, self._packed, self._received = submitter, packed, received
         self._most = most
-        # where the first piece is placed whose place is not known yet, and its number
+        # offset and number of the first piece that is not placed yet
         self._offset, self._next_placed = offset, 0
         self._next_received = 0
         self._following = 0
         self._pieces: dict[int, _Piece] = {}
 
     def run(self) -> None:
-        """Submits, and takes what comes, until all are in the file."""
+        """Submits pieces and takes results until all bytes are in the file."""
         try:
             while self._next_received < len(self._packed):
                 self._begin()
@@ -129,7 +129,7 @@ class OrderedTasks:
             add_counts(counts)
         else:
             piece.placed = True
-            # the bytes are of no use any more
+            # the bytes are not needed any more
             piece.made.release()
         self._place()
         while (first := self._pieces.get(self._next_received)) is not None and first.placed:
@@ -139,7 +139,7 @@ class OrderedTasks:
             self._received(self._next_received - 1, first.size, first.note)
 
     def _place(self) -> None:
-        """Submits the writing of all whose place is known by now."""
+        """Submits the writing of all pieces whose offset is now known."""
         while (piece := self._pieces.get(self._next_placed)) is not None and piece.size is not None:
             number = self._next_placed
             self._submitter.submit(

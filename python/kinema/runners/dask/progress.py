@@ -1,6 +1,6 @@
 """Progress of running Dask tasks: numbers of frames as metrics of the workers' heartbeats, read from the scheduler.
 
-The metric of a task ends with the task, and those of a lost worker with the worker.
+The metric of a task ends with the task; a lost worker's metrics end with the worker.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ _POLL_SECONDS = 1.0
 
 @contextlib.contextmanager
 def reporting_frames(worker: Any) -> Iterator[Callable[[int], None]]:
-    """Within a task: gives a function that takes the frames done so far, for the worker's heartbeats."""
+    """Context within a task: yields a function that takes the frames done so far, for the worker's heartbeats."""
     name = str(worker.get_current_task())
     done = [0]
 
     def report(frames: int) -> None:
         done[0] = frames
 
-    # a metric as of `Worker(metrics=)`, inserted by the thread that iterates over them. The dashboard would make a
-    # column of a plain number
+    # a metric as in `Worker(metrics=)`, inserted by the thread that iterates over metrics. The dashboard would show a
+    # plain number as a column
     worker.loop.add_callback(worker.metrics.__setitem__, name, lambda _: {"frames": done[0]})
     try:
         yield report
@@ -43,7 +43,7 @@ class FramesInProgress:
     ----------
     client : distributed.Client
     prefix : str
-        Of the tasks' keys.
+        Prefix of the tasks' keys.
     """
 
     def __init__(self, client: Client, prefix: str) -> None:
@@ -53,9 +53,9 @@ class FramesInProgress:
         self._frames: dict[str, dict[str, int]] = {}
 
     def worker_frames(self, keys: Collection[str]) -> dict[str, int]:
-        """Frames done of the tasks with these keys, by the address of the worker that runs them."""
+        """Frames done by the tasks with these keys, by the address of the worker that runs them."""
         if time.monotonic() - self._polled_at >= _POLL_SECONDS:
-            # a lost scheduler is reported by `TaskSubmitter.completed`
+            # `TaskSubmitter.completed` reports a lost scheduler
             with contextlib.suppress(OSError):
                 polled = self._client.run_on_scheduler(_frames_in_heartbeats, prefix=self._prefix)
                 # a task that has ended has no metric, and its result may not have arrived yet

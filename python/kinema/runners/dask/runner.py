@@ -1,6 +1,6 @@
 """The runner on a Dask cluster: pieces of the merge tree are tasks, on workers that see the files under the same paths.
 
-With `schedule="dynamic"` Dask's scheduler chooses the worker of each piece. What tasks do is in `tasks`.
+With `schedule="dynamic"` Dask's scheduler chooses the worker of each piece. The tasks are in `tasks`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from kinema.runners.dask.tasks import (
 
 __all__ = ["Dask"]
 
-# submitted tasks for each that can run: a worker starts the second while the result of the first is fetched
+# submitted tasks per running task: a worker starts the second while the client fetches the result of the first
 _AHEAD = 2
 # smallest size of a task: the scheduler takes a few milliseconds for each
 _LEAST_SECONDS = 0.05
@@ -71,25 +71,24 @@ class Dask(Runner):
     Parameters
     ----------
     cluster : distributed.Client, str or None
-        A client; the address of a scheduler ("tcp://host:8786") or its scheduler file ("scheduler.json"); None: the
-        current client of this process, or if there is none a cluster on this machine that lasts for one run, with a
-        worker for each of `workers`.
+        A client; the address of a scheduler ("tcp://host:8786") or its scheduler file ("scheduler.json"). None: the
+        current client of this process; if there is none, a cluster on this machine for one run, with `workers` workers.
     threads_per_worker : int
         Threads of a task. Workers with several threads run several tasks of one thread by default.
     schedule : {"dynamic", "static"}
         Whether a free worker gets the next piece of work (default), or each worker a contiguous share.
     oversubscribe : int, optional
-        Least number of pieces of work for each worker, if there are leaves enough; 4 by default.
+        Least number of pieces of work for each worker, if there are enough leaves; 4 by default.
     patience : float, seconds
-        How long to wait for a first worker, and for another after all are lost.
+        Time to wait for a first worker, and for another after all are lost.
 
     Raises
     ------
     WorkerError
-        For a lost scheduler, for leaves whose workers were lost several times, and if no worker is left. Errors of a
-        task are raised unchanged, with path, frame and byte, and a note that names the worker.
+        If the scheduler is lost, if the workers of some leaves were lost several times, or if no worker is left. Errors
+        of a task are raised unchanged, with path, frame and byte, and a note that names the worker.
     ArgumentError
-        For workers that have another version of Kinema, or none, and for more workers than there are.
+        If workers have another version of Kinema, or none, or if more workers are requested than exist.
     """
 
     name = "dask"
@@ -113,7 +112,7 @@ class Dask(Runner):
         if isinstance(patience, bool) or not isinstance(patience, int | float) or not patience > 0:
             raise ArgumentError(f"patience is a number of seconds above 0, found {patience!r}")
         self._patience = patience
-        # `session` of each thread that is in one
+        # the session of each thread that is in one
         self._local = threading.local()
 
     @contextlib.contextmanager
@@ -136,10 +135,10 @@ class Dask(Runner):
                 self._local.session = session.files = None
 
     def map_reduce(self, request: PassRequest) -> PassResult:
-        """See `Runner.map_reduce`; `memory` is divided among all tasks that run at a time, on whatever machine."""
+        """See `Runner.map_reduce`; `memory` is divided among all tasks that run at a time, on all machines together."""
         began = time.time()
         wanted = None if request.workers is None else worker_count(request.workers)
-        # raises for missing frames and too small a limit before a cluster is started or waited for
+        # raises for missing frames and too small a limit before starting or waiting for a cluster
         request.plan(memory=request.memory, workers=1, access="direct")
         with self._use_session() as session, self._connected(wanted) as dask_workers:
             work_plan, plan, reduction = self._policy.divide(
@@ -189,11 +188,11 @@ class Dask(Runner):
         )
 
     def local_threads(self, workers: int | None) -> int:
-        """As many as this process may run: `workers` are those of the cluster."""
+        """As many threads as this process may run: `workers` counts workers of the cluster."""
         return worker_count(None)
 
     def concurrency(self, workers: int | None) -> int:
-        """See `Runner.concurrency`: tasks at a time; no cluster is started for the question."""
+        """See `Runner.concurrency`: tasks at a time; the call does not start a cluster."""
         wanted = None if workers is None else worker_count(workers)
         if self._cluster is None and current_client() is None:
             return worker_count(wanted)
@@ -208,7 +207,7 @@ class Dask(Runner):
     def call_each(
         self, function: Callable[[Any], Any], computations: Sequence[Any], values: CallValues, *, workers: int | None
     ) -> None:
-        """See `Runner.call_each`; a computation of a lost worker is done again."""
+        """See `Runner.call_each`; computations of a lost worker are repeated."""
         packed = [serialize(item) for item in computations]
         with self._calling(call_function, function, workers) as (dask_workers, submitter):
             following = 0
@@ -232,7 +231,7 @@ class Dask(Runner):
         gathered: bool = False,
         workers: int | None = None,
     ) -> None:
-        """See `Runner.write_in_order`: bytes stay on the worker that has made them, which writes them as well."""
+        """See `Runner.write_in_order`: bytes stay on the worker that made them, which also writes them."""
         if gathered:
             super().write_in_order(
                 function, computations, offset=offset, ahead=ahead, received=received, workers=workers
@@ -247,7 +246,7 @@ class Dask(Runner):
     def _calling(
         self, task: Callable[..., Any], function: Callable[[Any], Any], workers: int | None
     ) -> Iterator[tuple[DaskWorkers, TaskSubmitter]]:
-        """The workers, and what submits tasks that share the function."""
+        """The workers, and a submitter of tasks that share the function."""
         wanted = None if workers is None else worker_count(workers)
         with (
             self._connected(wanted) as dask_workers,
@@ -265,7 +264,7 @@ class Dask(Runner):
 
     @contextlib.contextmanager
     def _connected(self, wanted: int | None) -> Iterator[DaskWorkers]:
-        """The workers of the cluster. A cluster of the run itself ends with the session, others are left running."""
+        """The workers of the cluster. The run's own cluster ends with the session; others are left running."""
         cluster = current_client() if self._cluster is None else self._cluster
         with self._use_session() as session:
             if cluster is None:
@@ -281,8 +280,8 @@ class Dask(Runner):
 
 @dataclass(eq=False)
 class _Session:
-    """What lasts for all passes of a run: the cluster of the run itself (with its number of workers) or a connection to
-    another, and the snapshot of the files that workers have (with the run that it belongs to).
+    """State of all passes of a run: the run's own cluster (with its number of workers) or a connection to the user's,
+    and the snapshot of the files that workers have (with the run that it belongs to).
     """
 
     stack: contextlib.ExitStack
@@ -291,19 +290,19 @@ class _Session:
     files: tuple[object, SharedResult] | None = None
 
     def own_cluster(self, workers: int) -> OwnCluster:
-        """The cluster of the run itself, which is started for the first pass."""
+        """The run's own cluster, which the first pass starts."""
         if self.own is None or self.own[0] != workers:
             self.own = workers, self.stack.enter_context(OwnCluster(workers))
         return self.own[1]
 
     def client_of(self, cluster: str) -> Client:
-        """A client that is connected to the scheduler at an address; raises what `connection` raises."""
+        """A client connected to the scheduler at an address. Raises as `connection`."""
         if self.client is None or self.client.status != "running":
             self.client = self.stack.enter_context(connection(cluster))
         return self.client
 
     def files_of(self, request: PassRequest) -> SharedResult:
-        """The snapshot of the files, which is sent to each worker once for all passes of a run."""
+        """The snapshot of the files, sent to each worker once for all passes of a run."""
         if self.files is None or self.files[0] is not request.run:
             # workers have working folders of their own
             snapshot = SharedResult(SharedFiles(serialize(TrajectorySnapshot.take(request.trajectory, absolute=True))))
@@ -313,7 +312,7 @@ class _Session:
 
 
 class _DaskPass:
-    """Submits the missing leaves of a plan, and inserts the results into the merge tree."""
+    """Submits the missing leaves of a plan and inserts the results into the merge tree."""
 
     def __init__(
         self,
@@ -371,7 +370,7 @@ class _DaskPass:
         report_slowest(progress, frames, time.time() - self._began)
 
     def _fill(self) -> None:
-        """Submits pieces for free workers, including those that have joined."""
+        """Submits pieces for free workers, including workers that have joined."""
         size = self._workers.size
         if not self._workers.limited:
             size = max(size, len(self._submitter.threads))
@@ -379,7 +378,7 @@ class _DaskPass:
             self._submitter.submit(piece, self._describe(piece))
 
     def _fill_each(self) -> None:
-        """Submits all pieces at once, each to the worker of its share; to others only if that worker is lost."""
+        """Submits all pieces at once, each to the worker of its share; to another only if that worker is lost."""
         for number, (address, _) in enumerate(self._slots):
             while (piece := self._piece_scheduler.take(number)) is not None:
                 self._submitter.submit(piece, self._describe(piece), [address])

@@ -17,7 +17,7 @@ from kinema.base.tracing.recording import event
 
 __all__ = ["Recording", "Transitions", "trace_transitions", "transitions_since"]
 
-# a transition as it is recorded: task, start, finish, worker, time, actions, bytes
+# a recorded transition: task, start, finish, worker, time, actions, bytes
 _Row = tuple[str, str, str, str, float, list[tuple[str, float, float]], int]
 
 
@@ -58,7 +58,7 @@ class Recording:
         try:
             client.register_plugin(Transitions(prefix), name=prefix)
         except Exception as error:
-            # a scheduler that may not unpickle objects of clients, or that lacks Kinema: the run goes on without
+            # the scheduler may not unpickle objects of clients, or lacks Kinema: the run continues without a record
             self.refused = str(error).splitlines()[0] if str(error) else type(error).__name__
 
     def end(self) -> tuple[list[_Row], list[str]]:
@@ -71,13 +71,13 @@ class Recording:
             rows, lost = self._client.run_on_scheduler(_recorded, name=self._prefix)
             self._client.unregister_scheduler_plugin(self._prefix)
         except OSError as error:
-            # all results have arrived, so the pass succeeds without its record
+            # all results have arrived: the pass succeeds without its record
             self.refused = f"the scheduler was lost before the record was fetched ({error})"
             return [], []
         return rows, lost
 
     def abandon(self) -> None:
-        """Removes the plugin after an error; errors of a lost scheduler are dropped in favour of the first one."""
+        """Removes the plugin after an error; drops errors of a lost scheduler in favour of the first error."""
         if not self.refused and self._client.status == "running":
             with contextlib.suppress(OSError):
                 self._client.unregister_scheduler_plugin(self._prefix)
@@ -100,7 +100,7 @@ def transitions_since(rows: list[_Row], began: float) -> tuple[Transition, ...]:
 
 
 def trace_transitions(rows: list[_Row]) -> None:
-    """Each state of each task as an event of the trace: from the transition into it to the one out of it."""
+    """Adds each state of each task to the trace, as an event between the transitions into and out of the state."""
     left: dict[str, int] = {}
     for task, _start, finish, worker, at, _actions, _nbytes in reversed(rows):
         entered = round(at * 1e9)

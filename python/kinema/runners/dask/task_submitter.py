@@ -1,8 +1,8 @@
-"""`TaskSubmitter`: submits tasks to a Dask cluster, fetches their results, cancels what is left.
+"""`TaskSubmitter`: submits tasks to a Dask cluster, fetches their results, cancels the rest.
 
-What all tasks share (`SharedResult`) is the result of a task, not scattered data: if all workers that hold it are lost,
-Dask computes it again, and then the tasks that depend on it. What the tasks do, how many there are and how large, is
-decided in `runner`.
+Objects that all tasks share (`SharedResult`) are results of a task, not scattered data: if all workers that hold one
+are lost, Dask computes it again, and then the tasks that depend on it. `runner` decides the work, number and size of
+the tasks.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["SharedResult", "TaskSubmitter"]
 
 # seconds between polls of the cluster's workers
 _POLL_SECONDS = 1.0
-# tasks that an error names
+# most tasks that an error names
 _NAMED = 2
 
 
@@ -52,7 +52,7 @@ class SharedResult:
     def future_for(self, client: Client) -> Future:
         """The future that tasks take as an argument; submitted by the first call."""
         if self._future is None or self._future.client is not client:
-            # a task group of its own: the scheduler expects tasks of one group to take equally long
+            # its own task group: the scheduler expects tasks of one group to take equally long
             key = f"kinema_shared-{uuid.uuid4().hex}"
             # Dask warns that large data should be scattered, but scattered data is lost with its workers
             with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
@@ -60,14 +60,14 @@ class SharedResult:
         return self._future
 
     def release(self) -> None:
-        """Removes it from all workers, also while a traceback still refers to this object."""
+        """Removes the object from all workers, even while a traceback still refers to this one."""
         if self._future is not None:
             self._future.release()
             self._future = None
 
 
 class TaskSubmitter:
-    """Submits tasks `function(*lasting_results, shared, argument)`; what is shared reaches each worker once.
+    """Submits tasks `function(*lasting_results, shared, argument)`; shared objects are sent to each worker once.
 
     Leaving the context cancels tasks that have not completed, and releases `shared`.
 
@@ -75,23 +75,23 @@ class TaskSubmitter:
     ----------
     client : distributed.Client
     prefix : str
-        Of the keys of all tasks.
+        Prefix of the keys of all tasks.
     function : callable
-        Of a module that workers can import.
+        A function of a module that workers can import.
     shared : object
     lasting_results : sequence of SharedResult
-        What tasks share beyond this context.
+        Objects that tasks share beyond this context.
     processes : sequence of Popen
-        The workers of a cluster of the run's own: if all have ended, nobody waits for others.
+        The workers of the run's own cluster: if all have ended, the submitter does not wait for others.
     addresses : list of str or None
-        Workers to be used as long as any of them is left; None: all, also those that join later.
+        Workers to use as long as any of them is left; None: all workers, including those that join later.
     patience : float
         Seconds without any worker until `completed` raises.
 
     Attributes
     ----------
     threads : dict of str to int
-        Threads of each worker, by its address, as of the last poll.
+        Threads of each worker, by its address, at the last poll.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class TaskSubmitter:
         self._patience = patience
         self._processes = processes
         self._pending: dict[str, _Task] = {}
-        # keys of completed tasks with their results, or what Dask raised instead
+        # keys of completed tasks with their results, or with the exception that Dask raised
         self._results: queue.SimpleQueue[tuple[str, Any, Exception | None]] = queue.SimpleQueue()
         self._submitted = 0
         self._polled_at = self._workers_at = time.monotonic()
@@ -126,7 +126,7 @@ class TaskSubmitter:
 
     def __exit__(self, *_: object) -> None:
         if self._client.status == "running":
-            # a connection that fails here has failed before, with a better message
+            # a connection that fails here has already failed elsewhere, with a better message
             with contextlib.suppress(OSError):
                 self._client.cancel([task.future for task in self._pending.values()], force=True)
         self._pending.clear()
@@ -137,7 +137,7 @@ class TaskSubmitter:
 
     @property
     def keys(self) -> set[str]:
-        """Keys of the tasks that are submitted and not completed."""
+        """Keys of the tasks that are submitted but not completed."""
         return set(self._pending)
 
     def submit(
@@ -151,7 +151,7 @@ class TaskSubmitter:
     ) -> None:
         """Submits a task, to workers with these addresses if there are any; `description` is for error messages.
 
-        With another `function` it takes results of `keep` as well, behind its argument, and comes before other tasks.
+        With another `function`, the task also takes results of `keep`, after its argument, and runs before other tasks.
         """
         future = self._submitted_task(argument, addresses, function or self._function, inputs)
         key = future.key
@@ -173,11 +173,11 @@ class TaskSubmitter:
                 *(one.future_for(self._client) for one in self._shared),
                 argument,
                 *inputs,
-                # tasks of one group are expected to take equally long
+                # the scheduler expects tasks of one group to take equally long
                 key=f"{self._prefix}{function.__name__ if inputs else ''}-{self._submitted}",
                 pure=False,
                 workers=addresses,
-                # those that are named may be lost
+                # the named workers may be lost
                 allow_other_workers=addresses is not None,
                 priority=1 if inputs else 0,
             )
@@ -191,12 +191,12 @@ class TaskSubmitter:
             self._results.put((key, None, error))
 
     def completed(self, timeout: float) -> list[tuple[Any, Any]]:
-        """Arguments and results of tasks that have completed since the last call; waits `timeout` seconds at most.
+        """Arguments and results of tasks completed since the last call; waits at most `timeout` seconds.
 
         Raises
         ------
         WorkerError
-            For a task whose workers were lost several times, one that Dask cannot run, and a lost cluster.
+            If the workers of a task were lost several times, if Dask cannot run a task, or if the cluster is lost.
         """
         arrived: list[tuple[str, Any, Exception | None]] = []
         with contextlib.suppress(queue.Empty):
@@ -218,9 +218,9 @@ class TaskSubmitter:
         return results
 
     def _poll_cluster(self) -> None:
-        """Updates `threads`; WorkerError after `patience` seconds without workers, and for a lost scheduler.
+        """Updates `threads`; raises WorkerError after `patience` seconds without workers, or if the scheduler is lost.
 
-        That no worker is left is noted at once, with what the last ones had.
+        When no worker is left, a note says so at once, with the tasks of the last workers.
         """
         had_workers = bool(self.threads)
         try:
@@ -245,7 +245,7 @@ class TaskSubmitter:
             emit([f"{left}; waiting {self._patience:.0f} s for others"])
 
     def _lost_work(self) -> str:
-        """In words: the tasks that workers had when they were lost, those that have lost the most workers first."""
+        """Names the tasks whose workers were lost, those with the most lost workers first."""
         try:
             keys = self._client.run_on_scheduler(_suspicious_tasks, prefix=self._prefix)
         except OSError:
@@ -256,8 +256,8 @@ class TaskSubmitter:
 
     def _connection_lost(self) -> WorkerError:
         return WorkerError(
-            f"the connection to the Dask scheduler {self._address()} is lost; with a checkpoint the same command goes "
-            "on, on any runner"
+            f"the connection to the Dask scheduler {self._address()} is lost; with a checkpoint the same command "
+            "continues, on any runner"
         )
 
     def _address(self) -> str:
@@ -266,7 +266,7 @@ class TaskSubmitter:
 
 
 def _suspicious_tasks(prefix: str, dask_scheduler: Any) -> list[str]:
-    """Keys of tasks whose workers were lost, those that have lost the most first; called on the scheduler."""
+    """Keys of tasks whose workers were lost, those with the most lost workers first; called on the scheduler."""
     found = [task for key, task in dask_scheduler.tasks.items() if str(key).startswith(prefix) and task.suspicious]
     return [str(task.key) for task in sorted(found, key=lambda task: -task.suspicious)]
 

@@ -1,7 +1,7 @@
 """The tasks that run on Dask workers, and the objects that they share.
 
-`run_piece` opens the trajectory and plans once for each process, then runs its leaves; `call_function` serves
-`Dask.map`. Errors are returned as `TaskFailure`, and the client decides what follows.
+`run_piece` opens the trajectory and plans once per process, then runs its leaves; `call_function` serves `Dask.map`.
+Errors are returned as `TaskFailure`; the client decides what to do about them.
 """
 
 from __future__ import annotations
@@ -55,8 +55,9 @@ __all__ = [
 class PieceResult:
     """Result of a piece: its nodes as bytes, its timings, worker and time.
 
-    `slot` numbers the tasks that a worker runs at a time; `begun` in seconds of `time.time()`, `opening` and `seconds`
-    (with `opening`) are durations. `counts`: of node caches in the process since it last sent some.
+    `slot` numbers the tasks that a worker runs at a time; `begun` is in seconds of `time.time()`; `opening` and
+    `seconds` (which includes `opening`) are durations. `counts`: counts of the process's node caches since it last sent
+    some.
     """
 
     nodes: list[SerializedNode]
@@ -80,7 +81,7 @@ class TaskFailure:
 
 @dataclass(frozen=True, eq=False)
 class _PlannedPass:
-    """The client's plan, made again on this worker from the trajectory that it has opened."""
+    """The client's plan, made again on this worker from its own opened trajectory."""
 
     trajectory: _core.Trajectory
     plan: _core.Plan
@@ -88,11 +89,11 @@ class _PlannedPass:
 
 
 class SharedFiles:
-    """The trajectory as the client has opened it; shared by all tasks of all passes of a run.
+    """The trajectory that the client has opened; shared by all tasks of all passes of a run.
 
-    It is in the worker's data. The first task opens the trajectory from the snapshot, without access to a file. When
-    the run ends or the client is lost, the scheduler releases it, and with it the opened trajectory. Workers that are
-    threads of one process share one object.
+    The object is in the worker's data. The first task opens the trajectory from the snapshot, without access to a file.
+    When the run ends or the client is lost, the scheduler releases the object, and with it the opened trajectory.
+    Workers that are threads of one process share one object.
 
     Parameters
     ----------
@@ -121,20 +122,20 @@ class SharedFiles:
 
 
 class SharedSetup:
-    """The setup of a pass; shared by its tasks, and in the worker's data for the time of the pass.
+    """The setup of a pass; shared by its tasks, and kept in the worker's data during the pass.
 
     Parameters
     ----------
     payload : bytes
-        A pickled `WorkerSetup`. It is unpickled by tasks, where an error can be reported.
+        A pickled `WorkerSetup`. Tasks unpickle it, because they can report an error.
     threads : int
         Threads of a task.
     limits : dict of str to int
         Tasks that a worker runs at a time, by its address; others run as many as they have threads for.
     heard : bool
-        Whether tasks report the frames that they have done while they run.
+        Whether running tasks report the frames that they have done.
     version : str
-        Of the client's Kinema.
+        Version of the client's Kinema.
     """
 
     def __init__(
@@ -159,7 +160,7 @@ class SharedSetup:
         return len(self._content[0])
 
     def slots(self, worker: str, threads: int) -> SimpleQueue[int]:
-        """Slot numbers of a worker: a task takes one while it runs, so that all tasks have `threads` in sum."""
+        """Slot numbers of a worker: each running task takes one, so that all tasks together have `threads` threads."""
         with self._lock:
             if worker not in self._slots:
                 self._slots[worker] = SimpleQueue()
@@ -169,7 +170,7 @@ class SharedSetup:
             return self._slots[worker]
 
     def planned(self, files: SharedFiles) -> tuple[_PlannedPass, float]:
-        """The plan, and the seconds that opening and planning took if this call did it."""
+        """The plan, and the seconds that opening and planning took if this call did them."""
         with self._lock:
             if self._planned is not None:
                 return self._planned, 0.0
@@ -184,12 +185,12 @@ class SharedSetup:
 
 
 def slots_of(threads: int, threads_a_task: int) -> int:
-    """Tasks that a worker of so many threads runs at a time."""
+    """Number of tasks that a worker of `threads` threads runs at a time."""
     return max(1, threads // threads_a_task)
 
 
 def run_piece(files: SharedFiles, shared: SharedSetup, piece: Leaves) -> PieceResult | TaskFailure:
-    """Runs leaves on a worker. Errors are returned: what a task raises, Dask wraps or takes for a reason to end."""
+    """Runs leaves on a worker. Errors are returned: if a task raises, Dask wraps the exception or ends the worker."""
     from distributed import get_worker
 
     worker = get_worker()
@@ -198,7 +199,7 @@ def run_piece(files: SharedFiles, shared: SharedSetup, piece: Leaves) -> PieceRe
     begun, clock = time.time(), time.monotonic()
     try:
         if shared.version != _core.__version__:
-            # for workers that joined later; `find_workers` has checked the others
+            # for workers that joined later: `find_workers` has checked the others
             raise ArgumentError(
                 other_version(f"worker {worker.address}", socket.gethostname(), shared.version, _core.__version__)
             )
@@ -213,14 +214,14 @@ def run_piece(files: SharedFiles, shared: SharedSetup, piece: Leaves) -> PieceRe
     except (FileNotFound, FileAccessError) as error:
         return _task_failure(_not_visible(error, worker.address), worker.address)
     except BaseException as error:
-        # SystemExit and KeyboardInterrupt too: raised here they would end the worker, then that of the next try
+        # SystemExit and KeyboardInterrupt too: raised here they would end the worker, then the next attempt's worker
         return _task_failure(error, worker.address)
     finally:
         slots.put(slot)
 
 
 def other_version(whose: str, host: str, expected: str, found: str) -> str:
-    """Message: a worker or scheduler has another version of Kinema than the client."""
+    """Message that a worker or scheduler has another version of Kinema than the client."""
     return f"the Dask {whose} on {host} has another version of Kinema, expected {expected}, found {found}"
 
 
@@ -260,7 +261,7 @@ def _check_cancelled(worker: Any, report: Callable[[int], None] | None) -> Calla
 
 
 def task_failure(error: BaseException) -> TaskFailure:
-    """The error of a task of this worker; all are returned, see `run_piece`."""
+    """The error of a task of this worker, as a value to be returned: see `run_piece`."""
     from distributed import get_worker
 
     return _task_failure(error, get_worker().address)
@@ -272,7 +273,7 @@ def _task_failure(error: BaseException, address: str) -> TaskFailure:
 
 
 def task_error(failed: TaskFailure, description: str) -> BaseException:
-    """The exception of a task, with a note of worker and piece; for exceptions not of Kinema with the traceback."""
+    """The exception of a task, with a note of worker and piece, and with the traceback unless it is Kinema's own."""
     error: BaseException = pickle.loads(failed.error)
     note_worker(error, f"on worker {failed.worker}, {description}", failed.text)
     return error

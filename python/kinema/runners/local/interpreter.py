@@ -11,35 +11,32 @@ from kinema.base.errors import ArgumentError, from_os
 
 __all__ = ["JOB_SIGNALS", "describe_end", "ignore_job_signals", "module_command", "start_interpreter"]
 
-# signals of Ctrl-C and of batch systems, which every process of a job receives; the parent alone acts on them
+# signals of Ctrl-C and of batch systems, which every process of a job receives; only the parent acts on them
 JOB_SIGNALS = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGUSR1})
 
 
 def module_command(module: str, *arguments: object) -> list[str]:
     """The command that runs a module of this package.
 
-    No module is imported from the working folder (-P): what lies there may be anybody's.
+    No module is imported from the working folder (-P): its files may be anybody's.
     """
     return [sys.executable, "-P", "-m", module, *map(str, arguments)]
 
 
 def start_interpreter(code: str, descriptor: int, name: str, *, quiet: bool = False) -> subprocess.Popen[bytes]:
-    """A process that runs `code` and inherits the file of that descriptor; `name` is what errors call it.
+    """Starts a process that runs `code` and inherits the descriptor's file; errors call the process `name`.
 
-    With `quiet` it has no stdout.
+    With `quiet` the process has no stdout. `JOB_SIGNALS` are blocked there until the code calls `ignore_job_signals`.
 
-    `JOB_SIGNALS` are blocked there until the code calls `ignore_job_signals`.
-
-    Raises ArgumentError where this program has no interpreter to start, and what `from_os` makes of the reason where it
-    does not start.
+    Raises ArgumentError if this program has no interpreter to start, and an error from `from_os` if it does not start.
     """
     if not sys.executable:
         raise ArgumentError(f"{name} needs a Python interpreter to start, and this program has none to name")
-    # the paths first: the package is imported from where this process has it
+    # the paths first: the package is imported from the same place as in this process
     code = f"import sys; sys.path[:] = {[str(path) for path in sys.path]!r}; {code}"
-    # one thread each, also for the libraries that numpy calls
+    # one thread each, including the libraries that numpy calls
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    # they must not end the interpreter before the worker ignores them
+    # signals must not end the interpreter before the worker ignores them
     before = signal.pthread_sigmask(signal.SIG_BLOCK, JOB_SIGNALS)
     try:
         return subprocess.Popen(
@@ -56,7 +53,7 @@ def start_interpreter(code: str, descriptor: int, name: str, *, quiet: bool = Fa
 
 
 def describe_end(who: str, doing: str, code: int) -> str:
-    """In words: how a process has ended, by its exit code as of `subprocess`, and what that says of the cause."""
+    """Describes how a process has ended, by its exit code as in `subprocess`, and the probable cause."""
     if code >= 0:
         return f"{who} ended {doing}, exit code {code}; what it wrote to stderr says why"
     try:

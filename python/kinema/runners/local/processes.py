@@ -1,7 +1,6 @@
-"""The runner with processes: pieces of the merge tree are assigned to idle worker processes of this machine.
+"""The `processes` runner: assigns pieces of the merge tree to idle worker processes of this machine.
 
-Processes end with the run and share no memory. `worker` is what each of them executes, `worker_pool` starts and ends
-them.
+Processes end with the run and share no memory. Each executes `worker`; `worker_pool` starts and ends them.
 """
 
 from __future__ import annotations
@@ -43,26 +42,27 @@ from kinema.runners.worker_timer import pass_timings
 
 __all__ = ["ProcessesRunner"]
 
-# pieces of work that a worker holds: it goes on with the second while the parent takes in the first
+# pieces of work that a worker holds: it computes the second while the parent takes in the first
 _PIECES_AHEAD = 2
 # seconds between reports of progress
 _TICK = 0.1
-# seconds between two polls that count at most as time without progress
+# most seconds between two polls that count as time without progress
 _LONGEST_POLL = 1.0
 
 
 class ProcessesRunner(Runner):
     """Runs on processes, by default of one thread each; results are the same to the bit as those of threads.
 
-    Threads are as fast and start at once; processes are for Python code that holds the interpreter lock, and for
-    libraries that are not to be used from several threads.
+    Threads are as fast and start at once. Processes are for Python code that holds the interpreter lock, and for
+    libraries that several threads must not use.
 
-    No process is a fork of this one (threads and locks would be copied), and none imports the caller's script. So a
-    script needs no `if __name__ == "__main__":`, and interactive sessions can use this runner. When the runner is made,
-    a small process with one thread begins to import Kinema, of which workers are forked (Linux; on others each is
-    a fresh interpreter): a runner that is made early, or used again, has workers within milliseconds. It ends with the
-    runner.
-    Processes are sent recipes (files, frames, kernels' arguments) and send back partials as bytes; frame indices go
+    No process is a fork of this one (which would copy threads and locks), and none imports the caller's script. So a
+    script needs no `if __name__ == "__main__":`, and interactive sessions can use this runner. On Linux, workers are
+    forked from a small process with one thread, which begins to import Kinema when the runner is made: a runner that is
+    made early, or used again, has workers within milliseconds. That process ends with the runner. On other systems each
+    worker is a fresh interpreter.
+
+    Processes receive recipes (files, frames, kernels' arguments) and send back partials as bytes; frame indices go
     through a temporary folder. They end with the run, with an exception, and also when this process is killed.
 
     Parameters
@@ -70,15 +70,14 @@ class ProcessesRunner(Runner):
     threads_per_worker : int
         Threads of a process. Their times add up.
     schedule : {"dynamic", "static"}
-        Whether whoever is free gets the next piece of work (default), or each a contiguous share.
+        Whether a free worker gets the next piece of work (default), or each worker a contiguous share.
     oversubscribe : int, optional
-        Pieces of work that a worker gets at the least, where there are leaves enough; 4 by default.
+        Least number of pieces of work for each worker, if there are enough leaves; 4 by default.
 
     Raises
     ------
     WorkerError
-        For a process that was killed or could not start. Errors of a worker are raised as they are, with path, frame
-        and byte.
+        If a process was killed or could not start. Errors of a worker are raised unchanged, with path, frame and byte.
     """
 
     name = "processes"
@@ -88,13 +87,13 @@ class ProcessesRunner(Runner):
     ) -> None:
         self._threads = worker_count(threads_per_worker, "threads_per_worker")
         self._policy = SchedulePolicy(schedule, oversubscribe)
-        # of the session that a thread is in
+        # the pool of the session that a thread is in
         self._lasting = threading.local()
         self._modules: tuple[str, ...] = ()
         self._server = start_server()
 
     def preload(self, modules: Iterable[str]) -> None:
-        """Has workers import modules before they are needed; those that cannot be imported are left out."""
+        """Lets workers import modules before they are needed; skips modules that cannot be imported."""
         self._modules = (*self._modules, *modules)
         if self._server is not None:
             with suppress(OSError):
@@ -126,9 +125,9 @@ class ProcessesRunner(Runner):
 
     @contextmanager
     def session(self) -> Iterator[None]:
-        """Processes of a pass, or of a `map`, stay for the next one; they end with the context.
+        """Context in which the processes of a pass or a `map` stay for the next one; they end with the context.
 
-        It counts for the thread that enters it.
+        It is valid only for the thread that enters it.
         """
         if getattr(self._lasting, "pool", None) is not None:
             yield
@@ -141,7 +140,7 @@ class ProcessesRunner(Runner):
                 self._lasting.pool = None
 
     def fits(self) -> bool:
-        """Whether workers that have started are as those that would start now, by folder, environment and path."""
+        """Whether started workers have the folder, environment and path of workers that would start now."""
         return self._server is None or self._server.fits()
 
     def _pool(self) -> AbstractContextManager[WorkerPool]:
@@ -151,21 +150,21 @@ class ProcessesRunner(Runner):
 
     def _new_pool(self) -> WorkerPool:
         if not self.fits():
-            # for workers that are as if they were started now
+            # so that workers are the same as if they were started now
             self._server = start_server()
             self.preload(())
         return WorkerPool(self._threads, self._server)
 
     def _wanted(self, workers: int | None) -> int:
-        """Number of processes; by default so many that their threads share the cores."""
+        """Number of processes; by default, their threads together use all cores."""
         return max(1, worker_count(None) // self._threads) if workers is None else worker_count(workers)
 
     def local_threads(self, workers: int | None) -> int:
-        """As many as all worker processes have."""
+        """As many threads as all worker processes have together."""
         return self._wanted(workers) * self._threads
 
     def concurrency(self, workers: int | None) -> int:
-        """See `Runner.concurrency`: as many as this process may run at once, or as asked for."""
+        """See `Runner.concurrency`: as many calls as this process may run at once, or as requested."""
         return worker_count(workers)
 
     @property
@@ -176,7 +175,7 @@ class ProcessesRunner(Runner):
     def call_each(
         self, function: Callable[[Any], Any], computations: Sequence[Any], values: CallValues, *, workers: int | None
     ) -> None:
-        """See `Runner.call_each`; values come back pickled."""
+        """See `Runner.call_each`; workers return pickled values."""
         if not computations:
             return
         used = min(self._wanted(workers), len(computations))
@@ -198,10 +197,11 @@ def _describe(work_plan: WorkPlan) -> str:
 
 
 def _note_stalls(workers: Sequence[WorkerHandle], polled: float, *, reports: bool = True) -> float:
-    """Counts the time since `polled` for workers without progress, see `WorkerHandle.note_stall`; the time now."""
+    """Counts the time since `polled` for workers without progress (see `WorkerHandle.note_stall`); returns the time
+    now."""
     now = time.monotonic()
     for worker in workers:
-        # this process may have been stopped itself meanwhile
+        # this process itself may have been stopped meanwhile
         worker.note_stall(min(now - polled, _LONGEST_POLL), reports=reports)
     return now
 
@@ -217,18 +217,18 @@ class _MapCalls:
         self._idle: deque[WorkerHandle] = deque()
 
     def describe(self, numbers: Leaves) -> str:
-        """The first computation that a worker has."""
+        """Names the first computation that a worker has."""
         first = numbers[0]
         frames = "" if self._in_words is None else f" ({self._in_words(self._computations[first])})"
         return f"part {first + 1} of {self._values.total}{frames}"
 
     def help(self, handles: list[WorkerHandle], calls: Calls) -> None:
-        """Computes in this process until a worker is ready; workers have their first computations before."""
+        """Computes in this process until a worker is ready; workers already have their first computations."""
         for _ in range(_PIECES_AHEAD):
             for worker in handles:
                 self._order_one(worker)
         workers = {worker.connection: worker for worker in handles}
-        # those that run already answer at once
+        # workers that already run answer at once
         pause = _TICK / 2
         while not wait(list(workers), timeout=pause) and self._values.may_begin(self._next):
             pause = 0.0
@@ -241,7 +241,7 @@ class _MapCalls:
             self._values.take(number, unpacked_value(value))
 
     def run(self, handles: list[WorkerHandle]) -> None:
-        """Gives what the function returns to the values, as it comes."""
+        """Passes the results of the function to the values, as they arrive."""
         workers = {worker.connection: worker for worker in handles}
         polled = time.monotonic()
         while not self._values.complete:
@@ -253,13 +253,13 @@ class _MapCalls:
     def _take(self, worker: WorkerHandle) -> None:
         match worker.receive():
             case Ready() as ready:
-                # `help` has given it some already
+                # `help` has already given it some
                 if worker.matches_pass(ready) and not worker.pieces:
                     self._idle.append(worker)
                     self._order()
             case Returned([value]):
                 number, _ = worker.pieces.popleft()
-                # first, so that the worker goes on meanwhile
+                # first, so that the worker continues meanwhile
                 self._idle.append(worker)
                 self._order()
                 self._values.take(number, unpacked_value(value))
@@ -271,12 +271,12 @@ class _MapCalls:
                 raise error
 
     def _order(self) -> None:
-        """Gives each idle worker a computation, as long as one may begin."""
+        """Gives each idle worker a computation, as long as one may start."""
         while self._idle and self._values.may_begin(self._next):
             self._order_one(self._idle.popleft())
 
     def _order_one(self, worker: WorkerHandle) -> None:
-        """Gives a worker the next computation, if that may begin."""
+        """Gives a worker the next computation, if it may start."""
         if self._values.may_begin(self._next):
             self._next += 1
             worker.order((self._next - 1, self._next))
@@ -334,7 +334,7 @@ class _ProcessesPass:
             case PieceTimes():
                 worker.record(message)
             case Done():
-                # first, so that the worker goes on meanwhile
+                # first, so that the worker continues meanwhile
                 self._order(worker)
                 self._merge(worker, message)
             case WorkerFailure(packed, text):
@@ -343,7 +343,7 @@ class _ProcessesPass:
                 raise error
 
     def _order(self, worker: WorkerHandle) -> None:
-        """Assigns the next leaves, if any are left."""
+        """Assigns the next leaves to a worker, if any are left."""
         piece = self._piece_scheduler.take(worker.number)
         if piece is not None:
             worker.order(piece)

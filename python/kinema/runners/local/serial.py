@@ -1,4 +1,4 @@
-"""The serial runner: one worker, whatever the machine has. It is the runner with threads with one thread."""
+"""The `serial` runner: one worker on any machine; the same as the `threads` runner with one thread."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["SerialRunner"]
 
 
 class SerialRunner(Runner):
-    """Runs on one worker, in the calling thread of Python; ArgumentError where more are asked for."""
+    """Runs on one worker, in the calling Python thread; raises ArgumentError if more are requested."""
 
     name = "serial"
 

@@ -1,8 +1,8 @@
 """The main function of the process from which workers of the `processes` runner are forked: it imports, waits, forks.
 
-It has one thread, opens no file and computes nothing, so that a fork of it is as good as a fresh interpreter that has
-imported the same modules. Where a module that it has imported has started threads, workers are fresh interpreters.
-`worker_server` is what its parent uses.
+It has one thread, opens no file and computes nothing, so a fork of it is as good as a fresh interpreter that has
+imported the same modules. If an imported module has started threads, workers are fresh interpreters instead. The parent
+uses `worker_server`.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from dataclasses import dataclass
 __all__ = ["MOST_BYTES", "Fork", "Forked", "Preload", "WorkerEnded", "main"]
 
 MOST_BYTES = 1 << 17
-"""Of a message."""
+"""Most bytes of a message."""
 _WORKER = "kinema.runners.local.worker"
-# seconds that workers have to end by themselves after their parent; those that are stopped cannot
+# seconds that workers have to end by themselves after their parent; stopped workers cannot
 _PATIENCE = 1.0
 
 
 @dataclass(frozen=True)
 class Preload:
-    """Modules to be imported before the next fork; those that cannot be are left to the workers."""
+    """Message: modules to import before the next fork; modules that cannot be imported are left to the workers."""
 
     modules: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Fork:
-    """A worker for the descriptor that comes with it, with that folder; stdout and stderr come as well."""
+    """Message: start a worker with that folder, for the descriptor sent along; stdout and stderr come as well."""
 
     number: int
     folder: str
@@ -48,7 +48,7 @@ class Fork:
 
 @dataclass(frozen=True)
 class Forked:
-    """The worker of the `Fork` of that number; a descriptor of the process (pidfd) comes with it."""
+    """Answer to the `Fork` of that number; a descriptor of the worker process (pidfd) comes with it."""
 
     number: int
     pid: int
@@ -56,26 +56,26 @@ class Forked:
 
 @dataclass(frozen=True)
 class WorkerEnded:
-    """A worker has ended; exit code, or below 0 the signal, as of `subprocess`."""
+    """Message: a worker has ended, with its exit code, or the negative signal number, as in `subprocess`."""
 
     pid: int
     code: int
 
 
 def main(descriptor: int, parent: int) -> None:
-    """Serves the process `parent` at the other end of the socket `descriptor`; ends when that does, or closes it."""
-    # those that were blocked when it was started: the parent alone acts on them
+    """Serves the process `parent` at the other end of the socket `descriptor`, until it ends or closes the socket."""
+    # these signals were blocked at the start: only the parent acts on them
     from kinema.runners.local.interpreter import ignore_job_signals
 
     ignore_job_signals()
     try:
         watched = os.pidfd_open(parent)
     except ProcessLookupError:
-        # it has ended before
+        # the parent has already ended
         return
     if os.getppid() != parent:
         return
-    # modules make millions of objects that stay: looking for garbage among them takes a quarter of an import
+    # modules make millions of lasting objects: searching them for garbage takes a quarter of an import
     gc.disable()
     importlib.import_module(_WORKER)
     _Server(socket.socket(fileno=descriptor), watched).serve()
@@ -93,18 +93,18 @@ class _Server:
         self._folders: dict[int, str] = {}  # of these processes, by their pidfd
 
     def serve(self) -> None:
-        """Until the parent ends or closes its end; in a worker until that ends."""
+        """Serves until the parent ends or closes its end; in a worker, until the worker ends."""
         while True:
             for key, _ in self._selector.select():
                 if key.fd in self._workers:
                     self._reap(key.fd)
-                # a parent that ends closes its files a moment before
+                # an ending parent closes its files a moment before it is gone
                 elif key.fd == self._parent or not self._take():
                     self._end_workers()
                     return
 
     def _take(self) -> bool:
-        """Handles one message; False where there will be no more."""
+        """Handles one message; False if there will be no more."""
         try:
             data, descriptors, _, _ = socket.recv_fds(self._connection, MOST_BYTES, 3)
         except ConnectionError:
@@ -114,7 +114,7 @@ class _Server:
         match pickle.loads(data):
             case Preload(modules):
                 for name in modules:
-                    # the worker that needs it says what is wrong
+                    # the worker that needs the module reports the error
                     with suppress(Exception):
                         importlib.import_module(name)
             case Fork(number, folder):
@@ -123,7 +123,7 @@ class _Server:
 
     def _fork(self, number: int, folder: str, descriptors: list[int]) -> None:
         pid = self._forked(folder, descriptors) if _threads() == 1 else _started(folder, descriptors)
-        # before it is waited for, so that the number is its own
+        # before waiting for the process, so that its number is still its own
         handle = os.pidfd_open(pid)
         self._workers[handle], self._folders[handle] = pid, folder
         self._selector.register(handle, selectors.EVENT_READ)
@@ -152,7 +152,7 @@ class _Server:
             os._exit(code)
 
     def _leave(self) -> None:
-        """Closes what is the server's, in a worker."""
+        """Closes the server's descriptors, in a worker."""
         self._selector.close()
         self._connection.close()
         os.close(self._parent)
@@ -169,7 +169,7 @@ class _Server:
             for key, _ in self._selector.select(max(0.0, until - time.monotonic())):
                 self._reap(key.fd)
             if time.monotonic() >= until:
-                # a stopped process as well ends by this
+                # this ends a stopped process, too
                 for handle in self._workers:
                     signal.pidfd_send_signal(handle, signal.SIGKILL)
                 until += _PATIENCE
@@ -191,18 +191,18 @@ def _threads() -> int:
 
 
 def _work(folder: str, descriptors: list[int], server: int) -> None:
-    """What a worker does that was forked."""
+    """Main function of a forked worker."""
     gc.enable()
     connection, *streams = descriptors
     for number, stream in enumerate(streams, 1):
         os.dup2(stream, number)
         os.close(stream)
     for text in (sys.stdout, sys.stderr):
-        # lines at once: the parent kills a worker that it has no more work for
+        # lines are flushed at once: the parent kills a worker that it no longer needs
         if isinstance(text, io.TextIOWrapper):
             text.reconfigure(line_buffering=True)
     if "numpy.random" in sys.modules:
-        # each worker has a state of its own, as if it had imported it
+        # each worker has its own state, as if it had imported the module
         sys.modules["numpy.random"].seed()
     from kinema.runners.local.worker import main as work
 
@@ -210,7 +210,7 @@ def _work(folder: str, descriptors: list[int], server: int) -> None:
 
 
 def _started(folder: str, descriptors: list[int]) -> int:
-    """A worker that is a fresh interpreter."""
+    """Starts a worker that is a fresh interpreter."""
     connection, *streams = descriptors
     call = f"main({connection}, {folder!r}, {os.getpid()})"
     code = f"import sys; sys.path[:] = {sys.path!r}; from {_WORKER} import main; {call}"
@@ -218,6 +218,6 @@ def _started(folder: str, descriptors: list[int]) -> int:
     started = subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.DEVNULL, stdout=out, stderr=err, pass_fds=(connection,)
     )
-    # the server waits for it itself
+    # the server itself waits for the process
     started.returncode = 0
     return started.pid

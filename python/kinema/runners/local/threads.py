@@ -1,4 +1,4 @@
-"""The runner with threads: threads of this process, in Rust, take one leaf after the other. They end with the pass."""
+"""The `threads` runner: Rust threads of this process take one leaf after the other, and end with the pass."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["ThreadsRunner"]
 
 
 class ThreadsRunner(Runner):
-    """Runs on threads; the global interpreter lock is free meanwhile."""
+    """Runs on threads, which leave the global interpreter lock free."""
 
     name = "threads"
 
@@ -29,7 +29,7 @@ class ThreadsRunner(Runner):
         return PassResult(reduction.partials(), passes, plan.explain())
 
     def concurrency(self, workers: int | None) -> int:
-        """ArgumentError: threads would share what a function of another library holds, such as a reader."""
+        """Raises ArgumentError: threads would share the state of another library's function, such as a reader."""
         raise ArgumentError(
             f"the runner {self.name!r} cannot compute parts of other libraries' analyses, which threads would share; "
             "use 'processes', 'dask' or 'serial'"

@@ -1,6 +1,6 @@
-"""The main function of a worker process of the `processes` runner: opens, plans, runs the leaves that it is sent.
+"""The main function of a worker process of the `processes` runner: opens, plans, runs the leaves that it receives.
 
-The parent decides which leaves these are, and what follows from an error or the end of a worker.
+The parent chooses the leaves, and decides what follows from an error or the end of a worker.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ __all__ = [
     "store_files",
 ]
 
-# seconds that a process waits for the end of a parent that has closed its connection
+# seconds that a process waits for its parent to end after the parent has closed the connection
 _PATIENCE = 1.0
 _SETUP_NAME = "setup.pickle"
 _FILES_NAME = "files.pickle"
@@ -53,9 +53,9 @@ _FILES_NAME = "files.pickle"
 
 @dataclass(frozen=True, eq=False)
 class WorkerSetup:
-    """What all workers of a pass need besides the files, in a file of its folder. It holds no handle and no index.
+    """Setup of all workers of a pass, without the files, stored in the pass's folder. It holds no handle and no index.
 
-    `began` is the start of the pass on the clock `time.monotonic`, which all processes of a machine share.
+    `began` is the start of the pass by `time.monotonic`, a clock that all processes of a machine share.
     """
 
     jobs: Sequence[Job]
@@ -64,31 +64,31 @@ class WorkerSetup:
     trace: TraceOfRun = field(default_factory=TraceOfRun.current)
 
     def store(self, folder: str) -> None:
-        """Writes it into the folder of a pass; FileIOError where the disk is full."""
+        """Writes the setup into the folder of a pass; raises FileIOError if the disk is full."""
         _store(self, folder)
 
     def begin(self, connection: Connection, folder: str, cpu: float) -> _Worker:
-        """Opens, plans, reports that the worker is ready, and returns what runs leaves; `cpu` as in `_Worker`."""
+        """Opens, plans, reports that the worker is ready, and returns the runner of leaves; `cpu` as in `_Worker`."""
         return _Worker(connection, folder, self, cpu)
 
 
 @dataclass(frozen=True, eq=False)
 class Calls:
-    """The same for workers that call a function, as in `Runner.map`, with its pickled arguments."""
+    """Setup of workers that call a function, as in `Runner.map`: the function and its pickled arguments."""
 
     function: CalledFunction
     arguments: Sequence[bytes]
 
     def store(self, folder: str) -> None:
-        """Writes it into the folder of a pass; FileIOError where the disk is full."""
+        """Writes the setup into the folder of a pass; raises FileIOError if the disk is full."""
         _store(self, folder)
 
     def values(self, start: int, stop: int) -> list[bytes]:
-        """What the function returns for the arguments `start` to `stop`, each pickled."""
+        """Results of the function for the arguments `start` to `stop`, each pickled."""
         return [self.function(packed) for packed in self.arguments[start:stop]]
 
     def begin(self, connection: Connection, folder: str, _cpu: float) -> _Caller:
-        """Reports that the worker is ready, and returns what calls the function."""
+        """Reports that the worker is ready, and returns the caller of the function."""
         return _Caller(connection, folder, self)
 
 
@@ -101,7 +101,7 @@ def _store(content: WorkerSetup | Calls, folder: str) -> None:
 
 
 def store_files(trajectory: _core.Trajectory, folder: str) -> None:
-    """Writes the snapshot of the files into the folder of a pass; FileIOError where the disk is full."""
+    """Writes the snapshot of the files into the folder of a pass; raises FileIOError if the disk is full."""
     path = Path(folder) / _FILES_NAME
     try:
         with path.open("wb") as file:
@@ -119,14 +119,14 @@ def _load(folder: str) -> WorkerSetup | Calls:
 
 @dataclass(frozen=True)
 class Begin:
-    """The message that a pass begins: the folder with its setup."""
+    """Message: a pass begins; the folder with its setup."""
 
     folder: str
 
 
 @dataclass(frozen=True)
 class Ready:
-    """The worker has loaded the setup in a folder; `start` in seconds from the beginning of that pass."""
+    """Message: the worker has loaded the setup in a folder; `start` in seconds from the beginning of that pass."""
 
     start: float
     folder: str
@@ -134,15 +134,15 @@ class Ready:
 
 @dataclass(frozen=True)
 class Progress:
-    """Frames done of the piece of work at hand."""
+    """Message: frames done of the current piece of work."""
 
     frames: int
 
 
 @dataclass(frozen=True)
 class PieceTimes:
-    """Comes before Done, in seconds: from the last piece to this one (sending, waiting), packing what this one gave,
-    and from the beginning of the pass until that was packed.
+    """Message before Done, in seconds: time from the last piece to this one (sending, waiting), time to pack the
+    results of this one, and time from the beginning of the pass until they were packed.
     """
 
     between: float
@@ -152,8 +152,8 @@ class PieceTimes:
 
 @dataclass(frozen=True, eq=False)
 class Done:
-    """A piece of work is done: its nodes as bytes, its timings, `cpu` seconds of the process since the pass began, what
-    node caches have counted since the last one."""
+    """Message: a piece of work is done, with its nodes as bytes, its timings, `cpu` seconds of the process since the
+    pass began, and the counts of node caches since the last piece."""
 
     nodes: list[SerializedNode]
     timings: _core.RunTimings
@@ -163,7 +163,7 @@ class Done:
 
 @dataclass(frozen=True, eq=False)
 class WorkerFailure:
-    """The worker has failed: the pickled error, its traceback."""
+    """Message: the worker has failed, with the pickled error and its traceback."""
 
     error: bytes
     text: str
@@ -171,7 +171,7 @@ class WorkerFailure:
 
 @dataclass(frozen=True, eq=False)
 class Returned:
-    """What calls of a function have returned, each pickled."""
+    """Message: results of calls of a function, each pickled."""
 
     values: list[bytes]
 
@@ -182,7 +182,7 @@ Message = Ready | Progress | PieceTimes | Done | Returned | WorkerFailure
 def main(descriptor: int, folder: str, parent: int) -> None:
     """Works for the process `parent` at the other end of the socket `descriptor`, and ends when that end is closed.
 
-    `folder` is that of the pool, which holds the folders of its passes.
+    `folder` is the pool's folder, which holds the folders of its passes.
     """
     ignore_job_signals()
     connection = Connection(descriptor)
@@ -194,7 +194,7 @@ def main(descriptor: int, folder: str, parent: int) -> None:
         while True:
             order = orders.get()
             if isinstance(order, Begin):
-                worker = None  # closes the files of the pass before
+                worker = None  # closes the files of the previous pass
                 worker = _load(order.folder).begin(connection, order.folder, cpu)
             elif worker is None:
                 raise InternalError(f"a worker was sent {order} before a pass began")
@@ -206,17 +206,17 @@ def main(descriptor: int, folder: str, parent: int) -> None:
 
 
 def _listen(connection: Connection, orders: SimpleQueue[Begin | Leaves], folder: str, parent: int) -> None:
-    """Queues orders; ends the process, whatever it does, when the parent has closed its end or died."""
+    """Queues orders; ends the process, whatever it is doing, when the parent has closed its end or died."""
     try:
         while True:
             orders.put(connection.recv())
     except (EOFError, OSError):
-        # a parent that lives kills this process now; one that is dying closes its files a moment before it is gone
+        # a living parent kills this process now; a dying parent closes its files a moment before it is gone
         until = time.monotonic() + _PATIENCE
         while os.getppid() == parent and time.monotonic() < until:
             time.sleep(0.005)
         if os.getppid() != parent:
-            # the parent cannot remove the folder any more; other workers may be removing it, too
+            # the parent can no longer remove the folder; other workers may be removing it, too
             shutil.rmtree(folder, ignore_errors=True)
         os._exit(0)
 
@@ -231,7 +231,7 @@ def _give_up(connection: Connection, error: BaseException) -> None:
 
 
 class _Worker:
-    """The trajectory, opened anew, and the same plan as the parent's; `cpu`: of the process before this pass."""
+    """The trajectory, opened again, and the parent's plan; `cpu`: CPU time of the process before this pass."""
 
     def __init__(self, connection: Connection, folder: str, setup: WorkerSetup, cpu: float = 0.0) -> None:
         self._connection = connection
@@ -243,7 +243,7 @@ class _Worker:
         connection.send(Ready(self._free - self._began, folder))
 
     def run(self, start: int, stop: int) -> None:
-        """Runs the leaves `start` to `stop` and sends what they gave."""
+        """Runs the leaves `start` to `stop` and sends their results."""
         begun = time.monotonic()
         between = begun - self._free
         nodes, timings = _core.run_leaves(
@@ -251,7 +251,7 @@ class _Worker:
         )
         run = time.monotonic()
         block_column(timings["blocks"], "start")[:] += begun - self._began
-        # bytes by now: that takes time as well
+        # packing takes time as well
         cpu = time.process_time() - self._cpu
         message = pickle.dumps(Done(serialize_nodes(nodes), timings, cpu, take_counts()))
         self._free = time.monotonic()
@@ -271,15 +271,15 @@ class _Caller:
         connection.send(Ready(0.0, folder))
 
     def run(self, start: int, stop: int) -> None:
-        """Calls it with the arguments `start` to `stop` and sends what it returned."""
+        """Calls the function with the arguments `start` to `stop` and sends the results."""
         self._connection.send(Returned(self._calls.values(start, stop)))
 
 
 def _open_and_plan(setup: WorkerSetup, folder: str) -> tuple[_core.Trajectory, _core.Plan]:
     """The trajectory of the snapshot in `folder`, and the same plan as the parent's.
 
-    Each file is verified when it is first read: CorruptFileError for one that has changed since the parent opened it.
-    What it has grown by is not seen.
+    Each file is verified at its first read: raises CorruptFileError if it has changed since the parent opened it.
+    Frames added since then are ignored.
     """
     setup.trace.join("processes")
     known, data = pickle.loads((Path(folder) / _FILES_NAME).read_bytes())

@@ -1,6 +1,6 @@
-"""`WorkerPool`: the worker processes of the `processes` runner, as their parent starts, commands and ends them.
+"""`WorkerPool`: the parent's side of the `processes` runner; starts, commands and ends the worker processes.
 
-`worker` is what each of them executes.
+Each process executes `worker`.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from kinema.runners.worker_timer import WorkerTimer
 
 __all__ = ["PassWorkers", "WorkerHandle", "WorkerPool"]
 
-# seconds until a killed process is given up: it may hang in a call to a file server that does not answer
+# seconds to wait for a killed process: it may hang in a call to a file server that does not answer
 _PATIENCE = 10.0
 
-# words for the pieces from the first number to that before the last
+# names the pieces from the first number up to but not including the last
 DescribePiece = Callable[[Leaves], str]
 
 
@@ -53,25 +53,25 @@ class WorkerHandle:
         self.prepare(number, threads)
 
     def prepare(self, number: int, threads: int) -> None:
-        """Makes it the worker of this number in the next pass, with no pieces and no times."""
+        """Makes this the worker of a number in the next pass, with no pieces and no times."""
         self.number = number
         self.worker_timer = WorkerTimer(number, threads)
-        self.pieces: deque[Leaves] = deque()  # assigned and not done
+        self.pieces: deque[Leaves] = deque()  # assigned but not done
         self.running = 0  # frames done of the first of them
         self._stall = Stall()
-        self.frames = 0  # of the pieces that are done
+        self.frames = 0  # frames of the pieces that are done
 
     def begin(self, folder: str, describe: DescribePiece) -> None:
-        """Has it load the setup of a pass from `folder`; `describe` names its pieces in errors.
+        """Makes the worker load the setup of a pass from `folder`; `describe` names its pieces in errors.
 
-        Where the process is dead, `receive` says so.
+        If the process is dead, `receive` raises.
         """
         self._describe = describe
         self._folder = folder
         self._send(Begin(folder))
 
     def matches_pass(self, ready: Ready) -> bool:
-        """Whether it is ready for this pass, not for an earlier one that ended meanwhile."""
+        """Whether the worker is ready for this pass, not for an earlier one that has ended meanwhile."""
         if ready.folder != self._folder:
             return False
         self.worker_timer.start = self.worker_timer.done_at = ready.start
@@ -79,20 +79,20 @@ class WorkerHandle:
         return True
 
     def record(self, times: PieceTimes) -> None:
-        """Adds the times around a piece to its timer."""
+        """Adds the times around a piece to the worker's timer."""
         self.worker_timer.communicate += times.packing
         self.worker_timer.waited = (self.worker_timer.waited or 0.0) + times.between
         self.worker_timer.done_at = times.done_at
 
     def order(self, piece: Leaves) -> None:
-        """Assigns a piece; where the process is dead, `receive` says so."""
+        """Assigns a piece; if the process is dead, `receive` raises."""
         self.pieces.append(piece)
         self._send(piece)
 
     def receive(self) -> Message:
-        """The next message; WorkerError where the process is dead."""
+        """The next message; raises WorkerError if the process is dead."""
         began = time.monotonic()
-        # this thread waits for the rest of a message that has begun, also where the process is stopped by then
+        # this thread waits for the rest of a message that has begun, even if the process is stopped by then
         watch = threading.Timer(stalls.NO_PROGRESS, copy_context().run, (self._note, stalls.NO_PROGRESS))
         watch.daemon = True
         watch.start()
@@ -102,7 +102,7 @@ class WorkerHandle:
             raise self.died() from None
         finally:
             watch.cancel()
-        # to send it took as long as to receive it; before that it waited for this process
+        # sending took as long as receiving; before that the worker waited for this process
         took = time.monotonic() - began
         self.worker_timer.communicate += took
         if self.worker_timer.waited is not None:
@@ -113,9 +113,9 @@ class WorkerHandle:
         return message
 
     def note_stall(self, seconds: float, *, reports: bool = True) -> None:
-        """Counts seconds without progress of its work, and notes once that there is none, until there is some again.
+        """Counts seconds in which the worker makes no progress; emits a note once, and again only after new progress.
 
-        `reports`: whether it reports what it has done of a piece. If not, it is noted if it uses no CPU time.
+        `reports`: whether the worker reports progress within a piece. If not, a note is emitted if it uses no CPU time.
         """
         if not self.pieces and self.worker_timer.start is not None:
             self._stall.progressed()
@@ -124,16 +124,16 @@ class WorkerHandle:
             self._stall.noted()
 
     def _note(self, seconds: float) -> None:
-        """Notes that it has made no progress for so long."""
+        """Emits a note that the worker has made no progress for `seconds`."""
         emit([f"{self} has made no progress for {seconds:.0f} s {self._doing()}; {self._stall.reason(self._pid)}"])
 
     def kill(self) -> None:
-        """Ends the process, whatever it does; does not wait."""
+        """Ends the process, whatever it is doing; does not wait."""
         self.connection.close()
         self.process.kill()
 
     def _send(self, order: Begin | Leaves) -> None:
-        # a worker that has failed sends why and ends: `receive` gives that first, and then that it has ended
+        # a failed worker sends the reason and ends: `receive` first returns the reason, and then raises
         with suppress(OSError):
             self.connection.send(order)
 
@@ -146,7 +146,7 @@ class WorkerHandle:
         return WorkerError(describe_end(str(self), self._doing(), code))
 
     def _doing(self) -> str:
-        """In words: what it was doing last."""
+        """Says in words what the worker was doing last."""
         if self.worker_timer.start is None:
             return "before it was ready"
         if self.pieces:
@@ -155,7 +155,7 @@ class WorkerHandle:
 
     @property
     def _pid(self) -> int | None:
-        """Of the process; None where it has not begun to start."""
+        """Number of the process; None if it has not begun to start."""
         return self.process.known_pid if isinstance(self.process, ForkedWorker) else self.process.pid
 
     def __str__(self) -> str:
@@ -164,27 +164,27 @@ class WorkerHandle:
 
 @dataclass(frozen=True, eq=False)
 class PassWorkers:
-    """The processes of one pass, and the folder that the parent stores their setup in."""
+    """The processes of one pass, and the folder in which the parent stores their setup."""
 
     workers: list[WorkerHandle]
     folder: str
     describe: DescribePiece
 
     def begin(self) -> None:
-        """Has them load the setup; `receive` of one that has ended says so."""
+        """Makes the workers load the setup; `receive` of a worker that has ended raises."""
         for worker in self.workers:
             worker.begin(self.folder, self.describe)
 
 
 class WorkerPool:
-    """The processes of a pass, or of all passes of a session; leaving the context ends them, whatever they do.
+    """The processes of a pass, or of all passes of a session; leaving the context ends them, whatever they are doing.
 
     Parameters
     ----------
     threads : int
         Threads of each process.
     server : WorkerServer, optional
-        From which they are forked; else they are interpreters of their own.
+        Server that forks the processes; without it each process is a fresh interpreter.
     """
 
     def __init__(self, threads: int = 1, server: WorkerServer | None = None) -> None:
@@ -209,9 +209,9 @@ class WorkerPool:
 
     @contextmanager
     def pass_workers(self, n_workers: int, describe: DescribePiece = describe_leaves) -> Iterator[PassWorkers]:
-        """`n_workers` processes for a pass, those of the pass before first; `describe` as in `WorkerHandle.begin`.
+        """`n_workers` processes for a pass, reusing those from the last pass; `describe` as in `WorkerHandle.begin`.
 
-        They start while the caller prepares what they need. An exception ends all, as they may be at work.
+        They start while the caller prepares their setup. An exception ends all of them, because they may be working.
         """
         if self._folder is None:
             raise InternalError("a worker pool has workers within its context only")
@@ -227,7 +227,7 @@ class WorkerPool:
                 raise _no_folder(error) from None
             pass_workers = PassWorkers(self._workers[:n_workers], folder, describe)
             yield pass_workers
-            # a worker that is late may still open it; it is then removed with the pool's folder
+            # a late worker may still open the folder; then it is removed with the pool's folder
             if all(worker.worker_timer.start is not None for worker in pass_workers.workers):
                 shutil.rmtree(folder, ignore_errors=True)
         except BaseException:
@@ -235,7 +235,7 @@ class WorkerPool:
             raise
 
     def _end(self, workers: list[WorkerHandle]) -> None:
-        # they only read, and the folder is ours: they have nothing to clean up
+        # workers only read, and the folder is ours: they have nothing to clean up
         self._workers = [worker for worker in self._workers if worker not in workers]
         for worker in workers:
             worker.kill()
@@ -248,9 +248,9 @@ class WorkerPool:
 
 
 def start_worker(descriptor: int, folder: str, server: WorkerServer | None) -> WorkerProcess:
-    """A worker with the socket of that descriptor, from the server where that runs. Raises as `start_interpreter`."""
+    """Starts a worker with the descriptor's socket, from the server if it runs. Raises as `start_interpreter`."""
     if server is not None:
-        # it may have ended, then a fresh interpreter says why
+        # the server may have ended; then a fresh interpreter reports the reason
         with suppress(OSError):
             return server.start(descriptor, folder)
     call = f"from kinema.runners.local.worker import main; main({descriptor}, {folder!r}, {os.getpid()})"

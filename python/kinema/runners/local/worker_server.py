@@ -1,6 +1,6 @@
-"""`WorkerServer`: a process that has imported what workers need, and forks them, as its parent uses it.
+"""`WorkerServer`: the parent's side of a process that has imported the modules that workers need, and forks workers.
 
-`server_process` is what it executes. Its imports begin when it is made, while the caller does something else; a worker
+The process executes `server_process`. Its imports begin when it is made, while the caller does something else; a worker
 then takes some milliseconds instead of half a second. The socket between them is inherited and has no name.
 """
 
@@ -29,38 +29,38 @@ from kinema.runners.stalls import activity
 
 __all__ = ["ForkedWorker", "WorkerProcess", "WorkerServer", "start_server"]
 
-# seconds until a server that does not answer is given up
+# seconds to wait for a server that does not answer
 _PATIENCE = 10.0
 
 
 class WorkerProcess(Protocol):
-    """What a pool needs of a worker process: a part of `subprocess.Popen`."""
+    """Interface of a worker process for a pool: a part of `subprocess.Popen`."""
 
     @property
     def pid(self) -> int:
         """Number of the process."""
 
     def poll(self) -> int | None:
-        """Exit code, below 0 the signal that has ended it; None while it runs."""
+        """Exit code, or the negative number of the signal that ended the process; None while it runs."""
 
     def wait(self, timeout: float) -> int:
-        """The same when it has ended; subprocess.TimeoutExpired after so many seconds."""
+        """Waits for the end and returns the same; raises subprocess.TimeoutExpired after `timeout` seconds."""
 
     def send_signal(self, number: int) -> None:
-        """Sends a signal, unless it has ended."""
+        """Sends a signal, unless the process has ended."""
 
     def kill(self) -> None:
-        """Ends it, whatever it does; does not wait."""
+        """Ends the process, whatever it is doing; does not wait."""
 
 
 def start_server() -> WorkerServer | None:
-    """A server; None on systems where processes have no descriptors, and where it cannot start."""
+    """Starts a server; None if the system has no descriptors of processes, or if the server cannot start."""
     if not (hasattr(os, "pidfd_open") and hasattr(signal, "pidfd_send_signal") and os.path.isdir("/proc/self/task")):
         return None
     try:
         return WorkerServer()
     except (Error, OSError):
-        return None  # whoever starts a worker says what is wrong
+        return None  # the code that starts a worker reports the reason
 
 
 class WorkerServer:
@@ -85,34 +85,34 @@ class WorkerServer:
         self.close = weakref.finalize(self, _end, self._connection, self._process, os.getpid())
 
     def fits(self) -> bool:
-        """Whether it runs, and a process that started now would have the same environment, paths and limits."""
+        """Whether the server runs, and a process started now would have the same environment, paths and limits."""
         return (
             self.close.alive and self._owner == os.getpid() and self._process.poll() is None and self._state == _state()
         )
 
     def preload(self, modules: Iterable[str]) -> None:
-        """Has it import modules that workers will need."""
+        """Makes the server import modules that workers will need."""
         new = tuple(name for name in modules if name not in self._preloaded)
         for first in range(0, len(new), 1000):
             self._send(Preload(new[first : first + 1000]))
         self._preloaded.update(new)
 
     def start(self, descriptor: int, folder: str) -> ForkedWorker:
-        """A worker that has the file of that descriptor; OSError where the server has ended."""
+        """Starts a worker that has the descriptor's file; raises OSError if the server has ended."""
         worker = ForkedWorker(self)
         with self._lock:
             self._number += 1
             self._ordered[self._number] = worker
-            # stdout and stderr are those of now
+            # the current stdout and stderr
             self._send(Fork(self._number, folder), descriptor, 1, 2)
         return worker
 
     def wait(self) -> int:
-        """How it has ended, as `subprocess.Popen.returncode`; subprocess.TimeoutExpired where it has not."""
+        """The server's exit code, as `subprocess.Popen.returncode`; raises subprocess.TimeoutExpired while it runs."""
         return self._process.wait(_PATIENCE)
 
     def is_stopped(self) -> bool:
-        """Whether its process is stopped, as by SIGSTOP."""
+        """Whether the server's process is stopped, as by SIGSTOP."""
         found = activity(self._process.pid)
         return found is not None and found.stopped
 
@@ -120,7 +120,7 @@ class WorkerServer:
         socket.send_fds(self._connection, [pickle.dumps(message)], descriptors)
 
     def take(self, seconds: float) -> bool:
-        """Takes in what it has sent, and waits so long for the first of it; False where it has ended."""
+        """Handles messages of the server, waiting `seconds` for the first one; False if the server has ended."""
         with self._lock:
             while _is_readable(self._connection.fileno(), seconds):
                 try:
@@ -143,7 +143,7 @@ class ForkedWorker:
     """A process that the server has forked, or will: see `WorkerProcess`."""
 
     def __init__(self, server: WorkerServer) -> None:
-        # until it has ended: who holds a worker does not hold the server
+        # only until the worker has ended: holding a worker does not keep the server
         self._server: WorkerServer | None = server
         self._pid: int | None = None
         self._handle: int | None = None
@@ -152,22 +152,22 @@ class ForkedWorker:
         self.returncode: int | None = None
 
     def started(self, pid: int, handle: int) -> None:
-        """The server has forked it; `handle` is its pidfd."""
+        """Called when the server has forked the process; `handle` is its pidfd."""
         self._pid, self._handle = pid, handle
         self._close = weakref.finalize(self, os.close, handle)
-        # at the end of the process others still end their workers, by this handle
+        # while this process ends, others still use this handle to end their workers
         self._close.atexit = False
         if self._killed:
             self._signal(signal.SIGKILL)
 
     def ended(self, code: int) -> None:
-        """The server says that it has ended."""
+        """Called when the server reports that the process has ended."""
         self.returncode = code
         self._server = None
 
     @property
     def pid(self) -> int:
-        """Number of the process; waits until the server has forked it. OSError where it has not."""
+        """Number of the process; waits until the server has forked it. Raises OSError if it has not."""
         self._wait_for(lambda: self._pid is not None, _PATIENCE)
         if self._pid is None:
             raise ProcessLookupError("the process that starts workers has ended or does not answer")
@@ -175,16 +175,16 @@ class ForkedWorker:
 
     @property
     def known_pid(self) -> int | None:
-        """The same without waiting; None where it is not known yet."""
+        """The same without waiting; None if the number is not known yet."""
         if self._pid is None and self._server is not None:
             self._server.take(0.0)
         return self._pid
 
     def poll(self) -> int | None:
         """See `WorkerProcess`."""
-        # its handle may be among the messages that nobody has taken yet
+        # the handle may be in a message that nobody has taken yet
         if not self._wait_for(lambda: self.returncode is not None, 0.0) and self._handle is not None:
-            # the server says a moment after the end how it has ended
+            # the server reports the exit code a moment after the end
             self._wait_for(lambda: self.returncode is not None, _PATIENCE if _is_readable(self._handle) else 0.0)
         return self.returncode
 
@@ -195,7 +195,7 @@ class ForkedWorker:
         if self.returncode is not None:
             return self.returncode
         if self._handle is not None:
-            # it has ended; what the server says of it later changes nothing, and nobody may be there to hear it
+            # the process has ended; a later report of the server changes nothing, and perhaps nobody receives it
             self.ended(-signal.SIGKILL)
         return -signal.SIGKILL
 
@@ -211,7 +211,7 @@ class ForkedWorker:
             self._signal(signal.SIGKILL)
 
     def _has_been_killed(self) -> bool:
-        """Whether `kill` has ended it, or will before it begins; the server may be stopped and does not say so."""
+        """Whether `kill` has ended the process, or will before it begins; a stopped server does not report that."""
         if not self._killed:
             return False
         if self._handle is not None:
@@ -220,14 +220,14 @@ class ForkedWorker:
 
     def _signal(self, number: int) -> None:
         if self._handle is not None and self.returncode is None:
-            # it may have ended
+            # the process may have ended
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._handle, number)
 
     def _wait_for(self, reached: Any, timeout: float) -> bool:
-        """Takes in messages of the server until that is reached; False after so many seconds.
+        """Handles messages of the server until `reached()`; False after `timeout` seconds.
 
-        Where the server has ended, nobody knows how its workers have: as the server.
+        If the server has ended, nobody knows how its workers ended: they get the server's exit code.
         """
         until = time.monotonic() + timeout
         while True:
@@ -245,14 +245,14 @@ class ForkedWorker:
 
 
 def _is_readable(descriptor: int, seconds: float = 0.0) -> bool:
-    """Whether something can be read within so many seconds; of a process: whether it has ended."""
+    """Whether a descriptor becomes readable within `seconds`; for a pidfd: whether the process has ended."""
     waiting = select.poll()
     waiting.register(descriptor, select.POLLIN)
     return bool(waiting.poll(1000 * seconds))
 
 
 def _state() -> tuple[Any, ...]:
-    """What a process inherits or reads when it starts."""
+    """State that a process inherits or reads when it starts."""
     limits = tuple(
         resource.getrlimit(number) for name, number in sorted(vars(resource).items()) if name.startswith("RLIMIT_")
     )
@@ -274,7 +274,7 @@ def _state() -> tuple[Any, ...]:
 
 
 def _end(connection: socket.socket, process: subprocess.Popen[bytes], owner: int) -> None:
-    """Ends a server; its workers have ended, or do so now: their connections are closed."""
+    """Ends a server; its workers have ended, or end now because their connections are closed."""
     connection.close()
     if os.getpid() == owner:
         process.kill()

@@ -1,4 +1,4 @@
-"""Communicators of the MPI runner: all ranks, those of a node, broadcasts that do not spin, errors sent as values."""
+"""Communicators of the MPI runner, for all ranks and for a node; broadcasts that do not spin; errors sent as values."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ class RemoteError:
             text = "" if says_enough(error) else ":\n" + "".join(traceback.format_exception(error))
             notes = (*notes, f"{here}{text}")
         if not isinstance(error, Exception):
-            # Ctrl-C and its like end one process; on the others the run is cancelled
+            # Ctrl-C and similar signals end one process; on the others the run is cancelled
             error = CancelledError(f"the run was ended on rank {rank} by {type(error).__name__}")
         return cls(serialize_error(error, f"on rank {rank}"), notes)
 
     def unwrap(self) -> BaseException:
         """The exception, to be raised."""
         error: BaseException = pickle.loads(self.error)
-        # not the pickled ones: the rank may be among them without its traceback
+        # not the pickled notes: they may name the rank without its traceback
         error.__notes__ = list(self.notes)
         return error
 
@@ -80,18 +80,18 @@ def _is_place(note: str) -> bool:
 
 
 class Ranks:
-    """A duplicate of the user's communicator, with what is derived from it. Made and freed by all ranks.
+    """A duplicate of the user's communicator, and communicators derived from it. Making and freeing are collective.
 
     Attributes
     ----------
     comm, node : communicators
-        All ranks, and those of this node, in the same order.
+        All ranks, and the ranks of this node, in the same order.
     leaders : communicator or None
-        The first rank of each node; MPI's null on the others.
+        The first rank of each node; MPI's null on other ranks.
     counter : Counter
     silent : set of int or None
-        Ranks that have not answered after a signal, so that nothing collective is possible any more; empty where nobody
-        knows which these are. None: all answer.
+        Ranks that have not answered after a signal, so that collective calls are no longer possible; empty if these
+        ranks are not known. None: all answer.
     """
 
     def __init__(self, comm: MPI.Intracomm) -> None:
@@ -99,7 +99,7 @@ class Ranks:
         self.rank = self.comm.Get_rank()
         self.size = self.comm.Get_size()
         node = self.comm.Split_type(MPI.COMM_TYPE_SHARED, self.rank)
-        assert isinstance(node, MPI.Intracomm)  # what is split off an intracommunicator is one
+        assert isinstance(node, MPI.Intracomm)  # a part of an intracommunicator is one as well
         self.node = node
         first = self.node.Get_rank() == 0
         self.leaders = self.comm.Split(0 if first else MPI.UNDEFINED, self.rank)
@@ -116,7 +116,8 @@ class Ranks:
     def broadcast(self, message: Any = None) -> Any:
         """The message of rank 0 on all ranks; collective. Waiting sleeps between tests.
 
-        WorkerError on rank 0 if some did not answer after a signal: what they still send is of another call.
+        Raises WorkerError on rank 0 if some ranks did not answer after a signal: they may still send messages of an
+        earlier call.
         """
         if self.silent is not None:
             raise WorkerError(
@@ -126,15 +127,15 @@ class Ranks:
         return pickle.loads(broadcast_bytes(self.comm, packed))
 
     def arrive(self) -> None:
-        """Returns when all ranks have called it. For use before MPI's own collective calls, which hear no signal while
-        they wait for a rank that is stopped.
+        """Returns when all ranks have called it. For use before MPI's own collective calls, which do not react to
+        signals while they wait for a stopped rank.
         """
         sleep_between(self.comm.Ibarrier())
 
     def end_by(self, code: int, *, at_once: bool = True) -> None:
         """On rank 0, which a signal has ended: ends all ranks with this exit code if they do not free this in time.
 
-        `at_once`: without waiting, if some have not answered before.
+        `at_once`: do not wait if some ranks have not answered before.
         """
         if at_once and self.silent is not None:
             self._abort(code)
@@ -144,7 +145,7 @@ class Ranks:
             self._last_call.start()
 
     def _abort(self, code: int) -> None:
-        """Ends all ranks, also those that are stopped."""
+        """Ends all ranks, including stopped ones."""
         print(f"kinema: {self._silent_ranks()} does not answer, all ranks are ended", file=sys.stderr, flush=True)
         self.comm.Abort(code)
 
@@ -163,26 +164,26 @@ class Ranks:
 
 
 def answer_until(error: BaseException) -> float:
-    """Until when, of `time.monotonic`, other ranks may end their work: for some seconds after a signal; without limit
-    after an error, as the program may continue.
+    """The `time.monotonic` value until which other ranks may end their work: some seconds from now after a signal;
+    without limit after an error, because the program may continue.
     """
     return math.inf if isinstance(error, Exception) else time.monotonic() + ANSWER
 
 
 def signal_code(error: BaseException) -> int:
-    """The exit code of a program that this has ended, as of shells."""
+    """The exit code of a program that this error has ended, as shells report it."""
     return 128 + (signal.SIGINT if isinstance(error, KeyboardInterrupt) else signal.SIGTERM)
 
 
 def check_communicator(comm: object) -> None:
-    """ArgumentError for what is no intracommunicator that has this rank."""
+    """Raises ArgumentError unless `comm` is an intracommunicator that contains this rank."""
     if not isinstance(comm, MPI.Intracomm) or comm == MPI.COMM_NULL:
         found = "MPI.COMM_NULL" if isinstance(comm, MPI.Comm) and comm == MPI.COMM_NULL else repr(comm)
         raise ArgumentError(f"comm must be an intracommunicator of mpi4py that has this rank, found {found}")
 
 
 def broadcast_bytes(comm: MPI.Intracomm, data: bytes, root: int = 0) -> bytes:
-    """The bytes of rank `root` of the communicator."""
+    """Broadcasts the bytes of rank `root` of the communicator; returns them on each rank."""
     size = np.array([len(data)], np.int64)
     sleep_between(comm.Ibcast(size, root))
     is_root = comm.Get_rank() == root
@@ -192,7 +193,7 @@ def broadcast_bytes(comm: MPI.Intracomm, data: bytes, root: int = 0) -> bytes:
 
 
 def check_size() -> None:
-    """ArgumentError where launcher and MPI library disagree on the number of ranks: each would do all the work."""
+    """Raises ArgumentError if launcher and MPI library disagree on the number of ranks: each would do all the work."""
     launch = launched()
     if launch is not None and launch.size != MPI.COMM_WORLD.Get_size():
         raise ArgumentError(

@@ -1,7 +1,7 @@
 """Arrays with a row for each frame, distributed over the ranks in MPI windows: any rank puts and gets any rows.
 
-One-sided, as in Global Arrays (Nieplocha et al., J. Supercomput. 10, 169 (1996)): neither Put nor Get waits for what
-another rank is doing. `row_windows` puts the rows of a pass.
+Access is one-sided, as in Global Arrays (Nieplocha et al., J. Supercomput. 10, 169 (1996)): neither Put nor Get waits
+for the work of another rank. `row_windows` puts the rows of a pass.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ __all__ = ["FreeRows", "GlobalArray", "GlobalRows", "pack_arrays", "unpack_array
 # "frames": their numbers; "time"; "values"; "table": all of them side by side as float64
 Name = Literal["frames", "time", "values", "table"]
 
-# of one transfer at the most: MPI counts bytes in 31 bits
+# most bytes of one transfer: MPI counts bytes in 31 bits
 _TRANSFER_BYTES = 1 << 30
-# of rows that are copied into a larger array
+# bytes of rows that are copied into a larger array at a time
 _PART_BYTES = 8 << 20
 
 
 @dataclass(frozen=True)
 class FreeRows:
-    """Message of rank 0: all ranks free the rows of that number."""
+    """Message of rank 0: all ranks free the rows with this number."""
 
     number: int
 
 
 class GlobalRows:
-    """Rows of one type in blocks of one length, a block with each rank; each rank can put and get any of them.
+    """Rows of one type, in blocks of equal length, one on each rank; each rank can put and get any rows.
 
-    Made by all ranks, with `MPISession.new_rows`.
+    All ranks make the rows together, with `MPISession.new_rows`.
 
     Parameters
     ----------
@@ -51,17 +51,17 @@ class GlobalRows:
     number : int
         The same on all ranks.
     frames : the frames of the run
-        One row each.
+        Each has one row.
     values : numpy.dtype
-        Of the values of a row, with their shape.
+        Type and shape of the values of a row.
 
     Attributes
     ----------
     number : int
     record : numpy.dtype
-        Of a row: "time", "values".
+        Type of a row: "time", "values".
     own : range
-        The rows that are in this rank's memory.
+        The rows in this rank's memory.
     """
 
     def __init__(self, ranks: Ranks, number: int, frames: FrameSelection, values: np.dtype[Any]) -> None:
@@ -76,7 +76,7 @@ class GlobalRows:
         # while rank 0 alone runs the script, it broadcasts what it frees
         self._served_by: Ranks | None = ranks
         size = self._block * self.record.itemsize
-        # a communicator of its own: MPICH numbers windows within one, which must not be freed before them
+        # its own communicator: MPICH numbers windows within a communicator, which must not be freed before them
         self._comm = ranks.comm.Dup()
         self._window: MPI.Win | None = MPI.Win.Allocate(size, self.record.itemsize, comm=self._comm)
         self._memory: NDArray[np.uint8] = np.asarray(self._window.tomemory(), np.uint8)
@@ -91,19 +91,19 @@ class GlobalRows:
         return self._window is None
 
     def put(self, first: int, records: NDArray[Any]) -> None:
-        """Starts to put rows in their place; `records` must not be changed before `complete`."""
+        """Starts putting rows in their place; `records` must not change before `complete`."""
         window = self._live_window()
         for owner, at, part in self._parts(first, _bytes_of(records)):
             window.Put(part, owner, (at, part.size, MPI.BYTE))
         self._pending.append(records)
 
     def complete(self) -> None:
-        """Waits until all that this rank has put is in its place; other ranks see it after `synchronize`."""
+        """Waits until all rows that this rank has put are in their place; other ranks see them after `synchronize`."""
         self._live_window().Flush_all()
         self._pending.clear()
 
     def synchronize(self) -> None:
-        """A barrier after which all ranks see what any of them has put; collective."""
+        """A barrier after which all ranks see the rows that any rank has put; collective."""
         window = self._live_window()
         window.Sync()
         sleep_between(self._comm.Ibarrier())
@@ -112,7 +112,7 @@ class GlobalRows:
     def get(self, first: int, stop: int) -> NDArray[Any]:
         """(stop - first,) records, from the ranks that have them.
 
-        ArgumentError after `free`; WorkerError where MPI cannot get them.
+        Raises ArgumentError after `free`; WorkerError if MPI cannot get the records.
         """
         window = self._live_window()
         records = np.empty(stop - first, self.record)
@@ -125,7 +125,7 @@ class GlobalRows:
         return records
 
     def columns(self) -> dict[str, NDArray[Any]]:
-        """ "time" and "values" of all rows; no more than some MiB are held besides. MemoryLimitError without room."""
+        """ "time" and "values" of all rows, with only some MiB held besides. Raises MemoryLimitError without room."""
         values = self.record["values"]
         try:
             columns = {"time": np.empty(len(self)), "values": np.empty((len(self), *values.shape), values.base)}
@@ -141,19 +141,19 @@ class GlobalRows:
         return columns
 
     def split_range(self, first: int, stop: int) -> Iterator[tuple[int, int]]:
-        """Ranges of some MiB."""
+        """Splits rows into ranges of some MiB."""
         step = max(1, _PART_BYTES // self.record.itemsize)
         for begin in range(first, stop, step):
             yield begin, min(begin + step, stop)
 
     def local(self) -> NDArray[Any]:
-        """(len(own),) a copy of the records in this rank's memory; ArgumentError after `free`."""
+        """(len(own),) a copy of the records in this rank's memory; raises ArgumentError after `free`."""
         self._live_window().Sync()
         records: NDArray[Any] = self._memory[: len(self.own) * self.record.itemsize].view(self.record)
         return records.copy()
 
     def free(self) -> None:
-        """Frees the memory: collective, but while the other ranks serve rank 0 called there alone."""
+        """Frees the memory; collective, except while the other ranks serve rank 0: then only rank 0 calls it."""
         if self._window is None:
             return
         if self._served_by is not None and self._served_by.is_root:
@@ -171,7 +171,7 @@ class GlobalRows:
             self._comm.Free()
 
     def detach(self) -> None:
-        """The rows stay after the session: from now on `free` is collective, at the latest when the ranks end."""
+        """Keeps the rows after the session: from now on `free` is collective, at the latest when the ranks end."""
         self._served_by = None
         atexit.register(self.free_here)
 
@@ -181,7 +181,7 @@ class GlobalRows:
         return self._window
 
     def _parts(self, first: int, data: NDArray[np.uint8]) -> Iterator[tuple[int, int, NDArray[np.uint8]]]:
-        """For each transfer the owner, the row in its block, and the bytes of these rows."""
+        """Yields, for each transfer, the owner, the row in its block, and the bytes of the rows."""
         most = max(1, _TRANSFER_BYTES // self.record.itemsize)
         done = 0
         while done < len(data):
@@ -195,11 +195,11 @@ class GlobalRows:
 
 
 class GlobalArray:
-    """An array with a row for each frame, distributed over the ranks of an MPI program; any of them gets any rows.
+    """An array with a row for each frame, distributed over the ranks of an MPI program; any rank can get any rows.
 
-    `array[100:200]` and `array[7, 0]` get these rows from the ranks that have them, `np.asarray(array)` all. Getting is
-    one-sided: others need not take part. Between nodes most MPI libraries answer only when the owner of the rows calls
-    MPI the next time. Freed by `free`, or at the end of a `with` block, of one array for all of the same analysis.
+    `array[100:200]` and `array[7, 0]` get these rows from the ranks that have them, `np.asarray(array)` gets all.
+    Getting is one-sided: other ranks need not take part. Between nodes, most MPI libraries answer only when the owner
+    of the rows next calls MPI. `free`, or the end of a `with` block, frees all arrays of the same analysis.
 
     Attributes
     ----------
@@ -227,19 +227,24 @@ class GlobalArray:
 
     @property
     def local_rows(self) -> range:
-        """The rows that are in this rank's memory."""
+        """The rows in this rank's memory."""
         return self.rows.own
 
     @property
     def local(self) -> NDArray[Any]:
-        """(len(local_rows), ...) a copy of the rows that are in this rank's memory."""
+        """(len(local_rows), ...) a copy of the rows in this rank's memory."""
         own = self.rows.own
         return self.extract(own.start, self.rows.local())
 
     def __getitem__(self, key: Any) -> Any:
-        """Rows by number or slice, further indices as numpy takes them.
+        """Rows by number or slice; further indices as in numpy.
 
-        OutOfRangeError for a row that is not there, ArgumentError for rows by list or mask, and after `free`.
+        Raises
+        ------
+        OutOfRangeError
+            For a row that does not exist.
+        ArgumentError
+            For a list or mask of rows, and after `free`.
         """
         rows, rest = (key[0], key[1:]) if isinstance(key, tuple) and key else (key, ())
         if rows is Ellipsis:
@@ -271,7 +276,7 @@ class GlobalArray:
         return np.asarray(self._read_range(0, len(self)), dtype=dtype)
 
     def free(self) -> None:
-        """Frees the memory of all arrays of the same analysis; called by all ranks that have the array."""
+        """Frees the memory of all arrays of the same analysis; all ranks that have the array must call it."""
         self.rows.free()
 
     def __enter__(self) -> Self:
@@ -287,14 +292,14 @@ class GlobalArray:
         return f"<GlobalArray {self.column!r} {self.shape} {self.dtype}{gone}>"
 
     def _read_range(self, first: int, stop: int) -> NDArray[Any]:
-        """A range of rows; no more than some MiB are held besides the result."""
+        """A range of rows; only some MiB are held besides the result."""
         values = np.empty((stop - first, *self.shape[1:]), self.dtype)
         for begin, end in self.rows.split_range(first, stop):
             values[begin - first : end - first] = self.extract(begin, self.rows.get(begin, end))
         return values
 
     def extract(self, first: int, records: NDArray[Any]) -> NDArray[Any]:
-        """The values of this array in some records, which begin with row `first`."""
+        """The values of this array in records that begin with row `first`."""
         if self.column in ("time", "values"):
             return np.ascontiguousarray(records[self.column])
         frames = self.rows.frames[first : first + len(records)].numbers().astype(np.int64)
@@ -309,7 +314,7 @@ def _bytes_of(records: NDArray[Any]) -> NDArray[np.uint8]:
 
 
 def pack_arrays(value: object) -> tuple[bytes, frozenset[int]]:
-    """A value as bytes for the other ranks, and the numbers of the rows whose arrays are part of it."""
+    """Packs a value into bytes for the other ranks; also returns the numbers of the rows whose arrays it contains."""
     used: set[int] = set()
 
     class ArrayPickler(pickle.Pickler):
@@ -325,9 +330,9 @@ def pack_arrays(value: object) -> tuple[bytes, frozenset[int]]:
 
 
 def unpack_arrays(data: bytes, arrays: Sequence[GlobalRows], replace: Callable[[GlobalArray], Any]) -> Any:
-    """The value that `pack_arrays` packed, with `replace(array)` in place of each array; `arrays` by their numbers."""
+    """The value that `pack_arrays` packed, with `replace(array)` for each array; `arrays` by their numbers."""
 
-    # results may be of one array, which is then gathered once
+    # several results may belong to one array, which is then gathered once
     made: dict[tuple[int, Name], Any] = {}
 
     class ArrayUnpickler(pickle.Unpickler):

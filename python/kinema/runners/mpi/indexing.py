@@ -19,20 +19,20 @@ __all__ = ["FindFrames", "find_frames", "search"]
 # part, first byte, the byte after the last
 Range = tuple[int, int, int]
 
-# bytes to search from which on all ranks do: below, rank 0 is done before the others have opened the file
+# least bytes that all ranks search: with fewer, rank 0 finishes before the others have opened the file
 SMALLEST = 64 << 20
 
 
 @dataclass(frozen=True)
 class FindFrames:
-    """Message of rank 0: search these byte ranges, which are those of ranks 0, 1, ... in turn."""
+    """Message of rank 0: search these byte ranges, which belong to ranks 0, 1, ... in turn."""
 
     recipe: dict[str, Any]
     ranges: list[Range]
 
 
 def find_frames(ranks: Ranks, trajectory: _core.Trajectory, smallest: int) -> None:
-    """On rank 0: has all ranks search files without an index, where these have `smallest` bytes or more in all."""
+    """On rank 0: lets all ranks search files without an index, if these have `smallest` bytes or more in total."""
     if ranks.size == 1 or trajectory.scanned:
         return
     todo = trajectory.unindexed()
@@ -49,7 +49,7 @@ def find_frames(ranks: Ranks, trajectory: _core.Trajectory, smallest: int) -> No
 
 
 def search(ranks: Ranks, command: FindFrames, trajectory: _core.Trajectory | None = None) -> list[list[bytes]]:
-    """Searches the ranges of this rank; rank 0 gets the tables of each rank, or raises what went wrong on any."""
+    """Searches the ranges of this rank; rank 0 gets the tables of each rank, or raises the error of any rank."""
     tables: list[bytes] | RemoteError
     try:
         mine = command.ranges[ranks.rank :: ranks.size]
@@ -57,7 +57,7 @@ def search(ranks: Ranks, command: FindFrames, trajectory: _core.Trajectory | Non
             trajectory = _core.Trajectory(**command.recipe)
         tables = [] if trajectory is None else [trajectory.scan_range(*one) for one in mine]
     except BaseException as error:
-        # also of rank 0: the others wait for it in gather
+        # rank 0 as well: the others wait for it in gather
         tables = RemoteError.wrap(error, ranks.rank)
         if ranks.is_root:
             _join_gathering(ranks, error, tables)
@@ -74,7 +74,7 @@ def search(ranks: Ranks, command: FindFrames, trajectory: _core.Trajectory | Non
 
 
 def _join_gathering(ranks: Ranks, error: BaseException, tables: RemoteError) -> None:
-    """Rank 0, which has failed, takes part in what the others wait for; after a signal if they come in time."""
+    """Rank 0, which has failed, joins the gather that the others wait for; after a signal, if they arrive in time."""
     if sleep_between(ranks.comm.Ibarrier(), answer_until(error)):
         ranks.comm.gather((tables, None), 0)
     else:
@@ -82,7 +82,7 @@ def _join_gathering(ranks: Ranks, error: BaseException, tables: RemoteError) -> 
 
 
 def _cut(todo: Sequence[Range], n_ranks: int) -> list[Range]:
-    """Ranges of about one rank's share: of large files several, of small ones all of it."""
+    """Byte ranges of about one rank's share: several for a large file, one for a small file."""
     share = max(1, -(-sum(stop - start for _, start, stop in todo) // n_ranks))
     ranges = []
     for part, start, stop in todo:

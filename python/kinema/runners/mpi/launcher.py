@@ -1,6 +1,6 @@
-"""The environment variables of MPI launchers: whether one started this process, with how many ranks.
+"""The environment variables of MPI launchers: whether one started this process, and with how many ranks.
 
-It does not import mpi4py: programs that were not started by a launcher never load an MPI library.
+The module does not import mpi4py: programs that no launcher has started never load an MPI library.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Launch:
 
 
 def launched(environment: Mapping[str, str] | None = None) -> Launch | None:
-    """The launch of this process; None where no launcher started it, and with KINEMA_MPI=off."""
+    """The launch of this process; None if no launcher started it, and with KINEMA_MPI=off."""
     variables = os.environ if environment is None else environment
     if variables.get(_SWITCH, "").lower() in ("off", "0", "no"):
         return None
@@ -50,5 +50,5 @@ def launched(environment: Mapping[str, str] | None = None) -> Launch | None:
 
 
 def own_environment() -> dict[str, str]:
-    """The environment for a program that is started by this process and is no rank, whether or not this one is."""
+    """The environment for a program that this process starts and that is not a rank, even if this process is one."""
     return {**os.environ, _SWITCH: "off"}

@@ -1,4 +1,4 @@
-"""Memory that the ranks of a node share, filled by rank 0: one copy a node of a trajectory snapshot."""
+"""Memory that the ranks of a node share, filled by rank 0: one copy of a trajectory snapshot per node."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ __all__ = ["NodeBytes"]
 
 
 class NodeBytes:
-    """Bytes of rank 0 in memory that the ranks of a node share, sent to each node once. Made and freed by all ranks.
+    """Bytes of rank 0 in memory that the ranks of a node share, sent to each node once. Making and freeing are
+    collective.
 
     Attributes
     ----------

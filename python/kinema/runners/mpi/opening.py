@@ -1,6 +1,6 @@
-"""Opening a trajectory on rank 0 alone, for scripts that all ranks run: the others get its snapshot and topology.
+"""Opens a trajectory on rank 0 only, for scripts that all ranks run: the others get its snapshot and topology.
 
-Rank 0 reads the topology; a rank makes a Universe of it when it needs one.
+Rank 0 reads the topology; other ranks make a Universe from it when they need one.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ __all__ = ["OpenedTrajectory", "broadcast_opened", "open_on_ranks", "receive_ope
 
 @dataclass(frozen=True)
 class OpenedTrajectory:
-    """Message of rank 0: a trajectory is open. Headers, indices, topology follow, once to each node (`NodeBytes`)."""
+    """Message of rank 0: a trajectory is open. Headers, indices and topology follow, once per node (`NodeBytes`)."""
 
     files: TrajectorySnapshot
     state_bytes: int
 
 
 def broadcast_opened(ranks: Ranks, trajectory: Trajectory) -> None:
-    """Gives the other ranks the trajectory that rank 0 has opened and scanned; raises what goes wrong on any."""
+    """Sends the trajectory that rank 0 has opened and scanned to the other ranks; raises the error of any rank."""
     files, data = TrajectorySnapshot.take(trajectory.core)
     state = trajectory.snapshot()
     ranks.broadcast(OpenedTrajectory(files, len(state)))
@@ -45,7 +45,7 @@ def broadcast_opened(ranks: Ranks, trajectory: Trajectory) -> None:
 
 
 def receive_opened(ranks: Ranks, command: OpenedTrajectory) -> Trajectory | None:
-    """The trajectory on a rank other than 0; None where any rank has failed: then rank 0 raises the error."""
+    """The trajectory on a rank other than 0; None if any rank has failed: then rank 0 raises the error."""
     trajectory: Trajectory | None = None
     failed: RemoteError | None = None
     shared = NodeBytes(ranks, command.files.size + command.state_bytes, None)
@@ -62,14 +62,14 @@ def receive_opened(ranks: Ranks, command: OpenedTrajectory) -> Trajectory | None
 def open_on_ranks(
     comm: MPI.Intracomm, open_on_root: Callable[[], Trajectory], access: str = "direct"
 ) -> tuple[Trajectory, Callable[[], None]]:
-    """A trajectory on all ranks of a communicator, opened and scanned by the first one; collective.
+    """Opens and scans a trajectory on the first rank, and returns it on all ranks of a communicator; collective.
 
     Parameters
     ----------
     comm : mpi4py intracommunicator
-        It is duplicated; the duplicate is freed by the function that is returned.
+        It is duplicated; the returned function frees the duplicate.
     open_on_root : callable
-        Opens the trajectory; called on the first rank alone.
+        Opens the trajectory; called only on the first rank.
     access : str
         Access method by which ranks read.
 
@@ -77,12 +77,13 @@ def open_on_ranks(
     -------
     trajectory : Trajectory
     close : callable
-        Frees what was made; collective. The trajectory is not to be read after that, unless `access` is "direct".
+        Frees everything that the call made; collective. The trajectory must not be read after that, unless `access` is
+        "direct".
 
     Raises
     ------
     kinema.Error
-        What fails on any rank, on all ranks, with a note that names the rank.
+        The error of any rank is raised on all ranks, with a note that names the rank.
     """
     ranks = Ranks(comm)
     reader = rank_reader(access_method(access))(ranks, ranks.size)
@@ -125,7 +126,7 @@ def _open_on_ranks(ranks: Ranks, open_on_root: Callable[[], Trajectory], reader:
 
 
 def _content(trajectory: Trajectory, reader: RankReader, access: str) -> tuple[OpenedTrajectory, NDArray[np.uint8]]:
-    """What the other ranks are sent of a trajectory, which is scanned now."""
+    """Scans a trajectory; returns the message and the bytes for the other ranks."""
     trajectory.scan()
     reader.check(access_method(access), trajectory.core)
     files, data = TrajectorySnapshot.take(trajectory.core, reader.describe)

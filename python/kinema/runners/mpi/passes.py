@@ -1,6 +1,6 @@
-"""One pass on a rank: it takes pieces of work, runs them, and reports to rank 0 point to point.
+"""One pass on a rank, which takes pieces of work, runs them, and reports to rank 0 point to point.
 
-What rank 0 does besides is in `root`, the collective end of a pass in `reduction`.
+The additional work of rank 0 is in `root`, the collective end of a pass in `reduction`.
 """
 
 from __future__ import annotations
@@ -41,34 +41,34 @@ __all__ = [
     "WorkerRank",
 ]
 
-# tags of messages to rank 0, and of its message that the pass has ended, well or not
+# tags of messages to rank 0, and of its message that the pass has ended, with or without success
 TO_ROOT, PASS_END = 1, 2
-# seconds between two polls where there is nothing to do
+# seconds between two polls if there is nothing to do
 PAUSE = 0.0005
 # seconds between two reports of frames to rank 0
 _REPORT = 0.25
-# the same where no progress is shown, as a share of the seconds after which its absence is noted
+# the same if no progress is shown, as a share of the seconds after which missing progress is noted
 _REPORTS = 0.2
 
 
 @dataclass(frozen=True, eq=False)
 class PassSetup:
-    """Message of rank 0 that begins a pass on all ranks. No handle is in it.
+    """Message of rank 0 that begins a pass on all ranks. It holds no handle.
 
     Attributes
     ----------
     files : TrajectorySnapshot or None
-        None: that of an earlier pass of the run.
+        None: the snapshot of an earlier pass of the run is used.
     jobs : bytes
-        Pickled by themselves: what a rank cannot unpickle is an error of the pass.
+        Pickled separately: if a rank cannot unpickle them, the pass fails with an error.
     access : str
         The name of the access method.
     streamed : bool
-        Nodes are sent as they are made, since rank 0 saves them; otherwise all of them at the end.
+        Nodes are sent as they are made, because rank 0 saves them; otherwise all are sent at the end.
     reported : bool
         Ranks report the frames that are done.
     tree_from : int
-        Bytes of all ranks from which on partials that do not grow are merged on a tree of ranks.
+        Least bytes of all ranks together for which partials that do not grow are merged on a tree of ranks.
     rows : list of Rows or None
         Jobs whose rows are put in their place as they are made; empty for none.
     retain_rows : bool
@@ -92,7 +92,7 @@ class PassSetup:
 
 @dataclass(frozen=True)
 class FramesDone:
-    """Message to rank 0: the frames that a rank has done in this pass, the leaves that it has, its process and node."""
+    """Message to rank 0: frames that a rank has done in this pass, its current leaves, its process and node."""
 
     frames: int
     piece: Leaves
@@ -102,7 +102,7 @@ class FramesDone:
 
 @dataclass(frozen=True)
 class NewNodes:
-    """Message to rank 0: nodes of the merge tree, and the frames that the rank has done in this pass."""
+    """Message to rank 0: nodes of the merge tree, and frames that the rank has done in this pass."""
 
     nodes: list[SerializedNode]
     frames: int
@@ -110,7 +110,7 @@ class NewNodes:
 
 @dataclass(frozen=True)
 class RankDone:
-    """The last message of a rank in a pass: it has no more pieces, has failed, or was stopped."""
+    """Last message of a rank in a pass: it has no more pieces, has failed, or was stopped."""
 
     frames: int
     failed: RemoteError | None = None
@@ -121,7 +121,7 @@ class Stopped(Exception):
 
 
 class PassRank(ABC):
-    """A rank in a pass, which takes pieces and runs them; subclasses say what becomes of the nodes.
+    """A rank in a pass, which takes pieces and runs them; subclasses handle the nodes.
 
     Attributes
     ----------
@@ -138,10 +138,10 @@ class PassRank(ABC):
         self._rate = RateEstimate(setup.limit)
         self._began = began
         self._cpu = time.process_time()
-        self._frames = 0  # of the pieces that are done
+        self._frames = 0  # frames of the pieces that are done
 
     def seconds(self) -> float:
-        """Since the beginning of the pass."""
+        """Seconds since the beginning of the pass."""
         return time.monotonic() - self._began
 
     def cpu_seconds(self) -> float:
@@ -149,12 +149,12 @@ class PassRank(ABC):
         return time.process_time() - self._cpu
 
     def close_reads(self) -> None:
-        """When no rank reads any more."""
+        """Called when no rank reads any more."""
         with self.worker_timer.counting("close"):
             self.reader.close()
 
     def run_pieces(self, trajectory: _core.Trajectory, plan: _core.Plan, jobs: Sequence[Job]) -> None:
-        """Runs pieces until none is left for this rank; raises Stopped where another rank has ended the reading."""
+        """Runs pieces until none is left for this rank; raises Stopped if another rank has ended the reading."""
         kernels = [kernel for kernel, _ in jobs]
         self.worker_timer.start = self.seconds()
         piece_scheduler = self.setup.work_plan.piece_scheduler(plan.partition(trajectory))
@@ -163,7 +163,7 @@ class PassRank(ABC):
             while first < stop:
                 until = stop
                 if not self.setup.work_plan.loads:
-                    # in parts where not all of it may be held
+                    # in parts, if not all of the piece may be held in memory
                     longest = self._rate.longest()
                     _, until = piece_scheduler.cut((first, stop), longest or stop - first, longest)
                 begun = self.seconds()
@@ -182,12 +182,12 @@ class PassRank(ABC):
                 first = until
 
     def _pieces(self, piece_scheduler: Scheduler) -> Iterator[Leaves]:
-        """The pieces of this rank, each when the last is done."""
+        """Yields the pieces of this rank, each after the previous one is done."""
         if self.setup.work_plan.schedule == "static":
             while (piece := piece_scheduler.take(self.ranks.rank)) is not None:
                 yield piece
             return
-        # the list is the same on every rank: a number stands for a piece
+        # the list is the same on every rank: a number identifies a piece
         pieces = piece_scheduler.all_pieces()
         while True:
             with self.worker_timer.counting("communicate"):
@@ -198,15 +198,15 @@ class PassRank(ABC):
 
     @abstractmethod
     def _begin_piece(self, piece: Leaves) -> None:
-        """Called before a piece is run."""
+        """Called before a piece runs."""
 
     @abstractmethod
     def _take(self, nodes: list[_core.Node]) -> int:
-        """Handles the nodes of a piece; their size in bytes where that is known, else 0."""
+        """Handles the nodes of a piece; returns their size in bytes if known, else 0."""
 
     @abstractmethod
     def _tick(self, done: int, total: int) -> None:
-        """Called about ten times a second while leaves are run, with the frames done of these."""
+        """Called about ten times a second while leaves run, with the frames done of these leaves."""
 
 
 class WorkerRank(PassRank):
@@ -215,12 +215,12 @@ class WorkerRank(PassRank):
     Attributes
     ----------
     tree : MergeTree or None
-        The nodes of this rank, where they are not sent while the pass lasts.
+        The nodes of this rank, if they are not sent during the pass.
     kernels : list of Kernel
     """
 
     def __init__(self, ranks: Ranks, setup: PassSetup, rows: RowsOfPass, reader: RankReader) -> None:
-        # clocks of machines differ; the time that the message itself takes does not matter
+        # clocks of machines differ; the travel time of the message does not matter
         super().__init__(ranks, setup, rows, reader, time.monotonic() - setup.before)
         self.tree: _core.MergeTree | None = None
         self.kernels: list[_core.Kernel] = []
@@ -231,11 +231,11 @@ class WorkerRank(PassRank):
 
     @property
     def takes_part(self) -> bool:
-        """Whether this rank is given leaves."""
+        """Whether this rank gets leaves."""
         return self.ranks.rank < self.setup.work_plan.workers
 
     def run(self, files: RunSnapshot) -> bool:
-        """The whole pass on this rank, until rank 0 has sent its end; whether it ended well."""
+        """Runs the whole pass on this rank, until rank 0 has sent its end; returns whether it succeeded."""
         failed = None
         try:
             if self.takes_part:
@@ -248,7 +248,7 @@ class WorkerRank(PassRank):
                 with self.worker_timer.counting("close"):
                     del trajectory
         except Stopped:
-            pass  # the rank that has failed reports it to rank 0
+            pass  # the failed rank reports the error to rank 0
         except BaseException as error:
             failed = RemoteError.wrap(error, self.ranks.rank)
         self.reader.stop()
@@ -287,7 +287,7 @@ class WorkerRank(PassRank):
         return size
 
     def _tick(self, done: int, total: int) -> None:
-        # also where nobody is shown progress: rank 0 notes that there is none
+        # even if no progress is shown: rank 0 notes missing progress
         interval = _REPORT if self.setup.reported else _REPORTS * stalls.NO_PROGRESS
         if time.monotonic() - self._reported >= interval:
             self._report(done)

@@ -1,4 +1,4 @@
-"""How the ranks of a pass read the frames: each by itself through the core, or with the reader of an access method."""
+"""Readers of the ranks of a pass: each rank reads by itself through the core, or with an access method's reader."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ __all__ = ["RankReader", "rank_reader", "reading"]
 
 
 class RankReader:
-    """Reads of one rank in one pass; this one opens what it needs through the core, and waits for no other rank.
+    """Reads of one rank in one pass; this class opens files through the core, and waits for no other rank.
 
-    Subclasses are named by access methods (`AccessMethod.rank_reader`); ranks that take part in a pass make one each.
+    Access methods name subclasses (`AccessMethod.rank_reader`); each rank that takes part in a pass makes a reader.
 
     Parameters
     ----------
     ranks : Ranks
     n_ranks : int
-        The first so many ranks take part.
+        The first `n_ranks` ranks take part.
     own : _core.Trajectory, optional
-        A trajectory that this rank has open already.
+        A trajectory that this rank already has open.
 
     Attributes
     ----------
     describe : function, optional
-        What becomes of the descriptions of HDF5 files before they are sent to the ranks; None: they stay as they are.
+        Changes the descriptions of HDF5 files before they are sent to the ranks; None: they stay as they are.
     """
 
     describe: Callable[[Any], Any] | None = None
@@ -44,11 +44,11 @@ class RankReader:
 
     @classmethod
     def check(cls, method: AccessMethod, trajectory: _core.Trajectory) -> None:
-        """ArgumentError where a file or the MPI library does not serve; called on rank 0 before the pass."""
+        """Raises ArgumentError if a file or the MPI library is not suitable; called on rank 0 before the pass."""
 
     @property
     def ended_by_another(self) -> bool:
-        """Whether another rank has failed, so that this one may read no more. That rank reports why."""
+        """Whether another rank has failed, so that this one must stop reading. The other rank reports why."""
         return False
 
     def open(self, files: TrajectorySnapshot, data: NDArray[np.uint8]) -> _core.Trajectory:
@@ -56,20 +56,20 @@ class RankReader:
         return files.open(data) if self._own is None else self._own
 
     def finish(self) -> None:
-        """This rank has read all that it is to read. The call returns at once."""
+        """Called when this rank has finished reading. Returns at once."""
 
     def stop(self) -> None:
-        """This rank reads no more, and nor shall others, unless all have finished. The call returns at once."""
+        """Stops this rank's reading, and that of other ranks unless all have finished. Returns at once."""
 
     def wait(self) -> None:
-        """Until all ranks have finished, or one has stopped."""
+        """Waits until all ranks have finished, or one has stopped."""
 
     def close(self) -> None:
         """Called by all ranks that take part when none of them reads any more."""
 
 
 def rank_reader(method: AccessMethod) -> type[RankReader]:
-    """The class of reader of an access method, imported now."""
+    """Imports and returns the reader class of an access method."""
     if method.rank_reader is None:
         return RankReader
     module, _, name = method.rank_reader.partition(":")
@@ -81,15 +81,15 @@ def rank_reader(method: AccessMethod) -> type[RankReader]:
 def reading(
     ranks: Ranks, method: AccessMethod, n_ranks: int, own: _core.Trajectory | None = None
 ) -> Iterator[RankReader]:
-    """The reader of this rank while a pass lasts, where the first `n_ranks` ranks take part; closed at the end.
+    """Context with the reader of this rank for a pass of the first `n_ranks` ranks; closed at the end.
 
-    `own`: a trajectory that this rank has open already.
+    `own`: a trajectory that this rank already has open.
     """
     made = rank_reader(method) if ranks.rank < n_ranks else RankReader
     reader = made(ranks, n_ranks, own)
     try:
         yield reader
     finally:
-        # it waits for all ranks that take part
+        # this waits for all ranks that take part
         if ranks.silent is None:
             reader.close()

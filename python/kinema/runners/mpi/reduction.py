@@ -1,7 +1,7 @@
-"""The collective end of a pass: the nodes of all ranks are gathered by rank 0, with Gatherv or on a tree of ranks.
+"""The collective end of a pass: rank 0 gathers the nodes of all ranks, with Gatherv or on a tree of ranks.
 
-Nodes are merged on the fixed merge tree alone, so that results have the same bits in every way. Rows that are put
-one-sided are completed here (`row_windows`).
+Nodes are merged only on the fixed merge tree, so results have the same bits either way. One-sided puts of rows are
+completed here (`row_windows`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def finish_pass(
     into: _core.MergeTree | None,
     at_work: PassRank,
 ) -> tuple[list[WorkerTimer], dict[int, _core.KernelResults]]:
-    """The collective calls after a pass that went well: rank 0 gets nodes, rows and timers; called by all ranks."""
+    """Makes the collective calls after a successful pass: rank 0 gets nodes, rows and timers; called by all ranks."""
     worker_timer = at_work.worker_timer
     failed: BaseException | None = None
     rows: dict[int, _core.KernelResults] = {}
@@ -53,7 +53,7 @@ def finish_pass(
         if not ranks.is_root:
             # no other rank can be informed any more: this ends all ranks
             raise
-        # the others go on to the next step, and so must this one
+        # the others continue with the next step, and so must this one
         failed = error
     try:
         put.complete(worker_timer)
@@ -91,11 +91,12 @@ def _gather_nodes(
     Parameters
     ----------
     tree_from : int
-        Bytes of all ranks from which on partials that do not grow are merged on the way, on a binomial tree of ranks.
+        Least bytes of all ranks together for which partials that do not grow are merged on the way, on a binomial tree
+        of ranks.
     kernels : list of Kernel
-        Empty on ranks that have no leaves.
+        Empty on ranks without leaves.
     own : MergeTree or None
-        The nodes of this rank; None where there are none, and on rank 0.
+        The nodes of this rank; None if there are none, and on rank 0.
     into : MergeTree or None
         The tree of rank 0.
     worker_timer : WorkerTimer
@@ -104,7 +105,7 @@ def _gather_nodes(
     Raises
     ------
     Exception
-        On rank 0, what went wrong on any rank; others return.
+        On rank 0, the error of any rank; other ranks return.
     """
     failed: RemoteError | None = None
     nodes: list[_core.Node] = []
@@ -153,7 +154,7 @@ def _none_failed(
 
 
 def _shrink(nodes: Sequence[SerializedNode], kernels: Sequence[_core.Kernel]) -> bool:
-    """Whether two merged nodes need fewer bytes than the two: sums and averages do, values per frame do not."""
+    """Whether two merged nodes need fewer bytes than two separate ones: true of sums, not of values per frame."""
     if not nodes:
         # a rank without nodes agrees with the others
         return True
@@ -181,7 +182,7 @@ def _gather_at_root(
             room = np.empty(sum(sizes), np.uint8)
         except MemoryError:
             room = None
-    # no rank may wait for one that has given up
+    # no rank may wait for a rank that has given up
     with worker_timer.counting("waited"):
         enough = ranks.comm.bcast(room is not None if into is not None else None)
     if not enough:
@@ -191,7 +192,7 @@ def _gather_at_root(
                 "gather='one-sided', which takes part by part"
             )
         return
-    # all ranks are here now: this waits for none
+    # all ranks are here now: this does not wait
     with worker_timer.counting("communicate"):
         ranks.comm.Gatherv(np.frombuffer(data, np.uint8), None if room is None else (room, sizes), 0)
         if into is None or room is None:
@@ -211,7 +212,7 @@ def _reduce_on_tree(
     into: _core.MergeTree | None,
     worker_timer: WorkerTimer,
 ) -> None:
-    """A binomial tree: each rank merges the nodes of its neighbours, one, two, four ranks on, and sends them on."""
+    """Merges on a binomial tree: each rank merges the nodes of the ranks 1, 2, 4 ... after it, and sends the result."""
     failed: RemoteError | None = None
     tree = into
     try:
@@ -249,7 +250,7 @@ def _reduce_on_tree(
 
 
 def _send(ranks: Ranks, nodes: list[SerializedNode] | RemoteError, to: int, worker_timer: WorkerTimer) -> None:
-    """Sends when the receiver is ready: until then the rank waits."""
+    """Sends nodes when the receiver is ready; waits until then."""
     with worker_timer.counting("waited"):
         _probe(ranks, to, _READY).recv()
     with worker_timer.counting("communicate"):

@@ -1,9 +1,8 @@
-"""Remote calls: any function of many arguments on all ranks.
+"""Remote calls: a function is called with many arguments, on all ranks.
 
-For `MPIRunner.map` each rank takes the next argument when it is free; functions may be those of other libraries. For
-`MPIRunner.write_in_order` a window has an argument for each rank, and the places of the bytes that they make are an
-exclusive scan of their sizes. There all ranks go through the same windows, and agree in each whether one has failed:
-then all end.
+In `MPIRunner.map` each free rank takes the next argument; functions may come from other libraries. In
+`MPIRunner.write_in_order` a window has an argument for each rank, and an exclusive scan of the sizes gives the file
+offsets of the bytes. All ranks go through the same windows, and agree in each whether a rank has failed: then all end.
 """
 
 from __future__ import annotations
@@ -29,19 +28,19 @@ from kinema.runners.mpi.communicator import Ranks, RemoteError, answer_until, no
 __all__ = ["OrderedWriting", "RemoteCall", "call_on_ranks", "serve_call", "serve_writing", "write_on_ranks"]
 
 _TAG, _SIZES, _BYTES = 32_001, 32_002, 32_003
-# bytes of a message at the most: MPI counts them in 31 bits
+# most bytes of a message: MPI counts bytes in 31 bits
 _LARGEST_MESSAGE = 1 << 30
 # seconds between two polls for messages
 _TICK = 0.001
 # seconds for which a window may last after a signal
 _WINDOW = 2.0
-# values of a rank that rank 0 has not received; with so many it waits
+# number of values not yet received by rank 0 at which a rank waits
 _UNRECEIVED = 2
 
 
 @dataclass(frozen=True, eq=False)
 class RemoteCall:
-    """Message of rank 0: a function and its pickled arguments, how many ranks take part."""
+    """Message of rank 0: a function, its pickled arguments, and the number of ranks that take part."""
 
     function: CalledFunction
     arguments: Sequence[bytes]
@@ -62,7 +61,7 @@ def serve_call(ranks: Ranks, command: RemoteCall) -> None:
 
 
 def _await(pending: list[MPI.Request], fewer_than: int) -> None:
-    """Waits until fewer requests than that are pending, and removes those that are done."""
+    """Waits until fewer than `fewer_than` requests are pending, and removes the completed ones."""
     while True:
         pending[:] = [request for request in pending if not request.test()[0]]
         if len(pending) < fewer_than:
@@ -71,7 +70,7 @@ def _await(pending: list[MPI.Request], fewer_than: int) -> None:
 
 
 def call_on_ranks(ranks: Ranks, command: RemoteCall, values: CallValues) -> None:
-    """On rank 0: gives the values of the function, as they come."""
+    """On rank 0: passes the values of the function to `values` as they arrive."""
     ranks.counter.reset()
     ranks.broadcast(command)
     root = _CallRoot(ranks, command, values)
@@ -85,7 +84,7 @@ def call_on_ranks(ranks: Ranks, command: RemoteCall, values: CallValues) -> None
 
 
 class _CallRoot:
-    """Rank 0: it computes as the others do, and receives their values."""
+    """Rank 0, which computes like the others and receives their values."""
 
     def __init__(self, ranks: Ranks, command: RemoteCall, values: CallValues) -> None:
         self._ranks = ranks
@@ -102,7 +101,7 @@ class _CallRoot:
             time.sleep(_TICK)
 
     def end(self, error: BaseException) -> None:
-        """Stops the others and receives what they have sent; after a signal not from those that do not answer."""
+        """Stops the others and receives the values that they have sent; after a signal only from ranks that answer."""
         _exhaust(self._ranks, self._command)
         try:
             self._await_others(error)
@@ -127,7 +126,7 @@ class _CallRoot:
                 self._take(*message)
 
     def _message(self) -> tuple[int, bytes | RemoteError] | Literal[False] | None:
-        """The next message: number and value, None from a rank that has ended; False where there is none."""
+        """The next message: number and value, or None from a rank that has ended; False if there is no message."""
         if not self._ranks.comm.iprobe(MPI.ANY_SOURCE, _TAG):
             return False
         status = MPI.Status()
@@ -152,7 +151,7 @@ def _next(ranks: Ranks, command: RemoteCall) -> int | None:
 
 
 def _called(ranks: Ranks, command: RemoteCall, number: int) -> bytes | RemoteError:
-    """The pickled value, or the error; after an error the counter is exhausted, so that all ranks stop."""
+    """The pickled value, or the error; an error exhausts the counter, so that all ranks stop."""
     try:
         return command.function(command.arguments[number])
     except Exception as error:
@@ -167,8 +166,8 @@ def _exhaust(ranks: Ranks, command: RemoteCall) -> None:
 
 @dataclass(frozen=True, eq=False)
 class OrderedWriting:
-    """Message of rank 0: a function as of `Runner.write_in_order`, its pickled arguments, how many ranks take part, the
-    byte where the first result begins, and whether rank 0 places all.
+    """Message of rank 0: a function as in `Runner.write_in_order`, its pickled arguments, the number of ranks that take
+    part, the file offset of the first result, and whether rank 0 places all results.
     """
 
     function: CalledFunction
@@ -179,12 +178,12 @@ class OrderedWriting:
 
 
 def serve_writing(ranks: Ranks, command: OrderedWriting) -> None:
-    """Takes part on a rank other than 0; what goes wrong here is raised on rank 0."""
+    """Takes part on a rank other than 0; errors here are raised on rank 0."""
     _Writing(ranks, command, None).run()
 
 
 def write_on_ranks(ranks: Ranks, command: OrderedWriting, received: Received) -> None:
-    """On rank 0: returns when all is in the file; raises what goes wrong on any rank."""
+    """On rank 0: returns when all bytes are in the file; raises the error of any rank."""
     ranks.broadcast(command)
     with _signals_deferred(ranks) as raise_signal:
         writing = _Writing(ranks, command, received, raise_signal)
@@ -201,7 +200,7 @@ def write_on_ranks(ranks: Ranks, command: OrderedWriting, received: Received) ->
 class _Writing:
     """One rank in the windows of a call: a piece for each of the first `workers` ranks, in their order.
 
-    `raise_signal`, on rank 0, raises what a signal that came meanwhile raises.
+    `raise_signal`, on rank 0, calls the handler of a signal that came meanwhile.
     """
 
     def __init__(
@@ -216,12 +215,12 @@ class _Writing:
         self._offset = command.offset
         self._function: Any = None
         self.own_error: BaseException | None = None
-        # whether `received` has raised it, which is not of this rank's work
+        # whether `received` has raised the error, which is then not an error of this rank's work
         self.taken = False
         self.errors: list[RemoteError | None] = []
 
     def run(self) -> None:
-        """All windows; afterwards rank 0 has the errors of all ranks."""
+        """Goes through all windows; afterwards rank 0 has the errors of all ranks."""
         with self._noting_errors():
             self._function = self._command.function.get()
         opens = self._agreed() and hasattr(self._function, "open")
@@ -250,7 +249,7 @@ class _Writing:
         return not failed[0]
 
     def _window(self, numbers: range) -> bool:
-        """Makes and places the pieces of these numbers; False where a rank has failed."""
+        """Makes and places the pieces of these numbers; False if a rank has failed."""
         ranks, mine = self._ranks, self._ranks.rank
         data, note = np.empty(0, np.uint8), None
         if mine < len(numbers) and self.own_error is None:
@@ -287,7 +286,8 @@ class _Writing:
         return True
 
     def _take(self, numbers: range, offset: int, own: tuple[NDArray[np.uint8], Any]) -> None:
-        """On rank 0: what became of each piece, in order; nothing behind one that is not in the file counts."""
+        """On rank 0: records the outcome of each piece, in order; pieces after one that is not in the file do not
+        count."""
         well = True
         for rank, number in enumerate(numbers):
             report: tuple[int, Any] | None = (own[0].nbytes, own[1])
@@ -296,7 +296,7 @@ class _Writing:
             if report is None:
                 well = False
                 continue
-            # also after an error: the rank waits until its bytes are received
+            # even after an error: the rank waits until its bytes are received
             data = own[0]
             if self._command.gathered and rank:
                 data = self._bytes(rank, report[0])
@@ -324,7 +324,7 @@ class _Writing:
 
     @contextmanager
     def _noting_errors(self) -> Iterator[None]:
-        """An error of the block ends the call with the next window; the first one counts."""
+        """Context in which an error ends the call with the next window; only the first error counts."""
         try:
             yield
         except BaseException as error:
@@ -334,10 +334,10 @@ class _Writing:
 
 @contextmanager
 def _signals_deferred(ranks: Ranks) -> Iterator[Any]:
-    """Signals that end the call are noted within the block: other ranks wait for this one in the middle of a window.
+    """Context that only records signals that end the call: in the middle of a window other ranks wait for this one.
 
-    The function that it gives calls the handler of the one that came. If the window does not end in time, as a rank in
-    it is stopped, the handler is called all the same, and all ranks are ended if that does not help.
+    It yields a function that calls the handler of a recorded signal. If the window does not end in time, because one of
+    its ranks is stopped, the handler is called anyway, and all ranks are ended if that does not help.
     """
     came: list[tuple[int, FrameType | None]] = []
     before: dict[int, Any] = {}

@@ -1,4 +1,4 @@
-"""Rank 0 in a pass: besides its own pieces it receives what other ranks report, shows progress and ends the pass.
+"""Rank 0 in a pass: it runs its own pieces, receives reports of other ranks, shows progress and ends the pass.
 
 It polls for messages between pieces and ten times a second.
 """
@@ -37,9 +37,9 @@ from kinema.runners.stalls import Stall
 
 __all__ = ["RootRank"]
 
-# seconds between two polls that count at most: this rank may have been stopped or at work itself
+# most seconds between two polls that count: this rank itself may have been stopped or working
 _LONGEST_POLL = 1.0
-# seconds between two polls of the reduction, and two reports to the user
+# seconds between two polls of the reduction, and between two reports to the user
 _TICK = 0.1
 
 
@@ -54,11 +54,11 @@ class RootRank(PassRank):
     reader : RankReader
     plan : Plan
     reduction : Reduction
-        Its tree takes the nodes of this rank, and those that others send while the pass lasts.
+        Its tree takes the nodes of this rank, and nodes that other ranks send during the pass.
     kernels : list of Kernel
     progress : function, optional
     began : float
-        When the pass began, by `time.monotonic`.
+        The `time.monotonic` value at the beginning of the pass.
     """
 
     def __init__(
@@ -81,11 +81,11 @@ class RootRank(PassRank):
         self._frames_of = [0] * ranks.size
         self._stalls = _RankStalls(ranks, partial(describe_piece, plan, setup.work_plan.frames))
         self._polled = 0.0
-        # raised by others, or in showing and saving: not by this rank's pieces
+        # raised by other ranks, or while showing and saving: not by this rank's pieces
         self._between: Exception | None = None
 
     def run(self, files: RunSnapshot, jobs: Sequence[Job]) -> None:
-        """Runs this rank's pieces and waits for the others; where anything fails all of them end the pass."""
+        """Runs this rank's pieces and waits for the other ranks; if anything fails, all ranks end the pass."""
         serving = self.ranks.counter.serving() if self.setup.work_plan.schedule == "dynamic" else nullcontext()
         try:
             with serving:
@@ -111,10 +111,10 @@ class RootRank(PassRank):
         self.worker_timer.cpu = self.cpu_seconds()
 
     def _run_own(self, files: RunSnapshot, jobs: Sequence[Job]) -> None:
-        """Runs this rank's pieces; their errors are noted with the rank, as those of others are."""
+        """Runs this rank's pieces; their errors are noted with the rank, like errors of other ranks."""
         try:
             trajectory = self.reader.open(files.snapshot, files.data.array)
-            with suppress(Stopped):  # the rank that has ended the reading reports why
+            with suppress(Stopped):  # the rank that has ended the reading reports the reason
                 self.run_pieces(trajectory, self.setup.work_plan.plan(trajectory, jobs), jobs)
         except Exception as error:
             if error is not self._between and self.ranks.size > 1:
@@ -127,7 +127,7 @@ class RootRank(PassRank):
         return 0
 
     def _begin_piece(self, piece: Leaves) -> None:
-        """Its own piece: no message is sent."""
+        """Sends no message: the piece is rank 0's own."""
 
     def _tick(self, done: int, total: int) -> None:
         try:
@@ -152,7 +152,7 @@ class RootRank(PassRank):
             report_slowest(self._progress, frames, self.seconds())
 
     def _receive_all(self) -> None:
-        """Receives all messages that are there; raises what another rank has raised."""
+        """Receives all messages that have arrived; raises the error of another rank."""
         while (
             message := self.ranks.comm.improbe(source=MPI.ANY_SOURCE, tag=TO_ROOT, status=(status := MPI.Status()))
         ) is not None:
@@ -176,7 +176,7 @@ class RootRank(PassRank):
                 raise InternalError(f"rank {rank} has sent an unexpected message, a {type(message).__name__}")
 
     def _end_all(self, error: BaseException) -> None:
-        """Ends the pass on all ranks, and receives what they have sent until then, which may be saved."""
+        """Ends the pass on all ranks, and receives the nodes that they have sent until then, which may be saved."""
         self._send_end(False)
         try:
             self._await_all(error)
@@ -186,7 +186,7 @@ class RootRank(PassRank):
             raise
 
     def _await_all(self, error: BaseException) -> None:
-        """Until all ranks have ended their part, or do not answer after a signal."""
+        """Waits until all ranks have ended their part, or do not answer after a signal."""
         until = answer_until(error)
         while self._at_work:
             if time.monotonic() > until:
@@ -195,7 +195,7 @@ class RootRank(PassRank):
             try:
                 self._receive_all()
             except Exception as another:
-                # of several errors the first is raised; the others are noted
+                # the first error is raised; the others are noted
                 if str(another) != str(error):
                     error.add_note(f"and then: {another}")
             self._stalls.poll(self._at_work)
@@ -207,13 +207,13 @@ class RootRank(PassRank):
 
 
 class _RankStalls:
-    """What ranks have reported last in a pass, and when.
+    """The last report of each rank in a pass, and its time.
 
     Parameters
     ----------
     ranks : Ranks
     describe : function
-        Words for leaves.
+        Returns words for leaves.
     """
 
     def __init__(self, ranks: Ranks, describe: Callable[[Leaves], str]) -> None:
@@ -224,22 +224,22 @@ class _RankStalls:
         self._polled = time.monotonic()
 
     def take(self, rank: int, report: FramesDone) -> None:
-        """Takes a report; one of the same frames of the same piece is no progress."""
+        """Takes a report; the same frames of the same piece do not count as progress."""
         if report != self._last.get(rank):
             self._last[rank] = report
             self.progressed(rank)
 
     def progressed(self, rank: int) -> None:
-        """The rank has sent something else."""
+        """Called when the rank has sent another message."""
         self._stalls[rank].progressed()
 
     def poll(self, at_work: Iterable[int]) -> None:
-        """Notes ranks at work that have made no progress for long, each once until it makes some again."""
+        """Emits a note on each working rank without progress for long; a further note only after new progress."""
         now = time.monotonic()
         seconds, self._polled = min(now - self._polled, _LONGEST_POLL), now
         for rank in sorted(at_work):
             stall, report = self._stalls[rank], self._last.get(rank)
-            # processes of other machines cannot be looked at
+            # processes of other machines cannot be inspected
             pid = report.pid if report is not None and report.node == self._node else None
             if not stall.is_due(seconds, pid):
                 continue

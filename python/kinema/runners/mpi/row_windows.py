@@ -1,6 +1,6 @@
 """Results per frame of a pass, put into distributed rows by each rank as soon as a piece is done.
 
-Partials that do not grow with the frames are gathered by `reduction`.
+`reduction` gathers partials that do not grow with the frames.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ Kind = tuple[np.dtype[Any], tuple[int, ...]]
 
 
 class RowsOfPass:
-    """The rows of all jobs that have some. Entering, leaving and `complete` are collective.
+    """The rows of all jobs that have rows. Entering, leaving and `complete` are collective.
 
-    When it is left the rows are freed, unless they are retained.
+    Leaving the context frees the rows, unless they are retained.
 
     Parameters
     ----------
     session : MPISession
     frames : the frames of the pass
     rows : list of Rows or None
-        One for each job; empty where no rows are put.
+        One for each job; empty if no rows are put.
     """
 
     def __init__(self, session: MPISession, frames: FrameSelection, rows: Sequence[Rows | None]) -> None:
@@ -56,9 +56,9 @@ class RowsOfPass:
                 job.array.free_here()
 
     def put(self, plan: _core.Plan, kernels: Sequence[_core.Kernel], nodes: Sequence[_core.Node]) -> list[_core.Node]:
-        """Puts the rows of nodes in their place; returns the nodes, with empty partials where these were.
+        """Puts the rows of nodes in their place; returns the nodes with empty partials instead of the rows.
 
-        ArgumentError for what is not one row a frame.
+        Raises ArgumentError for results that do not have one row a frame.
         """
         if not self._jobs:
             return list(nodes)
@@ -74,9 +74,9 @@ class RowsOfPass:
         return rest
 
     def complete(self, worker_timer: WorkerTimer) -> None:
-        """Waits until what any rank has put is visible to all; collective.
+        """Waits until the rows that any rank has put are visible to all; collective.
 
-        ArgumentError, on all ranks, for rows of different shapes.
+        Raises ArgumentError, on all ranks, for rows of different shapes.
         """
         unknown = [job for job in self._jobs.values() if job.array is None]
         if unknown:
@@ -93,7 +93,7 @@ class RowsOfPass:
                 job.rows.synchronize()
 
     def fetch(self, worker_timer: WorkerTimer) -> dict[int, _core.KernelResults]:
-        """Time and values of each job, in this rank's memory. MemoryLimitError where they have no room."""
+        """Time and values of each job, in this rank's memory. Raises MemoryLimitError if there is no room for them."""
         with worker_timer.counting("communicate"):
             return {number: job.rows.columns() for number, job in self._jobs.items()}
 
@@ -106,7 +106,7 @@ class RowsOfPass:
 
 
 class _RowsOfJob:
-    """The rows of one job. Until all ranks know the type of a row they are held, and put at the end of the pass."""
+    """The rows of one job. Until all ranks know the type of a row, rows are held, and put at the end of the pass."""
 
     def __init__(self, session: MPISession, frames: FrameSelection, rows: Rows) -> None:
         self._session = session
@@ -118,18 +118,18 @@ class _RowsOfJob:
 
     @property
     def rows(self) -> GlobalRows:
-        """The array; InternalError where it is not made yet."""
+        """The array; raises InternalError if it is not made yet."""
         if self.array is None:
             raise InternalError("rows are asked for before all ranks have agreed on their type")
         return self.array
 
     @property
     def kinds(self) -> list[Kind]:
-        """The kinds of the rows that this rank holds, each once."""
+        """Kinds of the rows that this rank holds, each once."""
         return list(dict.fromkeys((values.dtype, values.shape[1:]) for _, values, _ in self._held))
 
     def make(self, kind: Kind) -> None:
-        """Makes the array, which is collective, and puts the rows that are held."""
+        """Makes the array and puts the held rows; collective."""
         self.array = self._session.new_rows(self._frames, np.dtype(kind))
         held, self._held = self._held, []
         for first, values, times in held:
@@ -140,7 +140,7 @@ class _RowsOfJob:
         values, times = np.asarray(results["values"]), np.asarray(results["time"], np.float64)
         if values.shape[:1] != (stop - first,) or times.shape != (stop - first,):
             raise ArgumentError(
-                f"results have not one row a frame, expected {stop - first} rows, found {values.shape[:1]}"
+                f"results do not have one row a frame, expected {stop - first} rows, found {values.shape[:1]}"
             )
         if values.dtype.hasobject:
             raise ArgumentError(
@@ -161,7 +161,7 @@ class _RowsOfJob:
 
 
 def _common(kinds: Sequence[Kind]) -> Kind:
-    """The kind that holds all rows, by numpy's promotion; ArgumentError where shapes differ."""
+    """The kind that holds all rows, by numpy's promotion; raises ArgumentError if shapes differ."""
     shapes = list(dict.fromkeys(shape for _, shape in kinds))
     if len(shapes) != 1:
         raise ArgumentError(f"the function returns rows of different shapes, expected {shapes[0]}, found {shapes[1]}")

@@ -1,6 +1,6 @@
-"""The MPI runner: the ranks of a program that `mpiexec` has started run the leaves; rank 0 alone opens and writes.
+"""The MPI runner: ranks of a program that `mpiexec` has started run the leaves; only rank 0 opens and writes.
 
-Ranks other than 0 serve: they wait for commands that rank 0 broadcasts. A pass is in `passes`, `root` and `reduction`.
+Ranks other than 0 wait for commands that rank 0 broadcasts. A pass is in `passes`, `root` and `reduction`.
 """
 
 from __future__ import annotations
@@ -64,28 +64,28 @@ __all__ = ["MPIRunner"]
 T = TypeVar("T")
 Where = Literal["root", "all", "spread"]
 
-# bytes of all ranks from which on they merge on a tree of ranks
+# least bytes of all ranks together for which they merge on a tree of ranks
 _TREE_FROM = 8 << 20
 
 
 class MPIRunner(Runner):
     """Runs on the ranks of an MPI program; results are the same to the bit as those of threads.
 
-    Three ways to use it, in a script that `mpiexec -n 96 python script.py` starts:
+    There are three ways to use it, in a script that `mpiexec -n 96 python script.py` starts:
 
-    - Rank 0 runs the script's body, the others work for it, and open nothing but what they read of the files:
+    - Rank 0 runs the script's body. The others work for it, and open only the files that they read from:
 
           with kn.runners.MPI() as mpi:
               if mpi.is_root:
                   traj = kn.open("md.xtc", "top.psf")
                   kn.analysis.RMSD(traj, select="name CA").run(runner=mpi).save("rmsd.csv")
 
-    - A function that rank 0 runs, and whose value all ranks get:
+    - Rank 0 runs a function, whose value all ranks get:
 
           results = kn.runners.MPI(results="all").on_root(lambda: analyse().results)
 
-    - All ranks run the same script: `open` of the runner and `analysis.run(runner=...)` are called by every rank. Rank
-      0 alone opens and reads the topology, and has the results; others have them, too, with `results="all"`:
+    - All ranks run the same script: every rank calls `open` of the runner and `analysis.run(runner=...)`. Only rank 0
+      opens and reads the topology, and has the results; with `results="all"` the others have them, too:
 
           mpi = kn.runners.MPI(results="all")
           traj = mpi.open("md.xtc", "top.psf")
@@ -94,25 +94,27 @@ class MPIRunner(Runner):
     Parameters
     ----------
     comm : mpi4py intracommunicator, optional
-        COMM_WORLD by default.
+        Default: COMM_WORLD.
     schedule : {"dynamic", "static"}
-        Whether ranks take the next piece of work when they are free (default), or each has a contiguous share.
+        Whether a free rank takes the next piece of work (default), or each rank has a contiguous share.
     oversubscribe : int, optional
-        Pieces of work that a rank gets at the least, where there are leaves enough; 4 by default.
+        Least number of pieces of work for each rank, if there are enough leaves; 4 by default.
     gather : {"collective", "one-sided"}
-        How results come together: with Gatherv (large partials that do not grow: merged on a tree of ranks); or results
-        per frame are put into an array that is distributed over the ranks, by each rank as soon as it has some, and got
-        from there. With a checkpoint or a file of rows they are sent to rank 0 while the pass lasts.
+        "collective": results are gathered with Gatherv; large partials that do not grow are merged on a tree of ranks.
+        "one-sided": each rank puts its results per frame, as soon as it has some, into an array that is distributed
+        over the ranks, from which they are read. With a checkpoint or a file of rows, results are sent to rank 0 during
+        the pass.
     results : {"root", "all", "spread"}
-        Which ranks have results, where all ranks call `run` or `on_root`. "spread": all, and results per frame stay
-        where they are, as `GlobalArray` (`arrays`), until they are freed; only with gather="one-sided".
+        Which ranks have results, if all ranks call `run` or `on_root`. "spread": all ranks; results per frame stay
+        distributed, as `GlobalArray` (`arrays`), until they are freed; only with gather="one-sided".
     threads_per_worker : int
         Threads of a rank. Their times add up.
 
     Raises
     ------
     ArgumentError
-        Without mpi4py; where the launcher has started another number of ranks than MPI knows; for other values.
+        If mpi4py is missing, if the launcher has started a number of ranks that differs from MPI's, or if an argument
+        has another value.
     """
 
     name = "mpi"
@@ -146,19 +148,19 @@ class MPIRunner(Runner):
         self._tree_from = _TREE_FROM
         self._index_from = SMALLEST
         self.stop_code: int | None = None
-        """On rank 0: the exit code of a program that a signal has ended within the block. If other ranks do not answer
-        when the block is left, all ranks are ended with it."""
+        """On rank 0: exit code of a program that a signal has ended within the block. If other ranks do not answer when
+        the block ends, all ranks are ended with this code."""
         check_size()
 
     def configured(self, **options: Any) -> MPIRunner:
-        """A runner with other options, on the ranks of this one: within its block or call of `on_root`."""
+        """A runner with other options on the same ranks; valid within this runner's block or call of `on_root`."""
         made = MPIRunner(self._comm, **options)
         made._ranks = self._ranks
         return made
 
     @property
     def is_root(self) -> bool:
-        """Whether this is rank 0, which opens, writes and has results."""
+        """Whether this is rank 0, which opens files, writes and has results."""
         return int(self._comm.Get_rank()) == 0
 
     @property
@@ -169,7 +171,7 @@ class MPIRunner(Runner):
     # -- who does what ------------------------------------------------------------------------------------------
 
     def __enter__(self) -> Self:
-        """Returns on rank 0 at once, on the others when rank 0 has left the block; until then they serve it."""
+        """Returns at once on rank 0. Other ranks serve rank 0, and return when it has left the block."""
         if self._ranks is not None:
             raise ArgumentError("this MPI runner is at work already; leave its block first")
         self._ranks = self._new_session()
@@ -190,7 +192,7 @@ class MPIRunner(Runner):
         ranks.free()
 
     def _limit_end(self, ranks: MPISession, error: BaseException | None) -> None:
-        """Called on rank 0 before the session ends: after a signal other ranks have some seconds for it."""
+        """Called on rank 0 before the session ends: after a signal, other ranks have some seconds to end it."""
         code = self.stop_code
         if error is not None and not isinstance(error, Exception):
             code = signal_code(error)
@@ -198,16 +200,24 @@ class MPIRunner(Runner):
             ranks.end_by(1 if code is None else code)
 
     def on_root(self, work: Callable[[], T]) -> T | None:
-        """Calls `work` on rank 0, while the others serve the passes that it runs; collective.
+        """Calls `work` on rank 0, while the other ranks serve the passes that it runs; collective.
 
-        Returns its value; on other ranks None, with `results="all"` a copy of it, with "spread" a copy in which
-        distributed arrays stay distributed. Its error is raised on all ranks. Within a block or a call of this runner
-        `work` is just called.
+        Within a block or a call of this runner, `work` is simply called.
+
+        Returns
+        -------
+        The value of `work` on rank 0. Other ranks get None; with `results="all"` a copy of the value; with "spread" a
+        copy in which distributed arrays stay distributed.
+
+        Raises
+        ------
+        An error of `work`, on all ranks.
         """
         return self._call_on_root(work, retains_rows=self._results == "spread")
 
     def run_on_root(self, work: Callable[[], T]) -> T | None:
-        """See `Runner.run_on_root`: with `results="all"` every rank gets rows from where they are, not from rank 0."""
+        """See `Runner.run_on_root`. With `results="all"` each rank gets rows from the ranks that have them, not from
+        rank 0."""
         return self._call_on_root(work, retains_rows=self._results != "root")
 
     def _call_on_root(self, work: Callable[[], T], *, retains_rows: bool) -> T | None:
@@ -236,19 +246,19 @@ class MPIRunner(Runner):
         try:
             return MPISession(self._comm)
         except BaseException as error:
-            # the others wait for this one, which will not come
+            # the other ranks wait for this one, which will not come
             self._abort(error)
             raise
 
     def _abort(self, error: BaseException) -> None:
-        """Ends all ranks at once, where this one cannot go on and cannot inform the others."""
+        """Ends all ranks at once: this one can neither continue nor inform the others."""
         if self.size > 1:
             if isinstance(error, Exception):
                 traceback.print_exception(error)
             self._comm.Abort(1)
 
     def _run_root(self, ranks: MPISession, work: Callable[[], T]) -> tuple[T, frozenset[int]]:
-        """The value of `work`, and the numbers of rows that stay distributed; its end is broadcast."""
+        """Calls `work` and broadcasts its end; returns its value, and the numbers of rows that stay distributed."""
         try:
             value = work()
             packed, used = pack_arrays(None if self._results == "root" else value)
@@ -261,7 +271,7 @@ class MPIRunner(Runner):
         return (self._received(ranks, packed) if used - retained else value), retained
 
     def _received(self, ranks: MPISession, packed: bytes) -> Any:
-        """The value that rank 0 has broadcast; distributed arrays are copied to this rank unless they are retained."""
+        """The value that rank 0 has broadcast; copies distributed arrays to this rank unless they are retained."""
         if self._results == "spread":
             return unpack_arrays(packed, ranks.arrays, lambda array: array)
         columns: dict[int, NDArray[Any]] = {}
@@ -275,7 +285,7 @@ class MPIRunner(Runner):
         return unpack_arrays(packed, ranks.arrays, load)
 
     def _serve(self, ranks: MPISession) -> RunEnded:
-        """Carries out the commands of rank 0 until it ends the run or leaves the block."""
+        """Carries out commands of rank 0 until it ends the run or leaves the block."""
         try:
             while True:
                 match ranks.broadcast():
@@ -296,16 +306,17 @@ class MPIRunner(Runner):
                     case Shutdown():
                         return RunEnded()
         except BaseException as error:
-            # errors of a pass are sent to rank 0; this one is outside of any
+            # errors of a pass are sent to rank 0; this one is not part of a pass
             self._abort(error)
             raise
 
     def open(self, paths: Any, topology: Any = None, **options: Any) -> Trajectory:
-        """As `kinema.open`, on rank 0 alone; collective: each rank gets the trajectory.
+        """As `kinema.open`, but only rank 0 opens files; collective: each rank gets the trajectory.
 
-        Frames are found and the topology is read now. On other ranks neither a file of the trajectory nor that of the
-        topology is touched: frames are read from the parts that hold them, and selections and masses come from the
-        atoms that rank 0 has read. Within a block or a call of `on_root`, which only rank 0 runs, it is `kinema.open`.
+        Rank 0 finds the frames and reads the topology now. Other ranks touch neither the trajectory nor the topology
+        file in this call: later they read frames from the parts that hold them, and take selections and masses from the
+        atoms that rank 0 has read. Within a block or a call of `on_root`, which only rank 0 runs, this is
+        `kinema.open`.
 
         Raises
         ------
@@ -328,16 +339,17 @@ class MPIRunner(Runner):
         return opened
 
     def find_frames(self, trajectory: _core.Trajectory) -> None:
-        """Has all ranks search large files that have no index; called on rank 0 alone, where `map_reduce` is."""
+        """Lets all ranks search large files without an index; called only on rank 0, like `map_reduce`."""
         if self._ranks is not None and self._ranks.is_root:
             find_frames(self._ranks, trajectory, self._index_from)
 
     # -- a pass -------------------------------------------------------------------------------------------------
 
     def map_reduce(self, request: PassRequest) -> PassResult:
-        """See `Runner.map_reduce`; called on rank 0 alone, within a block or a call of `on_root`.
+        """See `Runner.map_reduce`; called only on rank 0, within a block or a call of `on_root`.
 
-        `workers` is a number of ranks, by default all; `memory` is divided among them, by default that of all nodes.
+        `workers` is a number of ranks, by default all; `memory` is divided among them, by default the memory of all
+        nodes.
         """
         ranks = self._ranks
         if ranks is None or not ranks.is_root:
@@ -381,7 +393,7 @@ class MPIRunner(Runner):
         timings = pass_timings(timers, root.seconds(), plan.n_frames, reduction.restored)
         piece_scheduler = work_plan.piece_scheduler(plan.partition(request.trajectory))
         piece_scheduler.all_pieces()
-        # what a reader of its own decodes is not the plan's
+        # the plan does not describe the decoding of an access method's own reader
         twice = piece_scheduler.decoded_twice if method.rank_reader is None else None
         words = f"{plan.explain(twice)}\nnote: {self._describe(ranks, setup)}"
         return PassResult(reduction.partials(), timings, words, rows)
@@ -389,11 +401,11 @@ class MPIRunner(Runner):
     # -- functions of others ------------------------------------------------------------------------------------
 
     def local_threads(self, workers: int | None) -> int:
-        """As many as this process may run: `workers` are ranks."""
+        """As many threads as this process may run: `workers` counts ranks."""
         return worker_count(None)
 
     def concurrency(self, workers: int | None) -> int:
-        """See `Runner.concurrency`: the number of ranks; ArgumentError where more are asked for."""
+        """See `Runner.concurrency`: the number of ranks; raises ArgumentError if more are requested."""
         wanted = self.size if workers is None else worker_count(workers)
         if wanted > self.size:
             raise ArgumentError(f"there are {self.size} ranks, asked for {wanted} workers; start mpiexec with more")
@@ -407,7 +419,7 @@ class MPIRunner(Runner):
     def call_each(
         self, function: Callable[[Any], Any], computations: Sequence[Any], values: CallValues, *, workers: int | None
     ) -> None:
-        """See `Runner.call_each`; called on rank 0 alone, where `map_reduce` is."""
+        """See `Runner.call_each`; called only on rank 0, like `map_reduce`."""
         ranks = self._leading()
         packed = [serialize(one) for one in computations]
         called = CalledFunction.from_function(function, self._threads)
@@ -424,8 +436,8 @@ class MPIRunner(Runner):
         gathered: bool = False,
         workers: int | None = None,
     ) -> None:
-        """See `Runner.write_in_order`: each rank makes a piece of a window, their places are an exclusive scan of their
-        sizes, and each rank writes its own. Called on rank 0 alone, where `map_reduce` is.
+        """See `Runner.write_in_order`: each rank makes a piece of a window, an exclusive scan of the sizes gives the
+        file offsets, and each rank writes its own piece. Called only on rank 0, like `map_reduce`.
         """
         ranks = self._leading()
         packed = [serialize(one) for one in computations]
@@ -434,7 +446,7 @@ class MPIRunner(Runner):
         write_on_ranks(ranks, OrderedWriting(called, packed, used, offset, gathered), received)
 
     def _leading(self) -> MPISession:
-        """The ranks that work for this one; ArgumentError where they do not."""
+        """The session of ranks that work for this one; raises ArgumentError if there is none."""
         if self._ranks is None or not self._ranks.is_root:
             raise ArgumentError("the MPI runner computes for rank 0, within `with` or `on_root`")
         return self._ranks
@@ -472,7 +484,7 @@ class MPIRunner(Runner):
 
 @contextmanager
 def _signals_ignored() -> Iterator[None]:
-    """Within the block signals that reach all ranks are ignored: rank 0 saves and ends the pass on all of them."""
+    """Context that ignores signals that reach all ranks: rank 0 saves and ends the pass on all of them."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

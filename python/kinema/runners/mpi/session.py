@@ -1,4 +1,4 @@
-"""The MPI session: what ranks hold for all passes of a run, distributed rows and the snapshot of the trajectory."""
+"""The MPI session: state of the ranks for all passes of a run, with distributed rows and the trajectory snapshot."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["MPISession", "RunEnded", "RunSnapshot", "Shutdown"]
 
 @dataclass(frozen=True)
 class RunEnded:
-    """Message of rank 0: the run is over. Its value, where all ranks get it, or its error; the rows that stay."""
+    """Message of rank 0: the run is over, with its value (if all ranks get it) or its error, and the rows that stay."""
 
     value: Any = None
     error: RemoteError | None = None
@@ -30,7 +30,7 @@ class RunEnded:
 
 @dataclass(frozen=True)
 class Shutdown:
-    """Message of rank 0: the block of the runner is left."""
+    """Message of rank 0: the runner's block has ended."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,12 +43,12 @@ class RunSnapshot:
 
 
 class MPISession(Ranks):
-    """The ranks of a run or of a block of the runner. Made and freed by all ranks.
+    """The ranks of a run or of a block of the runner. Making and freeing are collective.
 
     Attributes
     ----------
     arrays : list of GlobalRows
-        All that were made, in the same order on all ranks.
+        All rows that were made, in the same order on all ranks.
     """
 
     def __init__(self, comm: MPI.Intracomm) -> None:
@@ -57,7 +57,7 @@ class MPISession(Ranks):
         self._files: RunSnapshot | None = None
 
     def new_rows(self, frames: FrameSelection, values: np.dtype[Any]) -> GlobalRows:
-        """Rows for these frames, distributed over the ranks; collective. `values`: type and shape of those of a row."""
+        """Makes rows for these frames, distributed over the ranks; collective. `values`: type and shape of a row."""
         rows = GlobalRows(self, len(self.arrays), frames, values)
         self.arrays.append(rows)
         return rows
@@ -75,7 +75,7 @@ class MPISession(Ranks):
         ----------
         sent : TrajectorySnapshot or None
             None: an earlier pass has brought it.
-        run, data : on rank 0
+        run, data : only on rank 0
         """
         if sent is not None:
             if self._files is not None:

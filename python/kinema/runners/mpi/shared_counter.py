@@ -15,20 +15,20 @@ __all__ = ["Counter"]
 
 
 class Counter:
-    """Numbers from 0 on, by MPI's `Fetch_and_op` on a window of one integer, which is rank 0's.
+    """Counts from 0 on, by MPI's `Fetch_and_op` on a window of one integer that rank 0 owns.
 
-    On one node the window is shared memory, and nobody needs the owner. Between nodes most MPI libraries carry out
-    one-sided operations only when the owner calls MPI, which a rank that computes does ten times a second: then a
-    thread of rank 0 calls MPI every half millisecond while a pass lasts (`serving`).
+    On one node the window is shared memory, which works without the owner. Between nodes most MPI libraries carry out
+    one-sided operations only when the owner calls MPI, which a computing rank does ten times a second: so a thread of
+    rank 0 calls MPI every half millisecond during a pass (`serving`).
 
-    Made and freed by all ranks.
+    Making and freeing are collective.
     """
 
     def __init__(self, comm: MPI.Intracomm, node: MPI.Intracomm) -> None:
         self._comm = comm
         self._one_node = node.Get_size() == comm.Get_size()
         size = 8 if comm.Get_rank() == 0 else 0
-        # ranks of the node communicator are in the order of the other: its first one is the owner there, too
+        # ranks of the node communicator have the same order as in the other: its first rank is the owner there, too
         make = MPI.Win.Allocate_shared if self._one_node else MPI.Win.Allocate
         self._window = make(size, 8, comm=node if self._one_node else comm)
         self._window.Lock_all()
@@ -38,9 +38,9 @@ class Counter:
             self.reset(used=False)
 
     def reset(self, *, used: bool = True) -> None:
-        """Begins with 0 again; on rank 0, before it broadcasts a pass whose ranks take numbers.
+        """Restarts from 0; called on rank 0, before it broadcasts a pass whose ranks take numbers.
 
-        ArgumentError where it is to be `used` on several nodes and MPI was not started with MPI_THREAD_MULTIPLE.
+        Raises ArgumentError if the counter is `used` on several nodes and MPI was not started with MPI_THREAD_MULTIPLE.
         """
         if used and not self._one_node and MPI.Query_thread() < MPI.THREAD_MULTIPLE:
             raise ArgumentError(

@@ -1,7 +1,7 @@
 """Superblock and chunk index of HDF5 files as bytes, as far as appending needs them.
 
-Layouts are those of the HDF5 File Format Specification, version 3.0: superblock 2 (section II.A) and version 1 B-trees
-of type 1 (section III.A.1); the checksum is Bob Jenkins' lookup3.
+Source of the layouts: HDF5 File Format Specification, version 3.0, superblock 2 (section II.A) and version 1 B-trees of
+type 1 (section III.A.1). The checksum is Bob Jenkins' lookup3.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 TREE = b"TREE"
-# chunks that are asked for, of a data set with many: each takes a search through an index
+# most chunks that are looked up in a data set: each takes a search through an index
 _MOST = 256
 # signature, type, level, entries used, both neighbours
 TREE_HEAD = 24
@@ -35,7 +35,7 @@ _END_OF_FILE, _CHECKSUM = slice(28, 36), slice(44, 48)
 
 @dataclass(frozen=True)
 class ChunkEntry:
-    """A chunk as a leaf of the index has it.
+    """A chunk's entry in a leaf of the index.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ def chunk_entries(node: bytes) -> Iterator[ChunkEntry]:
 
 
 def with_end_of_file(superblock: bytes, end: int) -> bytes:
-    """The 48 bytes of a superblock of version 2, with another end of file."""
+    """The 48 bytes of a version 2 superblock, with another end of file."""
     changed = bytearray(superblock[:48])
     changed[_END_OF_FILE] = struct.pack("<Q", end)
     changed[_CHECKSUM] = struct.pack("<I", lookup3(bytes(changed[: _CHECKSUM.start])))
@@ -114,10 +114,11 @@ def lookup3(data: bytes) -> int:
 
 
 def full_chunks(file: Any) -> list[tuple[int, int]]:
-    """First byte, and the byte after the last one, of chunks that hold all of their rows, in data sets that grow.
+    """(First byte, byte after the last) of full chunks of growing data sets: rows that are added later do not change
+    them.
 
-    No row that is added later changes them. Of many chunks some that are evenly spread, the same ones again as the file
-    grows, and the last one. `file` is of h5py's.
+    If there are many full chunks: the last one, and evenly spread ones, which stay the same as the file grows. `file`
+    is an `h5py.File`.
     """
     found: list[tuple[int, int]] = []
 

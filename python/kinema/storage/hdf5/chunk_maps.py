@@ -1,12 +1,13 @@
-"""Stored chunk maps: where the chunks of large data sets lie, kept so that a file is not walked each time it is opened.
+"""Stored chunk maps: places of the chunks of large data sets, so that a file need not be walked at each opening.
 
-They are in the user's cache folder alone and never beside data: a chunk has no header by which it could be checked when
-it is read. A map is used for the very file that it was made of, unchanged by its `FileIdentity`, and the same data set:
-object address, shape, chunks, type, filters, and the place of its first chunk, which libhdf5 finds without a walk. (The
-number of chunks it finds by a walk through all of them.) A copy of a file, and one that grows, are walked anew.
+Maps are only in the user's cache folder and never beside data: a chunk has no header by which a reader could check it.
+A map is valid only for the file that it was made of, unchanged by its `FileIdentity`, and for the same data set: object
+address, shape, chunks, type, filters, and the place of its first chunk, which libhdf5 finds without a walk. (libhdf5
+finds the number of chunks only by a walk through all of them.) A copy of a file is walked again, and so is a file that
+has grown.
 
 A map is a record of `kinema.storage.stored_records`: addresses, sizes and filter masks in the order of `StoredDataset`;
-sizes and masks have one element where all are equal.
+sizes and masks have one element if all are equal.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ from kinema.storage.stored_records import Record, RecordFolder
 __all__ = ["FEWEST_CHUNKS", "ChunkMap", "ChunkMaps"]
 
 FEWEST_CHUNKS = 1 << 13
-"""Data sets of fewer chunks are walked each time, and leave nothing in the folder. Opening a file of so many takes
-11 ms with a walk and 3 ms without; storing takes 2 ms, and what the disk needs for a sync."""
+"""Data sets of fewer chunks are walked each time, and leave nothing in the folder. Opening a file of this many chunks
+takes 11 ms with a walk and 3 ms without; storing takes 2 ms, plus the disk's time for a sync."""
 
-# of one map: some ten million chunks; and of all: those used longest ago are removed
+# most bytes of one map (some ten million chunks), and of all: maps used longest ago are removed
 _MOST_BYTES = 256 << 20
 _MOST_BYTES_OF_ALL = 1 << 30
 _COLUMNS = ("addresses", "sizes", "masks")
@@ -39,7 +40,7 @@ _TYPES: dict[str, np.dtype[Any]] = {"addresses": np.dtype("<u8"), "sizes": np.dt
 
 
 class ChunkMap(NamedTuple):
-    """The chunks of a data set, as `StoredDataset` has them, and the rows that have storage."""
+    """The chunks of a data set, as in `StoredDataset`, and the rows that have storage."""
 
     rows: int
     addresses: NDArray[np.uint64]
@@ -50,29 +51,29 @@ class ChunkMap(NamedTuple):
 class ChunkMaps:
     """Maps for one opening of a file.
 
-    `index` is that of `kinema.open`: with "auto" maps are used and stored, with "rebuild" stored, with "memory"
-    neither. To be made before the file is opened.
+    `index` as in `kinema.open`: "auto" uses and stores maps, "rebuild" only stores them, "memory" does neither. The
+    object must be made before the file is opened.
     """
 
     def __init__(self, index: str = "memory") -> None:
         self._records = RecordFolder("chunk-maps", index, most=_MOST_BYTES, most_of_all=_MOST_BYTES_OF_ALL)
         self._identities: dict[str, _core.FileIdentity] = {}
         self._confirmed: set[str] = set()
-        # what is open already libhdf5 has read before, or is writing: it may be of another state than the disk
+        # libhdf5 has read or is writing the files that are already open: their state may differ from the disk's
         self._open_before = _open_files() if self._records.stores else set()
 
     def watch(self, path: str) -> None:
-        """To be called before a file is opened: what libhdf5 reads of it is then no older than its identity."""
+        """Must be called before a file is opened: the state that libhdf5 reads is then no older than its identity."""
         name = os.path.realpath(path)
         if not self._records.stores or name in self._open_before or name in self._identities:
             return
-        with suppress(Error):  # whoever opens it says what is wrong
+        with suppress(Error):  # the code that opens the file reports the error
             self._identities[name] = _core.FileIdentity.of(name, places=0)
 
     def load(self, dataset: Any, facts: Mapping[str, Any]) -> tuple[ChunkMap | None, str]:
-        """The stored map of a data set; None where there is none of it as it is, with the reason if it is damaged.
+        """The stored map of a data set in its current state, or None; with the reason if a map is damaged.
 
-        `facts`: what decides the map besides the file; "shape" and "chunks" are among them.
+        `facts`: properties that determine the map, besides the file; they include "shape" and "chunks".
         """
         is_large = _n_chunks(facts["shape"], facts["chunks"]) >= FEWEST_CHUNKS
         key = self._key(dataset, facts) if self._records.uses_stored and is_large else None
@@ -87,20 +88,20 @@ class ChunkMaps:
             return None, str(error)
 
     def store(self, dataset: Any, facts: Mapping[str, Any], found: ChunkMap) -> str:
-        """Stores a map where it is worth it; why that failed, or nothing."""
+        """Stores a map if it is worth it; returns why that failed, or ""."""
         if not self._records.stores or len(found.addresses) < FEWEST_CHUNKS:
             return ""
         key = self._key(dataset, facts)
         return "" if key is None else self._records.store(_name(dataset), *key, _record_of(found))
 
     def _key(self, dataset: Any, facts: Mapping[str, Any]) -> tuple[_core.FileIdentity, dict[str, Any]] | None:
-        """Identity of the file and what a map is of; None where none is kept: a file that is being written, ..."""
+        """Identity of the file and facts of a map; None if no map is kept, as for a file that is being written."""
         name = os.path.realpath(dataset.file.filename)
         identity = self._identities.get(name)
         if identity is None or dataset.file.swmr_mode or not hasattr(dataset.id, "get_chunk_info_by_coord"):
             return None
         if name not in self._confirmed:
-            # else another file may have been opened under its name
+            # otherwise another file may have been opened under its name
             del self._identities[name]
             with suppress(Error):
                 if identity.is_unchanged(_core.FileIdentity.of(name, places=0)):
@@ -121,17 +122,17 @@ class ChunkMaps:
 
 
 def _name(dataset: Any) -> bytes:
-    """Of the file and the data set."""
+    """Name of the record of a file and data set."""
     return os.fsencode(os.path.realpath(dataset.file.filename)) + repr(_address(dataset)).encode()
 
 
 def _n_chunks(shape: Sequence[int], chunks: Sequence[int]) -> int:
-    """Of the whole grid."""
+    """Number of chunks of the whole grid."""
     return math.prod(-(-n // c) for n, c in zip(shape, chunks, strict=True))
 
 
 def _address(dataset: Any) -> list[int]:
-    """Of the object in its file."""
+    """Address of the object in its file."""
     return [int(word) for word in h5py.h5g.get_objinfo(dataset.id).objno]
 
 
@@ -147,14 +148,14 @@ def _record_of(found: ChunkMap) -> Record:
     columns = {}
     for name in _COLUMNS:
         values = getattr(found, name).astype(_TYPES[name], copy=False)
-        # addresses are there one by one: their number is that of the chunks
+        # there is one address per chunk
         constant = name != "addresses" and bool((values == values[:1]).all())
         columns[name] = values[:1] if constant else values
     return Record({"rows": found.rows}, columns)
 
 
 def _map_of(record: Record, shape: Sequence[int], chunks: Sequence[int]) -> ChunkMap:
-    """The map; ValueError where it does not fit the data set."""
+    """The map in a record; raises ValueError if it does not fit the data set."""
     rows = record.values["rows"]
     if not 0 < rows <= shape[0]:
         raise ValueError(f"it has {rows} rows, the data set {shape[0]}")

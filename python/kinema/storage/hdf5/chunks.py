@@ -1,7 +1,7 @@
 """`StoredDataset` of a numeric data set: from its chunk index, contiguous or compact storage.
 
-What Rust cannot read raises `NeedsLibrary`, upon which the caller reads through h5py; what nobody should read raises
-an error.
+A data set that Rust cannot read raises `NeedsLibrary`, and the caller reads it through h5py. A data set that nobody
+should read raises an error.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ __all__ = [
 ]
 
 _H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS = 2
-# elements of a chunk grid without storage behind them that a file of few bytes may still claim
+# most elements of a chunk grid without storage that a file of few bytes may claim
 _FREE_HOLES = 1 << 22
-# series of fewer chunks are left to libhdf5, which is as fast
+# libhdf5 reads series of fewer chunks, as fast as Rust
 _FEWEST_CHUNKS = 256
-# libhdf5 before 1.10.9 lists no chunks: it looks up one at a time and goes through all of them for that. So many take
-# some seconds, and ten times as many a hundred times as long.
+# libhdf5 before 1.10.9 cannot list chunks: it looks up one at a time, and goes through all of them for each. This many
+# chunks take some seconds, and ten times as many a hundred times as long.
 _MOST_LOOKUPS = 1 << 14
 
 ChunkList = tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint32]]
 
 
 class NeedsLibrary(Exception):
-    """A data set that is to be read through h5py; the message says why, in words."""
+    """A data set must be read through h5py; the message says why."""
 
 
 def numeric_type(dataset: Any) -> np.dtype[Any] | None:
@@ -57,11 +57,11 @@ def numeric_type(dataset: Any) -> np.dtype[Any] | None:
 
 
 def stored_array(opened: OpenFile, dataset: Any) -> StoredDataset:
-    """How a data set lies in its file, which may be another one than `opened` where a link led there.
+    """Storage of a data set in its file, which differs from `opened` if a link leads to another file.
 
-    The first dimension is cut to the rows that have storage: rows that no chunk was ever written for are not there.
+    The first dimension is cut to the rows that have storage: rows for which no chunk was ever written do not count.
 
-    Raises NeedsLibrary with the reason, UnsupportedFormatError for external storage.
+    Raises NeedsLibrary with the reason, and UnsupportedFormatError for external storage.
     """
     dtype = numeric_type(dataset)
     if dtype is None:
@@ -92,7 +92,7 @@ def stored_array(opened: OpenFile, dataset: Any) -> StoredDataset:
 
 
 def read_series(opened: OpenFile, dataset: Any) -> NDArray[Any]:
-    """All elements of a data set of one dimension, not writeable; read once for all hard links to it."""
+    """All elements of a one-dimensional data set, not writeable; read once for all hard links to it."""
     key = object_key(dataset)
     if key not in opened.series:
         check_claim(opened, dataset)
@@ -103,7 +103,7 @@ def read_series(opened: OpenFile, dataset: Any) -> NDArray[Any]:
 
 
 def _series_by_library(opened: OpenFile, dataset: Any) -> NDArray[Any]:
-    """A whole series through libhdf5, whose errors say neither which data set nor where."""
+    """Reads a whole series through libhdf5, whose errors name neither the data set nor the place."""
     try:
         values: NDArray[Any] = dataset[()]
     except OSError:
@@ -113,7 +113,7 @@ def _series_by_library(opened: OpenFile, dataset: Any) -> NDArray[Any]:
 
 
 def _damaged_rows(dataset: Any) -> str:
-    """Rows and byte of the first chunk of a series that libhdf5 cannot decode, in words; nothing if no chunk is why."""
+    """Names rows and byte of the first chunk of a series that libhdf5 cannot decode; "" if the cause is not a chunk."""
     if dataset.chunks is None or dataset.is_virtual:
         return ""
     for row in range(0, dataset.shape[0], dataset.chunks[0]):
@@ -128,9 +128,9 @@ def _damaged_rows(dataset: Any) -> str:
 
 
 def complete_rows(opened: OpenFile, array: StoredDataset) -> int:
-    """Rows from the first on whose bytes all lie within the file: more are claimed where a program is writing.
+    """Number of rows, from the first on, whose bytes all lie within the file: a file being written may claim more.
 
-    None of a data set without chunks that was never written to. Chunks in between may have no place in the file.
+    0 for a data set without chunks that was never written to. Chunks in between may have no place in the file.
     """
     rows = array.shape[0] if array.shape else 1
     size = np.uint64(opened.size_of(array.file))
@@ -145,7 +145,7 @@ def complete_rows(opened: OpenFile, array: StoredDataset) -> int:
             return rows
         return max(0, min(rows, (int(size) - address) // row_bytes))
     stored = array.addresses != np.uint64(NOT_STORED)
-    # compared this way round because the sum of two damaged numbers may overflow
+    # compared in this form because the sum of two damaged numbers may overflow
     beyond = stored & ((array.addresses > size) | (array.sizes > size - np.minimum(array.addresses, size)))
     if not beyond.any():
         return rows
@@ -154,7 +154,7 @@ def complete_rows(opened: OpenFile, array: StoredDataset) -> int:
 
 
 def take_rows(array: StoredDataset, start: int, stop: int) -> StoredDataset:
-    """Rows [start, stop) of an array as an array of its own; NeedsLibrary where a chunk would have to be cut."""
+    """Rows [start, stop) of an array as another array; raises NeedsLibrary if a chunk would have to be cut."""
     if (start, stop) == (0, array.shape[0]):
         return array
     shape = (stop - start, *array.shape[1:])
@@ -168,7 +168,7 @@ def take_rows(array: StoredDataset, start: int, stop: int) -> StoredDataset:
         fields["sizes"] = np.array([(stop - start) * row_bytes], np.uint64)
     else:
         chunk = array.chunks[0]
-        # where partial chunks are unfiltered, a cut would make whole chunks look partial
+        # if partial chunks are unfiltered, a cut would make whole chunks look partial
         if start % chunk or (stop != array.shape[0] and stop % chunk and array.partial_chunks_unfiltered):
             raise NeedsLibrary("a virtual data set takes rows from the middle of a chunk")
         chunk_rows = -(-array.shape[0] // chunk)
@@ -179,9 +179,9 @@ def take_rows(array: StoredDataset, start: int, stop: int) -> StoredDataset:
 
 
 def _series_of_many_chunks(opened: OpenFile, dataset: Any) -> NDArray[Any] | None:
-    """A whole series past libhdf5, which takes 5 us a chunk, and GROMACS has a chunk for each element.
+    """Reads a whole series without libhdf5, which takes 5 us a chunk: GROMACS writes a chunk for each element.
 
-    None where libhdf5 is as fast, or has to read it.
+    None if libhdf5 is as fast, or has to read the series.
     """
     dtype = numeric_type(dataset)
     if dtype is None or dataset.chunks is None or dataset.ndim != 1 or dataset.is_virtual:
@@ -189,21 +189,21 @@ def _series_of_many_chunks(opened: OpenFile, dataset: Any) -> NDArray[Any] | Non
     if dataset.shape[0] < _FEWEST_CHUNKS * dataset.chunks[0]:
         return None
     path = dataset.file.filename
-    # the file that holds the series is none of the trajectory's files because of that
+    # the file that holds the series does not become one of the trajectory's files by that
     holder = dataclasses.replace(opened, path=path, size=os.path.getsize(path), other_files=[])
     try:
         array = stored_array(holder, dataset)
         if array.shape != dataset.shape or complete_rows(holder, array) < dataset.shape[0]:
-            return None  # rows that are not stored, a file that grows
+            return None  # rows that are not stored, or a growing file
         return np.frombuffer(_core.read_series(path, array), dtype)
     except (NeedsLibrary, CorruptFileError, TruncatedFileError):
-        return None  # of what is damaged libhdf5 says where
+        return None  # libhdf5 reports where the data set is damaged
 
 
 def _chunk_list(dataset: Any) -> ChunkList | None:
     """All stored chunks: element offsets (n, rank), addresses, stored sizes, filter masks; in the file's own order.
 
-    None where this libhdf5 is too old to list them.
+    None if this libhdf5 is too old to list them.
     """
     offsets, places = native_array("q"), native_array("Q")
     add_offset, add_place = offsets.extend, places.extend
@@ -217,7 +217,7 @@ def _chunk_list(dataset: Any) -> ChunkList | None:
         dataset.id.chunk_iter(add)
     else:
         n_chunks = dataset.id.get_num_chunks()
-        # some of these versions count addresses from the end of a user block
+        # some of these versions count addresses from the end of the user block
         if n_chunks > _MOST_LOOKUPS or dataset.file.userblock_size:
             return None
         for number in range(n_chunks):
@@ -295,7 +295,7 @@ def _walked(opened: OpenFile, dataset: Any, shape: tuple[int, ...], chunks: tupl
         raise NeedsLibrary(f"HDF5 {h5py.version.hdf5_version} cannot list its chunks, 1.10.9 can")
     offsets, addresses, sizes, masks = listed
     inside = (offsets < np.array(shape)).all(axis=1)
-    if not inside.all():  # left from before the data set shrank
+    if not inside.all():  # chunks left from before the data set shrank
         offsets, addresses, sizes, masks = offsets[inside], addresses[inside], sizes[inside], masks[inside]
     rows = min(shape[0], int(offsets[:, 0].max()) + chunks[0]) if len(offsets) else 0
     extent = (rows, *shape[1:])
@@ -319,7 +319,7 @@ def _walked(opened: OpenFile, dataset: Any, shape: tuple[int, ...], chunks: tupl
 
 
 def _partial_chunks_unfiltered(plist: Any) -> bool:
-    """The option of H5Pset_chunk_opts, which h5py does not show: asked of the libhdf5 that h5py has loaded."""
+    """The option of H5Pset_chunk_opts, which h5py does not expose: read from the libhdf5 that h5py has loaded."""
     try:
         ask = ctypes.CDLL(h5py.h5p.__file__).H5Pget_chunk_opts
     except (AttributeError, OSError):

@@ -1,8 +1,8 @@
 """Copy of the structure of an HDF5 file: groups, links of every kind, attributes, references.
 
 Data sets are copied as they are, chunk by chunk, unless the caller creates them. Objects with several hard links stay
-one object. References are translated to the copies of their objects; those to objects that the caller leaves out become
-null. Relative file names in external links are adapted where the copy is in another folder.
+one object. References are translated to the copies of their objects; references to objects that the caller leaves out
+become null. Relative file names in external links are adapted if the copy is in another folder.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from kinema.storage.hdf5.object_copies import (
 __all__ = ["DROPPED", "Maker", "copy_structure"]
 
 DROPPED = object()
-"""What a `Maker` answers for an object that shall not be in the copy."""
+"""Returned by a `Maker` for an object that must not be in the copy."""
 
-# (object, group of the copy it goes to, its name there) -> the data set made, None to have it copied, or DROPPED
+# (object, its group in the copy, its name there) -> the data set made, None to have it copied, or DROPPED
 Maker = Callable[[Any, Any, str], Any]
 
 
@@ -39,8 +39,9 @@ def copy_structure(
 ) -> None:
     """Copies everything below the root of `source` into `target`, both open `h5py.File`s.
 
-    Objects of other files whose key (`object_key`) is in `followed` become part of the copy, in place of the links.
-    External links lead from `folder`: by default that of `target`, which the `h5py.File` of a `NewFile` does not know.
+    Objects of other files whose key (`object_key`) is in `followed` become part of the copy, instead of their links.
+    External links are relative to `folder`: by default the folder of `target`, which the `h5py.File` of a `NewFile`
+    does not know.
     """
     copy = _Copy(source, target, make, followed, folder)
     copy.members(source["/"], target["/"])
@@ -60,7 +61,7 @@ class _Copy:
         self._folders = (os.path.dirname(os.path.realpath(source.filename)), os.path.realpath(there))
 
     def members(self, source: Any, target: Any) -> None:
-        """Copies a group's attributes and all below it, however deeply groups are nested."""
+        """Copies a group's attributes and everything below it, at any depth of nesting."""
         waiting = [self._begun(source, target)]
         while waiting:
             holder, made, names = waiting[-1]
@@ -73,14 +74,14 @@ class _Copy:
                 waiting.append(self._begun(below, made[name]))
 
     def _begun(self, source: Any, target: Any) -> tuple[Any, Any, Iterator[str]]:
-        """A group and its copy, which has the attributes, and the names of the members to be copied."""
+        """A group, its copy with the attributes, and the names of the members to copy."""
         self.paths[object_key(source)] = target.name
         copy_attributes(source.id, target.id)
         self._pair(source, target)
         return source, target, iter(list(source))
 
     def _pair(self, source: Any, target: Any) -> None:
-        """Remembers an object that holds references; others are closed again."""
+        """Remembers an object that holds references; closes other objects."""
         kinds = [h5py.h5a.open(source.id, name).get_type() for name in attribute_names(source.id)]
         if isinstance(source, h5py.Dataset):
             kinds.append(source.id.get_type())
@@ -88,7 +89,7 @@ class _Copy:
             self.pairs.append((source, target))
 
     def _member(self, source: Any, target: Any, name: str) -> Any:
-        """Copies a member; the group that it is, where it is one whose members are to be copied, else None."""
+        """Copies a member; returns it if it is a group whose members must be copied, else None."""
         link = source.get(name, getlink=True)
         if isinstance(link, h5py.SoftLink):
             target[name] = h5py.SoftLink(link.path)
@@ -102,7 +103,7 @@ class _Copy:
         return node is not None and object_key(node) in self.followed
 
     def _object(self, node: Any, target: Any, name: str) -> Any:
-        """As `_member`, of the object behind the link."""
+        """As `_member`, for the object to which the link leads."""
         known = self.paths.get(object_key(node))
         if known is not None:
             target[name] = self.target[known]
@@ -132,7 +133,7 @@ class _Copy:
         return os.path.relpath(os.path.join(here, name), there)
 
     def references(self) -> None:
-        """Turns references to where the copies are."""
+        """Points references to the copies of their objects."""
         for source, target in self.pairs:
             for name in attribute_names(source.id):
                 attribute = h5py.h5a.open(source.id, name)

@@ -1,6 +1,6 @@
 """HDF5 files open for reading: opening without a lock, errors of libhdf5 as Kinema's errors, checks of claimed sizes.
 
-Without a lock a simulation may go on writing the file.
+Without a lock a simulation may keep writing to the file.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ __all__ = [
 ]
 
 _REASON_LENGTH = 160
-# rows that a data set may claim without any storage, in a virtual data set, and for each stored byte
+# most rows that a data set may claim: without any storage, in a virtual data set, and for each stored byte
 _FREE_ROWS = 1 << 24
 _VIRTUAL_ROWS = 1 << 28
 _ROWS_A_BYTE = 64
@@ -55,7 +55,7 @@ _ROWS_A_BYTE = 64
 
 @dataclass
 class OpenFile:
-    """An open HDF5 file, with what is noted while it is described."""
+    """An open HDF5 file, with the notes made while it is described."""
 
     path: str
     file: Any
@@ -66,26 +66,26 @@ class OpenFile:
     warnings: list[str] = field(default_factory=list)
     other_files: list[str] = field(default_factory=list)
     maps: ChunkMaps = field(default_factory=ChunkMaps)
-    """Where chunks lie, as stored by earlier openings."""
+    """Places of chunks, as stored by earlier openings."""
     series: dict[tuple[Any, ...], NDArray[Any]] = field(default_factory=dict)
     """`step` and `time` arrays by the address of their object: hard links are read once."""
     format: str = "H5MD"
     """In errors."""
 
     def remark(self, text: str) -> None:
-        """Notes a choice that was made."""
+        """Notes a choice that Kinema made."""
         text = text.lstrip("/")
         if text not in self.remarks:
             self.remarks.append(text)
 
     def warn(self, text: str) -> None:
-        """Notes what may surprise."""
+        """Notes something that may surprise the user."""
         text = text.lstrip("/")
         if text not in self.warnings:
             self.warnings.append(text)
 
     def number_of(self, path: str) -> int:
-        """Number of a file in the description: 0 for this file, n for the n-th other one, which is added if new."""
+        """Number of a file in the description: 0 for this file, n for the n-th other file, which is added if new."""
         if os.path.realpath(path) == os.path.realpath(self.path):
             return 0
         real = os.path.realpath(path)
@@ -96,7 +96,7 @@ class OpenFile:
         return len(self.other_files)
 
     def size_of(self, number: int) -> int:
-        """Bytes of a file of the description."""
+        """Bytes of a file in the description."""
         return self.size if number == 0 else os.path.getsize(self.other_files[number - 1])
 
     def corrupt(self, message: str) -> CorruptFileError:
@@ -106,7 +106,8 @@ class OpenFile:
 
 @contextmanager
 def reading(path: str, what: str = "structure") -> Iterator[None]:
-    """Turns errors of h5py in the block into CorruptFileError with the path, and `what` it says cannot be read."""
+    """Context that turns errors of h5py into CorruptFileError with the path; the message says that `what` cannot be
+    read."""
     try:
         yield
     except Error:
@@ -127,9 +128,9 @@ def reading(path: str, what: str = "structure") -> Iterator[None]:
 def open_hdf5(path: str, *, cache: int | None = None, external: str = "folder", stored: bool = True) -> Iterator[Any]:
     """An `h5py.File` for reading, without a lock; `cache` is the size of the chunk cache in bytes.
 
-    `external` and `stored`: which other files it may draw in, and whether what is kept of its structure is used.
+    `external`: other files that it may draw in. `stored`: whether stored verdicts on its structure are used.
 
-    Raises FileNotFound, FileAccessError, TruncatedFileError and CorruptFileError, and what `check_structure` raises.
+    Raises FileNotFound, FileAccessError, TruncatedFileError and CorruptFileError, and the errors of `check_structure`.
     """
     file = open_file(path, cache=cache, external=external, stored=stored)
     try:
@@ -142,7 +143,7 @@ def open_file(path: str, *, cache: int | None = None, external: str = "folder", 
     """As `open_hdf5`; the caller closes it."""
     status = check_structure(path, external=external, stored=stored)
     file = open_checked(path, cache=cache)
-    # not another file under its name than the one that was looked at; one that grows may have grown
+    # the file under the name must be the one that was checked; a growing file may have grown
     if status_of(file.id.get_vfd_handle())[:2] != status[:2]:
         file.close()
         raise FileIOError(f"{path}: is another file than a moment ago, when its structure was looked at", path=path)
@@ -150,7 +151,7 @@ def open_file(path: str, *, cache: int | None = None, external: str = "folder", 
 
 
 def open_checked(path: str, *, cache: int | None = None) -> Any:
-    """As `open_file`, of a file that this run has looked at before, or made."""
+    """As `open_file`, for a file that this run has already checked, or made."""
     check_regular(path, "HDF5 file")
     more: dict[str, Any] = {} if cache is None else {"rdcc_nbytes": cache}
     try:
@@ -160,10 +161,10 @@ def open_checked(path: str, *, cache: int | None = None) -> Any:
 
 
 def check_structure(path: str, *, external: str = "folder", stored: bool = True) -> Status:
-    """Has the structure of a file looked at, and of all that it draws in, before libhdf5 reads it in this process.
+    """Checks the structure of a file, and of all files that it draws in, before libhdf5 reads it in this process.
 
-    Its status then. Raises CorruptFileError for what libhdf5 crashes on or does not come to an end with,
-    UnsupportedFormatError and ArgumentError as `check_other_files`, and what `check_regular` raises.
+    Returns the file's status at that time. Raises CorruptFileError if libhdf5 crashes on the structure or never
+    finishes, UnsupportedFormatError and ArgumentError as `check_other_files`, and the errors of `check_regular`.
     """
     check_regular(path, "HDF5 file")
     status = status_of(path)
@@ -172,13 +173,13 @@ def check_structure(path: str, *, external: str = "folder", stored: bool = True)
 
 
 def is_link_broken(group: Any, name: str) -> bool:
-    """Whether a member of a group is a link to something that is not there."""
+    """Whether a member of a group is a link to an object that does not exist."""
     return bool(group.id.links.exists(name.encode())) and group.get(name) is None
 
 
 def objects_below(group: Any) -> Iterator[tuple[str, Any]]:
-    """All objects below a group that hard links lead to, each once, with its path from there; however deeply groups are
-    nested. Unlike in h5py's `visititems`, a signal is acted on between any two."""
+    """All objects below a group to which hard links lead, each once, with its path from the group, at any depth of
+    nesting. Unlike h5py's `visititems`, it reacts to a signal between any two objects."""
     seen = {object_key(group)}
     waiting = [("", group, iter(list(group)))]
     while waiting:
@@ -200,7 +201,7 @@ def objects_below(group: Any) -> Iterator[tuple[str, Any]]:
 
 
 def check_claim(opened: OpenFile, dataset: Any) -> None:
-    """Raises CorruptFileError for a data set with far more rows than bytes to back them."""
+    """Raises CorruptFileError for a data set with far more rows than its bytes can hold."""
     rows = dataset.shape[0] if dataset.shape else 1
     if rows <= _FREE_ROWS:
         return  # libhdf5 goes through all chunks for the bytes that are stored
@@ -234,7 +235,7 @@ def _open_error(path: str, error: Exception) -> Error:
 
 
 def _reason(error: BaseException) -> str:
-    """What libhdf5 says, in one line; its own brackets hold the cause."""
+    """The error message of libhdf5 in one line; its own brackets hold the cause."""
     message = " ".join(str(error.args[0] if error.args else error).split()) or type(error).__name__
     if "(" in message and message.endswith(")"):
         message = message[message.index("(") + 1 : -1]
@@ -242,14 +243,14 @@ def _reason(error: BaseException) -> str:
 
 
 def _is_from_h5py(error: BaseException) -> bool:
-    """Whether h5py raised it, or NumPy when it was called by h5py."""
+    """Whether h5py raised the error, or NumPy called by h5py."""
     frames = traceback.extract_tb(error.__traceback__)
     return any("h5py" in frame.filename.replace("\\", "/").split("/") for frame in frames[-4:])
 
 
 def object_key(node: Any) -> tuple[Any, ...]:
-    """What is the same for all hard links to one object and for nothing else, while its file is open."""
-    # h5o.get_info goes through all chunks, to say how large their index is
+    """A key of an object: the same for all its hard links, and for no other object, while its file is open."""
+    # h5o.get_info goes through all chunks to compute the size of their index
     info = h5py.h5g.get_objinfo(node.id)
     return (*info.fileno, *info.objno)
 

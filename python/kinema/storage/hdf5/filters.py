@@ -1,7 +1,7 @@
 """HDF5 filter pipelines: compressions by name, the filters of an existing data set, filters set on a new one.
 
-Numbers and client values of the compressions that Rust encodes are declared there (`creation_filters`); LZF, szip and
-filters by their number go through libhdf5's own pipeline.
+Rust declares the numbers and client values of the compressions that it encodes (`creation_filters`). LZF, szip and
+filters given by number go through libhdf5's own pipeline.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ _SZIP_VALUES = (32, 8)
 # entropy coding, nearest neighbour
 _SZIP_METHODS = 4 | 32
 _LARGEST_FILTER = 65535
-# name -> (default level, highest level); (None, None): it has none. Higher levels of gzip take up to twice the time for
-# 2 to 5 % of the size, as most of the mantissas are noise.
+# name -> (default level, highest level); (None, None): no levels. Higher levels of gzip take up to twice the time for
+# 2 to 5 % of the size, because most of the mantissas are noise.
 COMPRESSIONS: dict[str, tuple[int | None, int | None]] = {
     "gzip": (1, 9),
     "zstd": (3, 22),
@@ -67,15 +67,16 @@ _MOST_OF_DEFLATE, _MOST_OF_OTHERS = 1100, 1 << 15
 
 @dataclass(frozen=True)
 class Compression:
-    """How chunks are filtered; without a name they are not compressed.
+    """Filters of chunks; without a name chunks are not compressed.
 
-    `gzip` and `szip` are read by HDF5 itself, `lzf` by h5py's; all others need the plugins of the package hdf5plugin.
+    HDF5 itself reads `gzip` and `szip`, the HDF5 library of h5py also `lzf`; all others need the plugins of the package
+    hdf5plugin.
 
     Attributes
     ----------
     name : a name out of `COMPRESSIONS`, or (number of a registered filter, its client values)
-    level : of those that have levels
-    shuffle : bytes of like significance side by side before compression; None: as is best with that compression
+    level : for compressions that have levels
+    shuffle : bytes of equal significance side by side before compression; None: whatever is best for the compression
     checksum : a Fletcher32 checksum of each stored chunk
     """
 
@@ -132,7 +133,7 @@ class Compression:
             _SCALE_OFFSET: "max_error=",
         }.items():
             if number == named:
-                raise ArgumentError(f"filter {number} is no compression that is chosen by number; give {instead}")
+                raise ArgumentError(f"filter {number} is not a compression to choose by number; give {instead}")
         if number in (_DEFLATE, _SZIP) and len(values) != {_DEFLATE: 1, _SZIP: 2}[number]:
             raise ArgumentError(f"filter {number} has {'a level' if number == _DEFLATE else 'a mask and a block size'}")
         if self.level is not None:
@@ -141,7 +142,7 @@ class Compression:
         object.__setattr__(self, "name", (int(number), tuple(int(one) for one in values)))
 
     def filters(self, element_bytes: int) -> Filters:
-        """The pipeline for elements of so many bytes."""
+        """The pipeline for elements of `element_bytes` bytes."""
         if self.name is None:
             made: Filters = ()
         elif not isinstance(self.name, str):
@@ -150,7 +151,7 @@ class Compression:
             made = _BY_LIBRARY[self.name]
         else:
             made = _given(_core.creation_filters(self.name, self.level, element_bytes))
-        # what Rust declares has shuffle where that is best; LZF is next to useless without, szip models values itself
+        # Rust's declarations use shuffle if that is best; LZF is almost useless without it, szip models values itself
         wanted = self.shuffle if self.shuffle is not None else self.name == "lzf" or (_SHUFFLE, ()) in made
         made = tuple(one for one in made if one[0] != _SHUFFLE)
         before: Filters = ((_SHUFFLE, ()),) if wanted else ()
@@ -163,7 +164,7 @@ def _is_whole(value: object, lowest: int, highest: int) -> bool:
 
 
 def _check_encoder(number: int, name: str) -> None:
-    """ArgumentError where this HDF5 has no encoder of a filter that Rust has none of."""
+    """Raises ArgumentError if neither this HDF5 nor Rust has an encoder for a filter."""
     import h5py
 
     if number in _ENCODED:
@@ -180,7 +181,7 @@ def _check_encoder(number: int, name: str) -> None:
 
 
 def encoded_by_core(dataset: Any) -> bool:
-    """Whether Rust encodes the chunks of a data set, as it is stored; libhdf5 does otherwise."""
+    """Whether Rust encodes the chunks of a stored data set; otherwise libhdf5 does."""
     filters, element = filters_of(dataset), dataset.dtype.itemsize
     chunk_bytes = element * math.prod(dataset.chunks or (1,))
     known = all(number in _ENCODED for number, _ in filters)
@@ -188,37 +189,37 @@ def encoded_by_core(dataset: Any) -> bool:
 
 
 def filters_of(dataset: Any) -> Filters:
-    """The pipeline of a data set, with the client values as HDF5 has stored them; () for a virtual data set."""
+    """The pipeline of a data set, with the client values that HDF5 has stored; () for a virtual data set."""
     plist = dataset.id.get_create_plist()
     stored = (plist.get_filter(i) for i in range(plist.get_nfilters()))
     return tuple((int(number), tuple(map(int, values))) for number, _, values, _ in stored)
 
 
 def encodable(filters: Filters) -> Filters | None:
-    """A stored pipeline as `set_filters` takes it; None where one of its filters cannot be written again."""
+    """A stored pipeline in the form for `set_filters`; None if one of its filters cannot be written again."""
     known = _ENCODED | {_LZF, _SZIP}
     return _given(filters) if all(number in known for number, _ in filters) else None
 
 
 def encodable_again(filters: Filters) -> Filters:
-    """A stored pipeline as `set_filters` takes it, whatever its filters are."""
+    """A stored pipeline in the form for `set_filters`, with any filters."""
     return _given(filters)
 
 
 def built_in_filters(filters: Filters) -> Filters | None:
-    """The same where libhdf5 itself decodes all filters; None where one of them needs a plugin."""
+    """The same pipeline if libhdf5 itself decodes all its filters; None if one of them needs a plugin."""
     return _given(filters) if all(number in _WITHOUT_PLUGIN for number, _ in filters) else None
 
 
 def most_compressed(dataset: Any) -> int:
-    """Bytes of values that one stored byte of a data set may stand for: deflate makes at most 1,032 of one, Zstandard
-    32,768 (RFC 8878: a block of 128 KiB in four bytes), and the others less in chunks of some MiB."""
+    """Most bytes of values that one stored byte of a data set can hold: 1,032 with deflate, 32,768 with Zstandard (RFC
+    8878: a block of 128 KiB in four bytes), and fewer with the other compressions in chunks of some MiB."""
     return _MOST_OF_DEFLATE if built_in_filters(filters_of(dataset)) is not None else _MOST_OF_OTHERS
 
 
 def missing_filters(dataset: Any) -> list[int]:
-    """Numbers of the filters of a data set that HDF5 lacks, also when those of hdf5plugin, if that is installed, are
-    registered."""
+    """Numbers of the filters of a data set that HDF5 lacks, even after hdf5plugin, if installed, has registered its
+    filters."""
     import h5py
 
     wanted = [number for number, _ in filters_of(dataset)]
@@ -245,20 +246,20 @@ def set_filters(plist: Any, filters: Filters) -> None:
             # registers the filters with HDF5
             import hdf5plugin  # noqa: F401
 
-            # loads it: HDF5 writes the name of a filter that it has at that moment, and the bytes of a file are not to
+            # loads the filter: HDF5 writes the name of a filter only if it is loaded, and the bytes of a file must not
             # depend on what this process has read before
             h5py.h5z.filter_avail(number)
             plist.set_filter(number, h5py.h5z.FLAG_OPTIONAL, values)
 
 
 def _given(stored: Sequence[tuple[int, Sequence[int]]]) -> Filters:
-    """Filters with the client values that their creator gave, without those that HDF5 and the filters add."""
+    """Filters with the client values that their creator gave, without the values that HDF5 and the filters add."""
     # bitshuffle adds its version and the size of an element; shuffle and Fletcher32 have no values of their creator
     first = {_SHUFFLE: 1, _FLETCHER32: 1, _BITSHUFFLE: 3, _LZF: 3}
     given: list[tuple[int, tuple[int, ...]]] = []
     for number, values in stored:
         if number == _SZIP and len(values) >= 2:
-            # it adds bits of the mask and what it takes from the type and the chunks
+            # szip adds bits of the mask, and values that it takes from the type and the chunks
             given.append((number, (values[0] & _SZIP_METHODS, values[1])))
         else:
             given.append((number, tuple(values[first.get(number, 0) :])))

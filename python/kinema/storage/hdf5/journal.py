@@ -1,26 +1,27 @@
-"""A file that HDF5 grows in place: a process that is killed at any moment leaves it readable, with all it committed.
+"""A file that HDF5 grows in place: a process killed at any moment leaves it readable, with everything it committed.
 
-It knows nothing of H5MD, and HDF5 only as far as telling apart what it writes. It promises nothing for a power cut.
+The module knows nothing of H5MD, and knows HDF5 only as far as it must tell apart the pieces that HDF5 writes. It
+promises nothing for a power cut.
 
-HDF5 changes its book-keeping where it lies, piece by piece in the order of addresses: killed in between, a data set
+HDF5 changes its book-keeping in place, piece by piece in the order of addresses. If it is killed in between, a data set
 is longer than its index knows, or a node of the index has given away entries that no other node has yet. Here HDF5
-writes into this object instead of a file. New space beyond the last commit is written at once, as nothing points there
-yet. All else waits for `commit`, which writes in an order in which each step leaves a consistent file:
+writes into this object instead of a file. New space beyond the last commit is written at once, because nothing points
+there yet. Everything else waits for `commit`, which writes in an order in which each step leaves a consistent file:
 
-1. copies, behind the end, of chunks that will be overwritten although the index on disk points to them (HDF5 reuses
-   the space of a chunk that it replaces); then the index on disk is pointed to the copies;
-2. data that lie in place, which only gain rows behind those that are known;
-3. the superblock, which states where the file ends (after all else where it ends earlier);
-4. nodes of the chunk index, from the root down: where a node is split, the new one (in new space) is known before the
-   old one gives up its entries;
-5. object headers, which state how long data sets are.
+1. copies, after the end, of chunks that will be overwritten although the index on disk points to them (HDF5 reuses the
+   space of a chunk that it replaces); then the index on disk is pointed to the copies;
+2. data in place, which only gain rows after the known ones;
+3. the superblock, which states the end of the file (after everything else if the file gets shorter);
+4. nodes of the chunk index, from the root down: if a node is split, the new node (in new space) is known before the old
+   one gives up its entries;
+5. object headers, which state the lengths of data sets.
 
-Within a node that gains entries these are written before their number. For this the file must be of HDF5's format 1.8
-(superblock 2, version 1 B-trees); `open` refuses others. One write below a page is taken to be whole.
+In a node that gains entries, the entries are written before their number. For this the file must have HDF5's format 1.8
+(superblock 2, version 1 B-trees); `open` refuses others. One write within a page is assumed to be whole.
 
-`NewBytes` is the same for files that HDF5 makes: nobody needs them before they are whole, so that nothing waits.
+`NewBytes` does the same for files that HDF5 makes: nobody needs them before they are whole, so nothing waits.
 
-Layouts are those of the HDF5 File Format Specification, version 3.0, sections II.A and III.A.
+Source of the layouts: HDF5 File Format Specification, version 3.0, sections II.A and III.A.
 """
 
 from __future__ import annotations
@@ -37,12 +38,12 @@ from kinema.storage.output_file import lock_alone
 
 __all__ = ["CommittedFile", "NewBytes"]
 
-# that the kernel is asked to write at a time
+# bytes that the kernel is asked to write at a time
 _WRITEBACK_BYTES = 8 << 20
 _SIGNATURE = b"\x89HDF\r\n\x1a\n"
 # superblock 2: signature, version, sizes of offsets and lengths, flags; then base, extension, end: 8 bytes each
 _SUPERBLOCK_VERSION, _END_OF_FILE = 8, slice(28, 36)
-# where an extension of the superblock would state other sizes of index nodes
+# place of the address of a superblock extension, which would state other sizes of index nodes
 _EXTENSION, _UNDEFINED = slice(20, 28), b"\xff" * 8
 _OBJECT_HEADERS = (b"OHDR", b"OCHK")
 
@@ -51,28 +52,28 @@ class FileForHdf5(io.RawIOBase):
     """A file-like object over a descriptor, for h5py's `fileobj` driver; HDF5 is told that every write succeeds.
 
     After an error HDF5 keeps objects that it has freed, and crashes when they are used or the interpreter ends. So the
-    first error of the system's is kept for `check`, and nothing is written after it.
+    first system error is kept for `check`, and nothing is written after it.
     """
 
     def __init__(self, handle: int) -> None:
         super().__init__()
         self._handle = handle
         self._position = 0
-        # number and text: an exception would hold its frames, and with them whatever writes
+        # number and text: an exception would hold its frames, and with them the writer
         self._error: tuple[int, str] | None = None
 
     @property
     def failed(self) -> bool:
-        """Whether something of what was written is not in the file, as on a full disk."""
+        """Whether some of the written bytes are not in the file, for example on a full disk."""
         return self._error is not None
 
     def check(self) -> None:
-        """OSError if it has `failed`."""
+        """Raises OSError if a write has `failed`."""
         if self._error is not None:
             raise OSError(*self._error)
 
     def close(self) -> None:
-        """Closes the file; what was not written is lost. HDF5 must have closed it before."""
+        """Closes the file; unwritten bytes are lost. HDF5 must have closed it before."""
         if not self.closed:
             os.close(self._handle)
         super().close()
@@ -82,7 +83,7 @@ class FileForHdf5(io.RawIOBase):
 
     @property
     def _size(self) -> int:
-        """Bytes, as HDF5 has written them."""
+        """Size in bytes, as HDF5 has written the file."""
         return os.fstat(self._handle).st_size
 
     def _write_at(self, offset: int, view: memoryview) -> None:
@@ -90,7 +91,7 @@ class FileForHdf5(io.RawIOBase):
         while done < len(view):
             done += os.pwrite(self._handle, view[done:], offset + done)
 
-    # what h5py calls
+    # called by h5py
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         start = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._size}[whence]
@@ -110,7 +111,7 @@ class FileForHdf5(io.RawIOBase):
         return True
 
     def flush(self) -> None:
-        """Nothing: HDF5 calls it at times of its own choice."""
+        """Does nothing: HDF5 calls it at times of its own choice."""
 
     def readinto(self, buffer: Any) -> int:
         view = memoryview(buffer).cast("B")
@@ -126,19 +127,19 @@ class FileForHdf5(io.RawIOBase):
 
 
 class NewBytes(FileForHdf5):
-    """A file that HDF5 makes, or one of our own that it changes in place.
+    """A file that HDF5 makes, or a file of our own that it changes in place.
 
-    The kernel writes it to the storage meanwhile, so that the sync at its end waits less.
+    The kernel writes it to the storage in the background, so the sync at the end waits less.
     """
 
     def __init__(self, name: str, *, new: bool = True) -> None:
-        """OSError if the file cannot be made, or opened."""
+        """Raises OSError if the file cannot be made or opened."""
         flags = os.O_CREAT | os.O_TRUNC if new else 0
         super().__init__(os.open(name, os.O_RDWR | os.O_CLOEXEC | flags, 0o666))
         self._waiting = 0
 
     def forget(self) -> None:
-        """Nothing is written from now on."""
+        """Stops writing: nothing is written from now on."""
         self._keep(OSError(errno.ECANCELED, os.strerror(errno.ECANCELED)))
 
     def write(self, data: Any) -> int:
@@ -173,8 +174,8 @@ class CommittedFile(FileForHdf5):
     def __init__(self, path: str) -> None:
         """Opens an existing HDF5 file of format 1.8 and locks it against other writers.
 
-        Raises FileNotFound, FileAccessError (also where another program has it locked), CorruptFileError for what is
-        no HDF5 file, UnsupportedFormatError for files of another format.
+        Raises FileNotFound, FileAccessError (also if another program has locked the file), CorruptFileError if it is
+        not an HDF5 file, and UnsupportedFormatError if it has another format.
         """
         self.path = path
         try:
@@ -192,7 +193,7 @@ class CommittedFile(FileForHdf5):
                     path=path,
                     offset=self._end,
                 )
-            # what a killed process has written behind the end that the superblock states, nothing points to
+            # nothing points to the bytes that a killed process has written after the end that the superblock states
             self._committed = min(stated, self._end)
         except BaseException:
             self.close()
@@ -201,10 +202,10 @@ class CommittedFile(FileForHdf5):
         self._discarding = False
 
     def commit(self, *, shrinks: bool = False) -> None:
-        """Writes what waits, in the order that keeps the file readable. After it, all of it is in the file.
+        """Writes all waiting pieces, in the order that keeps the file readable; then all of them are in the file.
 
-        `shrinks`: data sets have lost rows and none has gained any: their new lengths are written before all else, as
-        nothing then points to what is gone.
+        `shrinks`: data sets have lost rows and none has gained any. Their new lengths are written before everything
+        else, so that nothing points to the lost rows.
         """
         self.check()
         self._set_aside()
@@ -219,11 +220,11 @@ class CommittedFile(FileForHdf5):
         self._committed = self._end
 
     def sync(self) -> None:
-        """Waits until the system has the file on its storage."""
+        """Waits until the system has written the file to its storage."""
         os.fsync(self._handle)
 
     def discard(self) -> None:
-        """Forgets what waits, and whatever HDF5 writes from now on: the file stays as it was last committed."""
+        """Drops all waiting pieces, and all that HDF5 writes from now on: the file stays as last committed."""
         self._discarding = True
         self._pending.clear()
 
@@ -265,7 +266,7 @@ class CommittedFile(FileForHdf5):
             return end
         self._end = end
         if end > os.fstat(self._handle).st_size:
-            # new space that is not written yet; giving space up waits for the commit
+            # new space that is not written yet; giving up space waits for the commit
             try:
                 os.ftruncate(self._handle, end)
             except OSError as error:
@@ -276,7 +277,7 @@ class CommittedFile(FileForHdf5):
     # how
 
     def _hold(self, start: int, data: bytes) -> None:
-        """Keeps `data` for the next commit; of older pieces only what lies beside it stays."""
+        """Keeps `data` for the next commit; older pieces keep only the bytes that do not overlap."""
         stop = start + len(data)
         for offset, piece in list(self._pending.items()):
             if offset < stop and start < offset + len(piece):
@@ -288,10 +289,9 @@ class CommittedFile(FileForHdf5):
         self._pending[start] = data
 
     def _set_aside(self) -> None:
-        """Copies the chunks that the index on disk points to and that will be overwritten, and points it to the copies.
+        """Copies chunks that the index on disk points to and that will be overwritten; points the index to the copies.
 
-        Chunks that stay where they are, as large as they are and with the same filters, only gain rows: these are
-        written over themselves.
+        Chunks that keep their place, size and filters only gain rows: they are overwritten in place.
         """
         before = {
             at: os.pread(self._handle, len(piece), at) for at, piece in self._pending.items() if piece[:4] == TREE
@@ -319,7 +319,7 @@ class CommittedFile(FileForHdf5):
             self._write_at(place, memoryview(address.to_bytes(8, "little")))
 
     def _turn(self, offset: int, piece: bytes) -> tuple[int, int, int]:
-        """When it is this piece's turn to be written."""
+        """Sort key of a piece: its turn to be written."""
         if piece.startswith(_SIGNATURE):
             return (1 if self._superblock_grows(piece) else 9, 0, offset)
         if piece.startswith(TREE):
@@ -334,7 +334,7 @@ class CommittedFile(FileForHdf5):
 
     def _write_piece(self, offset: int, piece: bytes) -> None:
         if piece.startswith(TREE):
-            # Same level and not fewer entries: these are behind those that the number on disk counts.
+            # same level and not fewer entries: the new ones come after those that the number on disk counts
             old, new = node_head(os.pread(self._handle, 8, offset)), node_head(piece)
             if old is not None and new is not None and old[:2] == new[:2] and old[2] <= new[2]:
                 self._write_at(offset + TREE_HEAD, memoryview(piece)[TREE_HEAD:])
@@ -343,14 +343,14 @@ class CommittedFile(FileForHdf5):
         self._write_at(offset, memoryview(piece))
 
     def _check_format(self) -> int:
-        """Raises for what cannot be grown; returns the end of the file that its superblock states."""
+        """Raises if the file cannot grow; returns the end of the file that its superblock states."""
         head = os.pread(self._handle, 48, 0)
         if not head.startswith(_SIGNATURE) or len(head) < 48:
             raise CorruptFileError(f"{self.path}: is no HDF5 file that begins with its superblock", path=self.path)
         if head[_SUPERBLOCK_VERSION] != 2:
             raise UnsupportedFormatError(
                 f"{self.path}: cannot append to HDF5 superblock version {head[_SUPERBLOCK_VERSION]}, expected 2, that "
-                "of HDF5 1.8: a killed process would leave the file damaged; write it anew with kinema.Writer",
+                "of HDF5 1.8: a killed process would leave the file damaged; rewrite it with kinema.Writer",
                 path=self.path,
                 format="H5MD",
             )

@@ -1,9 +1,9 @@
 """Copies of single HDF5 objects: attributes, groups, named types, data sets with their stored chunks.
 
-Nothing is copied by libhdf5 itself (H5Ocopy), which crashes on damaged object headers. Types, properties and values are
-read, and written into an object that is made anew.
+libhdf5 itself copies nothing here (H5Ocopy): it crashes on damaged object headers. Types, properties and values are
+read, and written into a new object.
 
-This module imports nothing of the package: the process that looks at files beforehand (`trust/walk.py`) runs it by its
+This module imports nothing of the package: the process that checks files beforehand (`trust/walk.py`) runs it by its
 path, and makes the same calls as `copying`, which copies whole files.
 """
 
@@ -31,18 +31,18 @@ __all__ = [
     "stored_parts",
 ]
 
-# classes of types whose numbers are fields of bits; whose values are those of another type
+# classes of types whose numbers are bit fields; classes of types with values of another type
 _OF_BITS = (h5py.h5t.INTEGER, h5py.h5t.FLOAT, h5py.h5t.BITFIELD)
 _OF_ANOTHER = tuple(getattr(h5py.h5t, name) for name in ("ARRAY", "VLEN", "ENUM", "COMPLEX") if hasattr(h5py.h5t, name))
-# values that are held at a time
+# bytes of values that are held at a time
 _PIECE = 16 << 20
-# bytes of one value in the heap of a file, which may be more
+# assumed bytes of one value in the heap of a file; it may have more
 _ON_HEAP = 1 << 12
 
 
 def copy_group(source: Any, parent: Any, name: bytes) -> Any:
-    """Makes an empty group like `source`, without its attributes; all are identifiers (`h5g.GroupID`)."""
-    # only the order is taken over: with all of the old group's properties libhdf5 (2.0) makes groups that are damaged
+    """Makes an empty group like `source`, without its attributes; groups are identifiers (`h5g.GroupID`)."""
+    # only the order is copied: with all properties of the old group libhdf5 (2.0) makes damaged groups
     options = h5py.h5p.create(h5py.h5p.GROUP_CREATE)
     old = source.get_create_plist()
     if old.get_link_creation_order():
@@ -60,10 +60,10 @@ def copy_type(source: Any, parent: Any, name: bytes) -> Any:
 
 
 def copy_dataset(source: Any, parent: Any, name: bytes, *, values: bool = True) -> Any:
-    """Makes a data set like `source`, without its attributes; with `values` it has what is stored of them.
+    """Makes a data set like `source`, without its attributes; with `values` it gets the stored values.
 
-    References stay empty: they would lead to objects of the other file. Chunks are copied as they are stored, also
-    where their filters are not there.
+    References stay empty: they would lead to objects of the other file. Chunks are copied as stored, even if their
+    filters are not available.
     """
     kind, space, options = source.get_type(), source.get_space(), _properties(source)
     made = h5py.h5d.create(parent, name, kind.copy() if kind.committed() else kind, space, options)
@@ -81,7 +81,7 @@ def copy_dataset(source: Any, parent: Any, name: bytes, *, values: bool = True) 
 
 
 def copy_attributes(source: Any, target: Any) -> None:
-    """Copies all attributes from one identifier to another, in their order, with their types; references are empty."""
+    """Copies all attributes from one identifier to another, in order, with their types; references stay empty."""
     for name in attribute_names(source):
         attribute = h5py.h5a.open(source, name)
         kind, space = attribute.get_type(), attribute.get_space()
@@ -100,7 +100,7 @@ def attribute_names(node: Any) -> list[bytes]:
     tracked = node.get_create_plist().get_attr_creation_order() & h5py.h5p.CRT_ORDER_TRACKED
     order = h5py.h5.INDEX_CRT_ORDER if tracked else h5py.h5.INDEX_NAME
     names: list[bytes] = []
-    # by number libhdf5 sorts all of them for each
+    # by number, libhdf5 would sort all attributes for each one
     h5py.h5a.iterate(node, lambda name, *_: names.append(name), index_type=order)
     return names
 
@@ -111,7 +111,7 @@ def refers(kind: Any) -> bool:
 
 
 def is_of_fixed_size(kind: Any) -> bool:
-    """Whether values of a type are bytes that mean the same in any file: none in a heap, and none is a reference."""
+    """Whether values of a type are bytes with the same meaning in any file: no value in a heap, no reference."""
     h5t = h5py.h5t
     return not any(
         one.get_class() in (h5t.VLEN, h5t.REFERENCE) or (one.get_class() == h5t.STRING and one.is_variable_str())
@@ -120,9 +120,9 @@ def is_of_fixed_size(kind: Any) -> bool:
 
 
 def fault_of_type(kind: Any) -> str | None:
-    """What is wrong with a type whose parts do not fit into it: libhdf5 would convert values beyond their memory.
+    """Describes the fault of a type whose parts do not fit into it: libhdf5 would convert values beyond their memory.
 
-    None for any other.
+    None for all other types.
     """
     for one in parts_of_type(kind):
         which, size = one.get_class(), one.get_size()
@@ -139,12 +139,12 @@ def fault_of_type(kind: Any) -> str | None:
         if which == h5py.h5t.COMPOUND:
             for number in range(one.get_nmembers()):
                 if one.get_member_offset(number) + one.get_member_type(number).get_size() > size:
-                    return f"a member that ends behind its {size} bytes"
+                    return f"a member that ends after its {size} bytes"
     return None
 
 
 def parts_of_type(kind: Any) -> Iterator[Any]:
-    """A type, and all that it is made of."""
+    """Yields a type and all its component types."""
     h5t = h5py.h5t
     waiting = [kind]
     while waiting:
@@ -158,7 +158,7 @@ def parts_of_type(kind: Any) -> Iterator[Any]:
 
 
 def _properties(source: Any) -> Any:
-    """What a data set like this one is created with; space is allocated when there are values."""
+    """Creation properties of a data set like this one; space is allocated when there are values."""
     options = source.get_create_plist()
     layout = options.get_layout()
     if layout == h5py.h5d.CHUNKED:
@@ -167,7 +167,7 @@ def _properties(source: Any) -> Any:
         options.set_alloc_time(h5py.h5d.ALLOC_TIME_LATE)
     filters = [options.get_filter(number) for number in range(options.get_nfilters())]
     if not all(h5py.h5z.filter_avail(code) for code, *_ in filters):
-        # a data set cannot be made with a filter that must be there, and is not
+        # a data set cannot be made with a mandatory filter that is not available
         for code, *_ in filters:
             options.remove_filter(code)
         for code, flags, parameters, _ in filters:
@@ -185,8 +185,8 @@ def _copy_chunks(source: Any, target: Any) -> None:
 
 
 def _memory_types(source: Any) -> tuple[Any, np.dtype[Any]]:
-    """The type of values of a data set or attribute while they are held, as `h5t.TypeID` and as that of an array: bytes
-    that are left as they are, or what h5py makes of values in the heap of a file."""
+    """The type in memory of the values of a data set or attribute, as `h5t.TypeID` and as array type: bytes that stay
+    as they are, or h5py's objects for values in the heap of a file."""
     kind = source.get_type()
     if is_of_fixed_size(kind):
         return kind, np.dtype(f"V{kind.get_size()}")
@@ -195,7 +195,7 @@ def _memory_types(source: Any) -> tuple[Any, np.dtype[Any]]:
 
 
 def _copy_values(source: Any, target: Any) -> None:
-    """In pieces."""
+    """Copies values in pieces."""
     for *spaces, values, kind in _parts_read(source):
         target.write(*spaces, values, kind)
 
@@ -214,16 +214,16 @@ def _parts_read(source: Any) -> Iterator[tuple[Any, Any, Any, Any]]:
         memory = h5py.h5s.create_simple(count) if count else h5py.h5s.create(h5py.h5s.SCALAR)
         if count:
             space.select_hyperslab(tuple(one.start for one in part), count)
-        # what is not written may stay as it is here
+        # values that are not written may stay as they are here
         values = np.zeros(count, dtype)
         source.read(memory, space, values, kind)
         yield memory, space, values, kind
 
 
 def stored_parts(source: Any) -> Iterator[tuple[slice, ...]]:
-    """What is stored of a data set whose values are in the heap of the file, in parts that are held at a time.
+    """Yields the stored parts of a data set whose values are in the file's heap, each small enough to hold.
 
-    Chunks that were never written are left out, however many there are.
+    Chunks that were never written are skipped, at no cost for their number.
     """
     options, shape = source.get_create_plist(), source.get_space().get_simple_extent_dims()
     boxes, most = [((0,) * len(shape), shape)], _PIECE // _ON_HEAP
@@ -232,7 +232,7 @@ def stored_parts(source: Any) -> Iterator[tuple[slice, ...]]:
         source.chunk_iter(lambda chunk: places.append(chunk.chunk_offset))
         chunk = options.get_chunk()
         boxes = _joined(sorted(set(places)), chunk, shape)
-        # each is decoded a few times at the most
+        # each chunk is decoded a few times at most
         most = max(most, math.prod(chunk) // 8)
     for start, extent in boxes:
         for part in pieces(extent, most=most):
@@ -242,8 +242,8 @@ def stored_parts(source: Any) -> Iterator[tuple[slice, ...]]:
 def _joined(
     places: list[tuple[int, ...]], chunk: tuple[int, ...], shape: tuple[int, ...]
 ) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Chunks, by their first elements in ascending order, as (start, extent); one for those that follow each other in
-    one dimension."""
+    """Chunks, given by their first elements in ascending order, as (start, extent); chunks that follow each other in
+    one dimension are joined."""
     found: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
     for place in places:
         extent = tuple(min(one, end - at) for at, one, end in zip(place, chunk, shape, strict=True))
@@ -260,9 +260,9 @@ def _joined(
 def pieces(
     shape: tuple[int, ...], value_bytes: int | None = None, most: int | None = None
 ) -> Iterator[tuple[slice, ...]]:
-    """Parts of an array that are held at a time, of `most` values; by default as many as take some MB.
+    """Parts of an array to hold at a time, of at most `most` values; by default as many as take some MB.
 
-    Values of no given size are in the heap of the file.
+    Values without a given size are in the heap of the file.
     """
     if most is None:
         most = max(1, _PIECE // (_ON_HEAP if value_bytes is None else value_bytes))

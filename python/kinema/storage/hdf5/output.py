@@ -1,4 +1,4 @@
-"""HDF5 files open for writing: new ones, whole or not at all, and those that grow from commit to commit."""
+"""HDF5 files open for writing: new files, whole or not at all, and files that grow from commit to commit."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ __all__ = [
     "written_in_place",
 ]
 
-# HDF5's format of version 1.8: the one that H5MD recommends, and the latest whose files a killed process leaves
+# HDF5's format of version 1.8, which H5MD recommends. It is the latest format in which a killed process leaves files
 # readable: later formats mark a file that is open for writing, and refuse it afterwards.
 LIBVER = ("v108", "v108")
-# smaller objects than this are HDF5's metadata, which is not worth aligning
+# objects smaller than this are HDF5's metadata, which is not worth aligning
 _ALIGN_FROM = 4096
 
 
@@ -45,9 +45,9 @@ class NewFile:
         ordered: bool = False,
         libver: tuple[str, str] = LIBVER,
     ) -> None:
-        """Raises ArgumentError where `path` exists and `overwrite` is not set, and where another run writes it;
-        FileNotFound, FileAccessError or FileIOError where it cannot be made. `ordered`: members of the root group are
-        listed in the order in which they were made, as netCDF-C needs it for writing."""
+        """Raises ArgumentError if `path` exists without `overwrite`, or if another run writes it; FileNotFound,
+        FileAccessError or FileIOError if it cannot be made. `ordered`: members of the root group are listed in the
+        order of creation, as netCDF-C needs for writing."""
         check_target(path, overwrite=overwrite)
         self.path, self._overwrite = path, overwrite
         self._output = OutputFile(path, alone=True)
@@ -61,11 +61,11 @@ class NewFile:
 
     @property
     def temporary(self) -> str:
-        """The name under which the file can be read before `finish`, once `h5` is closed."""
+        """The name under which the file can be read before `finish`, after `h5` is closed."""
         return self._output.temporary
 
     def finish(self) -> str:
-        """Closes, syncs and renames the file, and returns its name; on failure nothing of it stays."""
+        """Closes, syncs and renames the file, and returns its name; a failure leaves nothing."""
         try:
             self.close()
             self.publish()
@@ -75,7 +75,7 @@ class NewFile:
         return self.path
 
     def check(self) -> None:
-        """FileIOError if something of what was written is not in the file, as on a full disk; HDF5 is not told."""
+        """Raises FileIOError if some of the written bytes are not in the file, as on a full disk; HDF5 is not told."""
         self._new.check()
 
     def close(self) -> None:
@@ -83,7 +83,7 @@ class NewFile:
         self._new.close()
 
     def publish(self) -> None:
-        """Syncs and renames the file, which is closed. It stays under its temporary name where something came there."""
+        """Syncs and renames the closed file. If something has appeared under its name, it keeps its temporary name."""
         check_target(self.path, overwrite=self._overwrite)
         publish(self.temporary, self.path)
         self._discard.detach()
@@ -91,15 +91,15 @@ class NewFile:
         self._output.end()
 
     def flush(self) -> None:
-        """What was written is in the file, which no later run removes now: see `OutputFile.protect`."""
+        """Brings all written bytes into the file, which no later run removes from now on: see `OutputFile.protect`."""
         self.h5.flush()
         self.check()
         self._output.protect()
 
     def keep(self, *, protect: bool = True) -> str:
-        """Closes the file, which stays whatever happens until `publish` or `discard`: under the name returned.
+        """Closes the file and returns its name; it stays, whatever happens, until `publish` or `discard`.
 
-        Without `protect` a later run removes it where this process is killed.
+        Without `protect` a later run removes the file if this process is killed.
         """
         self.close()
         self._discard.detach()
@@ -109,11 +109,11 @@ class NewFile:
         return self.temporary
 
     def forget(self) -> None:
-        """Nothing is written into the file from now on by this process."""
+        """Stops writing: this process writes nothing into the file from now on."""
         self._new.bytes.forget()
 
     def end(self) -> None:
-        """Nobody writes any more into a file that `keep` has closed."""
+        """Ends the writing of a file that `keep` has closed: nobody writes into it any more."""
         self._output.end()
 
     def discard(self) -> None:
@@ -123,7 +123,7 @@ class NewFile:
 
 @dataclass(frozen=True)
 class OutputPart:
-    """The output `path` under its temporary name: whoever made that file gives it its own name, or removes it."""
+    """The output `path` under its temporary name: the maker of that file gives it its final name, or removes it."""
 
     path: str
     temporary: str
@@ -133,10 +133,10 @@ class OutputPart:
 
 
 class OutputPartFile:
-    """The temporary file of an `OutputPart`, made anew and open as `h5`. It keeps its name whatever happens."""
+    """The temporary file of an `OutputPart`, created and open as `h5`. It keeps its name whatever happens."""
 
     def __init__(self, part: OutputPart, *, align: int | None = None) -> None:
-        """Raises FileNotFound, FileAccessError or FileIOError where it cannot be made."""
+        """Raises FileNotFound, FileAccessError or FileIOError if the file cannot be made."""
         self.temporary = part.temporary
         self._new = _NewHdf5(part.temporary, part.path, align)
         self.h5 = self._new.h5
@@ -146,7 +146,7 @@ class OutputPartFile:
         self._new.check()
 
     def finish(self) -> str:
-        """Closes the file, and returns the name that it has. Raises as `check`."""
+        """Closes the file, and returns its current name. Raises as `check`."""
         self._new.close()
         return self.temporary
 
@@ -155,21 +155,21 @@ class OutputPartFile:
         self._new.bytes.forget()
 
     def discard(self) -> None:
-        """Closes the file, which is not whole."""
+        """Closes the incomplete file."""
         self._new.give_up()
 
 
 class GrowingFile:
-    """An existing HDF5 file that is written in place, and stays as it was last committed whatever happens."""
+    """An existing HDF5 file that is written in place; whatever happens, it stays as it was last committed."""
 
     def __init__(self, path: str) -> None:
-        """Raises as `CommittedFile`, and CorruptFileError for what HDF5 cannot open."""
+        """Raises as `CommittedFile`, and CorruptFileError if HDF5 cannot open the file."""
         self.path = path
         self._file = CommittedFile(path)
         try:
-            # what links lead to is not read here
+            # the targets of links are not read here
             check_structure(path, external="any")
-            # registers filters, for chunks that are read back
+            # registers filters for chunks that are read back
             import hdf5plugin  # noqa: F401
 
             with damaged_file_errors(path):
@@ -181,16 +181,16 @@ class GrowingFile:
         self._discard = weakref.finalize(self, _leave, self.h5, self._file)
 
     def check(self) -> None:
-        """As `NewFile.check`, with OSError."""
+        """As `NewFile.check`, but raises OSError."""
         self._file.check()
 
     def commit(self, *, shrinks: bool = False) -> None:
-        """Brings all that was written into the file; `shrinks`: data sets have lost rows, and none has gained any."""
+        """Brings all written bytes into the file; `shrinks`: data sets have lost rows, and none has gained any."""
         self.h5.flush()
         self._file.commit(shrinks=shrinks)
 
     def finish(self) -> None:
-        """Commits, waits until the system has it on its storage, and closes."""
+        """Commits, waits until the system has written the file to its storage, and closes it."""
         try:
             with hdf5_errors(self.path):
                 self.h5.close()
@@ -210,10 +210,10 @@ class GrowingFile:
 
 @contextmanager
 def written_in_place(path: str, mode: Literal["w", "r+"]) -> Iterator[Any]:
-    """A file of our own, open as an h5py file: a new one, or one whose structure is added to.
+    """Context with a file of our own, open as an h5py file: a new file, or one that gets more structure.
 
-    HDF5 sees no error of the system, after which it would keep objects that it has freed: OSError when the file is
-    closed if something of what was written is not in it.
+    HDF5 is not told of system errors, after which it would keep objects that it has freed. Raises OSError when the file
+    is closed if some of the written bytes are not in it.
     """
     content = NewBytes(path, new=mode == "w")
     try:
@@ -222,14 +222,14 @@ def written_in_place(path: str, mode: Literal["w", "r+"]) -> Iterator[Any]:
             yield h5
         except BaseException:
             content.forget()
-            # what HDF5 reads again may not be there
+            # bytes that HDF5 reads back may be missing
             with suppress(OSError, RuntimeError):
                 h5.close()
             raise
         h5.close()
         content.check()
     except RuntimeError:
-        # of what HDF5 has read again of bytes that are not there
+        # an error from bytes that HDF5 has read back and that are not there
         content.check()
         raise
     finally:
@@ -238,7 +238,7 @@ def written_in_place(path: str, mode: Literal["w", "r+"]) -> Iterator[Any]:
 
 @contextmanager
 def hdf5_errors(path: str) -> Iterator[None]:
-    """Turns what h5py raises into FileIOError with the path; Kinema's own errors pass."""
+    """Context that turns exceptions of h5py into FileIOError with the path; Kinema's own errors pass."""
     try:
         yield
     except Error:
@@ -249,7 +249,7 @@ def hdf5_errors(path: str) -> Iterator[None]:
 
 @contextmanager
 def damaged_file_errors(path: str) -> Iterator[None]:
-    """Turns what h5py raises while an existing file is examined into CorruptFileError; Kinema's own errors pass."""
+    """Context that turns exceptions of h5py about an existing file into CorruptFileError; Kinema's own errors pass."""
     try:
         yield
     except Error:
@@ -260,7 +260,7 @@ def damaged_file_errors(path: str) -> Iterator[None]:
 
 
 class _NewHdf5:
-    """A new file, which messages call `path`, open as `h5` over its `bytes`."""
+    """A new file, open as `h5` over its `bytes`; messages name it `path`."""
 
     def __init__(
         self,
@@ -288,7 +288,7 @@ class _NewHdf5:
                 self.bytes.check()
 
     def close(self) -> None:
-        """Closes it, once. FileIOError if something of what was written is not in it."""
+        """Closes the file, once. Raises FileIOError if some of the written bytes are not in it."""
         if self.bytes.closed:
             return
         with hdf5_errors(self.path):
@@ -297,10 +297,10 @@ class _NewHdf5:
         self.bytes.close()
 
     def give_up(self) -> None:
-        """Closes it without writing what HDF5 still holds."""
+        """Closes the file without writing the bytes that HDF5 still holds."""
         if not self.bytes.closed:
             self.bytes.forget()
-            # what HDF5 reads again may not be there
+            # bytes that HDF5 reads back may be missing
             with suppress(OSError, RuntimeError):
                 self.h5.close()
             self.bytes.close()

@@ -17,7 +17,7 @@ from kinema.base.errors import ArgumentError
 
 __all__ = ["NOT_COMPRESSED", "Rounding", "rounding_within"]
 
-# the note of who rounds and does not compress
+# note for rounding without compression
 NOT_COMPRESSED = (
     "rounded positions are no smaller by themselves: without compression max_error saves nothing; choose one, as zstd, "
     "or leave max_error out"
@@ -31,7 +31,7 @@ _RUN = 1 << 15
 
 @dataclass(frozen=True)
 class Rounding:
-    """Values become multiples of 2^`exponent`; not one moves by more than half of that."""
+    """Rounds values to multiples of 2^`exponent`; no value moves by more than half of that."""
 
     exponent: int
 
@@ -52,7 +52,7 @@ class Rounding:
             work = scaled[: part.size]
             with np.errstate(over="ignore", invalid="ignore"):
                 np.multiply(part, scale, out=work)
-                # a comparison with NaN is false, and then each value is compared
+                # a comparison with NaN is false; then each value is compared
                 if max(work.max(), -work.min()) < whole_from:
                     np.rint(work, out=work)
                     np.multiply(work, quantum, out=part)

@@ -1,8 +1,8 @@
-"""Storage of data sets that are created: chunk shapes by name of a layout, filters, extent, and their creation.
+"""Storage of new data sets: chunk shapes by name of a layout, filters, extent, and their creation.
 
-Every data set of a file that Kinema writes is created by `create_dataset`: of trajectories, results and archives of
-samples, in new files, in files that grow and in copies. Only a copy that takes over all properties of an object is made
-elsewhere, by `object_copies`.
+`create_dataset` creates every data set that Kinema writes: of trajectories, results and archives of samples, in new
+files, in growing files and in copies. The only exception is a copy with all properties of an object, which
+`object_copies` makes.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _SERIES_CHUNK_BYTES, _SERIES_CHUNK_ROWS = 32 << 10, 4096
 _LARGEST_CHUNK = (1 << 32) - 1
 # A compact data set lies within its object's header, whose messages have at most 64 KiB.
 _COMPACT_BYTES = 60_000
-# a data set of smaller chunks than this, and of at least so many, is stored in larger ones
+# a data set with smaller chunks than this, and at least this number of them, is stored in larger chunks
 _TINY_CHUNK_BYTES, _FEWEST_TINY_CHUNKS = 4096, 16
 # bytes for each that is stored
 _MOST_COMPRESSED = 1100
@@ -62,12 +62,12 @@ class VirtualBox:
     file, dataset : str
         Names as libhdf5 finds them from the folder of the virtual file.
     source_shape : tuple of int
-        Of that data set.
+        Shape of the source data set.
     start, source_start : tuple of int
-        The first row, or row and column, of the box in the virtual data set and in the other one.
+        The first row, or row and column, of the box in the virtual data set and in the source.
     size : tuple of int
-        As many numbers. Along the dimensions behind them the box is as large as both data sets. None for the rows: as
-        many as the other data set has whenever a reader opens it.
+        Size of the box, with as many numbers as `start`. Along further dimensions the box is as large as both data
+        sets. None for the rows: as many as the source has when a reader opens it.
     """
 
     file: str
@@ -90,7 +90,7 @@ class Storage:
     compact: bool = False
     """Within the object's header; without chunks only."""
     early: bool = False
-    """Its space, or that of all chunks within its extent, has a place in the file from the beginning."""
+    """The space of the data set, or of all chunks within its extent, has a place in the file from the beginning."""
     virtual: tuple[VirtualBox, ...] | None = None
     """The values lie in data sets of other files; without chunks only."""
     grows: bool = False
@@ -104,13 +104,13 @@ class Storage:
 
 @dataclass(frozen=True)
 class Layout:
-    """Storage that was asked for the fields of a file.
+    """Requested storage of the fields of a file.
 
     Attributes
     ----------
     layout : a name out of `LAYOUTS`, "keep", or a chunk shape (frames, atoms, components)
     compression : Compression, filters, or "keep"
-    chunk_bytes : about how large chunks are
+    chunk_bytes : approximate size of a chunk
     """
 
     layout: str | Sequence[int] = "frames"
@@ -125,13 +125,13 @@ class Layout:
 
     @property
     def contiguous(self) -> bool:
-        """Whether fields have no chunks, so that their number of frames is fixed."""
+        """Whether fields have no chunks: then their number of frames is fixed."""
         return isinstance(self.layout, str) and self.layout == "contiguous"
 
     def new_field(self, n_atoms: int, dtype: np.dtype[Any], n_frames: int | None) -> Storage:
-        """Storage of a field (frames, `n_atoms`, 3): without frames yet, or with all `n_frames` where contiguous.
+        """Storage of a field (frames, `n_atoms`, 3): without frames yet, or with all `n_frames` if contiguous.
 
-        Raises ArgumentError for layouts that are not known, and for chunks that HDF5 cannot store.
+        Raises ArgumentError for unknown layouts, and for chunks that HDF5 cannot store.
         """
         chunks = _chunk_shape(self.layout, n_atoms, dtype.itemsize, n_frames, self.chunk_bytes)
         rows = (n_frames or 0) if chunks is None else 0
@@ -140,7 +140,7 @@ class Layout:
         return Storage((rows, n_atoms, 3), dtype, chunks, filters)
 
     def existing_field(self, dataset: Any, shape: tuple[int, ...], memory: int) -> tuple[Storage, str]:
-        """Storage of a copy of a data set with rows and columns, cut to `shape`; a note where it is not as asked."""
+        """Storage of a copy of a data set with rows and columns, cut to `shape`; a note if it is not as requested."""
         chunks = self._chunks(dataset, shape, memory)
         if chunks is None:
             return Storage(shape, dataset.dtype), ""
@@ -159,7 +159,7 @@ class Layout:
         layout = "frames" if self.layout == KEEP else self.layout
         if not isinstance(layout, str):
             layout = tuple(min(a, b) for a, b in zip(layout, (layout[0], shape[1], 3), strict=True))
-        # bytes of a third of an atom's values: those of one number of a vector
+        # bytes of a third of an atom's values: one number of a vector
         third = -(-math.prod(shape[2:]) * dataset.dtype.itemsize // 3)
         chunks = _chunk_shape(layout, shape[1], third, shape[0], self.chunk_bytes)
         if chunks is None:
@@ -196,7 +196,7 @@ def _chunk_shape(
     (k, a, c)  as given
     ========== =======================================================================================================
 
-    `n_frames` keeps chunks from being longer than the trajectory where its length is known.
+    `n_frames`, the length of the trajectory if known, limits the length of chunks.
     Raises ArgumentError for other layouts, and for chunks that HDF5 cannot store.
     """
     frame = n_atoms * 3 * itemsize
@@ -239,14 +239,14 @@ def series_storage(dtype: np.dtype[Any], item: tuple[int, ...] = (), *, rows: in
 
 
 def rechunked_series(dataset: Any, shape: tuple[int, ...]) -> Storage:
-    """Storage of a copy of a series, cut to `shape`: compressed as it was where that needs no plugin, else by gzip."""
+    """Storage of a copy of a series, cut to `shape`: the same compression if that needs no plugin, else gzip."""
     storage = series_storage(dataset.dtype, shape[1:], rows=shape[0])
     filters = built_in_filters(filters_of(dataset))
     return Storage(storage.shape, storage.dtype, storage.chunks, GZIP if filters is None else filters)
 
 
 def has_tiny_chunks(dataset: Any) -> bool:
-    """Whether a data set has so many and so small chunks that reading it takes long."""
+    """Whether a data set has many small chunks, which make reading slow."""
     if dataset.chunks is None or not dataset.size or dataset.dtype.kind not in "iufb":
         return False
     size = math.prod(dataset.chunks) * dataset.dtype.itemsize
@@ -256,10 +256,10 @@ def has_tiny_chunks(dataset: Any) -> bool:
 
 
 def create_dataset(parent: Any, name: str | None, storage: Storage, *, like: Any = None, fill: Any = None) -> Any:
-    """Creates the empty data set in a group; without a name where `name` is None.
+    """Creates the empty data set in a group; without a name if `name` is None.
 
-    With `like`, a data set of `storage.dtype`, it gets that one's type in the file, fill value and order of attributes.
-    `fill` is the fill value otherwise; None for that of HDF5.
+    With `like`, a data set of `storage.dtype`, it gets the type in the file, fill value and order of attributes of
+    `like`. Otherwise `fill` is the fill value; None: HDF5's default.
     """
     plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     plist.set_obj_track_times(False)
@@ -271,9 +271,9 @@ def create_dataset(parent: Any, name: str | None, storage: Storage, *, like: Any
         plist.set_chunk(storage.chunks)
         set_filters(plist, storage.filters)
         if storage.early and not storage.filters and not storage.dtype.hasobject:
-            # others write all values into space that is there: HDF5 would write zeros before
+            # other code writes all values into existing space: HDF5 would first write zeros
             plist.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
-    elif not storage.dtype.hasobject:  # HDF5 must fill what holds references to the heap
+    elif not storage.dtype.hasobject:  # HDF5 must fill space that holds references to the heap
         plist.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
     if storage.early:
         plist.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
@@ -305,7 +305,7 @@ def write_dataset(
     like: Any = None,
     compact: bool = False,
 ) -> Any:
-    """Creates a data set with these values, of a fixed size; with `compact` in the object's header if small enough."""
+    """Creates a data set of fixed size with these values; with `compact`, in the object's header if small enough."""
     kind = like.dtype if like is not None else values.dtype if dtype is None else dtype
     array = np.asarray(values, None if like is None else kind)
     small = compact and 0 < math.prod(array.shape) * kind.itemsize <= _COMPACT_BYTES
@@ -316,7 +316,7 @@ def write_dataset(
 
 
 def write_chunks(dataset: Any, corner: tuple[int, ...], chunks: Iterable[tuple[tuple[int, ...], Any, int]]) -> None:
-    """Writes stored bytes of chunks, past the filters of HDF5, into a data set (low-level identifier).
+    """Writes stored bytes of chunks into a data set (low-level identifier), bypassing the filters of HDF5.
 
     `chunks`: offset from `corner`, bytes and filter mask of each.
     """

@@ -1,4 +1,4 @@
-"""Storage of a data set that exists: where its bytes lie in the file, and the filters that they went through."""
+"""Storage of an existing data set: places of its bytes in the file, and the filters applied to them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NOT_STORED = 2**64 - 1
 
 @dataclass(frozen=True, slots=True)
 class StoredDataset:
-    """How a numeric HDF5 data set lies in its file: all that is needed to read it without libhdf5."""
+    """Storage of a numeric HDF5 data set in its file: everything needed to read it without libhdf5."""
 
     name: str
     """Full path in the file, for messages."""
@@ -29,7 +29,7 @@ class StoredDataset:
     """Shape of a chunk; None: contiguous or compact."""
     addresses: NDArray[np.uint64]
     """Byte address in the file, user block included, of every chunk of the whole grid ceil(shape / chunks), row-major;
-    `NOT_STORED` where none is allocated; one element for contiguous storage; empty for compact."""
+    `NOT_STORED` if a chunk is not allocated; one element for contiguous storage; empty for compact."""
     sizes: NDArray[np.uint64]
     """Stored bytes, in the order of `addresses`."""
     masks: NDArray[np.uint32]
@@ -37,7 +37,7 @@ class StoredDataset:
     filters: Filters
     """(Number, client values) in the order of writing."""
     partial_chunks_unfiltered: bool
-    """H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS: chunks that stick out of the extent are stored without filters."""
+    """H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS: chunks that extend beyond the extent are stored without filters."""
     fill: bytes
     """One element in the file's byte order, for chunks that are not stored."""
     inline: bytes | None

@@ -1,4 +1,4 @@
-"""Text in HDF5 files, however it is stored: fixed or variable length, ASCII or UTF-8, scalar or array of one."""
+"""Text in HDF5 files, in any storage: fixed or variable length, ASCII or UTF-8, scalar or array of one."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 __all__ = ["as_text", "as_texts", "attribute", "text_array", "text_attribute", "text_attributes"]
 
-# bytes of an array of texts, and characters of one, of which either may be more
+# bytes of an array of texts, and characters of one text: only one of the two may be exceeded
 _FREE_TEXT, _LONG_TEXT = 1 << 26, 64
 
 
 def as_text(value: Any) -> str | None:
-    """A stored value as text; None where it is no text, or several of them.
+    """A stored value as text; None if it is not text, or is several texts.
 
-    Bytes that are not UTF-8 are taken as Latin-1, as Fortran programs write; padding is cut off.
+    Bytes that are not UTF-8 are read as Latin-1, which Fortran programs write; padding is cut off.
     """
     if isinstance(value, np.ndarray):
         return as_text(value.reshape(-1)[0]) if value.size == 1 else None
@@ -38,16 +38,16 @@ def as_text(value: Any) -> str | None:
 
 
 def as_texts(value: Any) -> list[str]:
-    """A stored value as a list of texts; elements that are no text are left out."""
+    """A stored value as a list of texts; elements that are not text are left out."""
     items = value.reshape(-1) if isinstance(value, np.ndarray) else [value]
     return [text for text in map(as_text, items) if text is not None]
 
 
 def text_array(opened: OpenFile, name: str, texts: Sequence[str], count: int | None = None) -> NDArray[np.str_]:
-    """Texts as an array, each of whose elements is as long as the longest.
+    """Texts as an array, whose elements all have the length of the longest.
 
-    `count`: of how many elements an array of these will be made. CorruptFileError where a long one among many short
-    ones would take far more memory than the file.
+    `count`: number of elements of an array that will be made of them. Raises CorruptFileError if a long text among many
+    short ones would take far more memory than the file.
     """
     count = len(texts) if count is None else count
     longest = max(map(len, texts), default=0)
@@ -58,7 +58,7 @@ def text_array(opened: OpenFile, name: str, texts: Sequence[str], count: int | N
 
 
 def attribute(node: Any, name: str) -> Any:
-    """An attribute's value; None where there is none, or an empty one."""
+    """An attribute's value; None if it is missing or empty."""
     if name not in node.attrs:
         return None
     value = node.attrs[name]
@@ -66,11 +66,11 @@ def attribute(node: Any, name: str) -> Any:
 
 
 def text_attribute(node: Any, name: str) -> str | None:
-    """An attribute that is text; None where there is none or it is empty."""
+    """An attribute that is text; None if it is missing or empty."""
     return as_text(attribute(node, name)) or None
 
 
 def text_attributes(node: Any, name: str) -> list[str]:
-    """An attribute that is a list of texts; empty where there is none."""
+    """An attribute that is a list of texts; empty if it is missing."""
     value = attribute(node, name)
     return [] if value is None else as_texts(value)

@@ -1,6 +1,6 @@
 """Virtual data sets resolved into the stored data sets that their values come from.
 
-A missing source is an error: libhdf5 would give fill values in its place, silently.
+A missing source is an error: libhdf5 would silently return fill values instead.
 """
 
 from __future__ import annotations
@@ -34,19 +34,18 @@ __all__ = [
 Pieces = tuple[tuple[int, StoredDataset], ...]
 
 _DEEPEST = 8
-# bytes that a virtual data set may claim without any
+# bytes that a virtual data set may claim without any stored bytes
 _FREE_BYTES = 1 << 24
-# bytes of values that may be read where nothing was written
+# bytes of values that may be read if nothing was written
 _FREE_VALUES = 1 << 27
-# reads of data sets that one read may be
+# most reads of data sets that one read may cause
 _MOST_READS = 1 << 18
 
 
 def pieces_of(opened: OpenFile, dataset: Any) -> tuple[Pieces, int]:
-    """(First row, array) of everything that a data set consists of, in order and without holes; and its number of rows.
+    """(First row, array) for each part of a data set, in order and without holes; and the number of rows.
 
-    Raises NeedsLibrary where sources do not lie one behind the other along the frames, FileNotFound for a source that
-    is missing.
+    Raises NeedsLibrary if sources do not follow one another along the frames, FileNotFound if a source is missing.
     """
     check_nesting(opened, dataset)
     with ExitStack() as files:
@@ -57,10 +56,10 @@ def pieces_of(opened: OpenFile, dataset: Any) -> tuple[Pieces, int]:
 
 
 def values_of(opened: OpenFile, dataset: Any, rows: slice | int | None = None) -> Any:
-    """Values of a data set, all or of these rows.
+    """Values of a data set: all, or of these rows.
 
-    CorruptFileError where they are far more than what is stored can be, however it is compressed: they are held in
-    memory. UnsupportedFormatError for filters that are not installed.
+    Values are held in memory: raises CorruptFileError if they are far more than the stored bytes can hold with any
+    compression, and UnsupportedFormatError for filters that are not installed.
     """
     if dataset.is_virtual:
         check_virtual_claim(opened, dataset)
@@ -75,28 +74,28 @@ def values_of(opened: OpenFile, dataset: Any, rows: slice | int | None = None) -
 
 
 def check_values_claim(opened: OpenFile, dataset: Any, wanted: int) -> None:
-    """Raises CorruptFileError where so many bytes of values would be held, and what is stored cannot be so many."""
+    """Raises CorruptFileError if `wanted` bytes of values would be held, and the stored bytes cannot hold as many."""
     if wanted <= _FREE_VALUES:
-        return  # libhdf5 goes through all chunks for the bytes that are stored
+        return  # libhdf5 goes through all chunks to count the stored bytes
     stored = _bytes_behind(opened) if dataset.is_virtual else dataset.id.get_storage_size()
     if wanted > most_compressed(dataset) * stored:
         raise opened.corrupt(f"{dataset.name} claims {wanted} bytes, but only {stored} bytes are stored")
 
 
 def check_row_claim(opened: OpenFile, dataset: Any, row_bytes: int) -> None:
-    """As `check_values_claim` of one row, which is held whole; a data set of which nothing is written has none."""
+    """As `check_values_claim` for one row, which is held whole; skips a data set without written values."""
     if row_bytes > _FREE_VALUES and (dataset.is_virtual or dataset.id.get_storage_size()):
         check_values_claim(opened, dataset, row_bytes)
 
 
 def _bytes_behind(opened: OpenFile) -> int:
-    """Those of a file and of all that it draws in."""
+    """Bytes of a file and of all files that it draws in."""
     return opened.size + sum(os.path.getsize(one) for one in drawn_in(opened.path, "any"))
 
 
 def check_virtual_claim(opened: OpenFile, dataset: Any) -> None:
-    """Raises CorruptFileError for a virtual data set with far more values than its files can hold, however compressed:
-    all of them are held in memory when they are copied. Nor may it be one of others without end."""
+    """Raises CorruptFileError for a virtual data set with far more values than its files can hold with any compression:
+    a copy holds all values in memory. Also raises it for virtual data sets that are nested without end."""
     check_nesting(opened, dataset)
     behind = _bytes_behind(opened)
     if dataset.nbytes > _FREE_BYTES and dataset.nbytes > most_compressed(dataset) * behind:
@@ -106,14 +105,14 @@ def check_virtual_claim(opened: OpenFile, dataset: Any) -> None:
 
 
 def check_nesting(opened: OpenFile, dataset: Any) -> None:
-    """Raises CorruptFileError for a virtual data set of virtual data sets that libhdf5 would go through for hours: in
-    circles, to great depth, or each of many times."""
+    """Raises CorruptFileError for nested virtual data sets that would keep libhdf5 busy for hours: in circles, at great
+    depth, or each many times."""
     counts: dict[tuple[str, str], int | None] = {}
     with ExitStack() as files:
         opened_before: dict[str, Any] = {}
 
         def reads_of(node: Any, depth: int) -> int:
-            """Reads of data sets that a read of this one is."""
+            """Number of reads of data sets that a read of this one causes."""
             if not node.is_virtual:
                 return 1
             key = (os.path.realpath(node.file.filename), node.name)
@@ -142,7 +141,7 @@ def check_nesting(opened: OpenFile, dataset: Any) -> None:
 
 
 def _sources_of(dataset: Any) -> Iterator[tuple[str, str]]:
-    """Files that are there, and names of data sets, of all sources of a virtual data set; those of patterns too."""
+    """Yields (existing file, name of data set) of all sources of a virtual data set, including matches of patterns."""
     holder = dataset.file.filename
     for source in dataset.virtual_sources():
         pattern = "%b" in source.file_name or "%b" in source.dset_name
@@ -163,8 +162,8 @@ def _sources_of(dataset: Any) -> Iterator[tuple[str, str]]:
 
 
 def check_sources(opened: OpenFile, dataset: Any, depth: int = _DEEPEST) -> None:
-    """Raises FileNotFound for a file, CorruptFileError for a data set that a virtual data set takes values from, and
-    UnsupportedFormatError where not even h5py can decode the values of a data set."""
+    """Checks the sources of a virtual data set. Raises FileNotFound for a missing file, CorruptFileError for a missing
+    data set, and UnsupportedFormatError if not even h5py can decode the values of a data set."""
     if depth == _DEEPEST:
         check_nesting(opened, dataset)
     if not dataset.is_virtual:
@@ -174,7 +173,7 @@ def check_sources(opened: OpenFile, dataset: Any, depth: int = _DEEPEST) -> None
     for source in dataset.virtual_sources():
         name = (source.file_name, source.dset_name)
         if name in seen or "%b" in source.file_name or "%b" in source.dset_name:
-            continue  # a pattern is for any number of sources; those that are there make the extent
+            continue  # a pattern matches any number of sources; the existing ones determine the extent
         seen.add(name)
         with ExitStack() as files:
             origin = _source(opened, dataset, source, files)
@@ -228,7 +227,7 @@ def _pieces(opened: OpenFile, dataset: Any, files: ExitStack, depth: int) -> Pie
 
 
 def _source(opened: OpenFile, dataset: Any, source: Any, files: ExitStack) -> Any:
-    """The data set that a virtual one takes values from, in its own file."""
+    """The data set, in its own file, from which a virtual data set takes values."""
     holder = dataset.file
     if source.file_name == ".":
         file, path = holder, holder.filename
@@ -241,7 +240,7 @@ def _source(opened: OpenFile, dataset: Any, source: Any, files: ExitStack) -> An
                 path=opened.path,
             )
         opened.maps.watch(path)
-        # it was looked at with the file that draws it in
+        # it was checked together with the file that draws it in
         file = files.enter_context(closing(open_checked(path)))
     node = file.get(source.dset_name)
     if not isinstance(node, h5py.Dataset):
@@ -255,7 +254,7 @@ def _source(opened: OpenFile, dataset: Any, source: Any, files: ExitStack) -> An
 
 
 def _box(space: Any, shape: tuple[int, ...]) -> tuple[tuple[int, int], ...] | None:
-    """(Start, stop) along every dimension of a selection that is one box; None for anything else."""
+    """(Start, stop) along every dimension of a selection that is a single box; None for other selections."""
     kind = space.get_select_type()
     if kind == h5py.h5s.SEL_ALL:
         return tuple((0, n) for n in shape)

@@ -1,1 +1,1 @@
-"""What is looked at before an HDF5 file is used: a walk through it in another process, the files it names."""
+"""Checks before an HDF5 file is used: a walk through its structure in another process, and the files that it names."""

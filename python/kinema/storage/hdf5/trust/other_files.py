@@ -1,9 +1,9 @@
 """Files that an HDF5 file draws in, by external links and virtual data sets: where they lie, and which are allowed.
 
 A file from a stranger may name any file of the user. Raw bytes of other files as values (external storage) and links of
-classes that somebody has defined are refused always; others by `external`, of which "folder" allows files in the folder
-of the HDF5 file and below it, after symbolic links of both are resolved. What a file that is drawn in names counts as
-well. A name is looked for where libhdf5 looks for it, and the first file there is decides.
+user-defined classes are always refused. `external` decides about others: "folder" allows files in the folder of the
+HDF5 file and below it, after symbolic links of both are resolved. Names within files that are drawn in count as well.
+A name is searched for where libhdf5 searches for it, and the first existing file decides.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from kinema.storage.hdf5.trust.verdicts import KnownStructures, Named, verdict_o
 
 __all__ = ["check_other_files", "drawn_in", "find_file", "is_within", "known_structures", "note_drawn_in", "numbered"]
 
-# prefixes of names, as libhdf5 takes them
+# environment variables with prefixes of names, as libhdf5 uses them
 _PREFIXES = {"link": "HDF5_EXT_PREFIX", "virtual": "HDF5_VDS_PREFIX"}
 _WORDS = {"link": "external link", "virtual": "virtual data set"}
-# files that one may draw in
+# most files that one file may draw in
 _MOST_FILES = 1 << 20
-# files that a note lists
+# most files that a note lists
 _LISTED = 20
 
 
 def check_other_files(path: str, external: str, *, stored: bool = True) -> None:
-    """Raises for a file that names others which `external` does not allow.
+    """Raises if a file names other files that `external` does not allow.
 
-    UnsupportedFormatError for external storage and user-defined links, ArgumentError for what `external` refuses,
-    CorruptFileError as `verdict_on`, for this file or one that it draws in. What is not there is not refused: it cannot
-    be read.
+    Raises UnsupportedFormatError for external storage and user-defined links, ArgumentError for files that `external`
+    refuses, and CorruptFileError as `verdict_on`, for this file or one that it draws in. A name without a file is not
+    refused: there is nothing to read.
     """
     drawn_in(path, external, stored=stored)
 
@@ -63,13 +63,13 @@ def drawn_in(path: str, external: str, *, stored: bool = True) -> tuple[str, ...
 
 
 def known_structures(path: str) -> KnownStructures:
-    """The verdicts of this process on a file, and on those that it draws in; none where it has not looked at it."""
+    """The verdicts of this process on a file and on the files that it draws in; none if it has not checked the file."""
     known = verdicts_known([path])
     return verdicts_known([path, *drawn_in(path, "any", stored=False)]) if known.verdicts else known
 
 
 def note_drawn_in(path: str, external: str, *, stored: bool = True) -> tuple[str, ...]:
-    """A note that lists the files that a file draws in; none where it draws in none."""
+    """A note that lists the files that a file draws in; empty if there are none."""
     others = drawn_in(path, external, stored=stored)
     if not others:
         return ()
@@ -79,13 +79,13 @@ def note_drawn_in(path: str, external: str, *, stored: bool = True) -> tuple[str
 
 
 def find_file(holder: str, kind: str, name: str) -> str | None:
-    """The file that libhdf5 opens where `holder`, by the name that it was opened with, has a link or a virtual data set
-    (`kind`) to `name`; None where there is none."""
+    """The file that libhdf5 opens for a link or virtual data set (`kind`) to `name` in `holder`, given by the name with
+    which it was opened; None if there is no such file."""
     return next((one for one in _places(holder, kind, name) if os.path.exists(one)), None)
 
 
 def _places(holder: str, kind: str, name: str) -> Iterator[str]:
-    """Names by which libhdf5 tries to open a file, in its order (H5F_prefix_open_file)."""
+    """Names under which libhdf5 tries to open a file, in its order (H5F_prefix_open_file)."""
     opened = os.path.abspath(holder)
     beside = os.path.dirname(opened)
     if os.path.isabs(name):
@@ -102,7 +102,7 @@ def _places(holder: str, kind: str, name: str) -> Iterator[str]:
 
 
 def _files(path: str, holder: str, named: Named) -> Iterator[str]:
-    """The files that a name leads to: several where it is a pattern of virtual data sets."""
+    """The files to which a name leads: several if it is a pattern of virtual data sets."""
     if named.kind == "storage":
         raise UnsupportedFormatError(
             f"{path}: {_tag(path, holder)}{named.at} is kept in external storage ({named.file}), which is not read; "
@@ -159,5 +159,5 @@ def is_within(folder: str, path: str) -> bool:
 
 
 def _tag(path: str, holder: str) -> str:
-    """Which file it is about, where it is not the one that was opened."""
+    """Names the file of a message, if it is not the file that was opened."""
     return "" if holder == path else f"{holder}: "

@@ -1,8 +1,8 @@
-"""Verdicts on HDF5 files: what the walk through the structure says, made once for a file in one state.
+"""Verdicts on HDF5 files: results of the walk through the structure, made once for each state of a file.
 
-The process that walks (`walk`) is started at the first file without a verdict, and ends when it is not asked any more.
-Verdicts are kept in this process and in the user's cache folder, never beside the data: whoever sends a file must not
-send its verdict. A file that has changed, as one that grows, is walked anew.
+The walking process (`walk`) is started at the first file without a verdict, and ends after some time without requests.
+Verdicts are kept in this process and in the user's cache folder, never beside the data: the sender of a file must not
+send its verdict. A file that has changed, for example by growing, is walked again.
 """
 
 from __future__ import annotations
@@ -47,21 +47,21 @@ _FAULTS = {
     "memory": "takes more than {megabytes} MB of memory",
     "wall": "does not come to an end",
 }
-# of a walk: what small files may take, and more for each byte
+# limits of a walk: the limit for small files, and the addition for each byte
 _SECONDS, _BYTES_A_SECOND, _MOST_SECONDS = 1.0, 1 << 18, 600.0
 _MEMORY, _MOST_MEMORY = 96 << 20, 1 << 30
-# seconds; a walk that is not at work, but waits for a disk
+# seconds for a walk that is not computing, but waits for a disk
 _WALL = 120.0
-# of what the walk looks at
+# version of the checks of the walk
 _VERSION = 8
 _MOST_KNOWN = 1 << 14
-# of glibc; another C library says that it is not there, to nobody, and goes on without
+# a setting of glibc; another C library silently continues without it
 _CHECKED_MALLOC = "libc_malloc_debug.so.0"
 _FOLDER_BYTES, _LOOK_EVERY = 64 << 20, 256
 
 
 def _is_readable(descriptor: int, seconds: float) -> bool:
-    """Whether there is something to read, or will be in time; descriptors may be beyond what `select` takes."""
+    """Whether there is something to read within `seconds`; descriptors may be beyond the limit of `select`."""
     waiting = select.poll()
     waiting.register(descriptor, select.POLLIN)
     return bool(waiting.poll(1000 * seconds))
@@ -69,7 +69,7 @@ def _is_readable(descriptor: int, seconds: float) -> bool:
 
 @dataclass(frozen=True)
 class Named:
-    """A file that another one names."""
+    """A file that another file names."""
 
     kind: str
     """"link", "virtual", "storage" (raw bytes of a data set) or "user-defined" (a link, which names no file)."""
@@ -80,7 +80,7 @@ class Named:
 
 @dataclass(frozen=True)
 class StructureVerdict:
-    """What a walk says of a file whose structure can be read."""
+    """Verdict on a file whose structure can be read."""
 
     names: tuple[Named, ...]
 
@@ -90,7 +90,7 @@ Status = tuple[int, int, int, int, int]
 
 @dataclass
 class Known:
-    """A verdict, or the message of the error, of a file in this state."""
+    """A verdict, or an error message, on a file in a certain state."""
 
     status: Status
     verdict: StructureVerdict | str
@@ -108,14 +108,15 @@ def status_of(path: str | int) -> Status:
 
 
 def verdict_on(path: str, *, stored: bool = True) -> StructureVerdict:
-    """The verdict on a file as it is now; CorruptFileError where its structure cannot be read in bounds.
+    """The verdict on a file in its current state.
 
-    `stored`: whether verdicts of the cache folder are used and stored. OSError for a file that is not there.
+    `stored`: whether verdicts of the cache folder are used and stored. Raises CorruptFileError if the structure cannot
+    be read within bounds, and OSError if the file does not exist.
     """
     name = os.path.realpath(path)
     status = status_of(name)
     known = _known.get(name)
-    # of the same file devices have other numbers on other nodes
+    # the same file may have different device numbers on different nodes
     if known is not None and known.status[1:] != status[1:]:
         known = None
     if known is None or (stored and not known.stored):
@@ -130,12 +131,12 @@ def verdict_on(path: str, *, stored: bool = True) -> StructureVerdict:
 
 @dataclass(frozen=True)
 class KnownStructures:
-    """Verdicts of one process, by the real names of files, that others of its run take over: one walks, and stores."""
+    """Verdicts of one process, by real names of files, for the others of its run: only one walks and stores."""
 
     verdicts: dict[str, Known]
 
     def remember(self) -> None:
-        """Takes them over, in the process that they were sent to."""
+        """Adds the verdicts to those of this process, which has received them."""
         for name, one in self.verdicts.items():
             _known.setdefault(name, replace(one, stored=True))
 
@@ -147,13 +148,13 @@ def verdicts_known(paths: Iterable[str]) -> KnownStructures:
 
 
 def _judged(name: str, status: Status, known: Known | None, stored: bool) -> Known:
-    """By the record in the cache folder, or by a walk, whose verdict is stored."""
+    """The verdict from the cache folder, or from a walk, whose verdict is then stored."""
     records = RecordFolder(
         "structures", "auto" if stored else "memory", most_of_all=_FOLDER_BYTES, look_every=_LOOK_EVERY
     )
     identity = None
     if stored:
-        with suppress(Error):  # whoever opens the file says what is wrong
+        with suppress(Error):  # the code that opens the file reports the error
             identity = _core.FileIdentity.of(name, places=0)
     facts = {"library": h5py.version.hdf5_version, "version": _core.__version__, "walk": _VERSION}
     if identity is not None and known is None:
@@ -168,7 +169,7 @@ def _judged(name: str, status: Status, known: Known | None, stored: bool) -> Kno
             if isinstance(verdict, str)
             else {"names": [[one.kind, one.file, one.at] for one in verdict.names]}
         )
-        # one that cannot be stored is made again
+        # a verdict that cannot be stored is made again
         records.store(os.fsencode(name), identity, facts, Record(values))
     return Known(status, verdict, stored)
 
@@ -199,17 +200,17 @@ def _walked(name: str, size: int) -> StructureVerdict | str:
 
 
 class _Walker:
-    """The process that walks, as this one uses it; one request at a time."""
+    """This process's handle of the walking process; one request at a time."""
 
     def __init__(self) -> None:
         self.owner = os.getpid()
         if not sys.executable:
             raise ArgumentError("HDF5 files are looked at by a Python interpreter, and this program has none to name")
-        # needed for a file without a verdict alone
+        # needed only for a file without a verdict
         import subprocess
 
-        # one thread; memory that is freed is overwritten, and what is behind it checked: use after that is seen, and
-        # use beyond it
+        # one thread; freed memory is overwritten, and the bytes after it are checked: this reveals use after free, and
+        # use beyond the end
         preloaded = " ".join(filter(None, (os.environ.get("LD_PRELOAD"), _CHECKED_MALLOC)))
         environment = {
             **os.environ,
@@ -218,7 +219,7 @@ class _Walker:
         }
         paths = [str(path) for path in sys.path]
         code = f"import sys, runpy; sys.path[:] = {paths!r}; runpy.run_path({walk.__file__!r}, run_name='__main__')"
-        # signals of a job are the parent's to act on
+        # only the parent acts on signals of a job
         blocked = {signal.SIGINT, signal.SIGTERM, signal.SIGUSR1}
         before = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
         try:
@@ -233,15 +234,15 @@ class _Walker:
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         self.close = weakref.finalize(self, _end, self._process, self.owner)
-        # one that has ended because nothing was asked is no zombie
+        # a process that has ended for lack of requests must not stay as a zombie
         threading.Thread(target=self._process.wait, name="kinema-walk-ended", daemon=True).start()
 
     def runs(self) -> bool:
-        """Whether it can be asked by this process."""
+        """Whether the walking process runs and belongs to this process."""
         return self.owner == os.getpid() and self.close.alive and self._process.poll() is None
 
     def ask(self, request: dict[str, Any]) -> dict[str, Any] | None:
-        """The answer; None where the process has ended."""
+        """The answer to a request; None if the process has ended."""
         assert self._process.stdin is not None and self._process.stdout is not None
         answer = b""
         try:
@@ -258,7 +259,7 @@ class _Walker:
         except BrokenPipeError:
             answer = b""
         except BaseException:
-            # the answer would be taken for that of the next request
+            # the late answer would be taken for the answer to the next request
             self.close()
             raise
         if not answer.endswith(b"\n"):
@@ -272,9 +273,9 @@ _walkers: list[_Walker] = []
 
 
 def _ask(request: dict[str, Any]) -> dict[str, Any]:
-    """The answer of the process that walks; it is started where it does not run."""
+    """The answer of the walking process, which is started if it does not run."""
     with _lock:
-        for _ in range(2):  # one that waited for long may just have ended
+        for _ in range(2):  # a process that has waited for long may just have ended
             if not (_walkers and _walkers[0].runs()):
                 _walkers[:] = [_Walker()]
             answer = _walkers[0].ask(request)
@@ -284,7 +285,7 @@ def _ask(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def end_walks() -> None:
-    """Ends the process that walks; the next file without a verdict starts another."""
+    """Ends the walking process; the next file without a verdict starts another."""
     with _lock:
         for walker in _walkers:
             walker.close()
@@ -292,7 +293,7 @@ def end_walks() -> None:
 
 
 def _renew_lock() -> None:
-    """The lock may have been another thread's."""
+    """Replaces the lock in a forked child: another thread may have held it."""
     global _lock
     _lock = threading.Lock()
 
@@ -301,7 +302,7 @@ os.register_at_fork(after_in_child=_renew_lock)
 
 
 def _end(process: subprocess.Popen[bytes], owner: int) -> None:
-    """Ends the process, in the one that started it."""
+    """Ends the walking process, if called in the process that started it."""
     if os.getpid() != owner:
         return
     for stream in (process.stdin, process.stdout):

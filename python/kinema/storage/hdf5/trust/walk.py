@@ -1,12 +1,12 @@
-"""The process that walks through the structure of HDF5 files, in forks of bounded time and memory, before others do.
+"""The process that walks through the structure of HDF5 files, in forks of bounded time and memory, before any reader.
 
-libhdf5 may crash on a damaged file, or never return from it. The walk makes every call that readers of the file make:
-all objects that hard links and references lead to, all attributes, texts and small data sets with their values. Links
-to other files are not followed, and values in other files not read; they are listed. Objects are also copied, by the
-functions that `repack` has (`object_copies`), large values apart.
+libhdf5 may crash on a damaged file, or never return from it. The walk makes every call that readers of the file make,
+on all objects to which hard links and references lead: all attributes, texts and small data sets with their values.
+Links to other files are not followed, and values in other files are not read, but listed. Objects are also copied, by
+the functions that `repack` uses (`object_copies`), without large values.
 
-This module imports nothing of the package: it is run by its path, so that the process has nothing to import but h5py.
-Requests and answers are lines of JSON; `verdicts` is what its parent uses.
+This module imports nothing of the package: it is run by its path, so the process imports only h5py. Requests and
+answers are lines of JSON; the parent uses `verdicts`.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ __all__ = ["main", "open_h5py"]
 
 # seconds without a request after which the process ends
 _IDLE = 10.0
-# values of data sets of up to so many bytes, and chunks of so many, are read
+# values of data sets up to this many bytes are read, and of chunks up to this many
 _SMALL, _LARGEST_CHUNK = 1 << 20, 4 << 20
-# that are read at once
+# chunks that are read at once
 _CHUNKS = 1 << 10
-# names of other files that are listed
+# most names of other files that are listed
 _MOST_NAMES = 1 << 20
-# of the stack
+# bytes of the stack
 _STACK = 1 << 20
-# in messages; codes with which a fork ends
+# words of messages about memory; exit codes of a fork
 _NO_MEMORY = ("alloc", "memory")
 _NO_MEMORY_LEFT, _NEXT = 3, 4
-# of one fork: it starts with the memory of a new process again
+# most requests of one fork: the next fork starts with the memory of a new process
 _MOST_WALKS = 500
-# bytes of the file whose metadata libhdf5 keeps, in many times as much memory; by default 32 MB
+# bytes of a file's metadata that libhdf5 caches, in many times as much memory; HDF5's default is 32 MB
 _METADATA = 4 << 20
 
 
 def open_h5py(path: str, **options: Any) -> Any:
-    """An `h5py.File` for reading without a lock, also where it is open here with one, or being written."""
+    """An `h5py.File` for reading without a lock, even if it is open here with a lock, or is being written."""
     file = _opened(path, options)
     config = file.id.get_mdc_config()
     config.max_size = _METADATA
@@ -61,7 +61,7 @@ def _opened(path: str, options: dict[str, Any]) -> Any:
         return h5py.File(path, "r", locking=False, **options)
     except (OSError, RuntimeError, ValueError) as error:
         message = str(error)
-        if "locking flag values" in message:  # this process has it open already, with locks
+        if "locking flag values" in message:  # this process already has it open, with locks
             for locking in (None, True, "best-effort"):
                 with suppress(OSError, RuntimeError, ValueError):
                     return h5py.File(path, "r", locking=locking, **options)
@@ -73,7 +73,7 @@ def _opened(path: str, options: dict[str, Any]) -> Any:
 
 
 class _TooMuchMemory(Exception):
-    """The memory of the walk did not do."""
+    """The memory of the walk was not sufficient."""
 
 
 class _Broken(Exception):
@@ -81,7 +81,7 @@ class _Broken(Exception):
 
 
 class _Walk:
-    """One walk; `found` is what it says of the file."""
+    """One walk; `found` is its result."""
 
     def __init__(self, file: Any) -> None:
         import h5py
@@ -90,11 +90,11 @@ class _Walk:
         self._h5py, self._numpy = h5py, np
         self._file = file
         self._copying = _object_copies()
-        # as the files that repack makes
+        # like the files that repack makes
         self._copies = h5py.File("copies", "w", driver="core", backing_store=False, libver=("v108", "latest"))
         self._seen: set[Any] = set()
-        # objects to be looked at: their group, or the object itself, the name of the link, and the names that lead
-        # there as (name, those before)
+        # objects still to check: their group, or the object itself, the name of the link, and the path to it as
+        # (name, path before it)
         self._waiting: list[tuple[Any, bytes | None, Any]] = []
         self._kinds: dict[tuple[str, str], str] = {}
         self.found: dict[str, Any] = {}
@@ -135,14 +135,14 @@ class _Walk:
             self._members(node, name)
 
     def _copy(self, copy: Any, node: Any, **options: Any) -> None:
-        """Copies an object, with its attributes, and throws the copy away."""
+        """Copies an object, with its attributes, and discards the copy."""
         with self._tolerant():
             made = copy(node, self._copies.id, b"copy", **options)
             self._copies.id.unlink(b"copy")
             self._copying["copy_attributes"](node, made)
 
     def _type(self, kind: Any, name: Any) -> None:
-        """A type that h5py has no equivalent of is no fault."""
+        """Checks a type; a type without an equivalent in h5py is not a fault."""
         fault = self._copying["fault_of_type"](kind)
         if fault is not None:
             raise _Broken(f"{_text(name)} has a type with {fault}")
@@ -212,8 +212,8 @@ class _Walk:
                 self._values(node, shape, name)
 
     def _unwritten(self, node: Any, plist: Any, name: Any) -> None:
-        """Lengths and addresses of which nothing says what they are where they were not written: libhdf5 leaves the
-        memory that it is given as it is, and whatever is there is used as an address."""
+        """Refuses lengths and addresses that are undefined because they were not written: libhdf5 leaves its memory as
+        it is, and random bytes there would be used as an address."""
         h5d = self._h5py.h5d
         never = plist.get_fill_time() == h5d.FILL_TIME_NEVER or plist.fill_value_defined() == h5d.FILL_VALUE_UNDEFINED
         if not never or self._copying["is_of_fixed_size"](node.get_type()):
@@ -222,7 +222,7 @@ class _Walk:
             raise _Broken(f"{_text(name)} has lengths or references, and no value for those that are not written")
 
     def _all_stored(self, node: Any, plist: Any) -> bool:
-        """Whether each value of a data set has a place in the file, where libhdf5 finds it."""
+        """Whether each value of a data set has a place in the file that libhdf5 finds."""
         h5d, layout = self._h5py.h5d, plist.get_layout()
         shape = node.shape
         if shape is None or not math.prod(shape):
@@ -234,14 +234,14 @@ class _Walk:
             return False
         for place in itertools.product(*(range(0, count, one) for count, one in zip(shape, chunk, strict=True))):
             try:
-                # the one call that looks for a chunk as reading does: others go through a damaged index from end to end
+                # the only call that looks up a chunk as reading does: others go through a damaged index from end to end
                 node.read_direct_chunk(place)
             except (OSError, ValueError, RuntimeError):
                 return False
         return True
 
     def _values(self, node: Any, shape: tuple[int, ...], name: Any) -> None:
-        """Reads a data set whose values are in the heap of the file, or that is small."""
+        """Reads a data set that is small, or whose values are in the heap of the file."""
         dataset, kind = self._h5py.Dataset(node), node.dtype
         if kind.hasobject:
             parts = self._copying["stored_parts"](node)
@@ -250,12 +250,12 @@ class _Walk:
         else:
             return
         for part in parts:
-            # what cannot be read ends no look at the others
+            # values that cannot be read do not stop the check of others
             with self._tolerant():
                 self._refer(dataset, dataset[part], name)
 
     def _some_chunks(self, node: Any, shape: tuple[int, ...]) -> Iterator[Any]:
-        """All of a data set, in parts of so many chunks as libhdf5 has memory for: it takes 7 kB for each."""
+        """Yields a whole data set in parts, with as many chunks as libhdf5 has memory for: it takes 7 kB for each."""
         plist = node.get_create_plist()
         if plist.get_layout() != self._h5py.h5d.CHUNKED:
             yield (...,)
@@ -267,8 +267,8 @@ class _Walk:
 
     @contextmanager
     def _tolerant(self) -> Iterator[None]:
-        """Passes over what libhdf5 or h5py refuse: whoever reads it gets the same error. Not what memory was lacking
-        for."""
+        """Context that ignores refusals of libhdf5 or h5py: a reader gets the same error. A lack of memory is not
+        ignored."""
         try:
             yield
         except (_TooMuchMemory, _Broken):
@@ -278,7 +278,7 @@ class _Walk:
             self.met_errors = True
 
     def _refer(self, node: Any, value: Any, name: Any) -> None:
-        """What references in a value lead to is looked at as well."""
+        """Adds the targets of references in a value to the objects to check."""
         h5py = self._h5py
         if isinstance(value, (h5py.Reference, h5py.RegionReference)):
             if value:
@@ -302,7 +302,7 @@ class _Walk:
 
 
 def _object_copies() -> dict[str, Any]:
-    """The functions of a module beside this one, which imports nothing of the package either."""
+    """The functions of a module beside this one, which does not import from the package either."""
     if not _COPYING:
         folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
         _COPYING.update(runpy.run_path(os.path.join(folder, "object_copies.py")))
@@ -335,7 +335,7 @@ def _decoded(name: bytes | str) -> str:
 
 
 def _verdict(path: str) -> tuple[dict[str, Any], bool]:
-    """What a walk says: "names", files that the file names, or "fault", what is wrong; whether libhdf5 met no error."""
+    """Result of a walk, "names" (files named in it) or "fault" (the error); and whether libhdf5 met no error."""
     try:
         file = open_h5py(path)
     except Exception as error:
@@ -354,7 +354,7 @@ def _verdict(path: str) -> tuple[dict[str, Any], bool]:
 
 
 def _bound(request: dict[str, Any]) -> None:
-    """Bounds this process: by signals that end it wherever it is, and by what it may allocate."""
+    """Bounds this process: by signals that end it wherever it is, and by the memory that it may allocate."""
     memory, (_, most) = _memory() + request["memory"], resource.getrlimit(resource.RLIMIT_AS)
     # batch systems set a limit themselves
     memory = memory if most == resource.RLIM_INFINITY else min(memory, most)
@@ -364,9 +364,9 @@ def _bound(request: dict[str, Any]) -> None:
 
 
 def _serve(left: bytes) -> int:
-    """Answers requests in a fork; the code to end with. Whatever a file was wrong with, the next has another fork."""
+    """Answers requests in a fork; returns the exit code. After a faulty file, the next one gets another fork."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    # threads of the process that reads the file may have less than this one
+    # threads of the process that reads the file may have a smaller stack than this one
     resource.setrlimit(resource.RLIMIT_STACK, (_STACK, resource.getrlimit(resource.RLIMIT_STACK)[1]))
     for _ in range(_MOST_WALKS):
         while not left.endswith(b"\n"):
@@ -397,7 +397,7 @@ def _memory() -> int:
 
 
 def _fault(code: int) -> dict[str, Any]:
-    """The answer in the place of a fork that ended with that code."""
+    """The answer for a fork that ended with that code."""
     if code == _NO_MEMORY_LEFT:
         return {"fault": "memory"}
     which = {-signal.SIGPROF: "time", -signal.SIGALRM: "wall", -signal.SIGKILL: "memory"}
@@ -405,7 +405,7 @@ def _fault(code: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Has forks answer requests from stdin on stdout, one by one, until there are no more."""
+    """Lets forks answer requests from stdin on stdout, one by one, until there are no more."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     for number in (signal.SIGPROF, signal.SIGALRM):
@@ -413,10 +413,10 @@ def main() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     import h5py
 
-    # what is imported at the first use
+    # modules that are otherwise imported at first use
     h5py.File("warm", "w", driver="core", backing_store=False).close()
     _object_copies()
-    # pages of objects that stay are shared with the forks
+    # pages of lasting objects are shared with the forks
     gc.disable()
     gc.freeze()
     while True:
