@@ -335,9 +335,9 @@ fn peers_that_lie_are_errors() {
         assert!(error.what().contains(words), "{error}");
     };
     corrupt(|mut it, _| it.send(&given(10, 11), &patience(5000)).unwrap(), "other bytes than were asked for");
-    corrupt(|mut it, _| it.send(&[3; 17], &patience(5000)).unwrap(), "not the form");
-    corrupt(|mut it, _| it.send(&[], &patience(5000)).unwrap(), "not the form");
-    corrupt(|mut it, _| it.send(&[0; 16], &patience(5000)).unwrap(), "not the form");
+    corrupt(|mut it, _| it.send(&[3; 17], &patience(5000)).unwrap(), "malformed");
+    corrupt(|mut it, _| it.send(&[], &patience(5000)).unwrap(), "malformed");
+    corrupt(|mut it, _| it.send(&[0; 16], &patience(5000)).unwrap(), "malformed");
     corrupt(
         |mut it, _| {
             it.send(&given(10, 10), &patience(5000)).unwrap();
