@@ -1,4 +1,4 @@
-"""Outputs of `convert`: their format and names, the options that formats take, and what was written."""
+"""Outputs of `convert`: formats and names, the options of formats, and records of written files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DECIDED = ("fields", "particles", "n_frames", "cell", "atoms", "topology", "nati
 
 @dataclass(frozen=True)
 class ConvertingOptions:
-    """What `convert` takes for any format beside the arguments that it names; documented as options of formats are."""
+    """Options of `convert` for every format, besides its named arguments; documented as options of formats are."""
 
     dump: float | None = None
     """float, ps
@@ -115,7 +115,7 @@ class ConvertingOptions:
 
 @dataclass(frozen=True)
 class WrittenFile:
-    """A file that is there: `kinema.Converted` is made of these, with their meaning."""
+    """A file that has been written; the fields have the meaning of `kinema.Converted`, which is made from them."""
 
     path: str
     fields: tuple[str, ...]
@@ -130,7 +130,7 @@ class WrittenFile:
 
 
 def target_format(out: str | os.PathLike[str], format: str | None) -> str:
-    """The name of the format to write, by its name, or the suffix or name of the file; raises as `format_of`."""
+    """The name of the format to write, from `format`, or the suffix or name of the file; raises as `format_of`."""
     name = os.fspath(out)
     if format is None and not (is_stream(name) or os.path.splitext(name)[1] or format_of_file_name(name)):
         raise UnsupportedFormatError(f"{name}: a name without suffix does not say the format; give format=", path=name)
@@ -138,12 +138,12 @@ def target_format(out: str | os.PathLike[str], format: str | None) -> str:
 
 
 def own_options(format: str) -> tuple[str, ...]:
-    """The options of a format that a user of `convert` chooses, as its writer declares them."""
+    """The options of a format that users of `convert` may set, as its writer declares them."""
     return tuple(name for name in options_of(format) if name not in DECIDED)
 
 
 def is_written_in_blocks(out: str, format: str, options: Mapping[str, Any]) -> bool:
-    """Whether a file is written by `kn.Writer`, of blocks that were read, into HDF5."""
+    """Whether `kn.Writer` writes the file to HDF5, from blocks of frames."""
     return format_named(format).chunked or is_variant(out, format, options)
 
 
