@@ -287,7 +287,7 @@ class ResultFile:
                 if self._output is not None and self._output.temporary == self.part:
                     self._output.keep()
             elif not self._is_whole():
-                raise FileIOError(f"{self.part}: was removed while the run went on", path=self.part)
+                raise FileIOError(f"{self.part}: was removed during the run", path=self.part)
         except OSError as error:
             if isinstance(error, Error):
                 raise

@@ -226,7 +226,7 @@ def convert(
         length = None if split is None else whole_number("split", split)
         if saved is not None and (format_named(target).written_through_mdanalysis or length is not None):
             what = f"{target} files" if format_named(target).written_through_mdanalysis else "several files"
-            raise ArgumentError(f"checkpoint= is for one file that is no text, found {what}; leave it out")
+            raise ArgumentError(f"checkpoint= is for one file that is not text, found {what}; leave it out")
         if saved is not None and not format_named(target).chunked and is_written_in_blocks(name, target, made):
             raise ArgumentError(f"checkpoint= is not for {target} files in HDF5; leave it out")
         limit = 0 if own.memory is None else parse_memory(own.memory)

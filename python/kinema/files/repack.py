@@ -273,7 +273,7 @@ def _chosen(source: H5mdFile, contents: Contents, group: str | None, *, only_one
         )
     if only_one and len(contents.groups) > 1:
         raise ArgumentError(
-            f"{source.path}: select= needs particles= where there are several particles groups: {names}",
+            f"{source.path}: select= needs particles= if there are several particles groups: {names}",
             path=source.path,
             format="H5MD",
         )

@@ -14,7 +14,7 @@ from kinema.trajectory.broken_molecules import sampled_frames
 
 __all__ = ["compare_checksums"]
 
-_REMEDY = "`kinema index --checksums --rebuild` stores those of the file as it is"
+_REMEDY = "`kinema index --checksums --rebuild` stores checksums of the current file"
 
 
 def compare_checksums(

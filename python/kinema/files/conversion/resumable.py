@@ -303,7 +303,7 @@ class _ResumableFile:
                     path=self.temporary,
                 )
         except FileNotFoundError:
-            raise FileIOError(f"{self.temporary}: was removed while the run went on", path=self.temporary) from None
+            raise FileIOError(f"{self.temporary}: was removed during the run", path=self.temporary) from None
         publish(self.temporary, self._name)
         if self._output.temporary == self.temporary:
             self._output.keep()

@@ -119,9 +119,9 @@ def rotated(trajectory: Trajectory, name: str) -> Trajectory:
     transform = _core.Transform("rotate_cell", trajectory.n_atoms, label="rotate_cell()")
     emit(
         [
-            f"{name}: frames whose cell has not its first edge along x and its second in the xy plane are rotated, "
-            "with positions, velocities and forces; of left-handed cells the third edge is reversed, which gives the "
-            "same lattice"
+            f"{name}: frames whose cell is not in standard orientation (first edge along x, second in the xy plane) "
+            "are rotated, with positions, velocities and forces; if a cell is left-handed, its third edge is reversed, "
+            "which gives the same lattice"
         ]
     )
     return trajectory.with_core(trajectory.core.with_transforms([*trajectory.core.transforms, transform]))

@@ -83,7 +83,7 @@ def _reduce_connectivity(
             continue
         if not isinstance(node, h5py.Dataset) or node.dtype.kind not in "iu" or node.ndim != 2:
             tasks.by_key[object_key(node)] = None
-            tasks.note(f"{node.name.strip('/')} is no fixed list of tuples of atoms and is left out")
+            tasks.note(f"{node.name.strip('/')} is not a fixed list of tuples of atoms and is left out")
             continue
         tuples = tuples_in(opened, node, group.n_atoms)
         kept = _kept_tuples(opened, contents, group, atoms, tuples)

@@ -28,13 +28,13 @@ class TimedElement:
     """An element with rows: a group with `value`, and usually `step` and `time`."""
 
     path: str
-    """Of the group."""
+    """Path of the group."""
     value: Any
     """`h5py.Dataset`."""
     step: Any | None
     time: Any | None
     n_columns: int | None
-    """Particles, where the second dimension counts these."""
+    """Number of particles, if the second dimension counts them."""
     particles: str | None
     """Path of the particles group that it is in."""
     name: str
@@ -54,8 +54,8 @@ class ParticlesGroup:
     n_atoms: int
     n_frames: int
     axes: Mapping[str, str]
-    """Paths of the elements of "positions", "velocities", "forces" that change with time; the first makes the frames,
-    unless another one is asked for."""
+    """Paths of the elements of "positions", "velocities", "forces" that change with time; the first defines the frames,
+    unless another is asked for."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Contents:
     root: Any
     groups: tuple[ParticlesGroup, ...]
     elements: tuple[TimedElement, ...]
-    """In the order in which they are found."""
+    """In the order of discovery."""
 
     def element(self, path: str) -> TimedElement:
         """The element at a path, also if a link at the path leads to it."""
@@ -81,7 +81,7 @@ def contents_of(opened: H5mdFile) -> Contents:
     root = find_root(opened)
     if root is None:
         raise UnsupportedFormatError(
-            f"{opened.path}: an HDF5 file, but not H5MD, and only H5MD files are written anew",
+            f"{opened.path}: an HDF5 file, but not H5MD, and only H5MD files are rewritten",
             path=opened.path,
             format="H5MD",
         )

@@ -39,7 +39,7 @@ class MoveDataset:
     storage: Storage
     rounding: Rounding | None = None
     attributes: Mapping[str, Any] = field(default_factory=dict)
-    """Set after the attributes of the original were copied; None removes one."""
+    """Attributes to set after those of the original are copied; None removes one."""
 
 
 @dataclass(frozen=True)
@@ -71,11 +71,11 @@ class Changes:
 
     layout: Layout
     groups: frozenset[str] | None = None
-    """Paths of the particles groups that are changed; None: all."""
+    """Paths of the particles groups to be changed; None: all."""
     columns: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
     """Atoms to keep, by path of the particles group."""
     roundings: Mapping[str, tuple[Any, Mapping[str, Any]]] = field(default_factory=dict)
-    """By path of the particles group: how positions are rounded, and the attributes that record it."""
+    """By path of the particles group: the rounding of positions, and the attributes that record it."""
     window: FrameWindow | None = None
     """Frames to keep; None: all."""
     memory: int = 1 << 29
