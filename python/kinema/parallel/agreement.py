@@ -73,7 +73,7 @@ class Agreement:
         self._left: tuple[float, RemoteError] | None = None
         self._heard: set[int] = set()
         self.is_broken = False
-        """Whether a rank has left without the others: `comm` is of no use any more."""
+        """Whether a rank has left without the others: `comm` is no longer usable."""
 
     @property
     def is_root(self) -> bool:

@@ -19,7 +19,7 @@ __all__ = ["VECTORS", "VECTOR_BYTES", "AtomBatch", "LocalBatch", "MessageBatch",
 
 Ids = NDArray[np.uint32]
 VECTORS, VECTOR_BYTES = 3, 24
-"""Of an atom in shared memory: three vectors of float64."""
+"""Bytes of an atom in shared memory: three vectors of float64."""
 
 
 class AtomBatch:

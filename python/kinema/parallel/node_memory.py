@@ -55,7 +55,7 @@ class NodeMemory:
             if handle >= 0:
                 os.close(handle)
         self.data: NDArray[np.uint8] | None = np.frombuffer(mapped, np.uint8) if works and mapped is not None else None
-        """(n_bytes,); None, on all ranks, where the system does not let them share memory."""
+        """(n_bytes,); None, on all ranks, if the system does not let them share memory."""
 
     def array(self, offset: int, n_atoms: int, kind: np.dtype[Any]) -> NDArray[Any]:
         """(n_atoms, 3) numbers from byte `offset` on."""

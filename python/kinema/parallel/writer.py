@@ -31,7 +31,7 @@ __all__ = ["MOST_BUFFERED", "ParallelWriter"]
 
 ORDERS = ("sorted", "given")
 MOST_BUFFERED = 1024
-"""The most frames of `buffer_frames`: so many may be unfinished at the end of a file whose ranks were killed."""
+"""Largest `buffer_frames`: up to this many frames may be unfinished at the end of a file whose ranks were killed."""
 
 # actions of a rank; each rank announces one at the start of a call, in the first column
 _WRITE, _FLUSH, _CLOSE, _LEAVE, _OBSERVABLE = 1, 2, 3, 4, 5
@@ -126,7 +126,7 @@ class ParallelWriter(RanksWriter):
             if buffer_frames is not None and not 0 < whole_number("buffer_frames", buffer_frames) <= MOST_BUFFERED:
                 raise ArgumentError(f"buffer_frames is a number from 1 to {MOST_BUFFERED}, found {buffer_frames}")
             if resume_from is not None and mode != "a":
-                raise ArgumentError("resume_from= is for mode='a', which goes on with a file")
+                raise ArgumentError("resume_from= is for mode='a', which continues a file")
             return FileRequest(
                 self.path, n_atoms, self.format, self.strategy, hints_of(hints, self.strategy), mode, overwrite,
                 keep_partial, workers, order, verify, buffer_frames, resume_from, {**options, "format": format},

@@ -184,8 +184,8 @@ class Subfiles(Hdf5File):
             number = next((number for number, runs in self._known.items() if sorted(runs) == mine), None)
             if number is None:
                 error = ArgumentError(
-                    f"ids: rank {agreement.rank} gives atoms that are those of no file of {self._names.folder}, and "
-                    "with 'subfiles' the ranks that go on with a file have the same atoms as those that made it"
+                    f"ids: rank {agreement.rank} gives atoms that match no file of {self._names.folder}, and with "
+                    "'subfiles' the ranks that continue a file have the same atoms as the ranks that made it"
                 )
             self._number = self._number if number is None else number
         agreement.check(error)

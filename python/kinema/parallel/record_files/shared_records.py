@@ -22,8 +22,8 @@ from kinema.parallel.write_behind import WriteBehind
 __all__ = ["AHEAD", "UNFINISHED", "SharedRecords"]
 
 UNFINISHED = b"KINE"
-"""What stands where a record begins that ranks are writing; its first bytes replace it when all of it is there. Of a
-run that was killed meanwhile readers leave this record out, and what lies behind it."""
+"""Mark at the beginning of a record that ranks are writing; the record's first bytes replace it when the record is
+complete. If a run was killed before that, readers leave out this record and everything after it."""
 
 AHEAD = 2
 """Batches of a frame that a thread writes while the next one is made."""
