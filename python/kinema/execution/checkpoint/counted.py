@@ -1,7 +1,8 @@
-"""Digests of the bytes of a file that a checkpoint counts: no run continues in a file that was changed since.
+"""Digests of the bytes of a file that a checkpoint counts: a run does not continue if they have changed since.
 
-Only bytes that no later write changes are digested, as a run may continue after its checkpoint was saved. They are cut
-into cells on a grid: of up to 64 MiB all are read, of more every second, fourth, ... cell, and always the last one.
+Only bytes that no later write changes are digested, because a run may continue after its checkpoint was saved. The
+bytes are cut into cells on a grid: up to 64 MiB all cells are read, beyond that every second, fourth, ... cell, and
+always the last one.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ Digests: TypeAlias = list[tuple[int, int, str]]
 
 
 class CountedBytes:
-    """Digests of runs of a file; what has been read once is not read again."""
+    """Digests of runs of a file; bytes that were read once are not read again."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, Run], str] = {}
 
     def digests(self, path: str, runs: Iterable[Run]) -> Digests:
-        """Of chosen cells of the runs. Raises as `open`, and TruncatedFileError for a file that ends before."""
+        """Digests of the chosen cells of the runs. Raises as `open`; TruncatedFileError if the file ends earlier."""
         cells = _chosen(runs)
         chosen = set(cells)
         self._known = {key: digest for key, digest in self._known.items() if key[0] != path or key[1] in chosen}
@@ -60,12 +61,12 @@ class CountedBytes:
 
 
 def packed(counted: Mapping[str, Digests]) -> bytes:
-    """Digests by the names of files, to be stored."""
+    """Digests by file name, as bytes to store."""
     return json.dumps(counted).encode()
 
 
 def unpacked(stored: bytes) -> dict[str, Digests]:
-    """Back from `packed`; ValueError for other bytes."""
+    """The inverse of `packed`; raises ValueError for other bytes."""
     found = json.loads(stored)
     if not isinstance(found, dict):
         raise ValueError("these are no digests")
@@ -79,14 +80,14 @@ def unpacked(stored: bytes) -> dict[str, Digests]:
 
 
 def _chosen(runs: Iterable[Run]) -> list[Run]:
-    """Cells of the runs: at most so many, of so many bytes, and the last one."""
+    """Cells of the runs: at most `_MOST_CELLS` cells and `_MOST_BYTES` bytes, and the last cell."""
     cells = [
         (max(start, at), min(stop, at + _CELL))
         for start, stop in runs
         if start < stop
         for at in range(start - start % _CELL, stop, _CELL)
     ]
-    # a power of two: the same cells are chosen again as the file grows
+    # a power of two, so that the same cells are chosen again as the file grows
     too_many = max(-(-len(cells) // _MOST_CELLS), -(-sum(stop - start for start, stop in cells) // _MOST_BYTES))
     stride = 1 << max(0, too_many - 1).bit_length()
     chosen = cells[::stride]
@@ -94,7 +95,7 @@ def _chosen(runs: Iterable[Run]) -> list[Run]:
 
 
 def _read(path: str, cells: Sequence[Run]) -> Iterable[str]:
-    """Digests of cells, one after the other."""
+    """Digests of cells, in order."""
     if not cells:
         return
     try:
