@@ -202,7 +202,7 @@ def test_an_interrupt_behind_the_renaming_of_a_checkpoint(
         # no frame was written
         assert conversion.left == set()
     else:
-        assert "the same call goes on from there" in said
+        assert "the same call continues from there" in said
         assert conversion.left == {"a.ckpt", conversion.part.name}
         assert conversion.run().n_restored > 0
         assert conversion.content == conversion.whole()

@@ -77,7 +77,7 @@ class Results:
         if self._as_dataframe is None:
             raise ArgumentError(
                 "these results do not know their analysis: run() has not been called, or they were pickled; a data "
-                "frame is made where they were computed"
+                "frame is made in the process that computed them"
             )
         return self._as_dataframe()
 

@@ -89,7 +89,7 @@ def check_result_path(
     suffix = os.path.splitext(name)[1].lower()
     if suffix not in SUFFIXES:
         raise UnsupportedFormatError(
-            f"{name}: results per frame are not written as {suffix or 'a file without suffix'} while the run goes on, "
+            f"{name}: results per frame are not written as {suffix or 'a file without suffix'} during the run, "
             f"choose one of {', '.join(SUFFIXES)}, or use save() after the run",
             path=name,
         )
@@ -224,7 +224,7 @@ class ResultFile:
             values = np.asarray(results["values"])
             if len(times) != len(values) or first + len(times) > self._n_frames:
                 raise ArgumentError(
-                    f"{dataset.title} has not one row a frame, expected {len(times)} rows, found {len(values)}"
+                    f"{dataset.title} does not have one row per frame, expected {len(times)} rows, found {len(values)}"
                 )
             self._check(dataset, values)
             self.put(dataset.name, first, values)

@@ -22,7 +22,7 @@ _MOST_BYTES, _MOST_CELLS = 64 << 20, 1024
 _DIGEST = 8
 
 Run: TypeAlias = tuple[int, int]
-"""First byte of a run that does not change any more, and the byte after it."""
+"""First byte of a run that no longer changes, and the byte after the run."""
 Digests: TypeAlias = list[tuple[int, int, str]]
 """First byte, the byte after the last one, digest in hexadecimal digits."""
 
@@ -69,13 +69,13 @@ def unpacked(stored: bytes) -> dict[str, Digests]:
     """The inverse of `packed`; raises ValueError for other bytes."""
     found = json.loads(stored)
     if not isinstance(found, dict):
-        raise ValueError("these are no digests")
+        raise ValueError("these are not digests")
     try:
         digests = {str(name): [(int(a), int(b), str(digest)) for a, b, digest in of] for name, of in found.items()}
     except TypeError as error:
         raise ValueError(str(error)) from None
     if any(not 0 <= start < stop <= start + _CELL for of in digests.values() for start, stop, _ in of):
-        raise ValueError("these are no bytes of a file")
+        raise ValueError("these are not bytes of a file")
     return digests
 
 

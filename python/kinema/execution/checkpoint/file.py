@@ -303,7 +303,7 @@ class _RecordReader:
             at, signed = self._at, len(self._digests)
             tag, payload = self._record()
             if self._proof and tag != b"END ":
-                raise self._damaged(at, f"a record {tag!r} has no place behind the proof")
+                raise self._damaged(at, f"a record {tag!r} has no place after the proof")
             if tag == b"RUN " and content is None:
                 content = Content(self._items(payload, at), [])
             elif tag == b"ROWS" and content is not None and not content.passes:

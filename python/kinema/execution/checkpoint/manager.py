@@ -126,7 +126,7 @@ class CheckpointManager:
                     if not self.worth_resuming:
                         self._checkpoint.remove()
                     elif self.is_running:
-                        error.add_note(f"what was done is in {self.path}; the same call goes on from there")
+                        error.add_note(f"what was done is in {self.path}; the same call continues from there")
                 raise
             finally:
                 if self._output is not None:
@@ -251,8 +251,8 @@ class CheckpointManager:
             self._is_noted = True
             emit(
                 [
-                    f"{self.path}: the checkpoint holds pickled values, signed with the key {key_file()}: where a run "
-                    "goes on from it, that key is needed; numbers, text, arrays, lists and mappings of them need none"
+                    f"{self.path}: the checkpoint holds pickled values, signed with the key {key_file()}: a run "
+                    "that continues from it needs that key; numbers, text, arrays, lists and mappings of them need none"
                 ]
             )
 
@@ -266,8 +266,8 @@ class CheckpointManager:
         difference = _difference(stored, now)
         if difference is not None:
             raise ArgumentError(
-                f"{self.path}: the checkpoint is of another run: {difference}; run as before to go on, or remove the "
-                "file to start again",
+                f"{self.path}: the checkpoint is of another run: {difference}; run as before to continue, or remove "
+                "the file to start again",
                 path=self.path,
             )
 

@@ -196,7 +196,7 @@ class _Decoder:
         if letter == b"d":
             keys, values = self.value(depth), self.value(depth)
             if type(keys) is not list or type(values) is not list or not len(keys) == len(values) == count:
-                raise ValueError("a value is damaged: a mapping has not a value for each key")
+                raise ValueError("a value is damaged: a mapping lacks a value for each key")
             return dict(zip(keys, values, strict=True))
         # each item takes at least one byte
         if count > len(self._data) - self.at:
