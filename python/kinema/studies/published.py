@@ -187,7 +187,7 @@ class Published:
             excess = {name: run[name][rank] - np.median(run[name]) for name in self.phases if "comm" not in name}
             phase = max(excess, key=lambda name: float(excess[name]))
             described.append(f"rank {rank} ({phase} {run[phase][rank]:.1f} s)")
-        return f"; slow but for communication: {', '.join(described)}" if slow else ""
+        return f"; slow apart from communication: {', '.join(described)}" if slow else ""
 
     def _all(self, name: str, n_ranks: int) -> NDArray[np.float64]:
         return np.concatenate([self.runs[n_ranks, repeat][name] for repeat in self.repeats(n_ranks)])

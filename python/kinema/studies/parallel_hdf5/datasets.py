@@ -43,10 +43,10 @@ class MpioSet:
     cache: int
     """Bytes for decoded chunks."""
     flaw: str | None
-    """Why it cannot be read collectively, in words; "" where it can, None where that is checked when it is open.
+    """Why it cannot be read collectively, in words; "" if it can, None if this is checked after opening.
 
-    HDF5 1.10.8 gives wrong numbers then for chunks that were stored without their filters, which it decodes as if they
-    had been filtered, and for chunks that were never written."""
+    In collective reads, HDF5 1.10.8 returns wrong numbers for chunks that were stored without their filters, which it
+    decodes as if they had been filtered, and for chunks that were never written."""
 
 
 @dataclass(frozen=True)

@@ -59,12 +59,12 @@ FORMATS = tuple(name for name in KINDS if name not in RECORDS)
 FIELDS: Mapping[str, tuple[str, ...]] = {
     "dcd": ("positions",), "xtc": ("positions",),
 }  # fmt: skip
-"""Of kinds that do not hold all three."""
+"""Fields of the kinds that do not hold all three."""
 
 NETCDF_LIBRARY = "netcdf-library"
 """The netCDF4 library on rank 0, in DL_POLY's convention."""
 PNETCDF = "pnetcdf"
-"""The PnetCDF library on all ranks, through a program of its own, in AMBER's convention as `kinema.Writer`."""
+"""The PnetCDF library on all ranks, through a separate program, in AMBER's convention like `kinema.Writer`."""
 _OF_NETCDF = (NETCDF_LIBRARY, PNETCDF)
 DISK, PLACER = "disk", "placer"
 WITHOUT_ATOMS: Mapping[str, str] = {DISK: "(the disk: plain write and sync)", PLACER: "(the calls of direct alone)"}

@@ -23,7 +23,7 @@ LATTICE_CONSTANT = 10.50
 OXYGEN_X = 0.345
 """Fraction of the cell, the parameter of the 48f sites."""
 SITES = 88
-"""Atoms of a cell."""
+"""Atoms per cell."""
 
 NAMES = ("Gd", "Zr", "O")
 MASSES = np.array([157.25, 91.224, 15.999])

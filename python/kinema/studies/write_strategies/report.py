@@ -115,7 +115,7 @@ def _fastest(study: WriteStudy) -> str:
         )
     if not lines:
         return ""
-    words = "Native binary records are for this comparison alone, and are no format of Kinema." if (
+    words = "Native binary records serve only this comparison; they are not a format of Kinema." if (
         "binary" in study.design.records
     ) else ""  # fmt: skip
     return "\n".join(["## Fastest strategy and number of writers", "", *lines, *([words] if words else [])])
@@ -200,8 +200,8 @@ def _memory(study: WriteStudy) -> str:
         )  # fmt: skip
     head = ("records", "strategy", "ranks", "share, MiB", "the most, MiB", "of twice the share + 64 MiB")
     words = (
-        "Of the rank that took the most: the arrays that it gives, and the most that was there for them while it "
-        "wrote, these included; what the process had before it made them (Python, NumPy, MPI) is not counted."
+        "For the rank that took the most memory: the arrays that it gives, and the peak memory for them while it "
+        "wrote, arrays included; memory that the process had before it made them (Python, NumPy, MPI) is not counted."
     )
     return _section("Memory", head, rows, words) if rows else ""
 

@@ -24,7 +24,7 @@ __all__ = ["ALLOWANCE", "MPIIO", "Lost", "WriteCell", "WriteStudy"]
 
 MPIIO = ("mpiio", "mpiio-collective")
 ALLOWANCE = 64 << 20
-"""Bytes that a rank may take besides twice its share."""
+"""Bytes that a rank may take in addition to twice its share."""
 _GIB = 1 << 30
 
 
