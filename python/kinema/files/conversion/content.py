@@ -36,7 +36,7 @@ class FileContent:
     dtype : {"float32", "float64"}
     units : FileUnits, or the convention of a NetCDF file
     scales : tuple
-        Units of the blocks: those of the file, except that stated times are in ps.
+        Units of the blocks: the file's units, except that stated times are in ps.
     steps, times : whether the source's are kept
     has_cells : bool
     losses : tuple of str

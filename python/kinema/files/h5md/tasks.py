@@ -83,7 +83,7 @@ class Changes:
 
 @dataclass
 class Tasks:
-    """By object key of the data set."""
+    """Tasks by object key of the data set."""
 
     by_key: dict[Any, Task] = field(default_factory=dict)
     followed: set[Any] = field(default_factory=set)
