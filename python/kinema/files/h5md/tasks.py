@@ -39,7 +39,7 @@ class MoveDataset:
     storage: Storage
     rounding: Rounding | None = None
     attributes: Mapping[str, Any] = field(default_factory=dict)
-    """Attributes to set after those of the original are copied; None removes one."""
+    """Attributes to set after the original's attributes are copied; None removes one."""
 
 
 @dataclass(frozen=True)
