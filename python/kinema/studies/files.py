@@ -73,7 +73,7 @@ def write_as(trajectory: Trajectory, folder: Path, format: str) -> list[str]:
 
 
 def write_subfiles(trajectory: Trajectory, folder: Path, number: int) -> list[str]:
-    """The frames as `number` files of contiguous frames: XTC if they came from one XTC file, otherwise DCD."""
+    """The frames as `number` files of contiguous frames: XTC if the source is XTC, otherwise DCD."""
     suffix = "xtc" if format_named(trajectory.format).packed else "dcd"
     if number > trajectory.n_frames:
         raise ArgumentError(f"{trajectory.n_frames} frames do not fill {number} files")

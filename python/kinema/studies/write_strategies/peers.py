@@ -129,7 +129,7 @@ def _python(folder: Path, n: int) -> FormattedWrite:
 
 _PNETCDF_SOURCE = Path(__file__).with_name("pnetcdf_records.c")
 _PNETCDF_PROGRAM, _PNETCDF_VALUES = "pnetcdf_records", "values.float64"
-# a library fits the MPI that it was built with: `mpicc` first, then Debian's names for several MPIs
+# a library fits the MPI that it was built with: tried after the compiler that it names, with Debian's two variants
 _COMPILERS = ("mpicc", "mpicc.openmpi", "mpicc.mpich")
 _COMPILING_SECONDS = 120.0
 _VALUES_BATCH = 1 << 17
